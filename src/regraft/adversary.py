@@ -1,0 +1,229 @@
+"""Plausible targets: the affine hull of the source heads, and their surrogate distributions.
+
+A target whose abduction is an affine combination of the sources' has the same combination of
+the source heads as its head. The surrogate of such a target is the source rows, reweighted so
+that their conditional becomes the target head: real inputs keep real labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.optimize import minimize, minimize_scalar
+from torch import Tensor
+
+Objective = Literal["risk", "regret"]
+
+# Heads whose tilt logits differ by less than this (root mean square, nats) are the same head.
+_SAME_HEAD = 1e-6
+_LINE_POINTS = 33
+_RANDOM_DIRECTIONS = 48
+_REFINED = 3
+
+
+@dataclass(frozen=True)
+class Hull:
+    """Target heads ``center + Σ_j z_j directions_j``; ``|z|`` is the shift in nats.
+
+    The directions are orthonormal in the root mean square of the tilt logits over source rows
+    and classes, so ``|z| <= radius`` allows a shift of at most ``radius`` nats.
+    """
+
+    center: Tensor  # (C, k) mean of the source heads
+    directions: Tensor  # (m, C, k), m <= K - 1; m = 0: the hull is a point
+    sources: Tensor  # (K, m) the source heads in these coordinates
+    mixing: Tensor  # (m, K) z @ mixing + 1 / K are the affine coefficients of the sources
+
+    def head(self, z: Tensor) -> Tensor:
+        """(C, k) head of the target at ``z`` (m,)."""
+        return self.center + torch.tensordot(z, self.directions, dims=1)
+
+    def coefficients(self, z: Tensor) -> Tensor:
+        """(K,) weights of the source heads in the head at ``z``; they sum to one."""
+        return z @ self.mixing + 1.0 / self.mixing.shape[1]
+
+
+@dataclass(frozen=True)
+class Surrogates:
+    """The source rows on which every target of a hull has its surrogate distribution.
+
+    Classes come first and rows last, so that sums over classes run along contiguous memory.
+    """
+
+    tilt: Tensor  # (m, C, n) logits of the hull's directions
+    center: Tensor  # (C, n) logits of the hull's center
+    y: Tensor  # (n,)
+    weight: Tensor  # (n,) sums to one
+
+    def weights(self, z: Tensor) -> Tensor:
+        """(n,) weight of each source row in the surrogate of the target at ``z``; sums to one."""
+        share = torch.softmax(torch.tensordot(z, self.tilt, dims=1), dim=0)
+        weight = self.weight * _of_label(share, self.y)
+        return weight / weight.sum()
+
+
+@dataclass(frozen=True)
+class Attack:
+    """The adversary's answer to a head."""
+
+    z: Tensor  # (m,) the worst target found
+    value: float  # its risk, or regret
+    weights: Tensor  # (n,) its surrogate
+
+
+def fit_hull(heads: Tensor, Z: Tensor, weight: Tensor, rank: int | None = None) -> Hull:
+    """The hull of source ``heads`` (K, C, k) on rows ``Z`` (n, k).
+
+    ``rank`` keeps the best approximation of the head differences in that many class directions:
+    the transplant dimension r (at most C - 1, the default).
+    """
+    n_sources = len(heads)
+    heads = heads - heads.mean(dim=1, keepdim=True)  # softmax ignores a constant over classes
+    center = heads.mean(dim=0)
+    differences = heads - center
+    logits = torch.einsum("nk,sck->snc", Z, differences) * (weight / heads.shape[1]).sqrt()[:, None]
+    if rank is not None:
+        _, vectors = torch.linalg.eigh(torch.einsum("sna,snb->ab", logits, logits))
+        kept = vectors[:, -rank:] @ vectors[:, -rank:].T
+        differences, logits = kept @ differences, logits @ kept
+    stacked = logits.reshape(n_sources, -1)
+    squares, vectors = torch.linalg.eigh(stacked @ stacked.T)
+    keep = squares > max(_SAME_HEAD**2, 1e-10 * float(squares[-1]))
+    lengths, axes = squares[keep].sqrt(), vectors[:, keep]
+    mixing = (axes / lengths).T
+    return Hull(center, torch.tensordot(mixing, differences, dims=1), axes * lengths, mixing)
+
+
+def make_surrogates(hull: Hull, Z: Tensor, y: Tensor, weight: Tensor) -> Surrogates:
+    """Prepare the surrogate distributions of all targets of ``hull`` on the rows ``Z``."""
+    return Surrogates(
+        tilt=hull.directions @ Z.T,
+        center=hull.center @ Z.T,
+        y=y,
+        weight=weight,
+    )
+
+
+def attack(
+    surrogates: Surrogates, loss: Tensor, radius: float, objective: Objective = "risk"
+) -> Attack:
+    """The target with ``|z| <= radius`` on which a predictor with row losses ``loss`` is worst.
+
+    For ``regret`` the loss of the target's own head is subtracted from each row's. Candidates
+    cover the ball; the best of them are refined by local search.
+    """
+    m = len(surrogates.tilt)
+
+    def negated(z: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        value, gradient = _value_and_gradient(surrogates, loss, _like(loss, z), objective)
+        return -value, -gradient
+
+    candidates = _candidates(m, radius)
+    values = np.array([-negated(z)[0] for z in candidates])
+    best = candidates[values.argmax()]
+    if m and radius:
+        refine = _refine_line if m == 1 else _refine_ball
+        refined = refine(negated, candidates, values, radius)
+        if -negated(refined)[0] > values.max():
+            best = refined
+    z = _like(loss, best)
+    return Attack(z, -negated(best)[0], surrogates.weights(z))
+
+
+_Function = Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]]
+
+
+def _refine_line(
+    negated: _Function,
+    candidates: NDArray[np.float64],
+    values: NDArray[np.float64],
+    radius: float,
+) -> NDArray[np.float64]:
+    """The best point between the grid neighbours of the best candidate."""
+    z, step = float(candidates[values.argmax(), 0]), 2 * radius / (len(candidates) - 1)
+    answer = minimize_scalar(
+        lambda u: negated(np.array([u]))[0],
+        bounds=(max(z - step, -radius), min(z + step, radius)),
+        method="bounded",
+        options={"xatol": 1e-4 * step},
+    )
+    return np.array([answer.x])
+
+
+def _refine_ball(
+    negated: _Function,
+    candidates: NDArray[np.float64],
+    values: NDArray[np.float64],
+    radius: float,
+) -> NDArray[np.float64]:
+    """The best end of constrained ascents from the best candidates."""
+    ends = []
+    for index in np.argsort(values)[-_REFINED:]:
+        answer = minimize(
+            negated,
+            candidates[index],
+            jac=True,
+            method="SLSQP",
+            constraints={
+                "type": "ineq",
+                "fun": lambda z: radius**2 - z @ z,
+                "jac": lambda z: -2 * z,
+            },
+            options={"ftol": 1e-8, "maxiter": 50},
+        )
+        # The constraint holds to the solver's precision only.
+        end = answer.x * min(1.0, radius / max(float(np.linalg.norm(answer.x)), 1e-300))
+        ends.append((negated(end)[0], len(ends), end))
+    return min(ends)[2]
+
+
+def _like(reference: Tensor, z: NDArray[np.float64]) -> Tensor:
+    return torch.as_tensor(z, dtype=reference.dtype, device=reference.device)
+
+
+def _candidates(m: int, radius: float) -> NDArray[np.float64]:
+    """Points that cover the ball: a grid on a line, else shells along spread directions."""
+    if m == 0 or radius == 0:
+        return np.zeros((1, m))
+    if m == 1:
+        return np.linspace(-radius, radius, _LINE_POINTS)[:, None]
+    random = np.random.default_rng(0).standard_normal((_RANDOM_DIRECTIONS, m))
+    directions = np.concatenate([np.eye(m), -np.eye(m), random])
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    shells = [share * radius * directions for share in (0.25, 0.5, 1.0)]
+    return np.concatenate([np.zeros((1, m)), *shells])
+
+
+def _value_and_gradient(
+    surrogates: Surrogates, loss: Tensor, z: Tensor, objective: Objective
+) -> tuple[float, NDArray[np.float64]]:
+    """Risk (or regret) of the surrogate at ``z`` and its gradient in ``z``."""
+    tilt = torch.tensordot(z, surrogates.tilt, dims=1)  # (C, n)
+    share = torch.softmax(tilt, dim=0)
+    weight = surrogates.weight * _of_label(share, surrogates.y)
+    weight = weight / weight.sum()
+    if objective == "regret":
+        log_p = torch.log_softmax(surrogates.center + tilt, dim=0)
+        loss = loss + _of_label(log_p, surrogates.y)
+    value = weight @ loss
+    gradient = _pull(surrogates, share, weight * (loss - value))
+    if objective == "regret":
+        gradient = gradient + _pull(surrogates, log_p.exp_(), weight)
+    return float(value), gradient.cpu().double().numpy()
+
+
+def _of_label(values: Tensor, y: Tensor) -> Tensor:
+    """(n,) each row's entry of ``values`` (C, n) for its label."""
+    return values.gather(0, y.unsqueeze(0)).squeeze(0)
+
+
+def _pull(surrogates: Surrogates, share: Tensor, scale: Tensor) -> Tensor:
+    """(m,) sum over rows of ``scale · (tilt of the label - mean tilt under share)``."""
+    coefficient = -share * scale
+    coefficient.scatter_add_(0, surrogates.y.unsqueeze(0), scale.unsqueeze(0))
+    return surrogates.tilt.flatten(1) @ coefficient.flatten()

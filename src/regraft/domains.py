@@ -1,0 +1,156 @@
+"""Labelled data of several source domains, validated once."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Domains:
+    """Rows of K source domains, in the user's order; ``X`` shares the user's memory.
+
+    ``weight`` sums to one and gives every domain the same mass, however many rows it has.
+    """
+
+    X: Tensor  # (n, d)
+    y: Tensor  # (n,) index into classes
+    domain: Tensor  # (n,) index into names
+    weight: Tensor  # (n,)
+    classes: NDArray[Any]  # (C,) labels as the user wrote them
+    names: NDArray[Any]  # (K,) domain labels as the user wrote them
+
+
+def check_domains(
+    X: ArrayLike,
+    y: ArrayLike,
+    sample_domain: ArrayLike | None = None,
+    *,
+    device: str = "cpu",
+) -> Domains:
+    """Validate arrays and pack them as :class:`Domains`.
+
+    ``y`` and ``sample_domain`` (n,) may hold labels of any sortable kind; without
+    ``sample_domain`` all rows belong to one domain. Raises ``ValueError`` with one sentence.
+    """
+    features = check_features(X)
+    labels = _column(y, "y")
+    domain = (
+        np.zeros(len(features), int)
+        if sample_domain is None
+        else _column(sample_domain, "sample_domain")
+    )
+    for name, column in (("y", labels), ("sample_domain", domain)):
+        if len(column) != len(features):
+            raise ValueError(
+                f"X has {len(features)} rows but {name} has {len(column)}: pass one per row."
+            )
+    classes, y_index = np.unique(labels, return_inverse=True)
+    names, domain_index = np.unique(domain, return_inverse=True)
+    _check_counts(classes, y_index, names, domain_index)
+    _check_spread(features)
+    weight = 1.0 / (len(names) * np.bincount(domain_index))[domain_index]
+    return Domains(
+        X=torch.from_numpy(features).to(device),
+        y=torch.from_numpy(y_index).to(device),
+        domain=torch.from_numpy(domain_index).to(device),
+        weight=torch.from_numpy(weight).to(device),
+        classes=classes,
+        names=names,
+    )
+
+
+def check_features(X: ArrayLike) -> NDArray[np.floating[Any]]:
+    """``X`` as a finite matrix of floats (not copied if it is one), or ``ValueError``."""
+    try:
+        features = np.asarray(X)
+        if features.dtype.kind != "f":
+            features = features.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"X cannot be read as numbers ({error}): pass a matrix of numeric features."
+        ) from None
+    if features.ndim != 2:
+        raise ValueError(
+            f"X has {features.ndim} dimension(s), not 2: pass one row per sample, "
+            "for example X.reshape(len(X), -1)."
+        )
+    if 0 in features.shape:
+        raise ValueError(f"X is empty (shape {features.shape}): pass at least one row and column.")
+    bad = ~np.isfinite(features)
+    if bad.any():
+        row, column = np.argwhere(bad)[0]
+        raise ValueError(
+            f"X has {int(bad.sum())} NaN or infinity values, the first in row {row}, column "
+            f"{column}: drop or impute them."
+        )
+    return features
+
+
+def _column(values: ArrayLike, name: str) -> NDArray[Any]:
+    column = np.asarray(values)
+    if column.ndim == 2 and column.shape[1] == 1:
+        column = column[:, 0]
+    if column.ndim != 1:
+        raise ValueError(f"{name} has shape {column.shape}: pass one value per row of X.")
+    if column.dtype.kind == "f" and not np.isfinite(column).all():
+        raise ValueError(f"{name} holds NaN or infinity: drop those rows.")
+    if column.dtype.kind == "O" and any(v is None or v != v for v in column):
+        raise ValueError(f"{name} holds missing values: drop those rows.")
+    return column
+
+
+def _check_counts(
+    classes: NDArray[Any],
+    y_index: NDArray[np.intp],
+    names: NDArray[Any],
+    domain_index: NDArray[np.intp],
+) -> None:
+    if len(classes) < 2:
+        raise ValueError(f"y has one class only ({classes[0]!r}): a classifier needs two or more.")
+    counts = np.zeros((len(names), len(classes)), int)
+    np.add.at(counts, (domain_index, y_index), 1)
+    for s, name in enumerate(names):
+        if counts[s].sum() == 1:
+            raise ValueError(
+                f"domain {name!s} has one sample: drop the domain or merge it with another."
+            )
+    for c, label in enumerate(classes):
+        if counts[:, c].sum() == 1:
+            raise ValueError(f"class {label!s} has one sample: drop the class or add samples.")
+        missing = [str(names[s]) for s in np.flatnonzero(counts[:, c] == 0)]
+        if missing:
+            raise ValueError(
+                f"class {label!s} is missing from domain {_listing(missing)}: drop the class, "
+                "drop the domain, or merge domains until each holds every class."
+            )
+
+
+def _check_spread(features: NDArray[np.floating[Any]]) -> None:
+    constant = int((features.max(axis=0) == features.min(axis=0)).sum())
+    n, d = features.shape
+    if constant == d:
+        raise ValueError("every feature in X is constant: there is nothing to learn from.")
+    if constant:
+        warnings.warn(
+            f"{constant} of {d} features are constant and carry no information: drop them.",
+            stacklevel=4,
+        )
+    if d > n:
+        warnings.warn(
+            f"X has more features ({d}) than rows ({n}), so the heads rest on the ridge alone: "
+            "add rows or reduce the features.",
+            stacklevel=4,
+        )
+
+
+def _listing(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:3])
+    return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"

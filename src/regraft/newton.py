@@ -1,0 +1,214 @@
+"""Newton's method for the largest of finitely many weighted softmax risks.
+
+One routine serves every convex fit of the library: a single weighted head is the case of one
+target, the learner's step of Algorithm 1 the case of several. Its answer carries a duality gap.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from torch import Tensor
+
+from regraft.whitening import CHUNK_ROWS
+
+_ARMIJO = 1e-4
+_MAX_HALVINGS = 30
+_CG_TOLERANCE = 1e-3
+_CG_ITERATIONS = 200
+
+
+@dataclass(frozen=True)
+class Solution:
+    """A head that minimizes ``max_i risk_i(W) - offset_i + ridge·|W - anchor|²`` up to ``gap``."""
+
+    head: Tensor  # (C, k)
+    mixture: Tensor  # (t,) the dual weights of the targets, on the simplex
+    risks: Tensor  # (t,) weighted cross-entropy of each target, without offset and ridge
+    value: float  # the objective at head
+    gap: float  # value minus a proven lower bound of the minimum
+    iterations: int
+
+
+def log_probabilities(Z: Tensor, head: Tensor) -> Tensor:
+    """(n, C) log class probabilities of a linear softmax head."""
+    return torch.log_softmax(Z @ head.T, dim=1)
+
+
+def losses(log_p: Tensor, y: Tensor) -> Tensor:
+    """(n,) cross-entropy of each row."""
+    return -log_p.gather(1, y.unsqueeze(1)).squeeze(1)
+
+
+def minimax_newton(
+    Z: Tensor,
+    y: Tensor,
+    weights: Tensor,
+    *,
+    ridge: float,
+    start: Tensor,
+    anchor: Tensor | None = None,
+    penalty: Tensor | None = None,
+    offsets: Tensor | None = None,
+    mixture: Tensor | None = None,
+    tolerance: float = 1e-6,
+    max_iterations: int = 60,
+) -> Solution:
+    """Minimize over heads W (C, k) the largest of t weighted risks, by sequential quadratic steps.
+
+    ``Z`` (n, k) rows, ``y`` (n,) class indices, ``weights`` (t, n) non-negative, each row summing
+    to one. The objective is ``max_i [weights_i · loss(W) - offsets_i] + ridge·Σ_j penalty_j
+    |W_j - anchor_j|²`` over columns j (penalty 1 and anchor 0 by default). ``start`` and
+    ``mixture`` are warm starts. Stops when the duality gap is at most ``tolerance``.
+    """
+    t = len(weights)
+    anchor = torch.zeros_like(start) if anchor is None else anchor
+    column_ridge = ridge * (torch.ones_like(start[0]) if penalty is None else penalty)
+    offsets = Z.new_zeros(t) if offsets is None else offsets
+    mixture = Z.new_full((t,), 1.0 / t) if mixture is None else mixture
+    one_hot = torch.nn.functional.one_hot(y, len(start)).to(Z.dtype)
+
+    def evaluate(head: Tensor) -> tuple[Tensor, Tensor, float, float]:
+        log_p = log_probabilities(Z, head)
+        risks = weights @ losses(log_p, y)
+        ridge_term = float(((head - anchor).square() * column_ridge).sum())
+        return log_p, risks, ridge_term, float((risks - offsets).max()) + ridge_term
+
+    head = start
+    log_p, risks, ridge_term, value = evaluate(head)
+    lower, iteration = -float("inf"), 0
+    while True:
+        p = log_p.exp_()
+        residual = p - one_hot
+        gradients = _weighted_gradients(Z, residual, weights)
+        gradients += 2 * column_ridge * (head - anchor)
+        # Each mixture's objective is strongly convex in the ridge's metric: hence the bound.
+        mixed = torch.tensordot(mixture, gradients, dims=1)
+        slack = float((mixed.square() / (4 * column_ridge)).sum())
+        lower = max(lower, float(mixture @ (risks - offsets)) + ridge_term - slack)
+        if value - lower <= tolerance or iteration == max_iterations:
+            break
+        iteration += 1
+        directions = _solve(Z, p, mixture @ weights, column_ridge, gradients)
+        curvature = torch.einsum("icd,jcd->ij", gradients, directions)
+        mixture = _simplex_qp(curvature, risks - offsets)
+        step = -torch.tensordot(mixture, directions, dims=1)
+        model = float(mixture @ (risks - offsets) - 0.5 * mixture @ curvature @ mixture)
+        decrease = max(value - ridge_term - model, 0.0)
+        size = 1.0
+        for _ in range(_MAX_HALVINGS):
+            candidate = evaluate(head + size * step)
+            if candidate[3] <= value - _ARMIJO * size * decrease:
+                break
+            size /= 2
+        else:  # rounding: no representable step improves the objective
+            log_p = log_probabilities(Z, head)
+            break
+        head = head + size * step
+        log_p, risks, ridge_term, value = candidate
+    return Solution(head, mixture, risks, value, max(value - lower, 0.0), iteration)
+
+
+def _weighted_gradients(Z: Tensor, residual: Tensor, weights: Tensor) -> Tensor:
+    """(t, C, k) gradients of the t weighted risks, from the rows' ``p - one_hot``."""
+    t, classes = len(weights), residual.shape[1]
+    scaled = (weights.T.unsqueeze(2) * residual.unsqueeze(1)).reshape(len(Z), t * classes)
+    return (scaled.T @ Z).reshape(t, classes, Z.shape[1])
+
+
+def _solve(Z: Tensor, p: Tensor, weight: Tensor, column_ridge: Tensor, rhs: Tensor) -> Tensor:
+    """Apply the inverse Hessian of the mixed risk to ``rhs`` (t, C, k)."""
+    n, k, classes = *Z.shape, p.shape[1]
+    dense = classes * (classes - 1) * k * k * n + (classes * k) ** 3 / 3
+    conjugate = 40 * 4 * n * k * classes  # some forty products of four passes each
+    if dense <= conjugate:
+        return _solve_dense(Z, p, weight, column_ridge, rhs)
+    return _solve_conjugate(Z, p, weight, column_ridge, rhs)
+
+
+def _solve_dense(
+    Z: Tensor, p: Tensor, weight: Tensor, column_ridge: Tensor, rhs: Tensor
+) -> Tensor:
+    matrix = hessian(Z, p, weight)
+    matrix.diagonal().add_(2 * column_ridge.repeat(p.shape[1]))
+    factor = torch.linalg.cholesky(matrix)
+    return torch.cholesky_solve(rhs.reshape(len(rhs), -1).T, factor).T.reshape(rhs.shape)
+
+
+def hessian(Z: Tensor, p: Tensor, weight: Tensor) -> Tensor:
+    """(C·k, C·k) second derivative of the weighted risk at class probabilities ``p`` (n, C)."""
+    classes, k = p.shape[1], Z.shape[1]
+    blocks = Z.new_zeros((classes, k, classes, k))
+    for a in range(classes):
+        for b in range(a):
+            gram = Z.new_zeros((k, k))
+            pair = weight * p[:, a] * p[:, b]
+            for start in range(0, len(Z), CHUNK_ROWS):
+                rows = slice(start, start + CHUNK_ROWS)
+                gram.addmm_((Z[rows] * pair[rows, None]).T, Z[rows])
+            blocks[a, :, b] -= gram
+            blocks[b, :, a] -= gram
+            blocks[a, :, a] += gram
+            blocks[b, :, b] += gram
+    return blocks.reshape(classes * k, classes * k)
+
+
+def _solve_conjugate(
+    Z: Tensor, p: Tensor, weight: Tensor, column_ridge: Tensor, rhs: Tensor
+) -> Tensor:
+    """Preconditioned conjugate gradients on all right-hand sides at once."""
+    t, classes, k = rhs.shape
+    # In whitened coordinates the Hessian is close to this diagonal.
+    diagonal = (weight @ (p * (1 - p))).unsqueeze(1) + 2 * column_ridge
+
+    def product(v: Tensor) -> Tensor:
+        u = (Z @ v.reshape(t * classes, k).T).reshape(len(Z), t, classes)
+        u = u - (u * p.unsqueeze(1)).sum(dim=2, keepdim=True)
+        u *= (p * weight.unsqueeze(1)).unsqueeze(1)
+        return (u.reshape(len(Z), -1).T @ Z).reshape(v.shape) + 2 * column_ridge * v
+
+    x = rhs / diagonal
+    r = rhs - product(x)
+    z = r / diagonal
+    direction = z.clone()
+    rho = (r * z).sum(dim=(1, 2))
+    goal = _CG_TOLERANCE**2 * (rhs.square() / diagonal).sum(dim=(1, 2))
+    for _ in range(_CG_ITERATIONS):
+        if bool((rho <= goal).all()):
+            break
+        image = product(direction)
+        alpha = rho / (direction * image).sum(dim=(1, 2)).clamp_min(torch.finfo(Z.dtype).tiny)
+        x = x + alpha[:, None, None] * direction
+        r = r - alpha[:, None, None] * image
+        z = r / diagonal
+        rho, previous = (r * z).sum(dim=(1, 2)), rho
+        ratio = rho / previous.clamp_min(torch.finfo(Z.dtype).tiny)
+        direction = z + ratio[:, None, None] * direction
+    return x
+
+
+def _simplex_qp(curvature: Tensor, values: Tensor) -> Tensor:
+    """``argmax q·values - q·curvature·q / 2`` over the simplex (t is small)."""
+    if len(values) == 1:
+        return torch.ones_like(values)
+    matrix: NDArray[np.float64] = curvature.detach().cpu().double().numpy()
+    matrix = (matrix + matrix.T) / 2
+    linear = values.detach().cpu().double().numpy()
+    linear = linear - linear.max()
+    scale = max(float(np.abs(matrix).max()), float(np.abs(linear).max()), 1e-300)
+    matrix, linear = matrix / scale, linear / scale
+    best = minimize(
+        lambda q: 0.5 * q @ matrix @ q - q @ linear,
+        np.full(len(linear), 1.0 / len(linear)),
+        jac=lambda q: matrix @ q - linear,
+        bounds=[(0.0, 1.0)] * len(linear),
+        constraints={"type": "eq", "fun": lambda q: q.sum() - 1, "jac": lambda q: np.ones_like(q)},
+        method="SLSQP",
+        options={"ftol": 1e-15, "maxiter": 200},
+    )
+    q = np.clip(best.x, 0.0, None)
+    return torch.as_tensor(q / q.sum(), dtype=values.dtype, device=values.device)
