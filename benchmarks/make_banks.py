@@ -41,7 +41,7 @@ def read_idx(folder: Path, name: str) -> np.ndarray:
 
 
 def colored_mnist(folder: Path, generator: torch.Generator) -> list[tuple[Tensor, Tensor, Tensor]]:
-    """(images uint8 n x 28 x 28, label, colour) of the three environments, as DomainBed has them."""
+    """(images uint8 n x 28 x 28, label, colour) of DomainBed's three environments."""
     parts = ("train", "t10k")
     images = np.concatenate([read_idx(folder, f"{p}-images-idx3-ubyte") for p in parts])
     digits = np.concatenate([read_idx(folder, f"{p}-labels-idx1-ubyte") for p in parts])

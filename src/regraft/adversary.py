@@ -41,7 +41,8 @@ class Hull:
 
     def head(self, z: Tensor) -> Tensor:
         """(C, k) head of the target at ``z`` (m,)."""
-        return self.center + torch.tensordot(z, self.directions, dims=1)
+        shift: Tensor = torch.tensordot(z, self.directions, dims=1)
+        return self.center + shift
 
     def coefficients(self, z: Tensor) -> Tensor:
         """(K,) weights of the source heads in the head at ``z``; they sum to one."""
@@ -74,6 +75,27 @@ class Attack:
     z: Tensor  # (m,) the worst target found
     value: float  # its risk, or regret
     weights: Tensor  # (n,) its surrogate
+
+
+def check_radius(radius: float) -> None:
+    """Raise ``ValueError`` unless ``radius`` is a finite number of nats, 0 or more."""
+    if not 0 <= radius < float("inf"):
+        raise ValueError(f"radius is {radius}: pass a finite number of nats, 0 or more.")
+
+
+def check_objective(objective: str) -> None:
+    """Raise ``ValueError`` for an objective that the game does not know."""
+    if objective not in ("risk", "regret"):
+        raise ValueError(f'objective is {objective!r}: pass "risk" or "regret".')
+
+
+def check_rank(rank: int | None, n_classes: int) -> None:
+    """Raise ``ValueError`` unless ``rank`` is None or a possible transplant dimension."""
+    if rank is not None and not 1 <= rank <= n_classes - 1:
+        raise ValueError(
+            f"rank is {rank}, but heads of {n_classes} classes differ in at most {n_classes - 1} "
+            f"direction(s): pass None or a rank from 1 to {n_classes - 1}."
+        )
 
 
 def fit_hull(heads: Tensor, Z: Tensor, weight: Tensor, rank: int | None = None) -> Hull:
@@ -162,7 +184,7 @@ def _refine_ball(
     radius: float,
 ) -> NDArray[np.float64]:
     """The best end of constrained ascents from the best candidates."""
-    ends = []
+    ends: list[tuple[float, int, NDArray[np.float64]]] = []
     for index in np.argsort(values)[-_REFINED:]:
         answer = minimize(
             negated,

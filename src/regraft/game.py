@@ -84,7 +84,12 @@ def play(
             on_round(rounds[-1])
     assert answer is not None
     return Outcome(
-        head, tuple(rounds), torch.stack(targets), answer.mixture, worst, _is_over(rounds, tolerance)
+        head,
+        tuple(rounds),
+        torch.stack(targets),
+        answer.mixture,
+        worst,
+        _is_over(rounds, tolerance),
     )
 
 

@@ -8,23 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from torch import Tensor
 
 from regraft.domains import Domains
 from regraft.lbfgs import minimize_batch
-from regraft.newton import hessian, log_probabilities, minimax_newton
+from regraft.newton import hessian, hessian_diagonal, log_probabilities, minimax_newton
 from regraft.whitening import CHUNK_ROWS, Whitening, fit_whitening
 
-SHRINKAGES = (1e-3, 1e-2, 1e-1, 1.0)
-POOLED_RIDGES = (1e-4, 1e-3, 1e-2, 1e-1)
-SOURCE_RIDGES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
+SHRINKAGES = (1e-2, 1e-1, 1.0, 10.0)
+# From the strongest down: weaker ridges start warm and are tried only while they help.
+POOLED_RIDGES = (1e-1, 1e-2, 1e-3, 1e-4)
+SOURCE_RIDGES = (1.0, 1e-1, 1e-2, 1e-3, 1e-4)
 _FOLDS = 3
 # Cross-validated fits stop when their excess risk is estimated to be below this many nats.
-_CV_TOLERANCE = 1e-6
-# Curvature matrices up to this many entries precondition the cross-validated fits.
-_DENSE_CURVATURE = 1_000_000
+_CV_TOLERANCE = 1e-5
+# Heads of up to this many parameters are preconditioned by their full curvature.
+_DENSE_CURVATURE = 800
 _FIT_TOLERANCE = 1e-9
 
 
@@ -59,11 +61,13 @@ def fit_source_heads(domains: Domains) -> SourceHeads:
     order, fold = _sort_and_fold(domains, whitening.mean)
     y, weight, domain = domains.y[order], domains.weight[order], domains.domain[order]
     bounds = torch.searchsorted(domain, torch.arange(len(domains.names) + 1, device=y.device))
-    slices = tuple(slice(int(a), int(b)) for a, b in zip(bounds, bounds[1:], strict=False))
+    slices = tuple(slice(a, b) for a, b in pairwise(bounds.tolist()))
 
-    whitening = whitening.with_shrinkage(SHRINKAGES[-2])
+    whitening = whitening.with_shrinkage(SHRINKAGES[1])
     Z = whitening(domains.X, order)
-    choice, pooled, heads = _cross_validate(Z, y, weight, slices, fold, whitening, len(domains.classes))
+    choice, pooled, heads = _cross_validate(
+        Z, y, weight, slices, fold, whitening, len(domains.classes)
+    )
     rescale = whitening.scale / whitening.with_shrinkage(choice.shrinkage).scale
     whitening = whitening.with_shrinkage(choice.shrinkage)
     Z[:, :-1] *= rescale
@@ -88,7 +92,13 @@ def _fit(
     penalty: Tensor | None = None,
 ) -> Tensor:
     return minimax_newton(
-        Z, y, weight.unsqueeze(0), ridge=ridge, start=start, anchor=anchor, penalty=penalty,
+        Z,
+        y,
+        weight.unsqueeze(0),
+        ridge=ridge,
+        start=start,
+        anchor=anchor,
+        penalty=penalty,
         tolerance=_FIT_TOLERANCE,
     ).head
 
@@ -118,102 +128,145 @@ def _cross_validate(
     whitening: Whitening,
     n_classes: int,
 ) -> tuple[Regularization, Tensor, Tensor]:
-    """The regularization of the most likely held-out source rows; and heads to start from."""
+    """The regularization under which held-out source rows are most likely; and heads to start from.
+
+    For each shrinkage the pooled ridge is the one of the most likely pooled heads; the pair of
+    shrinkage and source ridge is then the one of the most likely source heads.
+    """
     penalties = torch.stack([whitening.penalty(shrinkage) for shrinkage in SHRINKAGES])
     zero = Z.new_zeros((n_classes, Z.shape[1]))
-    pooled = _fit(Z, y, weight, POOLED_RIDGES[0], zero)
-    grid = _Grid(penalties, POOLED_RIDGES)
-    fits, likelihood = _fit_folds(Z, y, weight, fold, grid, torch.zeros_like(pooled), pooled)
-    best = likelihood.argmax(dim=1)  # the pooled ridge of each shrinkage
-    anchors = fits[:, torch.arange(len(SHRINKAGES)), best]  # (folds, shrinkages, C, k)
-
-    grid = _Grid(penalties, SOURCE_RIDGES)
-    total = Z.new_zeros((len(SHRINKAGES), len(SOURCE_RIDGES)))
-    starts = []
+    pooled_path = _Path(Z, y, weight, fold, penalties, zero.expand(_FOLDS, len(penalties), -1, -1))
+    pooled_ridges, anchors = _best_pooled(pooled_path)
+    pooled = zero
+    source_paths = []
     for rows in slices:
-        source_weight = weight[rows] / weight[rows].sum()
-        start = _fit(Z[rows], y[rows], source_weight, 1e-2, pooled, pooled)
-        starts.append(start)
-        total += _fit_folds(Z[rows], y[rows], source_weight, fold[rows], grid, anchors, start)[1]
-    i, j = divmod(int(total.argmax()), len(SOURCE_RIDGES))
-    choice = Regularization(
-        shrinkage=SHRINKAGES[i],
-        pooled_ridge=POOLED_RIDGES[int(best[i])],
-        source_ridge=SOURCE_RIDGES[j],
-        log_likelihood=float(total[i, j]) / len(slices),
-    )
-    return choice, pooled, torch.stack(starts)
+        share = weight[rows] / weight[rows].sum()
+        source_paths.append(_Path(Z[rows], y[rows], share, fold[rows], penalties, anchors))
+
+    best = Regularization(0.0, 0.0, 0.0, -float("inf"))
+    starts = pooled.expand(len(slices), -1, -1)
+    previous = Z.new_full((len(penalties),), -float("inf"))
+    for ridge in SOURCE_RIDGES:
+        for path in source_paths:
+            path.advance(ridge)
+        likelihood = torch.stack([path.likelihood for path in source_paths]).mean(dim=0)
+        i = int(likelihood.argmax())
+        if float(likelihood[i]) > best.log_likelihood:
+            best = Regularization(SHRINKAGES[i], pooled_ridges[i], ridge, float(likelihood[i]))
+            pooled = anchors[:, i].mean(dim=0)
+            starts = torch.stack([path.heads[:, i].mean(dim=0) for path in source_paths])
+        rising = likelihood > previous  # a likelihood has one peak along the path
+        if not bool(rising.any()):
+            break
+        for path in source_paths:
+            path.keep(rising)
+        previous = likelihood
+    return best, pooled, starts
 
 
-@dataclass(frozen=True)
-class _Grid:
-    """Every penalty (P, k) times every ridge."""
+def _best_pooled(path: _Path) -> tuple[list[float], Tensor]:
+    """The best pooled ridge of each penalty and its fold-wise heads (folds, P, C, k)."""
+    ridges = [POOLED_RIDGES[0]] * len(path.likelihood)
+    heads = path.heads.clone()
+    best = torch.full_like(path.likelihood, -float("inf"))
+    for ridge in POOLED_RIDGES:
+        path.advance(ridge)
+        better = path.likelihood > best
+        if not bool(better.any()):
+            break
+        best = torch.where(better, path.likelihood, best)
+        heads[:, better] = path.heads[:, better]
+        ridges = [ridge if b else r for r, b in zip(ridges, better.tolist(), strict=True)]
+        path.keep(better)
+    return ridges, heads
 
-    penalties: Tensor
-    ridges: tuple[float, ...]
 
-    @property
-    def column_ridges(self) -> Tensor:
-        """(P · R, k)."""
-        ridges = self.penalties.new_tensor(self.ridges)
-        return (ridges[None, :, None] * self.penalties[:, None, :]).flatten(0, 1)
+class _Path:
+    """Heads for every fold left out and every penalty, along a falling sequence of ridges.
 
-
-def _fit_folds(
-    Z: Tensor,
-    y: Tensor,
-    weight: Tensor,
-    fold: Tensor,
-    grid: _Grid,
-    anchors: Tensor,
-    start: Tensor,
-) -> tuple[Tensor, Tensor]:
-    """Fit a head for every fold left out and every penalty and ridge, all in one batch.
-
-    ``anchors`` broadcasts to (folds, P, C, k). Returns heads (folds, P, R, C, k) and the mean
-    held-out log-likelihood (P, R).
+    All fits of one ridge run as a single batch, warm-started at the previous ridge's.
     """
-    n_classes, k = start.shape
-    shape = (_FOLDS, len(grid.penalties), len(grid.ridges), n_classes, k)
-    batch = _FOLDS * shape[1] * shape[2]
-    anchor = anchors.expand(_FOLDS, shape[1], n_classes, k).unsqueeze(2).expand(shape)
-    anchor = anchor.reshape(batch, n_classes, k)
-    column_ridge = grid.column_ridges.repeat(_FOLDS, 1).unsqueeze(1)  # (B, 1, k)
-    training = torch.stack([weight * (fold != f) for f in range(_FOLDS)])
-    training = training / training.sum(dim=1, keepdim=True)
-    per_problem = shape[1] * shape[2]
 
-    def value_and_gradient(flat: Tensor) -> tuple[Tensor, Tensor]:
-        heads = flat.reshape(batch, n_classes, k)
-        shift = heads - anchor
-        value = (column_ridge * shift.square()).sum(dim=(1, 2))
-        gradient = 2 * column_ridge * shift
-        for rows in _chunks(len(Z), batch * n_classes):
-            log_p, loss = _batched_losses(Z[rows], y[rows], heads)
-            row_weight = training[:, rows].repeat_interleave(per_problem, dim=0)  # (B, c)
-            value += (row_weight * loss).sum(dim=1)
-            residual = log_p.exp_()  # (C, B, c)
-            residual.scatter_add_(0, _labels(y[rows], batch), torch.full_like(loss, -1.0)[None])
-            residual *= row_weight
-            gradient += (residual.reshape(n_classes * batch, -1) @ Z[rows]).reshape(
-                n_classes, batch, k
-            ).transpose(0, 1)
-        return value, gradient.flatten(1)
+    def __init__(
+        self, Z: Tensor, y: Tensor, weight: Tensor, fold: Tensor, penalties: Tensor, anchors: Tensor
+    ) -> None:
+        self._Z, self._y, self._weight, self._fold = Z, y, weight, fold
+        training = torch.stack([weight * (fold != f) for f in range(_FOLDS)])
+        self._training = training / training.sum(dim=1, keepdim=True)
+        self._penalties = penalties  # (P, k)
+        self._anchors = anchors  # (folds, P, C, k)
+        self._kept = torch.arange(len(penalties), device=Z.device)
+        self.heads = anchors.clone()
+        self.likelihood = penalties.new_zeros(len(penalties))  # (P,) held-out, mean per row
 
-    precondition = _preconditioner(Z, weight, start, grid.column_ridges)
-    flat = minimize_batch(
-        value_and_gradient,
-        start.expand(batch, n_classes, k).flatten(1),
-        precondition,
-        tolerance=_CV_TOLERANCE,
-    )
-    heads = flat.reshape(batch, n_classes, k)
-    held_out = Z.new_zeros(batch)
-    for rows in _chunks(len(Z), batch * n_classes):
-        _, loss = _batched_losses(Z[rows], y[rows], heads)
-        outside = torch.stack([weight[rows] * (fold[rows] == f) for f in range(_FOLDS)])
-        held_out -= (outside.repeat_interleave(per_problem, dim=0) * loss).sum(dim=1)
-    return heads.reshape(shape), held_out.reshape(shape[:3]).sum(dim=0)
+    def keep(self, mask: Tensor) -> None:
+        """Go on with these penalties (P,) only; the others' likelihoods become -inf."""
+        self._kept = self._kept[mask[self._kept]]
+        self.likelihood = torch.where(mask, self.likelihood, -float("inf"))
+
+    def advance(self, ridge: float) -> None:
+        """Fit the kept penalties at ``ridge``; updates ``heads`` and ``likelihood``."""
+        n_classes, k = self.heads.shape[2:]
+        batch = _FOLDS * len(self._kept)
+        anchor = self._anchors[:, self._kept].reshape(batch, n_classes, k)
+        penalties = ridge * self._penalties[self._kept]
+        column_ridge = penalties.repeat(_FOLDS, 1).unsqueeze(1)  # (B, 1, k)
+
+        def value_and_gradient(flat: Tensor) -> tuple[Tensor, Tensor]:
+            heads = flat.reshape(batch, n_classes, k)
+            shift = heads - anchor
+            value = (column_ridge * shift.square()).sum(dim=(1, 2))
+            gradient = 2 * column_ridge * shift
+            for rows in _chunks(len(self._Z), batch * n_classes):
+                log_p, loss = _batched_losses(self._Z[rows], self._y[rows], heads)
+                row_weight = self._per_problem(self._training[:, rows])
+                value += (row_weight * loss).sum(dim=1)
+                residual = log_p.exp_()  # (C, B, rows)
+                labels = self._y[rows].expand(1, *loss.shape)
+                residual.scatter_add_(0, labels, torch.full_like(loss, -1.0)[None])
+                residual *= row_weight
+                products = residual.reshape(n_classes * batch, -1) @ self._Z[rows]
+                gradient += products.reshape(n_classes, batch, k).transpose(0, 1)
+            return value, gradient.flatten(1)
+
+        flat = minimize_batch(
+            value_and_gradient,
+            self.heads[:, self._kept].reshape(batch, -1),
+            self._preconditioner(penalties),
+            tolerance=_CV_TOLERANCE,
+        )
+        self.heads[:, self._kept] = flat.reshape(_FOLDS, -1, n_classes, k)
+        self.likelihood[self._kept] = self._held_out(flat.reshape(batch, n_classes, k))
+
+    def _held_out(self, heads: Tensor) -> Tensor:
+        total = heads.new_zeros(len(heads))
+        for rows in _chunks(len(self._Z), heads.shape[0] * heads.shape[1]):
+            _, loss = _batched_losses(self._Z[rows], self._y[rows], heads)
+            outside = [self._weight[rows] * (self._fold[rows] == f) for f in range(_FOLDS)]
+            total -= (self._per_problem(torch.stack(outside)) * loss).sum(dim=1)
+        return total.reshape(_FOLDS, -1).sum(dim=0)
+
+    def _per_problem(self, per_fold: Tensor) -> Tensor:
+        """(folds, rows) -> (folds · P, rows)."""
+        return per_fold.repeat_interleave(len(self._kept), dim=0)
+
+    def _preconditioner(self, penalties: Tensor) -> Callable[[Tensor], Tensor]:
+        """Inverse curvature at the present heads' mean, one per column ridge (P', k)."""
+        head = self.heads[:, self._kept].mean(dim=(0, 1))
+        n_classes, k = head.shape
+        p = log_probabilities(self._Z, head).exp()
+        diagonal = 2 * penalties.repeat(1, n_classes)  # (P', C·k)
+        if n_classes * k <= _DENSE_CURVATURE:
+            curvature = hessian(self._Z, p, self._weight)
+            factor = torch.linalg.cholesky(curvature + torch.diag_embed(diagonal))
+
+            def dense(gradient: Tensor) -> Tensor:
+                rhs = gradient.reshape(_FOLDS, len(diagonal), -1).permute(1, 2, 0)
+                return torch.cholesky_solve(rhs, factor).permute(2, 0, 1).reshape(gradient.shape)
+
+            return dense
+        diagonal = diagonal + hessian_diagonal(self._Z, p, self._weight).flatten()
+        return lambda gradient: gradient / diagonal.repeat(_FOLDS, 1)
 
 
 def _chunks(n: int, columns: int) -> list[slice]:
@@ -222,32 +275,9 @@ def _chunks(n: int, columns: int) -> list[slice]:
     return [slice(i, min(i + size, n)) for i in range(0, n, size)]
 
 
-def _labels(y: Tensor, batch: int) -> Tensor:
-    return y.expand(1, batch, len(y))
-
-
 def _batched_losses(Z: Tensor, y: Tensor, heads: Tensor) -> tuple[Tensor, Tensor]:
     """Log-probabilities (C, B, n) and cross-entropies (B, n) of B heads (B, C, k)."""
     batch, n_classes, k = heads.shape
     logits = (heads.transpose(0, 1).reshape(-1, k) @ Z.T).reshape(n_classes, batch, len(Z))
     log_p = torch.log_softmax(logits, dim=0)
-    return log_p, -log_p.gather(0, _labels(y, batch)).squeeze(0)
-
-
-def _preconditioner(
-    Z: Tensor, weight: Tensor, head: Tensor, column_ridges: Tensor
-) -> Callable[[Tensor], Tensor]:
-    """Inverse curvature at ``head`` for each of G column ridges, applied to (folds · G, C · k)."""
-    p = log_probabilities(Z, head).exp()
-    n_classes, k = head.shape
-    ridge = 2 * column_ridges.repeat(1, n_classes)  # (G, C·k)
-    if len(ridge) * (n_classes * k) ** 2 <= _DENSE_CURVATURE * len(ridge) and n_classes * k <= 1000:
-        factor = torch.linalg.cholesky(hessian(Z, p, weight) + torch.diag_embed(ridge))
-
-        def dense(gradient: Tensor) -> Tensor:
-            rhs = gradient.reshape(_FOLDS, len(ridge), -1).permute(1, 2, 0)
-            return torch.cholesky_solve(rhs, factor).permute(2, 0, 1).reshape(gradient.shape)
-
-        return dense
-    diagonal = (weight @ (p * (1 - p))).repeat_interleave(k) + ridge
-    return lambda gradient: gradient / diagonal.repeat(_FOLDS, 1)
+    return log_p, -log_p.gather(0, y.expand(1, batch, len(y))).squeeze(0)

@@ -15,7 +15,7 @@ _EIGENVALUE_FLOOR = 1e-11
 
 @dataclass(frozen=True)
 class Whitening:
-    """The map ``x -> [(x - mean) @ basis / scale, 1]`` with ``scale² = eigenvalue + shrinkage·mean``.
+    """The map ``x -> [(x - mean) @ basis / scale, 1]``, ``scale² = eigenvalue + shrinkage·mean``.
 
     Shrinking towards the mean eigenvalue (not feature by feature) keeps every later fit invariant
     to rotations and to a common rescaling of the features.

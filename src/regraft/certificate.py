@@ -1,0 +1,145 @@
+"""What a finished game proves about its head, and under which assumptions."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regraft.adversary import Hull, Objective
+from regraft.closure import closure_residual
+from regraft.game import Outcome, Round
+from regraft.heads import SourceHeads
+from regraft.newton import log_probabilities
+from regraft.transplant import find_witness
+
+CLOSURE_ROWS = 1000
+# Scale and confidence at which the terms of prop:finite-sample are evaluated.
+RESOLUTION = 0.01
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class FiniteSample:
+    """The terms of `prop:finite-sample`, with the constant C_1 taken as 1 (the paper leaves it)."""
+
+    rows: int  # N, of the smallest source
+    metric_entropy: float  # log covering number of the ball of targets at RESOLUTION
+    statistical: float  # sqrt((metric_entropy + log(1 / (1 - CONFIDENCE))) / N)
+    optimization: float  # the learner's duality gap plus what the adversary still gains
+    closure: float  # the closure residual
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """How good the returned head is in the worst plausible target, and what that rests on.
+
+    Risks are cross-entropies in nats; with ``objective="regret"`` the best risk reachable on the
+    target is subtracted. ``value - gap <= minimax value <= worst_case + ridge term``.
+    Lengths (closure, Lipschitz constants) are in whitened features.
+    """
+
+    objective: Objective
+    radius: float
+    hull_dimension: int  # independent ways in which the sources disagree, at most K - 1
+    rounds: tuple[Round, ...]
+    converged: bool
+    value: float  # M_t of the last round
+    gap: float  # its duality gap
+    worst_case: float  # the head's value on the worst target of the whole ball
+    worst_case_accuracy: float  # the head's accuracy on that target
+    pooled_worst_case: float  # the same value for the pooled ERM head it started from
+    worst_target: dict[str, float]  # affine coefficients of the sources at that target
+    witness_rank: int  # transplant dimension r of its witness
+    fit_residual: float  # (P4)
+    biorthogonality_residual: float  # (P5)
+    closure_residual: float  # epsilon of def:eps-closure between source pairs
+    lipschitz: float  # L_h of the head's probabilities
+    floor: float  # delta: smallest probability the head gives on a source row
+    robustness_slack: float  # (L_h / delta) epsilon of thm:robustness
+    softmax_slack: float  # the sharper bound that holds for linear softmax heads
+    finite_sample: FiniteSample
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, strings, lists and dictionaries."""
+        return asdict(self)
+
+    def to_json(self) -> str:
+        """The certificate as JSON."""
+        return json.dumps(self.to_dict(), indent=2)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Certificate:
+        """Inverse of :meth:`to_dict`, also after a trip through JSON."""
+        rounds = tuple(Round(**{**r, "risks": tuple(r["risks"])}) for r in data["rounds"])
+        return cls(
+            **{**data, "rounds": rounds, "finite_sample": FiniteSample(**data["finite_sample"])}
+        )
+
+
+def certify(
+    sources: SourceHeads,
+    hull: Hull,
+    outcome: Outcome,
+    *,
+    names: list[str],
+    objective: Objective,
+    radius: float,
+) -> Certificate:
+    """Collect the evidence of a finished game."""
+    head, worst = outcome.head, outcome.worst
+    heads = torch.stack([hull.head(z) for z in hull.sources])
+    witness = find_witness(hull.head(worst.z), heads)
+    closure = closure_residual(
+        witness, [sources.Z[s] for s in sources.slices], max_rows=CLOSURE_ROWS
+    )
+    log_p = log_probabilities(sources.Z, head)
+    correct = (log_p.argmax(dim=1) == sources.y).to(log_p.dtype)
+    lipschitz, contrast = _lipschitz(head)
+    floor = math.exp(float(log_p.min()))
+    smallest = min(s.stop - s.start for s in sources.slices)
+    entropy = len(worst.z) * math.log1p(2 * radius / RESOLUTION)
+    last = outcome.rounds[-1]
+    return Certificate(
+        objective=objective,
+        radius=radius,
+        hull_dimension=len(worst.z),
+        rounds=outcome.rounds,
+        converged=outcome.converged,
+        value=last.value,
+        gap=last.gap,
+        worst_case=worst.value,
+        worst_case_accuracy=float(worst.weights @ correct),
+        pooled_worst_case=outcome.rounds[0].attack_value,
+        worst_target=dict(zip(names, hull.coefficients(worst.z).tolist(), strict=True)),
+        witness_rank=witness.rank,
+        fit_residual=witness.fit_residual,
+        biorthogonality_residual=witness.biorthogonality_residual,
+        closure_residual=closure,
+        lipschitz=lipschitz,
+        floor=floor,
+        robustness_slack=lipschitz / max(floor, 1e-300) * closure,
+        softmax_slack=contrast * closure,
+        finite_sample=FiniteSample(
+            rows=smallest,
+            metric_entropy=entropy,
+            statistical=math.sqrt((entropy - math.log(1 - CONFIDENCE)) / smallest),
+            optimization=last.gap + max(worst.value - last.value, 0.0),
+            closure=closure,
+        ),
+    )
+
+
+def _lipschitz(head: Tensor) -> tuple[float, float]:
+    """Lipschitz constants of the probabilities and of the cross-entropy in the features.
+
+    Softmax has a Jacobian of norm at most 1/2. The cross-entropy's gradient is a convex
+    combination of contrasts of class weights, so the longest contrast bounds it without a floor.
+    """
+    coef = head[:, :-1] - head[:, :-1].mean(dim=0)
+    contrasts = torch.cdist(coef, coef)
+    return float(torch.linalg.matrix_norm(coef, 2)) / 2, float(contrasts.max())

@@ -1,0 +1,181 @@
+"""CROClassifier: the scikit-learn face of the game."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from regraft.adversary import (
+    Objective,
+    check_objective,
+    check_radius,
+    check_rank,
+    fit_hull,
+    make_surrogates,
+)
+from regraft.certificate import Certificate, certify
+from regraft.game import Round, play
+from regraft.heads import Regularization, fit_source_heads
+from regraft.linear import LinearHead
+from regraft.transplant import Witness, find_witness, hull
+
+
+class CROClassifier(LinearHead):
+    """Causal Robust Optimization: a linear head that is minimax over plausible unseen domains.
+
+    Parameters
+    ----------
+    radius : float, default 8.0
+        How far a target may lie from the sources' mean, in nats (root mean square of the change
+        in the logits). It is an assumption about the deployment, not something to tune: source
+        accuracy always prefers 0, which is plain ERM.
+    rank : int or None
+        Transplant dimension: in how many class directions (at most C - 1) targets may move.
+        None keeps all.
+    objective : {"risk", "regret"}
+        Minimize the worst risk (the paper's) or the worst excess over each target's best head,
+        which is cheaper where no confounder is at work.
+    ridge : float or None
+        Ridge of the learner on whitened features; None takes the pooled head's, which is
+        cross-validated.
+    tolerance : float
+        The game ends when its value moves by at most this many nats.
+    max_rounds : int
+        Rounds after which it ends regardless, with a warning.
+    device : str
+        Where torch computes, such as "cpu" or "cuda".
+
+    Attributes
+    ----------
+    coef_, intercept_, classes_, domains_, n_features_in_
+        As in :class:`~regraft.linear.LinearHead`.
+    certificate_ : Certificate
+    rounds_ : tuple of Round
+    source_heads_ : ndarray (K, C, d + 1)
+        Head of each source on ``[x, 1]``; their affine hull holds the plausible targets' heads.
+    pooled_head_ : ndarray (C, d + 1)
+        The ERM head from which the game started.
+    regularization_ : Regularization
+    """
+
+    certificate_: Certificate
+    source_heads_: NDArray[np.float64]
+    pooled_head_: NDArray[np.float64]
+    regularization_: Regularization
+
+    def __init__(
+        self,
+        radius: float = 8.0,
+        *,
+        rank: int | None = None,
+        objective: Objective = "risk",
+        ridge: float | None = None,
+        tolerance: float = 1e-3,
+        max_rounds: int = 50,
+        device: str = "cpu",
+    ) -> None:
+        self.radius = radius
+        self.rank = rank
+        self.objective = objective
+        self.ridge = ridge
+        self.tolerance = tolerance
+        self.max_rounds = max_rounds
+        self.device = device
+
+    @property
+    def rounds_(self) -> tuple[Round, ...]:
+        """The rounds of the game."""
+        return self.certificate_.rounds
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_domain: ArrayLike | None = None,
+        *,
+        on_round: Callable[[Round], None] | None = None,
+    ) -> Self:
+        """Fit on rows ``X`` (n, d), labels ``y`` (n,) and the domain of each row (n,).
+
+        ``on_round`` is called after each round of the game, for progress.
+        """
+        domains = self._check(X, y, sample_domain, self.device)
+        self._check_parameters(len(domains.classes))
+        if len(domains.names) == 1:
+            warnings.warn(
+                "all rows belong to one domain, so nothing is known about how domains differ and "
+                "the ERM head is returned: pass sample_domain with two or more domains.",
+                stacklevel=2,
+            )
+        sources = fit_source_heads(domains)
+        ridge = sources.regularization.pooled_ridge if self.ridge is None else self.ridge
+        plausible = fit_hull(sources.heads, sources.Z, sources.weight, self.rank)
+        surrogates = make_surrogates(plausible, sources.Z, sources.y, sources.weight)
+        outcome = play(
+            sources.Z,
+            surrogates,
+            sources.pooled,
+            radius=self.radius,
+            ridge=ridge,
+            objective=self.objective,
+            tolerance=self.tolerance,
+            max_rounds=self.max_rounds,
+            on_round=on_round,
+        )
+        if not outcome.converged:
+            warnings.warn(
+                f"the game did not settle in {self.max_rounds} rounds: raise max_rounds or "
+                "tolerance.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        self.certificate_ = certify(
+            sources,
+            plausible,
+            outcome,
+            names=[str(name) for name in domains.names],
+            objective=self.objective,
+            radius=float(self.radius),
+        )
+        self.regularization_ = sources.regularization
+        self.source_heads_ = sources.whitening.to_features(sources.heads).cpu().numpy()
+        self.pooled_head_ = sources.whitening.to_features(sources.pooled).cpu().numpy()
+        self._set_head(sources.whitening.to_features(outcome.head))
+        return self
+
+    def _check_parameters(self, n_classes: int) -> None:
+        check_radius(self.radius)
+        check_rank(self.rank, n_classes)
+        check_objective(self.objective)
+        if self.ridge is not None and not self.ridge > 0:
+            raise ValueError(
+                f"ridge is {self.ridge}: pass a positive number, or None to cross-validate it."
+            )
+        if not self.tolerance > 0:
+            raise ValueError(f"tolerance is {self.tolerance}: pass a positive number of nats.")
+        if self.max_rounds < 2:
+            raise ValueError(f"max_rounds is {self.max_rounds}: the game needs 2 rounds or more.")
+
+    def witness(self, weights: Mapping[Any, float] | None = None) -> Witness:
+        """The transplant behind a plausible target, in raw features with a constant 1 appended.
+
+        ``weights`` maps each domain to its affine coefficient (they sum to one; negative ones
+        extrapolate); without it, the worst target of the certificate is taken.
+        """
+        check_is_fitted(self)
+        names = [str(name) for name in self.domains_]
+        chosen = self.certificate_.worst_target if weights is None else weights
+        given = {str(name): float(value) for name, value in chosen.items()}
+        if sorted(given) != sorted(names):
+            raise ValueError(
+                f"weights names the domains {sorted(given)}: give one weight for each of {names}."
+            )
+        heads = torch.from_numpy(self.source_heads_)
+        return find_witness(hull(heads, heads.new_tensor([given[n] for n in names])), heads)

@@ -1,0 +1,65 @@
+"""Pictures of audits and frontiers. Needs matplotlib (the extra ``plots``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from regraft.extras import require
+
+if TYPE_CHECKING:
+    from regraft.audit import AuditCurve, Frontier
+
+# Okabe and Ito's colours, told apart by every kind of sight; the last heads get the first ones.
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+_MARKERS = ("o", "s", "^", "D", "v", "P")
+
+
+def plot_audit(curves: Mapping[str, AuditCurve], path: str | Path) -> None:
+    """Write the stress curves, worst-case accuracy over the radius, one line per predictor."""
+    figure, axes = _axes()
+    for i, (name, curve) in enumerate(curves.items()):
+        radii = [point.radius for point in curve.points]
+        accuracy = [100 * point.accuracy for point in curve.points]
+        colour = _COLOURS[i % len(_COLOURS)]
+        axes.plot(radii, accuracy, color=colour, marker=_MARKERS[i % len(_MARKERS)], label=name)
+    axes.set_xscale("symlog", linthresh=0.5)
+    ticks = sorted({point.radius for curve in curves.values() for point in curve.points})
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.set_xlabel("radius: how far the unseen domain may lie from the sources (nats)")
+    axes.set_ylabel("worst-case accuracy (%)")
+    axes.set_ylim(0, 100)
+    axes.set_title("Accuracy in the worst plausible unseen domain", loc="left")
+    axes.legend(frameon=False)
+    _write(figure, path)
+
+
+def plot_frontier(frontier: Frontier, path: str | Path) -> None:
+    """Write source accuracy against worst-case accuracy, one point per training radius."""
+    figure, axes = _axes()
+    source = [100 * point.source_accuracy for point in frontier.points]
+    worst = [100 * point.worst_case_accuracy for point in frontier.points]
+    axes.plot(source, worst, color=_COLOURS[0], marker="o")
+    for x, y, point in zip(source, worst, frontier.points, strict=True):
+        axes.annotate(f"{point.radius:g}", (x, y), textcoords="offset points", xytext=(6, 4))
+    axes.set_xlabel("accuracy on held-out source rows (%)")
+    axes.set_ylabel(f"worst-case accuracy within radius {frontier.audit_radius:g} (%)")
+    axes.set_title("The price of robustness (labels: training radius)", loc="left")
+    _write(figure, path)
+
+
+def _axes() -> tuple[Any, Any]:
+    # Figure, not pyplot: no global state and no display.
+    figure = require("matplotlib.figure", "plots").Figure(figsize=(7, 4.2), layout="constrained")
+    axes = figure.subplots()
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(alpha=0.25)
+    return figure, axes
+
+
+def _write(figure: Any, path: str | Path) -> None:
+    path = Path(path)
+    temporary = path.with_name(f".{path.name}.tmp")
+    figure.savefig(temporary, format=path.suffix.lstrip(".") or "png", dpi=150)
+    temporary.replace(path)
