@@ -22,8 +22,9 @@ Objective = Literal["risk", "regret"]
 # Heads whose tilt logits differ by less than this (root mean square, nats) are the same head.
 _SAME_HEAD = 1e-6
 _LINE_POINTS = 33
-_RANDOM_DIRECTIONS = 48
-_REFINED = 3
+_PLANE_DIRECTIONS = 32
+_DIRECTIONS_PER_AXIS = 16
+_SHELLS = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 3 / 4, 1)  # shares of the radius
 
 
 @dataclass(frozen=True)
@@ -183,12 +184,13 @@ def _refine_ball(
     values: NDArray[np.float64],
     radius: float,
 ) -> NDArray[np.float64]:
-    """The best end of constrained ascents from the best candidates."""
+    """The best end of constrained ascents, one from the best candidate of each shell."""
     ends: list[tuple[float, int, NDArray[np.float64]]] = []
-    for index in np.argsort(values)[-_REFINED:]:
+    per_shell = values.reshape(len(_SHELLS), -1)
+    for shell, column in enumerate(per_shell.argmax(axis=1)):
         answer = minimize(
             negated,
-            candidates[index],
+            candidates[shell * per_shell.shape[1] + column],
             jac=True,
             method="SLSQP",
             constraints={
@@ -214,11 +216,14 @@ def _candidates(m: int, radius: float) -> NDArray[np.float64]:
         return np.zeros((1, m))
     if m == 1:
         return np.linspace(-radius, radius, _LINE_POINTS)[:, None]
-    random = np.random.default_rng(0).standard_normal((_RANDOM_DIRECTIONS, m))
-    directions = np.concatenate([np.eye(m), -np.eye(m), random])
-    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-    shells = [share * radius * directions for share in (0.25, 0.5, 1.0)]
-    return np.concatenate([np.zeros((1, m)), *shells])
+    if m == 2:
+        angles = np.linspace(0, 2 * np.pi, _PLANE_DIRECTIONS, endpoint=False)
+        directions = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    else:
+        directions = np.random.default_rng(0).standard_normal((_DIRECTIONS_PER_AXIS * m, m))
+        directions = np.concatenate([np.eye(m), -np.eye(m), directions])
+        directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    return np.concatenate([share * radius * directions for share in _SHELLS])
 
 
 def _value_and_gradient(

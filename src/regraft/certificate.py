@@ -39,7 +39,7 @@ class Certificate:
     """How good the returned head is in the worst plausible target, and what that rests on.
 
     Risks are cross-entropies in nats; with ``objective="regret"`` the best risk reachable on the
-    target is subtracted. ``value - gap <= minimax value <= worst_case + ridge term``.
+    target is subtracted. ``value - gap <= minimax value <= worst_case + ridge_term``.
     Lengths (closure, Lipschitz constants) are in whitened features.
     """
 
@@ -50,6 +50,7 @@ class Certificate:
     converged: bool
     value: float  # M_t of the last round
     gap: float  # its duality gap
+    ridge_term: float  # the ridge's share of that value
     worst_case: float  # the head's value on the worst target of the whole ball
     worst_case_accuracy: float  # the head's accuracy on that target
     pooled_worst_case: float  # the same value for the pooled ERM head it started from
@@ -87,6 +88,7 @@ def certify(
     outcome: Outcome,
     *,
     names: list[str],
+    ridge: float,
     objective: Objective,
     radius: float,
 ) -> Certificate:
@@ -104,6 +106,7 @@ def certify(
     smallest = min(s.stop - s.start for s in sources.slices)
     entropy = len(worst.z) * math.log1p(2 * radius / RESOLUTION)
     last = outcome.rounds[-1]
+    ridge_term = ridge * float(head.square().sum())
     return Certificate(
         objective=objective,
         radius=radius,
@@ -112,6 +115,7 @@ def certify(
         converged=outcome.converged,
         value=last.value,
         gap=last.gap,
+        ridge_term=ridge_term,
         worst_case=worst.value,
         worst_case_accuracy=float(worst.weights @ correct),
         pooled_worst_case=outcome.rounds[0].attack_value,
@@ -128,7 +132,7 @@ def certify(
             rows=smallest,
             metric_entropy=entropy,
             statistical=math.sqrt((entropy - math.log(1 - CONFIDENCE)) / smallest),
-            optimization=last.gap + max(worst.value - last.value, 0.0),
+            optimization=last.gap + max(worst.value + ridge_term - last.value, 0.0),
             closure=closure,
         ),
     )

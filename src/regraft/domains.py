@@ -114,9 +114,9 @@ def _check_counts(
     domain_index: NDArray[np.intp],
 ) -> None:
     if len(classes) < 2:
-        raise ValueError(f"y has one class only ({classes[0]!r}): a classifier needs two or more.")
-    counts = np.zeros((len(names), len(classes)), int)
-    np.add.at(counts, (domain_index, y_index), 1)
+        raise ValueError(f"y has one class only ({classes[0]!s}): a classifier needs two or more.")
+    cell = domain_index * len(classes) + y_index
+    counts = np.bincount(cell, minlength=len(names) * len(classes)).reshape(len(names), -1)
     for s, name in enumerate(names):
         if counts[s].sum() == 1:
             raise ValueError(

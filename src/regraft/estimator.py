@@ -141,6 +141,7 @@ class CROClassifier(LinearHead):
             plausible,
             outcome,
             names=[str(name) for name in domains.names],
+            ridge=ridge,
             objective=self.objective,
             radius=float(self.radius),
         )

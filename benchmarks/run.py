@@ -1,0 +1,49 @@
+"""Run every benchmark and write benchmarks/RESULTS.md.
+
+python benchmarks/run.py [NAME ...]
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from datetime import date
+
+from common import HERE, machine
+
+SECTIONS = {
+    "cmnist": "Colored MNIST features",
+    "confounded": "A noisy confounder",
+    "pacs": "PACS features: the price of robustness",
+    "speed": "Speed and memory",
+}
+INTRODUCTION = """# Results
+
+Every section is the output of the command above it, run in the repository. The banks of Colored
+MNIST come from `python benchmarks/make_banks.py --mnist DIR --ship src/regraft/data` (seed 0;
+made on one NVIDIA H200); nothing is tuned on target data, except where a ceiling says so.
+"""
+
+
+def main() -> None:
+    names = sys.argv[1:] or list(SECTIONS)
+    parts = HERE / "results"
+    parts.mkdir(exist_ok=True)
+    for name in names:
+        print(f"{name} …", flush=True)
+        start = time.perf_counter()
+        command = [sys.executable, str(HERE / f"{name}.py")]
+        text = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+        minutes = (time.perf_counter() - start) / 60
+        (parts / f"{name}.md").write_text(
+            f"## {SECTIONS[name]}\n\n`python benchmarks/{name}.py`, {date.today()}, "
+            f"{minutes:.1f} min, {machine()}.\n\n{text}"
+        )
+    sections = [(parts / f"{name}.md") for name in SECTIONS]
+    body = "\n".join(path.read_text() for path in sections if path.exists())
+    (HERE / "RESULTS.md").write_text(f"{INTRODUCTION}\n{body}")
+
+
+if __name__ == "__main__":
+    main()

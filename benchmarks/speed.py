@@ -1,0 +1,102 @@
+"""Whole fits against one scikit-learn LogisticRegression in the same run; cost and memory by rows.
+
+python benchmarks/speed.py [--largest 1000000]
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+import numpy as np
+from common import CELLS, SHARED, load_cell, table
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import StandardScaler
+
+from regraft import CROClassifier
+
+REPEATS = 3
+FEATURES = 128
+
+# One size per process, so that the peak is this size's own. The data are the two sources' rows.
+SCALING = """
+import resource, sys, time
+import numpy as np
+from regraft import CROClassifier
+n, d = int(sys.argv[1]), int(sys.argv[2])
+rng = np.random.default_rng(0)
+y = rng.integers(2, size=n)
+domain = np.arange(n) % 2
+colour = y ^ (rng.random(n) < np.where(domain, 0.2, 0.1))
+X = rng.standard_normal((n, d))
+X[:, 0] += 0.5 * y
+X[:, 1] += 2.0 * colour
+small = slice(0, 2000)
+CROClassifier().fit(X[small], y[small], domain[small])  # imports and thread pools
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+start = time.perf_counter()
+CROClassifier().fit(X, y, domain)
+seconds = time.perf_counter() - start
+after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print(seconds, (after - before) * 1024 / X.nbytes)
+"""
+
+
+def median_seconds(work: Callable[[], object]) -> float:
+    times = []
+    for _ in range(REPEATS):
+        start = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - start)
+    return float(np.median(times))
+
+
+def compare(
+    X: np.ndarray, y: np.ndarray, domain: np.ndarray, model: CROClassifier
+) -> tuple[float, float]:
+    """Median seconds of the whole fit and of the peer on the same standardized pooled rows."""
+    standardized = StandardScaler().fit_transform(X)
+    peer = median_seconds(lambda: LogisticRegression(max_iter=1000).fit(standardized, y))
+    return median_seconds(lambda: model.fit(X, y, domain)), peer
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--largest", type=int, default=1_000_000)
+    largest = parser.parse_args().largest
+    rows = []
+    for target in (2, 0, 1):
+        cell = load_cell(target, 12_000)
+        ours, peer = compare(cell.X, cell.y, cell.domain, CROClassifier())
+        name = f"Colored MNIST {CELLS[target]}, 24,000 × 128, 2 sources"
+        rows.append([name, f"{ours:.2f}", f"{peer:.2f}", f"{ours / peer:.2f}"])
+    data = np.load(SHARED / "pacs" / "efficientnet_lite0.npz", allow_pickle=False)
+    for target, name in enumerate(data["domains"]):
+        keep = data["domain"] != target
+        X = data["X"][keep].astype(np.float64)
+        ours, peer = compare(X, data["y"][keep], data["domain"][keep], CROClassifier())
+        name = f"PACS without {name}, {len(X):,} × 1280, 3 sources"
+        rows.append([name, f"{ours:.2f}", f"{peer:.2f}", f"{ours / peer:.2f}"])
+    print(
+        "Cross-validation, game and certificate together, against one "
+        f"`LogisticRegression(max_iter=1000)`; medians of {REPEATS}.\n"
+    )
+    print(table(["data", "CRO fit, s", "peer, s", "ratio"], rows))
+
+    sizes = [n for n in (10_000, 30_000, 100_000, 300_000, 1_000_000) if n <= largest]
+    curve = []
+    for n in sizes:
+        command = [sys.executable, "-c", SCALING, str(n), str(FEATURES)]
+        out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        seconds, memory = map(float, out.split())
+        curve.append([f"{n:,}", f"{seconds:.2f}", f"{1e6 * seconds / n:.1f}", f"{1 + memory:.2f}"])
+    print(f"\nCost by rows ({FEATURES} features, 2 sources, float64).\n")
+    header = ["rows", "fit, s", "µs a row", "peak memory / data, data included"]
+    print(table(header, curve))
+
+
+if __name__ == "__main__":
+    main()

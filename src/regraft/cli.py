@@ -1,0 +1,399 @@
+"""The command line: ``regraft demo | fit | predict | audit | frontier``."""
+
+from __future__ import annotations
+
+import functools
+import os
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, cast
+
+import typer
+
+from regraft._version import __version__
+
+# The library is imported inside the commands, so that --help does not wait for torch.
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from regraft.adversary import Objective
+    from regraft.audit import FrontierPoint
+    from regraft.game import Round
+    from regraft.linear import LinearHead
+    from regraft.tables import Table
+
+P = ParamSpec("P")
+
+app = typer.Typer(
+    help="Classifiers that hold in domains nobody has data from.",
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"regraft {__version__}")
+        raise typer.Exit
+
+
+Version = Annotated[
+    bool, typer.Option("--version", help="Print it.", callback=_print_version, is_eager=True)
+]
+Data = Annotated[Path, typer.Argument(help="A .npz, .csv or .parquet file.", show_default=False)]
+Label = Annotated[str, typer.Option(help="Column of labels.")]
+Domain = Annotated[str, typer.Option(help="Column of domains.")]
+Radii = Annotated[str, typer.Option(help="Radii in nats, separated by commas.")]
+Kind = Annotated[str, typer.Option(help="Make the worst 'risk' or the worst 'regret' small.")]
+Out = Annotated[Path | None, typer.Option(help="Folder for the files.", show_default=False)]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+
+
+def main() -> None:
+    """Entry point of the ``regraft`` command."""
+    app(prog_name="regraft")
+
+
+@app.callback()
+def _options(version: Version = False) -> None:
+    pass
+
+
+def _command(function: Callable[P, None]) -> Callable[P, None]:
+    """Register a command that reports warnings and errors in one line each."""
+
+    @functools.wraps(function)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            warnings.simplefilter("default", UserWarning)
+            # Columns are matched by name before arrays, which have none, reach the model.
+            warnings.filterwarnings("ignore", message="X does not have valid feature names")
+            warnings.showwarning = _show_warning
+            try:
+                _check_folder(kwargs.get("out"))
+                function(*args, **kwargs)
+            except KeyboardInterrupt:
+                typer.echo("regraft: interrupted.", err=True)
+                raise typer.Exit(130) from None
+            except BrokenPipeError:  # the reader of our output has left: typer ends quietly
+                raise
+            except (ValueError, RuntimeError, OSError, MemoryError) as error:
+                typer.echo(f"regraft: {_sentence(error)}", err=True)
+                raise typer.Exit(2) from None
+
+    return app.command()(guarded)
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    typer.echo(f"warning: {_sentence(message)}", err=True)
+
+
+def _sentence(problem: BaseException | str) -> str:
+    if isinstance(problem, OSError) and problem.filename is not None:
+        return f"{problem.filename}: {problem.strerror}."
+    return " ".join(str(problem).split()) or f"{type(problem).__name__}."
+
+
+class _Screen:
+    """Results go to stdout, or nowhere when it holds JSON; progress then goes to stderr."""
+
+    def __init__(self, as_json: bool) -> None:
+        from rich.console import Console
+
+        self._json = as_json
+        self._result = Console(quiet=as_json, markup=False, highlight=False)
+        self._progress = Console(stderr=as_json, markup=False, highlight=False)
+
+    @contextmanager
+    def working(self, message: str) -> Iterator[Callable[[str], None]]:
+        """A spinner, or plain lines where there is no terminal; yields a setter of its message."""
+        if self._progress.is_terminal:
+            with self._progress.status(f"{message} ...") as status:
+                yield lambda step: status.update(f"{step} ...")
+        else:
+            self.note(f"{message} ...")
+            yield lambda step: self.note(f"{step} ...")
+
+    def note(self, text: str) -> None:
+        """One line of progress."""
+        self._progress.print(text, soft_wrap=not self._progress.is_terminal)
+
+    def round(self, played: Round) -> None:
+        """One round of the game."""
+        self.note(
+            f"  round {len(played.risks)}: worst domain found {played.attack_value:.3f} nats, "
+            f"learner's answer {played.value:.3f} (gap {played.gap:.0e})"
+        )
+
+    def say(self, *sentences: str) -> None:
+        """Results in words, one paragraph each."""
+        for sentence in sentences:
+            self._result.print(sentence, soft_wrap=not self._result.is_terminal)
+
+    def table(self, columns: Sequence[str], *sections: Sequence[Sequence[str]]) -> None:
+        """Rows of text under ``columns``; the last column stands out, a line parts the sections."""
+        from rich import box
+        from rich.table import Table as RichTable
+
+        table = RichTable(box=box.SIMPLE_HEAD)
+        for i, column in enumerate(columns):
+            style = "bold cyan" if i == len(columns) - 1 else None
+            table.add_column(column, justify="right" if i else "left", style=style, no_wrap=True)
+        for rows in sections:
+            for row in rows:
+                table.add_row(*row)
+            table.add_section()
+        self._result.print(table)
+
+    def finish(self, document: dict[str, Any], files: Sequence[Path]) -> None:
+        """Print the JSON document, or name the files written."""
+        if self._json:
+            from regraft.persistence import dumps
+
+            typer.echo(dumps(document | {"files": [str(file) for file in files]}, indent=None))
+        elif files:
+            self.say(f"Written: {', '.join(map(str, files))}")
+
+
+@_command
+def demo(
+    cell: Annotated[str, typer.Option(help='The unseen domain: "-90%" or "+90%".')] = "-90%",
+    out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("regraft-demo"),
+    as_json: Json = False,
+) -> None:
+    """See on Colored MNIST what an unseen domain does to ERM, and what CRO does about it."""
+    screen = _Screen(as_json)
+    with screen.working("loading the embeddings"):
+        from regraft.demo import describe_demo, explain, run_demo
+        from regraft.persistence import write_result
+        from regraft.plots import plot_audit
+
+        description = describe_demo(cell)
+    screen.say(description, "")
+    with screen.working("comparing heads") as step:
+        result = run_demo(cell, on_step=step, on_round=screen.round)
+    draw = functools.partial(plot_audit, result.curves)
+    files = write_result(out, "demo.json", result.to_dict(), "stress_curve.png", draw)
+    columns = "accuracy", "seen domains (held-out rows)", f"unseen {result.target}"
+    rows = [
+        (row.name, _percent(row.source_accuracy), _percent(row.target_accuracy))
+        for row in (*result.rows, result.ceiling)
+    ]
+    screen.table(columns, rows[:-1], rows[-1:])
+    screen.say(result.verdict(), "", *explain(result.certificate), "")
+    screen.finish(result.to_dict(), files)
+    other = "+90%" if cell == "-90%" else "-90%"
+    screen.say(
+        f'Next: regraft demo --cell "{other}", or your own table: '
+        "regraft fit data.csv --label label --domain domain --out model"
+    )
+
+
+@_command
+def fit(
+    data: Data,
+    out: Annotated[Path, typer.Option(help="Folder for the files.", show_default=False)],
+    label: Label = "label",
+    domain: Domain = "domain",
+    radius: Annotated[float, typer.Option(help="Largest shift to prepare for, in nats.")] = 8.0,
+    rank: Annotated[int | None, typer.Option(help="Transplant dimension.")] = None,
+    objective: Kind = "risk",
+    ridge: Annotated[float | None, typer.Option(help="Default: cross-validated.")] = None,
+    device: Annotated[str, typer.Option(help="Where torch computes.")] = "cpu",
+    as_json: Json = False,
+) -> None:
+    """Fit the head that is best in the worst plausible unseen domain, and certify it."""
+    screen = _Screen(as_json)
+    with screen.working(f"reading {data}"):
+        from regraft.demo import explain
+        from regraft.estimator import CROClassifier
+        from regraft.persistence import check_destination, dumps, save, write_text
+        from regraft.tables import score
+
+        check_destination(out / "model")
+        _check_device(device)
+        table, y, groups = _read(data, label, domain)
+    kind = cast("Objective", objective)
+    model = CROClassifier(radius, rank=rank, objective=kind, ridge=ridge, device=device)
+    with screen.working(f"fitting {len(table.X)} rows of {table.X.shape[1]} features"):
+        model.fit(table.X, y, groups, on_round=screen.round)
+        _, accuracy = score(table, model.predict(table.X))
+    if table.features:
+        import numpy as np
+
+        model.feature_names_in_ = np.array(table.features, dtype=object)
+    save(model, out / "model")
+    certificate = model.certificate_.to_dict()
+    write_text(out / "certificate.json", dumps(certificate))
+    files = [out / "model", out / "certificate.json"]
+    screen.table(("source", "training accuracy"), [(k, _percent(v)) for k, v in accuracy.items()])
+    screen.say(*explain(model.certificate_))
+    screen.finish({"certificate": certificate, "source_accuracy": accuracy}, files)
+
+
+@_command
+def predict(
+    model: Annotated[Path, typer.Argument(help="Folder of a saved model.", show_default=False)],
+    data: Data,
+    label: Label = "label",
+    domain: Domain = "domain",
+    out: Out = None,
+    as_json: Json = False,
+) -> None:
+    """Predict labels and probabilities; score them if the data has a label column."""
+    screen = _Screen(as_json)
+    with screen.working(f"reading {data}"):
+        from regraft.persistence import write_csv
+        from regraft.tables import read_table, score
+
+        table = read_table(data, label=label, domain=domain, need_label=False, need_domain=False)
+        head, X = _load_for(table, model)
+    labels, probabilities = head.predict(X), head.predict_proba(X)
+    files = [] if out is None else [out / "predictions.csv"]
+    for file in files:
+        names = ["label", *(f"probability_{name}" for name in head.classes_)]
+        write_csv(file, names, zip(labels.tolist(), *probabilities.T.tolist(), strict=True))
+    counts = [(str(name), str((labels == name).sum())) for name in head.classes_]
+    screen.table(("predicted label", "rows"), counts)
+    accuracy, by_domain = score(table, labels)
+    if accuracy is not None:
+        screen.say(f"accuracy: {_percent(accuracy)}")
+    screen.say(*(f"accuracy on {name}: {_percent(part)}" for name, part in by_domain.items()))
+    document = {
+        "classes": head.classes_.tolist(),
+        "labels": labels.tolist(),
+        "probabilities": probabilities.tolist(),
+        "accuracy": accuracy,
+        "accuracy_by_domain": by_domain,
+    }
+    screen.finish(document, files)
+
+
+@_command
+def audit(
+    predictor: Annotated[
+        Path, typer.Argument(help="A saved model, or a file of probabilities.", show_default=False)
+    ],
+    data: Data,
+    label: Label = "label",
+    domain: Domain = "domain",
+    radii: Radii = "0,0.5,1,2,4,8,16",
+    out: Out = None,
+    as_json: Json = False,
+) -> None:
+    """Worst-case accuracy and risk of a fixed predictor, over how far domains may shift."""
+    screen = _Screen(as_json)
+    steps = _numbers(radii)
+    with screen.working(f"auditing {predictor} on {data}"):
+        from regraft.audit import audit
+        from regraft.persistence import write_result
+        from regraft.plots import plot_audit
+        from regraft.tables import read_probabilities
+
+        table, y, groups = _read(data, label, domain)
+        judged: tuple[Any, Any] = (
+            _load_for(table, predictor)
+            if predictor.is_dir()
+            else (read_probabilities(predictor), table.X)
+        )
+        curve = audit(*judged, y, groups, steps)
+    draw = functools.partial(plot_audit, {predictor.stem: curve})
+    files = write_result(out, "audit.json", curve.to_dict(), "audit.png", draw)
+    screen.table(
+        ("radius (nats)", "effective rows", "worst-case risk", "worst-case accuracy"),
+        [
+            (f"{p.radius:g}", f"{p.sample_size:.0f}", f"{p.risk:.3f}", _percent(p.accuracy))
+            for p in curve.points
+        ],
+    )
+    screen.finish(curve.to_dict(), files)
+
+
+@_command
+def frontier(
+    data: Data,
+    label: Label = "label",
+    domain: Domain = "domain",
+    radii: Radii = "0,0.5,1,2,4,8,16",
+    objective: Kind = "risk",
+    out: Out = None,
+    as_json: Json = False,
+) -> None:
+    """What robustness costs on the sources, and what it buys in the worst case."""
+    screen = _Screen(as_json)
+    steps = _numbers(radii)
+    with screen.working(f"fitting {len(steps)} heads on {data}") as step:
+        from regraft.audit import frontier
+        from regraft.persistence import write_result
+        from regraft.plots import plot_frontier
+
+        table, y, groups = _read(data, label, domain)
+
+        def tell(point: FrontierPoint) -> None:
+            step(f"fitted at radius {point.radius:g}")
+
+        kind = cast("Objective", objective)
+        result = frontier(table.X, y, groups, steps, objective=kind, on_point=tell)
+    draw = functools.partial(plot_frontier, result)
+    files = write_result(out, "frontier.json", result.to_dict(), "frontier.png", draw)
+    screen.table(
+        ("training radius", "source accuracy", f"worst case within {result.audit_radius:g} nats"),
+        [
+            (f"{p.radius:g}", _percent(p.source_accuracy), _percent(p.worst_case_accuracy))
+            for p in result.points
+        ],
+    )
+    screen.finish(result.to_dict(), files)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f}%"
+
+
+def _numbers(text: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise ValueError(f"radii are {text!r}: pass numbers such as 0,1,2,4,8.") from None
+
+
+def _check_device(device: str) -> None:
+    import torch
+
+    try:
+        torch.zeros(1, device=device)
+    except (AssertionError, RuntimeError):
+        raise ValueError(f"device {device!r} is not available here: pass cpu.") from None
+
+
+def _read(data: Path, label: str, domain: str) -> tuple[Table, NDArray[Any], NDArray[Any]]:
+    from regraft.tables import read_table
+
+    table = read_table(data, label=label, domain=domain)
+    assert table.y is not None and table.domain is not None  # needed by default
+    return table, table.y, table.domain
+
+
+def _load_for(table: Table, path: Path) -> tuple[LinearHead, NDArray[Any]]:
+    """The model in ``path``, or in what ``regraft fit`` made there, and its features (n, d)."""
+    from regraft.persistence import is_model, load
+    from regraft.tables import align
+
+    head = load(path / "model" if is_model(path / "model") else path)
+    return head, align(table, getattr(head, "feature_names_in_", ()), head.n_features_in_)
+
+
+def _check_folder(out: object) -> None:
+    """Refuse an --out that cannot be written to before anything is computed."""
+    if not isinstance(out, Path):
+        return
+    nearest = next(folder for folder in (out, *out.absolute().parents) if folder.exists())
+    if not nearest.is_dir():
+        raise ValueError(f"{nearest} is a file: choose another folder with --out.")
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        raise ValueError(f"{nearest} is not writable: choose another folder with --out.")

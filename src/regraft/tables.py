@@ -1,0 +1,349 @@
+"""Tables of features, labels and domains from .npz, .csv and .parquet files."""
+
+from __future__ import annotations
+
+import csv
+import zipfile
+import zlib
+from array import array
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regraft.extras import require
+
+_SUFFIXES = (".npz", ".csv", ".parquet")
+# The names that fit() uses are understood too where the file holds arrays, not named features.
+_NPZ_ALIASES = {"label": "y", "domain": "sample_domain"}
+
+
+class TableError(ValueError):
+    """A file that cannot be read as a table; the message is one sentence."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """The rows of one file."""
+
+    X: NDArray[np.floating[Any]]  # (n, d)
+    y: NDArray[Any] | None  # (n,), None where the file has no label column or one with gaps
+    domain: NDArray[Any] | None  # (n,), None likewise
+    features: tuple[str, ...]  # (d,) names of the columns of X; empty if the file has none
+
+
+@dataclass(frozen=True)
+class _Role:
+    """A column that is not a feature."""
+
+    name: str
+    option: str
+    needed: bool
+
+    def find(self, path: Path, columns: Sequence[str]) -> str | None:
+        """The column's name if the file has it; ``TableError`` if it is needed and missing."""
+        if self.name in columns:
+            return self.name
+        if not self.needed:
+            return None
+        raise TableError(
+            f"{path} has no {self.option} column {self.name!r} (it has {_listing(columns)}): name "
+            f"the right one with --{self.option}."
+        )
+
+    def values(self, path: Path, cells: list[Any]) -> list[Any] | None:
+        """``cells`` if none is missing; else None, or ``TableError`` if the column is needed."""
+        for row, cell in enumerate(cells, 1):
+            if cell is None or cell == "" or cell != cell:
+                if not self.needed:
+                    return None
+                raise TableError(
+                    f"row {row} of {path} has no {self.option} (column {self.name!r}): fill it in "
+                    "or drop the row."
+                )
+        return cells
+
+
+def read_table(
+    path: str | Path,
+    *,
+    label: str = "label",
+    domain: str = "domain",
+    need_label: bool = True,
+    need_domain: bool = True,
+) -> Table:
+    """Read a .npz, .csv or .parquet file.
+
+    All columns but ``label`` and ``domain`` are features. A .npz file holds them as one array
+    ``X`` (or ``features``) of shape (n, d). Raises :class:`TableError` with one sentence.
+    """
+    path = Path(path)
+    _check_file(path)
+    if label == domain:
+        raise TableError(f"label and domain are both {label!r}: name two columns.")
+    roles = _Role(label, "label", need_label), _Role(domain, "domain", need_domain)
+    read = {".npz": _read_npz, ".csv": _read_csv, ".parquet": _read_parquet}[path.suffix.lower()]
+    table = read(path, *roles)
+    _check_shapes(path, table)
+    return table
+
+
+def read_probabilities(path: str | Path) -> NDArray[np.floating[Any]]:
+    """Class probabilities (n, C): the array ``probabilities`` of a .npz file, or a table's columns.
+
+    The label column that ``regraft predict`` writes next to them is left out.
+    """
+    path = Path(path)
+    _check_file(path)
+    if path.suffix.lower() != ".npz":
+        return read_table(path, need_label=False, need_domain=False).X
+    with _open_npz(path) as arrays:
+        if "probabilities" not in arrays.files:
+            raise TableError(
+                f"{path} has no array 'probabilities' (it has {_listing(arrays.files)}): save one "
+                "of shape (rows, classes)."
+            )
+        return _matrix(path, arrays, "probabilities")
+
+
+def align(table: Table, names: Sequence[str], n_features: int) -> NDArray[np.floating[Any]]:
+    """The features (n, n_features) in a model's order, matched by name where both know names."""
+    hint = "name label and domain columns with --label and --domain, and drop other extra columns."
+    found = table.X.shape[1]
+    if len(names) and table.features:
+        missing = [name for name in names if name not in table.features]
+        if missing:
+            raise TableError(f"the data lacks {_listing(missing)}, which the model was fitted on.")
+        extra = [name for name in table.features if name not in names]
+        if extra:
+            raise TableError(f"the model was not fitted on {_listing(extra)}: {hint}")
+        return table.X[:, [table.features.index(name) for name in names]]
+    if found != n_features:
+        raise TableError(
+            f"the data has {found} feature(s) but the model was fitted on {n_features}: {hint}"
+        )
+    return table.X
+
+
+def score(table: Table, labels: NDArray[Any]) -> tuple[float | None, dict[str, float]]:
+    """Accuracy of predicted ``labels`` (n,): over all rows, and by domain; what the table tells."""
+    if table.y is None:
+        return None, {}
+    truth, domain = table.y, table.domain
+    if (labels.dtype.kind == "U") != (truth.dtype.kind == "U"):  # CSV files have no types
+        labels, truth = labels.astype(str), truth.astype(str)
+    correct = labels == truth
+    names = [] if domain is None else sorted(set(domain.tolist()))
+    return float(correct.mean()), {str(n): float(correct[domain == n].mean()) for n in names}
+
+
+def _check_file(path: Path) -> None:
+    if not path.exists():
+        raise TableError(f"{path} does not exist: check the path.")
+    if path.is_dir():
+        raise TableError(f"{path} is a folder: pass the file inside it.")
+    if path.suffix.lower() not in _SUFFIXES:
+        raise TableError(
+            f"{path} does not end in .npz, .csv or .parquet: convert it to one of them."
+        )
+
+
+def _check_shapes(path: Path, table: Table) -> None:
+    n, d = table.X.shape
+    if d == 0:
+        raise TableError(f"{path} has no feature columns: add numeric columns beside the label.")
+    if n == 0:
+        raise TableError(f"{path} has no rows: add data below the header.")
+    for name, column in (("label", table.y), ("domain", table.domain)):
+        if column is not None and column.shape != (n,):
+            raise TableError(
+                f"{path} has {n} rows of features but a {name} array of shape {column.shape}: "
+                "save one value per row."
+            )
+
+
+def _read_npz(path: Path, label: _Role, domain: _Role) -> Table:
+    with _open_npz(path) as arrays:
+        features = next((name for name in ("X", "features") if name in arrays.files), None)
+        if features is None:
+            raise TableError(
+                f"{path} has no array 'X' or 'features' (it has {_listing(arrays.files)}): save "
+                "the features, of shape (rows, columns), under one of these names."
+            )
+        X = _matrix(path, arrays, features)
+        y, groups = (_npz_column(path, arrays, role) for role in (label, domain))
+    return Table(X, y, groups, ())
+
+
+@contextmanager
+def _open_npz(path: Path) -> Iterator[Any]:
+    damaged = TableError(f"{path} is damaged or not a .npz file: write it again with np.savez.")
+    # Told before np.load, which takes any other file for a pickle.
+    if not zipfile.is_zipfile(path):
+        raise damaged
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            yield arrays
+    except (zipfile.BadZipFile, zlib.error, EOFError):
+        raise damaged from None
+
+
+def _npz_array(path: Path, arrays: Any, name: str) -> NDArray[Any]:
+    try:
+        values = arrays[name]
+    except ValueError as error:
+        raise TableError(
+            f"array {name!r} of {path} cannot be read ({str(error).rstrip('.')}): save plain "
+            "numbers or strings, since pickled objects are never loaded."
+        ) from None
+    if not isinstance(values, np.ndarray):
+        raise TableError(f"{name!r} in {path} is not an array: write the file with np.savez.")
+    return values
+
+
+def _matrix(path: Path, arrays: Any, name: str) -> NDArray[np.floating[Any]]:
+    values = _npz_array(path, arrays, name)
+    if values.ndim != 2 or values.dtype.kind not in "fiub":
+        raise TableError(
+            f"array {name!r} of {path} has shape {values.shape} and type {values.dtype}: save "
+            "numbers of shape (rows, columns)."
+        )
+    return _floats(values)
+
+
+def _npz_column(path: Path, arrays: Any, role: _Role) -> NDArray[Any] | None:
+    alias = _NPZ_ALIASES.get(role.name, role.name)
+    name = alias if role.name not in arrays.files and alias in arrays.files else role.name
+    if _Role(name, role.option, role.needed).find(path, arrays.files) is None:
+        return None
+    values = _npz_array(path, arrays, name)
+    if values.ndim == 1 and role.values(path, values.tolist()) is None:
+        return None
+    return values
+
+
+def _read_csv(path: Path, label: _Role, domain: _Role) -> Table:
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        reader = csv.reader(file, skipinitialspace=True)
+        try:
+            return _parse_csv(path, reader, label, domain)
+        except UnicodeDecodeError:
+            raise TableError(f"{path} is not text in UTF-8: save it in that encoding.") from None
+        except csv.Error as error:
+            raise TableError(
+                f"line {reader.line_num} of {path} is not CSV ({error}): write the file again."
+            ) from None
+
+
+def _parse_csv(path: Path, reader: Any, label: _Role, domain: _Role) -> Table:
+    header = [name.strip() for name in next(reader, [])]
+    if not header:
+        raise TableError(f"{path} is empty: write a header row and rows of data.")
+    names = label.find(path, header), domain.find(path, header)
+    _check_columns(path, header)
+    roles = sorted((header.index(name) for name in names if name is not None), reverse=True)
+    features = tuple(name for name in header if name not in names)
+    cells: dict[str, list[str]] = {header[i]: [] for i in roles}
+    values, rows = array("d"), 0
+    for row in reader:
+        if not row:
+            continue
+        rows += 1
+        if len(row) != len(header):
+            raise TableError(
+                f"row {rows} (line {reader.line_num}) of {path} has {len(row)} cells but the "
+                f"header has {len(header)}: make them equal."
+            )
+        for i in roles:
+            cells[header[i]].append(row.pop(i))
+        try:
+            values.extend(map(float, row))
+        except ValueError:
+            raise _not_a_number(path, rows, features, row) from None
+    X = np.asarray(values).reshape(rows, len(features))
+    y, groups = (_csv_column(path, cells, role) for role in (label, domain))
+    return Table(X, y, groups, features)
+
+
+def _csv_column(path: Path, cells: dict[str, list[str]], role: _Role) -> NDArray[Any] | None:
+    values = role.values(path, cells[role.name]) if role.name in cells else None
+    return None if values is None else _typed(values)
+
+
+def _typed(cells: list[str]) -> NDArray[Any]:
+    """Whole numbers if every cell is one as Python writes it (not "007"), else strings."""
+    try:
+        numbers = [int(cell) for cell in cells]
+    except ValueError:
+        return np.array(cells)
+    return np.array(numbers if [str(n) for n in numbers] == cells else cells)
+
+
+def _not_a_number(
+    path: Path, row: int, features: Sequence[str], cells: Sequence[Any]
+) -> TableError:
+    column = next(i for i, cell in enumerate(cells) if not _is_number(cell))
+    shown = repr(cells[column]) if len(str(cells[column])) <= 40 else "a long text"
+    return TableError(
+        f"row {row} of {path} holds {shown} in feature column {features[column]!r}: make it a "
+        "number, drop the column, or name it with --label or --domain."
+    )
+
+
+def _is_number(cell: Any) -> bool:
+    try:
+        float(cell)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _read_parquet(path: Path, label: _Role, domain: _Role) -> Table:
+    parquet = require("pyarrow.parquet", "parquet")
+    try:
+        table = parquet.ParquetFile(path).read()
+    except PermissionError:
+        raise
+    except (OSError, ValueError):
+        raise TableError(f"{path} is damaged or not a Parquet file: write it again.") from None
+    names = label.find(path, table.column_names), domain.find(path, table.column_names)
+    _check_columns(path, table.column_names)
+    features = tuple(name for name in table.column_names if name not in names)
+    columns = [_parquet_feature(path, table, name) for name in features]
+    X = np.column_stack(columns) if columns else np.empty((table.num_rows, 0))
+    y, groups = (_parquet_column(path, table, role) for role in (label, domain))
+    return Table(_floats(X), y, groups, features)
+
+
+def _parquet_feature(path: Path, table: Any, name: str) -> NDArray[Any]:
+    values: NDArray[Any] = table.column(name).to_numpy()
+    if values.dtype.kind in "fiub":
+        return values
+    row = next((i for i, cell in enumerate(values.tolist()) if not _is_number(cell)), 0)
+    raise _not_a_number(path, row + 1, (name,), (values[row],))
+
+
+def _parquet_column(path: Path, table: Any, role: _Role) -> NDArray[Any] | None:
+    if role.name not in table.column_names:
+        return None
+    values = role.values(path, table.column(role.name).to_pylist())
+    return None if values is None else np.array(values)
+
+
+def _check_columns(path: Path, columns: Sequence[str]) -> None:
+    if len(set(columns)) != len(columns):
+        twice = sorted({name for name in columns if columns.count(name) > 1})
+        raise TableError(f"{path} has more than one column {_listing(twice)}: rename or drop them.")
+
+
+def _floats(values: NDArray[Any]) -> NDArray[np.floating[Any]]:
+    return values if values.dtype.kind == "f" else values.astype(np.float64)
+
+
+def _listing(names: Sequence[str]) -> str:
+    shown = ", ".join(repr(str(name)) for name in names[:8])
+    return shown if len(names) <= 8 else f"{shown} and {len(names) - 8} more"

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+from conftest import Problem
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regraft.certificate import Certificate, _lipschitz
+from regraft.estimator import CROClassifier
+
+
+@pytest.fixture(scope="module")
+def certificate(three_sources: Problem) -> Certificate:
+    p = three_sources
+    return CROClassifier(radius=4.0).fit(p.X, p.y, p.domain).certificate_
+
+
+def test_survives_json(certificate: Certificate) -> None:
+    assert Certificate.from_dict(json.loads(certificate.to_json())) == certificate
+
+
+def test_brackets_the_minimax_value(certificate: Certificate) -> None:
+    assert 0 <= certificate.gap <= 1e-3
+    assert (
+        certificate.value - certificate.gap
+        <= certificate.worst_case + certificate.ridge_term + 1e-6
+    )
+    assert certificate.worst_case < certificate.pooled_worst_case
+    assert 0 < certificate.worst_case_accuracy < 1
+
+
+def test_terms_follow_from_each_other(certificate: Certificate) -> None:
+    c = certificate
+    assert c.hull_dimension == 2
+    assert sum(c.worst_target.values()) == pytest.approx(1)
+    assert c.fit_residual < 1e-8
+    assert c.biorthogonality_residual < 1e-8
+    assert c.closure_residual > 0
+    assert c.robustness_slack == pytest.approx(c.lipschitz / c.floor * c.closure_residual)
+    assert c.softmax_slack <= c.robustness_slack
+    terms = c.finite_sample
+    assert terms.rows == 300
+    assert terms.metric_entropy == pytest.approx(2 * math.log1p(2 * 4.0 / 0.01))
+    assert terms.statistical == pytest.approx(
+        math.sqrt((terms.metric_entropy + math.log(20)) / 300)
+    )
+    assert terms.optimization >= c.gap
+    for r in c.rounds:
+        assert 1 <= r.sample_size <= 900
+
+
+@given(st.integers(0, 200))
+def test_slopes_bound_probabilities_and_losses(seed: int) -> None:
+    """Both constants of the robustness slack are true Lipschitz constants."""
+    generator = torch.Generator().manual_seed(seed)
+    head = 3 * torch.randn(4, 6, dtype=torch.float64, generator=generator)
+    probability_slope, loss_slope = _lipschitz(head)
+    w, step = torch.randn(2, 50, 5, dtype=torch.float64, generator=generator)
+    ones = torch.ones(50, 1, dtype=torch.float64)
+    there = w + 0.1 * step
+    log_p, log_q = (torch.log_softmax(torch.cat([v, ones], 1) @ head.T, dim=1) for v in (w, there))
+    distance = (there - w).norm(dim=1)
+    assert bool(((log_p.exp() - log_q.exp()).norm(dim=1) <= probability_slope * distance).all())
+    assert bool(((log_p - log_q).abs() <= loss_slope * distance[:, None]).all())
+
+
+def test_numbers_are_plain(certificate: Certificate) -> None:
+    def walk(value: object) -> None:
+        assert not isinstance(value, np.generic | torch.Tensor)
+        if isinstance(value, dict):
+            for inner in value.values():
+                walk(inner)
+        if isinstance(value, list | tuple):
+            for inner in value:
+                walk(inner)
+
+    walk(certificate.to_dict())
