@@ -30,8 +30,8 @@ def main() -> None:
     heads = {
         "ERM": ERMClassifier(),
         "GroupDRO": GroupDROClassifier(),
-        "V-REx": VRExClassifier(),
-        "IRM": IRMClassifier(),
+        **{f"V-REx, penalty {p:g}": VRExClassifier(p) for p in (10, 100, 1000)},
+        **{f"IRM, penalty {p:g}": IRMClassifier(p) for p in (100, 1000)},
         **{f"CRO, rank {rank}": CROClassifier(rank=rank) for rank in range(1, CLASSES)},
         "CRO (default)": CROClassifier(),
         "CRO, regret": CROClassifier(objective="regret"),
@@ -52,7 +52,12 @@ def main() -> None:
         scores["unconfounded head"].append(model.score(data.X_target, data.y_target))
     erm = np.array(scores["ERM"])
     rows = [
-        [name, *(f"{v:.2f}" for v in values), f"{np.mean(values):.3f}", f"{(values / erm).min():.2f}"]
+        [
+            name,
+            *(f"{v:.2f}" for v in values),
+            f"{np.mean(values):.3f}",
+            f"{(values / erm).min():.2f}",
+        ]
         for name, values in scores.items()
     ]
     header = ["head", *(f"seed {s}" for s in seeds), "mean", "least ratio to ERM"]

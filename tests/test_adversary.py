@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
@@ -172,7 +174,7 @@ def test_attacks_grow_with_the_radius(two: tuple[SourceHeads, Hull, Surrogates])
     loss = losses(log_probabilities(sources.Z, sources.pooled), sources.y)
     values = [attack(surrogates, loss, radius).value for radius in (0, 0.5, 1, 2, 4)]
     assert values[0] == pytest.approx(float(sources.weight @ loss))
-    assert all(a < b for a, b in zip(values, values[1:], strict=False))
+    assert all(a < b for a, b in pairwise(values))
 
 
 @pytest.mark.parametrize("rank", [0, -1, 3])

@@ -102,3 +102,15 @@ def test_noise_is_shrunk_away() -> None:
     other = fit_source_heads(check_domains(unlike.X, unlike.y, unlike.domain))
     spread = [float(((f.heads - f.pooled) @ f.Z.T).square().mean().sqrt()) for f in (fitted, other)]
     assert spread[0] < 0.2 < spread[1]
+
+
+def test_learner_ridge_shrinks_without_turning(three_sources: Problem) -> None:
+    p = three_sources
+    fitted = fit_source_heads(check_domains(p.X, p.y, p.domain))
+    pooled = fitted.regularization.pooled_ridge
+    assert torch.allclose(fitted.learner_ridge(None), torch.full_like(fitted.Z[0], pooled))
+    # Adding to the number adds that multiple of the logits' second moment to the penalty.
+    extra = fitted.learner_ridge(pooled + 1.0) - fitted.learner_ridge(None)
+    head = torch.randn(3, fitted.Z.shape[1], dtype=torch.float64)
+    moment = (fitted.weight[:, None] * (fitted.Z @ head.T).square()).sum()
+    assert torch.allclose((extra * head.square()).sum(), moment)

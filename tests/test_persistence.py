@@ -43,7 +43,7 @@ def one_sentence(error: Exception) -> None:
 @pytest.mark.parametrize(
     "estimator",
     [
-        CROClassifier(np.float64(3.0), objective="regret", rank=1, ridge=0.01),  # type: ignore[arg-type]
+        CROClassifier(np.float64(3.0), objective="regret", rank=1, ridge=0.01),
         ERMClassifier(),
         GroupDROClassifier(ridge=0.01),
         VRExClassifier(penalty=2.0),

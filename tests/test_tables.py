@@ -120,7 +120,7 @@ def test_optional_columns_may_be_absent_or_have_gaps(tmp_path: Path, suffix: str
     table = read_table(path, need_label=False)
     assert table.y is None
     assert table.domain is not None
-    with pytest.raises(TableError, match="row 2 .*has no label") as caught:
+    with pytest.raises(TableError, match=r"row 2 .*has no label") as caught:
         read_table(path)
     one_sentence(caught.value)
     if suffix == ".npz":
@@ -141,7 +141,7 @@ def test_unknown_columns_are_answered_with_those_that_exist(tmp_path: Path, suff
     assert "'target'" in message
     if suffix != ".npz":
         assert "'f7' and 6 more" in message and "'f8'" not in message
-    with pytest.raises(TableError, match="'place'.*--domain"):
+    with pytest.raises(TableError, match=r"'place'.*--domain"):
         read_table(path, domain="place")
 
 

@@ -185,7 +185,7 @@ def _head_at(
         surrogates,
         sources.pooled,
         radius=radius,
-        ridge=sources.regularization.pooled_ridge,
+        ridge=sources.learner_ridge(None),
         objective=objective,
     ).head
 

@@ -57,8 +57,7 @@ class _RiskBalancer(LinearHead):
             )
             head = sources.pooled
         else:
-            ridge = sources.regularization.pooled_ridge if self.ridge is None else self.ridge
-            head = self._solve(sources, ridge)
+            head = self._solve(sources, sources.learner_ridge(self.ridge))
         self._set_head(sources.whitening.to_features(head))
         return self
 
@@ -68,7 +67,7 @@ class _RiskBalancer(LinearHead):
                 f"ridge is {self.ridge}: pass a positive number, or None to cross-validate."
             )
 
-    def _solve(self, sources: SourceHeads, ridge: float) -> Tensor:
+    def _solve(self, sources: SourceHeads, ridge: Tensor) -> Tensor:
         """The head (C, k) on whitened rows."""
         raise NotImplementedError
 
@@ -81,13 +80,13 @@ class GroupDROClassifier(_RiskBalancer):
     Parameters
     ----------
     ridge : float or None
-        Ridge on whitened features; None takes the pooled head's, which is cross-validated.
+        As in :class:`~regraft.estimator.CROClassifier`.
     """
 
     def __init__(self, ridge: float | None = None) -> None:
         self.ridge = ridge
 
-    def _solve(self, sources: SourceHeads, ridge: float) -> Tensor:
+    def _solve(self, sources: SourceHeads, ridge: Tensor) -> Tensor:
         weights = torch.zeros((len(sources.slices), len(sources.y)), dtype=sources.Z.dtype)
         for weight, rows in zip(weights, sources.slices, strict=True):
             weight[rows] = 1.0 / (rows.stop - rows.start)
@@ -110,12 +109,12 @@ class _PenalizedHead(_RiskBalancer):
         if not 0 <= self.penalty < np.inf:
             raise ValueError(f"penalty is {self.penalty}: pass a finite number, 0 or more.")
 
-    def _solve(self, sources: SourceHeads, ridge: float) -> Tensor:
+    def _solve(self, sources: SourceHeads, ridge: Tensor) -> Tensor:
         def objective(head: Tensor) -> Tensor:
             log_p = log_probabilities(sources.Z, head)
             risks = _source_means(losses(log_p, sources.y), sources.slices)
             penalty = self.penalty * self._disagreement(log_p, sources)
-            return risks.mean() + penalty + ridge * head.square().sum()
+            return risks.mean() + penalty + (ridge * head.square()).sum()
 
         return _minimize(objective, sources.pooled)
 
@@ -135,7 +134,7 @@ class VRExClassifier(_PenalizedHead):
     penalty : float
         Weight of the population variance of the sources' risks; 0 is ERM.
     ridge : float or None
-        Ridge on whitened features; None takes the pooled head's, which is cross-validated.
+        As in :class:`~regraft.estimator.CROClassifier`.
     """
 
     def __init__(self, penalty: float = 10.0, ridge: float | None = None) -> None:
@@ -157,7 +156,7 @@ class IRMClassifier(_PenalizedHead):
     penalty : float
         Weight of the mean squared derivative; 0 is ERM.
     ridge : float or None
-        Ridge on whitened features; None takes the pooled head's, which is cross-validated.
+        As in :class:`~regraft.estimator.CROClassifier`.
     """
 
     def __init__(self, penalty: float = 100.0, ridge: float | None = None) -> None:

@@ -88,7 +88,7 @@ def certify(
     outcome: Outcome,
     *,
     names: list[str],
-    ridge: float,
+    ridge: Tensor,
     objective: Objective,
     radius: float,
 ) -> Certificate:
@@ -106,7 +106,7 @@ def certify(
     smallest = min(s.stop - s.start for s in sources.slices)
     entropy = len(worst.z) * math.log1p(2 * radius / RESOLUTION)
     last = outcome.rounds[-1]
-    ridge_term = ridge * float(head.square().sum())
+    ridge_term = float((ridge * head.square()).sum())
     return Certificate(
         objective=objective,
         radius=radius,

@@ -44,12 +44,14 @@ def _print_version(wanted: bool) -> None:
 Version = Annotated[
     bool, typer.Option("--version", help="Print it.", callback=_print_version, is_eager=True)
 ]
-Data = Annotated[Path, typer.Argument(help="A .npz, .csv or .parquet file.", show_default=False)]
+# Not even readability is left to typer, whose complaints take four lines.
+Data = Annotated[Path, typer.Argument(help="A .npz, .csv or .parquet file.", readable=False)]
 Label = Annotated[str, typer.Option(help="Column of labels.")]
 Domain = Annotated[str, typer.Option(help="Column of domains.")]
 Radii = Annotated[str, typer.Option(help="Radii in nats, separated by commas.")]
 Kind = Annotated[str, typer.Option(help="Make the worst 'risk' or the worst 'regret' small.")]
-Out = Annotated[Path | None, typer.Option(help="Folder for the files.", show_default=False)]
+Folder = typer.Option(help="Folder for the files.", readable=False)
+Out = Annotated[Path | None, Folder]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 
 
@@ -112,9 +114,11 @@ class _Screen:
     @contextmanager
     def working(self, message: str) -> Iterator[Callable[[str], None]]:
         """A spinner, or plain lines where there is no terminal; yields a setter of its message."""
+        from rich.text import Text
+
         if self._progress.is_terminal:
-            with self._progress.status(f"{message} ...") as status:
-                yield lambda step: status.update(f"{step} ...")
+            with self._progress.status(Text(f"{message} ...")) as status:
+                yield lambda step: status.update(Text(f"{step} ..."))
         else:
             self.note(f"{message} ...")
             yield lambda step: self.note(f"{step} ...")
@@ -163,7 +167,7 @@ class _Screen:
 @_command
 def demo(
     cell: Annotated[str, typer.Option(help='The unseen domain: "-90%" or "+90%".')] = "-90%",
-    out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("regraft-demo"),
+    out: Annotated[Path, Folder] = Path("regraft-demo"),
     as_json: Json = False,
 ) -> None:
     """See on Colored MNIST what an unseen domain does to ERM, and what CRO does about it."""
@@ -197,7 +201,7 @@ def demo(
 @_command
 def fit(
     data: Data,
-    out: Annotated[Path, typer.Option(help="Folder for the files.", show_default=False)],
+    out: Annotated[Path, Folder],
     label: Label = "label",
     domain: Domain = "domain",
     radius: Annotated[float, typer.Option(help="Largest shift to prepare for, in nats.")] = 8.0,
@@ -238,7 +242,7 @@ def fit(
 
 @_command
 def predict(
-    model: Annotated[Path, typer.Argument(help="Folder of a saved model.", show_default=False)],
+    model: Annotated[Path, typer.Argument(help="Folder of a saved model.", readable=False)],
     data: Data,
     label: Label = "label",
     domain: Domain = "domain",
@@ -277,7 +281,7 @@ def predict(
 @_command
 def audit(
     predictor: Annotated[
-        Path, typer.Argument(help="A saved model, or a file of probabilities.", show_default=False)
+        Path, typer.Argument(help="A saved model, or a file of probabilities.", readable=False)
     ],
     data: Data,
     label: Label = "label",
@@ -296,12 +300,13 @@ def audit(
         from regraft.tables import read_probabilities
 
         table, y, groups = _read(data, label, domain)
-        judged: tuple[Any, Any] = (
+        judged: Any
+        judged, X = (
             _load_for(table, predictor)
             if predictor.is_dir()
             else (read_probabilities(predictor), table.X)
         )
-        curve = audit(*judged, y, groups, steps)
+        curve = audit(judged, X, y, groups, steps)
     draw = functools.partial(plot_audit, {predictor.stem: curve})
     files = write_result(out, "audit.json", curve.to_dict(), "audit.png", draw)
     screen.table(

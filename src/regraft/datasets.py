@@ -192,7 +192,7 @@ def _check_sizes(n_samples: int, n_target: int, n_classes: int, n_features: int)
 
 
 def _check_probabilities(strengths: Sequence[float], label_noise: float) -> None:
-    if not strengths:
+    if len(strengths) == 0:
         raise ValueError("strengths is empty: pass one probability per source.")
     for strength in strengths:
         if not 0 <= strength <= 1:

@@ -43,8 +43,9 @@ class CROClassifier(LinearHead):
         Minimize the worst risk (the paper's) or the worst excess over each target's best head,
         which is cheaper where no confounder is at work.
     ridge : float or None
-        Ridge of the learner on whitened features; None takes the pooled head's, which is
-        cross-validated.
+        Weight of the logits' variance in the learner's objective; None takes the pooled head's
+        ridge, which is cross-validated. The part of the ridge that holds weak directions of the
+        features down is cross-validated in any case.
     tolerance : float
         The game ends when its value moves by at most this many nats.
     max_rounds : int
@@ -115,7 +116,7 @@ class CROClassifier(LinearHead):
                 stacklevel=2,
             )
         sources = fit_source_heads(domains)
-        ridge = sources.regularization.pooled_ridge if self.ridge is None else self.ridge
+        ridge = sources.learner_ridge(self.ridge)
         plausible = fit_hull(sources.heads, sources.Z, sources.weight, self.rank)
         surrogates = make_surrogates(plausible, sources.Z, sources.y, sources.weight)
         outcome = play(
@@ -155,7 +156,7 @@ class CROClassifier(LinearHead):
         check_radius(self.radius)
         check_rank(self.rank, n_classes)
         check_objective(self.objective)
-        if self.ridge is not None and not self.ridge > 0:
+        if self.ridge is not None and not 0 < self.ridge < float("inf"):
             raise ValueError(
                 f"ridge is {self.ridge}: pass a positive number, or None to cross-validate it."
             )

@@ -12,6 +12,8 @@ from regraft.adversary import Attack, Objective, Surrogates, attack
 from regraft.learner import Learner
 from regraft.newton import Solution, log_probabilities, losses
 
+_ROUNDING = 1e-9
+
 
 @dataclass(frozen=True)
 class Round:
@@ -42,7 +44,7 @@ def play(
     start: Tensor,
     *,
     radius: float,
-    ridge: float,
+    ridge: float | Tensor,
     objective: Objective = "risk",
     tolerance: float = 1e-3,
     gap_tolerance: float = 1e-4,
@@ -65,7 +67,7 @@ def play(
         targets.append(worst.z)
         learner.add(worst.weights)
         answer = learner.respond(head, answer)
-        if rounds and answer.value < rounds[-1].value - rounds[-1].gap - answer.gap:
+        if rounds and answer.value < rounds[-1].value - rounds[-1].gap - answer.gap - _ROUNDING:
             raise RuntimeError(
                 f"the minimax value fell from {rounds[-1].value:.6f} to {answer.value:.6f}, more "
                 "than the duality gap: please report this with your data's shape."

@@ -54,6 +54,17 @@ class SourceHeads:
     heads: Tensor  # (K, C, k)
     regularization: Regularization
 
+    def learner_ridge(self, ridge: float | None) -> Tensor:
+        """(k,) column ridges of a head fitted to all rows; None takes the pooled head's.
+
+        A number weighs the variance of the logits, which shrinks a head without turning it; the
+        part that holds weak directions of the features down stays cross-validated.
+        """
+        pooled = self.regularization.pooled_ridge
+        variance = self.whitening.eigenvalues / self.whitening.scale.square()
+        variance = torch.cat([variance, variance.new_ones(1)])
+        return (pooled if ridge is None else ridge) * variance + pooled * (1 - variance)
+
 
 def fit_source_heads(domains: Domains) -> SourceHeads:
     """Whiten the pooled sources, choose the regularization, fit the pooled and the source heads."""
@@ -89,7 +100,6 @@ def _fit(
     ridge: float,
     start: Tensor,
     anchor: Tensor | None = None,
-    penalty: Tensor | None = None,
 ) -> Tensor:
     return minimax_newton(
         Z,
@@ -98,7 +108,6 @@ def _fit(
         ridge=ridge,
         start=start,
         anchor=anchor,
-        penalty=penalty,
         tolerance=_FIT_TOLERANCE,
     ).head
 

@@ -13,7 +13,7 @@ class Learner:
     """A growing collection of surrogate targets and the best answer to it."""
 
     def __init__(
-        self, Z: Tensor, y: Tensor, *, ridge: float, objective: Objective, tolerance: float
+        self, Z: Tensor, y: Tensor, *, ridge: float | Tensor, objective: Objective, tolerance: float
     ) -> None:
         self._Z, self._y = Z, y
         self._ridge, self._objective, self._tolerance = ridge, objective, tolerance
@@ -25,7 +25,7 @@ class Learner:
         self._weights.append(weights)
 
     def respond(self, start: Tensor, previous: Solution | None = None) -> Solution:
-        """Solve ``min_W max_i R_i(W) - offset_i + ridge·|W|²``, warm-started at ``start``.
+        """Solve ``min_W max_i R_i(W) - offset_i + Σ ridge·W²``, warm-started at ``start``.
 
         Under regret, ``offset_i`` is the smallest value any head reaches on target i alone.
         """

@@ -24,7 +24,7 @@ _CG_ITERATIONS = 200
 
 @dataclass(frozen=True)
 class Solution:
-    """A head that minimizes ``max_i risk_i(W) - offset_i + ridge·|W - anchor|²`` up to ``gap``."""
+    """A minimum of ``max_i risk_i(W) - offset_i + Σ ridge·(W - anchor)²``, up to ``gap``."""
 
     head: Tensor  # (C, k)
     mixture: Tensor  # (t,) the dual weights of the targets, on the simplex
@@ -49,10 +49,9 @@ def minimax_newton(
     y: Tensor,
     weights: Tensor,
     *,
-    ridge: float,
+    ridge: float | Tensor,
     start: Tensor,
     anchor: Tensor | None = None,
-    penalty: Tensor | None = None,
     offsets: Tensor | None = None,
     mixture: Tensor | None = None,
     tolerance: float = 1e-6,
@@ -61,13 +60,14 @@ def minimax_newton(
     """Minimize over heads W (C, k) the largest of t weighted risks, by sequential quadratic steps.
 
     ``Z`` (n, k) rows, ``y`` (n,) class indices, ``weights`` (t, n) non-negative, each row summing
-    to one. The objective is ``max_i [weights_i · loss(W) - offsets_i] + ridge·Σ_j penalty_j
-    |W_j - anchor_j|²`` over columns j (penalty 1 and anchor 0 by default). ``start`` and
-    ``mixture`` are warm starts. Stops when the duality gap is at most ``tolerance``.
+    to one. The objective is ``max_i [weights_i · loss(W) - offsets_i] + Σ_j ridge_j
+    |W_j - anchor_j|²`` over columns j: ``ridge`` is positive, one number or (k,), and ``anchor``
+    is 0 by default. ``start`` and ``mixture`` are warm starts. Stops when the duality gap is at
+    most ``tolerance``.
     """
     t = len(weights)
     anchor = torch.zeros_like(start) if anchor is None else anchor
-    column_ridge = ridge * (torch.ones_like(start[0]) if penalty is None else penalty)
+    column_ridge = ridge * torch.ones_like(start[0])
     offsets = Z.new_zeros(t) if offsets is None else offsets
     mixture = Z.new_full((t,), 1.0 / t) if mixture is None else mixture
     one_hot = torch.nn.functional.one_hot(y, len(start)).to(Z.dtype)
@@ -106,7 +106,6 @@ def minimax_newton(
                 break
             size /= 2
         else:  # rounding: no representable step improves the objective
-            log_p = log_probabilities(Z, head)
             break
         head = head + size * step
         log_p, risks, ridge_term, value = candidate

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import math
+import os
 import shutil
 import warnings
 from collections.abc import Callable, Iterable, Sequence
@@ -99,6 +100,8 @@ def check_destination(path: Path) -> None:
     """Raise ``ValueError`` unless a model may be written to the folder ``path``."""
     if path.exists() and not path.is_dir():
         raise ValueError(f"{path} is a file: choose a folder for the model.")
+    if path.exists() and not os.access(path, os.W_OK | os.X_OK):
+        raise ValueError(f"{path} is not writable: choose another folder.")
     others = {entry.name for entry in path.iterdir()} if path.is_dir() else set()
     if is_model(path):
         others -= {DESCRIPTION, ARRAYS}

@@ -11,7 +11,7 @@ from regraft.extras import require
 if TYPE_CHECKING:
     from regraft.audit import AuditCurve, Frontier
 
-# Okabe and Ito's colours, told apart by every kind of sight; the last heads get the first ones.
+# Okabe and Ito's colours, told apart by every kind of sight.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _MARKERS = ("o", "s", "^", "D", "v", "P")
 
@@ -24,7 +24,8 @@ def plot_audit(curves: Mapping[str, AuditCurve], path: str | Path) -> None:
         accuracy = [100 * point.accuracy for point in curve.points]
         colour = _COLOURS[i % len(_COLOURS)]
         axes.plot(radii, accuracy, color=colour, marker=_MARKERS[i % len(_MARKERS)], label=name)
-    axes.set_xscale("symlog", linthresh=0.5)
+    axes.set_xscale("symlog", linthresh=0.5, linscale=0.4)
+    axes.minorticks_off()
     ticks = sorted({point.radius for curve in curves.values() for point in curve.points})
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     axes.set_xlabel("radius: how far the unseen domain may lie from the sources (nats)")

@@ -121,7 +121,9 @@ def align(table: Table, names: Sequence[str], n_features: int) -> NDArray[np.flo
         extra = [name for name in table.features if name not in names]
         if extra:
             raise TableError(f"the model was not fitted on {_listing(extra)}: {hint}")
-        return table.X[:, [table.features.index(name) for name in names]]
+        order = [table.features.index(name) for name in names]
+        # Rows stay contiguous, so that sums over them round as they did in fit.
+        return np.ascontiguousarray(table.X[:, order])
     if found != n_features:
         raise TableError(
             f"the data has {found} feature(s) but the model was fitted on {n_features}: {hint}"
@@ -304,12 +306,11 @@ def _is_number(cell: Any) -> bool:
 
 def _read_parquet(path: Path, label: _Role, domain: _Role) -> Table:
     parquet = require("pyarrow.parquet", "parquet")
-    try:
-        table = parquet.ParquetFile(path).read()
-    except PermissionError:
-        raise
-    except (OSError, ValueError):
-        raise TableError(f"{path} is damaged or not a Parquet file: write it again.") from None
+    with path.open("rb") as file:
+        try:
+            table = parquet.ParquetFile(file).read()
+        except (OSError, ValueError):
+            raise TableError(f"{path} is damaged or not a Parquet file: write it again.") from None
     names = label.find(path, table.column_names), domain.find(path, table.column_names)
     _check_columns(path, table.column_names)
     features = tuple(name for name in table.column_names if name not in names)
