@@ -102,3 +102,15 @@ def test_some_constant_features_warn(problem: Problem) -> None:
 
 def test_integers_become_floats() -> None:
     assert check_features(np.arange(6).reshape(3, 2)).dtype == np.float64
+
+
+def test_read_only_rows_are_welcome(problem: Problem, recwarn: pytest.WarningsRecorder) -> None:
+    X = problem.X.copy()
+    X.flags.writeable = False
+    check_domains(X, problem.y, problem.domain)
+    assert not recwarn.list
+
+
+def test_unknown_device(problem: Problem) -> None:
+    with pytest.raises(ValueError, match="device 'abacus' is not available"):
+        check_domains(problem.X, problem.y, problem.domain, device="abacus")

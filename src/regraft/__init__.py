@@ -1,12 +1,19 @@
 """Regraft: classifiers that hold in domains nobody has data from."""
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from regraft._version import __version__
-from regraft.audit import AuditCurve, Frontier, audit, frontier
-from regraft.baselines import ERMClassifier, GroupDROClassifier, IRMClassifier, VRExClassifier
-from regraft.certificate import Certificate
-from regraft.datasets import load_demo, make_confounded_domains
-from regraft.estimator import CROClassifier
-from regraft.persistence import load, save
+
+if TYPE_CHECKING:
+    from regraft.auditing import AuditCurve, Frontier, audit, frontier
+    from regraft.baselines import ERMClassifier, GroupDROClassifier, IRMClassifier, VRExClassifier
+    from regraft.certificate import Certificate
+    from regraft.datasets import load_demo, make_confounded_domains
+    from regraft.estimator import CROClassifier
+    from regraft.persistence import load, save
 
 __all__ = [
     "AuditCurve",
@@ -25,3 +32,24 @@ __all__ = [
     "make_confounded_domains",
     "save",
 ]
+
+# Imported at first use: torch takes seconds, which `regraft --help` need not wait for.
+_HOMES = {
+    "auditing": ("AuditCurve", "Frontier", "audit", "frontier"),
+    "baselines": ("ERMClassifier", "GroupDROClassifier", "IRMClassifier", "VRExClassifier"),
+    "certificate": ("Certificate",),
+    "datasets": ("load_demo", "make_confounded_domains"),
+    "estimator": ("CROClassifier",),
+    "persistence": ("load", "save"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(f"regraft.{module}"), name)
+    raise AttributeError(f"module 'regraft' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -21,6 +21,7 @@ CLOSURE_ROWS = 1000
 # Scale and confidence at which the terms of prop:finite-sample are evaluated.
 RESOLUTION = 0.01
 CONFIDENCE = 0.95
+_SMALLEST_FLOOR = 1e-100  # keeps a vacuous slack finite, as JSON needs it
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,21 @@ class Certificate:
     def to_json(self) -> str:
         """The certificate as JSON."""
         return json.dumps(self.to_dict(), indent=2)
+
+    def summary(self) -> tuple[str, ...]:
+        """The certificate in plain words, a paragraph each."""
+        settled = "settled" if self.converged else "has not settled"
+        return (
+            f"Certificate: in the worst plausible domain within {self.radius:g} nats of the "
+            f"sources, this head has {self.objective} {self.worst_case:.3f} nats and accuracy "
+            f"{self.worst_case_accuracy:.1%}; the ERM head it started from has {self.objective} "
+            f"up to {self.pooled_worst_case:.3f} nats.",
+            f"That domain weighs the source heads as {_mixture(self.worst_target)}. The game "
+            f"{settled} after {len(self.rounds)} rounds, within {self.gap:.0e} nats "
+            "(duality gap) of the best linear head against the domains it collected.",
+            "Not certified: that the domain you will meet is a plausible one (closure on the "
+            "target's side); only knowledge of that domain, or labelled rows of it, can tell.",
+        )
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Certificate:
@@ -126,7 +142,7 @@ def certify(
         closure_residual=closure,
         lipschitz=lipschitz,
         floor=floor,
-        robustness_slack=lipschitz / max(floor, 1e-300) * closure,
+        robustness_slack=lipschitz / max(floor, _SMALLEST_FLOOR) * closure,
         softmax_slack=contrast * closure,
         finite_sample=FiniteSample(
             rows=smallest,
@@ -147,3 +163,9 @@ def _lipschitz(head: Tensor) -> tuple[float, float]:
     coef = head[:, :-1] - head[:, :-1].mean(dim=0)
     contrasts = torch.cdist(coef, coef)
     return float(torch.linalg.matrix_norm(coef, 2)) / 2, float(contrasts.max())
+
+
+def _mixture(weights: dict[str, float]) -> str:
+    largest = sorted(weights.items(), key=lambda item: -abs(item[1]))
+    shown = ", ".join(f"{name}: {weight:+.2f}" for name, weight in largest[:4])
+    return shown if len(largest) <= 4 else f"{shown} and {len(largest) - 4} smaller"

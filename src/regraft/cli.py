@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -19,12 +19,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from regraft.adversary import Objective
-    from regraft.audit import FrontierPoint
+    from regraft.auditing import FrontierPoint
     from regraft.game import Round
     from regraft.linear import LinearHead
     from regraft.tables import Table
-
-P = ParamSpec("P")
 
 app = typer.Typer(
     help="Classifiers that hold in domains nobody has data from.",
@@ -65,11 +63,11 @@ def _options(version: Version = False) -> None:
     pass
 
 
-def _command(function: Callable[P, None]) -> Callable[P, None]:
+def _command(function: Callable[..., None]) -> Callable[..., None]:
     """Register a command that reports warnings and errors in one line each."""
 
     @functools.wraps(function)
-    def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
+    def guarded(**options: Any) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             warnings.simplefilter("default", UserWarning)
@@ -77,8 +75,8 @@ def _command(function: Callable[P, None]) -> Callable[P, None]:
             warnings.filterwarnings("ignore", message="X does not have valid feature names")
             warnings.showwarning = _show_warning
             try:
-                _check_folder(kwargs.get("out"))
-                function(*args, **kwargs)
+                _check_folder(options.get("out"))
+                function(**options)
             except KeyboardInterrupt:
                 typer.echo("regraft: interrupted.", err=True)
                 raise typer.Exit(130) from None
@@ -173,7 +171,7 @@ def demo(
     """See on Colored MNIST what an unseen domain does to ERM, and what CRO does about it."""
     screen = _Screen(as_json)
     with screen.working("loading the embeddings"):
-        from regraft.demo import describe_demo, explain, run_demo
+        from regraft.demo import describe_demo, run_demo
         from regraft.persistence import write_result
         from regraft.plots import plot_audit
 
@@ -189,7 +187,7 @@ def demo(
         for row in (*result.rows, result.ceiling)
     ]
     screen.table(columns, rows[:-1], rows[-1:])
-    screen.say(result.verdict(), "", *explain(result.certificate), "")
+    screen.say(result.verdict(), "", *result.certificate.summary(), "")
     screen.finish(result.to_dict(), files)
     other = "+90%" if cell == "-90%" else "-90%"
     screen.say(
@@ -214,29 +212,27 @@ def fit(
     """Fit the head that is best in the worst plausible unseen domain, and certify it."""
     screen = _Screen(as_json)
     with screen.working(f"reading {data}"):
-        from regraft.demo import explain
+        import numpy as np
+
         from regraft.estimator import CROClassifier
         from regraft.persistence import check_destination, dumps, save, write_text
         from regraft.tables import score
 
         check_destination(out / "model")
-        _check_device(device)
         table, y, groups = _read(data, label, domain)
     kind = cast("Objective", objective)
     model = CROClassifier(radius, rank=rank, objective=kind, ridge=ridge, device=device)
-    with screen.working(f"fitting {len(table.X)} rows of {table.X.shape[1]} features"):
+    with screen.working(f"fitting {len(y)} rows of {table.X.shape[1]} features"):
         model.fit(table.X, y, groups, on_round=screen.round)
         _, accuracy = score(table, model.predict(table.X))
     if table.features:
-        import numpy as np
-
         model.feature_names_in_ = np.array(table.features, dtype=object)
     save(model, out / "model")
     certificate = model.certificate_.to_dict()
     write_text(out / "certificate.json", dumps(certificate))
     files = [out / "model", out / "certificate.json"]
     screen.table(("source", "training accuracy"), [(k, _percent(v)) for k, v in accuracy.items()])
-    screen.say(*explain(model.certificate_))
+    screen.say(*model.certificate_.summary())
     screen.finish({"certificate": certificate, "source_accuracy": accuracy}, files)
 
 
@@ -294,28 +290,26 @@ def audit(
     screen = _Screen(as_json)
     steps = _numbers(radii)
     with screen.working(f"auditing {predictor} on {data}"):
-        from regraft.audit import audit
+        from regraft.auditing import audit
         from regraft.persistence import write_result
         from regraft.plots import plot_audit
         from regraft.tables import read_probabilities
 
         table, y, groups = _read(data, label, domain)
         judged: Any
-        judged, X = (
-            _load_for(table, predictor)
-            if predictor.is_dir()
-            else (read_probabilities(predictor), table.X)
-        )
+        if predictor.is_dir():
+            judged, X = _load_for(table, predictor)
+        else:
+            judged, X = read_probabilities(predictor), table.X
         curve = audit(judged, X, y, groups, steps)
     draw = functools.partial(plot_audit, {predictor.stem: curve})
     files = write_result(out, "audit.json", curve.to_dict(), "audit.png", draw)
-    screen.table(
-        ("radius (nats)", "effective rows", "worst-case risk", "worst-case accuracy"),
-        [
-            (f"{p.radius:g}", f"{p.sample_size:.0f}", f"{p.risk:.3f}", _percent(p.accuracy))
-            for p in curve.points
-        ],
-    )
+    columns = "radius (nats)", "effective rows", "worst-case risk", "worst-case accuracy"
+    rows = [
+        (f"{p.radius:g}", f"{p.sample_size:.0f}", f"{p.risk:.3f}", _percent(p.accuracy))
+        for p in curve.points
+    ]
+    screen.table(columns, rows)
     screen.finish(curve.to_dict(), files)
 
 
@@ -333,7 +327,7 @@ def frontier(
     screen = _Screen(as_json)
     steps = _numbers(radii)
     with screen.working(f"fitting {len(steps)} heads on {data}") as step:
-        from regraft.audit import frontier
+        from regraft.auditing import frontier
         from regraft.persistence import write_result
         from regraft.plots import plot_frontier
 
@@ -346,13 +340,12 @@ def frontier(
         result = frontier(table.X, y, groups, steps, objective=kind, on_point=tell)
     draw = functools.partial(plot_frontier, result)
     files = write_result(out, "frontier.json", result.to_dict(), "frontier.png", draw)
-    screen.table(
-        ("training radius", "source accuracy", f"worst case within {result.audit_radius:g} nats"),
-        [
-            (f"{p.radius:g}", _percent(p.source_accuracy), _percent(p.worst_case_accuracy))
-            for p in result.points
-        ],
-    )
+    worst = f"worst-case accuracy within {result.audit_radius:g} nats"
+    rows = [
+        (f"{p.radius:g}", _percent(p.source_accuracy), _percent(p.worst_case_accuracy))
+        for p in result.points
+    ]
+    screen.table(("training radius", "source accuracy", worst), rows)
     screen.finish(result.to_dict(), files)
 
 
@@ -365,15 +358,6 @@ def _numbers(text: str) -> list[float]:
         return [float(part) for part in text.split(",")]
     except ValueError:
         raise ValueError(f"radii are {text!r}: pass numbers such as 0,1,2,4,8.") from None
-
-
-def _check_device(device: str) -> None:
-    import torch
-
-    try:
-        torch.zeros(1, device=device)
-    except (AssertionError, RuntimeError):
-        raise ValueError(f"device {device!r} is not available here: pass cpu.") from None
 
 
 def _read(data: Path, label: str, domain: str) -> tuple[Table, NDArray[Any], NDArray[Any]]:
@@ -393,9 +377,9 @@ def _load_for(table: Table, path: Path) -> tuple[LinearHead, NDArray[Any]]:
     return head, align(table, getattr(head, "feature_names_in_", ()), head.n_features_in_)
 
 
-def _check_folder(out: object) -> None:
+def _check_folder(out: Path | None) -> None:
     """Refuse an --out that cannot be written to before anything is computed."""
-    if not isinstance(out, Path):
+    if out is None:
         return
     nearest = next(folder for folder in (out, *out.absolute().parents) if folder.exists())
     if not nearest.is_dir():

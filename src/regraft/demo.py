@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from regraft.audit import AuditCurve, audit
+from regraft.auditing import AuditCurve, audit
 from regraft.baselines import ERMClassifier, GroupDROClassifier, IRMClassifier, VRExClassifier
 from regraft.certificate import Certificate
 from regraft.datasets import DemoBank, load_demo
@@ -123,29 +123,6 @@ def run_demo(
         certificate=cro.certificate_,
         curves=curves,
     )
-
-
-def explain(certificate: Certificate) -> tuple[str, ...]:
-    """A certificate in plain words, one sentence or two each."""
-    kind = certificate.objective
-    settled = "settled" if certificate.converged else "has not settled"
-    return (
-        f"Certificate: in the worst plausible domain within {certificate.radius:g} nats of the "
-        f"sources, this head has {kind} {certificate.worst_case:.3f} nats and accuracy "
-        f"{_percent(certificate.worst_case_accuracy)}; the ERM head it started from has {kind} "
-        f"up to {certificate.pooled_worst_case:.3f} nats.",
-        f"That domain weighs the source heads as {_mixture(certificate.worst_target)}. The game "
-        f"{settled} after {len(certificate.rounds)} rounds, within {certificate.gap:.0e} nats "
-        "(duality gap) of the best linear head against the domains it collected.",
-        "Not certified: that the domain you will meet is a plausible one (closure on the target's "
-        "side); only knowledge of that domain, or labelled rows of it, can tell.",
-    )
-
-
-def _mixture(weights: dict[str, float]) -> str:
-    largest = sorted(weights.items(), key=lambda item: -abs(item[1]))
-    shown = ", ".join(f"{name}: {weight:+.2f}" for name, weight in largest[:4])
-    return shown if len(largest) <= 4 else f"{shown} and {len(largest) - 4} smaller"
 
 
 def _percent(share: float) -> str:

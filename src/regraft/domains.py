@@ -40,6 +40,7 @@ def check_domains(
     ``y`` and ``sample_domain`` (n,) may hold labels of any sortable kind; without
     ``sample_domain`` all rows belong to one domain. Raises ``ValueError`` with one sentence.
     """
+    _check_device(device)
     features = check_features(X)
     labels = _column(y, "y")
     domain = (
@@ -57,8 +58,12 @@ def check_domains(
     _check_counts(classes, y_index, names, domain_index)
     _check_spread(features)
     weight = 1.0 / (len(names) * np.bincount(domain_index))[domain_index]
+    with warnings.catch_warnings():
+        # Read-only arrays (memory maps, data frames) are welcome: nothing here writes to X.
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        rows = torch.from_numpy(features)
     return Domains(
-        X=torch.from_numpy(features).to(device),
+        X=rows.to(device),
         y=torch.from_numpy(y_index).to(device),
         domain=torch.from_numpy(domain_index).to(device),
         weight=torch.from_numpy(weight).to(device),
@@ -92,6 +97,13 @@ def check_features(X: ArrayLike) -> NDArray[np.floating[Any]]:
             f"{column}: drop or impute them."
         )
     return features
+
+
+def _check_device(device: str) -> None:
+    try:
+        torch.zeros(1, device=device)
+    except (AssertionError, RuntimeError):
+        raise ValueError(f"device {device!r} is not available here: pass cpu.") from None
 
 
 def _column(values: ArrayLike, name: str) -> NDArray[Any]:

@@ -27,6 +27,7 @@ _FOLDS = 3
 _CV_TOLERANCE = 1e-5
 # Heads of up to this many parameters are preconditioned by their full curvature.
 _DENSE_CURVATURE = 800
+_CURVATURE_ROWS = 4096
 _FIT_TOLERANCE = 1e-9
 
 
@@ -263,10 +264,13 @@ class _Path:
         """Inverse curvature at the present heads' mean, one per column ridge (P', k)."""
         head = self.heads[:, self._kept].mean(dim=(0, 1))
         n_classes, k = head.shape
-        p = log_probabilities(self._Z, head).exp()
+        # The rows are sorted, so a stride of them is a stratified sample, and enough for this.
+        stride = slice(None, None, max(1, len(self._Z) // _CURVATURE_ROWS))
+        Z, weight = self._Z[stride], self._weight[stride] / self._weight[stride].sum()
+        p = log_probabilities(Z, head).exp()
         diagonal = 2 * penalties.repeat(1, n_classes)  # (P', C·k)
         if n_classes * k <= _DENSE_CURVATURE:
-            curvature = hessian(self._Z, p, self._weight)
+            curvature = hessian(Z, p, weight)
             factor = torch.linalg.cholesky(curvature + torch.diag_embed(diagonal))
 
             def dense(gradient: Tensor) -> Tensor:
@@ -274,7 +278,7 @@ class _Path:
                 return torch.cholesky_solve(rhs, factor).permute(2, 0, 1).reshape(gradient.shape)
 
             return dense
-        diagonal = diagonal + hessian_diagonal(self._Z, p, self._weight).flatten()
+        diagonal = diagonal + hessian_diagonal(Z, p, weight).flatten()
         return lambda gradient: gradient / diagonal.repeat(_FOLDS, 1)
 
 

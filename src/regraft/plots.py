@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from regraft.extras import require
 
 if TYPE_CHECKING:
-    from regraft.audit import AuditCurve, Frontier
+    from regraft.auditing import AuditCurve, Frontier
 
 # Okabe and Ito's colours, told apart by every kind of sight.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
@@ -62,5 +62,8 @@ def _axes() -> tuple[Any, Any]:
 def _write(figure: Any, path: str | Path) -> None:
     path = Path(path)
     temporary = path.with_name(f".{path.name}.tmp")
-    figure.savefig(temporary, format=path.suffix.lstrip(".") or "png", dpi=150)
-    temporary.replace(path)
+    try:
+        figure.savefig(temporary, format=path.suffix.lstrip(".") or "png", dpi=150)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -8,7 +8,7 @@ import pytest
 from conftest import Problem
 from sklearn.linear_model import LogisticRegression
 
-from regraft.audit import AuditCurve, FrontierPoint, audit, frontier
+from regraft.auditing import AuditCurve, FrontierPoint, audit, frontier
 from regraft.estimator import CROClassifier
 
 RADII = (0.0, 1.0, 4.0, 8.0)
