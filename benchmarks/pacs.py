@@ -19,8 +19,6 @@ HEADS: dict[str, LinearHead] = {
     "CRO, radius 1": CROClassifier(radius=1.0),
     "CRO, radius 1, regret": CROClassifier(radius=1.0, objective="regret"),
     "CRO, radius 8": CROClassifier(radius=8.0),
-    "CRO, radius 1, rank 1": CROClassifier(radius=1.0, rank=1),
-    "CRO, radius 1, rank 3": CROClassifier(radius=1.0, rank=3),
 }
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from regraft.cli import app
-from regraft.demo import AUDITED, CEILING, RADII, DemoResult, describe_demo, explain, run_demo
+from regraft.demo import AUDITED, CEILING, RADII, DemoResult, describe_demo, run_demo
 from regraft.game import Round
 
 
@@ -57,7 +57,7 @@ def test_the_story_is_told_in_numbers(told: Any) -> None:
     assert "90% of the images of +90%" in description and "-90%, has 10%" in description
     assert f"ERM {100 * result.curves['ERM'].points[-1].accuracy:.1f}%" in result.verdict()
     certificate = result.certificate
-    risk, mixture, limits = explain(certificate)
+    risk, mixture, limits = certificate.summary()
     assert f"{certificate.worst_case:.3f} nats" in risk and "within 8 nats" in risk
     assert "settled after" in mixture and "+90%: " in mixture
     assert limits.startswith("Not certified")
