@@ -23,7 +23,7 @@ Objective = Literal["risk", "regret"]
 _SAME_HEAD = 1e-6
 _LINE_POINTS = 33
 _PLANE_DIRECTIONS = 32
-_DIRECTIONS_PER_AXIS = 16
+_SPREAD_DIRECTIONS = 64
 _SHELLS = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 3 / 4, 1)  # shares of the radius
 
 
@@ -220,7 +220,7 @@ def _candidates(m: int, radius: float) -> NDArray[np.float64]:
         angles = np.linspace(0, 2 * np.pi, _PLANE_DIRECTIONS, endpoint=False)
         directions = np.stack([np.cos(angles), np.sin(angles)], axis=1)
     else:
-        directions = np.random.default_rng(0).standard_normal((_DIRECTIONS_PER_AXIS * m, m))
+        directions = np.random.default_rng(0).standard_normal((_SPREAD_DIRECTIONS, m))
         directions = np.concatenate([np.eye(m), -np.eye(m), directions])
         directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     return np.concatenate([share * radius * directions for share in _SHELLS])
