@@ -9,7 +9,6 @@ import time
 
 import numpy as np
 from common import SHARED, percent, table
-
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, StratifiedShuffleSplit
 
