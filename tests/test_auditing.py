@@ -2,12 +2,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from conftest import Problem
+from conftest import Problem, make_problem
 from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import LinearSVC
 
+import regraft.auditing
+from regraft.adversary import Attack
 from regraft.auditing import AuditCurve, FrontierPoint, audit, frontier
 from regraft.estimator import CROClassifier
 
@@ -77,6 +82,100 @@ def test_any_predictor_and_its_probabilities(three_sources: Problem) -> None:
     by_array = audit(model.predict_proba(p.X), p.X, words[p.y], p.domain, RADII)
     assert by_model == by_array
     assert by_model.source_accuracy == pytest.approx(model.score(p.X, words[p.y]))
+
+
+class Fixed:
+    """A predictor of given probabilities."""
+
+    def __init__(self, classes: list[int], probabilities: np.ndarray) -> None:
+        self.classes_ = np.array(classes)
+        self.probabilities = probabilities
+
+    def predict_proba(self, X: object) -> np.ndarray:
+        return self.probabilities
+
+
+def test_probability_on_classes_that_the_data_lacks_counts_as_error(problem: Problem) -> None:
+    p = problem
+    known = np.where(p.y[:, None] == [0, 1], 0.3, 0.1)  # right among the classes of the data
+    stray = np.column_stack([1 - known.sum(axis=1), known])
+    curve = audit(Fixed([-1, 0, 1], stray), p.X, p.y, p.domain, (0.0, 2.0))
+    assert curve.source_accuracy == pytest.approx(0)
+    assert [point.accuracy for point in curve.points] == pytest.approx([0, 0])
+    assert [point.risk for point in curve.points] == pytest.approx([-np.log(0.3)] * 2)
+
+
+@pytest.mark.parametrize("bad", [np.nan, -0.5])
+def test_bad_probabilities_of_a_predictor(problem: Problem, bad: float) -> None:
+    p = problem
+    with pytest.raises(ValueError, match="negative, NaN"):
+        audit(Fixed([0, 1], np.tile([bad, 1 - bad], (600, 1))), p.X, p.y, p.domain)
+    with pytest.raises(ValueError, match=r"shape \(600, 1\)"):
+        audit(Fixed([0, 1], np.ones((600, 1))), p.X, p.y, p.domain)
+
+
+@pytest.mark.parametrize(
+    "predictor", [CROClassifier(), LogisticRegression(), make_pipeline(LogisticRegression())]
+)
+def test_predictors_that_are_not_fitted(problem: Problem, predictor: object) -> None:
+    with pytest.raises(ValueError, match=r"^the predictor is not fitted: call fit first\.$"):
+        audit(predictor, problem.X, problem.y, problem.domain)  # type: ignore[arg-type]
+
+
+def test_a_predictor_without_probabilities(problem: Problem) -> None:
+    model = LinearSVC().fit(problem.X, problem.y)
+    with pytest.raises(ValueError, match="a LinearSVC has no probabilities: pass"):
+        audit(model, problem.X, problem.y, problem.domain)
+
+
+def test_each_ball_is_told_the_worst_targets_of_the_last(
+    problem: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[Attack] = []
+    told: list[list[float]] = []
+
+    def record(*arguments: Any, also: Any = ()) -> Attack:
+        told.append([float(z) for z in also])
+        found.append(attack(*arguments, also=also))
+        return found[-1]
+
+    attack = regraft.auditing.attack
+    monkeypatch.setattr(regraft.auditing, "attack", record)
+    p = problem
+    audit(LogisticRegression().fit(p.X, p.y), p.X, p.y, p.domain, (0.5, 1.0, 2.0))
+    assert told == [[], []] + [[float(answer.z)] for answer in found[:-2]]
+
+
+def test_one_domain_is_warned_of(problem: Problem) -> None:
+    p, one = problem, np.zeros(len(problem.y))
+    model = LogisticRegression().fit(p.X, p.y)
+    with pytest.warns(UserWarning, match="one domain, so the only plausible target"):
+        audit(model, p.X, p.y, one, (1.0,))
+    with pytest.warns(UserWarning, match="one domain, so the only plausible target"):
+        frontier(p.X, p.y, one, (1.0,))
+
+
+@pytest.mark.filterwarnings("ignore:X has more features")
+def test_frontier_holds_every_class_out_or_refuses() -> None:
+    p = make_problem(n=40)
+    few = np.concatenate(
+        [
+            np.flatnonzero((p.y == c) & (p.domain == f"source {s}"))[: 2 + (c != s)]
+            for s in (0, 1)
+            for c in (0, 1)
+        ]
+    )
+    with pytest.raises(ValueError, match=r"domain source 0 has 2 row\(s\) of class 0.*add rows"):
+        frontier(p.X[few], p.y[few], p.domain[few], (0.0,))
+    enough = np.concatenate(
+        [
+            np.flatnonzero((p.y == c) & (p.domain == f"source {s}"))[:3]
+            for s in (0, 1)
+            for c in (0, 1)
+        ]
+    )
+    point = frontier(p.X[enough], p.y[enough], p.domain[enough], (0.0,)).points[0]
+    assert 4 * point.source_accuracy == pytest.approx(round(4 * point.source_accuracy))
 
 
 def test_frontier_trades_source_accuracy_for_the_worst_case(three_sources: Problem) -> None:

@@ -247,11 +247,11 @@ def test_unsettled_descent_warns(data: ConfoundedDomains, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (GroupDROClassifier(ridge=0.0), "ridge is 0.0: pass a positive number"),
-        (GroupDROClassifier(ridge=float("nan")), "ridge is nan: pass a positive number"),
-        (VRExClassifier(ridge=-1.0), "ridge is -1.0: pass a positive number"),
+        (GroupDROClassifier(ridge=0.0), "ridge is 0.0: pass a number of 1e-10 or more"),
+        (GroupDROClassifier(ridge=float("nan")), "ridge is nan: pass a number of 1e-10 or more"),
+        (VRExClassifier(ridge=-1.0), "ridge is -1.0: pass a number of 1e-10 or more"),
         (VRExClassifier(penalty=-1.0), "penalty is -1.0: pass a finite number"),
-        (IRMClassifier(ridge=float("inf")), "ridge is inf: pass a positive number"),
+        (IRMClassifier(ridge=float("inf")), "ridge is inf: pass a number of 1e-10 or more"),
         (IRMClassifier(penalty=float("inf")), "penalty is inf: pass a finite number"),
     ],
 )

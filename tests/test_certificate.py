@@ -20,6 +20,21 @@ def certificate(three_sources: Problem) -> Certificate:
     return CROClassifier(radius=4.0).fit(p.X, p.y, p.domain).certificate_
 
 
+@pytest.mark.parametrize("radius", [1.0, 16.0])
+@pytest.mark.parametrize("ridge", [None, 1e-6])
+def test_brackets_the_minimax_regret(
+    three_sources: Problem, radius: float, ridge: float | None
+) -> None:
+    p = three_sources
+    model = CROClassifier(radius, objective="regret", ridge=ridge).fit(p.X, p.y, p.domain)
+    c = model.certificate_
+    assert c.converged
+    assert c.value - c.gap <= c.worst_case + c.ridge_term + 1e-9
+    assert c.finite_sample.optimization < 2e-2
+    risk = CROClassifier(radius, ridge=ridge).fit(p.X, p.y, p.domain).certificate_
+    assert 0 < c.worst_case < risk.worst_case
+
+
 def test_survives_json(certificate: Certificate) -> None:
     assert Certificate.from_dict(json.loads(certificate.to_json())) == certificate
 
@@ -28,7 +43,7 @@ def test_brackets_the_minimax_value(certificate: Certificate) -> None:
     assert 0 <= certificate.gap <= 1e-3
     assert (
         certificate.value - certificate.gap
-        <= certificate.worst_case + certificate.ridge_term + 1e-6
+        <= certificate.worst_case + certificate.ridge_term + 1e-9
     )
     assert certificate.worst_case < certificate.pooled_worst_case
     assert 0 < certificate.worst_case_accuracy < 1

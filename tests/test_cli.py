@@ -194,6 +194,36 @@ def test_audit_of_probabilities_is_the_audit_of_the_model(
     assert [point["radius"] for point in curves[0]["points"]] == [0, 1, 4]
 
 
+def test_audit_matches_probabilities_to_labels_by_name(
+    tmp_path: Path, problem: Any, run: Callable[..., Ran]
+) -> None:
+    """Text sorts "10" before "2", numbers do not."""
+    y = np.where(problem.y == 1, 10, 2)
+    curves = []
+    for labels in (y, y.astype(str)):
+        data = tmp_path / f"{labels.dtype.kind}.npz"
+        np.savez(data, X=problem.X, label=labels, domain=problem.domain)
+        run("fit", data, "--out", tmp_path / data.stem, "--radius", "1")
+        run("predict", tmp_path / data.stem, data, "--out", tmp_path / data.stem)
+        probabilities = tmp_path / data.stem / "predictions.csv"
+        ran = run("audit", probabilities, tmp_path / "i.npz", "--radii", "0,1", "--json")
+        curves.append(json.loads(ran.out)["source_accuracy"])
+    assert curves[0] == pytest.approx(curves[1], abs=0.01)
+
+
+def test_audit_and_frontier_take_a_rank(
+    tmp_path: Path, three_sources: Any, run: Callable[..., Ran]
+) -> None:
+    data, radii = write_csv(tmp_path / "data.csv", three_sources), ("--radii", "4", "--json")
+    run("fit", data, "--out", tmp_path / "fit", "--radius", "1")
+    for line in (("audit", tmp_path / "fit", data), ("frontier", data)):
+        ranks = [
+            json.loads(run(*line, *radii, "--device", "cpu", *rank).out)["points"]
+            for rank in ((), ("--rank", 1))
+        ]
+        assert ranks[0] != ranks[1]
+
+
 def test_audit_and_frontier_write_json_and_pictures(
     tmp_path: Path, folder: Path, run: Callable[..., Ran]
 ) -> None:
@@ -248,6 +278,11 @@ ERRORS: list[tuple[str, str]] = [
     ("audit {tmp}/narrow.npz {data} --out {out}", "no array 'probabilities'"),
     ("audit {tmp}/short.csv {data} --out {out}", "shape"),
     ("audit {model} {data} --radii 1,x --out {out}", "'1,x'"),
+    ("audit {tmp}/strange.csv {data} --out {out}", "no column 'probability_1'"),
+    ("audit {model} {data} --rank 5 --out {out}", "rank is 5"),
+    ("audit {model} {data} --device abacus --out {out}", "device 'abacus'"),
+    ("frontier {data} --rank 5 --out {out}", "rank is 5"),
+    ("frontier {data} --device abacus --out {out}", "device 'abacus'"),
     ("audit {model} {data} --radii -1 --out {out}", "radius is -1"),
     ("frontier {data} --radii , --out {out}", "radii are ','"),
     ("frontier {data} --objective luck --out {out}", "objective is 'luck'"),
@@ -266,6 +301,7 @@ def test_errors_are_one_sentence_and_leave_nothing_behind(
     (tmp_path / "ragged.csv").write_text("f0,f1,label,domain\n1,1,a\n")
     (tmp_path / "narrow.csv").write_text("f0,label\n1,1\n")
     (tmp_path / "short.csv").write_text("p,q\n0.5,0.5\n")
+    (tmp_path / "strange.csv").write_text("probability_0,probability_2\n0.5,0.5\n")
     (tmp_path / "broken.npz").write_bytes(b"PK nothing")
     (tmp_path / "broken.parquet").write_bytes(b"PAR1 nothing")
     (tmp_path / "busy" / "model").mkdir(parents=True)

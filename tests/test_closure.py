@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from regraft.closure import (
+    _CHUNK_ENTRIES,
     _chunked_hausdorff,
+    _distances,
     closure_residual,
     directed_hausdorff,
     minibatch_hausdorff,
@@ -63,6 +65,28 @@ def test_chunks_cover_every_row() -> None:
         assert _chunked_hausdorff(moved, reference, entries=21) == pytest.approx(exact, rel=1e-12)
 
 
+def test_the_differentiable_form_never_holds_all_distances(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Large sets are searched in chunks, the gradient still reaches the attaining pair."""
+    held: list[int] = []
+
+    def record(points: Tensor, reference: Tensor) -> Tensor:
+        distances = _distances(points, reference)
+        held.append(distances.numel())
+        return distances
+
+    monkeypatch.setattr("regraft.closure._distances", record)
+    points, reference = normal(0, 3000, 2), normal(1, 3000, 2)
+    points[2345] += 100.0
+    value = minibatch_hausdorff(points.requires_grad_(), reference)
+    value.backward()
+    assert sum(held) == 3000 * 3000 and max(held) <= _CHUNK_ENTRIES
+    assert float(value.detach()) == pytest.approx(directed_hausdorff(points, reference))
+    assert points.grad is not None
+    assert points.grad.norm(dim=1).nonzero().tolist() == [[2345]]
+
+
 @examples
 @given(seeds, st.integers(2, 20), st.integers(1, 5))
 def test_subset_is_at_distance_zero_but_not_conversely(seed: int, n: int, d: int) -> None:
@@ -89,6 +113,8 @@ def test_empty_sets_are_refused() -> None:
     for pair in ((empty, points), (points, empty)):
         with pytest.raises(ValueError, match="at least one row"):
             directed_hausdorff(*pair)
+        with pytest.raises(ValueError, match="at least one row"):
+            minibatch_hausdorff(*pair)
 
 
 @examples

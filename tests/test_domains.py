@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from conftest import Problem, make_problem
@@ -74,6 +77,10 @@ def _bad_cases() -> dict[str, tuple[object, object, object, str]]:
         "empty": (p.X[:0], p.y[:0], p.domain[:0], "empty"),
         "nan label": (p.X, missing, p.domain, "y holds NaN"),
         "no domain": (p.X, p.y, unnamed, "sample_domain holds missing"),
+        "unsortable": (p.X, np.array([1, "a"] * 20, dtype=object), p.domain, "cannot be sorted"),
+        "huge": (p.X * 1e160, p.y, p.domain, "rescale"),
+        "tiny": (p.X * 1e-170, p.y, p.domain, "rescale"),
+        "pandas NA": (p.X, p.y, pd.array([*p.domain[:-1], None], dtype="string"), "missing"),
         "wide y": (p.X, np.stack([p.y, p.y], 1), p.domain, "one value per row"),
     }
 
@@ -98,6 +105,20 @@ def test_some_constant_features_warn(problem: Problem) -> None:
     X = np.concatenate([problem.X, np.ones((len(problem.X), 1))], axis=1)
     with pytest.warns(UserWarning, match="1 of 7 features are constant"):
         check_domains(X, problem.y, problem.domain)
+
+
+def test_a_feature_that_drowns_the_others_warns(problem: Problem) -> None:
+    X = problem.X.copy()
+    X[:, 2] *= 1e5
+    with pytest.warns(UserWarning, match="feature 2 varies over 1000 times more"):
+        check_domains(X, problem.y, problem.domain)
+
+
+@pytest.mark.parametrize("dtype", [">f8", np.longdouble, np.float16])
+def test_any_float_and_any_stride(problem: Problem, dtype: Any) -> None:
+    X = problem.X.astype(dtype)[::-1, ::-1]
+    domains = check_domains(X, problem.y, problem.domain)
+    assert np.allclose(domains.X.numpy(), problem.X[::-1, ::-1], rtol=1e-2, atol=1e-2)
 
 
 def test_integers_become_floats() -> None:

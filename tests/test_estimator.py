@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import sklearn
+import torch
 from conftest import Problem, make_problem
 from scipy.stats import ortho_group
 from sklearn.base import clone
@@ -53,6 +54,19 @@ def test_rotation_and_rescaling_do_not_matter(three_sources: Problem, scale: flo
     assert np.allclose(_proba(moved), _proba(p), atol=1e-4)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_order_of_names_does_not_matter(seed: int) -> None:
+    """Swapped domain names, reversed classes, sources of different sizes."""
+    p = make_problem(seed, n=150, classes=3, sources=3)
+    kept = (p.domain != "source 1") | (np.arange(len(p.y)) % 5 != 0)
+    p = Problem(p.X[kept], p.y[kept], p.domain[kept])
+    swap = {"source 0": "b", "source 1": "a", "source 2": "c"}
+    swapped = Problem(p.X, p.y, np.array([swap[s] for s in p.domain]))
+    assert np.allclose(_proba(swapped), _proba(p), atol=1e-4)
+    backwards = Problem(p.X, 2 - p.y, p.domain)
+    assert np.allclose(_proba(backwards)[:, ::-1], _proba(p), atol=1e-4)
+
+
 def test_class_names_do_not_matter(three_sources: Problem) -> None:
     p = three_sources
     words = np.array(["ant", "bee", "cat"])
@@ -91,10 +105,39 @@ def test_witness_of_the_worst_and_of_a_chosen_target(three_sources: Problem) -> 
     assert worst.biorthogonality_residual < 1e-8
     chosen = model.witness({"source 0": 2.0, "source 1": -0.5, "source 2": -0.5})
     assert chosen.fit_residual < 1e-8
+    cut = CROClassifier(rank=1).fit(p.X, p.y, p.domain)
+    assert cut.witness().rank == cut.certificate_.witness_rank == 1
     with pytest.raises(ValueError, match="one weight for each"):
         model.witness({"source 0": 1.0})
     with pytest.raises(ValueError, match="sum"):
         model.witness({"source 0": 1.0, "source 1": 1.0, "source 2": 1.0})
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e6])
+def test_witness_in_raw_features_of_any_scale(three_sources: Problem, scale: float) -> None:
+    p = three_sources
+    model = CROClassifier().fit(scale * (p.X + 3), p.y, p.domain)
+    witness = model.witness()
+    assert max(witness.fit_residual, witness.biorthogonality_residual) < 1e-8
+    rows = torch.from_numpy(np.column_stack([scale * (p.X + 3), np.ones(len(p.y))]))
+    # The target head on transplanted rows reads what the source head reads on the rows.
+    heads = torch.from_numpy(model.hull_heads_)
+    weights = [
+        model.certificate_.worst_target[name] for name in ("source 0", "source 1", "source 2")
+    ]
+    target = torch.tensordot(heads.new_tensor(weights), heads, dims=1)
+    moved = witness.transplant(0)(rows)
+    assert torch.allclose(moved[:, -1], torch.ones(len(rows), dtype=torch.float64))
+    assert torch.allclose(moved @ target.T, rows @ heads[0].T, atol=1e-6)
+
+
+def test_a_failed_fit_leaves_the_old_model(three_sources: Problem, problem: Problem) -> None:
+    p = three_sources
+    model = CROClassifier().fit(p.X, p.y, p.domain)
+    before = model.predict(p.X)
+    with pytest.raises(ValueError, match="radius"):
+        model.set_params(radius=-1.0).fit(problem.X[:, :3], problem.y, problem.domain)
+    assert (model.predict(p.X) == before).all()
 
 
 def test_one_domain_warns_and_is_erm(problem: Problem) -> None:
@@ -142,6 +185,7 @@ def test_warns_when_the_game_does_not_settle(three_sources: Problem) -> None:
         ({"rank": 3}, "rank is 3"),
         ({"objective": "loss"}, "objective is 'loss'"),
         ({"ridge": 0.0}, "ridge is 0"),
+        ({"ridge": 1e-20}, "ridge is 1e-20"),
         ({"tolerance": 0.0}, "tolerance is 0"),
         ({"max_rounds": 1}, "max_rounds is 1"),
     ],

@@ -22,9 +22,9 @@ def _learner(objective: str) -> tuple[Learner, torch.Tensor, torch.Tensor, torch
 def test_risk_is_the_minimax_over_the_collection() -> None:
     learner, Z, y, weights = _learner("risk")
     start = Z.new_zeros((2, 4))
-    learner.add(weights[0])
+    learner.add(weights[0], learner.offset(weights[0], start))
     first = learner.respond(start)
-    learner.add(weights[1])
+    learner.add(weights[1], learner.offset(weights[1], start))
     second = learner.respond(first.head, first)
     direct = minimax_newton(Z, y, weights, ridge=1e-2, start=start, tolerance=1e-8)
     assert second.value == pytest.approx(direct.value, abs=1e-7)
@@ -34,14 +34,14 @@ def test_risk_is_the_minimax_over_the_collection() -> None:
 def test_regret_is_nothing_on_one_target_and_little_on_two() -> None:
     learner, Z, _, weights = _learner("regret")
     start = Z.new_zeros((2, 4))
-    learner.add(weights[0])
+    learner.add(weights[0], learner.offset(weights[0], start))
     first = learner.respond(start)
     assert first.value == pytest.approx(0, abs=1e-7)
-    learner.add(weights[1])
+    learner.add(weights[1], learner.offset(weights[1], start))
     second = learner.respond(first.head, first)
     risk, *_ = _learner("risk")
     for row in weights:
-        risk.add(row)
+        risk.add(row, risk.offset(row, start))
     assert 0 < second.value < risk.respond(start).value
     # Regret is equalized between the two targets: both bind.
     assert bool((second.mixture > 1e-3).all())

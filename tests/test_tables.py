@@ -239,12 +239,37 @@ def test_one_column_cannot_be_both_label_and_domain(tmp_path: Path) -> None:
 def test_probabilities_come_from_arrays_and_from_predictions(tmp_path: Path) -> None:
     p = np.array([[0.25, 0.75], [0.5, 0.5]])
     np.savez(tmp_path / "p.npz", probabilities=p)
-    np.testing.assert_array_equal(read_probabilities(tmp_path / "p.npz"), p)
+    np.testing.assert_array_equal(read_probabilities(tmp_path / "p.npz", Y), p)
     (tmp_path / "p.csv").write_text("label,probability_0,probability_1\n1,0.25,0.75\n0,0.5,0.5\n")
-    np.testing.assert_array_equal(read_probabilities(tmp_path / "p.csv"), p)
+    np.testing.assert_array_equal(read_probabilities(tmp_path / "p.csv", Y), p)
     np.savez(tmp_path / "q.npz", other=p)
     with pytest.raises(TableError, match="no array 'probabilities'"):
-        read_probabilities(tmp_path / "q.npz")
+        read_probabilities(tmp_path / "q.npz", Y)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_named_probabilities_follow_the_order_of_the_labels(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"p{suffix}"
+    names = ["probability_10", "probability_2"]  # as text, "10" comes first
+    if suffix == ".csv":
+        path.write_text(f"label,{','.join(names)}\n10,0.75,0.25\n")
+    else:
+        columns = dict(zip(names, ([0.75], [0.25]), strict=True))
+        pyarrow.parquet.write_table(pyarrow.table(columns), path)
+    assert read_probabilities(path, np.array([10, 2, 10])).tolist() == [[0.25, 0.75]]
+    assert read_probabilities(path, np.array(["2", "10"])).tolist() == [[0.75, 0.25]]
+    for labels, message in (
+        ([2, 3, 10], "has no column 'probability_3'"),
+        ([10, 10], "'probability_2', which is no class"),
+    ):
+        with pytest.raises(TableError, match=message) as caught:
+            read_probabilities(path, np.array(labels))
+        one_sentence(ValueError(str(caught.value).replace(str(path), "path")))
+
+
+def test_unnamed_probabilities_keep_their_order(tmp_path: Path) -> None:
+    (tmp_path / "p.csv").write_text("second,first\n0.75,0.25\n")
+    assert read_probabilities(tmp_path / "p.csv", Y).tolist() == [[0.75, 0.25]]
 
 
 def test_features_are_matched_by_name(tmp_path: Path) -> None:

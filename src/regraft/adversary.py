@@ -7,7 +7,8 @@ that their conditional becomes the target head: real inputs keep real labels.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,14 +18,14 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize, minimize_scalar
 from torch import Tensor
 
+from regraft.heads import SourceHeads
+
 Objective = Literal["risk", "regret"]
 
 # Heads whose tilt logits differ by less than this (root mean square, nats) are the same head.
 _SAME_HEAD = 1e-6
-_LINE_POINTS = 33
 _PLANE_DIRECTIONS = 32
 _SPREAD_DIRECTIONS = 64
-_SHELLS = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 3 / 4, 1)  # shares of the radius
 
 
 @dataclass(frozen=True)
@@ -64,9 +65,13 @@ class Surrogates:
 
     def weights(self, z: Tensor) -> Tensor:
         """(n,) weight of each source row in the surrogate of the target at ``z``; sums to one."""
-        share = torch.softmax(torch.tensordot(z, self.tilt, dims=1), dim=0)
-        weight = self.weight * _of_label(share, self.y)
-        return weight / weight.sum()
+        return self.tilted(torch.log_softmax(torch.tensordot(z, self.tilt, dims=1), dim=0))
+
+    def tilted(self, log_share: Tensor) -> Tensor:
+        """(n,) the weights under log class shares (C, n); sums to one."""
+        # Relative to the largest, so that a far target's weights do not all underflow.
+        log_weight = self.weight.log() + _of_label(log_share, self.y)
+        return torch.softmax(log_weight, dim=0)
 
 
 @dataclass(frozen=True)
@@ -132,13 +137,24 @@ def make_surrogates(hull: Hull, Z: Tensor, y: Tensor, weight: Tensor) -> Surroga
     )
 
 
+def plausible_targets(sources: SourceHeads, rank: int | None = None) -> tuple[Hull, Surrogates]:
+    """The hull of the source heads, and its surrogates on the sources' own rows."""
+    hull = fit_hull(sources.heads, sources.Z, sources.weight, rank)
+    return hull, make_surrogates(hull, sources.Z, sources.y, sources.weight)
+
+
 def attack(
-    surrogates: Surrogates, loss: Tensor, radius: float, objective: Objective = "risk"
+    surrogates: Surrogates,
+    loss: Tensor,
+    radius: float,
+    objective: Objective = "risk",
+    also: Sequence[Tensor] = (),
 ) -> Attack:
     """The target with ``|z| <= radius`` on which a predictor with row losses ``loss`` is worst.
 
     For ``regret`` the loss of the target's own head is subtracted from each row's. Candidates
-    cover the ball; the best of them are refined by local search.
+    cover the ball at all scales; the best of them are refined by local search. ``also`` names
+    targets in the ball that are known already, so that the answer is no better than they are.
     """
     m = len(surrogates.tilt)
 
@@ -146,14 +162,10 @@ def attack(
         value, gradient = _value_and_gradient(surrogates, loss, _like(loss, z), objective)
         return -value, -gradient
 
-    candidates = _candidates(m, radius)
-    values = np.array([-negated(z)[0] for z in candidates])
-    best = candidates[values.argmax()]
+    points = [np.zeros(m), *(z.cpu().double().numpy() for z in also)]
     if m and radius:
-        refine = _refine_line if m == 1 else _refine_ball
-        refined = refine(negated, candidates, values, radius)
-        if -negated(refined)[0] > values.max():
-            best = refined
+        points += _search_line(negated, radius) if m == 1 else _search_ball(negated, m, radius)
+    best = min(points, key=lambda z: negated(z)[0])
     z = _like(loss, best)
     return Attack(z, -negated(best)[0], surrogates.weights(z))
 
@@ -161,36 +173,36 @@ def attack(
 _Function = Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]]
 
 
-def _refine_line(
-    negated: _Function,
-    candidates: NDArray[np.float64],
-    values: NDArray[np.float64],
-    radius: float,
-) -> NDArray[np.float64]:
-    """The best point between the grid neighbours of the best candidate."""
-    z, step = float(candidates[values.argmax(), 0]), 2 * radius / (len(candidates) - 1)
+def _scales(radius: float, factor: float) -> NDArray[np.float64]:
+    """Radii from ``radius`` down by ``factor`` to a quarter of a nat, three at least."""
+    steps = max(3, 1 + math.ceil(math.log(max(4 * radius, 1.0), factor)))
+    scales: NDArray[np.float64] = radius * factor ** -np.arange(steps, dtype=np.float64)
+    return scales
+
+
+def _search_line(negated: _Function, radius: float) -> list[NDArray[np.float64]]:
+    """The best point of a grid on the line, and the best between its neighbours."""
+    positive = _scales(radius, math.sqrt(2))
+    grid = np.concatenate([-positive, [0.0], positive[::-1]])
+    best = int(np.argmin([negated(np.array([z]))[0] for z in grid]))
+    low, high = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
     answer = minimize_scalar(
-        lambda u: negated(np.array([u]))[0],
-        bounds=(max(z - step, -radius), min(z + step, radius)),
+        lambda z: negated(np.array([z]))[0],
+        bounds=(low, high),
         method="bounded",
-        options={"xatol": 1e-4 * step},
+        options={"xatol": 1e-4 * (high - low)},
     )
-    return np.array([answer.x])
+    return [np.array([grid[best]]), np.array([answer.x])]
 
 
-def _refine_ball(
-    negated: _Function,
-    candidates: NDArray[np.float64],
-    values: NDArray[np.float64],
-    radius: float,
-) -> NDArray[np.float64]:
-    """The best end of constrained ascents, one from the best candidate of each shell."""
-    ends: list[tuple[float, int, NDArray[np.float64]]] = []
-    per_shell = values.reshape(len(_SHELLS), -1)
-    for shell, column in enumerate(per_shell.argmax(axis=1)):
+def _search_ball(negated: _Function, m: int, radius: float) -> list[NDArray[np.float64]]:
+    """The best point on each of several shells, and the ends of constrained ascents from them."""
+    directions, points = _directions(m), list[NDArray[np.float64]]()
+    for shell in _scales(radius, 2.0):
+        start = min((shell * u for u in directions), key=lambda z: negated(z)[0])
         answer = minimize(
             negated,
-            candidates[shell * per_shell.shape[1] + column],
+            start,
             jac=True,
             method="SLSQP",
             constraints={
@@ -201,29 +213,24 @@ def _refine_ball(
             options={"ftol": 1e-8, "maxiter": 50},
         )
         # The constraint holds to the solver's precision only.
-        end = answer.x * min(1.0, radius / max(float(np.linalg.norm(answer.x)), 1e-300))
-        ends.append((negated(end)[0], len(ends), end))
-    return min(ends)[2]
+        shrink = min(1.0, radius / max(float(np.linalg.norm(answer.x)), 1e-300))
+        points += [start, shrink * answer.x]
+    return points
+
+
+def _directions(m: int) -> NDArray[np.float64]:
+    """Unit vectors that cover the sphere: even on a circle, spread at random beyond."""
+    if m == 2:
+        angles = np.linspace(0, 2 * np.pi, _PLANE_DIRECTIONS, endpoint=False)
+        return np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    spread = np.random.default_rng(0).standard_normal((_SPREAD_DIRECTIONS, m))
+    directions = np.concatenate([np.eye(m), -np.eye(m), spread])
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    return directions
 
 
 def _like(reference: Tensor, z: NDArray[np.float64]) -> Tensor:
     return torch.as_tensor(z, dtype=reference.dtype, device=reference.device)
-
-
-def _candidates(m: int, radius: float) -> NDArray[np.float64]:
-    """Points that cover the ball: a grid on a line, else shells along spread directions."""
-    if m == 0 or radius == 0:
-        return np.zeros((1, m))
-    if m == 1:
-        return np.linspace(-radius, radius, _LINE_POINTS)[:, None]
-    if m == 2:
-        angles = np.linspace(0, 2 * np.pi, _PLANE_DIRECTIONS, endpoint=False)
-        directions = np.stack([np.cos(angles), np.sin(angles)], axis=1)
-    else:
-        directions = np.random.default_rng(0).standard_normal((_SPREAD_DIRECTIONS, m))
-        directions = np.concatenate([np.eye(m), -np.eye(m), directions])
-        directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-    return np.concatenate([share * radius * directions for share in _SHELLS])
 
 
 def _value_and_gradient(
@@ -231,14 +238,13 @@ def _value_and_gradient(
 ) -> tuple[float, NDArray[np.float64]]:
     """Risk (or regret) of the surrogate at ``z`` and its gradient in ``z``."""
     tilt = torch.tensordot(z, surrogates.tilt, dims=1)  # (C, n)
-    share = torch.softmax(tilt, dim=0)
-    weight = surrogates.weight * _of_label(share, surrogates.y)
-    weight = weight / weight.sum()
+    log_share = torch.log_softmax(tilt, dim=0)
+    weight = surrogates.tilted(log_share)
     if objective == "regret":
         log_p = torch.log_softmax(surrogates.center + tilt, dim=0)
         loss = loss + _of_label(log_p, surrogates.y)
     value = weight @ loss
-    gradient = _pull(surrogates, share, weight * (loss - value))
+    gradient = _pull(surrogates, log_share.exp_(), weight * (loss - value))
     if objective == "regret":
         gradient = gradient + _pull(surrogates, log_p.exp_(), weight)
     return float(value), gradient.cpu().double().numpy()

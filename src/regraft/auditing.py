@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, cast
 
 import numpy as np
 import torch
@@ -19,10 +19,10 @@ from regraft.adversary import (
     check_objective,
     check_radius,
     check_rank,
-    fit_hull,
     make_surrogates,
+    plausible_targets,
 )
-from regraft.domains import Domains, check_domains
+from regraft.domains import Domains, check_domains, warn_if_one_domain
 from regraft.game import play
 from regraft.heads import SourceHeads, fit_source_heads
 from regraft.newton import log_probabilities, losses
@@ -31,9 +31,9 @@ RADII = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 # Probabilities below this are treated as this, so that one confident error has a finite risk.
 _FLOOR = 1e-12
 _HOLD_OUT = 3  # frontier measures on every third row
+_ALONE = "the only plausible target is the sources themselves"
 
 
-@runtime_checkable
 class Predictor(Protocol):
     """Anything with class probabilities."""
 
@@ -120,13 +120,14 @@ def audit(
     radii = _check_radii(radii)
     domains = check_domains(X, y, sample_domain, device=device)
     check_rank(rank, len(domains.classes))
-    probabilities = _probabilities(predictor, X, domains)
+    probabilities, columns = _probabilities(predictor, X, domains)
+    warn_if_one_domain(domains, _ALONE)
     sources = fit_source_heads(domains)
-    hull = fit_hull(sources.heads, sources.Z, sources.weight, rank)
-    surrogates = make_surrogates(hull, sources.Z, sources.y, sources.weight)
+    hull, surrogates = plausible_targets(sources, rank)
     p = torch.from_numpy(probabilities).to(sources.Z)[sources.order]
-    loss = losses(p.clamp_min(_FLOOR).log(), sources.y)
-    error = (p.argmax(dim=1) != sources.y).to(p.dtype)
+    label = torch.from_numpy(columns).to(sources.y)[sources.y]
+    loss = losses(p.clamp_min(_FLOOR).log(), label)
+    error = (p.argmax(dim=1) != label).to(p.dtype)
     names = [str(name) for name in domains.names]
     return AuditCurve(
         tuple(_worst_cases(surrogates, hull, loss, error, radii, names)),
@@ -155,9 +156,9 @@ def frontier(
     domains = check_domains(X, y, sample_domain, device=device)
     check_rank(rank, len(domains.classes))
     train, test = _split(domains)
+    warn_if_one_domain(domains, _ALONE)
     sources = fit_source_heads(train)
-    hull = fit_hull(sources.heads, sources.Z, sources.weight, rank)
-    fitted = make_surrogates(hull, sources.Z, sources.y, sources.weight)
+    hull, fitted = plausible_targets(sources, rank)
     Z = sources.whitening(test.X)
     measured = make_surrogates(hull, Z, test.y, test.weight)
     points = []
@@ -199,12 +200,17 @@ def _worst_cases(
     names: list[str],
 ) -> list[AuditPoint]:
     points: list[AuditPoint] = []
+    riskiest: list[Tensor] = []
+    wrongest: list[Tensor] = []
 
     def named(z: Tensor) -> dict[str, float]:
         return dict(zip(names, hull.coefficients(z).tolist(), strict=True))
 
     for radius in radii:
-        risk, wrong = attack(surrogates, loss, radius), attack(surrogates, error, radius)
+        # A larger ball holds the smaller one's worst targets too.
+        risk = attack(surrogates, loss, radius, also=riskiest)
+        wrong = attack(surrogates, error, radius, also=wrongest)
+        riskiest, wrongest = [risk.z], [wrong.z]
         point = AuditPoint(
             radius=radius,
             risk=risk.value,
@@ -213,17 +219,6 @@ def _worst_cases(
             accuracy_target=named(wrong.z),
             sample_size=float(1 / wrong.weights.square().sum()),
         )
-        if points:  # a larger ball holds the smaller one's worst target too
-            last = points[-1]
-            if last.risk > point.risk:
-                point = replace(point, risk=last.risk, risk_target=last.risk_target)
-            if last.accuracy < point.accuracy:
-                point = replace(
-                    point,
-                    accuracy=last.accuracy,
-                    accuracy_target=last.accuracy_target,
-                    sample_size=last.sample_size,
-                )
         points.append(point)
     return points
 
@@ -239,25 +234,48 @@ def _check_radii(radii: Sequence[float]) -> list[float]:
 
 def _probabilities(
     predictor: Predictor | ArrayLike, X: ArrayLike, domains: Domains
-) -> NDArray[np.float64]:
-    """(n, C) finite probabilities whose columns follow ``domains.classes``."""
-    n, n_classes = len(domains.y), len(domains.classes)
-    if isinstance(predictor, Predictor):
-        known = np.asarray(predictor.classes_)
-        columns = [np.flatnonzero(known == label) for label in domains.classes]
-        missing = [str(c) for c, at in zip(domains.classes, columns, strict=True) if not len(at)]
-        if missing:
-            raise ValueError(
-                f"the predictor does not know class {missing[0]}: audit it on rows of the classes "
-                "it was trained on."
-            )
-        probabilities = np.asarray(predictor.predict_proba(X), dtype=np.float64)
-        return probabilities[:, np.concatenate(columns)]
-    probabilities = np.asarray(predictor, dtype=np.float64)
-    if probabilities.shape != (n, n_classes):
+) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
+    """(n, P) checked probabilities, and the column (C,) of each of ``domains.classes``.
+
+    P exceeds C if the predictor knows more classes, whose probability it then gives to errors.
+    """
+    if hasattr(predictor, "predict_proba"):
+        judge = cast(Predictor, predictor)
+        columns, width = _columns(judge, domains)
+        predictor = judge.predict_proba(X)
+    else:
+        width = len(domains.classes)
+        columns = np.arange(width)
+    return _check_probabilities(predictor, (len(domains.y), width)), columns
+
+
+def _columns(predictor: Predictor, domains: Domains) -> tuple[NDArray[np.intp], int]:
+    """The predictor's column of each class, and how many columns it has."""
+    if not hasattr(predictor, "classes_"):
+        raise ValueError("the predictor is not fitted: call fit first.")
+    known = np.asarray(predictor.classes_)
+    columns = [np.flatnonzero(known == label) for label in domains.classes]
+    missing = [str(c) for c, at in zip(domains.classes, columns, strict=True) if not len(at)]
+    if missing:
+        raise ValueError(
+            f"the predictor does not know class {missing[0]}: audit it on rows of the classes "
+            "it was trained on."
+        )
+    return np.concatenate(columns), len(known)
+
+
+def _check_probabilities(values: ArrayLike, shape: tuple[int, int]) -> NDArray[np.float64]:
+    try:
+        probabilities = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"a {type(values).__name__} has no probabilities: pass a fitted classifier with "
+            "predict_proba, or a matrix of probabilities."
+        ) from None
+    if probabilities.shape != shape:
         raise ValueError(
             f"probabilities have shape {probabilities.shape}: pass one row per row of X and one "
-            f"column per class, {(n, n_classes)}."
+            f"column per class, {shape}."
         )
     if not np.isfinite(probabilities).all() or probabilities.min() < 0:
         raise ValueError("probabilities hold negative, NaN or infinite values: pass probabilities.")
@@ -268,6 +286,7 @@ def _probabilities(
 
 def _split(domains: Domains) -> tuple[Domains, Domains]:
     """Two thirds and one third of the rows, each domain and class in proportion."""
+    _check_split(domains)
     y, domain = domains.y.cpu().numpy(), domains.domain.cpu().numpy()
     rank = np.empty(len(y), int)
     rank[np.lexsort((y, domain))] = np.arange(len(y))
@@ -275,10 +294,23 @@ def _split(domains: Domains) -> tuple[Domains, Domains]:
     return _take(domains, ~held_out), _take(domains, held_out)
 
 
+def _check_split(domains: Domains) -> None:
+    """Any three rows in a row put some into either part, so each part has every class."""
+    shape = len(domains.names), len(domains.classes)
+    cell = domains.domain * shape[1] + domains.y
+    counts = torch.bincount(cell, minlength=shape[0] * shape[1]).reshape(shape)
+    few = (counts < _HOLD_OUT).nonzero()
+    if len(few):
+        s, c = few[0].tolist()
+        raise ValueError(
+            f"domain {domains.names[s]!s} has {int(counts[s, c])} row(s) of class "
+            f"{domains.classes[c]!s}, too few to hold a third of them out: add rows until each "
+            f"domain has {_HOLD_OUT} of every class, or drop the class or the domain."
+        )
+
+
 def _take(domains: Domains, mask: Tensor) -> Domains:
     domain = domains.domain[mask]
     counts = torch.bincount(domain, minlength=len(domains.names))
-    if not bool((counts > 0).all()):
-        raise ValueError("a domain has too few rows to hold a third of them out: add rows.")
     weight = 1.0 / (len(counts) * counts[domain]).to(domains.weight.dtype)
     return replace(domains, X=domains.X[mask], y=domains.y[mask], domain=domain, weight=weight)

@@ -17,7 +17,8 @@ from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
-from regraft.heads import SourceHeads, fit_source_heads
+from regraft.domains import warn_if_one_domain
+from regraft.heads import SourceHeads, check_ridge, fit_source_heads
 from regraft.linear import LinearHead
 from regraft.newton import log_probabilities, losses, minimax_newton
 
@@ -34,8 +35,9 @@ class ERMClassifier(LinearHead):
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_domain: ArrayLike | None = None) -> Self:
         """Fit on rows ``X`` (n, d), labels ``y`` (n,) and the domain of each row (n,)."""
-        sources = fit_source_heads(self._check(X, y, sample_domain))
-        self._set_head(sources.whitening.to_features(sources.pooled))
+        domains = self._check(X, y, sample_domain)
+        sources = fit_source_heads(domains)
+        self._set_head(domains, sources.whitening.to_features(sources.pooled))
         return self
 
 
@@ -46,26 +48,21 @@ class _RiskBalancer(LinearHead):
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_domain: ArrayLike | None = None) -> Self:
         """Fit on rows ``X`` (n, d), labels ``y`` (n,) and the domain of each row (n,)."""
-        domains = self._check(X, y, sample_domain)
         self._check_parameters()
+        domains = self._check(X, y, sample_domain)
         sources = fit_source_heads(domains)
         if len(domains.names) == 1:
-            warnings.warn(
-                "all rows belong to one domain, so there are no risks to compare and the ERM head "
-                "is returned: pass sample_domain with two or more domains.",
-                stacklevel=2,
+            warn_if_one_domain(
+                domains, "there are no risks to compare and the ERM head is returned"
             )
             head = sources.pooled
         else:
             head = self._solve(sources, sources.learner_ridge(self.ridge))
-        self._set_head(sources.whitening.to_features(head))
+        self._set_head(domains, sources.whitening.to_features(head))
         return self
 
     def _check_parameters(self) -> None:
-        if self.ridge is not None and not 0 < self.ridge < np.inf:
-            raise ValueError(
-                f"ridge is {self.ridge}: pass a positive number, or None to cross-validate."
-            )
+        check_ridge(self.ridge)
 
     def _solve(self, sources: SourceHeads, ridge: Tensor) -> Tensor:
         """The head (C, k) on whitened rows."""
@@ -89,7 +86,7 @@ class GroupDROClassifier(_RiskBalancer):
     def _solve(self, sources: SourceHeads, ridge: Tensor) -> Tensor:
         weights = torch.zeros((len(sources.slices), len(sources.y)), dtype=sources.Z.dtype)
         for weight, rows in zip(weights, sources.slices, strict=True):
-            weight[rows] = 1.0 / (rows.stop - rows.start)
+            weight[rows] = sources.weight[rows] * len(sources.slices)
         return minimax_newton(sources.Z, sources.y, weights, ridge=ridge, start=sources.pooled).head
 
 

@@ -33,14 +33,16 @@ class FiniteSample:
     statistical: float  # sqrt((metric_entropy + log(1 / (1 - CONFIDENCE))) / N)
     optimization: float  # the learner's duality gap plus what the adversary still gains
     closure: float  # the closure residual
+    resolution: float  # eta
 
 
 @dataclass(frozen=True)
 class Certificate:
     """How good the returned head is in the worst plausible target, and what that rests on.
 
-    Risks are cross-entropies in nats; with ``objective="regret"`` the best risk reachable on the
-    target is subtracted. ``value - gap <= minimax value <= worst_case + ridge_term``.
+    Risks are cross-entropies in nats; with ``objective="regret"`` the smallest risk plus ridge
+    that a linear head reaches on the target is subtracted. The minimax value lies between
+    ``value - gap`` and ``worst_case + ridge_term``, as far as the adversary's search is exact.
     Lengths (closure, Lipschitz constants) are in whitened features.
     """
 
@@ -150,6 +152,7 @@ def certify(
             statistical=math.sqrt((entropy - math.log(1 - CONFIDENCE)) / smallest),
             optimization=last.gap + max(worst.value + ridge_term - last.value, 0.0),
             closure=closure,
+            resolution=RESOLUTION,
         ),
     )
 

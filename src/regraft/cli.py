@@ -5,14 +5,14 @@ from __future__ import annotations
 import functools
 import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from regraft._version import __version__
+from regraft.screen import Screen, percent
 
 # The library is imported inside the commands, so that --help does not wait for torch.
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from regraft.adversary import Objective
     from regraft.auditing import FrontierPoint
-    from regraft.game import Round
     from regraft.linear import LinearHead
     from regraft.tables import Table
 
@@ -48,6 +47,8 @@ Label = Annotated[str, typer.Option(help="Column of labels.")]
 Domain = Annotated[str, typer.Option(help="Column of domains.")]
 Radii = Annotated[str, typer.Option(help="Radii in nats, separated by commas.")]
 Kind = Annotated[str, typer.Option(help="Make the worst 'risk' or the worst 'regret' small.")]
+Rank = Annotated[int | None, typer.Option(help="Transplant dimension.")]
+Device = Annotated[str, typer.Option(help="Where torch computes.")]
 Folder = typer.Option(help="Folder for the files.", readable=False)
 Out = Annotated[Path | None, Folder]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
@@ -99,69 +100,6 @@ def _sentence(problem: BaseException | str) -> str:
     return " ".join(str(problem).split()) or f"{type(problem).__name__}."
 
 
-class _Screen:
-    """Results go to stdout, or nowhere when it holds JSON; progress then goes to stderr."""
-
-    def __init__(self, as_json: bool) -> None:
-        from rich.console import Console
-
-        self._json = as_json
-        self._result = Console(quiet=as_json, markup=False, highlight=False)
-        self._progress = Console(stderr=as_json, markup=False, highlight=False)
-
-    @contextmanager
-    def working(self, message: str) -> Iterator[Callable[[str], None]]:
-        """A spinner, or plain lines where there is no terminal; yields a setter of its message."""
-        from rich.text import Text
-
-        if self._progress.is_terminal:
-            with self._progress.status(Text(f"{message} ...")) as status:
-                yield lambda step: status.update(Text(f"{step} ..."))
-        else:
-            self.note(f"{message} ...")
-            yield lambda step: self.note(f"{step} ...")
-
-    def note(self, text: str) -> None:
-        """One line of progress."""
-        self._progress.print(text, soft_wrap=not self._progress.is_terminal)
-
-    def round(self, played: Round) -> None:
-        """One round of the game."""
-        self.note(
-            f"  round {len(played.risks)}: worst domain found {played.attack_value:.3f} nats, "
-            f"learner's answer {played.value:.3f} (gap {played.gap:.0e})"
-        )
-
-    def say(self, *sentences: str) -> None:
-        """Results in words, one paragraph each."""
-        for sentence in sentences:
-            self._result.print(sentence, soft_wrap=not self._result.is_terminal)
-
-    def table(self, columns: Sequence[str], *sections: Sequence[Sequence[str]]) -> None:
-        """Rows of text under ``columns``; the last column stands out, a line parts the sections."""
-        from rich import box
-        from rich.table import Table as RichTable
-
-        table = RichTable(box=box.SIMPLE_HEAD)
-        for i, column in enumerate(columns):
-            style = "bold cyan" if i == len(columns) - 1 else None
-            table.add_column(column, justify="right" if i else "left", style=style, no_wrap=True)
-        for rows in sections:
-            for row in rows:
-                table.add_row(*row)
-            table.add_section()
-        self._result.print(table)
-
-    def finish(self, document: dict[str, Any], files: Sequence[Path]) -> None:
-        """Print the JSON document, or name the files written."""
-        if self._json:
-            from regraft.persistence import dumps
-
-            typer.echo(dumps(document | {"files": [str(file) for file in files]}, indent=None))
-        elif files:
-            self.say(f"Written: {', '.join(map(str, files))}")
-
-
 @_command
 def demo(
     cell: Annotated[str, typer.Option(help='The unseen domain: "-90%" or "+90%".')] = "-90%",
@@ -169,7 +107,7 @@ def demo(
     as_json: Json = False,
 ) -> None:
     """See on Colored MNIST what an unseen domain does to ERM, and what CRO does about it."""
-    screen = _Screen(as_json)
+    screen = Screen(as_json)
     with screen.working("loading the embeddings"):
         from regraft.demo import describe_demo, run_demo
         from regraft.persistence import write_result
@@ -183,7 +121,7 @@ def demo(
     files = write_result(out, "demo.json", result.to_dict(), "stress_curve.png", draw)
     columns = "accuracy", "seen domains (held-out rows)", f"unseen {result.target}"
     rows = [
-        (row.name, _percent(row.source_accuracy), _percent(row.target_accuracy))
+        (row.name, percent(row.source_accuracy), percent(row.target_accuracy))
         for row in (*result.rows, result.ceiling)
     ]
     screen.table(columns, rows[:-1], rows[-1:])
@@ -203,14 +141,14 @@ def fit(
     label: Label = "label",
     domain: Domain = "domain",
     radius: Annotated[float, typer.Option(help="Largest shift to prepare for, in nats.")] = 8.0,
-    rank: Annotated[int | None, typer.Option(help="Transplant dimension.")] = None,
+    rank: Rank = None,
     objective: Kind = "risk",
     ridge: Annotated[float | None, typer.Option(help="Default: cross-validated.")] = None,
-    device: Annotated[str, typer.Option(help="Where torch computes.")] = "cpu",
+    device: Device = "cpu",
     as_json: Json = False,
 ) -> None:
     """Fit the head that is best in the worst plausible unseen domain, and certify it."""
-    screen = _Screen(as_json)
+    screen = Screen(as_json)
     with screen.working(f"reading {data}"):
         import numpy as np
 
@@ -231,7 +169,7 @@ def fit(
     certificate = model.certificate_.to_dict()
     write_text(out / "certificate.json", dumps(certificate))
     files = [out / "model", out / "certificate.json"]
-    screen.table(("source", "training accuracy"), [(k, _percent(v)) for k, v in accuracy.items()])
+    screen.table(("source", "training accuracy"), [(k, percent(v)) for k, v in accuracy.items()])
     screen.say(*model.certificate_.summary())
     screen.finish({"certificate": certificate, "source_accuracy": accuracy}, files)
 
@@ -246,7 +184,7 @@ def predict(
     as_json: Json = False,
 ) -> None:
     """Predict labels and probabilities; score them if the data has a label column."""
-    screen = _Screen(as_json)
+    screen = Screen(as_json)
     with screen.working(f"reading {data}"):
         from regraft.persistence import write_csv
         from regraft.tables import read_table, score
@@ -262,8 +200,8 @@ def predict(
     screen.table(("predicted label", "rows"), counts)
     accuracy, by_domain = score(table, labels)
     if accuracy is not None:
-        screen.say(f"accuracy: {_percent(accuracy)}")
-    screen.say(*(f"accuracy on {name}: {_percent(part)}" for name, part in by_domain.items()))
+        screen.say(f"accuracy: {percent(accuracy)}")
+    screen.say(*(f"accuracy on {name}: {percent(part)}" for name, part in by_domain.items()))
     document = {
         "classes": head.classes_.tolist(),
         "labels": labels.tolist(),
@@ -283,11 +221,13 @@ def audit(
     label: Label = "label",
     domain: Domain = "domain",
     radii: Radii = "0,0.5,1,2,4,8,16",
+    rank: Rank = None,
+    device: Device = "cpu",
     out: Out = None,
     as_json: Json = False,
 ) -> None:
     """Worst-case accuracy and risk of a fixed predictor, over how far domains may shift."""
-    screen = _Screen(as_json)
+    screen = Screen(as_json)
     steps = _numbers(radii)
     with screen.working(f"auditing {predictor} on {data}"):
         from regraft.auditing import audit
@@ -300,13 +240,13 @@ def audit(
         if predictor.is_dir():
             judged, X = _load_for(table, predictor)
         else:
-            judged, X = read_probabilities(predictor), table.X
-        curve = audit(judged, X, y, groups, steps)
+            judged, X = read_probabilities(predictor, y), table.X
+        curve = audit(judged, X, y, groups, steps, rank=rank, device=device)
     draw = functools.partial(plot_audit, {predictor.stem: curve})
     files = write_result(out, "audit.json", curve.to_dict(), "audit.png", draw)
     columns = "radius (nats)", "effective rows", "worst-case risk", "worst-case accuracy"
     rows = [
-        (f"{p.radius:g}", f"{p.sample_size:.0f}", f"{p.risk:.3f}", _percent(p.accuracy))
+        (f"{p.radius:g}", f"{p.sample_size:.0f}", f"{p.risk:.3f}", percent(p.accuracy))
         for p in curve.points
     ]
     screen.table(columns, rows)
@@ -319,12 +259,14 @@ def frontier(
     label: Label = "label",
     domain: Domain = "domain",
     radii: Radii = "0,0.5,1,2,4,8,16",
+    rank: Rank = None,
     objective: Kind = "risk",
+    device: Device = "cpu",
     out: Out = None,
     as_json: Json = False,
 ) -> None:
     """What robustness costs on the sources, and what it buys in the worst case."""
-    screen = _Screen(as_json)
+    screen = Screen(as_json)
     steps = _numbers(radii)
     with screen.working(f"fitting {len(steps)} heads on {data}") as step:
         from regraft.auditing import frontier
@@ -337,20 +279,18 @@ def frontier(
             step(f"fitted at radius {point.radius:g}")
 
         kind = cast("Objective", objective)
-        result = frontier(table.X, y, groups, steps, objective=kind, on_point=tell)
+        result = frontier(
+            table.X, y, groups, steps, objective=kind, rank=rank, device=device, on_point=tell
+        )
     draw = functools.partial(plot_frontier, result)
     files = write_result(out, "frontier.json", result.to_dict(), "frontier.png", draw)
     worst = f"worst-case accuracy within {result.audit_radius:g} nats"
     rows = [
-        (f"{p.radius:g}", _percent(p.source_accuracy), _percent(p.worst_case_accuracy))
+        (f"{p.radius:g}", percent(p.source_accuracy), percent(p.worst_case_accuracy))
         for p in result.points
     ]
     screen.table(("training radius", "source accuracy", worst), rows)
     screen.finish(result.to_dict(), files)
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f}%"
 
 
 def _numbers(text: str) -> list[float]:

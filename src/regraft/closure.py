@@ -22,8 +22,7 @@ def directed_hausdorff(points: Tensor, reference: Tensor) -> float:
     Raises:
         ValueError: if either set is empty.
     """
-    if not len(points) or not len(reference):
-        raise ValueError("a Hausdorff distance needs at least one row in both sets")
+    _check_rows(points, reference)
     points, reference = points.detach(), reference.detach()
     if points.device.type != "cpu":
         return _chunked_hausdorff(points, reference)
@@ -33,13 +32,17 @@ def directed_hausdorff(points: Tensor, reference: Tensor) -> float:
 def minibatch_hausdorff(points: Tensor, reference: Tensor) -> Tensor:
     """Return the directed Hausdorff distance as a differentiable scalar.
 
-    All n x m distances are held at once: meant for minibatches. The gradient is that of the one
-    pair that attains the distance, and zero where the distance is zero.
+    The pair that attains it is searched in row chunks of bounded memory. The gradient is that of
+    this one pair, and zero where the distance is zero.
+
+    Raises:
+        ValueError: if either set is empty.
     """
+    _check_rows(points, reference)
     with torch.no_grad():
-        nearest = _distances(points, reference).min(dim=1)
-        row = nearest.values.argmax()
-        column = nearest.indices[row]
+        distances, columns = _nearest(points, reference)
+        row = distances.argmax()
+        column = columns[row]
     gap: Tensor = torch.linalg.vector_norm(points[row] - reference[column])
     return gap
 
@@ -84,9 +87,24 @@ def _thin(sample: Tensor, max_rows: int | None, generator: torch.Generator) -> T
 
 
 def _chunked_hausdorff(points: Tensor, reference: Tensor, entries: int = _CHUNK_ENTRIES) -> float:
-    """Directed Hausdorff distance, never holding more than about `entries` distances."""
+    return float(_nearest(points, reference, entries)[0].max())
+
+
+def _nearest(
+    points: Tensor, reference: Tensor, entries: int = _CHUNK_ENTRIES
+) -> tuple[Tensor, Tensor]:
+    """Distances (n,) to the nearest rows of `reference` and their indices (n,).
+
+    Never more than about `entries` distances are held at once.
+    """
     chunks = torch.split(points, max(1, entries // len(reference)))
-    return float(torch.stack([_distances(c, reference).amin(dim=1).max() for c in chunks]).max())
+    nearest = [_distances(chunk, reference).min(dim=1) for chunk in chunks]
+    return torch.cat([n.values for n in nearest]), torch.cat([n.indices for n in nearest])
+
+
+def _check_rows(points: Tensor, reference: Tensor) -> None:
+    if not len(points) or not len(reference):
+        raise ValueError("a Hausdorff distance needs at least one row in both sets")
 
 
 def _distances(points: Tensor, reference: Tensor) -> Tensor:

@@ -18,6 +18,7 @@ from regraft.certificate import Certificate
 from regraft.datasets import DemoBank, load_demo
 from regraft.estimator import CROClassifier
 from regraft.game import Round
+from regraft.screen import percent
 
 CEILING = "probe told the colour (ceiling)"
 AUDITED = ("ERM", "GroupDRO", "CRO")
@@ -48,11 +49,11 @@ class DemoResult:
     def verdict(self) -> str:
         """ERM and CRO where nobody trained, then the ends of the stress curves."""
         erm, cro = self.rows[0], self.rows[-1]
-        ends = [f"{name} {_percent(c.points[-1].accuracy)}" for name, c in self.curves.items()]
+        ends = [f"{name} {percent(c.points[-1].accuracy)}" for name, c in self.curves.items()]
         return (
             f"From the seen domains to the unseen one, ERM goes from "
-            f"{_percent(erm.source_accuracy)} to {_percent(erm.target_accuracy)}, CRO from "
-            f"{_percent(cro.source_accuracy)} to {_percent(cro.target_accuracy)}. Audited in every "
+            f"{percent(erm.source_accuracy)} to {percent(erm.target_accuracy)}, CRO from "
+            f"{percent(cro.source_accuracy)} to {percent(cro.target_accuracy)}. Audited in every "
             f"plausible domain within {RADII[-1]:g} nats, the worst case is: {', '.join(ends)}."
         )
 
@@ -123,10 +124,6 @@ def run_demo(
         certificate=cro.certificate_,
         curves=curves,
     )
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f}%"
 
 
 def _held_out(domain: NDArray[Any]) -> NDArray[np.bool_]:

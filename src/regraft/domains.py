@@ -12,6 +12,10 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+_FLOATS = (np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64))
+_SMALLEST, _LARGEST = 1e-100, 1e100
+_DROWNING = 1e3
+
 
 @dataclass(frozen=True)
 class Domains:
@@ -53,8 +57,8 @@ def check_domains(
             raise ValueError(
                 f"X has {len(features)} rows but {name} has {len(column)}: pass one per row."
             )
-    classes, y_index = np.unique(labels, return_inverse=True)
-    names, domain_index = np.unique(domain, return_inverse=True)
+    classes, y_index = _index(labels, "y")
+    names, domain_index = _index(domain, "sample_domain")
     _check_counts(classes, y_index, names, domain_index)
     _check_spread(features)
     weight = 1.0 / (len(names) * np.bincount(domain_index))[domain_index]
@@ -76,8 +80,8 @@ def check_features(X: ArrayLike) -> NDArray[np.floating[Any]]:
     """``X`` as a finite matrix of floats (not copied if it is one), or ``ValueError``."""
     try:
         features = np.asarray(X)
-        if features.dtype.kind != "f":
-            features = features.astype(np.float64)
+        if features.dtype not in _FLOATS or min(features.strides, default=0) < 0:
+            features = features.astype(np.float64)  # torch takes neither other types nor reversals
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"X cannot be read as numbers ({error}): pass a matrix of numeric features."
@@ -106,6 +110,27 @@ def _check_device(device: str) -> None:
         raise ValueError(f"device {device!r} is not available here: pass cpu.") from None
 
 
+def warn_if_one_domain(domains: Domains, consequence: str) -> None:
+    """Warn that nothing is known about how domains differ if there is only one."""
+    if len(domains.names) == 1:
+        warnings.warn(
+            f"all rows belong to one domain, so {consequence}: pass sample_domain with two or "
+            "more domains.",
+            stacklevel=3,
+        )
+
+
+def _index(column: NDArray[Any], name: str) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """The sorted distinct values and each row's place among them."""
+    try:
+        values, index = np.unique(column, return_inverse=True)
+    except TypeError:
+        raise ValueError(
+            f"{name} mixes values that cannot be sorted: make them all strings or all numbers."
+        ) from None
+    return values, index
+
+
 def _column(values: ArrayLike, name: str) -> NDArray[Any]:
     column = np.asarray(values)
     if column.ndim == 2 and column.shape[1] == 1:
@@ -114,9 +139,14 @@ def _column(values: ArrayLike, name: str) -> NDArray[Any]:
         raise ValueError(f"{name} has shape {column.shape}: pass one value per row of X.")
     if column.dtype.kind == "f" and not np.isfinite(column).all():
         raise ValueError(f"{name} holds NaN or infinity: drop those rows.")
-    if column.dtype.kind == "O" and any(v is None or v != v for v in column):
+    if column.dtype.kind == "O" and any(map(_is_missing, column)):
         raise ValueError(f"{name} holds missing values: drop those rows.")
     return column
+
+
+def _is_missing(value: Any) -> bool:
+    # pandas' NA and NaT compare to nothing, themselves included.
+    return value is None or type(value).__name__ in ("NAType", "NaTType") or value != value
 
 
 def _check_counts(
@@ -150,9 +180,23 @@ def _check_spread(features: NDArray[np.floating[Any]]) -> None:
     n, d = features.shape
     if constant == d:
         raise ValueError("every feature in X is constant: there is nothing to learn from.")
+    largest = float(max(abs(features.max()), abs(features.min())))
+    if not _SMALLEST < largest < _LARGEST:
+        raise ValueError(
+            f"the largest entry of X is {largest:.0e}, out of the range that can be squared: "
+            "rescale the features."
+        )
     if constant:
         warnings.warn(
             f"{constant} of {d} features are constant and carry no information: drop them.",
+            stacklevel=4,
+        )
+    deviation = features.std(axis=0, dtype=np.float64)
+    loudest = int(deviation.argmax())
+    if deviation[loudest] > _DROWNING * np.median(deviation[deviation > 0]):
+        warnings.warn(
+            f"feature {loudest} varies over {_DROWNING:g} times more than the median feature and "
+            "drowns the others: standardize the features.",
             stacklevel=4,
         )
     if d > n:

@@ -17,12 +17,12 @@ from regraft.adversary import (
     check_objective,
     check_radius,
     check_rank,
-    fit_hull,
-    make_surrogates,
+    plausible_targets,
 )
 from regraft.certificate import Certificate, certify
+from regraft.domains import warn_if_one_domain
 from regraft.game import Round, play
-from regraft.heads import Regularization, fit_source_heads
+from regraft.heads import Regularization, check_ridge, fit_source_heads
 from regraft.linear import LinearHead
 from regraft.transplant import Witness, find_witness, hull
 
@@ -61,14 +61,21 @@ class CROClassifier(LinearHead):
     rounds_ : tuple of Round
     source_heads_ : ndarray (K, C, d + 1)
         Head of each source on ``[x, 1]``; their affine hull holds the plausible targets' heads.
+    hull_heads_ : ndarray (K, C, d + 1)
+        The same as the hull has them: cut to ``rank``, and up to a constant over classes.
     pooled_head_ : ndarray (C, d + 1)
         The ERM head from which the game started.
+    feature_mean_, feature_scale_ : ndarray (d,), float
+        Mean of the source rows, and root mean variance of the features.
     regularization_ : Regularization
     """
 
     certificate_: Certificate
     source_heads_: NDArray[np.float64]
+    hull_heads_: NDArray[np.float64]
     pooled_head_: NDArray[np.float64]
+    feature_mean_: NDArray[np.float64]
+    feature_scale_: float
     regularization_: Regularization
 
     def __init__(
@@ -107,18 +114,15 @@ class CROClassifier(LinearHead):
 
         ``on_round`` is called after each round of the game, for progress.
         """
+        self._check_parameters()
         domains = self._check(X, y, sample_domain, self.device)
-        self._check_parameters(len(domains.classes))
-        if len(domains.names) == 1:
-            warnings.warn(
-                "all rows belong to one domain, so nothing is known about how domains differ and "
-                "the ERM head is returned: pass sample_domain with two or more domains.",
-                stacklevel=2,
-            )
+        check_rank(self.rank, len(domains.classes))
+        warn_if_one_domain(
+            domains, "nothing is known about how domains differ and the head is plain ERM's"
+        )
         sources = fit_source_heads(domains)
         ridge = sources.learner_ridge(self.ridge)
-        plausible = fit_hull(sources.heads, sources.Z, sources.weight, self.rank)
-        surrogates = make_surrogates(plausible, sources.Z, sources.y, sources.weight)
+        plausible, surrogates = plausible_targets(sources, self.rank)
         outcome = play(
             sources.Z,
             surrogates,
@@ -132,8 +136,8 @@ class CROClassifier(LinearHead):
         )
         if not outcome.converged:
             warnings.warn(
-                f"the game did not settle in {self.max_rounds} rounds: raise max_rounds or "
-                "tolerance.",
+                f"the game did not settle in {len(outcome.rounds)} rounds: raise max_rounds or "
+                "tolerance, or the ridge.",
                 ConvergenceWarning,
                 stacklevel=2,
             )
@@ -146,20 +150,21 @@ class CROClassifier(LinearHead):
             objective=self.objective,
             radius=float(self.radius),
         )
+        whitening = sources.whitening
+        hull_heads = torch.stack([plausible.head(z) for z in plausible.sources])
         self.regularization_ = sources.regularization
-        self.source_heads_ = sources.whitening.to_features(sources.heads).cpu().numpy()
-        self.pooled_head_ = sources.whitening.to_features(sources.pooled).cpu().numpy()
-        self._set_head(sources.whitening.to_features(outcome.head))
+        self.source_heads_ = whitening.to_features(sources.heads).cpu().numpy()
+        self.hull_heads_ = whitening.to_features(hull_heads).cpu().numpy()
+        self.pooled_head_ = whitening.to_features(sources.pooled).cpu().numpy()
+        self.feature_mean_ = whitening.mean.cpu().numpy()
+        self.feature_scale_ = float(whitening.eigenvalues.mean().sqrt())
+        self._set_head(domains, whitening.to_features(outcome.head))
         return self
 
-    def _check_parameters(self, n_classes: int) -> None:
+    def _check_parameters(self) -> None:
         check_radius(self.radius)
-        check_rank(self.rank, n_classes)
         check_objective(self.objective)
-        if self.ridge is not None and not 0 < self.ridge < float("inf"):
-            raise ValueError(
-                f"ridge is {self.ridge}: pass a positive number, or None to cross-validate it."
-            )
+        check_ridge(self.ridge)
         if not self.tolerance > 0:
             raise ValueError(f"tolerance is {self.tolerance}: pass a positive number of nats.")
         if self.max_rounds < 2:
@@ -179,5 +184,11 @@ class CROClassifier(LinearHead):
             raise ValueError(
                 f"weights names the domains {sorted(given)}: give one weight for each of {names}."
             )
-        heads = torch.from_numpy(self.source_heads_)
-        return find_witness(hull(heads, heads.new_tensor([given[n] for n in names])), heads)
+        heads = torch.from_numpy(self.hull_heads_)
+        mean, scale = torch.from_numpy(self.feature_mean_), self.feature_scale_
+        # In centred and scaled features, weights and intercepts are of one size.
+        coef = scale * heads[..., :-1]
+        intercept = heads[..., -1:] + (heads[..., :-1] @ mean).unsqueeze(-1)
+        heads = torch.cat([coef, intercept], dim=-1)
+        weight = heads.new_tensor([given[name] for name in names])
+        return find_witness(hull(heads, weight), heads).in_features(mean, scale)

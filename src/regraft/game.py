@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -35,7 +35,7 @@ class Outcome:
     targets: Tensor  # (t, m) the adversary's targets, in the hull's coordinates
     mixture: Tensor  # (t,) the learner's dual weights: who binds
     worst: Attack  # the worst target of the final head over the whole ball
-    converged: bool
+    converged: bool  # by the stop rule, and with the last answer within the gap asked for
 
 
 def play(
@@ -53,21 +53,25 @@ def play(
 ) -> Outcome:
     """Refine the head ``start`` (C, k) on rows ``Z`` against the targets within ``radius``.
 
-    Ends when ``t >= 2`` and the minimax value moved by at most ``tolerance``.
+    Ends when ``t >= 2`` and the minimax value moved by at most ``tolerance``. (With the head
+    frozen, the game is one attack: see :func:`regraft.auditing.audit`.)
     """
     y = surrogates.y
     learner = Learner(Z, y, ridge=ridge, objective=objective, tolerance=gap_tolerance)
-    head, rounds, targets = start, list[Round](), list[Tensor]()
+    head, rounds, targets = start, list[Round](), list[Attack]()
     answer: Solution | None = None
     while True:
         loss = losses(log_probabilities(Z, head), y)
-        worst = attack(surrogates, loss, radius, objective)
+        found = attack(surrogates, loss, radius, objective, [target.z for target in targets])
+        # The search compares with the target's own head; what is reported, with the best one.
+        offset = learner.offset(found.weights, head)
+        found = replace(found, value=float(found.weights @ loss) - offset)
         if _is_over(rounds, tolerance) or len(rounds) == max_rounds:
             break
-        targets.append(worst.z)
-        learner.add(worst.weights)
+        targets.append(found)
+        learner.add(found.weights, offset)
         answer = learner.respond(head, answer)
-        if rounds and answer.value < rounds[-1].value - rounds[-1].gap - answer.gap - _ROUNDING:
+        if rounds and answer.value < rounds[-1].value - rounds[-1].gap - _ROUNDING:
             raise RuntimeError(
                 f"the minimax value fell from {rounds[-1].value:.6f} to {answer.value:.6f}, more "
                 "than the duality gap: please report this with your data's shape."
@@ -75,23 +79,25 @@ def play(
         head = answer.head
         rounds.append(
             Round(
-                attack_value=worst.value,
+                attack_value=found.value,
                 value=answer.value,
                 gap=answer.gap,
                 risks=tuple(answer.risks.tolist()),
-                sample_size=float(1 / worst.weights.square().sum()),
+                sample_size=float(1 / found.weights.square().sum()),
             )
         )
         if on_round is not None:
             on_round(rounds[-1])
     assert answer is not None
+    known = (answer.risks - learner.offsets).tolist()
+    met = [replace(target, value=value) for target, value in zip(targets, known, strict=True)]
     return Outcome(
-        head,
-        tuple(rounds),
-        torch.stack(targets),
-        answer.mixture,
-        worst,
-        _is_over(rounds, tolerance),
+        head=head,
+        rounds=tuple(rounds),
+        targets=torch.stack([target.z for target in targets]),
+        mixture=answer.mixture,
+        worst=max([found, *met], key=lambda target: target.value),
+        converged=_is_over(rounds, tolerance) and rounds[-1].gap <= gap_tolerance,
     )
 
 

@@ -29,6 +29,7 @@ _CV_TOLERANCE = 1e-5
 _DENSE_CURVATURE = 800
 _CURVATURE_ROWS = 4096
 _FIT_TOLERANCE = 1e-9
+_SMALLEST_RIDGE = 1e-10  # below, curvature matrices may not factorize
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,15 @@ def fit_source_heads(domains: Domains) -> SourceHeads:
     return SourceHeads(whitening, Z, y, weight, slices, order, pooled, heads, choice)
 
 
+def check_ridge(ridge: float | None) -> None:
+    """Raise ``ValueError`` unless ``ridge`` is None or a usable number."""
+    if ridge is not None and not _SMALLEST_RIDGE <= ridge < float("inf"):
+        raise ValueError(
+            f"ridge is {ridge}: pass a number of {_SMALLEST_RIDGE:g} or more, or None to "
+            "cross-validate it."
+        )
+
+
 def _fit(
     Z: Tensor,
     y: Tensor,
@@ -126,7 +136,9 @@ def _sort_and_fold(domains: Domains, mean: Tensor) -> tuple[Tensor, Tensor]:
     order = torch.argsort(distance, stable=True)
     order = order[torch.argsort(domains.y[order], stable=True)]
     order = order[torch.argsort(domains.domain[order], stable=True)]
-    return order, torch.arange(len(order), device=order.device) % _FOLDS
+    cell = domains.domain[order] * len(domains.classes) + domains.y[order]
+    first = torch.searchsorted(cell, cell)  # where the row's domain and class begin
+    return order, (torch.arange(len(order), device=order.device) - first) % _FOLDS
 
 
 def _cross_validate(

@@ -44,6 +44,11 @@ def minimize_batch(
             if not bool((short & active).any()):
                 break
             size = torch.where(short, size / 2, size)
+        else:  # rounding: these problems cannot be improved along this direction
+            candidate = torch.where(short.unsqueeze(1), x, candidate)
+            new_value, new_gradient = value_and_gradient(candidate)
+            if torch.equal(candidate, x):
+                break
         steps.append(candidate - x)
         changes.append(new_gradient - gradient)
         del steps[:-_MEMORY], changes[:-_MEMORY]

@@ -20,30 +20,34 @@ class Learner:
         self._weights: list[Tensor] = []
         self._offsets: list[float] = []
 
-    def add(self, weights: Tensor) -> None:
-        """Add a target given by the weights of the rows (n,)."""
+    def add(self, weights: Tensor, offset: float) -> None:
+        """Add a target: the weights of the rows (n,), and what to subtract from its risk."""
         self._weights.append(weights)
+        self._offsets.append(offset)
+
+    @property
+    def offsets(self) -> Tensor:
+        """(t,) what is subtracted from each target's risk."""
+        return self._Z.new_tensor(self._offsets)
+
+    def offset(self, weights: Tensor, start: Tensor) -> float:
+        """Under regret, the smallest risk plus ridge of any head on a target; under risk, 0."""
+        return 0.0 if self._objective == "risk" else self._solve([weights], start).value
 
     def respond(self, start: Tensor, previous: Solution | None = None) -> Solution:
-        """Solve ``min_W max_i R_i(W) - offset_i + Σ ridge·W²``, warm-started at ``start``.
-
-        Under regret, ``offset_i`` is the smallest value any head reaches on target i alone.
-        """
-        if self._objective == "regret":
-            for weights in self._weights[len(self._offsets) :]:
-                self._offsets.append(self._solve([weights], start).value)
+        """Solve ``min_W max_i R_i(W) - offset_i + Σ ridge·W²``, warm-started at ``start``."""
         mixture = None
         if previous is not None:
             missing = len(self._weights) - len(previous.mixture)
             mixture = torch.cat([previous.mixture, previous.mixture.new_zeros(missing)])
-        return self._solve(self._weights, start, mixture, self._offsets)
+        return self._solve(self._weights, start, mixture, self.offsets)
 
     def _solve(
         self,
         weights: list[Tensor],
         start: Tensor,
         mixture: Tensor | None = None,
-        offsets: list[float] | None = None,
+        offsets: Tensor | None = None,
     ) -> Solution:
         return minimax_newton(
             self._Z,
@@ -52,6 +56,6 @@ class Learner:
             ridge=self._ridge,
             start=start,
             mixture=mixture,
-            offsets=self._Z.new_tensor(offsets) if offsets else None,
+            offsets=offsets,
             tolerance=self._tolerance,
         )

@@ -10,6 +10,7 @@ from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from torch import Tensor
 
 from regraft.domains import Domains, check_domains, check_features
 
@@ -58,17 +59,16 @@ class LinearHead(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _check(
         self, X: ArrayLike, y: ArrayLike, sample_domain: ArrayLike | None, device: str = "cpu"
     ) -> Domains:
-        """Validated data; sets what every fitted head has."""
+        """Validated data."""
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None.")
         X = validate_data(self, X, ensure_all_finite=False)
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)
-        domains = check_domains(X, y, sample_domain, device=device)
-        self.classes_, self.domains_ = domains.classes, domains.names
-        return domains
+        return check_domains(X, y, sample_domain, device=device)
 
-    def _set_head(self, head: Any) -> None:
-        """Take a head (C, d + 1) on ``[x, 1]``."""
-        array = np.asarray(head.cpu())
+    def _set_head(self, domains: Domains, head: Tensor) -> None:
+        """Take a head (C, d + 1) on ``[x, 1]``; last, so that a failed fit leaves no mixture."""
+        self.classes_, self.domains_ = domains.classes, domains.names
+        array = head.cpu().numpy()
         self.coef_, self.intercept_ = array[:, :-1].copy(), array[:, -1].copy()

@@ -78,6 +78,12 @@ def minimax_newton(
         ridge_term = float(((head - anchor).square() * column_ridge).sum())
         return log_p, risks, ridge_term, float((risks - offsets).max()) + ridge_term
 
+    def lower_bound(q: Tensor) -> float:
+        # Each mixture's objective is strongly convex in the ridge's metric: hence the bound.
+        mixed = torch.tensordot(q, gradients, dims=1)
+        slack = float((mixed.square() / (4 * column_ridge)).sum())
+        return float(q @ (risks - offsets)) + ridge_term - slack
+
     head = start
     log_p, risks, ridge_term, value = evaluate(head)
     lower, iteration = -float("inf"), 0
@@ -86,16 +92,14 @@ def minimax_newton(
         residual = p - one_hot
         gradients = _weighted_gradients(Z, residual, weights)
         gradients += 2 * column_ridge * (head - anchor)
-        # Each mixture's objective is strongly convex in the ridge's metric: hence the bound.
-        mixed = torch.tensordot(mixture, gradients, dims=1)
-        slack = float((mixed.square() / (4 * column_ridge)).sum())
-        lower = max(lower, float(mixture @ (risks - offsets)) + ridge_term - slack)
+        lower = max(lower, lower_bound(mixture))
         if value - lower <= tolerance or iteration == max_iterations:
             break
         iteration += 1
         directions = _solve(Z, p, mixture @ weights, column_ridge, gradients)
         curvature = torch.einsum("icd,jcd->ij", gradients, directions)
         mixture = _simplex_qp(curvature, risks - offsets)
+        lower = max(lower, lower_bound(mixture))
         step = -torch.tensordot(mixture, directions, dims=1)
         model = float(mixture @ (risks - offsets) - 0.5 * mixture @ curvature @ mixture)
         decrease = max(value - ridge_term - model, 0.0)

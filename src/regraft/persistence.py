@@ -35,6 +35,7 @@ _CLASSES: dict[str, type[LinearHead]] = {
     cls.__name__: cls
     for cls in (CROClassifier, ERMClassifier, GroupDROClassifier, IRMClassifier, VRExClassifier)
 }
+_CRO_ARRAYS = ("source_heads", "hull_heads", "pooled_head", "feature_mean")
 _LABEL_KINDS = "biufUO"
 
 
@@ -189,13 +190,14 @@ def _describe(model: LinearHead) -> dict[str, Any]:
     if isinstance(model, CROClassifier):
         description["certificate"] = model.certificate_.to_dict()
         description["regularization"] = asdict(model.regularization_)
+        description["feature_scale"] = model.feature_scale_
     return description
 
 
 def _arrays(model: LinearHead) -> dict[str, NDArray[np.float64]]:
     arrays = {"coef": model.coef_, "intercept": model.intercept_}
     if isinstance(model, CROClassifier):
-        arrays |= {"source_heads": model.source_heads_, "pooled_head": model.pooled_head_}
+        arrays |= {name: getattr(model, f"{name}_") for name in _CRO_ARRAYS}
     return {name: np.ascontiguousarray(values) for name, values in arrays.items()}
 
 
@@ -247,7 +249,10 @@ def _rebuild(description: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Li
     if isinstance(model, CROClassifier):
         n_sources = len(model.domains_)
         model.source_heads_ = _take(arrays, "source_heads", (n_sources, n_classes, d + 1))
+        model.hull_heads_ = _take(arrays, "hull_heads", (n_sources, n_classes, d + 1))
         model.pooled_head_ = _take(arrays, "pooled_head", (n_classes, d + 1))
+        model.feature_mean_ = _take(arrays, "feature_mean", (d,))
+        model.feature_scale_ = float(description["feature_scale"])
         model.certificate_ = Certificate.from_dict(description["certificate"])
         model.regularization_ = Regularization(**description["regularization"])
     return model

@@ -61,9 +61,13 @@ def _axes() -> tuple[Any, Any]:
 
 def _write(figure: Any, path: str | Path) -> None:
     path = Path(path)
+    kind = path.suffix.lstrip(".").lower() or "png"
+    if kind not in figure.canvas.get_supported_filetypes():
+        raise ValueError(f"{path} does not end in a known picture format: use .png, .svg or .pdf.")
+    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.tmp")
     try:
-        figure.savefig(temporary, format=path.suffix.lstrip(".") or "png", dpi=150)
+        figure.savefig(temporary, format=kind, dpi=150)
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)

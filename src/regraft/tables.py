@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from regraft.extras import require
 
 _SUFFIXES = (".npz", ".csv", ".parquet")
+_PROBABILITY = "probability_"  # and a label: a column that `regraft predict` writes
 # The names that fit() uses are understood too where the file holds arrays, not named features.
 _NPZ_ALIASES = {"label": "y", "domain": "sample_domain"}
 
@@ -92,15 +93,17 @@ def read_table(
     return table
 
 
-def read_probabilities(path: str | Path) -> NDArray[np.floating[Any]]:
+def read_probabilities(path: str | Path, labels: NDArray[Any]) -> NDArray[np.floating[Any]]:
     """Class probabilities (n, C): the array ``probabilities`` of a .npz file, or a table's columns.
 
-    The label column that ``regraft predict`` writes next to them is left out.
+    Columns named ``probability_<label>``, as ``regraft predict`` writes them, are put in sorted
+    order of ``labels``; others are taken to be in it. A label column next to them is left out.
     """
     path = Path(path)
     _check_file(path)
     if path.suffix.lower() != ".npz":
-        return read_table(path, need_label=False, need_domain=False).X
+        table = read_table(path, need_label=False, need_domain=False)
+        return _in_class_order(path, table, np.unique(labels))
     with _open_npz(path) as arrays:
         if "probabilities" not in arrays.files:
             raise TableError(
@@ -108,6 +111,22 @@ def read_probabilities(path: str | Path) -> NDArray[np.floating[Any]]:
                 "of shape (rows, classes)."
             )
         return _matrix(path, arrays, "probabilities")
+
+
+def _in_class_order(path: Path, table: Table, classes: NDArray[Any]) -> NDArray[np.floating[Any]]:
+    """The columns of ``table``, one per class; matched by name if they are named by class."""
+    if not any(name.startswith(_PROBABILITY) for name in table.features):
+        return table.X
+    wanted = [f"{_PROBABILITY}{label}".strip() for label in classes]  # headers are stripped too
+    missing = [name for name in wanted if name not in table.features]
+    if missing:
+        raise TableError(
+            f"{path} has no column {_listing(missing)}: write one for each class of the data."
+        )
+    extra = [name for name in table.features if name not in wanted]
+    if extra:
+        raise TableError(f"{path} has {_listing(extra)}, which is no class of the data: drop it.")
+    return table.X[:, [table.features.index(name) for name in wanted]]
 
 
 def align(table: Table, names: Sequence[str], n_features: int) -> NDArray[np.floating[Any]]:

@@ -8,7 +8,7 @@ column of a head is its intercept. Tensors are float64, all on one device.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -118,6 +118,22 @@ class Witness:
         """Return T from one source to another, or to the target when `target` is None."""
         abduction = self.target if target is None else self.sources[target]
         return Transplant(basis=self.basis, source=self.sources[source], target=abduction)
+
+    def in_features(self, mean: Tensor, scale: float) -> Witness:
+        """Return the witness for rows [x, 1], given this one for rows [(x - mean) / scale, 1]."""
+
+        def readout(maps: Tensor) -> Tensor:
+            features = maps[..., :-1, :] / scale
+            constant = maps[..., -1:, :] - (mean @ features).unsqueeze(-2)
+            return torch.cat([features, constant], dim=-2)
+
+        return replace(
+            self,
+            basis=self.basis * scale,
+            target=readout(self.target),
+            sources=readout(self.sources),
+            deduction=readout(self.deduction),
+        )
 
 
 def kernel_condition(

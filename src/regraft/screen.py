@@ -1,0 +1,82 @@
+"""What the commands show: results, progress and JSON, each on its own stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+# rich and the library are imported where they are used, so that --help does not wait for them.
+if TYPE_CHECKING:
+    from regraft.game import Round
+
+
+def percent(share: float) -> str:
+    """A share of one as text."""
+    return f"{100 * share:.1f}%"
+
+
+class Screen:
+    """Results go to stdout, or nowhere when it holds JSON; progress then goes to stderr."""
+
+    def __init__(self, as_json: bool) -> None:
+        from rich.console import Console
+
+        self._json = as_json
+        self._result = Console(quiet=as_json, markup=False, highlight=False)
+        self._progress = Console(stderr=as_json, markup=False, highlight=False)
+
+    @contextmanager
+    def working(self, message: str) -> Iterator[Callable[[str], None]]:
+        """A spinner, or plain lines where there is no terminal; yields a setter of its message."""
+        from rich.text import Text
+
+        if self._progress.is_terminal:
+            with self._progress.status(Text(f"{message} ...")) as status:
+                yield lambda step: status.update(Text(f"{step} ..."))
+        else:
+            self.note(f"{message} ...")
+            yield lambda step: self.note(f"{step} ...")
+
+    def note(self, text: str) -> None:
+        """One line of progress."""
+        self._progress.print(text, soft_wrap=not self._progress.is_terminal)
+
+    def round(self, played: Round) -> None:
+        """One round of the game."""
+        self.note(
+            f"  round {len(played.risks)}: worst domain found {played.attack_value:.3f} nats, "
+            f"learner's answer {played.value:.3f} (gap {played.gap:.0e})"
+        )
+
+    def say(self, *sentences: str) -> None:
+        """Results in words, one paragraph each."""
+        for sentence in sentences:
+            self._result.print(sentence, soft_wrap=not self._result.is_terminal)
+
+    def table(self, columns: Sequence[str], *sections: Sequence[Sequence[str]]) -> None:
+        """Rows of text under ``columns``; the last column stands out, a line parts the sections."""
+        from rich import box
+        from rich.table import Table as RichTable
+
+        table = RichTable(box=box.SIMPLE_HEAD)
+        for i, column in enumerate(columns):
+            style = "bold cyan" if i == len(columns) - 1 else None
+            table.add_column(column, justify="right" if i else "left", style=style, no_wrap=True)
+        for rows in sections:
+            for row in rows:
+                table.add_row(*row)
+            table.add_section()
+        self._result.print(table)
+
+    def finish(self, document: dict[str, Any], files: Sequence[Path]) -> None:
+        """Print the JSON document, or name the files written."""
+        if self._json:
+            from regraft.persistence import dumps
+
+            typer.echo(dumps(document | {"files": [str(file) for file in files]}, indent=None))
+        elif files:
+            self.say(f"Written: {', '.join(map(str, files))}")
