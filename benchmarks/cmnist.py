@@ -1,6 +1,6 @@
 """Colored MNIST features: the default head against the colour-aware probe, and what may vary.
 
-python benchmarks/cmnist.py [--seed 0]
+python benchmarks/cmnist.py [--seeds 0 1]
 """
 
 from __future__ import annotations
@@ -38,8 +38,12 @@ def measure(cell: Cell, params: dict[str, object]) -> tuple[float, int, float, b
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seed", type=int, default=0, help="seed of the feature banks")
-    seed = parser.parse_args().seed
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1], help="of the banks")
+    for seed in parser.parse_args().seeds:
+        report(seed)
+
+
+def report(seed: int) -> None:
     columns = [(target, rows) for target in (2, 0, 1) for rows in ROWS]
     cells = {column: load_cell(*column, seed) for column in columns}
     probes = {column: probe_accuracy(cell) for column, cell in cells.items()}
@@ -51,7 +55,7 @@ def main() -> None:
         name: {column: measure(cell, params) for column, cell in cells.items()}
         for name, params in settings().items()
     }
-    print("Target accuracy (%), whole target environment, by cell and rows a source.\n")
+    print(f"Banks of seed {seed}: accuracy (%) on the whole target, by cell and rows a source.\n")
     rows = [["ERM", *(percent(erm[c]) for c in columns)]]
     rows += [["probe told the colour", *(percent(probes[c]) for c in columns)]]
     rows += [[f"CRO, {name}", *(percent(r[c][0]) for c in columns)] for name, r in results.items()]
@@ -63,7 +67,7 @@ def main() -> None:
         f"\nFurthest below the probe: {100 * worst:+.1f} points ({name}, {CELLS[column[0]]}, "
         f"{column[1]:,} rows). Rounds: at most {max(e[3] for e in every)}. Duality gap: at most "
         f"{max(e[4] for e in every):.1e}. M_t non-decreasing within the gap: "
-        f"{'all' if all(e[5] for e in every) else 'NOT all'} {len(every)} runs."
+        f"{'all' if all(e[5] for e in every) else 'NOT all'} {len(every)} runs.\n"
     )
 
 
