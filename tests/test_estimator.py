@@ -208,3 +208,13 @@ def test_more_features_than_rows_still_fits() -> None:
 def test_float32_rows_give_the_same_head(problem: Problem) -> None:
     model = CROClassifier().fit(problem.X.astype(np.float32), problem.y, problem.domain)
     assert np.allclose(model.predict_proba(problem.X), _proba(problem), atol=1e-4)
+
+
+def test_a_source_of_two_rows() -> None:
+    p = make_problem(n=50)
+    rows = np.flatnonzero(p.domain == "source 1")
+    pair = [rows[p.y[rows] == 0][0], rows[p.y[rows] == 1][0]]
+    kept = np.concatenate([np.flatnonzero(p.domain == "source 0"), pair])
+    model = CROClassifier().fit(p.X[kept], p.y[kept], p.domain[kept])
+    assert np.isfinite(model.coef_).all()
+    assert model.certificate_.converged

@@ -214,7 +214,9 @@ class _Path:
     ) -> None:
         self._Z, self._y, self._weight, self._fold = Z, y, weight, fold
         training = torch.stack([weight * (fold != f) for f in range(_FOLDS)])
-        self._training = training / training.sum(dim=1, keepdim=True)
+        # A fold may hold all rows of a tiny source: its head then stays at the anchor.
+        smallest = torch.finfo(Z.dtype).tiny
+        self._training = training / training.sum(dim=1, keepdim=True).clamp_min(smallest)
         self._penalties = penalties  # (P, k)
         self._anchors = anchors  # (folds, P, C, k)
         self._kept = torch.arange(len(penalties), device=Z.device)
