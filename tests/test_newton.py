@@ -131,3 +131,11 @@ def test_conjugate_gradients_solve_the_dense_system(seed: int, targets: int) -> 
     conjugate = newton._solve_conjugate(Z, p, weights[0], ridge, rhs)
     residual = (conjugate - dense).flatten(1).norm(dim=1)
     assert bool((residual <= 0.2 * dense.flatten(1).norm(dim=1)).all())
+
+
+def test_conjugate_gradients_of_nothing_are_nothing() -> None:
+    Z, _, weights = _data(0, 1)
+    p = torch.full((len(Z), 3), 1 / 3, dtype=torch.float64)
+    ridge = torch.full((4,), 1e-2, dtype=torch.float64)
+    rhs = torch.zeros(1, 3, 4, dtype=torch.float64)
+    assert torch.equal(newton._solve_conjugate(Z, p, weights[0], ridge, rhs), rhs)
