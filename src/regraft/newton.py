@@ -171,14 +171,7 @@ def hessian_diagonal(Z: Tensor, p: Tensor, weight: Tensor) -> Tensor:
 def _solve_conjugate(
     Z: Tensor, p: Tensor, weight: Tensor, column_ridge: Tensor, rhs: Tensor
 ) -> Tensor:
-    """Preconditioned conjugate gradients on all right-hand sides at once.
-
-    In single precision: steps are inexact anyway, and the objective is not evaluated here.
-    """
-    dtype = rhs.dtype
-    length = torch.linalg.vector_norm(rhs).clamp_min(torch.finfo(dtype).tiny)
-    Z, p, weight, column_ridge = (v.float() for v in (Z, p, weight, column_ridge))
-    rhs = (rhs / length).float()
+    """Preconditioned conjugate gradients on all right-hand sides at once."""
     t, classes, k = rhs.shape
     diagonal = hessian_diagonal(Z, p, weight) + 2 * column_ridge
 
@@ -205,8 +198,7 @@ def _solve_conjugate(
         rho, previous = (r * z).sum(dim=(1, 2)), rho
         ratio = rho / previous.clamp_min(torch.finfo(Z.dtype).tiny)
         direction = z + ratio[:, None, None] * direction
-    solution: Tensor = x.to(dtype) * length
-    return solution
+    return x
 
 
 def _simplex_qp(curvature: Tensor, values: Tensor) -> Tensor:
