@@ -61,7 +61,7 @@ class Surrogates:
     tilt: Tensor  # (m, C, n) logits of the hull's directions
     center: Tensor  # (C, n) logits of the hull's center
     y: Tensor  # (n,)
-    weight: Tensor  # (n,) sums to one
+    log_weight: Tensor  # (n,) logarithms of weights that sum to one
 
     def weights(self, z: Tensor) -> Tensor:
         """(n,) weight of each source row in the surrogate of the target at ``z``; sums to one."""
@@ -70,8 +70,7 @@ class Surrogates:
     def tilted(self, log_share: Tensor) -> Tensor:
         """(n,) the weights under log class shares (C, n); sums to one."""
         # Relative to the largest, so that a far target's weights do not all underflow.
-        log_weight = self.weight.log() + _of_label(log_share, self.y)
-        return torch.softmax(log_weight, dim=0)
+        return torch.softmax(self.log_weight + _of_label(log_share, self.y), dim=0)
 
 
 @dataclass(frozen=True)
@@ -133,7 +132,7 @@ def make_surrogates(hull: Hull, Z: Tensor, y: Tensor, weight: Tensor) -> Surroga
         tilt=hull.directions @ Z.T,
         center=hull.center @ Z.T,
         y=y,
-        weight=weight,
+        log_weight=weight.log(),
     )
 
 

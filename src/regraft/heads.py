@@ -16,7 +16,7 @@ from torch import Tensor
 from regraft.domains import Domains
 from regraft.lbfgs import minimize_batch
 from regraft.newton import hessian, hessian_diagonal, log_probabilities, minimax_newton
-from regraft.whitening import CHUNK_ROWS, Whitening, fit_whitening
+from regraft.whitening import CHUNK_ROWS, Whitening, fit_whitening, row_chunks
 
 SHRINKAGES = (1e-2, 1e-1, 1.0, 10.0)
 # From the strongest down: weaker ridges start warm and are tried only while they help.
@@ -130,8 +130,7 @@ def _sort_and_fold(domains: Domains, mean: Tensor) -> tuple[Tensor, Tensor]:
     fit invariant to shuffling, relabelling, rotating and rescaling.
     """
     distance = torch.empty(len(domains.y), dtype=mean.dtype, device=mean.device)
-    for start in range(0, len(distance), CHUNK_ROWS):
-        rows = slice(start, start + CHUNK_ROWS)
+    for rows in row_chunks(len(distance)):
         distance[rows] = (domains.X[rows].to(mean.dtype) - mean).square().sum(dim=1)
     order = torch.argsort(distance, stable=True)
     order = order[torch.argsort(domains.y[order], stable=True)]
@@ -298,8 +297,7 @@ class _Path:
 
 def _chunks(n: int, columns: int) -> list[slice]:
     """Row slices small enough for a (rows x columns) temporary to stay in cache."""
-    size = max(256, min(CHUNK_ROWS, 400_000 // columns))
-    return [slice(i, min(i + size, n)) for i in range(0, n, size)]
+    return row_chunks(n, max(256, min(CHUNK_ROWS, 400_000 // columns)))
 
 
 def _batched_losses(Z: Tensor, y: Tensor, heads: Tensor) -> tuple[Tensor, Tensor]:

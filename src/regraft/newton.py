@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from torch import Tensor
 
-from regraft.whitening import CHUNK_ROWS
+from regraft.whitening import row_chunks
 
 _ARMIJO = 1e-4
 _MAX_HALVINGS = 30
@@ -148,8 +148,7 @@ def hessian(Z: Tensor, p: Tensor, weight: Tensor) -> Tensor:
         for b in range(a):
             gram = Z.new_zeros((k, k))
             pair = weight * p[:, a] * p[:, b]
-            for start in range(0, len(Z), CHUNK_ROWS):
-                rows = slice(start, start + CHUNK_ROWS)
+            for rows in row_chunks(len(Z)):
                 gram.addmm_((Z[rows] * pair[rows, None]).T, Z[rows])
             blocks[a, :, b] -= gram
             blocks[b, :, a] -= gram
@@ -162,8 +161,7 @@ def hessian_diagonal(Z: Tensor, p: Tensor, weight: Tensor) -> Tensor:
     """(C, k) diagonal of :func:`hessian`; on whitened rows the rest is small."""
     diagonal = Z.new_zeros((p.shape[1], Z.shape[1]))
     curvature = weight.unsqueeze(1) * p * (1 - p)
-    for start in range(0, len(Z), CHUNK_ROWS):
-        rows = slice(start, start + CHUNK_ROWS)
+    for rows in row_chunks(len(Z)):
         diagonal.addmm_(curvature[rows].T, Z[rows].square())
     return diagonal
 

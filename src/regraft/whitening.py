@@ -7,10 +7,14 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-# Rows handled at once wherever a temporary of the data's width is needed.
 CHUNK_ROWS = 8192
 # Directions whose variance is below this share of the largest carry rounding noise only.
 _EIGENVALUE_FLOOR = 1e-11
+
+
+def row_chunks(n: int, size: int = CHUNK_ROWS) -> list[slice]:
+    """Slices of ``n`` rows, for work that needs a temporary of the data's width."""
+    return [slice(start, min(start + size, n)) for start in range(0, n, size)]
 
 
 @dataclass(frozen=True)
@@ -36,8 +40,7 @@ class Whitening:
         order = torch.arange(len(X), device=X.device) if order is None else order
         Z = X.new_ones((len(order), len(self.eigenvalues) + 1), dtype=self.mean.dtype)
         directions = self.basis / self.scale
-        for start in range(0, len(order), CHUNK_ROWS):
-            rows = slice(start, start + CHUNK_ROWS)
+        for rows in row_chunks(len(order)):
             Z[rows, :-1] = (X[order[rows]].to(self.mean.dtype) - self.mean) @ directions
         return Z
 
@@ -59,7 +62,7 @@ class Whitening:
 
 def fit_whitening(X: Tensor, weight: Tensor) -> Whitening:
     """Principal directions of the rows ``X`` (n, d) under ``weight`` (n,), which sums to one."""
-    chunks = [slice(i, i + CHUNK_ROWS) for i in range(0, len(X), CHUNK_ROWS)]
+    chunks = row_chunks(len(X))
     mean = sum((weight[rows] @ X[rows].to(weight.dtype) for rows in chunks), weight.new_zeros(()))
     covariance = weight.new_zeros((X.shape[1], X.shape[1]))
     for rows in chunks:
