@@ -1,0 +1,1 @@
+"""DomainBed's protocol on Colored MNIST: data, networks, seeds and what they are cached in."""

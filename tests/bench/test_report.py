@@ -1,0 +1,104 @@
+"""The tables: which numbers they show, and that LaTeX would take them."""
+
+from __future__ import annotations
+
+import csv
+import re
+from pathlib import Path
+
+import pytest
+
+from regraft.bench.published import ORACLE
+from regraft.bench.report import CSV_COLUMNS, csv_rows, latex, markdown, write_tables
+from regraft.bench.selection import Cell, Selection
+
+LABEL = "CRO (regraft, preset paper)"
+FULL = Selection(
+    {
+        0: Cell(0.7214, 0.0021, (0.72, 0.7228), (3, 0), (0.5, 0.7312)),
+        1: Cell(0.7246, 0.0003, (0.72, 0.7292), (1, 1), (0.6, 0.74)),
+        2: Cell(0.70449, 0.0104, (0.7, 0.70898), (17, 4), (0.0987, 0.7601)),
+    },
+    0.716833,
+)
+PARTIAL = Selection({2: FULL.cells[2]}, None)
+
+
+def test_markdown_shows_ours_beside_the_published() -> None:
+    lines = markdown({LABEL: FULL}).splitlines()
+    assert "| Algorithm | Source | +90% | +80% | -90% | Avg |" in lines
+    assert "| ERM | DomainBed | 71.7 ± 0.1 | 72.9 ± 0.2 | 10.0 ± 0.1 | 51.5 |" in lines
+    assert "| CRO | CRO paper | 72.1 ± 0.7 | 72.4 ± 0.3 | 76.0 ± 0.7 | 73.5 |" in lines
+    assert f"| {LABEL} | this run | 72.1 ± 0.2 | 72.5 ± 0.0 | 70.4 ± 1.0 | 71.7 |" in lines
+    table = [line for line in lines if line.startswith("|")]
+    assert len(table) == 2 + 14 + 1 + 1
+    assert {line.count("|") for line in table} == {7}
+    assert [line for line in lines if line.startswith("- ")] == [
+        f"- {LABEL}, +90%: 50.0 to 73.1 over all configurations and trials; chosen by trial: 3, 0",
+        f"- {LABEL}, +80%: 60.0 to 74.0 over all configurations and trials; chosen by trial: 1, 1",
+        f"- {LABEL}, -90%: 9.9 to 76.0 over all configurations and trials; chosen by trial: 17, 4",
+    ]
+
+
+def test_absent_cells_are_dashes() -> None:
+    assert "| a\\|b | this run | – | – | 70.4 ± 1.0 | – |" in markdown({"a|b": PARTIAL})
+    assert r"x & this run & -- & -- & 70.4 $\pm$ 1.0 & -- \\" in latex({"x": PARTIAL})
+    row = dict(zip(CSV_COLUMNS, csv_rows({"x": PARTIAL})[-1], strict=True))
+    assert row["+90% mean"] is row["+80% highest"] is row["average"] is None
+    assert row["-90% mean"] == 70.449
+
+
+def test_csv_has_every_number_in_percent() -> None:
+    rows = [dict(zip(CSV_COLUMNS, row, strict=True)) for row in csv_rows({LABEL: FULL})]
+    assert len(rows) == 16
+    assert rows[0]["algorithm"] == "ERM" and rows[0]["-90% mean"] == 10.0
+    assert rows[0]["-90% lowest"] is None
+    ours = rows[-1]
+    assert ours["algorithm"] == LABEL and ours["source"] == "this run"
+    assert (ours["-90% mean"], ours["-90% error"]) == (70.449, 1.04)
+    assert (ours["-90% lowest"], ours["-90% highest"]) == (9.87, 76.01)
+    assert ours["average"] == 71.6833
+
+
+def test_latex_is_well_formed() -> None:
+    text = latex({"100% #1 & {so} _on_ ^ ~ $ \\": FULL, LABEL: PARTIAL})
+    opened = re.findall(r"\\begin\{(\w+)\}", text)
+    assert opened == re.findall(r"\\end\{(\w+)\}", text) == ["tabular"]
+    assert not re.search(r"(?<!\\)%", text)  # a bare one would comment out the rest of its line
+    bare = re.sub(r"\\[&%$#_{}]", "", text)
+    assert bare.count("{") == bare.count("}")
+    assert bare.count("$") % 2 == 0
+    assert not re.search(r"[#~^_]", bare)
+    rows = [line for line in bare.splitlines() if "&" in line]
+    assert len(rows) == 1 + 14 + 1 + 2
+    assert {row.count("&") for row in rows} == {5}
+    assert all(row.endswith(r"\\") for row in rows)
+    assert bare.count(r"\multicolumn{6}") == 4
+    assert [bare.count(rule) for rule in (r"\toprule", r"\midrule", r"\bottomrule")] == [1, 3, 1]
+
+
+def test_the_best_of_each_column_is_bold() -> None:
+    published = latex({LABEL: FULL})
+    assert re.findall(r"\\textbf\{([\d.]+)\}", published) == ["82.0", "76.5", "76.0", "73.5"]
+    better = Selection({2: Cell(0.76004, 0.0, (0.76004,), (0,), (0.7, 0.8))}, 0.9)
+    text = latex({"x": better})
+    assert re.findall(r"\\textbf\{([\d.]+)\}", text) == ["82.0", "76.5", "76.0", "76.0", "90.0"]
+
+
+def test_other_rows_can_be_compared_with() -> None:
+    text = markdown({"x": FULL}, ORACLE)
+    assert "| IRM | DomainBed | 72.0 ± 0.1 | 72.5 ± 0.3 | 58.5 ± 3.3 | 67.7 |" in text
+    assert "CRO paper" not in text
+
+
+@pytest.mark.parametrize("ours", [{}, {LABEL: FULL}, {"a": FULL, "b": PARTIAL}])
+def test_all_three_files_are_written(tmp_path: Path, ours: dict[str, Selection]) -> None:
+    files = write_tables(tmp_path / "new", ours)
+    assert [file.name for file in files] == ["table.md", "table.csv", "table.tex"]
+    assert sorted(tmp_path.joinpath("new").iterdir()) == sorted(files)
+    assert files[0].read_text("utf-8") == markdown(ours)
+    assert files[2].read_text("utf-8") == latex(ours)
+    with files[1].open(encoding="utf-8", newline="") as file:
+        rows = list(csv.reader(file))
+    assert tuple(rows[0]) == CSV_COLUMNS
+    assert len(rows) == 1 + 15 + len(ours)
