@@ -51,7 +51,7 @@ def test_brackets_the_minimax_value(certificate: Certificate) -> None:
 
 def test_terms_follow_from_each_other(certificate: Certificate) -> None:
     c = certificate
-    assert c.hull_dimension == 2
+    assert c.dimension == 2
     assert sum(c.worst_target.values()) == pytest.approx(1)
     assert c.fit_residual < 1e-8
     assert c.biorthogonality_residual < 1e-8

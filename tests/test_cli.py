@@ -246,7 +246,7 @@ def test_warnings_are_one_line_each(tmp_path: Path, problem: Any, run: Callable[
     ran = run("fit", path, "--out", tmp_path / "o", "--json")
     lines = [line for line in ran.err.splitlines() if line.startswith("warning: ")]
     assert len(lines) == 1 and "one domain" in lines[0]
-    assert json.loads(ran.out)["certificate"]["hull_dimension"] == 0
+    assert json.loads(ran.out)["certificate"]["dimension"] == 0
 
 
 ERRORS: list[tuple[str, str]] = [

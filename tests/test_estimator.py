@@ -146,7 +146,7 @@ def test_one_domain_warns_and_is_erm(problem: Problem) -> None:
         model.fit(problem.X, problem.y)
     head = np.column_stack([model.coef_, model.intercept_])
     assert np.allclose(head, model.pooled_head_, atol=1e-2)
-    assert model.certificate_.hull_dimension == 0
+    assert model.certificate_.dimension == 0
 
 
 def test_routes_through_pipeline_search_and_cross_validation() -> None:
@@ -166,7 +166,7 @@ def test_routes_through_pipeline_search_and_cross_validation() -> None:
         search.fit(p.X, p.y, sample_domain=p.domain, groups=p.domain)
     assert len(scores) == 3
     assert scores.min() > 0.4
-    assert search.best_estimator_[-1].certificate_.hull_dimension == 2
+    assert search.best_estimator_[-1].certificate_.dimension == 2
     assert not sklearn.get_config()["enable_metadata_routing"]
 
 

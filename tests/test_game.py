@@ -12,6 +12,7 @@ from scipy.optimize import minimize
 
 from regraft.adversary import Hull, Objective, Surrogates, fit_hull, make_surrogates
 from regraft.domains import check_domains
+from regraft.families import HullAdversary
 from regraft.game import Round, play
 from regraft.heads import fit_source_heads
 from regraft.newton import losses
@@ -60,10 +61,8 @@ def test_reaches_the_minimax_value_of_a_tiny_problem(seed: int, radius: float) -
     Z, surrogates = _tiny(seed)
     ridge = 1e-3
     outcome = play(
-        Z,
-        surrogates,
+        HullAdversary(Z, surrogates, radius),
         Z.new_zeros((2, 2)),
-        radius=radius,
         ridge=ridge,
         tolerance=1e-6,
         gap_tolerance=1e-7,
@@ -71,7 +70,7 @@ def test_reaches_the_minimax_value_of_a_tiny_problem(seed: int, radius: float) -
     value = _brute_force(Z, surrogates, radius, ridge)
     assert outcome.rounds[-1].value == pytest.approx(value, abs=2e-4)
     penalty = ridge * float(outcome.head.square().sum())
-    assert outcome.worst.value + penalty == pytest.approx(value, abs=1e-3)
+    assert outcome.worst_value + penalty == pytest.approx(value, abs=1e-3)
 
 
 @given(st.integers(0, 20), st.sampled_from([1.0, 8.0]), st.sampled_from(["risk", "regret"]))
@@ -84,10 +83,8 @@ def test_value_never_falls_and_the_rule_stops_it(
     surrogates = make_surrogates(hull, sources.Z, sources.y, sources.weight)
     seen: list[Round] = []
     outcome = play(
-        sources.Z,
-        surrogates,
+        HullAdversary(sources.Z, surrogates, radius, objective),
         sources.pooled,
-        radius=radius,
         ridge=1e-3,
         objective=objective,
         on_round=seen.append,
@@ -102,7 +99,8 @@ def test_value_never_falls_and_the_rule_stops_it(
     assert abs(values[-1] - values[-2]) <= 1e-3
     assert all(abs(b - a) > 1e-3 for a, b in pairwise(values[:-1]))
     assert len(outcome.targets) == len(outcome.mixture) == len(outcome.rounds)
-    assert bool((outcome.targets.norm(dim=1) <= radius * (1 + 1e-9)).all())
+    assert len(outcome.heads) == len(outcome.rounds)
+    assert all(float(target.z.norm()) <= radius * (1 + 1e-9) for target in outcome.targets)
 
 
 def test_radius_zero_is_erm() -> None:
@@ -111,7 +109,9 @@ def test_radius_zero_is_erm() -> None:
     hull = fit_hull(sources.heads, sources.Z, sources.weight)
     flat = make_surrogates(hull, sources.Z, sources.y, sources.weight)
     ridge = sources.regularization.pooled_ridge
-    outcome = play(sources.Z, flat, sources.pooled, radius=0.0, ridge=ridge, gap_tolerance=1e-9)
+    outcome = play(
+        HullAdversary(sources.Z, flat, 0.0), sources.pooled, ridge=ridge, gap_tolerance=1e-9
+    )
     assert torch.allclose(outcome.head, sources.pooled, atol=1e-3)
 
 
@@ -121,7 +121,11 @@ def test_gives_up_after_max_rounds() -> None:
     hull = fit_hull(sources.heads, sources.Z, sources.weight)
     surrogates = make_surrogates(hull, sources.Z, sources.y, sources.weight)
     outcome = play(
-        sources.Z, surrogates, sources.pooled, radius=8.0, ridge=1e-3, tolerance=1e-9, max_rounds=2
+        HullAdversary(sources.Z, surrogates, 8.0),
+        sources.pooled,
+        ridge=1e-3,
+        tolerance=1e-9,
+        max_rounds=2,
     )
     assert len(outcome.rounds) == 2
     assert not outcome.converged
@@ -134,5 +138,5 @@ def test_rounding_is_not_a_fall() -> None:
         sources = fit_source_heads(check_domains(p.X, p.y, p.domain))
         hull = fit_hull(sources.heads, sources.Z, sources.weight)
         surrogates = make_surrogates(hull, sources.Z, sources.y, sources.weight)
-        outcome = play(sources.Z, surrogates, sources.pooled, radius=0.0, ridge=1e-2)
+        outcome = play(HullAdversary(sources.Z, surrogates, 0.0), sources.pooled, ridge=1e-2)
         assert len(outcome.rounds) == 2

@@ -120,7 +120,7 @@ def test_feature_names_come_back(tmp_path: Path, problem: Any) -> None:
 def test_the_description_is_plain_json(tmp_path: Path, model: CROClassifier) -> None:
     save(model, tmp_path / "m")
     description = json.loads((tmp_path / "m" / DESCRIPTION).read_text())
-    assert description["format"] == 1
+    assert description["format"] == 2
     assert description["class"] == "CROClassifier"
     assert description["parameters"]["radius"] == 2.0
     assert description["classes"] == {"dtype": "<i8", "values": [0, 1]}

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from regraft.certificate import Certificate
     from regraft.datasets import load_demo, make_confounded_domains
     from regraft.estimator import CROClassifier
+    from regraft.literal import LiteralCROClassifier
     from regraft.persistence import load, save
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "Frontier",
     "GroupDROClassifier",
     "IRMClassifier",
+    "LiteralCROClassifier",
     "VRExClassifier",
     "__version__",
     "audit",
@@ -40,6 +42,7 @@ _HOMES = {
     "certificate": ("Certificate",),
     "datasets": ("load_demo", "make_confounded_domains"),
     "estimator": ("CROClassifier",),
+    "literal": ("LiteralCROClassifier",),
     "persistence": ("load", "save"),
 }
 

@@ -151,22 +151,42 @@ def attack(
 ) -> Attack:
     """The target with ``|z| <= radius`` on which a predictor with row losses ``loss`` is worst.
 
-    For ``regret`` the loss of the target's own head is subtracted from each row's. Candidates
-    cover the ball at all scales; the best of them are refined by local search. ``also`` names
+    For ``regret`` the loss of the target's own head is subtracted from each row's. ``also`` names
     targets in the ball that are known already, so that the answer is no better than they are.
     """
-    m = len(surrogates.tilt)
+
+    def value_and_gradient(z: Tensor) -> tuple[float, Tensor]:
+        return _value_and_gradient(surrogates, loss, z, objective)
+
+    z, value = search(value_and_gradient, loss.new_zeros(len(surrogates.tilt)), radius, also)
+    return Attack(z, value, surrogates.weights(z))
+
+
+def search(
+    value_and_gradient: Callable[[Tensor], tuple[float, Tensor]],
+    origin: Tensor,
+    radius: float,
+    also: Sequence[Tensor] = (),
+) -> tuple[Tensor, float]:
+    """The largest value found within ``radius`` of ``origin`` (m,), which is zero, and where.
+
+    Candidates cover the ball at all scales; the best of them are refined by local search. The
+    answer is at least as large as at ``origin`` and at the points ``also``.
+    """
+    m = len(origin)
+
+    def like(z: NDArray[np.float64]) -> Tensor:
+        return torch.as_tensor(z, dtype=origin.dtype, device=origin.device)
 
     def negated(z: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        value, gradient = _value_and_gradient(surrogates, loss, _like(loss, z), objective)
-        return -value, -gradient
+        value, gradient = value_and_gradient(like(z))
+        return -value, -gradient.cpu().double().numpy()
 
     points = [np.zeros(m), *(z.cpu().double().numpy() for z in also)]
     if m and radius:
         points += _search_line(negated, radius) if m == 1 else _search_ball(negated, m, radius)
     best = min(points, key=lambda z: negated(z)[0])
-    z = _like(loss, best)
-    return Attack(z, -negated(best)[0], surrogates.weights(z))
+    return like(best), -negated(best)[0]
 
 
 _Function = Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]]
@@ -228,13 +248,9 @@ def _directions(m: int) -> NDArray[np.float64]:
     return directions
 
 
-def _like(reference: Tensor, z: NDArray[np.float64]) -> Tensor:
-    return torch.as_tensor(z, dtype=reference.dtype, device=reference.device)
-
-
 def _value_and_gradient(
     surrogates: Surrogates, loss: Tensor, z: Tensor, objective: Objective
-) -> tuple[float, NDArray[np.float64]]:
+) -> tuple[float, Tensor]:
     """Risk (or regret) of the surrogate at ``z`` and its gradient in ``z``."""
     tilt = torch.tensordot(z, surrogates.tilt, dims=1)  # (C, n)
     log_share = torch.log_softmax(tilt, dim=0)
@@ -246,7 +262,7 @@ def _value_and_gradient(
     gradient = _pull(surrogates, log_share.exp_(), weight * (loss - value))
     if objective == "regret":
         gradient = gradient + _pull(surrogates, log_p.exp_(), weight)
-    return float(value), gradient.cpu().double().numpy()
+    return float(value), gradient
 
 
 def _of_label(values: Tensor, y: Tensor) -> Tensor:

@@ -23,6 +23,7 @@ from regraft.adversary import (
     plausible_targets,
 )
 from regraft.domains import Domains, check_domains, warn_if_one_domain
+from regraft.families import HullAdversary
 from regraft.game import play
 from regraft.heads import SourceHeads, fit_source_heads
 from regraft.newton import log_probabilities, losses
@@ -182,10 +183,8 @@ def _head_at(
     radius: float, sources: SourceHeads, surrogates: Surrogates, objective: Objective
 ) -> Tensor:
     return play(
-        sources.Z,
-        surrogates,
+        HullAdversary(sources.Z, surrogates, radius, objective),
         sources.pooled,
-        radius=radius,
         ridge=sources.learner_ridge(None),
         objective=objective,
     ).head

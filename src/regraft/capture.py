@@ -40,7 +40,7 @@ def _replay(
     on_progress: Callable[[int], None] | None,
 ) -> None:
     warm_up = min(_WARM_UP, times)
-    streams = [torch.cuda.Stream(device) for _ in steps]
+    streams = [torch.cuda.Stream(device) for _ in steps]  # type: ignore[no-untyped-call]
     graphs = []
     for step, stream in zip(steps, streams, strict=True):
         stream.wait_stream(torch.cuda.current_stream(device))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -15,7 +16,10 @@ from regraft.closure import closure_residual
 from regraft.game import Outcome, Round
 from regraft.heads import SourceHeads
 from regraft.newton import log_probabilities
-from regraft.transplant import find_witness
+from regraft.samples import Sample, SurrogateKind
+from regraft.transplant import Witness, find_witness
+
+Family = Literal["hull", "free"]
 
 CLOSURE_ROWS = 1000
 # Scale and confidence at which the terms of prop:finite-sample are evaluated.
@@ -46,9 +50,11 @@ class Certificate:
     Lengths (closure, Lipschitz constants) are in whitened features.
     """
 
+    family: Family
+    surrogate: SurrogateKind
     objective: Objective
-    radius: float
-    hull_dimension: int  # independent ways in which the sources disagree, at most K - 1
+    radius: float | None  # None in the free family, which penalties bound instead
+    dimension: int  # of the family; of the hull, at most K - 1
     rounds: tuple[Round, ...]
     converged: bool
     value: float  # M_t of the last round
@@ -57,7 +63,7 @@ class Certificate:
     worst_case: float  # the head's value on the worst target of the whole ball
     worst_case_accuracy: float  # the head's accuracy on that target
     pooled_worst_case: float  # the same value for the pooled ERM head it started from
-    worst_target: dict[str, float]  # affine coefficients of the sources at that target
+    worst_target: dict[str, float]  # affine coefficients of the sources there; empty if free
     witness_rank: int  # transplant dimension r of its witness
     fit_residual: float  # (P4)
     biorthogonality_residual: float  # (P5)
@@ -79,14 +85,17 @@ class Certificate:
     def summary(self) -> tuple[str, ...]:
         """The certificate in plain words, a paragraph each."""
         settled = "settled" if self.converged else "has not settled"
+        scope, place = "that the free adversary found", ""
+        if self.radius is not None:
+            scope = f"within {self.radius:g} nats of the sources"
+            place = f"That domain weighs the source heads as {_mixture(self.worst_target)}. "
         return (
-            f"Certificate: in the worst plausible domain within {self.radius:g} nats of the "
-            f"sources, this head has {self.objective} {self.worst_case:.3f} nats and accuracy "
+            f"Certificate: in the worst plausible domain {scope}, this head has "
+            f"{self.objective} {self.worst_case:.3f} nats and accuracy "
             f"{self.worst_case_accuracy:.1%}; the ERM head it started from has {self.objective} "
             f"up to {self.pooled_worst_case:.3f} nats.",
-            f"That domain weighs the source heads as {_mixture(self.worst_target)}. The game "
-            f"{settled} after {len(self.rounds)} rounds, within {self.gap:.0e} nats "
-            "(duality gap) of the best linear head against the domains it collected.",
+            f"{place}The game {settled} after {len(self.rounds)} rounds, within {self.gap:.0e} "
+            "nats (duality gap) of the best linear head against the domains it collected.",
             "Not certified: that the domain you will meet is a plausible one (closure on the "
             "target's side); only knowledge of that domain, or labelled rows of it, can tell.",
         )
@@ -100,7 +109,7 @@ class Certificate:
         )
 
 
-def certify(
+def certify_hull(
     sources: SourceHeads,
     hull: Hull,
     outcome: Outcome,
@@ -108,36 +117,70 @@ def certify(
     names: list[str],
     ridge: Tensor,
     objective: Objective,
+    surrogate: SurrogateKind,
     radius: float,
 ) -> Certificate:
-    """Collect the evidence of a finished game."""
-    head, worst = outcome.head, outcome.worst
+    """Collect the evidence of a game over the hull of the source heads."""
+    z = outcome.worst.z
     heads = torch.stack([hull.head(z) for z in hull.sources])
-    witness = find_witness(hull.head(worst.z), heads)
-    closure = closure_residual(
-        witness, [sources.Z[s] for s in sources.slices], max_rows=CLOSURE_ROWS
+    return certify(
+        Sample(sources.Z, sources.y, sources.weight),
+        sources.slices,
+        outcome,
+        find_witness(hull.head(z), heads),
+        ridge=ridge,
+        family="hull",
+        surrogate=surrogate,
+        objective=objective,
+        radius=radius,
+        bound=radius,
+        worst_target=dict(zip(names, hull.coefficients(z).tolist(), strict=True)),
     )
-    log_p = log_probabilities(sources.Z, head)
-    correct = (log_p.argmax(dim=1) == sources.y).to(log_p.dtype)
+
+
+def certify(
+    rows: Sample,
+    slices: Sequence[slice],
+    outcome: Outcome,
+    witness: Witness,
+    *,
+    ridge: float | Tensor,
+    family: Family,
+    surrogate: SurrogateKind,
+    objective: Objective,
+    radius: float | None,
+    bound: float,
+    worst_target: dict[str, float],
+) -> Certificate:
+    """Collect the evidence of a finished game on source ``rows``, sorted into ``slices``.
+
+    ``witness`` is that of the worst target; ``bound`` is the largest norm of a member of the
+    family, from which its covering number follows.
+    """
+    head, worst = outcome.head, outcome.worst
+    closure = closure_residual(witness, [rows.Z[s] for s in slices], max_rows=CLOSURE_ROWS)
+    log_p = log_probabilities(rows.Z, head)
     lipschitz, contrast = _lipschitz(head)
     floor = math.exp(float(log_p.min()))
-    smallest = min(s.stop - s.start for s in sources.slices)
-    entropy = len(worst.z) * math.log1p(2 * radius / RESOLUTION)
+    smallest = min(s.stop - s.start for s in slices)
+    entropy = len(worst.z) * math.log1p(2 * bound / RESOLUTION)
     last = outcome.rounds[-1]
     ridge_term = float((ridge * head.square()).sum())
     return Certificate(
+        family=family,
+        surrogate=surrogate,
         objective=objective,
         radius=radius,
-        hull_dimension=len(worst.z),
+        dimension=len(worst.z),
         rounds=outcome.rounds,
         converged=outcome.converged,
         value=last.value,
         gap=last.gap,
         ridge_term=ridge_term,
-        worst_case=worst.value,
-        worst_case_accuracy=float(worst.weights @ correct),
+        worst_case=outcome.worst_value,
+        worst_case_accuracy=worst.sample.accuracy(head),
         pooled_worst_case=outcome.rounds[0].attack_value,
-        worst_target=dict(zip(names, hull.coefficients(worst.z).tolist(), strict=True)),
+        worst_target=worst_target,
         witness_rank=witness.rank,
         fit_residual=witness.fit_residual,
         biorthogonality_residual=witness.biorthogonality_residual,
@@ -150,7 +193,7 @@ def certify(
             rows=smallest,
             metric_entropy=entropy,
             statistical=math.sqrt((entropy - math.log(1 - CONFIDENCE)) / smallest),
-            optimization=last.gap + max(worst.value + ridge_term - last.value, 0.0),
+            optimization=last.gap + max(outcome.worst_value + ridge_term - last.value, 0.0),
             closure=closure,
             resolution=RESOLUTION,
         ),

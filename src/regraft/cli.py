@@ -1,4 +1,4 @@
-"""The command line: ``regraft demo | fit | predict | audit | frontier``."""
+"""The command line: ``regraft demo | fit | predict | audit | frontier | reproduce``."""
 
 from __future__ import annotations
 
@@ -291,6 +291,54 @@ def frontier(
     ]
     screen.table(("training radius", "source accuracy", worst), rows)
     screen.finish(result.to_dict(), files)
+
+
+@_command
+def reproduce(
+    benchmark: Annotated[str, typer.Argument(help="cmnist: Colored MNIST from pixels.")],
+    preset: Annotated[str, typer.Option(help="How Phase 1 trains: paper or best.")] = "paper",
+    trials: Annotated[int | None, typer.Option(help="Default: 3.")] = None,
+    configs: Annotated[int | None, typer.Option(help="Default: 20 a trial.")] = None,
+    cells: Annotated[
+        str | None, typer.Option(help='Held-out domains. Default: "+90%,+80%,-90%".')
+    ] = None,
+    family: Annotated[str, typer.Option(help="The adversary's domains: hull or free.")] = "hull",
+    surrogate: Annotated[
+        str,
+        typer.Option(help="What the learner sees of them: reweighted, transplanted or relabelled."),
+    ] = "reweighted",
+    device: Device = "cpu",
+    data: Annotated[
+        Path | None, typer.Option(help="Folder of MNIST's four files.", readable=False)
+    ] = None,
+    out: Annotated[Path, Folder] = Path("regraft-cmnist"),
+    quick: Annotated[
+        bool, typer.Option("--quick", help="One cell (-90%), one trial, three configurations.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Run the paper's experiment and set our numbers beside the published ones.
+
+    Stopped at any moment, it goes on from there when the same command is run again.
+    """
+    screen = Screen(as_json)
+    with screen.working("loading torch"):
+        from regraft.bench.command import run_reproduce
+
+    run_reproduce(
+        screen,
+        benchmark,
+        preset=preset,
+        cells=cells,
+        trials=trials,
+        configs=configs,
+        quick=quick,
+        family=family,
+        surrogate=surrogate,
+        device=device,
+        data=data,
+        out=out,
+    )
 
 
 def _numbers(text: str) -> list[float]:

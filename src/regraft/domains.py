@@ -44,7 +44,7 @@ def check_domains(
     ``y`` and ``sample_domain`` (n,) may hold labels of any sortable kind; without
     ``sample_domain`` all rows belong to one domain. Raises ``ValueError`` with one sentence.
     """
-    _check_device(device)
+    check_device(device)
     features = check_features(X)
     labels = _column(y, "y")
     domain = (
@@ -103,7 +103,8 @@ def check_features(X: ArrayLike) -> NDArray[np.floating[Any]]:
     return features
 
 
-def _check_device(device: str) -> None:
+def check_device(device: str) -> None:
+    """Raise ``ValueError`` with one sentence unless torch can compute on ``device``."""
     try:
         torch.zeros(1, device=device)
     except (AssertionError, RuntimeError):

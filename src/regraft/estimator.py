@@ -17,13 +17,14 @@ from regraft.adversary import (
     check_objective,
     check_radius,
     check_rank,
-    plausible_targets,
 )
-from regraft.certificate import Certificate, certify
+from regraft.certificate import Certificate, certify_hull
 from regraft.domains import warn_if_one_domain
+from regraft.families import hull_adversary
 from regraft.game import Round, play
 from regraft.heads import Regularization, check_ridge, fit_source_heads
 from regraft.linear import LinearHead
+from regraft.samples import SurrogateKind, check_surrogate
 from regraft.transplant import Witness, find_witness, hull
 
 
@@ -42,6 +43,10 @@ class CROClassifier(LinearHead):
     objective : {"risk", "regret"}
         Minimize the worst risk (the paper's) or the worst excess over each target's best head,
         which is cheaper where no confounder is at work.
+    surrogate : {"reweighted", "relabelled", "transplanted"}
+        What a target looks like: real source rows with other weights (real inputs keep real
+        labels), the same rows with labels drawn from the target's head, or rows moved by the
+        transplant (the paper's equation). The last two are for study.
     ridge : float or None
         Weight of the logits' variance in the learner's objective; None takes the pooled head's
         ridge, which is cross-validated. The part of the ridge that holds weak directions of the
@@ -84,6 +89,7 @@ class CROClassifier(LinearHead):
         *,
         rank: int | None = None,
         objective: Objective = "risk",
+        surrogate: SurrogateKind = "reweighted",
         ridge: float | None = None,
         tolerance: float = 1e-3,
         max_rounds: int = 50,
@@ -92,6 +98,7 @@ class CROClassifier(LinearHead):
         self.radius = radius
         self.rank = rank
         self.objective = objective
+        self.surrogate = surrogate
         self.ridge = ridge
         self.tolerance = tolerance
         self.max_rounds = max_rounds
@@ -122,12 +129,16 @@ class CROClassifier(LinearHead):
         )
         sources = fit_source_heads(domains)
         ridge = sources.learner_ridge(self.ridge)
-        plausible, surrogates = plausible_targets(sources, self.rank)
-        outcome = play(
-            sources.Z,
-            surrogates,
-            sources.pooled,
+        plausible, adversary = hull_adversary(
+            sources,
             radius=self.radius,
+            rank=self.rank,
+            objective=self.objective,
+            surrogate=self.surrogate,
+        )
+        outcome = play(
+            adversary,
+            sources.pooled,
             ridge=ridge,
             objective=self.objective,
             tolerance=self.tolerance,
@@ -141,13 +152,14 @@ class CROClassifier(LinearHead):
                 ConvergenceWarning,
                 stacklevel=2,
             )
-        self.certificate_ = certify(
+        self.certificate_ = certify_hull(
             sources,
             plausible,
             outcome,
             names=[str(name) for name in domains.names],
             ridge=ridge,
             objective=self.objective,
+            surrogate=self.surrogate,
             radius=float(self.radius),
         )
         whitening = sources.whitening
@@ -164,6 +176,7 @@ class CROClassifier(LinearHead):
     def _check_parameters(self) -> None:
         check_radius(self.radius)
         check_objective(self.objective)
+        check_surrogate(self.surrogate)
         check_ridge(self.ridge)
         if not self.tolerance > 0:
             raise ValueError(f"tolerance is {self.tolerance}: pass a positive number of nats.")

@@ -3,16 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Protocol
 
-import torch
 from torch import Tensor
 
-from regraft.adversary import Attack, Objective, Surrogates, attack
+from regraft.adversary import Objective
 from regraft.learner import Learner
-from regraft.newton import Solution, log_probabilities, losses
+from regraft.newton import Solution
+from regraft.samples import Sample
 
 _ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Target:
+    """A plausible target that an adversary names."""
+
+    sample: Sample  # its surrogate distribution
+    z: Tensor  # (m,) where it lies in the adversary's family
+
+
+class Adversary(Protocol):
+    """A family of plausible targets with a search for the worst of them."""
+
+    def attack(self, head: Tensor) -> Target:
+        """The target on which ``head`` (C, k) does worst, as far as the search finds it."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -30,20 +47,24 @@ class Round:
 class Outcome:
     """The end of a game."""
 
-    head: Tensor  # (C, k)
+    heads: tuple[Tensor, ...]  # the learner's answer (C, k) of each round
     rounds: tuple[Round, ...]
-    targets: Tensor  # (t, m) the adversary's targets, in the hull's coordinates
+    targets: tuple[Target, ...]
     mixture: Tensor  # (t,) the learner's dual weights: who binds
-    worst: Attack  # the worst target of the final head over the whole ball
+    worst: Target  # the worst target found for the final head
+    worst_value: float  # its risk (regret)
     converged: bool  # by the stop rule, and with the last answer within the gap asked for
+
+    @property
+    def head(self) -> Tensor:
+        """(C, k) the final answer."""
+        return self.heads[-1]
 
 
 def play(
-    Z: Tensor,
-    surrogates: Surrogates,
+    adversary: Adversary,
     start: Tensor,
     *,
-    radius: float,
     ridge: float | Tensor,
     objective: Objective = "risk",
     tolerance: float = 1e-3,
@@ -51,25 +72,22 @@ def play(
     max_rounds: int = 50,
     on_round: Callable[[Round], None] | None = None,
 ) -> Outcome:
-    """Refine the head ``start`` (C, k) on rows ``Z`` against the targets within ``radius``.
+    """Refine the head ``start`` (C, k) against the targets of ``adversary``.
 
     Ends when ``t >= 2`` and the minimax value moved by at most ``tolerance``. (With the head
     frozen, the game is one attack: see :func:`regraft.auditing.audit`.)
     """
-    y = surrogates.y
-    learner = Learner(Z, y, ridge=ridge, objective=objective, tolerance=gap_tolerance)
-    head, rounds, targets = start, list[Round](), list[Attack]()
+    learner = Learner(ridge=ridge, objective=objective, tolerance=gap_tolerance)
+    head, heads, rounds, targets = start, list[Tensor](), list[Round](), list[Target]()
     answer: Solution | None = None
     while True:
-        loss = losses(log_probabilities(Z, head), y)
-        found = attack(surrogates, loss, radius, objective, [target.z for target in targets])
-        # The search compares with the target's own head; what is reported, with the best one.
-        offset = learner.offset(found.weights, head)
-        found = replace(found, value=float(found.weights @ loss) - offset)
+        found = adversary.attack(head)
+        offset = learner.offset(found.sample, head)
+        found_value = found.sample.risk(head) - offset
         if _is_over(rounds, tolerance) or len(rounds) == max_rounds:
             break
         targets.append(found)
-        learner.add(found.weights, offset)
+        learner.add(found.sample, offset)
         answer = learner.respond(head, answer)
         if rounds and answer.value < rounds[-1].value - rounds[-1].gap - _ROUNDING:
             raise RuntimeError(
@@ -77,26 +95,30 @@ def play(
                 "than the duality gap: please report this with your data's shape."
             )
         head = answer.head
+        heads.append(head)
         rounds.append(
             Round(
-                attack_value=found.value,
+                attack_value=found_value,
                 value=answer.value,
                 gap=answer.gap,
                 risks=tuple(answer.risks.tolist()),
-                sample_size=float(1 / found.weights.square().sum()),
+                sample_size=found.sample.effective_size,
             )
         )
         if on_round is not None:
             on_round(rounds[-1])
     assert answer is not None
     known = (answer.risks - learner.offsets).tolist()
-    met = [replace(target, value=value) for target, value in zip(targets, known, strict=True)]
+    worst, worst_value = max(
+        [(found, found_value), *zip(targets, known, strict=True)], key=lambda pair: pair[1]
+    )
     return Outcome(
-        head=head,
+        heads=tuple(heads),
         rounds=tuple(rounds),
-        targets=torch.stack([target.z for target in targets]),
+        targets=tuple(targets),
         mixture=answer.mixture,
-        worst=max([found, *met], key=lambda target: target.value),
+        worst=worst,
+        worst_value=worst_value,
         converged=_is_over(rounds, tolerance) and rounds[-1].gap <= gap_tolerance,
     )
 

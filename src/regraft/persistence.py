@@ -27,13 +27,21 @@ from regraft.estimator import CROClassifier
 from regraft.extras import MissingExtra
 from regraft.heads import Regularization
 from regraft.linear import LinearHead
+from regraft.literal import LiteralCROClassifier
 
-FORMAT = 1
+FORMAT = 2
 ARRAYS = "model.safetensors"
 DESCRIPTION = "model.json"
 _CLASSES: dict[str, type[LinearHead]] = {
     cls.__name__: cls
-    for cls in (CROClassifier, ERMClassifier, GroupDROClassifier, IRMClassifier, VRExClassifier)
+    for cls in (
+        CROClassifier,
+        LiteralCROClassifier,
+        ERMClassifier,
+        GroupDROClassifier,
+        IRMClassifier,
+        VRExClassifier,
+    )
 }
 _CRO_ARRAYS = ("source_heads", "hull_heads", "pooled_head", "feature_mean")
 _LABEL_KINDS = "biufUO"
@@ -187,9 +195,10 @@ def _describe(model: LinearHead) -> dict[str, Any]:
     }
     if hasattr(model, "feature_names_in_"):
         description["feature_names"] = [str(feature) for feature in model.feature_names_in_]
-    if isinstance(model, CROClassifier):
+    if isinstance(model, CROClassifier | LiteralCROClassifier):
         description["certificate"] = model.certificate_.to_dict()
         description["regularization"] = asdict(model.regularization_)
+    if isinstance(model, CROClassifier):
         description["feature_scale"] = model.feature_scale_
     return description
 
@@ -246,6 +255,9 @@ def _rebuild(description: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Li
     if "feature_names" in description:
         model.feature_names_in_ = np.array(description["feature_names"], dtype=object)
         _check_shape("feature_names", model.feature_names_in_, (d,))
+    if isinstance(model, CROClassifier | LiteralCROClassifier):
+        model.certificate_ = Certificate.from_dict(description["certificate"])
+        model.regularization_ = Regularization(**description["regularization"])
     if isinstance(model, CROClassifier):
         n_sources = len(model.domains_)
         model.source_heads_ = _take(arrays, "source_heads", (n_sources, n_classes, d + 1))
@@ -253,8 +265,6 @@ def _rebuild(description: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Li
         model.pooled_head_ = _take(arrays, "pooled_head", (n_classes, d + 1))
         model.feature_mean_ = _take(arrays, "feature_mean", (d,))
         model.feature_scale_ = float(description["feature_scale"])
-        model.certificate_ = Certificate.from_dict(description["certificate"])
-        model.regularization_ = Regularization(**description["regularization"])
     return model
 
 

@@ -233,17 +233,39 @@ def find_witness(target_head: Tensor, source_heads: Tensor, *, tolerance: float 
     basis = _witness_basis(target, class_basis, shifts, cutoff)
     target_abduction = torch.linalg.pinv(basis, rtol=tolerance).mT
     abductions = target_abduction + shifts
-    deduction = target.mT - target_abduction @ (target @ basis).mT
 
-    misfit = torch.linalg.matrix_norm(target + (target @ basis) @ shifts.mT - sources)
+    return measure_witness(target, sources, basis, target_abduction, abductions)
+
+
+def measure_witness(
+    target_head: Tensor,
+    source_heads: Tensor,
+    basis: Tensor,
+    target_abduction: Tensor,
+    source_abductions: Tensor,
+) -> Witness:
+    """Return given transplants as a witness, with the residuals of (P4) and (P5).
+
+    Args:
+        target_head: W_star (C x d).
+        source_heads: W_1 ... W_K (K x C x d).
+        basis: L (d x r).
+        target_abduction: A_star (d x r).
+        source_abductions: A_1 ... A_K (K x d x r).
+    """
+    deduction = target_head.mT - target_abduction @ (target_head @ basis).mT
+    shifts = source_abductions - target_abduction
+    misfit = torch.linalg.matrix_norm(
+        target_head + (target_head @ basis) @ shifts.mT - source_heads
+    )
     identity = torch.eye(basis.shape[1], dtype=basis.dtype, device=basis.device)
-    readouts = torch.stack([target_abduction, *abductions]).mT @ basis - identity
+    readouts = torch.stack([target_abduction, *source_abductions]).mT @ basis - identity
     return Witness(
         basis=basis,
         target=target_abduction,
-        sources=abductions,
+        sources=source_abductions,
         deduction=deduction,
-        fit_residual=float((misfit / torch.linalg.matrix_norm(sources).clamp(min=1.0)).max()),
+        fit_residual=float((misfit / torch.linalg.matrix_norm(source_heads).clamp(min=1.0)).max()),
         biorthogonality_residual=max(_largest(readouts), _largest(deduction.mT @ basis)),
         rank=basis.shape[1],
     )

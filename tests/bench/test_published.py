@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from regraft.bench.published import ENVIRONMENTS, ORACLE, TRAINING_DOMAIN, Published
+from regraft.bench.colored_mnist import ENVIRONMENTS
+from regraft.bench.published import ORACLE, TRAINING_DOMAIN, Published
 
 
 @pytest.mark.parametrize(

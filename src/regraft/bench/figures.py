@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regraft.bench.published import ENVIRONMENTS
+from regraft.bench.colored_mnist import ENVIRONMENTS
 from regraft.plots import COLOURS, new_axes, write_picture
 
 Runs = Iterable[Mapping[str, Any]]

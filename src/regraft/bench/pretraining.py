@@ -13,6 +13,7 @@ from regraft.bench.colored_mnist import Environment
 from regraft.bench.networks import N_FEATURES, mnist_cnn
 from regraft.capture import repeat
 
+IMAGE_SIZE = 28
 _EMBED_ROWS = 2000
 
 
@@ -25,15 +26,31 @@ class Preset:
     batch: int
     learning_rate: float = 1e-3
     shift: float = 0.0  # images move by up to this many pixels
-    rotation: float = 0.0  # and turn by up to this many radians
+    rotation: float = 0.0  # turn by up to this many radians
+    scale: float = 0.0  # grow or shrink, in each direction, by up to this share
+    shear: float = 0.0  # and slant by up to this slope
     average: float = 0.0  # decay of the moving average of the weights; 0 takes the last ones
+
+    @property
+    def warps(self) -> bool:
+        """Whether images are moved, turned, stretched or slanted."""
+        return any((self.shift, self.rotation, self.scale, self.shear))
 
 
 PRESETS = {
     preset.name: preset
     for preset in (
         Preset("paper", steps=500, batch=64),
-        Preset("best", steps=6000, batch=128, shift=3.0, rotation=0.5, average=0.999),
+        Preset(
+            "best",
+            steps=6000,
+            batch=128,
+            shift=3.0,
+            rotation=0.5,
+            scale=0.2,
+            shear=0.2,
+            average=0.999,
+        ),
     )
 }
 
@@ -74,7 +91,7 @@ def pretrain(
 def embed(featurizer: nn.Module, environment: Environment) -> Tensor:
     """(n, 128) features of all rows of ``environment``, float16 on the CPU."""
     device = environment.images.device
-    rows = torch.arange(len(environment), device=device).split(_EMBED_ROWS)
+    rows = torch.split(torch.arange(len(environment), device=device), _EMBED_ROWS)
     with torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=True):
         return torch.cat([featurizer(environment.inputs(r)).half().cpu() for r in rows])
 
@@ -94,8 +111,10 @@ class _Trainer:
             for rows, n, offset in zip(job.rows, sizes, offsets, strict=True)
         ]
         self._picks = torch.cat(picks, dim=1).to(device)  # (steps, K·batch) rows of the pool
-        moves = 2 * torch.rand((*self._picks.shape, 3), generator=generator) - 1
-        self._moves = moves.to(device) if preset.shift or preset.rotation else None
+        self._warps = None  # (steps, K·batch, 2, 3): the affine map of each image
+        if preset.warps:
+            draws = 2 * torch.rand((6, *self._picks.shape), generator=generator) - 1
+            self._warps = _warps(preset, draws).to(device)
         self._pool = Environment(
             *(
                 torch.cat([getattr(s, name) for s in job.sources]).to(device)
@@ -106,7 +125,7 @@ class _Trainer:
             torch.manual_seed(job.seed)
             self._network = nn.Sequential(mnist_cnn(), nn.Linear(N_FEATURES, n_classes))
         self._network.to(device)
-        self._parameters = list(self._network.parameters())
+        self._parameters: list[Tensor] = list(self._network.parameters())
         self._average = [p.detach().clone() for p in self._parameters]
         self._optimizer = torch.optim.Adam(
             self._parameters, preset.learning_rate, capturable=device.type == "cuda", fused=True
@@ -117,16 +136,15 @@ class _Trainer:
         """One step of Adam on a fresh minibatch of every source."""
         rows = self._picks.index_select(0, self._done).squeeze(0)
         x = self._pool.inputs(rows)
-        if self._moves is not None:
-            moves = self._moves.index_select(0, self._done).squeeze(0)
-            x = _move(x, self._preset.rotation * moves[:, 0], self._preset.shift * moves[:, 1:])
+        if self._warps is not None:
+            x = _warp(x, self._warps.index_select(0, self._done).squeeze(0))
         loss = functional.cross_entropy(self._network(x), self._pool.y[rows])
         self._optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         self._optimizer.step()
         if self._preset.average:
             with torch.no_grad():
-                torch._foreach_lerp_(self._average, list(self._parameters), 1 - self._preset.average)
+                torch._foreach_lerp_(self._average, self._parameters, 1 - self._preset.average)
         self._done += 1
 
     def result(self) -> nn.Sequential:
@@ -137,12 +155,20 @@ class _Trainer:
         return self._network.eval()
 
 
-def _move(x: Tensor, angle: Tensor, shift: Tensor) -> Tensor:
-    """Images (b, c, h, w) turned by ``angle`` (b,) radians and moved by ``shift`` (b, 2) pixels."""
+def _warps(preset: Preset, draws: Tensor) -> Tensor:
+    """Affine maps (..., 2, 3) from six draws (6, ...) in [-1, 1] each, in grid coordinates."""
+    angle, shear = preset.rotation * draws[0], preset.shear * draws[1]
+    across, down = 1 + preset.scale * draws[2], 1 + preset.scale * draws[3]
+    shift = preset.shift * draws[4:] * 2 / IMAGE_SIZE  # the grid spans [-1, 1]
     cos, sin = angle.cos(), angle.sin()
-    shift = 2 * shift / x.shape[-1]  # grid coordinates span [-1, 1]
-    rows = [torch.stack([cos, -sin, shift[:, 0]], 1), torch.stack([sin, cos, shift[:, 1]], 1)]
-    grid = functional.affine_grid(torch.stack(rows, 1), list(x.shape), align_corners=False)
+    first = torch.stack([across * cos, shear - across * sin, shift[0]], dim=-1)
+    second = torch.stack([down * sin, down * cos, shift[1]], dim=-1)
+    return torch.stack([first, second], dim=-2)
+
+
+def _warp(x: Tensor, maps: Tensor) -> Tensor:
+    """Images (b, c, h, w), each resampled along its affine map (b, 2, 3)."""
+    grid = functional.affine_grid(maps, list(x.shape), align_corners=False)
     return functional.grid_sample(x, grid, align_corners=False)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-ENVIRONMENTS = ("+90%", "+80%", "-90%")
+from regraft.bench.colored_mnist import ENVIRONMENTS
 
 
 @dataclass(frozen=True)

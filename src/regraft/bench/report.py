@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regraft.bench.published import ENVIRONMENTS, TRAINING_DOMAIN, Published
+from regraft.bench.colored_mnist import ENVIRONMENTS
+from regraft.bench.published import TRAINING_DOMAIN, Published
 from regraft.bench.selection import Selection
 from regraft.persistence import write_csv, write_text
 

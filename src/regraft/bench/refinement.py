@@ -1,0 +1,142 @@
+"""Phase 2: the game on cached features, one configuration after another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regraft.bench.hparams import Family
+from regraft.domains import check_domains
+from regraft.families import hull_adversary
+from regraft.free import FreeAdversary, FreeOptions
+from regraft.game import Outcome, play
+from regraft.heads import SourceHeads, fit_source_heads
+from regraft.samples import SurrogateKind
+from regraft.standardization import Standardized, standardize
+
+RADIUS = 8.0  # nats; an assumption, the same for all configurations
+_FREE_OPTIONS = frozenset(field.name for field in fields(FreeOptions))
+
+
+@dataclass(frozen=True)
+class Features:
+    """What Phase 1 leaves to Phase 2. Tuples have one entry per environment."""
+
+    X: tuple[Tensor, ...]  # (n_i, d) features, on the CPU
+    y: tuple[Tensor, ...]
+    rows_in: tuple[Tensor, ...]  # the rows that are trained on, in source environments
+    rows_out: tuple[Tensor, ...]  # the others
+    head: Tensor  # (C, d + 1) Phase 1's head on [x, 1]
+    test_env: int
+
+    @property
+    def sources(self) -> list[int]:
+        """The environments that may be trained on."""
+        return [env for env in range(len(self.X)) if env != self.test_env]
+
+
+class Refinement:
+    """The games of one Phase-1 checkpoint; what its configurations share is computed once."""
+
+    def __init__(
+        self,
+        features: Features,
+        *,
+        family: Family = "hull",
+        surrogate: SurrogateKind = "reweighted",
+        device: str = "cpu",
+        seed: int = 0,
+    ) -> None:
+        self._features, self._device, self._seed = features, device, seed
+        self._family, self._surrogate = family, surrogate
+
+    def run(self, hparams: Mapping[str, Any]) -> dict[str, Any]:
+        """Play one configuration; what a record says of it."""
+        start, outcome, heads = (
+            self._play_hull(hparams) if self._family == "hull" else self._play_free(hparams)
+        )
+        accuracies = self._accuracies(torch.stack([start, *heads]))
+        return {
+            "step": len(outcome.rounds),
+            **{name: values[-1] for name, values in accuracies.items()},
+            "checkpoints": self._checkpoints(accuracies),
+            "rounds": len(outcome.rounds),
+            "value": outcome.rounds[-1].value,
+            "gap": outcome.rounds[-1].gap,
+            "worst_case": outcome.worst_value,
+            "converged": outcome.converged,
+        }
+
+    def _play_hull(self, hparams: Mapping[str, Any]) -> tuple[Tensor, Outcome, list[Tensor]]:
+        sources, objective = self._sources, hparams["objective"]
+        # Heads of C classes differ in C - 1 directions, so a larger r adds nothing; but at r = d
+        # biorthogonality makes all abductions equal and no target but the pool is left.
+        radius = RADIUS if hparams["cro_rank"] < self._features.X[0].shape[1] else 0.0
+        rank = min(hparams["cro_rank"], len(sources.pooled) - 1)
+        _, adversary = hull_adversary(
+            sources, radius=radius, rank=rank, objective=objective, surrogate=self._surrogate
+        )
+        outcome = play(
+            adversary,
+            sources.pooled,
+            ridge=sources.learner_ridge(hparams["ridge"]),
+            objective=objective,
+            tolerance=hparams["cro_gap_eps"],
+        )
+        to_features = sources.whitening.to_features
+        return to_features(sources.pooled), outcome, [to_features(h) for h in outcome.heads]
+
+    def _play_free(self, hparams: Mapping[str, Any]) -> tuple[Tensor, Outcome, list[Tensor]]:
+        sources, scaled = self._sources, self._standardized
+        options = {name: value for name, value in hparams.items() if name in _FREE_OPTIONS}
+        start = scaled.from_features(self._features.head.to(self._device))
+        adversary = FreeAdversary(
+            scaled.rows, sources.slices, start, FreeOptions(**options), self._surrogate, self._seed
+        )
+        outcome = play(
+            adversary,
+            start,
+            ridge=sources.regularization.pooled_ridge,
+            tolerance=hparams["cro_gap_eps"],
+            max_rounds=hparams["cro_max_outer_iters"],
+        )
+        to_features = scaled.to_features
+        return to_features(start), outcome, [to_features(h) for h in outcome.heads]
+
+    @cached_property
+    def _sources(self) -> SourceHeads:
+        f = self._features
+        X = torch.cat([f.X[i][f.rows_in[i]] for i in f.sources])
+        y = torch.cat([f.y[i][f.rows_in[i]] for i in f.sources])
+        domain = torch.cat([torch.full((len(f.rows_in[i]),), i) for i in f.sources])
+        domains = check_domains(X.double().numpy(), y.numpy(), domain.numpy(), device=self._device)
+        return fit_source_heads(domains)
+
+    @cached_property
+    def _standardized(self) -> Standardized:
+        return standardize(self._sources)
+
+    def _accuracies(self, heads: Tensor) -> dict[str, list[float]]:
+        """Accuracy of each head (h, C, d + 1) on both parts of every environment."""
+        f, accuracies = self._features, {}
+        for env, (X, y) in enumerate(zip(f.X, f.y, strict=True)):
+            rows = X.to(heads)
+            logits = torch.einsum("nd,hcd->hnc", rows, heads[..., :-1]) + heads[:, None, :, -1]
+            correct = (logits.argmax(dim=2).cpu() == y).double()
+            for part, index in (("in", f.rows_in[env]), ("out", f.rows_out[env])):
+                accuracies[f"env{env}_{part}_acc"] = correct[:, index].mean(dim=1).tolist()
+        return accuracies
+
+    def _checkpoints(self, accuracies: Mapping[str, list[float]]) -> list[dict[str, Any]]:
+        """Error rates after every round, the start included: the mean source's, the target's."""
+        out = [accuracies[f"env{i}_out_acc"] for i in self._features.sources]
+        target = accuracies[f"env{self._features.test_env}_in_acc"]
+        return [
+            {"step": step, "source_risk": 1 - sum(source) / len(source), "target_risk": 1 - aim}
+            for step, (*source, aim) in enumerate(zip(*out, target, strict=True))
+        ]

@@ -1,0 +1,104 @@
+"""The hull as an adversary: its search for the worst target, under each surrogate."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from regraft.adversary import Hull, Objective, Surrogates, attack, plausible_targets, search
+from regraft.game import Adversary, Target
+from regraft.heads import SourceHeads
+from regraft.newton import log_probabilities, losses
+from regraft.samples import Sample, SurrogateKind, every_label, relabelled, transplanted
+from regraft.transplant import find_witness
+
+
+class HullAdversary:
+    """Targets within ``radius`` nats; real rows keep real labels and change their weights."""
+
+    def __init__(
+        self, Z: Tensor, surrogates: Surrogates, radius: float, objective: Objective = "risk"
+    ) -> None:
+        self._Z, self._surrogates = Z, surrogates
+        self._radius, self._objective = radius, objective
+        self._known: list[Tensor] = []
+
+    def attack(self, head: Tensor) -> Target:
+        """The worst target of the ball, never better than one found before."""
+        y = self._surrogates.y
+        loss = losses(log_probabilities(self._Z, head), y)
+        found = attack(self._surrogates, loss, self._radius, self._objective, self._known)
+        self._known.append(found.z)
+        return Target(Sample(self._Z, y, found.weights), found.z)
+
+
+class SoftHullAdversary:
+    """The same targets, on source rows whose labels are drawn from the target's head.
+
+    With ``surrogate="transplanted"`` the rows are moved by T_{s->star} first. One basis L serves
+    the whole hull: heads of the hull differ only along the disagreements of the sources, which L
+    annihilates.
+    """
+
+    def __init__(
+        self,
+        sources: SourceHeads,
+        hull: Hull,
+        radius: float,
+        objective: Objective = "risk",
+        surrogate: SurrogateKind = "relabelled",
+    ) -> None:
+        self._hull, self._radius, self._objective = hull, radius, objective
+        self._moves = surrogate == "transplanted"
+        n_classes = len(hull.center)
+        self._pairs = every_label(Sample(sources.Z, sources.y, sources.weight), n_classes)
+        heads = torch.stack([hull.head(z) for z in hull.sources])
+        witness = find_witness(hull.center, heads)
+        # L (W_s - W_z) w = L Q^T (W_s - W_z) w, with Q the class directions of the witness.
+        self._basis = witness.basis @ (witness.basis.T @ hull.center.T)
+        own = [sources.Z[s] @ head.T for s, head in zip(sources.slices, heads, strict=True)]
+        self._own_logits = torch.cat(own).repeat(n_classes, 1)
+        self._known: list[Tensor] = []
+
+    def attack(self, head: Tensor) -> Target:
+        """The worst target of the ball, never better than one found before."""
+
+        def value_and_gradient(z: Tensor) -> tuple[float, Tensor]:
+            with torch.enable_grad():
+                z = z.detach().requires_grad_()
+                sample = self._sample(z)
+                loss = losses(log_probabilities(sample.Z, head), sample.y)
+                if self._objective == "regret":
+                    log_p = log_probabilities(sample.Z, self._hull.head(z))
+                    loss = loss - losses(log_p, sample.y)
+                value = sample.weight @ loss
+                (gradient,) = torch.autograd.grad(value, z)
+            return float(value.detach()), gradient
+
+        origin = self._pairs.Z.new_zeros(len(self._hull.directions))
+        z, _ = search(value_and_gradient, origin, self._radius, self._known)
+        self._known.append(z)
+        return Target(self._sample(z), z)
+
+    def _sample(self, z: Tensor) -> Sample:
+        head = self._hull.head(z)
+        if not self._moves:
+            return relabelled(self._pairs, head)
+        Z = self._pairs.Z
+        moved = Z + (self._own_logits - Z @ head.T) @ self._basis.T
+        return transplanted(self._pairs, moved, head)
+
+
+def hull_adversary(
+    sources: SourceHeads,
+    *,
+    radius: float,
+    rank: int | None = None,
+    objective: Objective = "risk",
+    surrogate: SurrogateKind = "reweighted",
+) -> tuple[Hull, Adversary]:
+    """The hull of the source heads, and its adversary under ``surrogate``."""
+    hull, surrogates = plausible_targets(sources, rank)
+    if surrogate == "reweighted":
+        return hull, HullAdversary(sources.Z, surrogates, radius, objective)
+    return hull, SoftHullAdversary(sources, hull, radius, objective, surrogate)

@@ -1,0 +1,342 @@
+"""The whole experiment on tiny digits: what it writes, and that a kill costs nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from regraft._version import __version__
+from regraft.bench.command import show
+from regraft.bench.hparams import draw_hparams
+from regraft.bench.phase1 import Job, PhaseOne, fingerprint
+from regraft.bench.pretraining import Preset
+from regraft.bench.records import Records
+from regraft.bench.reproduce import PARTS, Reproduction, reproduce
+from regraft.bench.seeds import job_seed
+from regraft.bench.selection import training_domain_validation
+from regraft.bench.sweep import RANKS
+from regraft.screen import Screen
+
+SOURCE = Path(__file__).parents[2] / "src"
+TINY = Preset("tiny", steps=20, batch=16)
+SIZE: dict[str, Any] = {"preset": TINY, "cells": [2], "trials": 2, "configs": 2}
+PICTURES = ["checkpoints.png", "ranks.png", "rounds.png"]
+FILES = ["table.md", "table.csv", "table.tex", *PICTURES, "timings.json"]
+
+Digits = tuple[NDArray[np.uint8], NDArray[np.uint8]]
+
+
+@pytest.fixture(scope="module")
+def told() -> list[str]:
+    return []
+
+
+@pytest.fixture(scope="module")
+def finished(
+    blobs: Digits, told: list[str], tmp_path_factory: pytest.TempPathFactory
+) -> Reproduction:
+    """One run that nobody interrupted."""
+    out = tmp_path_factory.mktemp("finished")
+    return reproduce(*blobs, **SIZE, out=out, on_progress=told.append)
+
+
+@pytest.fixture
+def copy(finished: Reproduction, tmp_path: Path) -> Path:
+    """A folder like the finished one, to be spoilt."""
+    return Path(shutil.copytree(finished.files[0].parent, tmp_path / "copy"))
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+def caches(folder: Path) -> dict[str, int]:
+    """When each cache file was written."""
+    return {
+        str(path.relative_to(folder)): path.stat().st_mtime_ns
+        for path in folder.rglob("*.safetensors")
+    }
+
+
+def results(folder: Path) -> dict[str, dict[str, Any]]:
+    """What the records say, by run; no run is there twice."""
+    found: dict[str, dict[str, Any]] = {}
+    for name in ("records.jsonl", "ranks.jsonl"):
+        for line in (folder / name).read_text().splitlines():
+            record = json.loads(line)
+            run = json.dumps(record.pop("args"), sort_keys=True)
+            assert run not in found and record.pop("seconds") >= 0
+            found[run] = record
+    return found
+
+
+def forget(folder: Path, keep: int) -> None:
+    """Cut the records so that work is left to do."""
+    path = folder / "records.jsonl"
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:keep]))
+
+
+def test_the_files_and_the_records(finished: Reproduction) -> None:
+    out = finished.files[0].parent
+    assert finished.files == [out / name for name in FILES]
+    jobs = [f"ColoredMNIST-2-{trial}-tiny.safetensors" for trial in (0, 1)]
+    kept = [f"{folder}/{job}" for folder in ("features", "phase1") for job in jobs]
+    lists = ["ranks.jsonl", "records.jsonl", "settings.json"]
+    assert sorted(contents(out)) == sorted([*FILES, *kept, *lists])
+    assert finished.records == Records(out / "records.jsonl").read()
+    for record, (trial, config) in zip(
+        finished.records, [(0, 0), (0, 1), (1, 0), (1, 1)], strict=True
+    ):
+        assert record["args"] == {
+            "dataset": "ColoredMNIST",
+            "algorithm": "CRO",
+            "family": "hull",
+            "surrogate": "reweighted",
+            "preset": "tiny",
+            "test_envs": [2],
+            "hparams_seed": config,
+            "trial_seed": trial,
+            "seed": job_seed("ColoredMNIST", "CRO", [2], config, trial),
+        }
+        assert record["hparams"] == draw_hparams("hull", config, trial)
+        assert all(
+            0 <= record[f"env{env}_{part}_acc"] <= 1 for env in range(3) for part in ("in", "out")
+        )
+        assert record["seconds"] >= 0 and record["rounds"] >= 1
+    ranks = Records(out / "ranks.jsonl").read()
+    assert [record["args"]["cro_rank"] for record in ranks] == list(RANKS)
+    assert [record["hparams"]["cro_rank"] for record in ranks] == list(RANKS)
+    assert {record["args"]["trial_seed"] for record in ranks} == {0}
+    for name in PICTURES:
+        assert (out / name).read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_table_and_the_timings(finished: Reproduction) -> None:
+    out = finished.files[0].parent
+    assert finished.selection == training_domain_validation(finished.records)
+    cell = finished.selection.cells[2]
+    row = f"{100 * cell.mean:.1f} ± {100 * cell.error:.1f}"
+    label = "CRO, hull (regraft, preset tiny)"
+    assert f"| {label} | this run | – | – | {row} | – |" in (out / "table.md").read_text("utf-8")
+    timings = json.loads((out / "timings.json").read_text())
+    assert timings["seconds"] == finished.seconds
+    assert list(finished.seconds) == [*PARTS, "total"]
+    assert all(finished.seconds[part] > 0 for part in ("Phase 1", "Phase 2", "total"))
+    assert sum(finished.seconds[part] for part in PARTS) <= finished.seconds["total"] + 0.1
+    assert timings["device"] == "cpu" and timings["regraft"] == __version__
+    assert timings["torch"] == torch.__version__
+
+
+def test_progress_counts_steps_and_runs(finished: Reproduction, told: list[str]) -> None:
+    steps = [text for text in told if text.startswith("Phase 1")]
+    assert steps[0].startswith("Phase 1, steps: 20 of 40, about") and steps[0].endswith(" left")
+    assert steps[-1] == "Phase 1, steps: 40 of 40"
+    runs = [text for text in told if text.startswith("Phase 2")]
+    assert [text.split(",")[1] for text in runs] == [f" runs: {i} of 17" for i in range(1, 18)]
+
+
+def test_a_second_time_nothing_is_done(blobs: Digits, copy: Path) -> None:
+    before, written = contents(copy), caches(copy)
+    told: list[str] = []
+    again = reproduce(*blobs, **SIZE, out=copy, on_progress=told.append)
+    assert told == ["writing tables and figures"]
+    assert caches(copy) == written
+    after = contents(copy)
+    del before["timings.json"], after["timings.json"]
+    pictures = {name: (before.pop(name), after.pop(name)) for name in PICTURES}
+    assert after == before and all(pictures.values())
+    assert len(again.records) == 4
+
+
+def test_more_can_be_added(blobs: Digits, finished: Reproduction, copy: Path) -> None:
+    written, old = caches(copy), results(copy)
+    more = reproduce(*blobs, **SIZE | {"cells": [2, 0], "trials": 1, "configs": 3}, out=copy)
+    assert {name: when for name, when in caches(copy).items() if name in written} == written
+    new = results(copy)
+    assert old.items() <= new.items() and len(new) == len(old) + 1 + 3 + len(RANKS)
+    assert sorted(more.selection.cells) == [0, 2]
+    assert more.selection.cells[2].trials[1] == finished.selection.cells[2].trials[1]
+    reproduce(*blobs, **SIZE | {"preset": replace(TINY, name="other", steps=3)}, out=copy)
+    assert new.items() <= results(copy).items()
+
+
+@pytest.mark.parametrize("kind", ["phase1", "features"])
+@pytest.mark.parametrize("damage", ["truncated", "flipped", "lost"])
+def test_damaged_caches_are_made_again(blobs: Digits, copy: Path, kind: str, damage: str) -> None:
+    before, expected = contents(copy), results(copy)
+    path = copy / kind / "ColoredMNIST-2-1-tiny.safetensors"
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.unlink()
+    if damage != "lost":
+        path.write_bytes(content if damage == "flipped" else content[: len(content) // 2])
+    forget(copy, keep=2)
+    if damage == "lost":
+        reproduce(*blobs, **SIZE, out=copy)
+    else:
+        with pytest.warns(UserWarning, match="2-1-tiny.safetensors is damaged and is made again"):
+            reproduce(*blobs, **SIZE, out=copy)
+    assert results(copy) == expected
+    after = contents(copy)
+    for name in before:
+        if name.endswith(".safetensors"):
+            assert after[name] == before[name]
+
+
+def test_training_does_not_depend_on_the_other_jobs(
+    blobs: Digits, finished: Reproduction, tmp_path: Path
+) -> None:
+    reproduce(*blobs, **SIZE | {"trials": 1, "configs": 1}, out=tmp_path)
+    name = "ColoredMNIST-2-0-tiny.safetensors"
+    for kind in ("phase1", "features"):
+        whole = finished.files[0].parent / kind / name
+        assert (tmp_path / kind / name).read_bytes() == whole.read_bytes()
+
+
+def test_features_are_those_of_their_checkpoint(blobs: Digits, tmp_path: Path) -> None:
+    data = fingerprint(*blobs)
+    phase1 = PhaseOne(*blobs, data, replace(TINY, steps=1), torch.device("cpu"), tmp_path)
+    job = Job(test_env=1, trial=4)
+    checkpoint = phase1.checkpoints([job], lambda _: None)[job]
+    first = phase1.features(job, checkpoint)
+    assert [len(X) for X in first.X] == [len(y) for y in first.y] == [200, 200, 200]
+    assert first.head.shape == (2, 129) and first.test_env == 1 and first.sources == [0, 2]
+    for env in range(3):
+        rows = torch.cat([first.rows_in[env], first.rows_out[env]])
+        assert rows.sort().values.equal(torch.arange(200)) and len(first.rows_out[env]) == 40
+    other = checkpoint | {"0.0.weight": checkpoint["0.0.weight"] + 1}
+    assert not torch.equal(phase1.features(job, other).X[0], first.X[0])
+
+
+def test_other_settings_are_not_mixed_in(blobs: Digits, copy: Path) -> None:
+    before, (images, digits) = contents(copy), blobs
+    changed = images.copy()
+    changed[0, 0, 0] ^= 1
+    longer = SIZE | {"preset": replace(TINY, steps=21)}
+    for data, size, message in (
+        ((changed, digits), SIZE, "other images"),
+        ((images, (digits + 1) % 10), SIZE, "other images"),
+        (blobs, longer, "another preset 'tiny'"),
+    ):
+        with pytest.raises(ValueError, match=message) as caught:
+            reproduce(*data, **size, out=copy)
+        assert str(caught.value).endswith("--out.") and ". " not in str(caught.value)
+    assert contents(copy) == before
+    for text in ("", "[]", "{}", '{"data": "x", "presets": 1}'):
+        (copy / "settings.json").write_text(text)
+        with pytest.raises(ValueError, match="damaged"):
+            reproduce(*blobs, **SIZE, out=copy)
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ({"cells": []}, "cells are"),
+        ({"cells": [3]}, "cells are"),
+        ({"trials": 0}, "trials is 0"),
+        ({"configs": -1}, "configs is -1"),
+        ({"family": "ball"}, "family is 'ball'"),
+        ({"surrogate": "made up"}, "surrogate is 'made up'"),
+        ({"device": "abacus"}, "device 'abacus'"),
+    ],
+)
+def test_wrong_arguments_are_told_before_any_work(
+    blobs: Digits, tmp_path: Path, bad: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message) as caught:
+        reproduce(*blobs, **SIZE | bad, out=tmp_path / "new")
+    assert str(caught.value).endswith(".") and ". " not in str(caught.value)
+    assert not (tmp_path / "new").exists()
+
+
+def test_what_is_shown(finished: Reproduction, capsys: pytest.CaptureFixture[str]) -> None:
+    show(Screen(as_json=False), finished)
+    out = capsys.readouterr().out
+    for text in ("ERM (DomainBed)", "ARM (DomainBed)", "CRO (CRO paper)", finished.label):
+        assert text in out
+    low, high = finished.selection.cells[2].spread
+    assert f"-90%: {100 * low:.1f} to {100 * high:.1f} over all configurations" in out
+    assert "Time: data" in out and "total" in out and "timings.json" in out
+    show(Screen(as_json=True), finished)
+    document = json.loads(capsys.readouterr().out)
+    assert document["cells"]["-90%"] == json.loads(json.dumps(asdict(finished.selection.cells[2])))
+    assert document["average"] is None and document["runs"] == 4
+    assert document["files"] == [str(file) for file in finished.files]
+
+
+PROGRAM = """
+import sys
+from pathlib import Path
+import numpy as np
+import torch
+from regraft.bench.pretraining import Preset
+from regraft.bench.reproduce import reproduce
+torch.set_num_threads(1)
+data = np.load(sys.argv[1])
+reproduce(data["images"], data["digits"], preset=Preset("tiny", steps=20, batch=16), cells=[2],
+          trials=2, configs=2, out=Path(sys.argv[2]))
+"""
+
+
+def test_kills_at_any_moment_lose_and_repeat_nothing(
+    blobs: Digits, finished: Reproduction, tmp_path: Path
+) -> None:
+    np.savez(tmp_path / "data.npz", images=blobs[0], digits=blobs[1])
+    out = tmp_path / "out"
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-c", PROGRAM, str(tmp_path / "data.npz"), str(out)]
+    random = np.random.default_rng(0)
+
+    def lines(name: str) -> int:
+        return (out / name).read_bytes().count(b"\n") if (out / name).exists() else 0
+
+    def run_until(is_time: Callable[[], bool], delay: float) -> bool:
+        """Whether the process could be killed before it had finished."""
+        with subprocess.Popen(command, env=environment) as process:
+            while process.poll() is None and not is_time():
+                time.sleep(0.002)
+            time.sleep(delay)
+            process.kill()
+        return process.returncode != 0
+
+    trained = out / "phase1" / "ColoredMNIST-2-0-tiny.safetensors"
+    assert run_until(trained.exists, 0)
+    written = trained.stat().st_mtime_ns
+    for name, more in (("records.jsonl", 1), ("ranks.jsonl", 4), ("records.jsonl", 1)):
+        goal = lines(name) + more
+        run_until(lambda: lines(name) >= goal, float(random.uniform(0, 0.2)))  # noqa: B023
+        if (out / "ranks.jsonl").exists():
+            assert lines("ranks.jsonl") <= len(RANKS)
+    subprocess.run(command, env=environment, check=True)
+    assert results(out) == results(finished.files[0].parent)
+    assert trained.stat().st_mtime_ns == written
+
+
+def test_without_matplotlib(copy: Path, blobs: Digits, tmp_path: Path) -> None:
+    (tmp_path / "path" / "matplotlib").mkdir(parents=True)
+    (tmp_path / "path" / "matplotlib" / "__init__.py").write_text("raise ImportError")
+    np.savez(tmp_path / "data.npz", images=blobs[0], digits=blobs[1])
+    for name in PICTURES:
+        (copy / name).unlink()
+    path = os.pathsep.join([str(tmp_path / "path"), str(SOURCE)])
+    command = [sys.executable, "-c", PROGRAM, str(tmp_path / "data.npz"), str(copy)]
+    ran = subprocess.run(
+        command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True
+    )
+    assert ran.returncode == 0
+    assert ran.stderr.count("the figures are not drawn: matplotlib is not installed") == 1
+    assert not [name for name in PICTURES if (copy / name).exists()]
