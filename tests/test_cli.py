@@ -89,7 +89,7 @@ def test_version_and_help(run: Callable[..., Ran]) -> None:
     assert run("--version").out == f"regraft {__version__}\n"
     shown = run("--help")
     assert shown.code == 0
-    for name in ("demo", "fit", "predict", "audit", "frontier"):
+    for name in ("demo", "fit", "predict", "audit", "frontier", "reproduce"):
         assert name in shown.out
         assert run(name, "--help").code == 0
 
@@ -288,6 +288,17 @@ ERRORS: list[tuple[str, str]] = [
     ("frontier {data} --objective luck --out {out}", "objective is 'luck'"),
     ("demo --cell 5 --out {out}", "cell is '5'"),
     ("demo --out {tmp}/text.txt", "is a file"),
+    ("reproduce pacs --out {out}", "benchmark is 'pacs'"),
+    ("reproduce cmnist --preset quick --out {out}", "preset is 'quick'"),
+    ("reproduce cmnist --cells +70% --out {out}", "cells are '+70%'"),
+    ("reproduce cmnist --cells , --out {out}", "cells are ','"),
+    ("reproduce cmnist --trials 0 --out {out}", "trials is 0"),
+    ("reproduce cmnist --quick --configs 0 --out {out}", "configs is 0"),
+    ("reproduce cmnist --family ball --out {out}", "family is 'ball'"),
+    ("reproduce cmnist --surrogate luck --out {out}", "surrogate is 'luck'"),
+    ("reproduce cmnist --device abacus --out {out}", "device 'abacus'"),
+    ("reproduce cmnist --data {tmp} --out {out}", "no train-images-idx3-ubyte"),
+    ("reproduce cmnist --out {tmp}/text.txt", "is a file"),
 ]
 
 
@@ -318,7 +329,9 @@ def test_errors_are_one_sentence_and_leave_nothing_behind(
     assert entries(tmp_path / "busy" / "model") == ["thesis.txt"]
 
 
-@pytest.mark.parametrize("line", ["fit", "fit data.csv", "nonsense", "audit --radii 1", "--nope"])
+@pytest.mark.parametrize(
+    "line", ["fit", "fit data.csv", "nonsense", "audit --radii 1", "reproduce", "--nope"]
+)
 def test_usage_errors_end_with_two(run: Callable[..., Ran], line: str) -> None:
     ran = run(*line.split())
     assert ran.code == 2 and ran.out == "" and "Traceback" not in ran.err

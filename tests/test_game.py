@@ -15,6 +15,7 @@ from regraft.domains import check_domains
 from regraft.families import HullAdversary
 from regraft.game import Round, play
 from regraft.heads import fit_source_heads
+from regraft.learner import Learner
 from regraft.newton import losses
 
 
@@ -62,10 +63,9 @@ def test_reaches_the_minimax_value_of_a_tiny_problem(seed: int, radius: float) -
     ridge = 1e-3
     outcome = play(
         HullAdversary(Z, surrogates, radius),
+        Learner(ridge=ridge, tolerance=1e-7),
         Z.new_zeros((2, 2)),
-        ridge=ridge,
         tolerance=1e-6,
-        gap_tolerance=1e-7,
     )
     value = _brute_force(Z, surrogates, radius, ridge)
     assert outcome.rounds[-1].value == pytest.approx(value, abs=2e-4)
@@ -84,9 +84,8 @@ def test_value_never_falls_and_the_rule_stops_it(
     seen: list[Round] = []
     outcome = play(
         HullAdversary(sources.Z, surrogates, radius, objective),
+        Learner(ridge=1e-3, objective=objective),
         sources.pooled,
-        ridge=1e-3,
-        objective=objective,
         on_round=seen.append,
     )
     assert outcome.converged
@@ -110,7 +109,9 @@ def test_radius_zero_is_erm() -> None:
     flat = make_surrogates(hull, sources.Z, sources.y, sources.weight)
     ridge = sources.regularization.pooled_ridge
     outcome = play(
-        HullAdversary(sources.Z, flat, 0.0), sources.pooled, ridge=ridge, gap_tolerance=1e-9
+        HullAdversary(sources.Z, flat, 0.0),
+        Learner(ridge=ridge, tolerance=1e-9),
+        sources.pooled,
     )
     assert torch.allclose(outcome.head, sources.pooled, atol=1e-3)
 
@@ -122,8 +123,8 @@ def test_gives_up_after_max_rounds() -> None:
     surrogates = make_surrogates(hull, sources.Z, sources.y, sources.weight)
     outcome = play(
         HullAdversary(sources.Z, surrogates, 8.0),
+        Learner(ridge=1e-3),
         sources.pooled,
-        ridge=1e-3,
         tolerance=1e-9,
         max_rounds=2,
     )
@@ -138,5 +139,7 @@ def test_rounding_is_not_a_fall() -> None:
         sources = fit_source_heads(check_domains(p.X, p.y, p.domain))
         hull = fit_hull(sources.heads, sources.Z, sources.weight)
         surrogates = make_surrogates(hull, sources.Z, sources.y, sources.weight)
-        outcome = play(HullAdversary(sources.Z, surrogates, 0.0), sources.pooled, ridge=1e-2)
+        outcome = play(
+            HullAdversary(sources.Z, surrogates, 0.0), Learner(ridge=1e-2), sources.pooled
+        )
         assert len(outcome.rounds) == 2

@@ -4,7 +4,7 @@ import pytest
 import torch
 from conftest import make_problem
 
-from regraft.learner import Learner
+from regraft.learner import AdamLearner, Learner
 from regraft.newton import minimax_newton
 from regraft.samples import Sample, together
 
@@ -46,3 +46,19 @@ def test_regret_is_nothing_on_one_target_and_little_on_two() -> None:
     assert 0 < second.value < risk.respond(start).value
     # Regret is equalized between the two targets: both bind.
     assert bool((second.mixture > 1e-3).all())
+
+
+def test_adam_approaches_the_solved_answer_and_measures_how_far_it_is() -> None:
+    solved, samples = _learner("risk")
+    adam = AdamLearner(ridge=1e-2, lr=1e-2, epochs=60, batch=50)
+    start = samples[0].Z.new_zeros((2, 4))
+    for sample in samples:
+        solved.add(sample, solved.offset(sample, start))
+        adam.add(sample, adam.offset(sample, start))
+    best, found = solved.respond(start), adam.respond(start)
+    assert best.value - 1e-8 <= found.value <= best.value + 0.05
+    assert found.value - found.gap <= best.value + 1e-8
+    again = AdamLearner(ridge=1e-2, lr=1e-2, epochs=60, batch=50)
+    for sample in samples:
+        again.add(sample, 0.0)
+    assert torch.equal(again.respond(start).head, found.head)

@@ -46,9 +46,6 @@ def test_at_full_rank_no_transplant_is_left_and_the_head_is_nearly_erm(problem: 
     erm = ERMClassifier().fit(problem.X, problem.y, problem.domain)
     agreement = np.mean(full.predict(problem.X) == erm.predict(problem.X))
     assert agreement > 0.95
-    assert full.certificate_.closure_residual == pytest.approx(
-        full.certificate_.finite_sample.closure
-    )
 
 
 @pytest.mark.parametrize("surrogate", ["transplanted", "reweighted"])

@@ -26,6 +26,7 @@ from regraft.domains import Domains, check_domains, warn_if_one_domain
 from regraft.families import HullAdversary
 from regraft.game import play
 from regraft.heads import SourceHeads, fit_source_heads
+from regraft.learner import Learner
 from regraft.newton import log_probabilities, losses
 
 RADII = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
@@ -184,9 +185,8 @@ def _head_at(
 ) -> Tensor:
     return play(
         HullAdversary(sources.Z, surrogates, radius, objective),
+        Learner(ridge=sources.learner_ridge(None), objective=objective),
         sources.pooled,
-        ridge=sources.learner_ridge(None),
-        objective=objective,
     ).head
 
 

@@ -304,9 +304,12 @@ def reproduce(
     ] = None,
     family: Annotated[str, typer.Option(help="The adversary's domains: hull or free.")] = "hull",
     surrogate: Annotated[
-        str,
-        typer.Option(help="What the learner sees of them: reweighted, transplanted or relabelled."),
-    ] = "reweighted",
+        str | None,
+        typer.Option(
+            help="What the learner sees of them: reweighted (of the hull, by default), relabelled "
+            "(of the free family) or transplanted."
+        ),
+    ] = None,
     device: Device = "cpu",
     data: Annotated[
         Path | None, typer.Option(help="Folder of MNIST's four files.", readable=False)

@@ -23,6 +23,7 @@ from regraft.domains import warn_if_one_domain
 from regraft.families import hull_adversary
 from regraft.game import Round, play
 from regraft.heads import Regularization, check_ridge, fit_source_heads
+from regraft.learner import Learner
 from regraft.linear import LinearHead
 from regraft.samples import SurrogateKind, check_surrogate
 from regraft.transplant import Witness, find_witness, hull
@@ -138,9 +139,8 @@ class CROClassifier(LinearHead):
         )
         outcome = play(
             adversary,
+            Learner(ridge=ridge, objective=self.objective),
             sources.pooled,
-            ridge=ridge,
-            objective=self.objective,
             tolerance=self.tolerance,
             max_rounds=self.max_rounds,
             on_round=on_round,

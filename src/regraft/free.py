@@ -41,7 +41,7 @@ class FreeOptions:
     cro_lambda_hausdorff: float = 0.3  # of Closure, summed over ordered source pairs
     cro_lambda_op: float = 0.3  # of |L (A_s - A_star)^T|, summed over sources
     cro_val_frac: float = 0.1  # rows of each source that judge the ascent, not drive it
-    cro_adv_epochs: int = 8
+    cro_adv_epochs: int = 10
     cro_adv_batch: int = 64  # rows a source and step
     carried: bool = True  # each ascent starts where the last one ended
 
@@ -67,6 +67,12 @@ class FreeAdversary:
         surrogate: SurrogateKind = "relabelled",
         seed: int = 0,
     ) -> None:
+        d = rows.Z.shape[1] - 1
+        if not 1 <= options.cro_rank <= d:
+            raise ValueError(
+                f"cro_rank is {options.cro_rank}, but the data has {d} feature(s): pass a rank "
+                f"from 1 to {d}."
+            )
         self._rows, self._slices, self._start = rows, tuple(slices), start
         self._options, self._surrogate = options, surrogate
         self._generator = torch.Generator().manual_seed(seed)

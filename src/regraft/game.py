@@ -8,7 +8,6 @@ from typing import Protocol
 
 from torch import Tensor
 
-from regraft.adversary import Objective
 from regraft.learner import Learner
 from regraft.newton import Solution
 from regraft.samples import Sample
@@ -63,21 +62,18 @@ class Outcome:
 
 def play(
     adversary: Adversary,
+    learner: Learner,
     start: Tensor,
     *,
-    ridge: float | Tensor,
-    objective: Objective = "risk",
     tolerance: float = 1e-3,
-    gap_tolerance: float = 1e-4,
     max_rounds: int = 50,
     on_round: Callable[[Round], None] | None = None,
 ) -> Outcome:
-    """Refine the head ``start`` (C, k) against the targets of ``adversary``.
+    """Refine the head ``start`` (C, k): ``learner``, still empty, answers ``adversary``.
 
     Ends when ``t >= 2`` and the minimax value moved by at most ``tolerance``. (With the head
     frozen, the game is one attack: see :func:`regraft.auditing.audit`.)
     """
-    learner = Learner(ridge=ridge, objective=objective, tolerance=gap_tolerance)
     head, heads, rounds, targets = start, list[Tensor](), list[Round](), list[Target]()
     answer: Solution | None = None
     while True:
@@ -119,7 +115,7 @@ def play(
         mixture=answer.mixture,
         worst=worst,
         worst_value=worst_value,
-        converged=_is_over(rounds, tolerance) and rounds[-1].gap <= gap_tolerance,
+        converged=_is_over(rounds, tolerance) and rounds[-1].gap <= learner.tolerance,
     )
 
 

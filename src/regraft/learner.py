@@ -8,15 +8,25 @@ import torch
 from torch import Tensor
 
 from regraft.adversary import Objective
-from regraft.newton import Solution, minimax_newton
+from regraft.newton import Solution, log_probabilities, losses, minimax_newton
 from regraft.samples import Sample, together
 
 
 class Learner:
-    """A growing collection of surrogate targets and the best answer to it."""
+    """A growing collection of surrogate targets and the best answer to it.
 
-    def __init__(self, *, ridge: float | Tensor, objective: Objective, tolerance: float) -> None:
-        self._ridge, self._objective, self._tolerance = ridge, objective, tolerance
+    Column ridges (k,) or one number; ``objective`` is what an answer minimizes the worst of.
+    """
+
+    def __init__(
+        self,
+        *,
+        ridge: float | Tensor,
+        objective: Objective = "risk",
+        tolerance: float = 1e-4,
+    ) -> None:
+        self._ridge, self._objective = ridge, objective
+        self.tolerance = tolerance  # the duality gap that an answer should reach
         self._samples: list[Sample] = []
         self._offsets: list[float] = []
 
@@ -58,5 +68,53 @@ class Learner:
             start=start,
             mixture=mixture,
             offsets=offsets,
-            tolerance=self._tolerance,
+            tolerance=self.tolerance,
         )
+
+
+class AdamLearner(Learner):
+    """The paper's learner: passes of Adam over minibatches, from the last answer on.
+
+    Its answers carry the same duality gap as the solved ones, measured and not enforced.
+    """
+
+    def __init__(
+        self, *, ridge: float | Tensor, lr: float, epochs: int, batch: int, seed: int = 0
+    ) -> None:
+        super().__init__(ridge=ridge, tolerance=float("inf"))
+        self._lr, self._epochs, self._batch = lr, epochs, batch
+        self._generator = torch.Generator().manual_seed(seed)
+
+    def _solve(
+        self,
+        samples: Sequence[Sample],
+        start: Tensor,
+        mixture: Tensor | None = None,
+        offsets: Tensor | None = None,
+    ) -> Solution:
+        head = start.clone().requires_grad_()
+        optimizer = torch.optim.Adam([head], self._lr)
+        n = min(len(sample.Z) for sample in samples)
+        for _ in range(self._epochs):
+            orders = [self._order(sample) for sample in samples]
+            for i in range(max(1, n // self._batch)):
+                rows = [order[i * self._batch : (i + 1) * self._batch] for order in orders]
+                risks = [_minibatch_risk(s, head, r) for s, r in zip(samples, rows, strict=True)]
+                loss = torch.stack(risks).max() + (self._ridge * head.square()).sum()
+                optimizer.zero_grad()
+                loss.backward()  # type: ignore[no-untyped-call]
+                optimizer.step()
+        Z, y, weights = together(samples)
+        return minimax_newton(
+            Z, y, weights, ridge=self._ridge, start=head.detach(), mixture=mixture, max_iterations=0
+        )
+
+    def _order(self, sample: Sample) -> Tensor:
+        order = torch.randperm(len(sample.Z), generator=self._generator)
+        return order.to(sample.Z.device)
+
+
+def _minibatch_risk(sample: Sample, head: Tensor, rows: Tensor) -> Tensor:
+    weight = sample.weight[rows]
+    loss = losses(log_probabilities(sample.Z[rows], head), sample.y[rows])
+    return weight @ loss / weight.sum()

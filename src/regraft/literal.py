@@ -14,6 +14,7 @@ from regraft.domains import warn_if_one_domain
 from regraft.free import FreeAdversary, FreeOptions
 from regraft.game import Round, play
 from regraft.heads import Regularization, fit_source_heads
+from regraft.learner import Learner
 from regraft.linear import LinearHead
 from regraft.samples import SurrogateKind, check_surrogate
 from regraft.standardization import standardize
@@ -68,7 +69,7 @@ class LiteralCROClassifier(LinearHead):
         cro_gap_eps: float = 3e-3,
         cro_max_outer_iters: int = 10,
         cro_adv_lr: float = 3e-3,
-        cro_adv_epochs: int = 8,
+        cro_adv_epochs: int = 10,
         cro_adv_batch: int = 64,
         cro_lambda_consist: float = 30.0,
         cro_lambda_hausdorff: float = 0.3,
@@ -101,11 +102,6 @@ class LiteralCROClassifier(LinearHead):
         check_surrogate(self.surrogate)
         self._check_numbers()
         domains = self._check(X, y, sample_domain, self.device)
-        if not 1 <= self.cro_rank <= self.n_features_in_:
-            raise ValueError(
-                f"cro_rank is {self.cro_rank}, but the data has {self.n_features_in_} feature(s): "
-                f"pass a rank from 1 to {self.n_features_in_}."
-            )
         warn_if_one_domain(domains, "nothing says which part of the features is abduction")
         sources = fit_source_heads(domains)
         scaled, to_features = standardize(sources), sources.whitening.to_features
@@ -116,8 +112,8 @@ class LiteralCROClassifier(LinearHead):
         )
         outcome = play(
             adversary,
+            Learner(ridge=ridge),
             start,
-            ridge=ridge,
             tolerance=self.cro_gap_eps,
             max_rounds=self.cro_max_outer_iters,
         )

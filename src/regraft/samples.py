@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
@@ -21,7 +21,7 @@ SurrogateKind = Literal["reweighted", "transplanted", "relabelled"]
 
 def check_surrogate(surrogate: str) -> None:
     """Raise ``ValueError`` for a surrogate that the game does not know."""
-    if surrogate not in ("reweighted", "transplanted", "relabelled"):
+    if surrogate not in get_args(SurrogateKind):
         raise ValueError(
             f'surrogate is {surrogate!r}: pass "reweighted", "transplanted" or "relabelled".'
         )
@@ -37,7 +37,7 @@ class Sample:
 
     @property
     def effective_size(self) -> float:
-        """How many equally weighted rows would be as good."""
+        """How many equally weighted rows (with soft labels: pairs of row and label) it is worth."""
         return float(1 / self.weight.square().sum())
 
     def risk(self, head: Tensor) -> float:
@@ -70,7 +70,7 @@ def relabelled(pairs: Sample, head: Tensor) -> Sample:
 
 
 def transplanted(pairs: Sample, moved: Tensor, head: Tensor) -> Sample:
-    """The rows of ``pairs`` transplanted to ``moved`` (n, k), with labels drawn from ``head``."""
+    """The rows of ``pairs``, transplanted to ``moved`` (one row a pair), labelled by ``head``."""
     return relabelled(Sample(moved, pairs.y, pairs.weight), head)
 
 

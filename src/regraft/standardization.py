@@ -9,6 +9,7 @@ from torch import Tensor
 
 from regraft.heads import SourceHeads
 from regraft.samples import Sample
+from regraft.whitening import EIGENVALUE_FLOOR
 
 
 @dataclass(frozen=True)
@@ -35,8 +36,9 @@ def standardize(sources: SourceHeads) -> Standardized:
     """The rows of ``sources``, in their order, with their labels and weights."""
     whitening, weight = sources.whitening, sources.weight
     x = (sources.Z[:, :-1] * whitening.scale) @ whitening.basis.T  # centred
-    scale = (weight @ x.square()).sqrt()
-    # A constant feature says nothing; left at zero, it stays harmless.
-    scale = torch.where(scale > 1e-9 * scale.max(), scale, torch.ones_like(scale))
+    variance = weight @ x.square()
+    # A feature that hardly varies is rounding noise after whitening; unscaled, it is harmless.
+    varies = variance > EIGENVALUE_FLOOR * whitening.eigenvalues.max()
+    scale = torch.where(varies, variance.sqrt(), torch.ones_like(variance))
     Z = torch.cat([x / scale, x.new_ones((len(x), 1))], dim=1)
     return Standardized(Sample(Z, sources.y, weight), whitening.mean, scale)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 CHUNK_ROWS = 8192
 # Directions whose variance is below this share of the largest carry rounding noise only.
-_EIGENVALUE_FLOOR = 1e-11
+EIGENVALUE_FLOOR = 1e-11
 
 
 def row_chunks(n: int, size: int = CHUNK_ROWS) -> list[slice]:
@@ -69,5 +69,5 @@ def fit_whitening(X: Tensor, weight: Tensor) -> Whitening:
         centred = X[rows].to(weight.dtype) - mean
         covariance.addmm_((centred * weight[rows, None]).T, centred)
     eigenvalues, basis = torch.linalg.eigh(covariance)
-    keep = eigenvalues > _EIGENVALUE_FLOOR * eigenvalues[-1].clamp_min(0)
+    keep = eigenvalues > EIGENVALUE_FLOOR * eigenvalues[-1].clamp_min(0)
     return Whitening(mean, basis[:, keep].contiguous(), eigenvalues[keep])

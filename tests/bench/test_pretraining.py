@@ -13,11 +13,11 @@ from torch import Tensor, nn
 from regraft.bench import pretraining
 from regraft.bench.colored_mnist import Environment, make_environments, split
 from regraft.bench.networks import N_FEATURES
-from regraft.bench.pretraining import PRESETS, Preset, Pretraining, _move, embed, pretrain
+from regraft.bench.pretraining import PRESETS, Preset, Pretraining, _warp, _warps, embed, pretrain
 
 CPU = torch.device("cpu")
 TINY = Preset("tiny", steps=6, batch=8)
-MOVING = replace(TINY, shift=2.0, rotation=0.3)
+MOVING = replace(TINY, shift=2.0, rotation=0.3, scale=0.2, shear=0.2)
 
 Digits = tuple[NDArray[np.uint8], NDArray[np.uint8]]
 
@@ -40,7 +40,7 @@ def weights(jobs: Pretraining | list[Pretraining], preset: Preset = TINY) -> lis
 
 
 def test_the_presets_are_those_stated() -> None:
-    assert PRESETS["paper"] == Preset("paper", 500, 64, 1e-3, 0.0, 0.0, 0.0)
+    assert PRESETS["paper"] == Preset("paper", steps=500, batch=64)
     assert {name: preset.name for name, preset in PRESETS.items()} == {n: n for n in PRESETS}
 
 
@@ -77,8 +77,8 @@ def test_rows_held_out_are_never_seen(job: Pretraining) -> None:
 
 def test_training_lowers_the_risk(job: Pretraining) -> None:
     risks = []
-    for steps in (0, 40):
-        (network,) = pretrain([job], replace(TINY, steps=steps, batch=32), 2, CPU)
+    for steps in (0, 15):
+        (network,) = pretrain([job], replace(TINY, steps=steps, batch=16), 2, CPU)
         assert not network.training
         with torch.no_grad():
             risk = [
@@ -86,7 +86,7 @@ def test_training_lowers_the_risk(job: Pretraining) -> None:
                 for env, rows in zip(job.sources, job.rows, strict=True)
             ]
         risks.append(float(sum(risk)))
-    assert risks[1] < 0.9 * risks[0]
+    assert risks[1] < risks[0]
 
 
 def test_the_average_of_the_weights(job: Pretraining) -> None:
@@ -102,7 +102,7 @@ def test_progress_covers_all_jobs(blobs: Digits, job: Pretraining) -> None:
 
 
 def test_features_of_all_rows(job: Pretraining, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pretraining, "_EMBED_ROWS", 64)
+    monkeypatch.setattr(pretraining, "_EMBED_ROWS_CPU", 64)
     (network,) = pretrain([job], TINY, 2, CPU)
     environment = job.sources[0]
     features = embed(network[0], environment)
@@ -114,14 +114,25 @@ def test_features_of_all_rows(job: Pretraining, monkeypatch: pytest.MonkeyPatch)
     torch.testing.assert_close(features[rows], expected)
 
 
-def test_moves_of_an_image() -> None:
-    x = torch.zeros(2, 1, 28, 28)
+def test_warps_of_an_image() -> None:
+    x = torch.zeros(1, 1, 28, 28)
     x[:, :, 10:14, 8:16] = 1
-    still = torch.zeros(2)
-    torch.testing.assert_close(_move(x, still, torch.zeros(2, 2)), x, atol=1e-5, rtol=0)
-    shifted = _move(x, still, torch.tensor([[3.0, 0.0], [0.0, -2.0]]))
-    torch.testing.assert_close(shifted[0], x[0].roll(-3, dims=-1), atol=1e-5, rtol=0)
-    torch.testing.assert_close(shifted[1], x[1].roll(2, dims=-2), atol=1e-5, rtol=0)
-    quarter = _move(x, torch.full((2,), torch.pi / 2), torch.zeros(2, 2))
-    turned = [x[0].rot90(k, dims=(-2, -1)) for k in (1, 3)]
-    assert any(torch.allclose(quarter[0], t, atol=1e-4) for t in turned)
+
+    def warped(draws: list[float], **most: float) -> Tensor:
+        maps = _warps(replace(TINY, **most), torch.tensor(draws)[:, None])
+        return _warp(x, maps)
+
+    def close(a: Tensor, b: Tensor) -> bool:
+        return torch.allclose(a, b, atol=1e-4)
+
+    assert close(warped([0.0] * 6, shift=2.0, rotation=1.0, scale=0.5, shear=0.5), x)
+    assert close(warped([1.0] * 6), x)
+    # A map says where a pixel comes from, so the image moves against it.
+    assert close(warped([0, 0, 0, 0, 1, 0], shift=3.0), x.roll(-3, dims=-1))
+    assert close(warped([0, 0, 0, 0, 0, -1], shift=2.0), x.roll(2, dims=-2))
+    turned = warped([1, 0, 0, 0, 0, 0], rotation=torch.pi / 2)
+    assert any(close(turned, x.rot90(k, dims=(-2, -1))) for k in (1, 3))
+    wide, narrow = (warped([0, 0, sign, 0, 0, 0], scale=0.5) for sign in (-1.0, 1.0))
+    assert narrow.sum() < x.sum() < wide.sum()
+    slanted = warped([0, 1, 0, 0, 0, 0], shear=0.5)
+    assert not close(slanted, x) and slanted.sum().item() == pytest.approx(x.sum().item(), rel=0.01)

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import safetensors.torch
 import torch
 from numpy.typing import NDArray
 
@@ -31,7 +32,7 @@ from regraft.bench.sweep import RANKS
 from regraft.screen import Screen
 
 SOURCE = Path(__file__).parents[2] / "src"
-TINY = Preset("tiny", steps=20, batch=16)
+TINY = Preset("tiny", steps=8, batch=8)
 SIZE: dict[str, Any] = {"preset": TINY, "cells": [2], "trials": 2, "configs": 2}
 PICTURES = ["checkpoints.png", "ranks.png", "rounds.png"]
 FILES = ["table.md", "table.csv", "table.tex", *PICTURES, "timings.json"]
@@ -70,6 +71,12 @@ def caches(folder: Path) -> dict[str, int]:
         str(path.relative_to(folder)): path.stat().st_mtime_ns
         for path in folder.rglob("*.safetensors")
     }
+
+
+def numbers(path: Path) -> torch.Tensor:
+    """All numbers in a cache file."""
+    tensors = safetensors.torch.load(path.read_bytes())
+    return torch.cat([tensors[name].flatten().double() for name in sorted(tensors)])
 
 
 def results(folder: Path) -> dict[str, dict[str, Any]]:
@@ -143,8 +150,8 @@ def test_the_table_and_the_timings(finished: Reproduction) -> None:
 
 def test_progress_counts_steps_and_runs(finished: Reproduction, told: list[str]) -> None:
     steps = [text for text in told if text.startswith("Phase 1")]
-    assert steps[0].startswith("Phase 1, steps: 20 of 40, about") and steps[0].endswith(" left")
-    assert steps[-1] == "Phase 1, steps: 40 of 40"
+    assert steps[0].startswith("Phase 1, steps: 8 of 16, about") and steps[0].endswith(" left")
+    assert steps[-1] == "Phase 1, steps: 16 of 16"
     runs = [text for text in told if text.startswith("Phase 2")]
     assert [text.split(",")[1] for text in runs] == [f" runs: {i} of 17" for i in range(1, 18)]
 
@@ -157,8 +164,7 @@ def test_a_second_time_nothing_is_done(blobs: Digits, copy: Path) -> None:
     assert caches(copy) == written
     after = contents(copy)
     del before["timings.json"], after["timings.json"]
-    pictures = {name: (before.pop(name), after.pop(name)) for name in PICTURES}
-    assert after == before and all(pictures.values())
+    assert after == before
     assert len(again.records) == 4
 
 
@@ -170,15 +176,16 @@ def test_more_can_be_added(blobs: Digits, finished: Reproduction, copy: Path) ->
     assert old.items() <= new.items() and len(new) == len(old) + 1 + 3 + len(RANKS)
     assert sorted(more.selection.cells) == [0, 2]
     assert more.selection.cells[2].trials[1] == finished.selection.cells[2].trials[1]
-    reproduce(*blobs, **SIZE | {"preset": replace(TINY, name="other", steps=3)}, out=copy)
+    other = {"preset": replace(TINY, name="other", steps=1), "trials": 1, "configs": 1}
+    reproduce(*blobs, **SIZE | other, out=copy)
     assert new.items() <= results(copy).items()
 
 
 @pytest.mark.parametrize("kind", ["phase1", "features"])
 @pytest.mark.parametrize("damage", ["truncated", "flipped", "lost"])
 def test_damaged_caches_are_made_again(blobs: Digits, copy: Path, kind: str, damage: str) -> None:
-    before, expected = contents(copy), results(copy)
     path = copy / kind / "ColoredMNIST-2-1-tiny.safetensors"
+    before, expected = numbers(path), results(copy)
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.unlink()
@@ -191,10 +198,7 @@ def test_damaged_caches_are_made_again(blobs: Digits, copy: Path, kind: str, dam
         with pytest.warns(UserWarning, match="2-1-tiny.safetensors is damaged and is made again"):
             reproduce(*blobs, **SIZE, out=copy)
     assert results(copy) == expected
-    after = contents(copy)
-    for name in before:
-        if name.endswith(".safetensors"):
-            assert after[name] == before[name]
+    assert torch.equal(numbers(path), before)
 
 
 def test_training_does_not_depend_on_the_other_jobs(
@@ -204,7 +208,7 @@ def test_training_does_not_depend_on_the_other_jobs(
     name = "ColoredMNIST-2-0-tiny.safetensors"
     for kind in ("phase1", "features"):
         whole = finished.files[0].parent / kind / name
-        assert (tmp_path / kind / name).read_bytes() == whole.read_bytes()
+        assert torch.equal(numbers(tmp_path / kind / name), numbers(whole))
 
 
 def test_features_are_those_of_their_checkpoint(blobs: Digits, tmp_path: Path) -> None:
@@ -226,7 +230,7 @@ def test_other_settings_are_not_mixed_in(blobs: Digits, copy: Path) -> None:
     before, (images, digits) = contents(copy), blobs
     changed = images.copy()
     changed[0, 0, 0] ^= 1
-    longer = SIZE | {"preset": replace(TINY, steps=21)}
+    longer = SIZE | {"preset": replace(TINY, steps=9)}
     for data, size, message in (
         ((changed, digits), SIZE, "other images"),
         ((images, (digits + 1) % 10), SIZE, "other images"),
@@ -287,7 +291,7 @@ from regraft.bench.pretraining import Preset
 from regraft.bench.reproduce import reproduce
 torch.set_num_threads(1)
 data = np.load(sys.argv[1])
-reproduce(data["images"], data["digits"], preset=Preset("tiny", steps=20, batch=16), cells=[2],
+reproduce(data["images"], data["digits"], preset=Preset("tiny", steps=8, batch=8), cells=[2],
           trials=2, configs=2, out=Path(sys.argv[2]))
 """
 

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import cast
 
 from regraft.bench.colored_mnist import ENVIRONMENTS
-from regraft.bench.hparams import Family
 from regraft.bench.mnist import load_mnist
 from regraft.bench.pretraining import PRESETS, Preset
 from regraft.bench.progress import Stopwatch
 from regraft.bench.published import TRAINING_DOMAIN, Published
 from regraft.bench.reproduce import DATA, PARTS, Reproduction, check_arguments, reproduce
+from regraft.certificate import Family
 from regraft.samples import SurrogateKind
 from regraft.screen import Screen
 
@@ -31,12 +31,12 @@ def run_reproduce(
     configs: int | None,
     quick: bool,
     family: str,
-    surrogate: str,
+    surrogate: str | None,
     device: str,
     data: Path | None,
     out: Path,
 ) -> None:
-    """Reproduce a benchmark and show the result; ``quick`` decides what is None otherwise."""
+    """Reproduce a benchmark and show the result; None takes the default, ``quick``'s if set."""
     if benchmark != "cmnist":
         raise ValueError(f"benchmark is {benchmark!r}: choose cmnist.")
     default_cells, default_trials, default_configs = _QUICK if quick else _FULL
@@ -44,6 +44,7 @@ def run_reproduce(
     envs = _cells(default_cells if cells is None else cells)
     trials = default_trials if trials is None else trials
     configs = default_configs if configs is None else configs
+    surrogate = surrogate or ("relabelled" if family == "free" else "reweighted")
     check_arguments(envs, trials, configs, family, surrogate, device)
     watch = Stopwatch(*PARTS)
     try:

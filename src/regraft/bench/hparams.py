@@ -2,20 +2,21 @@
 
 Of the hull they are the learner's ridge, the objective and the stop rule; its radius is an
 assumption about the deployment, which no source validation can judge, and is not among them. Of
-the free adversary they are those of `tab:hp-search-cro` and `tab:hp-search-phase2`.
+the free adversary they are those of `tab:hp-search-cro` and `tab:hp-search-phase2`; a learner that
+is solved does not read the three of its own that they list.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from regraft.bench.seeds import hparam_state
+from regraft.certificate import Family
 
-Family = Literal["hull", "free"]
 _Draw = Callable[[np.random.RandomState], Any]
 
 

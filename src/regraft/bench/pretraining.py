@@ -14,7 +14,8 @@ from regraft.bench.networks import N_FEATURES, mnist_cnn
 from regraft.capture import repeat
 
 IMAGE_SIZE = 28
-_EMBED_ROWS = 2000
+# Rows embedded at once: a processor is twice as fast when a layer's output fits its cache.
+_EMBED_ROWS_CPU, _EMBED_ROWS_GPU = 200, 2000
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,8 @@ def pretrain(
 def embed(featurizer: nn.Module, environment: Environment) -> Tensor:
     """(n, 128) features of all rows of ``environment``, float16 on the CPU."""
     device = environment.images.device
-    rows = torch.split(torch.arange(len(environment), device=device), _EMBED_ROWS)
+    size = _EMBED_ROWS_CPU if device.type == "cpu" else _EMBED_ROWS_GPU
+    rows = torch.split(torch.arange(len(environment), device=device), size)
     with torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=True):
         return torch.cat([featurizer(environment.inputs(r)).half().cpu() for r in rows])
 

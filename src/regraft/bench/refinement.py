@@ -10,12 +10,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regraft.bench.hparams import Family
+from regraft.certificate import Family
 from regraft.domains import check_domains
 from regraft.families import hull_adversary
 from regraft.free import FreeAdversary, FreeOptions
 from regraft.game import Outcome, play
 from regraft.heads import SourceHeads, fit_source_heads
+from regraft.learner import Learner
 from regraft.samples import SurrogateKind
 from regraft.standardization import Standardized, standardize
 
@@ -83,9 +84,8 @@ class Refinement:
         )
         outcome = play(
             adversary,
+            Learner(ridge=sources.learner_ridge(hparams["ridge"]), objective=objective),
             sources.pooled,
-            ridge=sources.learner_ridge(hparams["ridge"]),
-            objective=objective,
             tolerance=hparams["cro_gap_eps"],
         )
         to_features = sources.whitening.to_features
@@ -100,8 +100,8 @@ class Refinement:
         )
         outcome = play(
             adversary,
+            Learner(ridge=sources.regularization.pooled_ridge),
             start,
-            ridge=sources.regularization.pooled_ridge,
             tolerance=hparams["cro_gap_eps"],
             max_rounds=hparams["cro_max_outer_iters"],
         )

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from regraft._version import __version__
 from regraft.bench.colored_mnist import ENVIRONMENTS
 from regraft.bench.figures import plot_checkpoints, plot_rank, plot_rounds
-from regraft.bench.hparams import Family
 from regraft.bench.phase1 import Job, PhaseOne, fingerprint
 from regraft.bench.pretraining import Preset
 from regraft.bench.progress import Countdown, Stopwatch
@@ -25,6 +24,7 @@ from regraft.bench.refinement import Refinement
 from regraft.bench.report import write_tables
 from regraft.bench.selection import Selection, training_domain_validation
 from regraft.bench.sweep import PHASE_2, RANK_SWEEP, Sweep
+from regraft.certificate import Family
 from regraft.domains import check_device
 from regraft.extras import MissingExtra
 from regraft.persistence import dumps, write_text
@@ -97,14 +97,19 @@ def reproduce(
 
     with watch.part(PHASE_1):
         checkpoints = phase1.checkpoints(pending, tell)
+    features = {}
+    countdown = Countdown("features", len(pending))
+    for job in pending:
+        with watch.part(FEATURES):
+            features[job] = phase1.features(job, checkpoints[job])
+        tell(countdown.next())
+
     total, left = (sum(map(len, lists.values())) for lists in (runs, missing))
     countdown = Countdown("Phase 2, runs", total, done=total - left)
     for job in pending:
-        with watch.part(FEATURES):
-            features = phase1.features(job, checkpoints[job])
         with watch.part(PHASE_2):
             refinement = Refinement(
-                features, family=family, surrogate=surrogate, device=device, seed=job.seed
+                features[job], family=family, surrogate=surrogate, device=device, seed=job.seed
             )
         for run in missing[job]:
             with watch.part(run.part):

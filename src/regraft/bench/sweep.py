@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regraft.bench.hparams import Family, draw_hparams
+from regraft.bench.hparams import draw_hparams
 from regraft.bench.phase1 import ALGORITHM, DATASET, Job
 from regraft.bench.records import Records
 from regraft.bench.refinement import Refinement
 from regraft.bench.seeds import job_seed
+from regraft.certificate import Family
 from regraft.samples import SurrogateKind
 
 PHASE_2, RANK_SWEEP = "Phase 2", "rank sweep"

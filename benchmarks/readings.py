@@ -1,0 +1,318 @@
+"""Every reading of the paper's algorithm that was tried, on the three Colored MNIST cells.
+
+    python benchmarks/readings.py --out regraft-cmnist [--data DIR] [--device cuda] [--jobs 16]
+
+Phase 1 (preset paper, trial 0) is taken from the folder or trained into it; each reading then
+plays the same draws of the paper's hyperparameter ranges. Records are appended to
+readings.jsonl, so that a killed run goes on where it was; the tables are printed at the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, field, replace
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from common import table
+from torch import Tensor
+
+from regraft.bench.colored_mnist import ENVIRONMENTS
+from regraft.bench.figures import plot_rank
+from regraft.bench.hparams import draw_hparams
+from regraft.bench.mnist import load_mnist
+from regraft.bench.phase1 import Job, PhaseOne, fingerprint
+from regraft.bench.pretraining import PRESETS
+from regraft.bench.records import Records
+from regraft.bench.refinement import RADIUS, Features
+from regraft.bench.sweep import RANKS
+from regraft.domains import check_domains
+from regraft.families import hull_adversary
+from regraft.free import FreeAdversary, FreeOptions
+from regraft.game import Outcome, play
+from regraft.heads import SourceHeads, fit_source_heads
+from regraft.learner import AdamLearner, Learner
+from regraft.samples import Sample, SurrogateKind
+from regraft.standardization import standardize
+
+FREE_OPTIONS = FreeOptions.__dataclass_fields__
+RANK_READING = "free, relabelled, over r"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One way to read sections 2 and 3 and Appendix B."""
+
+    family: str
+    surrogate: SurrogateKind
+    coordinates: str = "standardized"  # of the free adversary: or raw, or whitened
+    learner: str = "solved"  # or adam
+    changes: dict[str, float] = field(default_factory=dict)  # factors on the drawn values
+    carried: bool = True
+    draws: int = 4
+
+
+READINGS = {
+    "hull, reweighted": Reading("hull", "reweighted", draws=8),
+    "hull, relabelled": Reading("hull", "relabelled"),
+    "hull, transplanted": Reading("hull", "transplanted"),
+    "free, relabelled": Reading("free", "relabelled", draws=8),
+    "free, relabelled, fresh adversary each round": Reading("free", "relabelled", carried=False),
+    "free, relabelled, raw features": Reading("free", "relabelled", "raw"),
+    "free, relabelled, whitened features": Reading("free", "relabelled", "whitened"),
+    "free, relabelled, learner by Adam": Reading("free", "relabelled", learner="adam"),
+    "free, relabelled, Fit summed over sources": Reading(
+        "free", "relabelled", changes={"cro_lambda_consist": 2.0}
+    ),
+    "free, relabelled, no closure penalty": Reading(
+        "free", "relabelled", changes={"cro_lambda_hausdorff": 0.0}
+    ),
+    "free, relabelled, no operator penalty": Reading(
+        "free", "relabelled", changes={"cro_lambda_op": 0.0}
+    ),
+    "free, relabelled, operator penalty x 10": Reading(
+        "free", "relabelled", changes={"cro_lambda_op": 10.0}
+    ),
+    RANK_READING: Reading("free", "relabelled", draws=0),
+    "free, reweighted": Reading("free", "reweighted"),
+    "free, transplanted": Reading("free", "transplanted"),
+    "free, transplanted, whitened features": Reading("free", "transplanted", "whitened"),
+    "free, transplanted, raw features, learner by Adam": Reading(
+        "free", "transplanted", "raw", learner="adam", draws=2
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What all readings of a cell share."""
+
+    features: Features
+    sources: SourceHeads
+
+
+@dataclass(frozen=True)
+class Task:
+    reading: str
+    test_env: int
+    draw: int
+    rank: int | None = None
+
+    @property
+    def args(self) -> dict[str, Any]:
+        args = {"reading": self.reading, "test_env": self.test_env, "hparams_seed": self.draw}
+        return args if self.rank is None else args | {"cro_rank": self.rank}
+
+
+CELLS: dict[int, Cell] = {}  # filled before the workers are forked
+
+
+def load_features(data: Path | None, device: str, out: Path) -> list[Features]:
+    """Phase 1 of every cell, from the folder or trained into it."""
+    images, digits = load_mnist(data)
+    mark = fingerprint(images, digits)
+    phase1 = PhaseOne(images, digits, mark, PRESETS["paper"], torch.device(device), out)
+    jobs = [Job(env, 0) for env in range(len(ENVIRONMENTS))]
+    checkpoints = phase1.checkpoints(jobs, print)
+    return [phase1.features(job, checkpoints[job]) for job in jobs]
+
+
+def make_cell(features: Features) -> Cell:
+    X = torch.cat([features.X[i][features.rows_in[i]] for i in features.sources])
+    y = torch.cat([features.y[i][features.rows_in[i]] for i in features.sources])
+    domain = np.repeat(features.sources, [len(features.rows_in[i]) for i in features.sources])
+    return Cell(features, fit_source_heads(check_domains(X.double().numpy(), y.numpy(), domain)))
+
+
+def perform(task: Task) -> dict[str, Any]:
+    torch.set_num_threads(1)
+    cell, reading = CELLS[task.test_env], READINGS[task.reading]
+    hparams = draw_hparams(reading.family, task.draw, 0)
+    hparams |= {name: factor * hparams[name] for name, factor in reading.changes.items()}
+    hparams |= {} if task.rank is None else {"cro_rank": task.rank}
+    start = time.perf_counter()
+    run = play_hull if reading.family == "hull" else play_free
+    outcome, to_features = run(cell, reading, hparams, task.draw)
+    return {
+        "args": task.args,
+        "hparams": hparams,
+        **accuracies(cell.features, to_features(outcome.head)),
+        "rounds": len(outcome.rounds),
+        "value": outcome.rounds[-1].value,
+        "gap": outcome.rounds[-1].gap,
+        "converged": outcome.converged,
+        "seconds": round(time.perf_counter() - start, 1),
+    }
+
+
+Played = tuple[Outcome, Callable[[Tensor], Tensor]]
+
+
+def play_hull(cell: Cell, reading: Reading, hparams: dict[str, Any], seed: int) -> Played:
+    sources, objective = cell.sources, hparams["objective"]
+    _, adversary = hull_adversary(
+        sources, radius=RADIUS, objective=objective, surrogate=reading.surrogate
+    )
+    learner = Learner(ridge=sources.learner_ridge(hparams["ridge"]), objective=objective)
+    outcome = play(adversary, learner, sources.pooled, tolerance=hparams["cro_gap_eps"])
+    return outcome, sources.whitening.to_features
+
+
+def play_free(cell: Cell, reading: Reading, hparams: dict[str, Any], seed: int) -> Played:
+    rows, start, to_features = coordinates(cell, reading.coordinates)
+    ridge = cell.sources.regularization.pooled_ridge
+    options = {name: value for name, value in hparams.items() if name in FREE_OPTIONS}
+    adversary = FreeAdversary(
+        rows,
+        cell.sources.slices,
+        start,
+        FreeOptions(**options, carried=reading.carried),
+        reading.surrogate,
+        seed,
+    )
+    learner = Learner(ridge=ridge)
+    if reading.learner == "adam":
+        learner = AdamLearner(
+            ridge=ridge,
+            lr=hparams["cro_learner_lr"],
+            epochs=hparams["cro_learner_epochs"],
+            batch=hparams["cro_learner_batch"],
+            seed=seed,
+        )
+    outcome = play(
+        adversary,
+        learner,
+        start,
+        tolerance=hparams["cro_gap_eps"],
+        max_rounds=hparams["cro_max_outer_iters"],
+    )
+    return outcome, to_features
+
+
+def coordinates(cell: Cell, name: str) -> tuple[Sample, Tensor, Callable[[Tensor], Tensor]]:
+    """Rows [x, 1], Phase 1's head on them, and the map of heads back to features."""
+    sources, scaled = cell.sources, standardize(cell.sources)
+    if name == "whitened":
+        rows = Sample(sources.Z, sources.y, sources.weight)
+        return rows, sources.pooled, sources.whitening.to_features
+    if name == "raw":
+        x = scaled.rows.Z[:, :-1] * scaled.scale + scaled.mean
+        rows = replace(scaled.rows, Z=torch.cat([x, scaled.rows.Z[:, -1:]], dim=1))
+        scaled = replace(
+            scaled,
+            rows=rows,
+            mean=torch.zeros_like(scaled.mean),
+            scale=torch.ones_like(scaled.scale),
+        )
+    return scaled.rows, scaled.from_features(cell.features.head), scaled.to_features
+
+
+def accuracies(features: Features, head: Tensor) -> dict[str, float]:
+    """On the target's protocol rows, and the mean over held-out source rows."""
+
+    def accuracy(env: int, rows: Tensor) -> float:
+        logits = features.X[env][rows].to(head) @ head[:, :-1].T + head[:, -1]
+        return float((logits.argmax(dim=1) == features.y[env][rows]).double().mean())
+
+    test = features.test_env
+    source = [accuracy(env, features.rows_out[env]) for env in features.sources]
+    return {"target": accuracy(test, features.rows_in[test]), "source": float(np.mean(source))}
+
+
+def every_task(names: list[str]) -> Iterator[Task]:
+    for name in names:
+        for env in reversed(range(len(ENVIRONMENTS))):  # the diagnostic one first
+            if name == RANK_READING:
+                yield from (Task(name, env, 0, rank) for rank in RANKS)
+            yield from (Task(name, env, draw) for draw in range(1, READINGS[name].draws + 1))
+
+
+def report(records: list[dict[str, Any]], out: Path) -> None:
+    header = ["reading", "draws"]
+    header += [f"{ENVIRONMENTS[env]}: mean (range)" for env in range(3)]
+    header += ["source accuracy on −90%", "rounds", "M", "−90% by source validation"]
+    lines = []
+    for name, reading in READINGS.items():
+        runs = [r for r in records if r["args"]["reading"] == name and "cro_rank" not in r["args"]]
+        cells = [[r for r in runs if r["args"]["test_env"] == env] for env in range(3)]
+        if not runs or any(len(cell) < reading.draws for cell in cells):
+            continue
+        spans = [span([r["target"] for r in cell]) for cell in cells]
+        last = cells[2]
+        rounds = sorted({r["rounds"] for r in last})
+        chosen = max(last, key=lambda r: r["source"])
+        lines.append(
+            [
+                name,
+                reading.draws,
+                *spans,
+                span([r["source"] for r in last]),
+                f"{rounds[0]}–{rounds[-1]}",
+                f"{np.mean([r['value'] for r in last]):.3f}",
+                f"{100 * chosen['target']:.1f}",
+            ]
+        )
+    print(table(header, lines), "\n")
+    ranked = [r for r in records if "cro_rank" in r["args"]]
+    curves = {
+        env: sorted(
+            (r["args"]["cro_rank"], 1 - r["target"]) for r in ranked if r["args"]["test_env"] == env
+        )
+        for env in range(3)
+    }
+    if all(curves.values()):
+        plot_rank({RANK_READING: curves}, out / "readings_ranks.png")
+        header = ["r", *(str(rank) for rank, _ in curves[0])]
+        rows = [
+            [ENVIRONMENTS[env], *(f"{100 * (1 - risk):.1f}" for _, risk in curves[env])]
+            for env in range(3)
+        ]
+        print(table(header, rows))
+
+
+def span(values: list[float]) -> str:
+    return f"{100 * np.mean(values):.1f} ({100 * min(values):.0f}–{100 * max(values):.0f})"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--out", type=Path, default=Path("regraft-cmnist"))
+    parser.add_argument("--data", type=Path, help="folder of MNIST's idx files")
+    parser.add_argument("--device", default="cpu", help="of Phase 1, if it must be trained")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--readings", nargs="+", choices=list(READINGS), default=list(READINGS))
+    args = parser.parse_args()
+    torch.set_num_threads(1)  # the workers share the cores
+
+    phase1 = args.data, args.device, args.out
+    # Training in a process of its own: autograd's threads do not survive the forks below.
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        pool.submit(load_features, *phase1).result()
+    for features in load_features(*phase1):
+        CELLS[features.test_env] = make_cell(features)
+
+    records = Records(args.out / "readings.jsonl")
+    tasks = [task for task in every_task(args.readings) if not records.done(task.args)]
+    started = time.perf_counter()
+    with ProcessPoolExecutor(args.jobs, mp_context=get_context("fork")) as pool:
+        futures = [pool.submit(perform, task) for task in tasks]
+        for done, future in enumerate(as_completed(futures), start=1):
+            record = future.result()
+            records.append(record)
+            print(
+                f"{done}/{len(tasks)} {record['args']}: target {record['target']:.3f}, "
+                f"{record['seconds']:.0f} s; {time.perf_counter() - started:.0f} s so far",
+                flush=True,
+            )
+    report(records.read(), args.out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,118 @@
+"""``regraft reproduce`` from idx files to its table, and what stopping it leaves behind."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import os
+import signal
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from regraft.bench import mnist
+from regraft.bench.command import RESUME
+from regraft.bench.pretraining import PRESETS, Preset
+from regraft.bench.sweep import RANKS
+from regraft.cli import app
+
+SOURCE = Path(__file__).parents[2] / "src"
+TINY = Preset("paper", steps=4, batch=8)
+# A shell that starts tests in the background may leave SIGINT ignored.
+PROGRAM = """
+import json, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from regraft.bench import mnist
+from regraft.bench.pretraining import PRESETS, Preset
+from regraft.cli import main
+mnist.CHECKSUMS.update(json.loads(sys.argv.pop(1)))
+PRESETS["paper"] = Preset("paper", steps=100_000, batch=8)
+main()
+"""
+
+Digits = tuple[NDArray[np.uint8], NDArray[np.uint8]]
+
+
+def idx(array: NDArray[np.uint8]) -> bytes:
+    sizes = struct.pack(f">{array.ndim}I", *array.shape)
+    return bytes([0, 0, 8, array.ndim]) + sizes + array.tobytes()
+
+
+@pytest.fixture
+def checksums(blobs: Digits, tmp_path: Path) -> dict[str, str]:
+    """Of files with tiny digits, which are written to the folder "data"."""
+    images, digits = blobs
+    (tmp_path / "data").mkdir()
+    sums = {}
+    for part, rows in (("train", slice(0, 500)), ("t10k", slice(500, None))):
+        for kind, array in (("images-idx3", images), ("labels-idx1", digits)):
+            content, name = idx(array[rows]), f"{part}-{kind}-ubyte"
+            (tmp_path / "data" / f"{name}.gz").write_bytes(gzip.compress(content))
+            sums[name] = hashlib.md5(content).hexdigest()
+    assert sums.keys() == mnist.CHECKSUMS.keys()
+    return sums
+
+
+def test_quick_runs_one_cell_and_resumes(
+    checksums: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name, checksum in checksums.items():
+        monkeypatch.setitem(mnist.CHECKSUMS, name, checksum)
+    monkeypatch.setitem(PRESETS, "paper", TINY)
+    monkeypatch.chdir(tmp_path)
+    line = ["reproduce", "cmnist", "--quick", "--data", "data"]
+    with pytest.raises(SystemExit) as ended:
+        app(line, prog_name="regraft")
+    shown = capsys.readouterr()
+    assert ended.value.code == 0 and shown.err == ""
+    for text in (
+        "Phase 1, steps: 4 of 4",
+        f"Phase 2, runs: {3 + len(RANKS)} of {3 + len(RANKS)}",
+        "CRO, hull (regraft, preset paper)",
+        "CRO (CRO paper)",
+        "Time: data",
+        "Written: regraft-cmnist/table.md",
+    ):
+        assert text in shown.out
+    records = tmp_path / "regraft-cmnist" / "records.jsonl"
+    before = records.read_bytes()
+    runs = [json.loads(record)["args"] for record in before.splitlines()]
+    assert [(run["test_envs"], run["trial_seed"], run["hparams_seed"]) for run in runs] == [
+        ([2], 0, config) for config in range(3)
+    ]
+    with pytest.raises(SystemExit):
+        app([*line, "--configs", "1", "--json"], prog_name="regraft")
+    document = json.loads(capsys.readouterr().out)
+    assert document["runs"] == 3 and list(document["cells"]) == ["-90%"]
+    assert document["seconds"]["Phase 1"] == 0 and records.read_bytes() == before
+
+
+def test_an_interrupt_says_how_to_go_on(checksums: dict[str, str], tmp_path: Path) -> None:
+    start = [sys.executable, "-c", PROGRAM, json.dumps(checksums)]
+    line = ["reproduce", "cmnist", "--quick", "--data", "data", "--out", "out"]
+    with subprocess.Popen(
+        [*start, *line],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        for text in process.stdout:
+            if text.startswith("Phase 1, steps: 50 of"):
+                process.send_signal(signal.SIGINT)
+                break
+        out, err = process.communicate()
+    assert process.returncode == 130 and err == "regraft: interrupted.\n"
+    assert out.endswith(f"{RESUME}\n")
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["settings.json"]
