@@ -33,7 +33,6 @@ from regraft.bench.pretraining import PRESETS
 from regraft.bench.records import Records
 from regraft.bench.refinement import RADIUS, Features
 from regraft.bench.sweep import RANKS
-from regraft.domains import check_domains
 from regraft.families import hull_adversary
 from regraft.free import FreeAdversary, FreeOptions
 from regraft.game import Outcome, play
@@ -122,13 +121,6 @@ def load_features(data: Path | None, device: str, out: Path) -> list[Features]:
     jobs = [Job(env, 0) for env in range(len(ENVIRONMENTS))]
     checkpoints = phase1.checkpoints(jobs, print)
     return [phase1.features(job, checkpoints[job]) for job in jobs]
-
-
-def make_cell(features: Features) -> Cell:
-    X = torch.cat([features.X[i][features.rows_in[i]] for i in features.sources])
-    y = torch.cat([features.y[i][features.rows_in[i]] for i in features.sources])
-    domain = np.repeat(features.sources, [len(features.rows_in[i]) for i in features.sources])
-    return Cell(features, fit_source_heads(check_domains(X.double().numpy(), y.numpy(), domain)))
 
 
 def perform(task: Task) -> dict[str, Any]:
@@ -296,7 +288,7 @@ def main() -> None:
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         pool.submit(load_features, *phase1).result()
     for features in load_features(*phase1):
-        CELLS[features.test_env] = make_cell(features)
+        CELLS[features.test_env] = Cell(features, fit_source_heads(features.domains()))
 
     records = Records(args.out / "readings.jsonl")
     tasks = [task for task in every_task(args.readings) if not records.done(task.args)]

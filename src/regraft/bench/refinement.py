@@ -7,11 +7,12 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from regraft.certificate import Family
-from regraft.domains import check_domains
+from regraft.domains import Domains, check_domains
 from regraft.families import hull_adversary
 from regraft.free import FreeAdversary, FreeOptions
 from regraft.game import Outcome, play
@@ -39,6 +40,14 @@ class Features:
     def sources(self) -> list[int]:
         """The environments that may be trained on."""
         return [env for env in range(len(self.X)) if env != self.test_env]
+
+    def domains(self, device: str = "cpu") -> Domains:
+        """The training rows of the sources, validated."""
+        sizes = [len(self.rows_in[env]) for env in self.sources]
+        X = torch.cat([self.X[env][self.rows_in[env]] for env in self.sources])
+        y = torch.cat([self.y[env][self.rows_in[env]] for env in self.sources])
+        domain = np.repeat(self.sources, sizes)
+        return check_domains(X.double().numpy(), y.numpy(), domain, device=device)
 
 
 class Refinement:
@@ -110,12 +119,7 @@ class Refinement:
 
     @cached_property
     def _sources(self) -> SourceHeads:
-        f = self._features
-        X = torch.cat([f.X[i][f.rows_in[i]] for i in f.sources])
-        y = torch.cat([f.y[i][f.rows_in[i]] for i in f.sources])
-        domain = torch.cat([torch.full((len(f.rows_in[i]),), i) for i in f.sources])
-        domains = check_domains(X.double().numpy(), y.numpy(), domain.numpy(), device=self._device)
-        return fit_source_heads(domains)
+        return fit_source_heads(self._features.domains(self._device))
 
     @cached_property
     def _standardized(self) -> Standardized:
