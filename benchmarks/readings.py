@@ -55,7 +55,17 @@ class Reading:
     learner: str = "solved"  # or adam
     changes: dict[str, float] = field(default_factory=dict)  # factors on the drawn values
     carried: bool = True
+    adversary: type[FreeAdversary] = FreeAdversary
     draws: int = 4
+
+
+class AbductionNorms(FreeAdversary):
+    """Penalizes |A_1| ... |A_K|, |A_star| and |L| instead of the transplants."""
+
+    def _operator_norms(self, free: Tensor) -> Tensor:
+        # A_s is L plus a part orthogonal to it, and L is orthonormal.
+        norms = (1 + torch.linalg.matrix_norm(free, 2).square()).sqrt()
+        return torch.cat([norms, norms.new_ones(1)])
 
 
 READINGS = {
@@ -80,6 +90,9 @@ READINGS = {
         "free", "relabelled", changes={"cro_lambda_op": 10.0}
     ),
     RANK_READING: Reading("free", "relabelled", draws=0),
+    "free, relabelled, norms of A and L penalized": Reading(
+        "free", "relabelled", adversary=AbductionNorms
+    ),
     "free, reweighted": Reading("free", "reweighted"),
     "free, transplanted": Reading("free", "transplanted"),
     "free, transplanted, whitened features": Reading("free", "transplanted", "whitened"),
@@ -148,11 +161,10 @@ Played = tuple[Outcome, Callable[[Tensor], Tensor]]
 
 
 def play_hull(cell: Cell, reading: Reading, hparams: dict[str, Any], seed: int) -> Played:
-    sources, objective = cell.sources, hparams["objective"]
-    _, adversary = hull_adversary(
-        sources, radius=RADIUS, objective=objective, surrogate=reading.surrogate
-    )
-    learner = Learner(ridge=sources.learner_ridge(hparams["ridge"]), objective=objective)
+    sources = cell.sources
+    # Risk, as in the free family, whatever objective the draw has.
+    _, adversary = hull_adversary(sources, radius=RADIUS, surrogate=reading.surrogate)
+    learner = Learner(ridge=sources.learner_ridge(hparams["ridge"]))
     outcome = play(adversary, learner, sources.pooled, tolerance=hparams["cro_gap_eps"])
     return outcome, sources.whitening.to_features
 
@@ -161,7 +173,7 @@ def play_free(cell: Cell, reading: Reading, hparams: dict[str, Any], seed: int) 
     rows, start, to_features = coordinates(cell, reading.coordinates)
     ridge = cell.sources.regularization.pooled_ridge
     options = {name: value for name, value in hparams.items() if name in FREE_OPTIONS}
-    adversary = FreeAdversary(
+    adversary = reading.adversary(
         rows,
         cell.sources.slices,
         start,
@@ -189,7 +201,10 @@ def play_free(cell: Cell, reading: Reading, hparams: dict[str, Any], seed: int) 
 
 
 def coordinates(cell: Cell, name: str) -> tuple[Sample, Tensor, Callable[[Tensor], Tensor]]:
-    """Rows [x, 1], Phase 1's head on them, and the map of heads back to features."""
+    """Rows [x, 1], the starting head on them, and the map of heads back to features.
+
+    The start is Phase 1's head; on whitened rows, which may lack directions, the pooled one.
+    """
     sources, scaled = cell.sources, standardize(cell.sources)
     if name == "whitened":
         rows = Sample(sources.Z, sources.y, sources.weight)

@@ -28,6 +28,15 @@ def test_no_steps_are_welcome() -> None:
     repeat([], 5, CPU)
 
 
+@pytest.mark.parametrize("times", [0, 1, 3])
+def test_few_steps_are_not_recorded(times: int) -> None:
+    """Nothing of CUDA is touched, so this holds on a machine without it."""
+    calls: list[str] = []
+    heard: list[int] = []
+    repeat([lambda: calls.append("a")], times, torch.device("cuda"), heard.append)
+    assert calls == ["a"] * times and heard == [times] * (times > 0)
+
+
 @no_gpu
 @pytest.mark.parametrize("times", [1, 3, 4, 60])
 def test_replayed_steps_count_and_compute_as_eager_ones(times: int) -> None:

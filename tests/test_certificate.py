@@ -30,7 +30,7 @@ def test_brackets_the_minimax_regret(
     c = model.certificate_
     assert c.converged
     assert c.value - c.gap <= c.worst_case + c.ridge_term + 1e-9
-    assert c.finite_sample.optimization < 2e-2
+    assert c.finite_sample is not None and c.finite_sample.optimization < 2e-2
     risk = CROClassifier(radius, ridge=ridge).fit(p.X, p.y, p.domain).certificate_
     assert 0 < c.worst_case < risk.worst_case
 
@@ -59,6 +59,7 @@ def test_terms_follow_from_each_other(certificate: Certificate) -> None:
     assert c.robustness_slack == pytest.approx(c.lipschitz / c.floor * c.closure_residual)
     assert c.softmax_slack <= c.robustness_slack
     terms = c.finite_sample
+    assert terms is not None
     assert terms.rows == 300
     assert terms.metric_entropy == pytest.approx(2 * math.log1p(2 * 4.0 / 0.01))
     assert terms.statistical == pytest.approx(

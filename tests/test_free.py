@@ -76,11 +76,46 @@ def test_every_step_keeps_biorthogonality(
         basis, abductions = adversary.bases()
         assert basis.shape == (D, rank)
         assert abductions.shape == (k + 1, D, rank)
-        assert torch.allclose(abductions.mT @ basis, identity, atol=1e-8)
+        assert torch.allclose(abductions.mT @ basis, identity, rtol=0, atol=1e-8)
         witness = adversary.witness(target, game.heads)
         assert witness.biorthogonality_residual <= 1e-8
         assert witness.rank == rank
         assert torch.allclose(witness.deduction.mT @ witness.basis, torch.zeros(()).double())
+
+
+@pytest.mark.parametrize("rank", [113, 127, 128])
+def test_biorthogonality_holds_in_the_protocols_dimension(rank: int) -> None:
+    generator = torch.Generator().manual_seed(0)
+    Z = torch.randn(40, 129, generator=generator, dtype=torch.float64)
+    rows = Sample(Z, torch.arange(40) % 2, torch.full((40,), 1 / 40, dtype=torch.float64))
+    start = torch.randn(2, 129, generator=generator, dtype=torch.float64)
+    options = replace(ONE_STEP, cro_rank=rank)
+    adversary = FreeAdversary(rows, [slice(0, 20), slice(20, 40)], start, options)
+    for _ in range(4):
+        adversary.attack(start)
+        basis, abductions = adversary.bases()
+        residual = abductions.mT @ basis - torch.eye(rank, dtype=torch.float64)
+        assert float(residual.abs().max()) <= 1e-8
+
+
+@pytest.mark.parametrize("surrogate", SURROGATES)
+def test_unequal_sources_weigh_the_same_for_the_adversary_and_in_its_target(
+    surrogate: SurrogateKind,
+) -> None:
+    generator = torch.Generator().manual_seed(0)
+    Z = torch.randn(220, D + 1, generator=generator, dtype=torch.float64)
+    slices = [slice(0, 200), slice(200, 220)]
+    weight = torch.tensor([1 / 400] * 200 + [1 / 40] * 20, dtype=torch.float64)
+    rows = Sample(Z, torch.arange(220) % 2, weight)
+    start, head = torch.randn(2, 2, D + 1, generator=generator, dtype=torch.float64)
+    free_of_penalties = replace(
+        ONE_STEP, cro_lambda_consist=0.0, cro_lambda_hausdorff=0.0, cro_lambda_op=0.0
+    )
+    adversary = FreeAdversary(rows, slices, start, free_of_penalties, surrogate)
+    target = adversary.attack(head)
+    everything = [torch.arange(s.start, s.stop) for s in slices]
+    objective = float(adversary._objective(head, everything).detach())
+    assert objective == pytest.approx(target.sample.risk(head), rel=1e-9)
 
 
 @given(seeds, st.integers(1, D - 1))
@@ -271,9 +306,9 @@ def test_a_free_game_is_certified_like_any_other(surrogate: SurrogateKind) -> No
         surrogate=surrogate,
         objective="risk",
         radius=None,
-        bound=float(outcome.worst.z.norm()),
         worst_target={},
     )
+    assert certificate.finite_sample is None  # the family has no radius, hence no covering number
     assert certificate.biorthogonality_residual <= 1e-8
     assert certificate.witness_rank == 3
     assert certificate.dimension == len(outcome.worst.z) == 4 * D * 3 + 2 * (D + 1)

@@ -23,7 +23,7 @@ def repeat(
     waits for the device; it may then be recorded once and replayed, with the same bits as if it
     ran alone. ``on_progress`` is told the number of rounds over all steps from time to time.
     """
-    if device.type == "cuda":
+    if device.type == "cuda" and times > _WARM_UP:
         _replay(steps, times, device, on_progress)
         return
     for done in range(1, times + 1):
@@ -39,20 +39,19 @@ def _replay(
     device: torch.device,
     on_progress: Callable[[int], None] | None,
 ) -> None:
-    warm_up = min(_WARM_UP, times)
     streams = [torch.cuda.Stream(device) for _ in steps]  # type: ignore[no-untyped-call]
     graphs = []
     for step, stream in zip(steps, streams, strict=True):
         stream.wait_stream(torch.cuda.current_stream(device))
         with torch.cuda.stream(stream):
-            for _ in range(warm_up):
+            for _ in range(_WARM_UP):
                 step()
         torch.cuda.synchronize(device)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, stream=stream):
             step()
         graphs.append(graph)
-    for done in range(warm_up + 1, times + 1):
+    for done in range(_WARM_UP + 1, times + 1):
         for graph, stream in zip(graphs, streams, strict=True):
             with torch.cuda.stream(stream):
                 graph.replay()

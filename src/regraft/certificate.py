@@ -45,9 +45,11 @@ class Certificate:
     """How good the returned head is in the worst plausible target, and what that rests on.
 
     Risks are cross-entropies in nats; with ``objective="regret"`` the smallest risk plus ridge
-    that a linear head reaches on the target is subtracted. The minimax value lies between
-    ``value - gap`` and ``worst_case + ridge_term``, as far as the adversary's search is exact.
-    Lengths (closure, Lipschitz constants) are in whitened features.
+    that a linear head reaches on the target is subtracted. On the hull, the minimax value lies
+    between ``value - gap`` and ``worst_case + ridge_term``, as far as the adversary's search is
+    exact; the free adversary maximizes a penalized risk, so its ``worst_case`` is a lower bound
+    only. Lengths (closure, Lipschitz constants) are in whitened features, or standardized ones
+    in the free family.
     """
 
     family: Family
@@ -60,7 +62,7 @@ class Certificate:
     value: float  # M_t of the last round
     gap: float  # its duality gap
     ridge_term: float  # the ridge's share of that value
-    worst_case: float  # the head's value on the worst target of the whole ball
+    worst_case: float  # the head's value on the worst target found
     worst_case_accuracy: float  # the head's accuracy on that target
     pooled_worst_case: float  # the same value for the pooled ERM head it started from
     worst_target: dict[str, float]  # affine coefficients of the sources there; empty if free
@@ -72,7 +74,7 @@ class Certificate:
     floor: float  # delta: smallest probability the head gives on a source row
     robustness_slack: float  # (L_h / delta) epsilon of thm:robustness
     softmax_slack: float  # the sharper bound that holds for linear softmax heads
-    finite_sample: FiniteSample
+    finite_sample: FiniteSample | None  # None in the free family, whose size has no bound
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, strings, lists and dictionaries."""
@@ -104,9 +106,9 @@ class Certificate:
     def from_dict(cls, data: dict[str, Any]) -> Certificate:
         """Inverse of :meth:`to_dict`, also after a trip through JSON."""
         rounds = tuple(Round(**{**r, "risks": tuple(r["risks"])}) for r in data["rounds"])
-        return cls(
-            **{**data, "rounds": rounds, "finite_sample": FiniteSample(**data["finite_sample"])}
-        )
+        terms = data["finite_sample"]
+        finite_sample = None if terms is None else FiniteSample(**terms)
+        return cls(**{**data, "rounds": rounds, "finite_sample": finite_sample})
 
 
 def certify_hull(
@@ -133,7 +135,6 @@ def certify_hull(
         surrogate=surrogate,
         objective=objective,
         radius=radius,
-        bound=radius,
         worst_target=dict(zip(names, hull.coefficients(z).tolist(), strict=True)),
     )
 
@@ -149,23 +150,32 @@ def certify(
     surrogate: SurrogateKind,
     objective: Objective,
     radius: float | None,
-    bound: float,
     worst_target: dict[str, float],
 ) -> Certificate:
     """Collect the evidence of a finished game on source ``rows``, sorted into ``slices``.
 
-    ``witness`` is that of the worst target; ``bound`` is the largest norm of a member of the
-    family, from which its covering number follows.
+    ``witness`` is that of the worst target. A family with a radius has a covering number, from
+    which the terms of `prop:finite-sample` follow.
     """
     head, worst = outcome.head, outcome.worst
     closure = closure_residual(witness, [rows.Z[s] for s in slices], max_rows=CLOSURE_ROWS)
     log_p = log_probabilities(rows.Z, head)
     lipschitz, contrast = _lipschitz(head)
     floor = math.exp(float(log_p.min()))
-    smallest = min(s.stop - s.start for s in slices)
-    entropy = len(worst.z) * math.log1p(2 * bound / RESOLUTION)
     last = outcome.rounds[-1]
     ridge_term = float((ridge * head.square()).sum())
+    finite_sample = None
+    if radius is not None:
+        smallest = min(s.stop - s.start for s in slices)
+        entropy = len(worst.z) * math.log1p(2 * radius / RESOLUTION)
+        finite_sample = FiniteSample(
+            rows=smallest,
+            metric_entropy=entropy,
+            statistical=math.sqrt((entropy - math.log(1 - CONFIDENCE)) / smallest),
+            optimization=last.gap + max(outcome.worst_value + ridge_term - last.value, 0.0),
+            closure=closure,
+            resolution=RESOLUTION,
+        )
     return Certificate(
         family=family,
         surrogate=surrogate,
@@ -189,14 +199,7 @@ def certify(
         floor=floor,
         robustness_slack=lipschitz / max(floor, _SMALLEST_FLOOR) * closure,
         softmax_slack=contrast * closure,
-        finite_sample=FiniteSample(
-            rows=smallest,
-            metric_entropy=entropy,
-            statistical=math.sqrt((entropy - math.log(1 - CONFIDENCE)) / smallest),
-            optimization=last.gap + max(outcome.worst_value + ridge_term - last.value, 0.0),
-            closure=closure,
-            resolution=RESOLUTION,
-        ),
+        finite_sample=finite_sample,
     )
 
 

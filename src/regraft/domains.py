@@ -106,8 +106,8 @@ def check_features(X: ArrayLike) -> NDArray[np.floating[Any]]:
 def check_device(device: str) -> None:
     """Raise ``ValueError`` with one sentence unless torch can compute on ``device``."""
     try:
-        torch.zeros(1, device=device)
-    except (AssertionError, RuntimeError):
+        torch.zeros(1, dtype=torch.float64, device=device).item()
+    except (AssertionError, NotImplementedError, RuntimeError, TypeError):
         raise ValueError(f"device {device!r} is not available here: pass cpu.") from None
 
 

@@ -1,8 +1,8 @@
 """The paper's own adversary: free abductions under exact biorthogonality, climbed by Adam.
 
 Its objective is eq. `obj`: the learner's risk on the surrogate, minus the penalties for misfit on
-the sources (eq. `loss-grand`), for transplants that leave the supports (eq. `match`), and for the
-operator norm of the transplants. Names and ranges are those of `tab:hp-search-cro`.
+the sources (eq. `loss-grand`, averaged over them), for transplants that leave the supports (eq.
+`match`), and for the operator norms of the transplants. Names are those of `tab:hp-search-cro`.
 """
 
 from __future__ import annotations
@@ -134,7 +134,6 @@ class FreeAdversary:
         frame = self._normal((d, r))
         free = _INITIAL_SIZE / math.sqrt(d) * self._normal(shape)
         self._parameters = [p.requires_grad_() for p in (frame, free, self._start.clone())]
-        # Left over from step to step: power iterations that follow the slowly moving operators.
         self._power = self._normal((len(self._slices), r, 1))
 
     @property
@@ -166,23 +165,33 @@ class FreeAdversary:
             if s != t
         )
         return (
-            self._risk(head, torch.cat(Z), torch.cat(moved), torch.cat(labels))
+            self._risk(head, Z, moved, labels)
             - options.cro_lambda_consist * fit
             - options.cro_lambda_hausdorff * closure
-            - options.cro_lambda_op * self._operator_norms(shifts).sum()
+            - options.cro_lambda_op * self._operator_norms(free).sum()
         )
 
-    def _risk(self, head: Tensor, Z: Tensor, moved: Tensor, y: Tensor) -> Tensor:
+    def _risk(
+        self, head: Tensor, Z: Sequence[Tensor], moved: Sequence[Tensor], labels: Sequence[Tensor]
+    ) -> Tensor:
+        """Risk of ``head`` on the surrogate made of these rows; every source weighs the same."""
         if self._surrogate == "reweighted":
-            rows = Sample(Z, y, Z.new_full((len(Z),), 1 / len(Z)))
+            weight = torch.cat([z.new_full((len(z),), 1 / (len(z) * len(Z))) for z in Z])
+            rows = Sample(torch.cat(list(Z)), torch.cat(list(labels)), weight)
             weight = reweighted(rows, self._start, self._head).weight
-            return weight @ losses(log_probabilities(Z, head), y)
-        points = moved if self._surrogate == "transplanted" else Z
-        share = torch.softmax(points @ self._head.T, dim=1)
-        return -(share * log_probabilities(points, head)).sum(dim=1).mean()
+            return weight @ losses(log_probabilities(rows.Z, head), rows.y)
+        risks = []
+        for points in moved if self._surrogate == "transplanted" else Z:
+            share = torch.softmax(points @ self._head.T, dim=1)
+            risks.append(-(share * log_probabilities(points, head)).sum(dim=1).mean())
+        return torch.stack(risks).mean()
 
-    def _operator_norms(self, shifts: Tensor) -> Tensor:
-        """(K,) operator norms of the transplants minus the identity: L has norm one."""
+    def _operator_norms(self, free: Tensor) -> Tensor:
+        """(K,) operator norms of T_{s->star} - I, that is of A_s - A_star: L has norm one.
+
+        One power iteration a step follows the slowly moving operators, from below.
+        """
+        shifts = free[:-1] - free[-1]
         with torch.no_grad():
             power = shifts.mT @ (shifts @ self._power)
             length = torch.linalg.vector_norm(power, dim=1, keepdim=True)

@@ -104,9 +104,14 @@ class AdamLearner(Learner):
                 optimizer.zero_grad()
                 loss.backward()  # type: ignore[no-untyped-call]
                 optimizer.step()
-        Z, y, weights = together(samples)
+        return self._judge(samples, head.detach())
+
+    def _judge(self, samples: Sequence[Sample], head: Tensor) -> Solution:
+        """The head as it is, with the gap under the best mixture of targets for it."""
+        problem = together(samples)
+        step = minimax_newton(*problem, ridge=self._ridge, start=head, max_iterations=1)
         return minimax_newton(
-            Z, y, weights, ridge=self._ridge, start=head.detach(), mixture=mixture, max_iterations=0
+            *problem, ridge=self._ridge, start=head, mixture=step.mixture, max_iterations=0
         )
 
     def _order(self, sample: Sample) -> Tensor:

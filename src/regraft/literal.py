@@ -1,11 +1,10 @@
-"""LiteralCROClassifier: the paper's adversary to the letter, with the paper's names."""
+"""LiteralCROClassifier: the paper's free adversary, with the paper's names."""
 
 from __future__ import annotations
 
 import warnings
 from typing import Any, Self
 
-import torch
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
@@ -26,7 +25,8 @@ class LiteralCROClassifier(LinearHead):
     It shares the game, the learner and the certificate with the hull; the family is free (any
     abductions under exact biorthogonality, found by Adam) and bounded by penalties instead of a
     radius. Any direction of the head can then be attacked, so its answers are weak where the
-    sources agree: see ``docs/readings.md`` before using it.
+    sources agree: see ``docs/readings.md`` before using it. Features are standardized, g* starts
+    at the pooled ERM head, and the learner's ridge is the one cross-validated for that head.
 
     Parameters
     ----------
@@ -41,9 +41,9 @@ class LiteralCROClassifier(LinearHead):
         Rounds after which it ends regardless.
     cro_adv_lr, cro_adv_epochs, cro_adv_batch
         Adam's learning rate at the start of an ascent (it falls to zero at its end), passes over
-        the sources, and rows a source and step.
+        the smallest source, and rows a source and step.
     cro_lambda_consist, cro_lambda_hausdorff, cro_lambda_op
-        Weights of Fit, Closure and the operator norms of the transplants.
+        Weights of Fit (averaged over sources), Closure and the transplants' operator norms.
     cro_val_frac : float
         Share of each source's rows that judge an ascent instead of driving it.
     random_state : int
@@ -135,7 +135,6 @@ class LiteralCROClassifier(LinearHead):
             surrogate=self.surrogate,
             objective="risk",
             radius=None,
-            bound=float(torch.linalg.vector_norm(outcome.worst.z)),
             worst_target={},
         )
         self.regularization_ = sources.regularization

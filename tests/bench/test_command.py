@@ -11,14 +11,16 @@ import struct
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from regraft.bench import mnist
+from regraft.bench import mnist, sweep
 from regraft.bench.command import RESUME
 from regraft.bench.pretraining import PRESETS, Preset
+from regraft.bench.reproduce import reproduce
 from regraft.bench.sweep import RANKS
 from regraft.cli import app
 
@@ -34,6 +36,14 @@ from regraft.cli import main
 mnist.CHECKSUMS.update(json.loads(sys.argv.pop(1)))
 PRESETS["paper"] = Preset("paper", steps=100_000, batch=8)
 main()
+"""
+HOLDER = """
+import sys
+from filelock import FileLock
+lock = FileLock(sys.argv[1])
+lock.acquire()
+print("held", flush=True)
+sys.stdin.read()
 """
 
 Digits = tuple[NDArray[np.uint8], NDArray[np.uint8]]
@@ -80,10 +90,10 @@ def test_quick_runs_one_cell_and_resumes(
         "CRO, hull (regraft, preset paper)",
         "CRO (CRO paper)",
         "Time: data",
-        "Written: regraft-cmnist/table.md",
+        "Written: regraft-cmnist/paper-hull-reweighted/table.md",
     ):
         assert text in shown.out
-    records = tmp_path / "regraft-cmnist" / "records.jsonl"
+    records = tmp_path / "regraft-cmnist" / "paper-hull-reweighted" / "records.jsonl"
     before = records.read_bytes()
     runs = [json.loads(record)["args"] for record in before.splitlines()]
     assert [(run["test_envs"], run["trial_seed"], run["hparams_seed"]) for run in runs] == [
@@ -92,8 +102,59 @@ def test_quick_runs_one_cell_and_resumes(
     with pytest.raises(SystemExit):
         app([*line, "--configs", "1", "--json"], prog_name="regraft")
     document = json.loads(capsys.readouterr().out)
-    assert document["runs"] == 3 and list(document["cells"]) == ["-90%"]
+    assert document["runs"] == 1 and list(document["cells"]) == ["-90%"]
     assert document["seconds"]["Phase 1"] == 0 and records.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ({"cells": []}, "cells are"),
+        ({"cells": [3]}, "cells are"),
+        ({"trials": 0}, "trials is 0"),
+        ({"configs": -1}, "configs is -1"),
+        ({"family": "ball"}, "family is 'ball'"),
+        ({"surrogate": "made up"}, "surrogate is 'made up'"),
+        ({"device": "abacus"}, "device 'abacus'"),
+    ],
+)
+def test_wrong_arguments_are_told_before_any_work(
+    blobs: Digits, tmp_path: Path, bad: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message) as caught:
+        reproduce(*blobs, **{"preset": TINY} | bad, out=tmp_path / "new")
+    assert str(caught.value).endswith(".") and ". " not in str(caught.value)
+    assert not (tmp_path / "new").exists()
+
+
+def test_one_process_at_a_time(
+    checksums: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name, checksum in checksums.items():
+        monkeypatch.setitem(mnist.CHECKSUMS, name, checksum)
+    monkeypatch.setitem(PRESETS, "paper", TINY)
+    monkeypatch.setattr(sweep, "RANKS", (1,))
+    monkeypatch.chdir(tmp_path)
+    Path("out").mkdir()
+    line = ["reproduce", "cmnist", "--quick", "--configs", "1", "--data", "data", "--out", "out"]
+    start = [sys.executable, "-c", HOLDER, "out/.lock"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(start, **pipes) as holder:  # type: ignore[call-overload]
+        assert holder.stdout.readline() == b"held\n"
+        with pytest.raises(SystemExit) as ended:
+            app(line, prog_name="regraft")
+        assert ended.value.code == 2 and os.listdir("out") == [".lock"]
+        assert capsys.readouterr().err == (
+            "regraft: out is in use by another process: wait for it or choose another folder "
+            "with --out.\n"
+        )
+        holder.kill()
+    with pytest.raises(SystemExit) as ended:  # a kill gives the folder back
+        app(line, prog_name="regraft")
+    assert ended.value.code == 0
 
 
 def test_an_interrupt_says_how_to_go_on(checksums: dict[str, str], tmp_path: Path) -> None:
@@ -115,4 +176,5 @@ def test_an_interrupt_says_how_to_go_on(checksums: dict[str, str], tmp_path: Pat
         out, err = process.communicate()
     assert process.returncode == 130 and err == "regraft: interrupted.\n"
     assert out.endswith(f"{RESUME}\n")
-    assert [path.name for path in (tmp_path / "out").iterdir()] == ["settings.json"]
+    left = {path.name for path in (tmp_path / "out").iterdir()}
+    assert left - {".lock"} == {"settings.json"}

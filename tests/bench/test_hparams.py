@@ -5,7 +5,7 @@ from typing import Any, get_args
 
 import pytest
 
-from regraft.bench.hparams import SPACES, Family, draw_hparams
+from regraft.bench.hparams import SPACES, Family, default_surrogate, draw_hparams
 from regraft.bench.seeds import hparam_state
 
 FAMILIES = get_args(Family)
@@ -82,8 +82,18 @@ def test_every_name_has_a_random_state_of_its_own(family: Family) -> None:
 def test_a_name_of_both_families_draws_the_same_in_both() -> None:
     """Adding a name to a space, or removing one, leaves the other draws as they are."""
     hull, free = draw_hparams("hull", 3, 1), draw_hparams("free", 3, 1)
-    for name in ("cro_rank", "cro_gap_eps"):
-        assert hull[name] == free[name]
+    assert hull["cro_gap_eps"] == free["cro_gap_eps"]
+
+
+def test_the_hull_does_not_search_a_rank_that_changes_nothing() -> None:
+    assert set(SPACES["hull"]) == {"cro_gap_eps", "objective", "ridge"}
+
+
+def test_each_family_has_a_default_surrogate() -> None:
+    assert {family: default_surrogate(family) for family in FAMILIES} == {
+        "hull": "reweighted",
+        "free": "relabelled",
+    }
 
 
 @pytest.mark.parametrize("family", FAMILIES)

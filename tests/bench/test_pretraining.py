@@ -33,14 +33,20 @@ def job(blobs: Digits) -> Pretraining:
     return make_job(blobs)
 
 
-def weights(jobs: Pretraining | list[Pretraining], preset: Preset = TINY) -> list[Tensor]:
+def weights(
+    jobs: Pretraining | list[Pretraining], preset: Preset = TINY, device: torch.device = CPU
+) -> list[Tensor]:
     jobs = [jobs] if isinstance(jobs, Pretraining) else jobs
-    networks = pretrain(jobs, preset, 2, CPU)
+    networks = pretrain(jobs, preset, 2, device)
     return [nn.utils.parameters_to_vector(network.parameters()).detach() for network in networks]
 
 
 def test_the_presets_are_those_stated() -> None:
     assert PRESETS["paper"] == Preset("paper", steps=500, batch=64)
+    best = PRESETS["best"]
+    assert (best.steps, best.batch, best.learning_rate) == (6000, 128, 1e-3)
+    assert (best.shift, best.rotation, best.scale, best.shear) == (3.0, 0.5, 0.2, 0.2)
+    assert best.average == 0.999 and best.warps and not PRESETS["paper"].warps
     assert {name: preset.name for name, preset in PRESETS.items()} == {n: n for n in PRESETS}
 
 
@@ -58,6 +64,16 @@ def test_other_jobs_along_change_nothing(blobs: Digits, job: Pretraining) -> Non
     for jobs, place in (([job, other], 0), ([other, job, other], 1)):
         assert torch.equal(weights(jobs, MOVING)[place], alone)
     assert not torch.equal(weights(other, MOVING)[0], alone)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_gpu_gives_the_same_bits_alone_and_among_others(blobs: Digits, job: Pretraining) -> None:
+    device, preset = torch.device("cuda"), replace(MOVING, steps=60, average=0.9)
+    others = [make_job(blobs, seed=1), make_job(blobs, seed=2)]
+    (alone,) = weights(job, preset, device)
+    for _ in range(2):
+        assert torch.equal(weights(job, preset, device)[0], alone)
+        assert torch.equal(weights([others[0], job, others[1]], preset, device)[1], alone)
 
 
 def test_the_global_generator_is_left_alone(job: Pretraining) -> None:

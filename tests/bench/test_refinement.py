@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
-from regraft.bench.hparams import draw_hparams
+from regraft.bench.hparams import default_surrogate, draw_hparams
 from regraft.bench.refinement import Features, Refinement
 from regraft.certificate import Family
 from regraft.samples import SurrogateKind
@@ -57,7 +57,7 @@ def _features(test_env: int = 2) -> Features:
 
 
 def _hparams(family: Family, **changes: Any) -> dict[str, Any]:
-    small = SMALL if family == "free" else {"cro_rank": 3}
+    small = SMALL if family == "free" else {}
     return {**draw_hparams(family, 0, 0), **small, **changes}
 
 
@@ -142,7 +142,9 @@ def test_full_rank_leaves_the_hull_at_erm(surrogate: SurrogateKind) -> None:
 
 def test_a_rank_between_the_classes_and_the_features_changes_nothing() -> None:
     """Two heads differ in one direction of classes."""
-    assert _run("hull", "reweighted", cro_rank=1) == _run("hull", "reweighted", cro_rank=D - 1)
+    usual = _run("hull", "reweighted")
+    assert _run("hull", "reweighted", cro_rank=1) == usual
+    assert _run("hull", "reweighted", cro_rank=D - 1) == usual
 
 
 @pytest.mark.parametrize("family", get_args(Family))
@@ -158,8 +160,7 @@ def test_every_game_runs_and_leaves_plain_numbers(family: Family, surrogate: Sur
 @pytest.mark.parametrize("hparams_seed", [1, 2, 3])
 @pytest.mark.parametrize("surrogate", SURROGATES)
 def test_drawn_configurations_of_the_hull_run(hparams_seed: int, surrogate: SurrogateKind) -> None:
-    hparams = {**draw_hparams("hull", hparams_seed, 0), "cro_rank": 3}
-    record = Refinement(_features(), surrogate=surrogate).run(hparams)
+    record = Refinement(_features(), surrogate=surrogate).run(draw_hparams("hull", hparams_seed, 0))
     assert record["converged"]
     assert json.loads(json.dumps(record, allow_nan=False)) == record
 
@@ -178,14 +179,18 @@ def test_a_configuration_repeats_after_another(family: Family, surrogate: Surrog
 
 def test_the_seed_is_that_of_the_free_adversary() -> None:
     records = [
-        Refinement(_features(), family=family, surrogate="relabelled", seed=seed).run(
-            _hparams(family)
-        )
+        Refinement(_features(), family=family).run(_hparams(family), seed=seed)
         for family in get_args(Family)
         for seed in (0, 1)
     ]
     assert records[0] == records[1]
     assert records[2] != records[3]
+
+
+@pytest.mark.parametrize("family", get_args(Family))
+def test_the_default_surrogate_is_the_familys(family: Family) -> None:
+    record = Refinement(_features(), family=family).run(_hparams(family))
+    assert record == _run(family, default_surrogate(family))
 
 
 def test_the_target_environments_labels_are_not_used() -> None:

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 _LENGTH_BYTES = 8  # a safetensors file starts with the length of its header
+_SUFFIX_LENGTH = 8  # hexadecimal digits that tell unfinished files apart
 
 
 def write_cache(path: Path, key: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
@@ -55,12 +56,18 @@ def read_cache(path: Path, key: Mapping[str, Any]) -> dict[str, Tensor] | None:
 def write_whole(path: Path, content: bytes) -> None:
     """Write the whole file or nothing, making its folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{uuid4().hex[:8]}")
+    temporary = path.with_name(f".{path.name}.{uuid4().hex[:_SUFFIX_LENGTH]}")
     try:
         temporary.write_bytes(content)
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Remove what killed processes left of files in ``folder``, to which nobody may be writing."""
+    for path in folder.glob(".*." + "[0-9a-f]" * _SUFFIX_LENGTH):
+        path.unlink()
 
 
 def _parse(raw: bytes) -> tuple[str, dict[str, Tensor]]:

@@ -44,7 +44,6 @@ def run_reproduce(
     envs = _cells(default_cells if cells is None else cells)
     trials = default_trials if trials is None else trials
     configs = default_configs if configs is None else configs
-    surrogate = surrogate or ("relabelled" if family == "free" else "reweighted")
     check_arguments(envs, trials, configs, family, surrogate, device)
     watch = Stopwatch(*PARTS)
     try:
@@ -60,7 +59,7 @@ def run_reproduce(
                 trials=trials,
                 configs=configs,
                 family=cast("Family", family),
-                surrogate=cast("SurrogateKind", surrogate),
+                surrogate=cast("SurrogateKind | None", surrogate),
                 device=device,
                 stopwatch=watch,
                 on_progress=step,

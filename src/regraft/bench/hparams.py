@@ -16,6 +16,7 @@ import numpy as np
 
 from regraft.bench.seeds import hparam_state
 from regraft.certificate import Family
+from regraft.samples import SurrogateKind
 
 _Draw = Callable[[np.random.RandomState], Any]
 
@@ -33,7 +34,6 @@ def choice(*values: Any) -> _Draw:
 # name: (default, random)
 SPACES: Mapping[Family, Mapping[str, tuple[Any, _Draw]]] = {
     "hull": {
-        "cro_rank": (8, choice(4, 8, 16)),
         "cro_gap_eps": (1e-3, log_uniform(1e-3, 1e-2)),
         "objective": ("risk", choice("risk", "regret")),
         "ridge": (None, log_uniform(1e-5, 1e-2)),
@@ -54,6 +54,11 @@ SPACES: Mapping[Family, Mapping[str, tuple[Any, _Draw]]] = {
         "cro_learner_batch": (64, choice(32, 64)),
     },
 }
+
+
+def default_surrogate(family: Family) -> SurrogateKind:
+    """What the learner sees of a family's targets unless something else is asked for."""
+    return "reweighted" if family == "hull" else "relabelled"
 
 
 def draw_hparams(family: Family, hparams_seed: int, trial_seed: int) -> dict[str, Any]:

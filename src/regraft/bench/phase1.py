@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from regraft.bench.cache import read_cache, write_cache
+from regraft.bench.cache import read_cache, remove_unfinished, write_cache
 from regraft.bench.colored_mnist import Environment, make_environments, split
 from regraft.bench.networks import N_FEATURES, mnist_cnn
 from regraft.bench.pretraining import Preset, Pretraining, embed, pretrain
@@ -23,7 +23,10 @@ from regraft.bench.seeds import job_seed, split_seed
 
 DATASET = "ColoredMNIST"
 ALGORITHM = "CRO"
+# Raised by hand when the code changes what a training gives, so that old caches do not answer.
+FORMAT = 1
 _CLASSES = 2
+_KINDS = _CHECKPOINTS, _FEATURES = "phase1", "features"
 
 Checkpoint = dict[str, Tensor]
 
@@ -59,11 +62,16 @@ class PhaseOne:
     device: torch.device
     folder: Path
 
+    def remove_unfinished(self) -> None:
+        """Remove what killed processes left in the folder, in which no other may be at work."""
+        for kind in _KINDS:
+            remove_unfinished(self.folder / kind)
+
     def checkpoints(
         self, jobs: Sequence[Job], on_progress: Callable[[str], None]
     ) -> dict[Job, Checkpoint]:
         """The trained parameters of every job, after training what is missing or damaged."""
-        kept = {job: read_cache(self._path("phase1", job), self._key(job)) for job in jobs}
+        kept = {job: read_cache(self._path(_CHECKPOINTS, job), self._key(job)) for job in jobs}
         found = {job: checkpoint for job, checkpoint in kept.items() if checkpoint is not None}
         missing = [job for job in jobs if job not in found]
         countdown = Countdown("Phase 1, steps", len(missing) * self.preset.steps)
@@ -80,12 +88,12 @@ class PhaseOne:
             networks = pretrain(inputs, self.preset, _CLASSES, self.device, tell)
             for job, network in zip(group, networks, strict=True):
                 found[job] = {name: value.cpu() for name, value in network.state_dict().items()}
-                write_cache(self._path("phase1", job), self._key(job), found[job])
+                write_cache(self._path(_CHECKPOINTS, job), self._key(job), found[job])
         return found
 
     def features(self, job: Job, checkpoint: Checkpoint) -> Features:
         """What Phase 2 sees of a job, after computing what is missing or damaged."""
-        path = self._path("features", job)
+        path = self._path(_FEATURES, job)
         # A checkpoint trained again elsewhere may differ: its features must not be the old ones.
         key = self._key(job) | {"checkpoint": _digest(checkpoint)}
         kept = read_cache(path, key)
@@ -128,11 +136,12 @@ class PhaseOne:
         return make_environments(self.images, self.digits, job.seed)
 
     def _path(self, kind: str, job: Job) -> Path:
-        name = f"{DATASET}-{job.test_env}-{job.trial}-{self.preset.name}.safetensors"
-        return self.folder / kind / name
+        name = f"{DATASET}-{job.test_env}-{job.trial}-{self.preset.name}-{self.device.type}"
+        return self.folder / kind / f"{name}.safetensors"
 
     def _key(self, job: Job) -> dict[str, Any]:
         return {
+            "format": FORMAT,
             "dataset": DATASET,
             "data": self.fingerprint,
             "test_envs": [job.test_env],

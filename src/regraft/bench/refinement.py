@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regraft.bench.hparams import default_surrogate
 from regraft.certificate import Family
 from regraft.domains import Domains, check_domains
 from regraft.families import hull_adversary
@@ -51,24 +52,30 @@ class Features:
 
 
 class Refinement:
-    """The games of one Phase-1 checkpoint; what its configurations share is computed once."""
+    """The games of one Phase-1 checkpoint; what its configurations share is computed once.
+
+    Without a ``surrogate`` it is the family's default.
+    """
 
     def __init__(
         self,
         features: Features,
         *,
         family: Family = "hull",
-        surrogate: SurrogateKind = "reweighted",
+        surrogate: SurrogateKind | None = None,
         device: str = "cpu",
-        seed: int = 0,
     ) -> None:
-        self._features, self._device, self._seed = features, device, seed
-        self._family, self._surrogate = family, surrogate
+        self._features, self._device = features, device
+        self._family, self._surrogate = family, surrogate or default_surrogate(family)
 
-    def run(self, hparams: Mapping[str, Any]) -> dict[str, Any]:
-        """Play one configuration; what a record says of it."""
+    def run(self, hparams: Mapping[str, Any], seed: int = 0) -> dict[str, Any]:
+        """Play one configuration; what a record says of it.
+
+        ``seed`` is the free adversary's. The hull draws nothing, and without a ``cro_rank`` it has
+        rank 1, which is all of it for two classes.
+        """
         start, outcome, heads = (
-            self._play_hull(hparams) if self._family == "hull" else self._play_free(hparams)
+            self._play_hull(hparams) if self._family == "hull" else self._play_free(hparams, seed)
         )
         accuracies = self._accuracies(torch.stack([start, *heads]))
         return {
@@ -84,12 +91,16 @@ class Refinement:
 
     def _play_hull(self, hparams: Mapping[str, Any]) -> tuple[Tensor, Outcome, list[Tensor]]:
         sources, objective = self._sources, hparams["objective"]
+        rank = hparams.get("cro_rank", 1)
         # Heads of C classes differ in C - 1 directions, so a larger r adds nothing; but at r = d
         # biorthogonality makes all abductions equal and no target but the pool is left.
-        radius = RADIUS if hparams["cro_rank"] < self._features.X[0].shape[1] else 0.0
-        rank = min(hparams["cro_rank"], len(sources.pooled) - 1)
+        radius = RADIUS if rank < self._features.X[0].shape[1] else 0.0
         _, adversary = hull_adversary(
-            sources, radius=radius, rank=rank, objective=objective, surrogate=self._surrogate
+            sources,
+            radius=radius,
+            rank=min(rank, len(sources.pooled) - 1),
+            objective=objective,
+            surrogate=self._surrogate,
         )
         outcome = play(
             adversary,
@@ -100,12 +111,14 @@ class Refinement:
         to_features = sources.whitening.to_features
         return to_features(sources.pooled), outcome, [to_features(h) for h in outcome.heads]
 
-    def _play_free(self, hparams: Mapping[str, Any]) -> tuple[Tensor, Outcome, list[Tensor]]:
+    def _play_free(
+        self, hparams: Mapping[str, Any], seed: int
+    ) -> tuple[Tensor, Outcome, list[Tensor]]:
         sources, scaled = self._sources, self._standardized
         options = {name: value for name, value in hparams.items() if name in _FREE_OPTIONS}
         start = scaled.from_features(self._features.head.to(self._device))
         adversary = FreeAdversary(
-            scaled.rows, sources.slices, start, FreeOptions(**options), self._surrogate, self._seed
+            scaled.rows, sources.slices, start, FreeOptions(**options), self._surrogate, seed
         )
         outcome = play(
             adversary,

@@ -5,25 +5,28 @@ from __future__ import annotations
 import json
 import platform
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
 import torch
+from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
 from regraft._version import __version__
 from regraft.bench.colored_mnist import ENVIRONMENTS
 from regraft.bench.figures import plot_checkpoints, plot_rank, plot_rounds
+from regraft.bench.hparams import default_surrogate
 from regraft.bench.phase1 import Job, PhaseOne, fingerprint
 from regraft.bench.pretraining import Preset
 from regraft.bench.progress import Countdown, Stopwatch
-from regraft.bench.refinement import Refinement
+from regraft.bench.refinement import Features, Refinement
 from regraft.bench.report import write_tables
 from regraft.bench.selection import Selection, training_domain_validation
-from regraft.bench.sweep import PHASE_2, RANK_SWEEP, Sweep
+from regraft.bench.sweep import PHASE_2, RANK_SWEEP, Run, Sweep
 from regraft.certificate import Family
 from regraft.domains import check_device
 from regraft.extras import MissingExtra
@@ -38,8 +41,8 @@ PARTS = (DATA, PHASE_1, FEATURES, PHASE_2, RANK_SWEEP, REPORT)
 class Reproduction:
     """A sweep and what follows from it.
 
-    ``records`` and the ``selection`` by training-domain validation are of all runs in the folder
-    with the preset, family and surrogate asked for, earlier ones too.
+    ``records`` and the ``selection`` by training-domain validation are of the runs asked for, also
+    of those that an earlier call finished, and of no others in the folder.
     """
 
     label: str
@@ -70,7 +73,7 @@ def reproduce(
     trials: int = 3,
     configs: int = 20,
     family: Family = "hull",
-    surrogate: SurrogateKind = "reweighted",
+    surrogate: SurrogateKind | None = None,
     device: str = "cpu",
     stopwatch: Stopwatch | None = None,
     on_progress: Callable[[str], None] | None = None,
@@ -78,23 +81,55 @@ def reproduce(
     """Hold out each of the environments ``cells`` in turn, and write table and figures to ``out``.
 
     Stopped at any moment, it goes on from there when called again; cells, trials, configurations,
-    families, surrogates and presets can be added to a folder. ``stopwatch`` has the ``PARTS``; by
-    default it starts now. Raises ``ValueError`` with one sentence if an argument is wrong or the
-    folder was made with other images or another preset of the same name.
+    families, surrogates, presets and types of devices can be added to a folder, in which each
+    preset, family and surrogate has a folder of its own. Without a ``surrogate`` it is the
+    family's default. ``stopwatch`` has the ``PARTS``; by default it starts now. Raises
+    ``ValueError`` with one sentence if an argument is wrong, if the folder was made with other
+    images or another preset of the same name, or if another process is at work in it.
     """
     check_arguments(cells, trials, configs, family, surrogate, device)
+    surrogate = surrogate or default_surrogate(family)
     watch = stopwatch or Stopwatch(*PARTS)
     tell = on_progress or (lambda _: None)
-    with watch.part(DATA):
-        data = fingerprint(images, digits)
-        _claim(out, data, preset)
-    phase1 = PhaseOne(images, digits, data, preset, torch.device(device), out)
-    sweep = Sweep(out, preset.name, family, surrogate)
-    jobs = [Job(env, trial) for env in sorted(set(cells)) for trial in range(trials)]
-    runs = {job: sweep.runs(job, configs) for job in jobs}
-    missing = {job: [run for run in runs[job] if not run.is_done] for job in jobs}
-    pending = [job for job in jobs if missing[job]]
+    with _alone(out):
+        with watch.part(DATA):
+            data = fingerprint(images, digits)
+            _claim(out, data, preset)
+        place = torch.device(device)
+        phase1 = PhaseOne(images, digits, data, preset, place, out)
+        phase1.remove_unfinished()
+        sweep = Sweep(out, preset.name, family, surrogate, place.type)
+        jobs = [Job(env, trial) for env in sorted(set(cells)) for trial in range(trials)]
+        runs = {job: sweep.runs(job, configs) for job in jobs}
 
+        def refine(features: Features) -> Refinement:
+            return Refinement(features, family=family, surrogate=surrogate, device=device)
+
+        _perform(runs, phase1, refine, watch, tell)
+        with watch.part(REPORT):
+            tell("writing tables and figures")
+            label = _label(family, surrogate, preset)
+            asked = [run for job in jobs for run in runs[job]]
+            records = sweep.records(asked)
+            selection = training_domain_validation(records)
+            files = write_tables(sweep.folder, {label: selection})
+            files += _draw(sweep.folder, records, {label: sweep.rank_curves(asked)})
+        seconds = watch.seconds()
+        timings = sweep.folder / "timings.json"
+        write_text(timings, dumps({"seconds": seconds} | _machine(device)))
+    return Reproduction(label, selection, records, seconds, [*files, timings])
+
+
+def _perform(
+    runs: Mapping[Job, Sequence[Run]],
+    phase1: PhaseOne,
+    refine: Callable[[Features], Refinement],
+    watch: Stopwatch,
+    tell: Callable[[str], None],
+) -> None:
+    """Finish those of the jobs' ``runs`` that have no record yet."""
+    missing = {job: [run for run in runs[job] if not run.is_done] for job in runs}
+    pending = [job for job in runs if missing[job]]
     with watch.part(PHASE_1):
         checkpoints = phase1.checkpoints(pending, tell)
     features = {}
@@ -108,27 +143,15 @@ def reproduce(
     countdown = Countdown("Phase 2, runs", total, done=total - left)
     for job in pending:
         with watch.part(PHASE_2):
-            refinement = Refinement(
-                features[job], family=family, surrogate=surrogate, device=device, seed=job.seed
-            )
+            refinement = refine(features[job])
         for run in missing[job]:
             with watch.part(run.part):
                 run.perform(refinement)
             tell(countdown.next())
 
-    with watch.part(REPORT):
-        tell("writing tables and figures")
-        label = _label(family, surrogate, preset)
-        records = sweep.records()
-        selection = training_domain_validation(records)
-        files = [*write_tables(out, {label: selection}), *_draw(out, label, records, sweep)]
-    seconds = watch.seconds()
-    write_text(out / "timings.json", dumps({"seconds": seconds} | _machine(device)))
-    return Reproduction(label, selection, records, seconds, [*files, out / "timings.json"])
-
 
 def check_arguments(
-    cells: Sequence[int], trials: int, configs: int, family: str, surrogate: str, device: str
+    cells: Sequence[int], trials: int, configs: int, family: str, surrogate: str | None, device: str
 ) -> None:
     """Raise ``ValueError`` with one sentence if ``reproduce`` cannot be called with these."""
     if not cells or not set(cells) <= set(range(len(ENVIRONMENTS))):
@@ -138,8 +161,26 @@ def check_arguments(
             raise ValueError(f"{name} is {value}: pass at least 1.")
     if family not in get_args(Family):
         raise ValueError(f"family is {family!r}: choose {' or '.join(get_args(Family))}.")
-    check_surrogate(surrogate)
+    if surrogate is not None:
+        check_surrogate(surrogate)
     check_device(device)
+
+
+@contextmanager
+def _alone(out: Path) -> Iterator[None]:
+    """Keep other processes out of the folder ``out``, which is made."""
+    out.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(out / ".lock")  # the system's own, which a kill releases
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise ValueError(
+            f"{out} is in use by another process: wait for it or choose another folder with --out."
+        ) from None
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _claim(out: Path, data: str, preset: Preset) -> None:
@@ -166,18 +207,23 @@ def _claim(out: Path, data: str, preset: Preset) -> None:
 
 
 def _label(family: Family, surrogate: SurrogateKind, preset: Preset) -> str:
-    reading = family if surrogate == "reweighted" else f"{family}, {surrogate}"
+    is_usual = (family, surrogate) == ("hull", "reweighted")
+    reading = family if is_usual else f"{family}, {surrogate}"
     return f"CRO, {reading} (regraft, preset {preset.name})"
 
 
-def _draw(out: Path, label: str, records: list[dict[str, Any]], sweep: Sweep) -> list[Path]:
+def _draw(
+    folder: Path,
+    records: list[dict[str, Any]],
+    curves: Mapping[str, Mapping[int, Sequence[tuple[int, float]]]],
+) -> list[Path]:
     """The pictures written: without matplotlib none, with a warning."""
     checkpoints, ranks, rounds = (
-        out / f"{name}.png" for name in ("checkpoints", "ranks", "rounds")
+        folder / f"{name}.png" for name in ("checkpoints", "ranks", "rounds")
     )
     try:
         plot_checkpoints(records, checkpoints)
-        plot_rank({label: sweep.rank_curves()}, ranks)
+        plot_rank(curves, ranks)
         plot_rounds(records, rounds)
     except MissingExtra as error:
         warnings.warn(f"the figures are not drawn: {error}", stacklevel=3)
