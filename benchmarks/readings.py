@@ -31,7 +31,7 @@ from regraft.bench.mnist import load_mnist
 from regraft.bench.phase1 import Job, PhaseOne, fingerprint
 from regraft.bench.pretraining import PRESETS
 from regraft.bench.records import Records
-from regraft.bench.refinement import RADIUS, Features
+from regraft.bench.refinement import RADIUS, Features, score
 from regraft.bench.sweep import RANKS
 from regraft.families import hull_adversary
 from regraft.free import FreeAdversary, FreeOptions
@@ -223,14 +223,9 @@ def coordinates(cell: Cell, name: str) -> tuple[Sample, Tensor, Callable[[Tensor
 
 def accuracies(features: Features, head: Tensor) -> dict[str, float]:
     """On the target's protocol rows, and the mean over held-out source rows."""
-
-    def accuracy(env: int, rows: Tensor) -> float:
-        logits = features.X[env][rows].to(head) @ head[:, :-1].T + head[:, -1]
-        return float((logits.argmax(dim=1) == features.y[env][rows]).double().mean())
-
-    test = features.test_env
-    source = [accuracy(env, features.rows_out[env]) for env in features.sources]
-    return {"target": accuracy(test, features.rows_in[test]), "source": float(np.mean(source))}
+    found = {name: values[0] for name, values in score(features, head[None]).items()}
+    source = [found[f"env{env}_out_acc"] for env in features.sources]
+    return {"target": found[f"env{features.test_env}_in_acc"], "source": float(np.mean(source))}
 
 
 def every_task(names: list[str]) -> Iterator[Task]:

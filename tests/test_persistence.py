@@ -14,6 +14,7 @@ from sklearn.base import clone
 
 from regraft.baselines import ERMClassifier, GroupDROClassifier, IRMClassifier, VRExClassifier
 from regraft.estimator import CROClassifier
+from regraft.files import write_text
 from regraft.linear import LinearHead
 from regraft.persistence import (
     ARRAYS,
@@ -23,7 +24,6 @@ from regraft.persistence import (
     save,
     write_csv,
     write_result,
-    write_text,
 )
 
 

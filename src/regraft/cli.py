@@ -153,7 +153,8 @@ def fit(
         import numpy as np
 
         from regraft.estimator import CROClassifier
-        from regraft.persistence import check_destination, dumps, save, write_text
+        from regraft.files import write_text
+        from regraft.persistence import check_destination, dumps, save
         from regraft.tables import score
 
         check_destination(out / "model")

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import numpy as np
 import safetensors
@@ -25,6 +24,7 @@ from regraft.baselines import ERMClassifier, GroupDROClassifier, IRMClassifier, 
 from regraft.certificate import Certificate
 from regraft.estimator import CROClassifier
 from regraft.extras import MissingExtra
+from regraft.files import sibling, write_text
 from regraft.heads import Regularization
 from regraft.linear import LinearHead
 from regraft.literal import LiteralCROClassifier
@@ -58,7 +58,7 @@ def save(model: LinearHead, path: str | Path) -> None:
     description = json.dumps(_describe(model), indent=2)
     arrays = safetensors.numpy.save(_arrays(model))
     path.parent.mkdir(parents=True, exist_ok=True)
-    fresh, old = _sibling(path), _sibling(path)
+    fresh, old = sibling(path), sibling(path)
     try:
         fresh.mkdir()
         (fresh / ARRAYS).write_bytes(arrays)
@@ -121,17 +121,6 @@ def check_destination(path: Path) -> None:
         )
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write the whole file or nothing, making its folder."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = _sibling(path)
-    try:
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
 def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Iterable[Any]]) -> None:
     """Write a table with a header row."""
     text = io.StringIO()
@@ -172,10 +161,6 @@ def _finite(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_finite(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _sibling(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{uuid4().hex[:8]}")
 
 
 def _describe(model: LinearHead) -> dict[str, Any]:

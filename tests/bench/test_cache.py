@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from regraft.bench.cache import read_cache, remove_unfinished, write_cache, write_whole
+from regraft.bench.cache import read_cache, write_cache
 
 KEY: dict[str, Any] = {"dataset": "Colored MNIST", "seed": 3, "rates": [0.1, 0.2], "é": None}
 TENSORS = {
@@ -166,24 +166,3 @@ def test_blank_padding_of_another_kind_is_found(place: Path) -> None:
 def test_files_of_others_are_damaged_caches(place: Path) -> None:
     for metadata in (None, {"format": "pt"}, {"key": json.dumps(KEY)}):
         assert_damaged(place, safetensors.torch.save(TENSORS, metadata))
-
-
-def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
-    write_whole(tmp_path / "c", b"old")
-    with pytest.raises(TypeError):
-        write_whole(tmp_path / "c", "not bytes")  # type: ignore[arg-type]
-    assert [(entry.name, entry.read_bytes()) for entry in tmp_path.iterdir()] == [("c", b"old")]
-
-
-def test_only_unfinished_files_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    others = ["c.safetensors", ".hidden", ".c.safetensors.lock", "c.0123abcd"]
-    for name in others:
-        (tmp_path / name).touch()
-    with monkeypatch.context() as killed:
-        killed.setattr(Path, "replace", lambda *_: None)
-        killed.setattr(Path, "unlink", lambda *_, **__: None)
-        write_whole(tmp_path / "new.safetensors", b"half")
-    assert len(list(tmp_path.iterdir())) == len(others) + 1
-    remove_unfinished(tmp_path)
-    assert {entry.name for entry in tmp_path.iterdir()} == set(others)
-    remove_unfinished(tmp_path / "no such folder")

@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
 from regraft.bench.hparams import default_surrogate, draw_hparams
-from regraft.bench.refinement import Features, Refinement
+from regraft.bench.refinement import Features, Refinement, score
 from regraft.certificate import Family
 from regraft.samples import SurrogateKind
 
@@ -109,7 +109,7 @@ def test_accuracies_are_those_of_the_head() -> None:
 def test_accuracies_follow_from_a_direct_count() -> None:
     f = _features()
     heads = torch.randn(3, 2, D + 1, generator=torch.Generator().manual_seed(0)).double()
-    counted = Refinement(f)._accuracies(torch.stack([f.head.double(), *heads]))
+    counted = score(f, torch.stack([f.head.double(), *heads]))
     for i, head in enumerate([f.head, *heads]):
         for env in range(3):
             assert counted[f"env{env}_in_acc"][i] == _accuracy(head, env, f.rows_in[env])

@@ -8,15 +8,15 @@ import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import safetensors
 import safetensors.torch
 import torch
 from torch import Tensor
 
+from regraft.files import write_bytes
+
 _LENGTH_BYTES = 8  # a safetensors file starts with the length of its header
-_SUFFIX_LENGTH = 8  # hexadecimal digits that tell unfinished files apart
 
 
 def write_cache(path: Path, key: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
@@ -32,7 +32,7 @@ def write_cache(path: Path, key: Mapping[str, Any], tensors: Mapping[str, Tensor
     }
     written_key = _canonical(key)
     metadata = {"key": written_key, "sha256": _digest(written_key, kept)}
-    write_whole(path, safetensors.torch.save(kept, metadata))
+    write_bytes(path, safetensors.torch.save(kept, metadata))
 
 
 def read_cache(path: Path, key: Mapping[str, Any]) -> dict[str, Tensor] | None:
@@ -51,23 +51,6 @@ def read_cache(path: Path, key: Mapping[str, Any]) -> dict[str, Tensor] | None:
         warnings.warn(f"{path} is damaged and is made again.", stacklevel=2)
         return None
     return tensors if written_key == _canonical(key) else None
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write the whole file or nothing, making its folder."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{uuid4().hex[:_SUFFIX_LENGTH]}")
-    try:
-        temporary.write_bytes(content)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def remove_unfinished(folder: Path) -> None:
-    """Remove what killed processes left of files in ``folder``, to which nobody may be writing."""
-    for path in folder.glob(".*." + "[0-9a-f]" * _SUFFIX_LENGTH):
-        path.unlink()
 
 
 def _parse(raw: bytes) -> tuple[str, dict[str, Tensor]]:

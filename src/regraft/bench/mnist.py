@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from regraft.bench.cache import write_whole
+from regraft.files import write_bytes
 
 CHECKSUMS = {  # md5 of the uncompressed files
     "train-images-idx3-ubyte": "6bbc9ace898e44ae57da46a324031adb",
@@ -113,7 +113,7 @@ def _download_missing(
         if _find([folder], name) is None:
             raw = _download(f"{name}.gz", mirrors, checksum, timeout)
             try:
-                write_whole(folder / f"{name}.gz", raw)
+                write_bytes(folder / f"{name}.gz", raw)
             except OSError as error:
                 raise ValueError(
                     f"{folder} cannot be written to ({error.strerror}): {_MEND}."

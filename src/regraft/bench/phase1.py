@@ -13,13 +13,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from regraft.bench.cache import read_cache, remove_unfinished, write_cache
+from regraft.bench.cache import read_cache, write_cache
 from regraft.bench.colored_mnist import Environment, make_environments, split
 from regraft.bench.networks import N_FEATURES, mnist_cnn
 from regraft.bench.pretraining import Preset, Pretraining, embed, pretrain
 from regraft.bench.progress import Countdown
 from regraft.bench.refinement import Features
 from regraft.bench.seeds import job_seed, split_seed
+from regraft.files import remove_unfinished
 
 DATASET = "ColoredMNIST"
 ALGORITHM = "CRO"

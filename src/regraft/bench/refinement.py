@@ -77,7 +77,7 @@ class Refinement:
         start, outcome, heads = (
             self._play_hull(hparams) if self._family == "hull" else self._play_free(hparams, seed)
         )
-        accuracies = self._accuracies(torch.stack([start, *heads]))
+        accuracies = score(self._features, torch.stack([start, *heads]))
         return {
             "step": len(outcome.rounds),
             **{name: values[-1] for name, values in accuracies.items()},
@@ -138,17 +138,6 @@ class Refinement:
     def _standardized(self) -> Standardized:
         return standardize(self._sources)
 
-    def _accuracies(self, heads: Tensor) -> dict[str, list[float]]:
-        """Accuracy of each head (h, C, d + 1) on both parts of every environment."""
-        f, accuracies = self._features, {}
-        for env, (X, y) in enumerate(zip(f.X, f.y, strict=True)):
-            rows = X.to(heads)
-            logits = torch.einsum("nd,hcd->hnc", rows, heads[..., :-1]) + heads[:, None, :, -1]
-            correct = (logits.argmax(dim=2).cpu() == y).double()
-            for part, index in (("in", f.rows_in[env]), ("out", f.rows_out[env])):
-                accuracies[f"env{env}_{part}_acc"] = correct[:, index].mean(dim=1).tolist()
-        return accuracies
-
     def _checkpoints(self, accuracies: Mapping[str, list[float]]) -> list[dict[str, Any]]:
         """Error rates after every round, the start included: the mean source's, the target's."""
         out = [accuracies[f"env{i}_out_acc"] for i in self._features.sources]
@@ -157,3 +146,15 @@ class Refinement:
             {"step": step, "source_risk": 1 - sum(source) / len(source), "target_risk": 1 - aim}
             for step, (*source, aim) in enumerate(zip(*out, target, strict=True))
         ]
+
+
+def score(features: Features, heads: Tensor) -> dict[str, list[float]]:
+    """Accuracy of each head (h, C, d + 1) on both parts of every environment."""
+    accuracies = {}
+    for env, (X, y) in enumerate(zip(features.X, features.y, strict=True)):
+        rows = X.to(heads)
+        logits = torch.einsum("nd,hcd->hnc", rows, heads[..., :-1]) + heads[:, None, :, -1]
+        correct = (logits.argmax(dim=2).cpu() == y).double()
+        for part, index in (("in", features.rows_in[env]), ("out", features.rows_out[env])):
+            accuracies[f"env{env}_{part}_acc"] = correct[:, index].mean(dim=1).tolist()
+    return accuracies

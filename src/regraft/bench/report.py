@@ -14,7 +14,8 @@ from typing import Any
 from regraft.bench.colored_mnist import ENVIRONMENTS
 from regraft.bench.published import TRAINING_DOMAIN, Published
 from regraft.bench.selection import Selection
-from regraft.persistence import write_csv, write_text
+from regraft.files import write_text
+from regraft.persistence import write_csv
 
 CSV_COLUMNS = (
     "algorithm",

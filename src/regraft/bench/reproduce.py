@@ -30,7 +30,8 @@ from regraft.bench.sweep import PHASE_2, RANK_SWEEP, Run, Sweep
 from regraft.certificate import Family
 from regraft.domains import check_device
 from regraft.extras import MissingExtra
-from regraft.persistence import dumps, write_text
+from regraft.files import write_text
+from regraft.persistence import dumps
 from regraft.samples import SurrogateKind, check_surrogate
 
 DATA, PHASE_1, FEATURES, REPORT = "data", "Phase 1", "features", "tables and figures"

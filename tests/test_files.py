@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from regraft.files import remove_unfinished, write_bytes, write_text
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+    write_bytes(tmp_path / "c", b"old")
+    with pytest.raises(TypeError):
+        write_bytes(tmp_path / "c", "not bytes")  # type: ignore[arg-type]
+    assert [(entry.name, entry.read_bytes()) for entry in tmp_path.iterdir()] == [("c", b"old")]
+
+
+def test_only_unfinished_files_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    others = ["c.safetensors", ".hidden", ".c.safetensors.lock", "c.0123abcd"]
+    for name in others:
+        (tmp_path / name).touch()
+    with monkeypatch.context() as killed:
+        killed.setattr(Path, "replace", lambda *_: None)
+        killed.setattr(Path, "unlink", lambda *_, **__: None)
+        write_bytes(tmp_path / "new.safetensors", b"half")
+    assert len(list(tmp_path.iterdir())) == len(others) + 1
+    remove_unfinished(tmp_path)
+    assert {entry.name for entry in tmp_path.iterdir()} == set(others)
+    remove_unfinished(tmp_path / "no such folder")
+
+
+def test_text_is_utf_8_and_makes_its_folder(tmp_path: Path) -> None:
+    write_text(tmp_path / "new" / "t", "é\n")
+    assert (tmp_path / "new" / "t").read_bytes() == "é\n".encode()
