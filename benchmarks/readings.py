@@ -56,6 +56,7 @@ class Reading:
     changes: dict[str, float] = field(default_factory=dict)  # factors on the drawn values
     carried: bool = True
     adversary: type[FreeAdversary] = FreeAdversary
+    rank: int | None = None  # instead of the drawn one
     draws: int = 4
 
 
@@ -93,6 +94,7 @@ READINGS = {
     "free, relabelled, norms of A and L penalized": Reading(
         "free", "relabelled", adversary=AbductionNorms
     ),
+    "free, relabelled, r = 127": Reading("free", "relabelled", rank=127),
     "free, reweighted": Reading("free", "reweighted"),
     "free, transplanted": Reading("free", "transplanted"),
     "free, transplanted, whitened features": Reading("free", "transplanted", "whitened"),
@@ -141,7 +143,8 @@ def perform(task: Task) -> dict[str, Any]:
     cell, reading = CELLS[task.test_env], READINGS[task.reading]
     hparams = draw_hparams(reading.family, task.draw, 0)
     hparams |= {name: factor * hparams[name] for name, factor in reading.changes.items()}
-    hparams |= {} if task.rank is None else {"cro_rank": task.rank}
+    rank = reading.rank if task.rank is None else task.rank
+    hparams |= {} if rank is None else {"cro_rank": rank}
     start = time.perf_counter()
     run = play_hull if reading.family == "hull" else play_free
     outcome, to_features = run(cell, reading, hparams, task.draw)

@@ -118,6 +118,18 @@ def test_unequal_sources_weigh_the_same_for_the_adversary_and_in_its_target(
     assert objective == pytest.approx(target.sample.risk(head), rel=1e-9)
 
 
+@given(seeds, st.integers(1, D), st.sampled_from([2, 3]))
+def test_abductions_differ_only_where_the_basis_is_blind(seed: int, rank: int, k: int) -> None:
+    """In d - r directions; with r = d - 1 and two sources this leaves a line, the hull's."""
+    game = _game(k)
+    adversary = _adversary(game, replace(ONE_STEP, cro_rank=rank), "relabelled", seed)
+    adversary.attack(game.start)
+    basis, abductions = adversary.bases()
+    differences = torch.cat(list(abductions - abductions[-1]), dim=1)
+    assert float((basis.T @ differences).abs().max()) <= 1e-10
+    assert int(torch.linalg.matrix_rank(differences, atol=1e-9)) <= D - rank
+
+
 @given(seeds, st.integers(1, D - 1))
 def test_steps_move_the_basis_and_the_abductions(seed: int, rank: int) -> None:
     game = _game(2)
