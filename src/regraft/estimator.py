@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from regraft.adversary import (
@@ -18,18 +16,18 @@ from regraft.adversary import (
     check_radius,
     check_rank,
 )
-from regraft.certificate import Certificate, certify_hull
+from regraft.certificate import certify_hull
+from regraft.certified import CertifiedHead, warn_unless_settled
 from regraft.domains import warn_if_one_domain
 from regraft.families import hull_adversary
 from regraft.game import Round, play
-from regraft.heads import Regularization, check_ridge, fit_source_heads
+from regraft.heads import check_ridge, fit_source_heads
 from regraft.learner import Learner
-from regraft.linear import LinearHead
 from regraft.samples import SurrogateKind, check_surrogate
 from regraft.transplant import Witness, find_witness, hull
 
 
-class CROClassifier(LinearHead):
+class CROClassifier(CertifiedHead):
     """Causal Robust Optimization: a linear head that is minimax over plausible unseen domains.
 
     Parameters
@@ -76,13 +74,11 @@ class CROClassifier(LinearHead):
     regularization_ : Regularization
     """
 
-    certificate_: Certificate
     source_heads_: NDArray[np.float64]
     hull_heads_: NDArray[np.float64]
     pooled_head_: NDArray[np.float64]
     feature_mean_: NDArray[np.float64]
     feature_scale_: float
-    regularization_: Regularization
 
     def __init__(
         self,
@@ -104,11 +100,6 @@ class CROClassifier(LinearHead):
         self.tolerance = tolerance
         self.max_rounds = max_rounds
         self.device = device
-
-    @property
-    def rounds_(self) -> tuple[Round, ...]:
-        """The rounds of the game."""
-        return self.certificate_.rounds
 
     def fit(
         self,
@@ -145,13 +136,7 @@ class CROClassifier(LinearHead):
             max_rounds=self.max_rounds,
             on_round=on_round,
         )
-        if not outcome.converged:
-            warnings.warn(
-                f"the game did not settle in {len(outcome.rounds)} rounds: raise max_rounds or "
-                "tolerance, or the ridge.",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
+        warn_unless_settled(outcome, "max_rounds or tolerance, or the ridge")
         self.certificate_ = certify_hull(
             sources,
             plausible,

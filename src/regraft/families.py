@@ -5,7 +5,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from regraft.adversary import Hull, Objective, Surrogates, attack, plausible_targets, search
+from regraft.adversary import (
+    Hull,
+    Objective,
+    Surrogates,
+    attack,
+    fit_hull,
+    plausible_targets,
+    search,
+)
 from regraft.game import Adversary, Target
 from regraft.heads import SourceHeads
 from regraft.newton import log_probabilities, losses
@@ -52,12 +60,13 @@ class SoftHullAdversary:
         self._moves = surrogate == "transplanted"
         n_classes = len(hull.center)
         self._pairs = every_label(Sample(sources.Z, sources.y, sources.weight), n_classes)
-        heads = torch.stack([hull.head(z) for z in hull.sources])
-        witness = find_witness(hull.center, heads)
-        # L (W_s - W_z) w = L Q^T (W_s - W_z) w, with Q the class directions of the witness.
-        self._basis = witness.basis @ (witness.basis.T @ hull.center.T)
-        own = [sources.Z[s] @ head.T for s, head in zip(sources.slices, heads, strict=True)]
-        self._own_logits = torch.cat(own).repeat(n_classes, 1)
+        if self._moves:
+            heads = torch.stack([hull.head(z) for z in hull.sources])
+            witness = find_witness(hull.center, heads)
+            # L (W_s - W_z) w = L Q^T (W_s - W_z) w, with Q the class directions of the witness.
+            self._basis = witness.basis @ (witness.basis.T @ hull.center.T)
+            own = [sources.Z[s] @ head.T for s, head in zip(sources.slices, heads, strict=True)]
+            self._own_logits = torch.cat(own).repeat(n_classes, 1)
         self._known: list[Tensor] = []
 
     def attack(self, head: Tensor) -> Target:
@@ -98,7 +107,8 @@ def hull_adversary(
     surrogate: SurrogateKind = "reweighted",
 ) -> tuple[Hull, Adversary]:
     """The hull of the source heads, and its adversary under ``surrogate``."""
-    hull, surrogates = plausible_targets(sources, rank)
     if surrogate == "reweighted":
+        hull, surrogates = plausible_targets(sources, rank)
         return hull, HullAdversary(sources.Z, surrogates, radius, objective)
+    hull = fit_hull(sources.heads, sources.Z, sources.weight, rank)
     return hull, SoftHullAdversary(sources, hull, radius, objective, surrogate)

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Self
 
 from numpy.typing import ArrayLike
-from sklearn.exceptions import ConvergenceWarning
 
-from regraft.certificate import Certificate, certify
+from regraft.certificate import certify
+from regraft.certified import CertifiedHead, warn_unless_settled
 from regraft.domains import warn_if_one_domain
 from regraft.free import FreeAdversary, FreeOptions
-from regraft.game import Round, play
-from regraft.heads import Regularization, fit_source_heads
+from regraft.game import play
+from regraft.heads import fit_source_heads
 from regraft.learner import Learner
-from regraft.linear import LinearHead
 from regraft.samples import SurrogateKind, check_surrogate
 from regraft.standardization import standardize
 
 
-class LiteralCROClassifier(LinearHead):
+class LiteralCROClassifier(CertifiedHead):
     """Causal Robust Optimization with a free adversary, for study beside :class:`CROClassifier`.
 
     It shares the game, the learner and the certificate with the hull; the family is free (any
@@ -58,23 +56,20 @@ class LiteralCROClassifier(LinearHead):
     regularization_ : Regularization
     """
 
-    certificate_: Certificate
-    regularization_: Regularization
-
     def __init__(
         self,
         surrogate: SurrogateKind = "relabelled",
         *,
-        cro_rank: int = 8,
+        cro_rank: int = FreeOptions.cro_rank,
         cro_gap_eps: float = 3e-3,
         cro_max_outer_iters: int = 10,
-        cro_adv_lr: float = 3e-3,
-        cro_adv_epochs: int = 10,
-        cro_adv_batch: int = 64,
-        cro_lambda_consist: float = 30.0,
-        cro_lambda_hausdorff: float = 0.3,
-        cro_lambda_op: float = 0.3,
-        cro_val_frac: float = 0.1,
+        cro_adv_lr: float = FreeOptions.cro_adv_lr,
+        cro_adv_epochs: int = FreeOptions.cro_adv_epochs,
+        cro_adv_batch: int = FreeOptions.cro_adv_batch,
+        cro_lambda_consist: float = FreeOptions.cro_lambda_consist,
+        cro_lambda_hausdorff: float = FreeOptions.cro_lambda_hausdorff,
+        cro_lambda_op: float = FreeOptions.cro_lambda_op,
+        cro_val_frac: float = FreeOptions.cro_val_frac,
         random_state: int = 0,
         device: str = "cpu",
     ) -> None:
@@ -91,11 +86,6 @@ class LiteralCROClassifier(LinearHead):
         self.cro_val_frac = cro_val_frac
         self.random_state = random_state
         self.device = device
-
-    @property
-    def rounds_(self) -> tuple[Round, ...]:
-        """The rounds of the game."""
-        return self.certificate_.rounds
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_domain: ArrayLike | None = None) -> Self:
         """Fit on rows ``X`` (n, d), labels ``y`` (n,) and the domain of each row (n,)."""
@@ -117,13 +107,7 @@ class LiteralCROClassifier(LinearHead):
             tolerance=self.cro_gap_eps,
             max_rounds=self.cro_max_outer_iters,
         )
-        if not outcome.converged:
-            warnings.warn(
-                f"the game did not settle in {len(outcome.rounds)} rounds: raise "
-                "cro_max_outer_iters or cro_gap_eps.",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
+        warn_unless_settled(outcome, "cro_max_outer_iters or cro_gap_eps")
         heads = scaled.from_features(to_features(sources.heads))
         self.certificate_ = certify(
             scaled.rows,

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from regraft._version import __version__
 from regraft.baselines import ERMClassifier, GroupDROClassifier, IRMClassifier, VRExClassifier
 from regraft.certificate import Certificate
+from regraft.certified import CertifiedHead
 from regraft.estimator import CROClassifier
 from regraft.extras import MissingExtra
 from regraft.files import sibling, write_text
@@ -180,7 +181,7 @@ def _describe(model: LinearHead) -> dict[str, Any]:
     }
     if hasattr(model, "feature_names_in_"):
         description["feature_names"] = [str(feature) for feature in model.feature_names_in_]
-    if isinstance(model, CROClassifier | LiteralCROClassifier):
+    if isinstance(model, CertifiedHead):
         description["certificate"] = model.certificate_.to_dict()
         description["regularization"] = asdict(model.regularization_)
     if isinstance(model, CROClassifier):
@@ -240,7 +241,7 @@ def _rebuild(description: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Li
     if "feature_names" in description:
         model.feature_names_in_ = np.array(description["feature_names"], dtype=object)
         _check_shape("feature_names", model.feature_names_in_, (d,))
-    if isinstance(model, CROClassifier | LiteralCROClassifier):
+    if isinstance(model, CertifiedHead):
         model.certificate_ = Certificate.from_dict(description["certificate"])
         model.regularization_ = Regularization(**description["regularization"])
     if isinstance(model, CROClassifier):

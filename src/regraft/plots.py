@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 # Okabe and Ito's colours, told apart by every kind of sight.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-MARKERS = ("o", "s", "^", "D", "v", "P")
+_MARKERS = ("o", "s", "^", "D", "v", "P")
 
 
 def plot_audit(curves: Mapping[str, AuditCurve], path: str | Path) -> None:
@@ -23,7 +23,7 @@ def plot_audit(curves: Mapping[str, AuditCurve], path: str | Path) -> None:
         radii = [point.radius for point in curve.points]
         accuracy = [100 * point.accuracy for point in curve.points]
         colour = COLOURS[i % len(COLOURS)]
-        axes.plot(radii, accuracy, color=colour, marker=MARKERS[i % len(MARKERS)], label=name)
+        axes.plot(radii, accuracy, color=colour, marker=_MARKERS[i % len(_MARKERS)], label=name)
     axes.set_xscale("symlog", linthresh=0.5, linscale=0.4)
     axes.minorticks_off()
     ticks = sorted({point.radius for curve in curves.values() for point in curve.points})

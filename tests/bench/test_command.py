@@ -69,15 +69,18 @@ def checksums(blobs: Digits, tmp_path: Path) -> dict[str, str]:
     return sums
 
 
-def test_quick_runs_one_cell_and_resumes(
-    checksums: dict[str, str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+@pytest.fixture
+def tiny(checksums: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tiny digits pass for MNIST, and the preset `paper` takes four steps."""
     for name, checksum in checksums.items():
         monkeypatch.setitem(mnist.CHECKSUMS, name, checksum)
     monkeypatch.setitem(PRESETS, "paper", TINY)
+
+
+@pytest.mark.usefixtures("tiny")
+def test_quick_runs_one_cell_and_resumes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
     line = ["reproduce", "cmnist", "--quick", "--data", "data"]
     with pytest.raises(SystemExit) as ended:
@@ -127,15 +130,10 @@ def test_wrong_arguments_are_told_before_any_work(
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.usefixtures("tiny")
 def test_one_process_at_a_time(
-    checksums: dict[str, str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name, checksum in checksums.items():
-        monkeypatch.setitem(mnist.CHECKSUMS, name, checksum)
-    monkeypatch.setitem(PRESETS, "paper", TINY)
     monkeypatch.setattr(sweep, "RANKS", (1,))
     monkeypatch.chdir(tmp_path)
     Path("out").mkdir()

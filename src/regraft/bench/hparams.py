@@ -16,6 +16,7 @@ import numpy as np
 
 from regraft.bench.seeds import hparam_state
 from regraft.certificate import Family
+from regraft.free import FreeOptions
 from regraft.samples import SurrogateKind
 
 _Draw = Callable[[np.random.RandomState], Any]
@@ -39,18 +40,18 @@ SPACES: Mapping[Family, Mapping[str, tuple[Any, _Draw]]] = {
         "ridge": (None, log_uniform(1e-5, 1e-2)),
     },
     "free": {
-        "cro_rank": (8, choice(4, 8, 16)),
+        "cro_rank": (FreeOptions.cro_rank, choice(4, 8, 16)),
         "cro_gap_eps": (3e-3, log_uniform(1e-3, 1e-2)),
-        "cro_adv_lr": (3e-3, log_uniform(1e-3, 1e-2)),
+        "cro_adv_lr": (FreeOptions.cro_adv_lr, log_uniform(1e-3, 1e-2)),
         "cro_learner_lr": (3e-3, log_uniform(1e-3, 1e-2)),
-        "cro_lambda_hausdorff": (0.3, log_uniform(0.1, 1.0)),
-        "cro_lambda_consist": (30.0, log_uniform(10.0, 100.0)),
-        "cro_lambda_op": (0.3, log_uniform(0.1, 1.0)),
-        "cro_val_frac": (0.1, choice(0.1)),
+        "cro_lambda_hausdorff": (FreeOptions.cro_lambda_hausdorff, log_uniform(0.1, 1.0)),
+        "cro_lambda_consist": (FreeOptions.cro_lambda_consist, log_uniform(10.0, 100.0)),
+        "cro_lambda_op": (FreeOptions.cro_lambda_op, log_uniform(0.1, 1.0)),
+        "cro_val_frac": (FreeOptions.cro_val_frac, choice(0.1)),
         "cro_max_outer_iters": (10, choice(5, 10)),
-        "cro_adv_epochs": (10, choice(5, 10)),
+        "cro_adv_epochs": (FreeOptions.cro_adv_epochs, choice(5, 10)),
         "cro_learner_epochs": (10, choice(5, 10)),
-        "cro_adv_batch": (64, choice(32, 64)),
+        "cro_adv_batch": (FreeOptions.cro_adv_batch, choice(32, 64)),
         "cro_learner_batch": (64, choice(32, 64)),
     },
 }
