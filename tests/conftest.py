@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -72,3 +74,23 @@ def blobs() -> Digits:
 def one_thread() -> None:
     # Tests run in several processes; threads inside each would fight for the cores.
     torch.set_num_threads(1)
+
+
+def declare_missing_operators() -> None:
+    """Let torchvision be imported where its compiled part was built for another torch.
+
+    The import describes two operators of that part, and fails if they were never declared.
+    """
+    package = find_spec("torchvision")
+    if package is None or package.origin is None:
+        return
+    try:
+        for library in Path(package.origin).parent.glob("_C.*"):
+            torch.ops.load_library(library)
+    except OSError:
+        for name in ("nms", "qnms"):
+            schema = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
+            torch.library.define(f"torchvision::{name}", schema)
+
+
+declare_missing_operators()

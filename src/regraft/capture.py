@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 import torch
 
@@ -39,25 +39,52 @@ def _replay(
     device: torch.device,
     on_progress: Callable[[int], None] | None,
 ) -> None:
-    streams = [torch.cuda.Stream(device) for _ in steps]  # type: ignore[no-untyped-call]
-    graphs = []
-    for step, stream in zip(steps, streams, strict=True):
-        stream.wait_stream(torch.cuda.current_stream(device))
-        with torch.cuda.stream(stream):
-            for _ in range(_WARM_UP):
-                step()
-        torch.cuda.synchronize(device)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=stream):
-            step()
-        graphs.append(graph)
-    for done in range(_WARM_UP + 1, times + 1):
-        for graph, stream in zip(graphs, streams, strict=True):
-            with torch.cuda.stream(stream):
-                graph.replay()
-        if on_progress is not None and done % _REPORT_EVERY == 0:
+    recorders = [Recorder(device) for _ in steps]
+    for done in range(1, times + 1):
+        for step, recorder in zip(steps, recorders, strict=True):
+            recorder.run(None, step)
+        if on_progress is not None and (done % _REPORT_EVERY == 0 or done == times):
             torch.cuda.synchronize(device)
             on_progress(done)
     torch.cuda.synchronize(device)
-    if on_progress is not None:
-        on_progress(times)
+
+
+class Recorder:
+    """Runs the steps of one computation on a stream of its own, and records them for replay.
+
+    Steps of the same variant are the same operations on the same tensors, with draws from
+    ``generator`` alone; after a few have run, one is recorded, and all later ones are replays.
+    """
+
+    def __init__(self, device: torch.device, generator: torch.Generator | None = None) -> None:
+        self._device, self._generator = device, generator
+        self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        self._stream.wait_stream(torch.cuda.current_stream(device))
+        self._graphs: dict[Hashable, torch.cuda.CUDAGraph] = {}
+        self._seen: dict[Hashable, int] = {}
+
+    def stream(self) -> torch.cuda.StreamContext:
+        """Whatever is done in this context follows the steps before it."""
+        return torch.cuda.stream(self._stream)
+
+    def run(self, variant: Hashable, step: Callable[[], None]) -> None:
+        """Perform ``step``, or replay one of the same ``variant``; waits only to record."""
+        seen = self._seen[variant] = self._seen.get(variant, 0) + 1
+        with self.stream():
+            if seen <= _WARM_UP:
+                step()
+                return
+            if variant not in self._graphs:
+                self._graphs[variant] = self._record(step)
+            self._graphs[variant].replay()
+
+    def _record(self, step: Callable[[], None]) -> torch.cuda.CUDAGraph:
+        torch.cuda.synchronize(self._device)
+        graph = torch.cuda.CUDAGraph()
+        if self._generator is not None:
+            graph.register_generator_state(self._generator)
+        # Recordings of one computation never run at once, so they may share their memory.
+        pool = next((known.pool() for known in self._graphs.values()), None)
+        with torch.cuda.graph(graph, pool=pool, stream=self._stream):
+            step()
+        return graph

@@ -11,12 +11,31 @@ import typer
 
 # rich and the library are imported where they are used, so that --help does not wait for them.
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
     from regraft.game import Round
 
 
 def percent(share: float) -> str:
     """A share of one as text."""
     return f"{100 * share:.1f}%"
+
+
+def make_table(columns: Sequence[str], *sections: Sequence[Sequence[str]]) -> Table:
+    """Rows of text under ``columns``; the last column stands out, a line parts the sections."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD)
+    for i, column in enumerate(columns):
+        style = "bold cyan" if i == len(columns) - 1 else None
+        table.add_column(column, justify="right" if i else "left", style=style, no_wrap=True)
+    for rows in sections:
+        for row in rows:
+            table.add_row(*row)
+        table.add_section()
+    return table
 
 
 class Screen:
@@ -41,6 +60,22 @@ class Screen:
             self.note(f"{message} ...")
             yield lambda step: self.note(f"{step} ...")
 
+    @property
+    def is_live(self) -> bool:
+        """Whether progress is seen in a terminal, where ``live`` can draw."""
+        return self._progress.is_terminal
+
+    @contextmanager
+    def live(self, draw: Callable[[], RenderableType]) -> Iterator[None]:
+        """Show what ``draw`` returns, asked from another thread twice a second, while inside."""
+        from rich.live import Live
+
+        live = Live(
+            get_renderable=draw, console=self._progress, refresh_per_second=2, transient=True
+        )
+        with live:
+            yield
+
     def note(self, text: str) -> None:
         """One line of progress."""
         self._progress.print(text, soft_wrap=not self._progress.is_terminal)
@@ -58,19 +93,8 @@ class Screen:
             self._result.print(sentence, soft_wrap=not self._result.is_terminal)
 
     def table(self, columns: Sequence[str], *sections: Sequence[Sequence[str]]) -> None:
-        """Rows of text under ``columns``; the last column stands out, a line parts the sections."""
-        from rich import box
-        from rich.table import Table as RichTable
-
-        table = RichTable(box=box.SIMPLE_HEAD)
-        for i, column in enumerate(columns):
-            style = "bold cyan" if i == len(columns) - 1 else None
-            table.add_column(column, justify="right" if i else "left", style=style, no_wrap=True)
-        for rows in sections:
-            for row in rows:
-                table.add_row(*row)
-            table.add_section()
-        self._result.print(table)
+        """Rows of text under ``columns``, as ``make_table`` draws them."""
+        self._result.print(make_table(columns, *sections))
 
     def finish(self, document: dict[str, Any], files: Sequence[Path]) -> None:
         """Print the JSON document, or name the files written."""

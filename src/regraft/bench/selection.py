@@ -1,15 +1,17 @@
-"""Which configuration of a sweep counts, and the accuracies that follow from the choice."""
+"""Which checkpoint and configuration of a sweep count, and the accuracies that follow."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import count
+from statistics import fmean
 from typing import Any
 
 import numpy as np
 
-Record = Mapping[str, Any]
+Record = Mapping[str, Any]  # of one checkpoint: step, accuracies by environment, args
 
 
 @dataclass(frozen=True)
@@ -21,88 +23,195 @@ class Cell:
     trials: tuple[float, ...]
     chosen: tuple[int, ...]  # hparams_seed chosen in each trial
     spread: tuple[float, float]  # lowest and highest over all configurations and trials
+    trial_seeds: tuple[int, ...] = ()
+    steps: tuple[int, ...] = ()  # of the checkpoint chosen in each trial
 
 
 @dataclass(frozen=True)
 class Selection:
     """Accuracies as shares of one, by held-out environment; environments without runs are absent.
 
-    ``average`` is over the trials that every environment has, None if there is none.
+    ``average`` is over the trials that every environment has, None if there is none;
+    ``average_error`` is its standard error over these trials.
     """
 
     cells: dict[int, Cell]
     average: float | None
+    average_error: float | None = None
 
 
-def training_domain_validation(records: Iterable[Record], n_envs: int = 3) -> Selection:
+@dataclass(frozen=True)
+class Rule:
+    """A way to select, in words and as a function of records and the number of environments."""
+
+    title: str
+    needs: str  # the runs without which there is nothing to select from
+    select: Callable[[Iterable[Record], int | None], Selection]
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """The checkpoint that counts if its configuration is chosen."""
+
+    validation: float
+    test: float
+    step: int
+
+
+_Configuration = tuple[int, int]  # trial_seed, hparams_seed
+_Run = dict[int, Record]  # by step
+_Runs = Mapping[frozenset[int], Mapping[_Configuration, _Run]]  # by test environments
+# (runs, test environment, configuration, n_envs) -> validation accuracy of the steps to choose from
+_Validation = Callable[[_Runs, int, _Configuration, int], Mapping[int, float]]
+
+
+def training_domain_validation(records: Iterable[Record], n_envs: int | None = None) -> Selection:
     """Choose by the mean accuracy on held-out rows of the environments trained on.
 
-    ``records`` are one sweep of one algorithm; those with several test environments are left out.
+    ``records`` are one sweep of one algorithm on one dataset, in any order; those with several
+    test environments are left out. Without ``n_envs`` environments are counted in the records.
     """
 
-    def score(record: Record) -> float:
-        (test,) = record["args"]["test_envs"]
-        sources = [i for i in range(n_envs) if i != test]
-        return float(np.mean([_accuracy(record, f"env{i}_out_acc") for i in sources]))
+    def validation(
+        runs: _Runs, test: int, configuration: _Configuration, n_envs: int
+    ) -> dict[int, float]:
+        keys = [f"env{i}_out_acc" for i in range(n_envs) if i != test]
+        run = runs[frozenset({test})][configuration]
+        return {step: fmean(_accuracy(record, key) for key in keys) for step, record in run.items()}
 
-    return _select(records, n_envs, score)
-
-
-def oracle(records: Iterable[Record], n_envs: int = 3) -> Selection:
-    """Choose by the accuracy on held-out rows of the test environment: a ceiling, not a method."""
-
-    def score(record: Record) -> float:
-        (test,) = record["args"]["test_envs"]
-        return _accuracy(record, f"env{test}_out_acc")
-
-    return _select(records, n_envs, score)
+    return _select(records, n_envs, validation)
 
 
-def _select(records: Iterable[Record], n_envs: int, score: Callable[[Record], float]) -> Selection:
-    # test environment -> trial -> hparams_seed -> record
-    runs: dict[int, dict[int, dict[int, Record]]] = defaultdict(lambda: defaultdict(dict))
+def leave_one_domain_out_validation(
+    records: Iterable[Record], n_envs: int | None = None
+) -> Selection:
+    """Choose by the accuracy in environments that twin runs, with one more held out, did not see.
+
+    A selection rule, not to be confused with leaving one environment out to test on it, which all
+    rules do. The twins of a run with the test environment t have the test environments t and v,
+    one twin for each other v; configurations and steps that some twin lacks are left out.
+    """
+
+    def validation(
+        runs: _Runs, test: int, configuration: _Configuration, n_envs: int
+    ) -> dict[int, float]:
+        others = [env for env in range(n_envs) if env != test]
+        twins = {env: runs.get(frozenset({test, env}), {}).get(configuration, {}) for env in others}
+        steps = set(runs[frozenset({test})][configuration]).intersection(*twins.values())
+        return {
+            step: fmean(_accuracy(twin[step], f"env{env}_in_acc") for env, twin in twins.items())
+            for step in steps
+        }
+
+    return _select(records, n_envs, validation)
+
+
+def oracle(records: Iterable[Record], n_envs: int | None = None) -> Selection:
+    """Choose by the accuracy on held-out rows of the test environment: a ceiling, not a method.
+
+    Only the last checkpoint of a run counts, which keeps the look at the test environment short.
+    """
+
+    def validation(
+        runs: _Runs, test: int, configuration: _Configuration, n_envs: int
+    ) -> dict[int, float]:
+        run = runs[frozenset({test})][configuration]
+        last = max(run)
+        return {last: _accuracy(run[last], f"env{test}_out_acc")}
+
+    return _select(records, n_envs, validation)
+
+
+RULES = {
+    "training-domain": Rule(
+        "training-domain validation", "runs with one test environment", training_domain_validation
+    ),
+    "leave-one-domain-out": Rule(
+        "leave-one-domain-out validation (selection rule)",
+        "runs with every pair of test environments beside those with one",
+        leave_one_domain_out_validation,
+    ),
+    "oracle": Rule("test-domain validation (oracle)", "runs with one test environment", oracle),
+}
+
+
+def count_environments(record: Record) -> int:
+    """The number of environments that the record has accuracies of."""
+    return next(
+        i for i in count() if f"env{i}_in_acc" not in record and f"env{i}_out_acc" not in record
+    )
+
+
+def _select(records: Iterable[Record], n_envs: int | None, validation: _Validation) -> Selection:
+    records = list(records)
+    if n_envs is None:
+        n_envs = max(map(count_environments, records), default=0)
+    runs = _group(records)
+    cells = {}
+    for env in sorted(min(envs) for envs in runs if len(envs) == 1):
+        trials: dict[int, dict[int, _Candidate]] = defaultdict(dict)  # then by hparams_seed
+        for configuration, run in runs[frozenset({env})].items():
+            accuracies = validation(runs, env, configuration, n_envs)
+            if accuracies:
+                step = _best(accuracies)
+                test = _accuracy(run[step], f"env{env}_in_acc")
+                trial, seed = configuration
+                trials[trial][seed] = _Candidate(accuracies[step], test, step)
+        if trials:
+            cells[env] = _cell(trials)
+    return Selection(cells, *_average([cells.get(env) for env in range(n_envs)]))
+
+
+def _group(records: Iterable[Record]) -> _Runs:
+    runs: dict[frozenset[int], dict[_Configuration, _Run]] = defaultdict(lambda: defaultdict(dict))
     for record in records:
         args = record["args"]
-        if len(args["test_envs"]) != 1:
-            continue
-        configurations = runs[args["test_envs"][0]][args["trial_seed"]]
-        if args["hparams_seed"] in configurations:
+        trial, seed = args["trial_seed"], args["hparams_seed"]
+        run = runs[frozenset(args["test_envs"])][trial, seed]
+        if record["step"] in run:
             raise ValueError(
-                f"two runs have test environment {args['test_envs'][0]}, trial "
-                f"{args['trial_seed']} and hparams_seed {args['hparams_seed']}: select from one "
-                "sweep at a time."
+                f"two runs have test environments {args['test_envs']}, trial {trial} and "
+                f"hparams_seed {seed}: select from one sweep at a time."
             )
-        configurations[args["hparams_seed"]] = record
-
-    tests: dict[int, dict[int, float]] = {}
-    cells: dict[int, Cell] = {}
-    for env, trials in sorted(runs.items()):
-        chosen = {trial: _best(trials[trial], score) for trial in sorted(trials)}
-        key = f"env{env}_in_acc"
-        tests[env] = {t: _accuracy(trials[t][seed], key) for t, seed in chosen.items()}
-        everything = [_accuracy(run, key) for trial in trials.values() for run in trial.values()]
-        accuracies = tuple(tests[env].values())
-        cells[env] = Cell(
-            mean=float(np.mean(accuracies)),
-            error=float(np.std(accuracies) / np.sqrt(len(accuracies))),
-            trials=accuracies,
-            chosen=tuple(chosen.values()),
-            spread=(min(everything), max(everything)),
-        )
-    return Selection(cells, _average(tests, n_envs))
+        run[record["step"]] = record
+    return runs
 
 
-def _best(configurations: Mapping[int, Record], score: Callable[[Record], float]) -> int:
-    return max(configurations, key=lambda seed: (score(configurations[seed]), -seed))
+def _best(accuracies: Mapping[int, float]) -> int:
+    """The smallest of the keys with the largest value."""
+    return max(accuracies, key=lambda key: (accuracies[key], -key))
 
 
-def _average(tests: Mapping[int, Mapping[int, float]], n_envs: int) -> float | None:
-    accuracies = [tests.get(env, {}) for env in range(n_envs)]
-    complete = set.intersection(*(set(by_trial) for by_trial in accuracies))
+def _cell(trials: Mapping[int, Mapping[int, _Candidate]]) -> Cell:
+    seeds = tuple(sorted(trials))
+    chosen = tuple(_best({s: c.validation for s, c in trials[trial].items()}) for trial in seeds)
+    picked = [trials[trial][seed] for trial, seed in zip(seeds, chosen, strict=True)]
+    everything = [candidate.test for trial in trials.values() for candidate in trial.values()]
+    accuracies = tuple(candidate.test for candidate in picked)
+    mean, error = _mean_and_error(accuracies)
+    return Cell(
+        mean,
+        error,
+        accuracies,
+        chosen,
+        spread=(min(everything), max(everything)),
+        trial_seeds=seeds,
+        steps=tuple(candidate.step for candidate in picked),
+    )
+
+
+def _average(cells: Iterable[Cell | None]) -> tuple[float, float] | tuple[None, None]:
+    """Mean over trials of the means over environments, and its standard error."""
+    tests = [dict(zip(c.trial_seeds, c.trials, strict=True)) if c else {} for c in cells]
+    complete = set.intersection(*map(set, tests)) if tests else set()
     if not complete:
-        return None
-    means = [np.mean([by_trial[t] for by_trial in accuracies]) for t in sorted(complete)]
-    return float(np.mean(means))
+        return None, None
+    return _mean_and_error([fmean(test[trial] for test in tests) for trial in sorted(complete)])
+
+
+def _mean_and_error(values: Iterable[float]) -> tuple[float, float]:
+    array = np.array(list(values))
+    return float(array.mean()), float(array.std() / np.sqrt(len(array)))
 
 
 def _accuracy(record: Record, key: str) -> float:

@@ -1,0 +1,28 @@
+"""The protocol's algorithms: every module of this package that registers one is found by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+
+from regraft.bench.algorithms.base import Algorithm, Entry, Task, algorithm, entries
+
+__all__ = ["Algorithm", "Entry", "Task", "algorithm", "algorithms", "find_algorithm"]
+
+
+@cache
+def algorithms() -> Mapping[str, Entry]:
+    """All algorithms by name."""
+    for module in iter_modules(__path__):
+        import_module(f"{__name__}.{module.name}")
+    return dict(sorted(entries().items()))
+
+
+def find_algorithm(name: str) -> Entry:
+    """The algorithm ``name``; ``ValueError`` with one sentence if there is none."""
+    known = algorithms()
+    if name not in known:
+        raise ValueError(f"algorithm is {name!r}: choose from {', '.join(known)}.")
+    return known[name]

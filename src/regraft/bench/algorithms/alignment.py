@@ -1,0 +1,29 @@
+"""What CORAL and MMD share: a penalty on features that are distributed otherwise by domain."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from torch import Tensor
+
+from regraft.bench.algorithms.erm import ERM, MAIN, domain_losses
+from regraft.bench.spaces import Hparam, ten_to
+
+ALIGNMENT_SPACE: Mapping[str, Hparam] = {"mmd_gamma": ten_to(1.0, -1, 1)}
+
+
+class Alignment(ERM):
+    """The mean loss and a distance between domains, averaged over their pairs."""
+
+    def penalty(self, features: Tensor) -> Tensor:
+        """The mean distance between two of the K domains in ``features`` (K, b, d)."""
+        raise NotImplementedError
+
+    def update(self, step: int, x: Tensor, y: Tensor) -> dict[str, Tensor]:
+        """A step down the mean loss and the weighted penalty."""
+        features = self.featurizer(x.flatten(0, 1))
+        losses = domain_losses(self.classifier(features), y)
+        penalty = self.penalty(features.reshape(*y.shape, -1))
+        loss = losses.mean() + self.hparams["mmd_gamma"] * penalty
+        self.descend(loss, MAIN)
+        return {"loss": loss.detach(), "penalty": penalty.detach()}

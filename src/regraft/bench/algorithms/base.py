@@ -1,0 +1,179 @@
+"""What every algorithm of the protocol is: steps on minibatches of several domains, predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regraft.bench.spaces import Group, Hparam, Space, common_space
+
+OPTIMIZER, GENERATOR = "optimizer", "generator"
+
+
+@dataclass(frozen=True)
+class Task:
+    """What an algorithm knows of the data before it sees any."""
+
+    input_shape: tuple[int, ...]
+    n_classes: int
+    n_domains: int  # those trained on
+    device: torch.device
+    compat: bool = False  # keep DomainBed's known faults
+
+
+class Algorithm(nn.Module):
+    """Base of all algorithms.
+
+    The networks are made in ``__init__`` from torch's global generator, on the CPU; whoever makes
+    an algorithm seeds that generator and then moves the algorithm to the task's device. What is
+    drawn while training comes from ``generator``, which is on that device.
+    """
+
+    def __init__(self, task: Task, hparams: Mapping[str, Any], generator: torch.Generator) -> None:
+        super().__init__()
+        self.task, self.hparams, self.generator = task, hparams, generator
+        self.optimizers: dict[str, torch.optim.Adam] = {}
+
+    def update(self, step: int, x: Tensor, y: Tensor) -> dict[str, Tensor]:
+        """One step on minibatches ``x`` (K, b, ...) and ``y`` (K, b) of the K training domains.
+
+        Returns scalars to log. On a GPU a step may be recorded and replayed, so the code must
+        never wait for the device (no ``item``, no shape that depends on data), must keep its state
+        in tensors that it changes in place, and may look at ``step`` only through ``variant``.
+        """
+        raise NotImplementedError
+
+    def predict(self, x: Tensor) -> Tensor:
+        """Logits (n, C) of ``x`` (n, ...), rows of one domain."""
+        raise NotImplementedError
+
+    def variant(self, step: int) -> Hashable:
+        """Steps of the same variant perform the same operations in the same tensors."""
+        return None
+
+    def schedule(self, steps: int, every: int) -> list[int]:
+        """The steps after which the run is evaluated, in order; it ends with the last.
+
+        ``steps`` and ``every`` are what the protocol asks for.
+        """
+        return sorted({*range(0, steps, every), steps - 1})
+
+    def conclude(self, sources: Iterable[tuple[int, Tensor, Tensor]]) -> None:
+        """Called once, after the last step and before the last evaluation.
+
+        ``sources`` are all training rows in parts: the number of the domain, ``x`` and ``y``.
+        """
+
+    def adam(
+        self,
+        parameters: Iterable[nn.Parameter],
+        lr: float,
+        weight_decay: float = 0.0,
+        betas: tuple[float, float] = (0.9, 0.999),
+    ) -> torch.optim.Adam:
+        """An optimizer whose steps a GPU can record."""
+        on_gpu = self.task.device.type == "cuda"
+        return torch.optim.Adam(
+            list(parameters),
+            lr=lr,
+            weight_decay=weight_decay,
+            betas=betas,
+            fused=True,
+            capturable=on_gpu,
+        )
+
+    def descend(self, loss: Tensor, *optimizers: str) -> None:
+        """Take one step of the named ``optimizers`` down the gradient of ``loss``."""
+        for name in optimizers:
+            self.optimizers[name].zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        for name in optimizers:
+            self.optimizers[name].step()
+
+    def state(self) -> dict[str, Tensor]:
+        """All that later steps depend on: parameters, optimizers and the generator."""
+        tensors = dict(self.state_dict())
+        for name, optimizer in self.optimizers.items():
+            for index, values in optimizer.state_dict()["state"].items():
+                for key, value in values.items():
+                    tensors[f"{OPTIMIZER}.{name}.{index}.{key}"] = value
+        tensors[GENERATOR] = self.generator.get_state()
+        return tensors
+
+    def load_state(self, tensors: Mapping[str, Tensor]) -> None:
+        """Go on from what ``state`` returned."""
+        rest = dict(tensors)
+        self.generator.set_state(rest.pop(GENERATOR))
+        slots: dict[str, dict[int, dict[str, Tensor]]] = {name: {} for name in self.optimizers}
+        for full in [name for name in rest if name.startswith(f"{OPTIMIZER}.")]:
+            _, name, index, key = full.split(".")
+            slots[name].setdefault(int(index), {})[key] = rest.pop(full)
+        for name, optimizer in self.optimizers.items():
+            groups = optimizer.state_dict()["param_groups"]
+            parameters = [p for group in optimizer.param_groups for p in group["params"]]
+            state = {
+                index: {key: _like(parameters[index], value) for key, value in values.items()}
+                for index, values in slots[name].items()
+            }
+            optimizer.load_state_dict({"state": state, "param_groups": groups})
+        self.load_state_dict(rest)
+
+
+def _like(parameter: nn.Parameter, value: Tensor) -> Tensor:
+    """``value`` with its numbers in the same order of memory as those of ``parameter``."""
+    if value.shape != parameter.shape:
+        return value
+    return torch.empty_like(parameter, requires_grad=False).copy_(value)
+
+
+def parameters_of(*modules: nn.Module) -> Iterator[nn.Parameter]:
+    """The parameters of several modules, one after another."""
+    for module in modules:
+        yield from module.parameters()
+
+
+# Hyperparameters of an algorithm, on all datasets or by their group.
+Own = Space | Callable[[Group], Space]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A registered algorithm."""
+
+    name: str
+    make: type[Algorithm]
+    own: Own
+    groups: frozenset[Group]
+
+    def space(self, group: Group) -> dict[str, Hparam]:
+        """All its hyperparameters on datasets of a group, the common ones included."""
+        own = self.own(group) if callable(self.own) else self.own
+        return {**common_space(group), **own}
+
+
+_ENTRIES: dict[str, Entry] = {}
+_EVERYWHERE: tuple[Group, ...] = ("small images", "images", "features")
+
+
+def algorithm(
+    name: str, own: Own | None = None, groups: Iterable[Group] = _EVERYWHERE
+) -> Callable[[type[Algorithm]], type[Algorithm]]:
+    """Register a class under ``name``, with hyperparameters of its ``own``.
+
+    ``groups`` are the kinds of datasets on which it makes sense.
+    """
+
+    def register(make: type[Algorithm]) -> type[Algorithm]:
+        _ENTRIES[name] = Entry(name, make, own or {}, frozenset(groups))
+        return make
+
+    return register
+
+
+def entries() -> Mapping[str, Entry]:
+    """What has been registered so far; ``regraft.bench.algorithms`` registers all."""
+    return _ENTRIES

@@ -1,0 +1,104 @@
+"""Domain-adversarial networks: features from which a discriminator cannot tell the domain."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from regraft.bench.algorithms.base import Algorithm, Task, algorithm, parameters_of
+from regraft.bench.networks import make_classifier, make_featurizer, mlp
+from regraft.bench.spaces import Group, Space, choice, common_space, ten_to, whole_power
+
+NETWORK, DISCRIMINATOR = "network", "discriminator"
+
+
+def adversarial_space(group: Group) -> Space:
+    """Hyperparameters of DANN and CDANN; both optimizers take the group's learning rates."""
+    common = common_space(group)
+    return {
+        "lambda": ten_to(1.0, -2, 2),
+        "weight_decay_d": ten_to(0.0, -6, -2),
+        "d_steps_per_g_step": whole_power(1, 2, 0, 3),
+        "grad_penalty": ten_to(0.0, -2, 1),
+        "beta1": choice(0.5, [0.0, 0.5]),
+        "mlp_width": whole_power(256, 2, 6, 10),
+        "mlp_depth": choice(3, [3, 4, 5]),
+        "mlp_dropout": choice(0.0, [0.0, 0.1, 0.5]),
+        "lr_g": common["lr"],
+        "lr_d": common["lr"],
+        "weight_decay_g": common["weight_decay"],
+    }
+
+
+@algorithm("DANN", adversarial_space)
+class DANN(Algorithm):
+    """Steps of the discriminator and of the network that misleads it, in turn."""
+
+    def __init__(self, task: Task, hparams: Mapping[str, Any], generator: torch.Generator) -> None:
+        super().__init__(task, hparams, generator)
+        self.featurizer, self.n_features = make_featurizer(task.input_shape, hparams, generator)
+        self.classifier = make_classifier(self.n_features, task.n_classes, hparams)
+        self.discriminator = mlp(self.n_features, task.n_domains, hparams, generator)
+        self.start(NETWORK, "g", self.featurizer, self.classifier)
+        self.start(DISCRIMINATOR, "d", self.discriminator)
+
+    def start(self, name: str, suffix: str, *modules: nn.Module) -> None:
+        """Make the optimizer ``name`` of ``modules``; its hyperparameters end in ``suffix``."""
+        self.optimizers[name] = self.adam(
+            parameters_of(*modules),
+            self.hparams[f"lr_{suffix}"],
+            self.hparams[f"weight_decay_{suffix}"],
+            betas=(self.hparams["beta1"], 0.9),
+        )
+
+    def variant(self, step: int) -> str:
+        """Whose step it is."""
+        turns = self.hparams["d_steps_per_g_step"]
+        # DomainBed counts steps from one: the discriminator's first turn is one step short.
+        return DISCRIMINATOR if (step + 1) % (1 + turns) < turns else NETWORK
+
+    def predict(self, x: Tensor) -> Tensor:
+        """Logits (n, C)."""
+        logits: Tensor = self.classifier(self.featurizer(x))
+        return logits
+
+    def update(self, step: int, x: Tensor, y: Tensor) -> dict[str, Tensor]:
+        """A step of the discriminator alone or of featurizer and classifier alone."""
+        x = x.flatten(0, 1)
+        if self.variant(step) == DISCRIMINATOR:
+            with torch.no_grad():
+                features = self.featurizer(x)
+            features.requires_grad_(self.hparams["grad_penalty"] > 0)
+            loss = self.discrimination(features, y)
+            self.descend(loss, DISCRIMINATOR)
+            return {"disc_loss": loss.detach()}
+        features = self.featurizer(x)
+        loss = functional.cross_entropy(self.classifier(features), y.flatten())
+        loss = loss - self.hparams["lambda"] * self.discrimination(features, y)
+        self.descend(loss, NETWORK)
+        return {"gen_loss": loss.detach()}
+
+    def discrimination(self, features: Tensor, y: Tensor) -> Tensor:
+        """The loss of the discriminator, its penalty included, on ``features`` (K·b, d)."""
+        inputs = self.condition(features, y.flatten())
+        n_domains, rows = y.shape
+        domains = torch.arange(n_domains, device=y.device).repeat_interleave(rows)
+        losses = functional.cross_entropy(self.discriminator(inputs), domains, reduction="none")
+        loss = self.mean(losses, y.flatten())
+        penalty = self.hparams["grad_penalty"]
+        if penalty > 0:
+            (slope,) = torch.autograd.grad(losses.sum(), inputs, create_graph=True)
+            loss = loss + penalty * slope.square().sum(dim=1).mean()
+        return loss
+
+    def condition(self, features: Tensor, y: Tensor) -> Tensor:
+        """What the discriminator sees of ``features`` (n, d) of classes ``y`` (n,)."""
+        return features
+
+    def mean(self, losses: Tensor, y: Tensor) -> Tensor:
+        """One loss from those of the rows, (n,), of classes ``y`` (n,)."""
+        return losses.mean()

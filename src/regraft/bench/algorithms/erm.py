@@ -1,0 +1,54 @@
+"""Empirical risk minimization, and what most other algorithms share with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from regraft.bench.algorithms.base import Algorithm, Task, algorithm
+from regraft.bench.networks import make_classifier, make_featurizer
+
+MAIN = "main"
+
+
+@algorithm("ERM")
+class ERM(Algorithm):
+    """The mean loss over all rows; base of the algorithms that train one network by one loss."""
+
+    def __init__(self, task: Task, hparams: Mapping[str, Any], generator: torch.Generator) -> None:
+        super().__init__(task, hparams, generator)
+        self.featurizer, n_features = make_featurizer(task.input_shape, hparams, generator)
+        self.classifier: nn.Module = make_classifier(n_features, task.n_classes, hparams)
+        self.n_features = n_features
+        self.reset()
+
+    def reset(self) -> None:
+        """Start the optimizer over."""
+        self.optimizers[MAIN] = self.adam(
+            self.parameters(), self.hparams["lr"], self.hparams["weight_decay"]
+        )
+
+    def predict(self, x: Tensor) -> Tensor:
+        """Logits (n, C)."""
+        logits: Tensor = self.classifier(self.featurizer(x))
+        return logits
+
+    def update(self, step: int, x: Tensor, y: Tensor) -> dict[str, Tensor]:
+        """A step down the loss on all domains together."""
+        loss = self.losses(x, y).mean()
+        self.descend(loss, MAIN)
+        return {"loss": loss.detach()}
+
+    def losses(self, x: Tensor, y: Tensor) -> Tensor:
+        """The mean loss in each domain, (K,)."""
+        return domain_losses(self.predict(x.flatten(0, 1)), y)
+
+
+def domain_losses(logits: Tensor, y: Tensor) -> Tensor:
+    """Cross-entropies (K,), each a mean over one domain's rows, of ``logits`` (K·b, C)."""
+    losses = functional.cross_entropy(logits, y.flatten(), reduction="none")
+    return losses.view(y.shape).mean(dim=1)

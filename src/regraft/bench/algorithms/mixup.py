@@ -1,0 +1,35 @@
+"""Mixup between domains: rows and labels of one domain blended into those of another."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from regraft.bench.algorithms.base import algorithm
+from regraft.bench.algorithms.erm import ERM, MAIN, domain_losses
+from regraft.bench.spaces import ten_to
+
+
+@algorithm("Mixup", {"mixup_alpha": ten_to(0.2, -1, 1)})
+class Mixup(ERM):
+    """The domains stand in a random ring and each is blended with the next."""
+
+    def update(self, step: int, x: Tensor, y: Tensor) -> dict[str, Tensor]:
+        """A step down the mean loss on the blended rows."""
+        ring = torch.rand(len(x), generator=self.generator, device=x.device).argsort()
+        following = ring.roll(-1)
+        share = self.shares(len(x), x.device).to(x.dtype)
+        wide = share.view(-1, *[1] * (x.dim() - 1))
+        logits = self.predict((wide * x[ring] + (1 - wide) * x[following]).flatten(0, 1))
+        losses = share * domain_losses(logits, y[ring])
+        loss = (losses + (1 - share) * domain_losses(logits, y[following])).mean()
+        self.descend(loss, MAIN)
+        return {"loss": loss.detach()}
+
+    def shares(self, n: int, device: torch.device) -> Tensor:
+        """Draws (n,) from Beta(alpha, alpha): a gamma variate's part in the sum of two."""
+        # Small alphas make tiny variates: in single precision both would too often be zero.
+        alphas = torch.full((2, n), self.hparams["mixup_alpha"], dtype=torch.double, device=device)
+        gammas = torch._standard_gamma(alphas, generator=self.generator)
+        gammas = gammas.clamp_min(torch.finfo(torch.double).tiny)
+        return gammas[0] / gammas.sum(dim=0)

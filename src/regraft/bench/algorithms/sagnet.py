@@ -1,0 +1,104 @@
+"""Style-agnostic networks: the content of features counts, not their mean and spread."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from regraft.bench.algorithms.base import Algorithm, Task, algorithm
+from regraft.bench.networks import make_classifier, make_featurizer
+from regraft.bench.spaces import ten_to
+
+FEATURES, CONTENT, STYLE = "features", "content", "style"
+_EPSILON = 1e-5
+
+
+@algorithm("SagNet", {"sag_w_adv": ten_to(0.1, -2, 1)})
+class SagNet(Algorithm):
+    """A content classifier in the style of others, and features that hide the class in style.
+
+    A row's style is the mean and the variance of its features, its content the rest.
+    """
+
+    def __init__(self, task: Task, hparams: Mapping[str, Any], generator: torch.Generator) -> None:
+        super().__init__(task, hparams, generator)
+        self.featurizer, n_features = make_featurizer(task.input_shape, hparams, generator)
+        self.content = make_classifier(n_features, task.n_classes, hparams)
+        self.style = make_classifier(n_features, task.n_classes, hparams)
+        modules = {FEATURES: self.featurizer, CONTENT: self.content, STYLE: self.style}
+        for name, module in modules.items():
+            self.optimizers[name] = self.adam(
+                module.parameters(), hparams["lr"], hparams["weight_decay"]
+            )
+
+    def predict(self, x: Tensor) -> Tensor:
+        """Logits (n, C) of the content classifier."""
+        logits: Tensor = self.content(self.featurizer(x))
+        return logits
+
+    def update(self, step: int, x: Tensor, y: Tensor) -> dict[str, Tensor]:
+        """Three steps: of features and content, of style, and of the features against style."""
+        x, y = x.flatten(0, 1), y.flatten()
+        losses = {
+            "loss_c": self.learn_content(x, y),
+            "loss_s": self.learn_style(x, y),
+            "loss_adv": self.hide_style(x),
+        }
+        return {name: loss.detach() for name, loss in losses.items()}
+
+    def learn_content(self, x: Tensor, y: Tensor) -> Tensor:
+        """Move featurizer and content classifier towards the class in any style."""
+        loss = functional.cross_entropy(self.content(self.mix_styles(self.featurizer(x))), y)
+        self.descend(loss, FEATURES, CONTENT)
+        return loss
+
+    def learn_style(self, x: Tensor, y: Tensor) -> Tensor:
+        """Move the style classifier towards the class that a style belongs to."""
+        with torch.no_grad():
+            features = self.swap_contents(self.featurizer(x))
+        loss = functional.cross_entropy(self.style(features), y)
+        self.descend(loss, STYLE)
+        return loss
+
+    def hide_style(self, x: Tensor) -> Tensor:
+        """Move the featurizer to where the style classifier finds all classes equally likely."""
+        logits = self.style(self.swap_contents(self.featurizer(x)))
+        loss: Tensor = -self.hparams["sag_w_adv"] * functional.log_softmax(logits, dim=1).mean()
+        self.descend(loss, FEATURES)
+        return loss
+
+    def mix_styles(self, features: Tensor) -> Tensor:
+        """Features (n, d) in styles between their own and another row's."""
+        content, mean, variance = split(features)
+        other, share = self.shuffle(features), self.draw(features)[:, None]
+        mean = share * mean + (1 - share) * mean[other]
+        variance = share * variance + (1 - share) * variance[other]
+        return join(content, mean, variance)
+
+    def swap_contents(self, features: Tensor) -> Tensor:
+        """Features (n, d) with the content of another row, through which no gradient flows."""
+        content, mean, variance = split(features)
+        return join(content[self.shuffle(features)].detach(), mean, variance)
+
+    def shuffle(self, features: Tensor) -> Tensor:
+        """A permutation of the rows."""
+        return self.draw(features).argsort()
+
+    def draw(self, features: Tensor) -> Tensor:
+        """A number between zero and one for each row."""
+        return torch.rand(len(features), generator=self.generator, device=features.device)
+
+
+def split(features: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Content (n, d), mean and variance (n, 1) of the rows of ``features`` (n, d)."""
+    mean, variance = features.mean(dim=1, keepdim=True), features.var(dim=1, keepdim=True)
+    return (features - mean) / (variance + _EPSILON).sqrt(), mean, variance
+
+
+def join(content: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+    """Features from what ``split`` returns."""
+    return content * (variance + _EPSILON).sqrt() + mean

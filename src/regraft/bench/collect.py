@@ -1,0 +1,217 @@
+"""``regraft collect``: the tables that follow from a folder of results."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from regraft.bench.collect_tables import latex as render_latex
+from regraft.bench.collect_tables import markdown as render_markdown
+from regraft.bench.collect_tables import remarks, tables
+from regraft.bench.colored_mnist import ENVIRONMENTS
+from regraft.bench.results import Damage, RunKey, read_results, run_key
+from regraft.bench.selection import RULES, Cell, Record, Selection, count_environments
+from regraft.files import write_text
+from regraft.persistence import dumps
+from regraft.screen import Screen
+
+ENVIRONMENT_NAMES: Mapping[str, Sequence[str]] = {
+    "ColoredMNIST": ENVIRONMENTS,
+    "RotatedMNIST": ("0", "15", "30", "45", "60", "75"),
+    "VLCS": ("C", "L", "S", "V"),
+    "PACS": ("A", "C", "P", "S"),
+    "OfficeHome": ("A", "C", "P", "R"),
+    "TerraIncognita": ("L100", "L38", "L43", "L46"),
+    "DomainNet": ("clip", "info", "paint", "quick", "real", "sketch"),
+}
+# The order of DomainBed's tables.
+_FIRST = (
+    *("ERM", "IRM", "GroupDRO", "Mixup", "MLDG", "CORAL", "MMD"),
+    *("DANN", "CDANN", "MTL", "SagNet", "ARM", "VREx", "RSC"),
+)
+_LAST = ("CRO",)
+
+
+@dataclass(frozen=True)
+class Collection:
+    """What each selection rule makes of a folder of results."""
+
+    # By the rule's name, dataset and algorithm, each in the order in which it is shown.
+    selections: dict[str, dict[str, dict[str, Selection]]]
+    environments: dict[str, tuple[str, ...]]  # their names, by dataset
+    hparams: dict[RunKey, dict[str, Any]]
+    runs: int
+    records: int
+    damaged: list[Damage]
+
+    def algorithms(self, rule: str) -> list[str]:
+        """Those that there is a run of, in the order in which they are shown."""
+        return _ordered({name for rows in self.selections[rule].values() for name in rows})
+
+    def overall(self, rule: str, algorithm: str) -> float | None:
+        """The mean over datasets of their averages, None if one is lacking."""
+        averages = [
+            rows[algorithm].average if algorithm in rows else None
+            for rows in self.selections[rule].values()
+        ]
+        known = [average for average in averages if average is not None]
+        return fmean(known) if known and len(known) == len(averages) else None
+
+    def has_cells(self, rule: str) -> bool:
+        """Whether the folder has the runs that the rule needs, if only of one cell."""
+        rows = self.selections[rule].values()
+        return any(selection.cells for row in rows for selection in row.values())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything in JSON's types: accuracies as shares of one, and what was chosen."""
+        return {
+            "runs": self.runs,
+            "records": self.records,
+            "damaged": [asdict(damage) | {"path": str(damage.path)} for damage in self.damaged],
+            "selections": {rule: self._rule_to_dict(rule) for rule in self.selections},
+        }
+
+    def _rule_to_dict(self, rule: str) -> dict[str, Any]:
+        datasets = {
+            dataset: {
+                algorithm: {
+                    "cells": {
+                        self.environments[dataset][env]: self._cell_to_dict(
+                            cell, dataset, algorithm, env
+                        )
+                        for env, cell in selection.cells.items()
+                    },
+                    "average": selection.average,
+                    "average_error": selection.average_error,
+                }
+                for algorithm, selection in rows.items()
+            }
+            for dataset, rows in self.selections[rule].items()
+        }
+        overall = {algorithm: self.overall(rule, algorithm) for algorithm in self.algorithms(rule)}
+        return {"title": RULES[rule].title, "datasets": datasets, "overall": overall}
+
+    def _cell_to_dict(self, cell: Cell, dataset: str, algorithm: str, env: int) -> dict[str, Any]:
+        choices = zip(cell.trial_seeds, cell.chosen, cell.steps, cell.trials, strict=True)
+        return {
+            "mean": cell.mean,
+            "error": cell.error,
+            "spread": list(cell.spread),
+            "trials": [
+                {
+                    "trial_seed": trial,
+                    "accuracy": accuracy,
+                    "hparams_seed": seed,
+                    "step": step,
+                    "hparams": self.hparams[
+                        RunKey(dataset, algorithm, frozenset({env}), trial, seed)
+                    ],
+                }
+                for trial, seed, step, accuracy in choices
+            ],
+        }
+
+
+def collect(
+    folder: Path,
+    rules: Iterable[str] = tuple(RULES),
+    env_names: Mapping[str, Sequence[str]] = ENVIRONMENT_NAMES,
+) -> Collection:
+    """Select by each of the ``rules`` among the results in ``folder``.
+
+    ``env_names`` are by dataset; the environments of others, and of datasets with another number
+    of environments, are numbered. Raises ``ValueError`` or ``FileNotFoundError`` with one sentence
+    if there is no such rule, no record, or if the folder mixes sweeps.
+    """
+    rules = list(rules)
+    for rule in rules:
+        if rule not in RULES:
+            raise ValueError(f"selection is {rule!r}: choose from {', '.join(RULES)}.")
+    results = read_results(folder)
+    groups: dict[str, dict[str, list[Record]]] = defaultdict(lambda: defaultdict(list))
+    sizes: dict[str, int] = defaultdict(int)
+    for record in results.records:
+        args = record["args"]
+        groups[args["dataset"]][args["algorithm"]].append(record)
+        sizes[args["dataset"]] = max(sizes[args["dataset"]], count_environments(record))
+    selections = {
+        rule: {
+            dataset: {
+                algorithm: RULES[rule].select(groups[dataset][algorithm], sizes[dataset])
+                for algorithm in _ordered(groups[dataset])
+            }
+            for dataset in sorted(groups)
+        }
+        for rule in rules
+    }
+    return Collection(
+        selections,
+        {dataset: _names(env_names.get(dataset, ()), sizes[dataset]) for dataset in sorted(groups)},
+        {run_key(record): record["hparams"] for record in results.records},
+        results.runs,
+        len(results.records),
+        results.damaged,
+    )
+
+
+def run_collect(
+    screen: Screen,
+    folder: Path,
+    *,
+    selection: str | None,
+    latex: bool,
+    markdown: bool,
+    out: Path | None,
+) -> None:
+    """Show the tables by one selection rule or by all, and write them to the folder ``out``.
+
+    With ``latex`` or ``markdown`` nothing but the tables in that form is shown.
+    """
+    if latex and markdown:
+        raise ValueError("both LaTeX and Markdown are asked for: choose one of them.")
+    rules = tuple(RULES) if selection is None else (selection,)
+    # A document goes to a file or a clipboard, where lines of progress would be in its way.
+    with nullcontext() if latex or markdown else screen.working(f"reading {folder}"):
+        collection = collect(folder, rules)
+    if latex:
+        screen.say(render_latex(collection))
+    elif markdown:
+        screen.say(render_markdown(collection))
+    else:
+        _show(screen, collection)
+    document = collection.to_dict()
+    files = []
+    if out is not None:
+        files = [out / f"collect.{suffix}" for suffix in ("md", "tex", "json")]
+        contents = (render_markdown(collection), render_latex(collection), dumps(document))
+        for file, content in zip(files, contents, strict=True):
+            write_text(file, content)
+    screen.finish(document, files)
+
+
+def _show(screen: Screen, collection: Collection) -> None:
+    for remark in remarks(collection):
+        screen.note(remark)
+    screen.say(
+        f"Test accuracy (%) ± standard error over trials, from {collection.runs} runs "
+        f"({collection.records} records).",
+        "",
+    )
+    for table in tables(collection):
+        screen.say(table.title)
+        screen.table(table.columns, table.texts())
+
+
+def _ordered(algorithms: Iterable[str]) -> list[str]:
+    known = {name: (0, i, "") for i, name in enumerate(_FIRST)}
+    known |= {name: (2, i, "") for i, name in enumerate(_LAST)}
+    return sorted(algorithms, key=lambda name: known.get(name, (1, 0, name)))
+
+
+def _names(names: Sequence[str], n_envs: int) -> tuple[str, ...]:
+    return tuple(names) if len(names) == n_envs else tuple(map(str, range(n_envs)))

@@ -1,0 +1,40 @@
+"""The protocol's datasets: registered by name, or files of features named by their stem."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+
+from regraft.bench.datasets.base import Dataset, Environment, Maker, dataset, makers
+from regraft.bench.datasets.features import FeatureBank, find_bank, list_banks
+
+__all__ = ["Dataset", "Environment", "dataset", "datasets", "open_dataset"]
+
+
+@cache
+def datasets() -> Mapping[str, Maker]:
+    """The registered datasets by name."""
+    for module in iter_modules(__path__):
+        import_module(f"{__name__}.{module.name}")
+    return dict(sorted(makers().items()))
+
+
+def open_dataset(name: str, data: Path | None = None) -> Dataset:
+    """The dataset ``name``, its files in the folder ``data``.
+
+    A name that is not registered is the stem of a file of features (.npz, .csv or .parquet) in
+    ``data``. Raises ``ValueError`` with one sentence if there is neither.
+    """
+    known = datasets()
+    if name in known:
+        return known[name](data)
+    path = find_bank(name, data)
+    if path is None:
+        choices = ", ".join([*known, *list_banks(data)])
+        raise ValueError(
+            f"dataset is {name!r}: choose from {choices}, or name a file of features in --data."
+        )
+    return FeatureBank(path)

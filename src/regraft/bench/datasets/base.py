@@ -1,0 +1,78 @@
+"""What every dataset of the protocol is: named environments, drawn anew for every job."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from regraft.bench.spaces import Group, Space
+
+
+class Environment(ABC):
+    """The rows of one environment, on one device."""
+
+    y: Tensor  # (n,) int64, on the device
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    @abstractmethod
+    def inputs(self, rows: Tensor, augmentation: int | None = None) -> Tensor:
+        """The inputs (b, ...) of ``rows`` (b,), float32 on the device.
+
+        With a seed as ``augmentation`` they are changed at random as for training, where the
+        dataset does so.
+        """
+
+
+class Dataset(ABC):
+    """Base of all datasets; making one reads no more than it must.
+
+    Makers take the folder of the data, or None for the usual places.
+    """
+
+    name: str
+    env_names: tuple[str, ...]
+    input_shape: tuple[int, ...]
+    n_classes: int
+    group: ClassVar[Group]
+    steps: int = 5001
+    checkpoint_freq: int = 300
+    own_space: Space = {}  # hyperparameters that differ from their group's
+    is_in_memory: bool = True  # whether inputs are made on the device without reading files
+    fingerprint: str = ""  # of the content, where the name does not tell it
+
+    @abstractmethod
+    def environments(self, seed: int, device: torch.device) -> Sequence[Environment]:
+        """The environments as the job with this seed sees them."""
+
+    def prepare(
+        self, environments: Sequence[Environment], rows: Mapping[int, Tensor]
+    ) -> Sequence[Environment]:
+        """The environments, changed by what can be learnt from the training ``rows`` of some."""
+        return environments
+
+
+Maker = Callable[[Path | None], Dataset]
+_MAKERS: dict[str, Maker] = {}
+
+
+def dataset(name: str) -> Callable[[type[Dataset]], type[Dataset]]:
+    """Register a class, called with the folder of the data, under ``name``."""
+
+    def register(make: type[Dataset]) -> type[Dataset]:
+        make.name = name
+        _MAKERS[name] = make
+        return make
+
+    return register
+
+
+def makers() -> Mapping[str, Maker]:
+    """What has been registered so far; ``regraft.bench.datasets`` registers all."""
+    return _MAKERS

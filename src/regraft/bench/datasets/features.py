@@ -1,0 +1,153 @@
+"""Frozen features in a file as a dataset: one row per example, one environment per domain."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from regraft.bench.datasets.base import Dataset, Environment
+from regraft.tables import read_table
+
+_SUFFIXES = (".npz", ".csv", ".parquet")
+_MIN_ROWS = 2  # of an environment: one to train on, one to hold out
+# A deviation below this share of the feature's size is the rounding of a constant.
+_FLOOR = 1e-6
+
+
+class Vectors(Environment):
+    """Rows of features, kept on the device."""
+
+    def __init__(self, x: Tensor, y: Tensor) -> None:
+        self.x, self.y = x, y  # (n, d) float32, (n,) int64
+
+    def inputs(self, rows: Tensor, augmentation: int | None = None) -> Tensor:
+        """(b, d); features are never augmented."""
+        return self.x[rows]
+
+
+class FeatureBank(Dataset):
+    """A file of features, labels and domains; its stem is the dataset's name.
+
+    The file is one that :func:`regraft.tables.read_table` reads, with a column ``label`` and a
+    column ``domain``. In a .npz file an array ``domains`` may name the domains that ``domain``
+    numbers. Classes and environments are in sorted order. Raises ``ValueError`` with one sentence.
+    """
+
+    group = "features"
+    # A small network on frozen features needs far fewer steps than the fine-tuning of a large one.
+    steps = 301
+    checkpoint_freq = 100
+
+    def __init__(self, path: Path) -> None:
+        table = read_table(path)
+        assert table.y is not None and table.domain is not None  # read_table needs both
+        classes, y = np.unique(table.y, return_inverse=True)
+        names, domain = np.unique(_named(path, table.domain), return_inverse=True)
+        with np.errstate(over="ignore"):  # refused below
+            self._X = table.X.astype(np.float32)
+        self._y, self._domain = y, domain
+        self.name = path.stem
+        self.env_names = tuple(map(str, names.tolist()))
+        self.input_shape = (table.X.shape[1],)
+        self.n_classes = len(classes)
+        self._check(path)
+
+    def environments(self, seed: int, device: torch.device) -> list[Vectors]:
+        """The rows of every domain; nothing is drawn, so ``seed`` does not matter."""
+        return [
+            Vectors(
+                torch.from_numpy(self._X[rows]).to(device),
+                torch.from_numpy(self._y[rows]).long().to(device),
+            )
+            for rows in (self._domain == env for env in range(len(self.env_names)))
+        ]
+
+    def prepare(
+        self, environments: Sequence[Environment], rows: Mapping[int, Tensor]
+    ) -> list[Vectors]:
+        """Every environment in units of the deviation of the training ``rows``, about their mean.
+
+        ``rows`` maps the indices of the environments trained on to rows of theirs. A feature that
+        is constant in these rows is only moved to zero.
+        """
+        training = torch.cat([environments[env].inputs(kept) for env, kept in rows.items()])
+        mean, deviation = training.mean(0), training.std(0, correction=0)
+        varies = deviation > _FLOOR * training.abs().amax(0)
+        scale = torch.where(varies, deviation, torch.ones_like(deviation))
+        everything = (
+            (environment.inputs(torch.arange(len(environment), device=mean.device)), environment.y)
+            for environment in environments
+        )
+        return [Vectors((x - mean) / scale, y) for x, y in everything]
+
+    def _check(self, path: Path) -> None:
+        if not np.isfinite(self._X).all():
+            raise ValueError(
+                f"{path} holds features that are no finite numbers of 32 bits: drop these rows."
+            )
+        if self.n_classes < 2:
+            raise ValueError(f"{path} has one label only: add rows of another class.")
+        if len(self.env_names) < 2:
+            raise ValueError(
+                f"{path} has one domain only ({self.env_names[0]}): add rows of another, for one "
+                "is held out for the test."
+            )
+        counts = np.bincount(self._domain)
+        if counts.min() < _MIN_ROWS:
+            name = self.env_names[int(counts.argmin())]
+            raise ValueError(
+                f"{path} has {counts.min()} row of domain {name}: add rows, at least {_MIN_ROWS} "
+                "in all, or drop the domain."
+            )
+
+
+def find_bank(name: str, data: Path | None = None) -> Path | None:
+    """The file of features with stem ``name`` in the folder ``data``, or ``data`` itself.
+
+    Without ``data`` the folder is ``$REGRAFT_DATA``, without that the current one. Of several
+    files with one stem .npz comes before .csv, and .csv before .parquet.
+    """
+    return _banks(data).get(name)
+
+
+def list_banks(data: Path | None = None) -> list[str]:
+    """The names that ``find_bank`` finds, sorted."""
+    return sorted(_banks(data))
+
+
+def _banks(data: Path | None) -> dict[str, Path]:
+    place = data or Path(os.environ.get("REGRAFT_DATA") or ".")
+    files = place.iterdir() if place.is_dir() else [place]
+    found = [path for path in files if path.suffix.lower() in _SUFFIXES and path.is_file()]
+    # The best suffix last, since the last file of a stem stays.
+    found.sort(key=lambda path: -_SUFFIXES.index(path.suffix.lower()))
+    return {path.stem: path for path in found}
+
+
+def _named(path: Path, domain: NDArray[Any]) -> NDArray[Any]:
+    """``domain`` with numbers replaced by the names that the file gives them, if it does."""
+    if path.suffix.lower() != ".npz" or domain.dtype.kind not in "iu":
+        return domain
+    with np.load(path, allow_pickle=False) as arrays:
+        if "domains" not in arrays.files:
+            return domain
+        try:
+            names = arrays["domains"]
+        except ValueError:
+            raise ValueError(
+                f"array 'domains' of {path} holds pickled objects: save plain strings."
+            ) from None
+    if names.ndim != 1 or domain.min() < 0 or domain.max() >= len(names):
+        raise ValueError(
+            f"array 'domains' of {path} has shape {names.shape} but the domains are numbered "
+            f"{domain.min()} to {domain.max()}: save one name for each number from 0 on."
+        )
+    named: NDArray[Any] = names[domain]
+    return named

@@ -1,0 +1,192 @@
+"""Folders of images in DomainBed's layout: environment/class/file, read when they are asked for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from regraft.bench.datasets.augmentation import SIZE, change_image, draw_change, resize
+from regraft.bench.datasets.base import Dataset, Environment, dataset
+from regraft.bench.spaces import whole_power
+from regraft.extras import require
+
+_EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".webp")
+# Mean and deviation of red, green and blue over ImageNet, in [0, 1].
+_MEAN, _DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The images of one environment."""
+
+    paths: tuple[str, ...]
+    labels: tuple[int, ...]
+
+
+class Images(Environment):
+    """Images that are decoded when they are asked for."""
+
+    def __init__(self, listing: Listing, device: torch.device) -> None:
+        self._paths, self._device = listing.paths, device
+        self.y = torch.tensor(listing.labels, device=device)
+
+    def inputs(self, rows: Tensor, augmentation: int | None = None) -> Tensor:
+        """(b, 3, 224, 224), normalized as for ImageNet.
+
+        The changes of an image depend on ``augmentation`` and its position in ``rows`` alone.
+        Raises ``ValueError`` with one sentence for a file that is no image.
+        """
+        paths = [self._paths[row] for row in rows.tolist()]
+        seeds = [None if augmentation is None else (augmentation, i) for i in range(len(paths))]
+        pixels = np.empty((len(paths), SIZE, SIZE, 3), np.uint8)
+        # Pillow lets other threads run while it decodes.
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            for i, image in enumerate(pool.map(_read_pixels, paths, seeds)):
+                pixels[i] = image
+        x = torch.from_numpy(pixels).to(self._device).permute(0, 3, 1, 2)
+        mean, deviation = (
+            torch.tensor(values, device=self._device)[:, None, None]
+            for values in (_MEAN, _DEVIATION)
+        )
+        return ((x / 255 - mean) / deviation).contiguous()
+
+
+class ImageFolders(Dataset):
+    """Base of the datasets that are a folder of images; nothing is read until they are used."""
+
+    folder: ClassVar[str]  # in the folder of all data
+    input_shape = (3, SIZE, SIZE)
+    group = "images"
+    is_in_memory = False
+
+    def __init__(self, data: Path | None = None) -> None:
+        self._root = (data or Path(os.environ.get("REGRAFT_DATA") or ".")) / self.folder
+
+    def environments(self, seed: int, device: torch.device) -> list[Images]:
+        """The images of every environment; nothing is drawn, so ``seed`` does not matter.
+
+        Raises ``FileNotFoundError`` or ``ValueError`` with one sentence.
+        """
+        return [Images(listing, device) for listing in self._listings]
+
+    @cached_property
+    def _listings(self) -> list[Listing]:
+        if not self._root.is_dir():
+            raise FileNotFoundError(
+                f"there is no folder {self._root}: name the folder that holds {self.folder} with "
+                "--data or REGRAFT_DATA."
+            )
+        environments = _folders(self._root)
+        self._check_count("environments", self._root, environments, len(self.env_names))
+        classes = _folders(self._root / environments[0])
+        self._check_count("classes", self._root / environments[0], classes, self.n_classes)
+        for environment in environments[1:]:
+            odd = sorted({*_folders(self._root / environment)} ^ {*classes})
+            if odd:
+                raise ValueError(
+                    f"{self._root / environments[0]} and {self._root / environment} differ in the "
+                    f"classes {', '.join(odd)}: give all environments the same class "
+                    "folders, empty where there are no images."
+                )
+        return [_list_images(self._root / environment, classes) for environment in environments]
+
+    def _check_count(self, kind: str, folder: Path, found: Sequence[str], expected: int) -> None:
+        if len(found) != expected:
+            shown = ", ".join(found[:12]) or "none"
+            raise ValueError(
+                f"{self.name} has {expected} {kind} but {folder} has {len(found)} folders "
+                f"({shown}{', …' if len(found) > 12 else ''}): make it one folder for each."
+            )
+
+
+@dataset("VLCS")
+class VLCS(ImageFolders):
+    """Photographs from Caltech101, LabelMe, SUN09 and VOC2007."""
+
+    folder = "VLCS"
+    env_names = ("C", "L", "S", "V")
+    n_classes = 5
+
+
+@dataset("PACS")
+class PACS(ImageFolders):
+    """Art paintings, cartoons, photographs and sketches."""
+
+    folder = "PACS"
+    env_names = ("A", "C", "P", "S")
+    n_classes = 7
+
+
+@dataset("OfficeHome")
+class OfficeHome(ImageFolders):
+    """Things of office and home: art, clip art, products and the real world."""
+
+    folder = "office_home"
+    env_names = ("A", "C", "P", "R")
+    n_classes = 65
+
+
+@dataset("TerraIncognita")
+class TerraIncognita(ImageFolders):
+    """Wild animals at four camera traps, whose folders are sorted as text."""
+
+    folder = "terra_incognita"
+    env_names = ("L100", "L38", "L43", "L46")
+    n_classes = 10
+
+
+@dataset("DomainNet")
+class DomainNet(ImageFolders):
+    """Clip art, infographics, paintings, quick drawings, photographs and sketches."""
+
+    folder = "domain_net"
+    env_names = ("clip", "info", "paint", "quick", "real", "sketch")
+    n_classes = 345
+    checkpoint_freq = 1000
+    own_space = {"batch_size": whole_power(32, 2, 3, 5)}
+
+
+def _folders(folder: Path) -> list[str]:
+    """The names of the folders in ``folder``, sorted; hidden ones are left out."""
+    with os.scandir(folder) as entries:
+        return sorted(e.name for e in entries if e.is_dir() and not e.name.startswith("."))
+
+
+def _list_images(environment: Path, classes: Sequence[str]) -> Listing:
+    paths: list[str] = []
+    labels: list[int] = []
+    for label, name in enumerate(classes):
+        folder = str(environment / name)
+        files = sorted(f for f in os.listdir(folder) if f.lower().endswith(_EXTENSIONS))
+        paths += [os.path.join(folder, file) for file in files]
+        labels += [label] * len(files)
+    if not paths:
+        raise ValueError(f"{environment} holds no images: fill its class folders.")
+    return Listing(tuple(paths), tuple(labels))
+
+
+def _read_pixels(path: str, seed: tuple[int, int] | None) -> NDArray[np.uint8]:
+    """The image as (224, 224, 3), changed at random if there is a ``seed``."""
+    pillow = require("PIL.Image", "images")
+    try:
+        with pillow.open(path) as file:
+            image = file.convert("RGB")
+    except (OSError, SyntaxError, ValueError, pillow.DecompressionBombError) as error:
+        reason = str(error).rstrip(".")
+        raise ValueError(
+            f"{path} cannot be read as an image ({reason}): replace or remove it."
+        ) from None
+    if seed is None:
+        return np.asarray(resize(image))
+    change = draw_change(np.random.default_rng(seed), *image.size)
+    return np.asarray(change_image(image, change))

@@ -1,0 +1,61 @@
+"""Engines by name: who does the runs of a sweep, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from regraft.bench.engines.base import Engine, EngineOptions
+from regraft.bench.engines.local import LocalEngine
+from regraft.bench.engines.ray import RayEngine
+from regraft.bench.engines.slurm import SlurmEngine
+
+__all__ = ["ENGINES", "Engine", "EngineOptions", "make_engine"]
+
+
+@dataclass(frozen=True)
+class _Kind:
+    make: Callable[[EngineOptions], Engine]
+    own: tuple[str, ...] = ()  # options that not all engines have
+
+
+ENGINES = {
+    "local": _Kind(lambda o: LocalEngine(o.device, o.workers)),
+    "ray": _Kind(
+        lambda o: RayEngine(o.device, o.workers, o.address, o.gpus_per_worker),
+        ("address", "gpus_per_worker"),
+    ),
+    "slurm": _Kind(
+        lambda o: SlurmEngine(
+            o.out / ".submitit",
+            o.device,
+            o.workers,
+            o.gpus_per_worker,
+            o.slurm_partition,
+            o.slurm_time,
+        ),
+        ("gpus_per_worker", "slurm_partition", "slurm_time"),
+    ),
+}
+
+
+def make_engine(name: str, options: EngineOptions) -> Engine:
+    """The engine ``name``.
+
+    Raises ``ValueError`` with one sentence if there is none, or if it has no use for an option,
+    and ``MissingExtra`` if what it needs is not installed.
+    """
+    if name not in ENGINES:
+        raise ValueError(f"engine is {name!r}: choose from {', '.join(ENGINES)}.")
+    for option in sorted({option for kind in ENGINES.values() for option in kind.own}):
+        value = getattr(options, option)
+        if value is None:
+            continue
+        if option not in ENGINES[name].own:
+            flag = option.replace("_", "-")
+            raise ValueError(f"--{flag} means nothing to the {name} engine: leave it out.")
+        if not isinstance(value, str) and value <= 0:
+            raise ValueError(f"{option} is {value}: pass a number above 0.")
+    if options.workers is not None and options.workers < 1:
+        raise ValueError(f"workers is {options.workers}: pass at least 1.")
+    return ENGINES[name].make(options)

@@ -1,0 +1,178 @@
+"""Worker processes on this machine."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from multiprocessing import resource_tracker
+from multiprocessing.connection import Connection, wait
+from typing import cast
+
+import torch
+
+from regraft.bench.engines.base import Outcomes, lost, work
+from regraft.bench.perform import Assignment, Outcome
+
+
+class LocalEngine:
+    """``workers`` processes: by default one for every core, or for every GPU on device cuda."""
+
+    def __init__(self, device: str = "cpu", workers: int | None = None) -> None:
+        self._device = torch.device(device)
+        self._workers = _default_workers(self._device) if workers is None else workers
+
+    @property
+    def workers(self) -> int:
+        """The number of processes."""
+        return self._workers
+
+    def run(self, assignments: Sequence[Assignment]) -> Outcomes:
+        """Each worker gets the next assignment when it is through with its last.
+
+        A single worker on a GPU is this process itself, which saves the start of another.
+        """
+        if self._workers == 1 and self._device.type == "cuda":
+            yield from map(work, assignments)
+            return
+        queue = deque(assignments)
+        busy: dict[Connection, _Worker] = {}
+        idle: list[_Worker] = []
+        ended: list[list[Outcome]] = []
+        try:
+            while queue or busy:
+                while queue and len(busy) < self._workers:
+                    worker = idle.pop() if idle else self._start(busy.values())
+                    worker.give(queue.popleft())
+                    busy[worker.connection] = worker
+                yield from ended
+                ended = []
+                for connection in wait(list(busy)):
+                    worker = busy.pop(cast("Connection", connection))
+                    idle.append(worker)
+                    ended.append(worker.take())
+                idle = [worker for worker in idle if worker.is_alive]
+            yield from ended
+        finally:
+            for worker in (*busy.values(), *idle):
+                worker.stop()
+
+    def _start(self, others: Iterable[_Worker]) -> _Worker:
+        taken = {worker.index for worker in others}
+        index = next(i for i in range(self._workers) if i not in taken)
+        return _Worker(index, _surroundings(self._device, index))
+
+
+class _Worker:
+    """A process that does one assignment after another."""
+
+    def __init__(self, index: int, variables: Mapping[str, str]) -> None:
+        self.index, self.is_alive = index, True
+        context = multiprocessing.get_context("spawn")
+        self.connection, theirs = context.Pipe()
+        self._process = context.Process(target=_serve, args=(theirs,), daemon=True)
+        with _environment(variables), _without_interrupts():
+            self._process.start()
+        theirs.close()
+
+    def give(self, assignment: Assignment) -> None:
+        """Have the worker do ``assignment``; if it is dead, ``take`` tells."""
+        self._assignment = assignment
+        with suppress(OSError):
+            self.connection.send(assignment)
+
+    def take(self) -> list[Outcome]:
+        """The outcomes, when the connection is ready."""
+        try:
+            outcomes: list[Outcome] = self.connection.recv()
+            return outcomes
+        except (EOFError, OSError):
+            self.stop()
+            return lost(self._assignment, _epitaph(self._process.exitcode))
+
+    def stop(self) -> None:
+        """End the process now: what it has under way can be taken up again from its folder."""
+        self.is_alive = False
+        self._process.kill()
+        self._process.join()
+        self.connection.close()
+
+
+def _serve(connection: Connection) -> None:
+    """The worker's side."""
+    threading.Thread(target=_follow_launcher, daemon=True).start()
+    while True:
+        try:
+            assignment = connection.recv()
+        except EOFError:
+            return
+        connection.send(work(assignment))
+
+
+def _follow_launcher() -> None:
+    """Die when the launcher does, however that came about."""
+    launcher = multiprocessing.parent_process()
+    assert launcher is not None
+    wait([launcher.sentinel])
+    os._exit(1)
+
+
+def _epitaph(exit_code: int | None) -> str:
+    if exit_code is not None and exit_code < 0:
+        return (
+            f"its worker was killed by signal {-exit_code}: run the same command again, with "
+            "fewer --workers if the memory was full."
+        )
+    return f"its worker ended with exit code {exit_code}: run the same command again."
+
+
+def _default_workers(device: torch.device) -> int:
+    if device.type == "cuda":
+        return max(1, torch.cuda.device_count() if device.index is None else 1)
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _surroundings(device: torch.device, index: int) -> dict[str, str]:
+    """The environment variables of a worker."""
+    if device.type == "cpu":
+        return {"OMP_NUM_THREADS": "1"}
+    if device != torch.device("cuda"):
+        return {}
+    known = os.environ.get("CUDA_VISIBLE_DEVICES")
+    gpus = known.split(",") if known else [str(i) for i in range(torch.cuda.device_count())]
+    return {"CUDA_VISIBLE_DEVICES": gpus[index % len(gpus)]} if gpus else {}
+
+
+@contextmanager
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Processes started inside see ``variables``."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Processes started inside do not hear Ctrl-C, after which the launcher stops them."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # its own start would let interrupts through
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -1,0 +1,114 @@
+"""Tasks on a Ray cluster."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from regraft.bench.engines.base import Outcomes, lost, work
+from regraft.bench.perform import Assignment, Outcome
+from regraft.bench.run_folder import RunFolder
+from regraft.extras import require
+
+
+class RayEngine:
+    """Tasks with one core each and, on device cuda, a share ``gpus`` of a GPU, by default a whole.
+
+    ``address`` is that of a cluster; without one Ray is started on this machine, unless this
+    process is connected already. At most ``workers`` tasks are given to Ray at once, by default
+    all. All nodes must see the sweep's folder under the same path.
+    """
+
+    def __init__(
+        self,
+        device: str = "cpu",
+        workers: int | None = None,
+        address: str | None = None,
+        gpus: float | None = None,
+    ) -> None:
+        self._ray = require("ray", "ray")
+        self._workers, self._address = workers, address
+        on_gpu = torch.device(device).type == "cuda"
+        self._gpus = (1.0 if gpus is None else gpus) if on_gpu else 0.0
+
+    @property
+    def workers(self) -> int | None:
+        """The tasks that the cluster has room for, once it is connected."""
+        if not self._ray.is_initialized():
+            return self._workers
+        resources = self._ray.cluster_resources()
+        room = resources.get("CPU", 0)
+        if self._gpus:
+            room = min(room, resources.get("GPU", 0) / self._gpus)
+        return int(room if self._workers is None else min(room, self._workers))
+
+    def run(self, assignments: Sequence[Assignment]) -> Outcomes:
+        """A task for each assignment."""
+        ray = self._ray
+        with self._connection():
+            task = ray.remote(num_cpus=1, num_gpus=self._gpus, max_retries=0)(work)
+            queue = deque(assignments)
+            running: dict[Any, Assignment] = {}
+            try:
+                while queue or running:
+                    while queue and len(running) < (self._workers or len(assignments)):
+                        assignment = queue.popleft()
+                        running[task.remote(assignment)] = assignment
+                    [ready], _ = ray.wait(list(running))
+                    yield self._outcomes(ready, running.pop(ready))
+            finally:
+                for reference in running:
+                    ray.cancel(reference, force=True)
+
+    def _outcomes(self, reference: Any, assignment: Assignment) -> list[Outcome]:
+        try:
+            outcomes: list[Outcome] = self._ray.get(reference)
+        except self._ray.exceptions.RayError as error:
+            reason = str(error).strip().splitlines()[0]
+            return lost(assignment, f"its Ray worker died ({reason}): run the same command again.")
+        return [_seen_here(assignment, outcome) for outcome in outcomes]
+
+    @contextmanager
+    def _connection(self) -> Iterator[None]:
+        """Connected to Ray inside, and afterwards only if it was so before."""
+        if self._ray.is_initialized():
+            yield
+            return
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        self._ray.init(
+            address=self._address or "local",
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+        )
+        try:
+            yield
+        finally:
+            self._ray.shutdown()
+
+
+def _seen_here(assignment: Assignment, outcome: Outcome) -> Outcome:
+    """``outcome``, or a failure if the run is done where this machine does not see it."""
+    folder = assignment.folder(outcome.job)
+    if outcome.state != "done" or _is_visible(folder):
+        return outcome
+    return Outcome(
+        outcome.job,
+        "failed",
+        f"{folder.path} is done on another machine but not here: pass an --out that all share.",
+    )
+
+
+def _is_visible(folder: RunFolder) -> bool:
+    # A folder on a network is looked up anew when it is opened; without that it may be taken to
+    # be as it was some time ago.
+    for path in (folder.path.parent, folder.path):
+        if path.is_dir():
+            os.scandir(path).close()
+    return folder.is_done

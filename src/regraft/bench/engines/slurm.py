@@ -1,0 +1,89 @@
+"""Jobs in a Slurm queue, submitted with submitit."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from regraft.bench.engines.base import Outcomes, lost, work
+from regraft.bench.perform import Assignment, Outcome
+from regraft.extras import require
+
+_MINUTES = 12 * 60
+_POLL = 2.0  # seconds between looks at the queue
+_ARRAY = 1000  # the longest array that Slurm takes unless it is told otherwise
+
+
+class SlurmEngine:
+    """Arrays of jobs with one core each and, on device cuda, ``gpus`` GPUs, by default one.
+
+    ``folder``, which all nodes must see, is for submitit's files and the logs. At most ``workers``
+    jobs of an array run at once; a job is stopped after ``minutes``. ``cluster`` is one that
+    submitit knows: "local" needs no Slurm and starts all jobs at once on this machine.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        device: str = "cpu",
+        workers: int | None = None,
+        gpus: float | None = None,
+        partition: str | None = None,
+        minutes: int | None = None,
+        cluster: str = "slurm",
+    ) -> None:
+        submitit = require("submitit", "slurm")
+        if cluster == "slurm" and shutil.which("sbatch") is None:
+            raise ValueError(
+                "sbatch is not found: start the sweep where Slurm is, or choose another engine."
+            )
+        self._workers, self._submitit = workers, submitit
+        self._executor = submitit.AutoExecutor(folder.absolute(), cluster=cluster)
+        on_gpu = torch.device(device).type == "cuda"
+        self._executor.update_parameters(
+            name="regraft",
+            timeout_min=_MINUTES if minutes is None else minutes,
+            cpus_per_task=1,
+            gpus_per_node=math.ceil(gpus or 1) if on_gpu else None,
+            slurm_partition=partition,
+            slurm_array_parallelism=_ARRAY if workers is None else workers,
+        )
+
+    @property
+    def workers(self) -> int | None:
+        """The jobs that run at once if the queue lets them; None if they are not limited."""
+        return self._workers
+
+    def run(self, assignments: Sequence[Assignment]) -> Outcomes:
+        """A job for each assignment."""
+        submitted: list[tuple[Any, Assignment]] = []
+        try:
+            for start in range(0, len(assignments), _ARRAY):
+                some = assignments[start : start + _ARRAY]
+                submitted += zip(self._executor.map_array(work, some), some, strict=True)
+            while submitted:
+                ended = [pair for pair in submitted if pair[0].done()]
+                for pair in ended:
+                    submitted.remove(pair)
+                    yield self._outcomes(*pair)
+                if not ended:
+                    time.sleep(_POLL)
+        finally:
+            for job, _ in submitted:
+                job.cancel(check=False)
+
+    def _outcomes(self, job: Any, assignment: Assignment) -> list[Outcome]:
+        try:
+            outcomes: list[Outcome] = job.result()
+        except Exception as error:  # submitit's own, and whatever the job raised
+            reason = str(error).strip().splitlines()[0] if str(error) else type(error).__name__
+            return lost(
+                assignment, f"its Slurm job ended early ({reason}): see {job.paths.stderr}."
+            )
+        return outcomes

@@ -1,0 +1,114 @@
+"""The folder of one run: records that survive a kill, a checkpoint, and whether it is done.
+
+Its layout is DomainBed's: ``results.jsonl`` with a line for every evaluation and an empty file
+``done``. Beside them lie ``checkpoint.safetensors`` while the run is under way and
+``model.safetensors`` afterwards, if it is to be kept.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from filelock import FileLock, Timeout
+from torch import Tensor
+
+from regraft.bench.cache import read_cache, write_cache
+from regraft.files import remove_unfinished, write_bytes, write_text
+from regraft.persistence import dumps
+
+_STEP = "step"
+RESULTS, DONE, ERROR = "results.jsonl", "done", "err.txt"
+
+
+class RunFolder:
+    """The folder ``path`` of the run with the identity ``run``; one process at a time writes."""
+
+    def __init__(self, path: Path, run: str) -> None:
+        self.path, self._run = path, run
+        self._results = path / RESULTS
+        self._checkpoint = path / "checkpoint.safetensors"
+        self._model = path / "model.safetensors"
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the run is finished."""
+        return (self.path / DONE).exists()
+
+    @contextmanager
+    def claim(self) -> Iterator[bool]:
+        """Whether the folder is this process's own inside the context; False if another has it."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(self.path / ".lock")  # the system's own, which a kill releases
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            lock.release()
+
+    def resume(self) -> tuple[int, dict[str, Tensor]] | None:
+        """The last step and the state of the latest checkpoint, None if there is none.
+
+        Records of later steps, whole or torn, are dropped, for they are made again.
+        """
+        remove_unfinished(self.path)
+        kept = read_cache(self._checkpoint, {"run": self._run})
+        last = -1 if kept is None else int(kept.pop(_STEP))
+        lines = [line for line, record in self._whole_lines() if record[_STEP] <= last]
+        write_bytes(self._results, b"".join(lines))
+        return None if kept is None else (last, kept)
+
+    def append(self, record: Mapping[str, Any]) -> None:
+        """Write a record to the disk before returning.
+
+        Raises ``TypeError`` if it is not plain data, and ``OSError`` if the disk is full.
+        """
+        line = dumps(dict(record), indent=None).encode() + b"\n"
+        descriptor = os.open(self._results, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+        try:
+            written = os.write(descriptor, line)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        if written < len(line):
+            raise OSError(f"{self._results} took only part of a record: free some disk space.")
+
+    def save(self, step: int, state: Mapping[str, Tensor]) -> None:
+        """Keep the state after ``step``, from which ``resume`` goes on."""
+        tensors = {**state, _STEP: torch.tensor(step)}
+        write_cache(self._checkpoint, {"run": self._run}, tensors)
+
+    def finish(self, model: Mapping[str, Tensor] | None, description: Mapping[str, Any]) -> None:
+        """Mark the run as done, keeping ``model`` if there is one, with its ``description``."""
+        if model is not None:
+            write_cache(self._model, description, model)
+        (self.path / ERROR).unlink(missing_ok=True)
+        write_text(self.path / DONE, "done")
+        self._checkpoint.unlink(missing_ok=True)
+
+    def fail(self, message: str) -> None:
+        """Leave a note of why the run stopped."""
+        write_text(self.path / ERROR, message + "\n")
+
+    def records(self) -> list[dict[str, Any]]:
+        """All whole records, in the order of their steps."""
+        return [record for _, record in self._whole_lines()]
+
+    def _whole_lines(self) -> Iterator[tuple[bytes, dict[str, Any]]]:
+        content = self._results.read_bytes() if self._results.exists() else b""
+        for line in content.splitlines(keepends=True):
+            try:
+                record = json.loads(line)
+            except ValueError:
+                continue
+            if line.endswith(b"\n") and isinstance(record, dict) and _STEP in record:
+                yield line, record

@@ -1,0 +1,170 @@
+"""``regraft sweep``: from names to jobs and an engine, and the table that they lead to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from regraft.bench.algorithms import algorithms as all_algorithms
+from regraft.bench.algorithms import find_algorithm
+from regraft.bench.collect import ENVIRONMENT_NAMES, collect
+from regraft.bench.collect_tables import Table, tables
+from regraft.bench.command import RESUME
+from regraft.bench.datasets import Dataset, open_dataset
+from regraft.bench.engines import EngineOptions, make_engine
+from regraft.bench.jobs import HOLDOUT, Job, check_test_envs, parse_overrides, sweep_jobs
+from regraft.bench.launch import Tally, check_folder, launch
+from regraft.bench.live import LiveSweep
+from regraft.domains import check_device
+from regraft.screen import Screen
+
+_RULE = "training-domain"
+_MOST_FAILURES = 10  # that are told one by one
+
+
+def run_sweep(
+    screen: Screen,
+    datasets: Sequence[str],
+    algorithms: Sequence[str],
+    *,
+    out: Path,
+    data: Path | None = None,
+    n_trials: int = 3,
+    n_hparams: int = 20,
+    pairs: bool = False,
+    test_envs: Sequence[int] | None = None,
+    steps: int | None = None,
+    hparams: str = "{}",
+    holdout_fraction: float = HOLDOUT,
+    compat: bool = False,
+    keep_models: bool = False,
+    device: str = "cpu",
+    together: int | None = None,
+    engine: str = "local",
+    workers: int | None = None,
+    address: str | None = None,
+    gpus_per_worker: float | None = None,
+    slurm_partition: str | None = None,
+    slurm_time: int | None = None,
+) -> None:
+    """Do what is not done yet of a sweep in the folder ``out``, and show the table.
+
+    ``algorithms`` are all that make sense if none is named. Raises ``ValueError`` with one
+    sentence if an argument is wrong, and at the end if some runs failed.
+    """
+    _check_counts(n_trials=n_trials, n_hparams=n_hparams, steps=steps, together=together)
+    if not 0 < holdout_fraction < 1:
+        raise ValueError(f"holdout_fraction is {holdout_fraction}: pass a share between 0 and 1.")
+    if engine == "local" or (engine == "ray" and address is None):
+        check_device(device)
+    options = EngineOptions(
+        out, device, workers, address, gpus_per_worker, slurm_partition, slurm_time
+    )
+    chosen_engine = make_engine(engine, options)
+    with screen.working("looking at the data"):
+        opened = [open_dataset(name, data) for name in dict.fromkeys(datasets)]
+        jobs = _jobs(
+            opened,
+            algorithms,
+            hparams,
+            n_trials=n_trials,
+            n_hparams=n_hparams,
+            pairs=pairs,
+            test_envs=test_envs,
+            steps=steps,
+            holdout_fraction=holdout_fraction,
+            compat=compat,
+        )
+        check_folder(out, jobs)
+    names = {**ENVIRONMENT_NAMES, **{dataset.name: dataset.env_names for dataset in opened}}
+    try:
+        with LiveSweep(screen, lambda: _table_so_far(out, names)).showing() as tell:
+            tally = launch(
+                jobs,
+                out=out,
+                engine=chosen_engine,
+                data=data,
+                device=device,
+                together=together,
+                keep_models=keep_models,
+                on_change=tell,
+            )
+    except KeyboardInterrupt:
+        screen.note(RESUME)
+        raise
+    _show(screen, tally, out, names)
+
+
+def _jobs(
+    datasets: Sequence[Dataset],
+    algorithms: Sequence[str],
+    hparams: str,
+    *,
+    test_envs: Sequence[int] | None,
+    **settings: Any,
+) -> list[Job]:
+    chosen = list(dict.fromkeys(algorithms)) or list(all_algorithms())
+    for name in chosen:
+        find_algorithm(name)
+    for dataset in datasets:
+        for env in test_envs or ():
+            check_test_envs([env], dataset)
+    overrides = parse_overrides(hparams, datasets, chosen)
+    jobs = sweep_jobs(datasets, chosen, test_envs=test_envs, overrides=overrides, **settings)
+    if not jobs:
+        raise ValueError("there is nothing to run: name a dataset and algorithms that suit it.")
+    return jobs
+
+
+def _check_counts(**counts: int | None) -> None:
+    for name, count in counts.items():
+        if count is not None and count < 1:
+            raise ValueError(f"{name} is {count}: pass at least 1.")
+
+
+def _table_so_far(out: Path, names: Mapping[str, Sequence[str]]) -> Table | None:
+    """The averages of several datasets or the table of one, None while there are no numbers."""
+    try:
+        found = tables(collect(out, (_RULE,), names))
+    except (OSError, ValueError):  # no record yet; the end of the sweep tells of other troubles
+        return None
+    return found[-1] if found else None
+
+
+def _show(screen: Screen, tally: Tally, out: Path, names: Mapping[str, Sequence[str]]) -> None:
+    """The failures, the table and, if there are failures, the error."""
+    for outcome in tally.failed[:_MOST_FAILURES]:
+        screen.note(f"failed: {outcome.job.label} ({out / outcome.job.id}): {outcome.message}")
+    if len(tally.failed) > _MOST_FAILURES:
+        screen.note(f"and {len(tally.failed) - _MOST_FAILURES} more")
+    document: dict[str, Any] = {"sweep": _to_dict(tally, out)}
+    if tally.done:
+        collection = collect(out, (_RULE,), names)
+        for table in tables(collection):
+            screen.say(f"Test accuracy (%), {table.title}")
+            screen.table(table.columns, table.texts())
+        document |= collection.to_dict()
+    screen.finish(document, [])
+    if tally.failed:
+        raise ValueError(
+            f"{len(tally.failed)} of {tally.total} runs failed: see err.txt in their folders, then "
+            "run the same command again."
+        )
+
+
+def _to_dict(tally: Tally, out: Path) -> dict[str, Any]:
+    return {
+        "total": tally.total,
+        "done": tally.done,
+        "done_before": tally.done_before,
+        "failed": [
+            {
+                "run": outcome.job.label,
+                "folder": str(out / outcome.job.id),
+                "message": outcome.message,
+            }
+            for outcome in tally.failed
+        ],
+        "seconds": round(tally.seconds, 2),
+    }
