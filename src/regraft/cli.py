@@ -1,17 +1,19 @@
-"""The command line: ``regraft demo | fit | predict | audit | frontier | reproduce``."""
+"""The command line: ``regraft demo | fit | predict | audit | frontier``.
+
+The protocol's commands, ``reproduce | train | sweep | collect``, are in ``regraft.bench.cli``.
+"""
 
 from __future__ import annotations
 
 import functools
-import os
-import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+import regraft.bench.cli  # noqa: F401 -- its commands join the app
 from regraft._version import __version__
+from regraft.commands import Device, Folder, Json, Out, app, command
 from regraft.screen import Screen, percent
 
 # The library is imported inside the commands, so that --help does not wait for torch.
@@ -22,14 +24,6 @@ if TYPE_CHECKING:
     from regraft.auditing import FrontierPoint
     from regraft.linear import LinearHead
     from regraft.tables import Table
-
-app = typer.Typer(
-    help="Classifiers that hold in domains nobody has data from.",
-    add_completion=False,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
 
 
 def _print_version(wanted: bool) -> None:
@@ -48,10 +42,6 @@ Domain = Annotated[str, typer.Option(help="Column of domains.")]
 Radii = Annotated[str, typer.Option(help="Radii in nats, separated by commas.")]
 Kind = Annotated[str, typer.Option(help="Make the worst 'risk' or the worst 'regret' small.")]
 Rank = Annotated[int | None, typer.Option(help="Transplant dimension.")]
-Device = Annotated[str, typer.Option(help="Where torch computes.")]
-Folder = typer.Option(help="Folder for the files.", readable=False)
-Out = Annotated[Path | None, Folder]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 
 
 def main() -> None:
@@ -64,43 +54,7 @@ def _options(version: Version = False) -> None:
     pass
 
 
-def _command(function: Callable[..., None]) -> Callable[..., None]:
-    """Register a command that reports warnings and errors in one line each."""
-
-    @functools.wraps(function)
-    def guarded(**options: Any) -> None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            warnings.simplefilter("default", UserWarning)
-            # Columns are matched by name before arrays, which have none, reach the model.
-            warnings.filterwarnings("ignore", message="X does not have valid feature names")
-            warnings.showwarning = _show_warning
-            try:
-                _check_folder(options.get("out"))
-                function(**options)
-            except KeyboardInterrupt:
-                typer.echo("regraft: interrupted.", err=True)
-                raise typer.Exit(130) from None
-            except BrokenPipeError:  # the reader of our output has left: typer ends quietly
-                raise
-            except (ValueError, RuntimeError, OSError, MemoryError) as error:
-                typer.echo(f"regraft: {_sentence(error)}", err=True)
-                raise typer.Exit(2) from None
-
-    return app.command()(guarded)
-
-
-def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    typer.echo(f"warning: {_sentence(message)}", err=True)
-
-
-def _sentence(problem: BaseException | str) -> str:
-    if isinstance(problem, OSError) and problem.filename is not None:
-        return f"{problem.filename}: {problem.strerror}."
-    return " ".join(str(problem).split()) or f"{type(problem).__name__}."
-
-
-@_command
+@command
 def demo(
     cell: Annotated[str, typer.Option(help='The unseen domain: "-90%" or "+90%".')] = "-90%",
     out: Annotated[Path, Folder] = Path("regraft-demo"),
@@ -134,7 +88,7 @@ def demo(
     )
 
 
-@_command
+@command
 def fit(
     data: Data,
     out: Annotated[Path, Folder],
@@ -175,7 +129,7 @@ def fit(
     screen.finish({"certificate": certificate, "source_accuracy": accuracy}, files)
 
 
-@_command
+@command
 def predict(
     model: Annotated[Path, typer.Argument(help="Folder of a saved model.", readable=False)],
     data: Data,
@@ -213,7 +167,7 @@ def predict(
     screen.finish(document, files)
 
 
-@_command
+@command
 def audit(
     predictor: Annotated[
         Path, typer.Argument(help="A saved model, or a file of probabilities.", readable=False)
@@ -254,7 +208,7 @@ def audit(
     screen.finish(curve.to_dict(), files)
 
 
-@_command
+@command
 def frontier(
     data: Data,
     label: Label = "label",
@@ -294,57 +248,6 @@ def frontier(
     screen.finish(result.to_dict(), files)
 
 
-@_command
-def reproduce(
-    benchmark: Annotated[str, typer.Argument(help="cmnist: Colored MNIST from pixels.")],
-    preset: Annotated[str, typer.Option(help="How Phase 1 trains: paper or best.")] = "paper",
-    trials: Annotated[int | None, typer.Option(help="Default: 3.")] = None,
-    configs: Annotated[int | None, typer.Option(help="Default: 20 a trial.")] = None,
-    cells: Annotated[
-        str | None, typer.Option(help='Held-out domains. Default: "+90%,+80%,-90%".')
-    ] = None,
-    family: Annotated[str, typer.Option(help="The adversary's domains: hull or free.")] = "hull",
-    surrogate: Annotated[
-        str | None,
-        typer.Option(
-            help="What the learner sees of them: reweighted (of the hull, by default), relabelled "
-            "(of the free family) or transplanted."
-        ),
-    ] = None,
-    device: Device = "cpu",
-    data: Annotated[
-        Path | None, typer.Option(help="Folder of MNIST's four files.", readable=False)
-    ] = None,
-    out: Annotated[Path, Folder] = Path("regraft-cmnist"),
-    quick: Annotated[
-        bool, typer.Option("--quick", help="One cell (-90%), one trial, three configurations.")
-    ] = False,
-    as_json: Json = False,
-) -> None:
-    """Run the paper's experiment and set our numbers beside the published ones.
-
-    Stopped at any moment, it goes on from there when the same command is run again.
-    """
-    screen = Screen(as_json)
-    with screen.working("loading torch"):
-        from regraft.bench.command import run_reproduce
-
-    run_reproduce(
-        screen,
-        benchmark,
-        preset=preset,
-        cells=cells,
-        trials=trials,
-        configs=configs,
-        quick=quick,
-        family=family,
-        surrogate=surrogate,
-        device=device,
-        data=data,
-        out=out,
-    )
-
-
 def _numbers(text: str) -> list[float]:
     try:
         return [float(part) for part in text.split(",")]
@@ -367,14 +270,3 @@ def _load_for(table: Table, path: Path) -> tuple[LinearHead, NDArray[Any]]:
 
     head = load(path / "model" if is_model(path / "model") else path)
     return head, align(table, getattr(head, "feature_names_in_", ()), head.n_features_in_)
-
-
-def _check_folder(out: Path | None) -> None:
-    """Refuse an --out that cannot be written to before anything is computed."""
-    if out is None:
-        return
-    nearest = next(folder for folder in (out, *out.absolute().parents) if folder.exists())
-    if not nearest.is_dir():
-        raise ValueError(f"{nearest} is a file: choose another folder with --out.")
-    if not os.access(nearest, os.W_OK | os.X_OK):
-        raise ValueError(f"{nearest} is not writable: choose another folder with --out.")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from toy_sweep import STEPS, check_whole, make_jobs, read_records, write_bank
 
@@ -129,6 +128,25 @@ def test_a_run_that_fails_leaves_its_reason_and_does_not_stop_others(
         assert outcome.message
 
 
+def test_data_that_changed_is_not_taken_for_what_it_was(tmp_path: Path) -> None:
+    data = write_bank(tmp_path / "data")
+    before, _ = make_jobs(data, "ERM", test_envs=[0])
+    perform(Assignment((before,), tmp_path / "out", data))
+    with np.load(data / "toy.npz") as arrays:
+        changed = {name: arrays[name] for name in arrays.files}
+    changed["X"] = changed["X"][::-1]  # to other labels and domains
+    np.savez(data / "toy.npz", **changed)
+    after, _ = make_jobs(data, "ERM", test_envs=[0])
+    assert after.id != before.id
+    [outcome] = perform(Assignment((after,), tmp_path / "out", data))
+    assert outcome.state == "done"
+    first, second = read_records(tmp_path / "out").values()
+    assert first[-1]["loss"] != second[-1]["loss"]
+    stale = replace(before, trial_seed=1, fingerprint="of what is gone")
+    [outcome] = perform(Assignment((stale,), tmp_path / "out", data))
+    assert outcome.message == "toy is other data than the run is for: put that back or start anew."
+
+
 def test_a_failure_in_the_middle_is_mended_by_the_next_attempt(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -143,12 +161,21 @@ def test_a_failure_in_the_middle_is_mended_by_the_next_attempt(
     check_whole(tmp_path, [job])
 
 
-@pytest.mark.parametrize("limit", [0, 1500, 4000, 20_000])
+@pytest.mark.parametrize(
+    ("steps", "save_every", "limit"),
+    [
+        pytest.param(301, 0, 0, id="nothing fits"),
+        pytest.param(301, 0, 500, id="half a record fits"),
+        pytest.param(301, 0, 5000, id="no checkpoint fits"),
+        pytest.param(301, 1e9, 2000, id="two records and a half fit"),
+        pytest.param(21, 0, 2500, id="all records fit and no model"),
+    ],
+)
 def test_a_full_disk_fails_the_run_with_a_sentence_and_tears_nothing(
-    data: Path, tmp_path: Path, limit: int
+    data: Path, tmp_path: Path, steps: int, save_every: float, limit: int
 ) -> None:
-    [job] = make_jobs(data, "ERM", test_envs=[0], n_hparams=1, steps=301)
-    assignment = Assignment((job,), tmp_path / "full", data, save_every=0, keep_model=True)
+    [job] = make_jobs(data, "ERM", test_envs=[0], n_hparams=1, steps=steps)
+    assignment = Assignment((job,), tmp_path / "full", data, "cpu", save_every, keep_model=True)
     with file_size_limit(limit):
         [outcome] = perform(assignment)
     assert outcome.state == "failed"
@@ -161,10 +188,6 @@ def test_a_full_disk_fails_the_run_with_a_sentence_and_tears_nothing(
     assert read_records(tmp_path / "full") == read_records(tmp_path / "whole")
     names = {path.name for path in (tmp_path / "full" / job.id).iterdir()}
     assert names == {".lock", "results.jsonl", "done", "model.safetensors"}
-
-
-def test_the_kernel_says_what_the_message_is_made_from() -> None:
-    assert os.strerror(errno.EFBIG) == "File too large"
 
 
 def test_a_kept_model_has_the_networks_weights(data: Path, tmp_path: Path) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,10 @@ from regraft.bench.datasets import open_dataset
 from regraft.bench.engines.base import Outcomes
 from regraft.bench.jobs import Job, sweep_jobs
 from regraft.bench.perform import Assignment, perform
+from regraft.bench.run_folder import RunFolder
 
 STEPS = 21
+ENDLESS = 300_000  # steps: minutes
 CLOCKS = ("step_time", "mem_gb")  # what no two runs have in common
 
 
@@ -55,6 +58,19 @@ def check_whole(out: Path, jobs: list[Job], steps: int = STEPS, every: int = 100
         assert [record["step"] for record in records[job.id]] == expected
         names = {path.name for path in (out / job.id).iterdir()}
         assert names == {".lock", "results.jsonl", "done"}
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.01)
+
+
+def is_free(folder: RunFolder) -> bool:
+    """Whether nobody has claimed the folder: its worker, if it had one, is gone."""
+    with folder.claim() as is_ours:
+        return is_ours
 
 
 class Here:

@@ -70,7 +70,7 @@ def perform(
                 else:
                     training = Training(
                         job,
-                        _open(job.dataset, assignment.data),
+                        _open(job.dataset, assignment.data, job.fingerprint),
                         folder,
                         device=device,
                         save_every=assignment.save_every,
@@ -95,8 +95,11 @@ def group_jobs(jobs: Sequence[Job], size: int) -> list[tuple[Job, ...]]:
 
 # A worker gets many assignments; the dataset of the last one or two is still in its memory.
 @lru_cache(maxsize=2)
-def _open(name: str, data: Path | None) -> Dataset:
-    return open_dataset(name, data)
+def _open(name: str, data: Path | None, fingerprint: str) -> Dataset:
+    dataset = open_dataset(name, data)
+    if dataset.fingerprint != fingerprint:
+        raise ValueError(f"{name} is other data than the run is for: put that back or start anew.")
+    return dataset
 
 
 def _failed(folder: RunFolder, job: Job, error: Exception) -> Outcome:

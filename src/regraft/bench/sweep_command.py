@@ -58,10 +58,6 @@ def run_sweep(
         raise ValueError(f"holdout_fraction is {holdout_fraction}: pass a share between 0 and 1.")
     if engine == "local" or (engine == "ray" and address is None):
         check_device(device)
-    options = EngineOptions(
-        out, device, workers, address, gpus_per_worker, slurm_partition, slurm_time
-    )
-    chosen_engine = make_engine(engine, options)
     with screen.working("looking at the data"):
         opened = [open_dataset(name, data) for name in dict.fromkeys(datasets)]
         jobs = _jobs(
@@ -77,6 +73,10 @@ def run_sweep(
             compat=compat,
         )
         check_folder(out, jobs)
+    options = EngineOptions(
+        out, device, workers, address, gpus_per_worker, slurm_partition, slurm_time
+    )
+    chosen_engine = make_engine(engine, options)
     names = {**ENVIRONMENT_NAMES, **{dataset.name: dataset.env_names for dataset in opened}}
     try:
         with LiveSweep(screen, lambda: _table_so_far(out, names)).showing() as tell:

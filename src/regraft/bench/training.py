@@ -27,7 +27,8 @@ class Training:
     """A job under way in its folder, which must be claimed: made anew, it goes on from there.
 
     ``advance`` takes one step and evaluates where one is due, without waiting for the device;
-    ``settle`` then waits and writes what was evaluated.
+    ``settle`` then waits and writes what was evaluated. On a GPU steps on data in its memory are
+    recorded and replayed unless ``recorded`` is False; the records are the same.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class Training:
         device: torch.device,
         save_every: float = SAVE_EVERY,
         keep_model: bool = False,
+        recorded: bool = True,
     ) -> None:
         self.job, self._folder, self._dataset = job, folder, dataset
         self._save_every, self._keep_model = save_every, keep_model
@@ -53,7 +55,7 @@ class Training:
         self._next = 0 if resumed is None else resumed[0] + 1
         self._data.draw_batches(self._last + 1, self._next)
         self._log = _Log()
-        is_recorded = device.type == "cuda" and dataset.is_in_memory
+        is_recorded = recorded and device.type == "cuda" and dataset.is_in_memory
         self._recorder = Recorder(device, self._algorithm.generator) if is_recorded else None
         self._device = device
         self._counts: Tensor | None = None
@@ -106,6 +108,7 @@ class Training:
             "mem_gb": _memory(self._device),
             "hparams": self._hparams,
             "args": {**self.job.args, "output_dir": self.job.id},
+            "env_names": list(self._dataset.env_names),
             "device": self._device.type,
         }
         self._folder.append(record)

@@ -88,11 +88,15 @@ class Algorithm(nn.Module):
 
     def descend(self, loss: Tensor, *optimizers: str) -> None:
         """Take one step of the named ``optimizers`` down the gradient of ``loss``."""
-        for name in optimizers:
-            self.optimizers[name].zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        for name in optimizers:
-            self.optimizers[name].step()
+        chosen = [self.optimizers[name] for name in optimizers]
+        for optimizer in chosen:
+            optimizer.zero_grad()
+        # Of no other parameters is the gradient worth its time.
+        parameters = [p for optimizer in chosen for p in parameters_of_optimizer(optimizer)]
+        inputs = [p for p in parameters if p.requires_grad]
+        loss.backward(inputs=inputs)  # type: ignore[no-untyped-call]
+        for optimizer in chosen:
+            optimizer.step()
 
     def state(self) -> dict[str, Tensor]:
         """All that later steps depend on: parameters, optimizers and the generator."""
@@ -114,7 +118,7 @@ class Algorithm(nn.Module):
             slots[name].setdefault(int(index), {})[key] = rest.pop(full)
         for name, optimizer in self.optimizers.items():
             groups = optimizer.state_dict()["param_groups"]
-            parameters = [p for group in optimizer.param_groups for p in group["params"]]
+            parameters = parameters_of_optimizer(optimizer)
             state = {
                 index: {key: _like(parameters[index], value) for key, value in values.items()}
                 for index, values in slots[name].items()
@@ -128,6 +132,11 @@ def _like(parameter: nn.Parameter, value: Tensor) -> Tensor:
     if value.shape != parameter.shape:
         return value
     return torch.empty_like(parameter, requires_grad=False).copy_(value)
+
+
+def parameters_of_optimizer(optimizer: torch.optim.Optimizer) -> list[nn.Parameter]:
+    """All that an optimizer may change."""
+    return [p for group in optimizer.param_groups for p in group["params"]]
 
 
 def parameters_of(*modules: nn.Module) -> Iterator[nn.Parameter]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ _SUFFIXES = (".npz", ".csv", ".parquet")
 _MIN_ROWS = 2  # of an environment: one to train on, one to hold out
 # A deviation below this share of the feature's size is the rounding of a constant.
 _FLOOR = 1e-6
+_DIGITS = 12  # of the file's sha256 that tell it from others of the same name
 
 
 class Vectors(Environment):
@@ -42,7 +45,7 @@ class FeatureBank(Dataset):
 
     group = "features"
     # A small network on frozen features needs far fewer steps than the fine-tuning of a large one.
-    steps = 301
+    steps = 201
     checkpoint_freq = 100
 
     def __init__(self, path: Path) -> None:
@@ -58,16 +61,12 @@ class FeatureBank(Dataset):
         self.input_shape = (table.X.shape[1],)
         self.n_classes = len(classes)
         self._check(path)
+        digest = hashlib.sha256(path.read_bytes())
+        self.fingerprint = digest.hexdigest()[:_DIGITS]
 
     def environments(self, seed: int, device: torch.device) -> list[Vectors]:
         """The rows of every domain; nothing is drawn, so ``seed`` does not matter."""
-        return [
-            Vectors(
-                torch.from_numpy(self._X[rows]).to(device),
-                torch.from_numpy(self._y[rows]).long().to(device),
-            )
-            for rows in (self._domain == env for env in range(len(self.env_names)))
-        ]
+        return [Vectors(env.x.to(device), env.y.to(device)) for env in self._environments]
 
     def prepare(
         self, environments: Sequence[Environment], rows: Mapping[int, Tensor]
@@ -78,7 +77,8 @@ class FeatureBank(Dataset):
         is constant in these rows is only moved to zero.
         """
         training = torch.cat([environments[env].inputs(kept) for env, kept in rows.items()])
-        mean, deviation = training.mean(0), training.std(0, correction=0)
+        mean = training.mean(0)
+        deviation = (training - mean).square().mean(0).sqrt()  # a third of the time of std
         varies = deviation > _FLOOR * training.abs().amax(0)
         scale = torch.where(varies, deviation, torch.ones_like(deviation))
         everything = (
@@ -86,6 +86,14 @@ class FeatureBank(Dataset):
             for environment in environments
         )
         return [Vectors((x - mean) / scale, y) for x, y in everything]
+
+    @cached_property
+    def _environments(self) -> list[Vectors]:
+        masks = (self._domain == env for env in range(len(self.env_names)))
+        return [
+            Vectors(torch.from_numpy(self._X[rows]), torch.from_numpy(self._y[rows]).long())
+            for rows in masks
+        ]
 
     def _check(self, path: Path) -> None:
         if not np.isfinite(self._X).all():

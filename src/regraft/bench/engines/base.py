@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -66,3 +67,9 @@ def lost(assignment: Assignment, message: str) -> list[Outcome]:
             folder.fail(message)
         outcomes.append(Outcome(job, "failed", message))
     return outcomes
+
+
+def look_anew(folder: Path) -> None:
+    """Have files seen that other machines wrote: on a network, absence may be remembered."""
+    with suppress(OSError):
+        os.scandir(folder).close()

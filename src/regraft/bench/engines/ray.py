@@ -11,9 +11,8 @@ from typing import Any
 
 import torch
 
-from regraft.bench.engines.base import Outcomes, lost, work
+from regraft.bench.engines.base import Outcomes, look_anew, lost, work
 from regraft.bench.perform import Assignment, Outcome
-from regraft.bench.run_folder import RunFolder
 from regraft.extras import require
 
 
@@ -96,19 +95,12 @@ class RayEngine:
 def _seen_here(assignment: Assignment, outcome: Outcome) -> Outcome:
     """``outcome``, or a failure if the run is done where this machine does not see it."""
     folder = assignment.folder(outcome.job)
-    if outcome.state != "done" or _is_visible(folder):
+    look_anew(folder.path.parent)
+    look_anew(folder.path)
+    if outcome.state != "done" or folder.is_done:
         return outcome
     return Outcome(
         outcome.job,
         "failed",
         f"{folder.path} is done on another machine but not here: pass an --out that all share.",
     )
-
-
-def _is_visible(folder: RunFolder) -> bool:
-    # A folder on a network is looked up anew when it is opened; without that it may be taken to
-    # be as it was some time ago.
-    for path in (folder.path.parent, folder.path):
-        if path.is_dir():
-            os.scandir(path).close()
-    return folder.is_done

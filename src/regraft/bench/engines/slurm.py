@@ -11,12 +11,13 @@ from typing import Any
 
 import torch
 
-from regraft.bench.engines.base import Outcomes, lost, work
+from regraft.bench.engines.base import Outcomes, look_anew, lost, work
 from regraft.bench.perform import Assignment, Outcome
 from regraft.extras import require
 
 _MINUTES = 12 * 60
 _POLL = 2.0  # seconds between looks at the queue
+_GRACE = 30.0  # seconds that the result of a job may take to be seen after its end
 _ARRAY = 1000  # the longest array that Slurm takes unless it is told otherwise
 
 
@@ -43,8 +44,8 @@ class SlurmEngine:
             raise ValueError(
                 "sbatch is not found: start the sweep where Slurm is, or choose another engine."
             )
-        self._workers, self._submitit = workers, submitit
-        self._executor = submitit.AutoExecutor(folder.absolute(), cluster=cluster)
+        self._workers, self._folder = workers, folder.absolute()
+        self._executor = submitit.AutoExecutor(self._folder, cluster=cluster)
         on_gpu = torch.device(device).type == "cuda"
         self._executor.update_parameters(
             name="regraft",
@@ -62,28 +63,36 @@ class SlurmEngine:
 
     def run(self, assignments: Sequence[Assignment]) -> Outcomes:
         """A job for each assignment."""
-        submitted: list[tuple[Any, Assignment]] = []
+        queued: dict[Any, Assignment] = {}
+        ended_at: dict[Any, float] = {}  # of jobs without a result
         try:
             for start in range(0, len(assignments), _ARRAY):
                 some = assignments[start : start + _ARRAY]
-                submitted += zip(self._executor.map_array(work, some), some, strict=True)
-            while submitted:
-                ended = [pair for pair in submitted if pair[0].done()]
-                for pair in ended:
-                    submitted.remove(pair)
-                    yield self._outcomes(*pair)
-                if not ended:
-                    time.sleep(_POLL)
+                queued.update(zip(self._executor.map_array(work, some), some, strict=True))
+            while queued:
+                look_anew(self._folder)
+                now = time.monotonic()
+                for job, assignment in list(queued.items()):
+                    if job.paths.result_pickle.exists():
+                        del queued[job]
+                        yield _outcomes(job, assignment)
+                    elif job.done() and now - ended_at.setdefault(job, now) >= _GRACE:
+                        del queued[job]
+                        yield _lost(job, assignment)
+                time.sleep(_POLL if queued else 0)
         finally:
-            for job, _ in submitted:
+            for job in queued:
                 job.cancel(check=False)
 
-    def _outcomes(self, job: Any, assignment: Assignment) -> list[Outcome]:
-        try:
-            outcomes: list[Outcome] = job.result()
-        except Exception as error:  # submitit's own, and whatever the job raised
-            reason = str(error).strip().splitlines()[0] if str(error) else type(error).__name__
-            return lost(
-                assignment, f"its Slurm job ended early ({reason}): see {job.paths.stderr}."
-            )
+
+def _outcomes(job: Any, assignment: Assignment) -> list[Outcome]:
+    try:
+        outcomes: list[Outcome] = job.result()
         return outcomes
+    except Exception:  # whatever the job raised
+        return _lost(job, assignment)
+
+
+def _lost(job: Any, assignment: Assignment) -> list[Outcome]:
+    message = f"its Slurm job ended early ({job.state}): see {job.paths.stderr}."
+    return lost(assignment, message)

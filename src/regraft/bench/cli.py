@@ -1,0 +1,234 @@
+"""The protocol's part of the command line: ``regraft reproduce | train | sweep | collect``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regraft.commands import Device, Folder, Json, Out, command
+from regraft.screen import Screen
+
+# The library is imported inside the commands, so that --help does not wait for torch.
+
+Dataset = typer.Option(
+    help="ColoredMNIST, RotatedMNIST, PACS, ..., or the stem of a file in --data."
+)
+Algorithm = typer.Option(help="ERM, IRM, GroupDRO, ..., CRO.")
+Data = Annotated[
+    Path | None, typer.Option(help="Folder of the data. Default: $REGRAFT_DATA.", readable=False)
+]
+Steps = Annotated[int | None, typer.Option(help="Default: the dataset's.")]
+Hparams = Annotated[str, typer.Option(help="Hyperparameters to set, as a JSON object.")]
+Holdout = Annotated[float, typer.Option(help="Share of each domain kept for validation.")]
+Compat = Annotated[bool, typer.Option("--compat", help="Keep DomainBed's known faults.")]
+
+
+@command
+def reproduce(
+    benchmark: Annotated[str, typer.Argument(help="cmnist: Colored MNIST from pixels.")],
+    preset: Annotated[str, typer.Option(help="How Phase 1 trains: paper or best.")] = "paper",
+    trials: Annotated[int | None, typer.Option(help="Default: 3.")] = None,
+    configs: Annotated[int | None, typer.Option(help="Default: 20 a trial.")] = None,
+    cells: Annotated[
+        str | None, typer.Option(help='Held-out domains. Default: "+90%,+80%,-90%".')
+    ] = None,
+    family: Annotated[str, typer.Option(help="The adversary's domains: hull or free.")] = "hull",
+    surrogate: Annotated[
+        str | None,
+        typer.Option(
+            help="What the learner sees of them: reweighted (of the hull, by default), relabelled "
+            "(of the free family) or transplanted."
+        ),
+    ] = None,
+    device: Device = "cpu",
+    data: Annotated[
+        Path | None, typer.Option(help="Folder of MNIST's four files.", readable=False)
+    ] = None,
+    out: Annotated[Path, Folder] = Path("regraft-cmnist"),
+    quick: Annotated[
+        bool, typer.Option("--quick", help="One cell (-90%), one trial, three configurations.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Run the paper's experiment and set our numbers beside the published ones.
+
+    Stopped at any moment, it goes on from there when the same command is run again.
+    """
+    screen = Screen(as_json)
+    with screen.working("loading torch"):
+        from regraft.bench.command import run_reproduce
+
+    run_reproduce(
+        screen,
+        benchmark,
+        preset=preset,
+        cells=cells,
+        trials=trials,
+        configs=configs,
+        quick=quick,
+        family=family,
+        surrogate=surrogate,
+        device=device,
+        data=data,
+        out=out,
+    )
+
+
+@command
+def train(
+    dataset: Annotated[str, Dataset] = "ColoredMNIST",
+    algorithm: Annotated[str, Algorithm] = "ERM",
+    test_envs: Annotated[str, typer.Option(help="Held-out domains by number: 0 or 0,1.")] = "0",
+    hparams_seed: Annotated[int, typer.Option(help="0 for the default configuration.")] = 0,
+    trial_seed: Annotated[int, typer.Option(help="Number of the trial.")] = 0,
+    hparams: Hparams = "{}",
+    steps: Steps = None,
+    holdout_fraction: Holdout = 0.2,
+    compat: Compat = False,
+    device: Device = "cpu",
+    data: Data = None,
+    out: Annotated[Path, Folder] = Path("regraft-train"),
+    skip_model_save: Annotated[
+        bool, typer.Option("--skip-model-save", help="Keep the records only.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Train one algorithm with some domains held out, by DomainBed's protocol.
+
+    Stopped at any moment, it goes on from its last checkpoint when the same command is run again.
+    """
+    screen = Screen(as_json)
+    with screen.working("loading torch"):
+        from regraft.bench.train_command import run_train
+
+    run_train(
+        screen,
+        dataset,
+        algorithm,
+        test_envs=_integers("test-envs", test_envs),
+        hparams_seed=hparams_seed,
+        trial_seed=trial_seed,
+        hparams=hparams,
+        steps=steps,
+        holdout_fraction=holdout_fraction,
+        compat=compat,
+        device=device,
+        data=data,
+        out=out,
+        keep_model=not skip_model_save,
+    )
+
+
+@command
+def sweep(
+    datasets: Annotated[str, Dataset] = "ColoredMNIST",
+    algorithms: Annotated[
+        str | None, typer.Option(help="Names, separated by commas. Default: all.")
+    ] = None,
+    n_hparams: Annotated[int, typer.Option(help="Configurations, the default one first.")] = 20,
+    n_trials: Annotated[int, typer.Option(help="Repetitions of everything.")] = 3,
+    test_envs: Annotated[
+        str | None, typer.Option(help="Domains to hold out in turn: 0,2. Default: all.")
+    ] = None,
+    pairs: Annotated[
+        bool,
+        typer.Option(
+            "--pairs",
+            help="Also hold out every two, which leave-one-domain-out validation needs.",
+        ),
+    ] = False,
+    hparams: Hparams = "{}",
+    steps: Steps = None,
+    holdout_fraction: Holdout = 0.2,
+    compat: Compat = False,
+    device: Device = "cpu",
+    data: Data = None,
+    out: Annotated[Path, Folder] = Path("regraft-sweep"),
+    keep_models: Annotated[
+        bool, typer.Option("--keep-models", help="Keep each run's trained model.")
+    ] = False,
+    engine: Annotated[str, typer.Option(help="local, ray or slurm.")] = "local",
+    workers: Annotated[
+        int | None, typer.Option(help="Processes of the local engine. Default: one a core.")
+    ] = None,
+    together: Annotated[
+        int | None,
+        typer.Option(help="Runs side by side in a process. Default: 20 on a GPU, else 1."),
+    ] = None,
+    address: Annotated[str | None, typer.Option(help="Of a Ray cluster.")] = None,
+    gpus_per_worker: Annotated[
+        float | None, typer.Option(help="Share of a GPU for each process (ray, slurm).")
+    ] = None,
+    slurm_partition: Annotated[str | None, typer.Option(help="Partition to submit to.")] = None,
+    slurm_time: Annotated[int | None, typer.Option(help="Minutes a job may take.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Run DomainBed's protocol: every algorithm, configuration and held-out domain.
+
+    Stopped at any moment, it goes on from there when the same command is run again, here or by
+    several launchers at once.
+    """
+    screen = Screen(as_json)
+    with screen.working("loading torch"):
+        from regraft.bench.sweep_command import run_sweep
+
+    run_sweep(
+        screen,
+        _names(datasets),
+        _names(algorithms or ""),
+        out=out,
+        data=data,
+        n_trials=n_trials,
+        n_hparams=n_hparams,
+        pairs=pairs,
+        test_envs=None if test_envs is None else _integers("test-envs", test_envs),
+        steps=steps,
+        hparams=hparams,
+        holdout_fraction=holdout_fraction,
+        compat=compat,
+        keep_models=keep_models,
+        device=device,
+        together=together,
+        engine=engine,
+        workers=workers,
+        address=address,
+        gpus_per_worker=gpus_per_worker,
+        slurm_partition=slurm_partition,
+        slurm_time=slurm_time,
+    )
+
+
+@command
+def collect(
+    folder: Annotated[
+        Path, typer.Argument(help="Folder of runs, ours or DomainBed's.", readable=False)
+    ],
+    selection: Annotated[
+        str | None,
+        typer.Option(
+            help="Selection rule: training-domain, leave-one-domain-out or oracle. Default: all."
+        ),
+    ] = None,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
+    latex: Annotated[bool, typer.Option("--latex", help="Print LaTeX.")] = False,
+    out: Out = None,
+    as_json: Json = False,
+) -> None:
+    """Make the tables of a sweep: test accuracies, each configuration chosen without the test."""
+    screen = Screen(as_json)
+    from regraft.bench.collect import run_collect
+
+    run_collect(screen, folder, selection=selection, latex=latex, markdown=markdown, out=out)
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _integers(option: str, text: str) -> list[int]:
+    try:
+        return [int(part) for part in _names(text)]
+    except ValueError:
+        raise ValueError(f"{option} are {text!r}: pass numbers such as 0,1.") from None

@@ -1,0 +1,94 @@
+"""``regraft train``: one run of the protocol, told line by line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from regraft.bench.command import RESUME
+from regraft.bench.datasets import open_dataset
+from regraft.bench.jobs import Job, check_test_envs, parse_overrides
+from regraft.bench.perform import Assignment, perform
+from regraft.bench.training import Record
+from regraft.domains import check_device
+from regraft.screen import Screen, percent
+
+
+def run_train(
+    screen: Screen,
+    dataset: str,
+    algorithm: str,
+    *,
+    test_envs: Sequence[int],
+    hparams_seed: int,
+    trial_seed: int,
+    hparams: str,
+    steps: int | None,
+    holdout_fraction: float,
+    compat: bool,
+    device: str,
+    data: Path | None,
+    out: Path,
+    keep_model: bool,
+) -> None:
+    """Do one run, or what is left of it, in a folder of its own in ``out``, and show its end.
+
+    Raises ``ValueError`` with one sentence if an argument is wrong or if the run fails.
+    """
+    check_device(device)
+    check_settings(steps=steps, holdout_fraction=holdout_fraction)
+    opened = open_dataset(dataset, data)
+    overrides = parse_overrides(hparams, [opened], [algorithm])
+    job = Job(
+        opened.name,
+        algorithm,
+        check_test_envs(test_envs, opened),
+        trial_seed,
+        hparams_seed,
+        steps,
+        holdout_fraction,
+        overrides,
+        compat,
+        opened.fingerprint,
+    )
+    assignment = Assignment((job,), out, data, device, keep_model=keep_model)
+    folder = assignment.folder(job)
+    try:
+        with screen.working(job.label) as step:
+            (outcome,) = perform(
+                assignment, lambda _, record: step(_line(record, len(opened.env_names)))
+            )
+    except KeyboardInterrupt:
+        screen.note(RESUME)
+        raise
+    if outcome.state == "held":
+        raise ValueError(f"{folder.path} is in use by another process: wait for it.")
+    if outcome.state == "failed":
+        raise ValueError(f"the run failed ({outcome.message}): see {folder.path / 'err.txt'}.")
+    record = folder.records()[-1]
+    rows = [
+        (name, "held out" if i in job.test_envs else "trained on", *_shares(record, i))
+        for i, name in enumerate(opened.env_names)
+    ]
+    screen.say(f"{job.label}: accuracy after step {record['step']}")
+    screen.table(("domain", "", "training part", "validation part"), rows)
+    screen.finish(record, sorted(path for path in folder.path.iterdir() if path.name[0] != "."))
+
+
+def check_settings(*, steps: int | None, holdout_fraction: float) -> None:
+    """Raise ``ValueError`` with one sentence if a run cannot have these."""
+    if steps is not None and steps < 1:
+        raise ValueError(f"steps is {steps}: pass at least 1.")
+    if not 0 < holdout_fraction < 1:
+        raise ValueError(f"holdout_fraction is {holdout_fraction}: pass a share between 0 and 1.")
+
+
+def _line(record: Record, n_envs: int) -> str:
+    shares = ", ".join(f"{_shares(record, env)[0]}" for env in range(n_envs))
+    loss = f", loss {record['loss']:.3f}" if "loss" in record else ""
+    return f"step {record['step']}: accuracy by domain {shares}{loss}"
+
+
+def _shares(record: Record, env: int) -> tuple[str, str]:
+    first, second = (percent(record[f"env{env}_{part}_acc"]) for part in ("in", "out"))
+    return first, second
