@@ -25,14 +25,17 @@ _DIGITS = 12  # of the file's sha256 that tell it from others of the same name
 
 
 class Vectors(Environment):
-    """Rows of features, kept on the device."""
+    """Rows of features on a device, given in units of ``scale`` about ``mean``, both (d,)."""
 
-    def __init__(self, x: Tensor, y: Tensor) -> None:
-        self.x, self.y = x, y  # (n, d) float32, (n,) int64
+    def __init__(
+        self, x: Tensor, y: Tensor, mean: Tensor | float = 0.0, scale: Tensor | float = 1.0
+    ) -> None:
+        self.x, self.y = x, y  # (n, d) float32 as read, (n,) int64
+        self._mean, self._scale = mean, scale
 
     def inputs(self, rows: Tensor, augmentation: int | None = None) -> Tensor:
         """(b, d); features are never augmented."""
-        return self.x[rows]
+        return (self.x[rows] - self._mean) / self._scale
 
 
 class FeatureBank(Dataset):
@@ -60,6 +63,7 @@ class FeatureBank(Dataset):
         self.env_names = tuple(map(str, names.tolist()))
         self.input_shape = (table.X.shape[1],)
         self.n_classes = len(classes)
+        self._units: dict[bytes, tuple[Tensor, Tensor]] = {}  # known means and scales, by rows
         self._check(path)
         digest = hashlib.sha256(path.read_bytes())
         self.fingerprint = digest.hexdigest()[:_DIGITS]
@@ -76,16 +80,16 @@ class FeatureBank(Dataset):
         ``rows`` maps the indices of the environments trained on to rows of theirs. A feature that
         is constant in these rows is only moved to zero.
         """
-        training = torch.cat([environments[env].inputs(kept) for env, kept in rows.items()])
-        mean = training.mean(0)
-        deviation = (training - mean).square().mean(0).sqrt()  # a third of the time of std
-        varies = deviation > _FLOOR * training.abs().amax(0)
-        scale = torch.where(varies, deviation, torch.ones_like(deviation))
-        everything = (
-            (environment.inputs(torch.arange(len(environment), device=mean.device)), environment.y)
-            for environment in environments
-        )
-        return [Vectors((x - mean) / scale, y) for x, y in everything]
+        digest = hashlib.sha256()
+        for env, kept in sorted(rows.items()):
+            digest.update(f"{env}:".encode() + kept.numpy().tobytes())
+        key = digest.digest()
+        if key not in self._units:
+            training = torch.cat([environments[env].inputs(kept) for env, kept in rows.items()])
+            self._units[key] = _units(training.cpu())
+        device = environments[0].y.device
+        mean, scale = (values.to(device) for values in self._units[key])
+        return [Vectors(env.x, env.y, mean, scale) for env in self.environments(0, device)]
 
     @cached_property
     def _environments(self) -> list[Vectors]:
@@ -114,6 +118,14 @@ class FeatureBank(Dataset):
                 f"{path} has {counts.min()} row of domain {name}: add rows, at least {_MIN_ROWS} "
                 "in all, or drop the domain."
             )
+
+
+def _units(training: Tensor) -> tuple[Tensor, Tensor]:
+    """The mean and the deviation (d,) of the rows ``training``, 1 for a constant feature."""
+    mean = training.mean(0)
+    deviation = (training - mean).square().mean(0).sqrt()
+    varies = deviation > _FLOOR * training.abs().amax(0)
+    return mean, torch.where(varies, deviation, torch.ones_like(deviation))
 
 
 def find_bank(name: str, data: Path | None = None) -> Path | None:
