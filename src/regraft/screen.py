@@ -94,13 +94,23 @@ class Screen:
 
     def table(self, columns: Sequence[str], *sections: Sequence[Sequence[str]]) -> None:
         """Rows of text under ``columns``, as ``make_table`` draws them."""
-        self._result.print(make_table(columns, *sections))
+        table = make_table(columns, *sections)
+        # A number cut off at the edge of the screen is worse than a broken line.
+        needed = self._result.measure(table).maximum
+        self._result.print(table, width=max(needed, self._result.width), crop=False)
 
-    def finish(self, document: dict[str, Any], files: Sequence[Path]) -> None:
-        """Print the JSON document, or name the files written."""
+    def document(self, text: str) -> None:
+        """A text in another language, such as Markdown, exactly as it is; not with JSON."""
+        if not self._json:
+            typer.echo(text)
+
+    def finish(
+        self, document: dict[str, Any], files: Sequence[Path], *, quiet: bool = False
+    ) -> None:
+        """Print the JSON document, or name the files written unless ``quiet``."""
         if self._json:
             from regraft.persistence import dumps
 
             typer.echo(dumps(document | {"files": [str(file) for file in files]}, indent=None))
-        elif files:
+        elif files and not quiet:
             self.say(f"Written: {', '.join(map(str, files))}")

@@ -151,7 +151,7 @@ def sweep(
     ] = False,
     engine: Annotated[str, typer.Option(help="local, ray or slurm.")] = "local",
     workers: Annotated[
-        int | None, typer.Option(help="Processes of the local engine. Default: one a core.")
+        int | None, typer.Option(help="Processes at once. Default: one a core, or one a GPU.")
     ] = None,
     together: Annotated[
         int | None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,22 +13,13 @@ from typing import Any
 from regraft.bench.collect_tables import latex as render_latex
 from regraft.bench.collect_tables import markdown as render_markdown
 from regraft.bench.collect_tables import remarks, tables
-from regraft.bench.colored_mnist import ENVIRONMENTS
+from regraft.bench.datasets import datasets
 from regraft.bench.results import Damage, RunKey, read_results, run_key
 from regraft.bench.selection import RULES, Cell, Record, Selection, count_environments
 from regraft.files import write_text
 from regraft.persistence import dumps
 from regraft.screen import Screen
 
-ENVIRONMENT_NAMES: Mapping[str, Sequence[str]] = {
-    "ColoredMNIST": ENVIRONMENTS,
-    "RotatedMNIST": ("0", "15", "30", "45", "60", "75"),
-    "VLCS": ("C", "L", "S", "V"),
-    "PACS": ("A", "C", "P", "S"),
-    "OfficeHome": ("A", "C", "P", "R"),
-    "TerraIncognita": ("L100", "L38", "L43", "L46"),
-    "DomainNet": ("clip", "info", "paint", "quick", "real", "sketch"),
-}
 # The order of DomainBed's tables.
 _FIRST = (
     *("ERM", "IRM", "GroupDRO", "Mixup", "MLDG", "CORAL", "MMD"),
@@ -120,13 +111,12 @@ class Collection:
 def collect(
     folder: Path,
     rules: Iterable[str] = tuple(RULES),
-    env_names: Mapping[str, Sequence[str]] = ENVIRONMENT_NAMES,
 ) -> Collection:
     """Select by each of the ``rules`` among the results in ``folder``.
 
-    ``env_names`` are by dataset; the environments of others, and of datasets with another number
-    of environments, are numbered. Raises ``ValueError`` or ``FileNotFoundError`` with one sentence
-    if there is no such rule, no record, or if the folder mixes sweeps.
+    Environments are named as the records or the dataset's name say, else numbered. Raises
+    ``ValueError`` or ``FileNotFoundError`` with one sentence if there is no such rule, no record,
+    or if the folder mixes sweeps.
     """
     rules = list(rules)
     for rule in rules:
@@ -135,9 +125,11 @@ def collect(
     results = read_results(folder)
     groups: dict[str, dict[str, list[Record]]] = defaultdict(lambda: defaultdict(list))
     sizes: dict[str, int] = defaultdict(int)
+    names = {name: known.env_names for name, known in datasets().items()}
     for record in results.records:
         args = record["args"]
         groups[args["dataset"]][args["algorithm"]].append(record)
+        names |= {args["dataset"]: record["env_names"]} if "env_names" in record else {}
         sizes[args["dataset"]] = max(sizes[args["dataset"]], count_environments(record))
     selections = {
         rule: {
@@ -151,7 +143,7 @@ def collect(
     }
     return Collection(
         selections,
-        {dataset: _names(env_names.get(dataset, ()), sizes[dataset]) for dataset in sorted(groups)},
+        {dataset: _names(names.get(dataset, ()), sizes[dataset]) for dataset in sorted(groups)},
         {run_key(record): record["hparams"] for record in results.records},
         results.runs,
         len(results.records),
@@ -179,9 +171,9 @@ def run_collect(
     with nullcontext() if latex or markdown else screen.working(f"reading {folder}"):
         collection = collect(folder, rules)
     if latex:
-        screen.say(render_latex(collection))
+        screen.document(render_latex(collection))
     elif markdown:
-        screen.say(render_markdown(collection))
+        screen.document(render_markdown(collection))
     else:
         _show(screen, collection)
     document = collection.to_dict()
@@ -191,7 +183,7 @@ def run_collect(
         contents = (render_markdown(collection), render_latex(collection), dumps(document))
         for file, content in zip(files, contents, strict=True):
             write_text(file, content)
-    screen.finish(document, files)
+    screen.finish(document, files, quiet=latex or markdown)
 
 
 def _show(screen: Screen, collection: Collection) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from regraft.bench.report import _escape, _plus_minus
+from regraft.bench.report import escape, plus_minus
 from regraft.bench.selection import RULES, Selection
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def latex(collection: Collection) -> str:
         lines += [
             r"\begin{table}",
             r"\centering",
-            rf"\caption{{{_escape(table.title)}: {_LATEX_CAPTION}}}",
+            rf"\caption{{{escape(table.title)}: {_LATEX_CAPTION}}}",
             rf"\begin{{tabular}}{{l{'c' * (len(table.columns) - 1)}}}",
             r"\toprule",
             rf"{' & '.join(map(_latex_head, table.columns))} \\",
@@ -121,7 +121,7 @@ def _text(number: _Number) -> str:
     if number is None:
         return "–"
     mean, error = number
-    return f"{mean:.1f}{_plus_minus(error, ' ± ')}"
+    return f"{mean:.1f}{plus_minus(error, ' ± ')}"
 
 
 def _escape_markdown(text: str) -> str:
@@ -133,7 +133,7 @@ def _latex_rows(table: Table) -> Iterable[str]:
     best = [max((round(x[0], 1) for x in column if x), default=None) for column in columns]
     for algorithm, numbers in table.rows:
         texts = [_latex_number(x, top) for x, top in zip(numbers, best, strict=True)]
-        yield rf"{' & '.join([_escape(algorithm), *texts])} \\"
+        yield rf"{' & '.join([escape(algorithm), *texts])} \\"
 
 
 def _latex_number(number: _Number, best: float | None) -> str:
@@ -142,10 +142,10 @@ def _latex_number(number: _Number, best: float | None) -> str:
     mean, error = number
     # What is printed decides, so that equal numbers look equal.
     text = rf"\textbf{{{mean:.1f}}}" if round(mean, 1) == best else f"{mean:.1f}"
-    return text + _plus_minus(error, r" $\pm$ ")
+    return text + plus_minus(error, r" $\pm$ ")
 
 
 def _latex_head(name: str) -> str:
     """A sign in front of a number is a minus, not a hyphen."""
     signed = re.fullmatch(r"([+-])(\d.*)", name)
-    return f"${signed[1]}${_escape(signed[2])}" if signed else _escape(name)
+    return f"${signed[1]}${escape(signed[2])}" if signed else escape(name)

@@ -35,15 +35,14 @@ _MEND = "name a folder that holds MNIST's four files with --data or REGRAFT_DATA
 def load_mnist(folder: Path | None = None) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     """Images (70000, 28, 28) and digits (70000,) of MNIST, the training part first.
 
-    The four idx files, gzip or plain, are read from ``folder``; without it from
-    ``$REGRAFT_DATA/mnist`` or ``$REGRAFT_DATA``; without that from the user's cache, after
+    The four idx files, gzip or plain, are read from ``folder`` or its subfolder ``mnist``; without
+    it from ``$REGRAFT_DATA`` in the same way; without that from the user's cache, after
     downloading what it lacks. Raises ``FileNotFoundError`` or ``ValueError`` with one sentence.
     """
     data = os.environ.get("REGRAFT_DATA")
-    if folder is not None:
-        folders = [folder]
-    elif data:
-        folders = [Path(data) / "mnist", Path(data)]
+    if folder is not None or data:
+        base = Path(data or "") if folder is None else folder
+        folders = [base / "mnist", base]
     else:
         folders = [_cache_folder()]
         _download_missing(folders[0], MIRRORS, CHECKSUMS)

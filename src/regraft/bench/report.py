@@ -55,7 +55,7 @@ def markdown(
     ]
     for row in [*map(_published_row, published), *_our_rows(ours)]:
         numbers = [
-            "–" if mean is None else f"{mean:.1f}{_plus_minus(error, ' ± ')}"
+            "–" if mean is None else f"{mean:.1f}{plus_minus(error, ' ± ')}"
             for mean, error in zip(row.means, (*row.errors, None), strict=True)
         ]
         label = row.algorithm.replace("|", r"\|")
@@ -83,12 +83,12 @@ def latex(ours: Mapping[str, Selection], published: Sequence[Published] = TRAINI
     theirs, mine = [_published_row(row) for row in published], _our_rows(ours)
     columns = zip(*(row.means for row in [*theirs, *mine]), strict=True)
     best = [max((round(x, 1) for x in column if x is not None), default=0) for column in columns]
-    heads = [f"${env[0]}${_escape(env[1:])}" for env in ENVIRONMENTS]
+    heads = [f"${env[0]}${escape(env[1:])}" for env in ENVIRONMENTS]
     spread_row = rf"\multicolumn{{{len(heads) + 3}}}{{l}}{{\footnotesize %s}} \\"
     sections = (
         [_latex_row(row, best) for row in theirs],
         [_latex_row(row, best) for row in mine],
-        [spread_row % _escape(spread) for spread in _spreads(ours)],
+        [spread_row % escape(spread) for spread in _spreads(ours)],
     )
     lines = [
         rf"\begin{{tabular}}{{ll{'c' * (len(heads) + 1)}}}",
@@ -151,20 +151,22 @@ def _spreads(ours: Mapping[str, Selection]) -> list[str]:
 
 
 def _latex_row(row: _Row, best: Sequence[float]) -> str:
-    texts = [_escape(row.algorithm), _escape(row.source)]
+    texts = [escape(row.algorithm), escape(row.source)]
     for mean, error, top in zip(row.means, (*row.errors, None), best, strict=True):
         if mean is None:
             texts.append("--")
             continue
         # What is printed decides, so that equal numbers look equal.
         number = rf"\textbf{{{mean:.1f}}}" if round(mean, 1) == top else f"{mean:.1f}"
-        texts.append(number + _plus_minus(error, r" $\pm$ "))
+        texts.append(number + plus_minus(error, r" $\pm$ "))
     return rf"{' & '.join(texts)} \\"
 
 
-def _plus_minus(error: float | None, sign: str) -> str:
+def plus_minus(error: float | None, sign: str) -> str:
+    """The error behind ``sign``, or nothing if there is none."""
     return "" if error is None else f"{sign}{error:.1f}"
 
 
-def _escape(text: str) -> str:
+def escape(text: str) -> str:
+    """``text`` as LaTeX writes it."""
     return "".join(_LATEX_SIGNS.get(character, character) for character in text)

@@ -159,6 +159,9 @@ def _parse(line: bytes) -> dict[str, Any]:
             if type(value) not in (int, float) or not 0 <= value <= 1:  # nor is NaN
                 raise ValueError(f"{key} is not a number from 0 to 1")
             kept[key] = value
+    names = record.get("env_names")
+    if isinstance(names, list) and len(names) == n_envs:
+        kept["env_names"] = list(map(str, names))
     return kept
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from regraft.bench.algorithms import algorithms as all_algorithms
 from regraft.bench.algorithms import find_algorithm
-from regraft.bench.collect import ENVIRONMENT_NAMES, collect
+from regraft.bench.collect import collect
 from regraft.bench.collect_tables import Table, tables
 from regraft.bench.command import RESUME
 from regraft.bench.datasets import Dataset, open_dataset
@@ -16,6 +16,7 @@ from regraft.bench.engines import EngineOptions, make_engine
 from regraft.bench.jobs import HOLDOUT, Job, check_test_envs, parse_overrides, sweep_jobs
 from regraft.bench.launch import Tally, check_folder, launch
 from regraft.bench.live import LiveSweep
+from regraft.bench.train_command import check_settings
 from regraft.domains import check_device
 from regraft.screen import Screen
 
@@ -53,9 +54,8 @@ def run_sweep(
     ``algorithms`` are all that make sense if none is named. Raises ``ValueError`` with one
     sentence if an argument is wrong, and at the end if some runs failed.
     """
-    _check_counts(n_trials=n_trials, n_hparams=n_hparams, steps=steps, together=together)
-    if not 0 < holdout_fraction < 1:
-        raise ValueError(f"holdout_fraction is {holdout_fraction}: pass a share between 0 and 1.")
+    _check_counts(n_trials=n_trials, n_hparams=n_hparams, together=together)
+    check_settings(steps=steps, holdout_fraction=holdout_fraction)
     if engine == "local" or (engine == "ray" and address is None):
         check_device(device)
     with screen.working("looking at the data"):
@@ -77,9 +77,8 @@ def run_sweep(
         out, device, workers, address, gpus_per_worker, slurm_partition, slurm_time
     )
     chosen_engine = make_engine(engine, options)
-    names = {**ENVIRONMENT_NAMES, **{dataset.name: dataset.env_names for dataset in opened}}
     try:
-        with LiveSweep(screen, lambda: _table_so_far(out, names)).showing() as tell:
+        with LiveSweep(screen, lambda: _table_so_far(out)).showing() as tell:
             tally = launch(
                 jobs,
                 out=out,
@@ -93,7 +92,7 @@ def run_sweep(
     except KeyboardInterrupt:
         screen.note(RESUME)
         raise
-    _show(screen, tally, out, names)
+    _show(screen, tally, out)
 
 
 def _jobs(
@@ -123,16 +122,16 @@ def _check_counts(**counts: int | None) -> None:
             raise ValueError(f"{name} is {count}: pass at least 1.")
 
 
-def _table_so_far(out: Path, names: Mapping[str, Sequence[str]]) -> Table | None:
+def _table_so_far(out: Path) -> Table | None:
     """The averages of several datasets or the table of one, None while there are no numbers."""
     try:
-        found = tables(collect(out, (_RULE,), names))
+        found = tables(collect(out, (_RULE,)))
     except (OSError, ValueError):  # no record yet; the end of the sweep tells of other troubles
         return None
     return found[-1] if found else None
 
 
-def _show(screen: Screen, tally: Tally, out: Path, names: Mapping[str, Sequence[str]]) -> None:
+def _show(screen: Screen, tally: Tally, out: Path) -> None:
     """The failures, the table and, if there are failures, the error."""
     for outcome in tally.failed[:_MOST_FAILURES]:
         screen.note(f"failed: {outcome.job.label} ({out / outcome.job.id}): {outcome.message}")
@@ -140,7 +139,7 @@ def _show(screen: Screen, tally: Tally, out: Path, names: Mapping[str, Sequence[
         screen.note(f"and {len(tally.failed) - _MOST_FAILURES} more")
     document: dict[str, Any] = {"sweep": _to_dict(tally, out)}
     if tally.done:
-        collection = collect(out, (_RULE,), names)
+        collection = collect(out, (_RULE,))
         for table in tables(collection):
             screen.say(f"Test accuracy (%), {table.title}")
             screen.table(table.columns, table.texts())

@@ -8,18 +8,18 @@ from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
 
-from regraft.bench.datasets.base import Dataset, Environment, Maker, dataset, makers
+from regraft.bench.datasets.base import Dataset, Environment, RegisteredDataset, dataset, registered
 from regraft.bench.datasets.features import FeatureBank, find_bank, list_banks
 
-__all__ = ["Dataset", "Environment", "dataset", "datasets", "open_dataset"]
+__all__ = ["Dataset", "Environment", "RegisteredDataset", "dataset", "datasets", "open_dataset"]
 
 
 @cache
-def datasets() -> Mapping[str, Maker]:
+def datasets() -> Mapping[str, type[RegisteredDataset]]:
     """The registered datasets by name."""
     for module in iter_modules(__path__):
         import_module(f"{__name__}.{module.name}")
-    return dict(sorted(makers().items()))
+    return dict(sorted(registered().items()))
 
 
 def open_dataset(name: str, data: Path | None = None) -> Dataset:

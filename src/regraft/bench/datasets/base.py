@@ -31,10 +31,7 @@ class Environment(ABC):
 
 
 class Dataset(ABC):
-    """Base of all datasets; making one reads no more than it must.
-
-    Makers take the folder of the data, or None for the usual places.
-    """
+    """Base of all datasets; making one reads no more than it must."""
 
     name: str
     env_names: tuple[str, ...]
@@ -58,21 +55,28 @@ class Dataset(ABC):
         return environments
 
 
-Maker = Callable[[Path | None], Dataset]
-_MAKERS: dict[str, Maker] = {}
+class RegisteredDataset(Dataset):
+    """Base of the datasets that have a name; their class knows the names of the environments."""
+
+    def __init__(self, data: Path | None = None) -> None:
+        """With the folder of the data, or None for the usual places."""
+        self.data = data
 
 
-def dataset(name: str) -> Callable[[type[Dataset]], type[Dataset]]:
-    """Register a class, called with the folder of the data, under ``name``."""
+_DATASETS: dict[str, type[RegisteredDataset]] = {}
 
-    def register(make: type[Dataset]) -> type[Dataset]:
+
+def dataset(name: str) -> Callable[[type[RegisteredDataset]], type[RegisteredDataset]]:
+    """Register a class under ``name``."""
+
+    def register(make: type[RegisteredDataset]) -> type[RegisteredDataset]:
         make.name = name
-        _MAKERS[name] = make
+        _DATASETS[name] = make
         return make
 
     return register
 
 
-def makers() -> Mapping[str, Maker]:
+def registered() -> Mapping[str, type[RegisteredDataset]]:
     """What has been registered so far; ``regraft.bench.datasets`` registers all."""
-    return _MAKERS
+    return _DATASETS

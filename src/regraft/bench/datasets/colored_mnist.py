@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regraft.bench import colored_mnist
-from regraft.bench.datasets.base import Dataset, Environment, dataset
+from regraft.bench.datasets.base import Environment, RegisteredDataset, dataset
 from regraft.bench.mnist import load_mnist
 
 
@@ -28,7 +27,7 @@ class Coloured(Environment):
 
 
 @dataset("ColoredMNIST")
-class ColoredMNIST(Dataset):
+class ColoredMNIST(RegisteredDataset):
     """Three environments in which the colour predicts the label, with another strength in each."""
 
     env_names = colored_mnist.ENVIRONMENTS
@@ -37,9 +36,6 @@ class ColoredMNIST(Dataset):
     group = "small images"
     checkpoint_freq = 100
 
-    def __init__(self, data: Path | None = None) -> None:
-        self._data = data
-
     def environments(self, seed: int, device: torch.device) -> Sequence[Environment]:
         """DomainBed's draw after seeding with ``seed``."""
         drawn = colored_mnist.make_environments(*self._mnist, seed)
@@ -47,4 +43,4 @@ class ColoredMNIST(Dataset):
 
     @cached_property
     def _mnist(self) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-        return load_mnist(self._data)
+        return load_mnist(self.data)

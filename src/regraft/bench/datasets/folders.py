@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regraft.bench.datasets.augmentation import SIZE, change_image, draw_change, resize
-from regraft.bench.datasets.base import Dataset, Environment, dataset
+from regraft.bench.datasets.base import Environment, RegisteredDataset, dataset
 from regraft.bench.spaces import whole_power
 from regraft.extras import require
 
@@ -61,7 +61,7 @@ class Images(Environment):
         return ((x / 255 - mean) / deviation).contiguous()
 
 
-class ImageFolders(Dataset):
+class ImageFolders(RegisteredDataset):
     """Base of the datasets that are a folder of images; nothing is read until they are used."""
 
     folder: ClassVar[str]  # in the folder of all data
@@ -70,6 +70,7 @@ class ImageFolders(Dataset):
     is_in_memory = False
 
     def __init__(self, data: Path | None = None) -> None:
+        super().__init__(data)
         self._root = (data or Path(os.environ.get("REGRAFT_DATA") or ".")) / self.folder
 
     def environments(self, seed: int, device: torch.device) -> list[Images]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regraft.bench.datasets.base import Dataset, Environment, dataset
+from regraft.bench.datasets.base import Environment, RegisteredDataset, dataset
 from regraft.bench.mnist import load_mnist
 
 ANGLES = (0, 15, 30, 45, 60, 75)  # degrees
@@ -31,7 +30,7 @@ class Rotated(Environment):
 
 
 @dataset("RotatedMNIST")
-class RotatedMNIST(Dataset):
+class RotatedMNIST(RegisteredDataset):
     """Six environments of digits, turned by 0 to 75 degrees."""
 
     env_names = tuple(map(str, ANGLES))
@@ -39,16 +38,13 @@ class RotatedMNIST(Dataset):
     n_classes = 10
     group = "small images"
 
-    def __init__(self, data: Path | None = None) -> None:
-        self._data = data
-
     def environments(self, seed: int, device: torch.device) -> Sequence[Environment]:
         """DomainBed's deal after seeding with ``seed``."""
         return make_environments(*self._mnist, seed, device)
 
     @cached_property
     def _mnist(self) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-        return load_mnist(self._data)
+        return load_mnist(self.data)
 
 
 def make_environments(

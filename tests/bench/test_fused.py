@@ -1,0 +1,63 @@
+"""The network with its layers merged is the network."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from regraft.bench.fused import ConvReluNorm, fuse
+from regraft.bench.networks import mnist_cnn
+
+
+def networks() -> tuple[nn.Sequential, nn.Sequential]:
+    """A network whose norms do something, and the same merged."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        plain = mnist_cnn(2)
+        for layer in plain:
+            if isinstance(layer, nn.GroupNorm):
+                nn.init.normal_(layer.weight, 1, 0.3)
+                nn.init.normal_(layer.bias, 0, 0.3)
+    return plain, fuse(copy.deepcopy(plain))
+
+
+def test_every_convolution_is_merged_and_nothing_else() -> None:
+    plain, merged = networks()
+    assert [type(layer) for layer in merged] == [ConvReluNorm] * 4 + [
+        nn.AdaptiveAvgPool2d,
+        nn.Flatten,
+    ]
+    assert len(list(merged.parameters())) == len(list(plain.parameters()))
+
+
+def test_on_a_processor_the_bits_are_the_same() -> None:
+    plain, merged = networks()
+    x = torch.rand(5, 2, 28, 28, generator=torch.Generator().manual_seed(1))
+    assert torch.equal(plain(x), merged(x))
+
+
+def test_other_layers_stay_where_they_are() -> None:
+    layers = nn.Linear(2, 2), nn.ReLU(), nn.Conv2d(1, 8, 3), nn.ReLU(), nn.Conv2d(8, 8, 3)
+    assert list(fuse(nn.Sequential(*layers))) == list(layers)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("rows", [1, 7, 64])
+def test_the_kernels_agree_with_torch(rows: int) -> None:
+    plain, merged = (network.cuda() for network in networks())
+    merged.to(memory_format=torch.channels_last)
+    x = torch.rand(rows, 2, 28, 28, generator=torch.Generator().manual_seed(1)).cuda()
+    with torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=False):
+        expected, found = plain(x), merged(x)
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+        slope = torch.randn_like(expected)
+        expected.backward(slope)
+        found.backward(slope)
+    for one, other in zip(plain.parameters(), merged.parameters(), strict=True):
+        assert one.grad is not None
+        assert other.grad is not None
+        scale = one.grad.abs().max()
+        torch.testing.assert_close(other.grad, one.grad, rtol=1e-3, atol=1e-4 * float(scale))
