@@ -21,6 +21,7 @@ from regraft.capture import Recorder
 
 Record = dict[str, Any]
 SAVE_EVERY = 60.0  # seconds between checkpoints
+_SUM, _TIMES = "log.sum.", "log.times."
 
 
 class Training:
@@ -50,11 +51,11 @@ class Training:
         schedule = self._algorithm.schedule(job.steps or dataset.steps, dataset.checkpoint_freq)
         self._schedule, self._last = frozenset(schedule), schedule[-1]
         resumed = folder.resume()
+        self._log = _Log()
         if resumed is not None:
-            self._algorithm.load_state(resumed[1])
+            self._algorithm.load_state(self._log.load_state(resumed[1], device))
         self._next = 0 if resumed is None else resumed[0] + 1
         self._data.draw_batches(self._last + 1, self._next)
-        self._log = _Log()
         is_recorded = recorded and device.type == "cuda" and dataset.is_in_memory
         self._recorder = Recorder(device, self._algorithm.generator) if is_recorded else None
         self._device = device
@@ -89,10 +90,13 @@ class Training:
 
     def settle(self) -> Record | None:
         """The record of the evaluation just made, once it is on the disk; None if there is none."""
-        if self._counts is None:
-            return None
-        with self._place():
-            return self._write(self._counts)
+        if self._counts is not None:
+            with self._place():
+                return self._write(self._counts)
+        if self._next % self._dataset.checkpoint_freq == 0:
+            with self._place():
+                self._save()
+        return None
 
     def _write(self, counts: Tensor) -> Record:
         shares = accuracies(counts, self._data.splits)
@@ -115,11 +119,17 @@ class Training:
         if step == self._last:
             model = self._algorithm.state_dict() if self._keep_model else None
             self._folder.finish(model, {"args": self.job.args, "hparams": self._hparams})
-        elif now - self._saved >= self._save_every:
-            self._folder.save(step, self._algorithm.state())
-            self._saved = time.perf_counter()
+        else:
+            self._save()
         self._clock = time.perf_counter()
         return record
+
+    def _save(self) -> None:
+        """Keep the state, if that was not done a moment ago."""
+        if time.perf_counter() - self._saved >= self._save_every:
+            state = self._algorithm.state() | self._log.state()
+            self._folder.save(self._next - 1, state)
+            self._saved = time.perf_counter()
 
     def _place(self) -> AbstractContextManager[Any]:
         """Where work follows the steps taken so far."""
@@ -137,6 +147,7 @@ class _Log:
         self._sums: dict[str, Tensor] = {}
         self._names: dict[Hashable, tuple[str, ...]] = {}
         self._counts: dict[Hashable, int] = {}
+        self._before: dict[str, int] = {}  # the steps with a value before the run was resumed
 
     def add(self, variant: Hashable, values: dict[str, Tensor]) -> None:
         """Add what a step of ``variant`` returned."""
@@ -152,15 +163,33 @@ class _Log:
 
     def take(self) -> tuple[dict[str, float], int]:
         """The mean of every value over the steps that returned it, and the steps; starts over."""
-        means = {}
-        for name, total in self._sums.items():
-            n = sum(k for variant, k in self._counts.items() if name in self._names[variant])
-            if n:
-                means[name] = float(total) / n
+        means = {
+            name: float(total) / n for name, total in self._sums.items() if (n := self._times(name))
+        }
+        for total in self._sums.values():
             total.zero_()
         steps = sum(self._counts.values())
         self._counts.clear()
+        self._before.clear()
         return means, steps
+
+    def state(self) -> dict[str, Tensor]:
+        """What the next ``take`` depends on."""
+        sums = {f"{_SUM}{name}": total for name, total in self._sums.items()}
+        return sums | {f"{_TIMES}{name}": torch.tensor(self._times(name)) for name in self._sums}
+
+    def load_state(self, tensors: dict[str, Tensor], device: torch.device) -> dict[str, Tensor]:
+        """Go on from what ``state`` returned; the tensors that are not its own."""
+        for name, tensor in tensors.items():
+            if name.startswith(_SUM):
+                self._sums[name.removeprefix(_SUM)] = tensor.to(device)
+            elif name.startswith(_TIMES):
+                self._before[name.removeprefix(_TIMES)] = int(tensor)
+        return {k: v for k, v in tensors.items() if not k.startswith((_SUM, _TIMES))}
+
+    def _times(self, name: str) -> int:
+        taken = (k for variant, k in self._counts.items() if name in self._names[variant])
+        return self._before.get(name, 0) + sum(taken)
 
 
 def train(
