@@ -4,13 +4,15 @@
 
 The first peer is a faithful loop over batches with DomainBed's settings: worker processes for
 every loader, evaluation of all splits in batches of 64. The second is our own code, one run after
-another: recorded as it is, and not recorded.
+another: recorded as it is, not recorded, and each in a process of its own.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -71,6 +73,7 @@ def faithful(job: Job, dataset: Dataset, steps: int) -> dict[str, float]:
                 before = time.perf_counter()
                 shares = {name: _accuracy(network, loader) for name, loader in evaluate.items()}
                 evaluation += time.perf_counter() - before
+                print(f"step {step}: {time.perf_counter() - start:.1f} s", flush=True)
     total = time.perf_counter() - start
     return {**shares, "seconds": total, "evaluation": evaluation}
 
@@ -113,6 +116,24 @@ def ours(jobs: list[Job], dataset: Dataset, *, recorded: bool = True) -> dict[st
     return {"seconds": seconds, "making": made - start, "records": records}
 
 
+def process(job: Job, data: Path) -> float:
+    """Seconds of one job as a command of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        code = "from regraft.cli import main; main()"
+        options = {
+            "algorithm": job.algorithm,
+            "hparams-seed": job.hparams_seed,
+            "steps": job.steps,
+            "data": data,
+            "out": folder,
+            "device": DEVICE,
+        }
+        line = [f"--{name}={value}" for name, value in options.items()]
+        start = time.perf_counter()
+        subprocess.run([sys.executable, "-c", code, "train", *line], check=True)
+        return time.perf_counter() - start
+
+
 def time_parts(job: Job, dataset: Dataset) -> dict[str, float]:
     """Seconds of one evaluation and of one step of a recorded run."""
     with tempfile.TemporaryDirectory() as folder:
@@ -146,13 +167,31 @@ def kernels(job: Job, dataset: Dataset) -> list[tuple[str, float]]:
     return [(event.key[:90], event.self_device_time_total / total) for event in events[:12]]
 
 
+def time_sweep(dataset: Dataset, data: Path, configs: int, steps: int) -> dict[str, float]:
+    """Seconds of all configurations side by side, and one after another in three ways."""
+    sweep = [Job("ColoredMNIST", "ERM", (0,), hparams_seed=i, steps=steps) for i in range(configs)]
+    together = ours(sweep, dataset)["seconds"]
+    one_by_one = sum(ours([one], dataset)["seconds"] for one in sweep)
+    eager = sum(ours([one], dataset, recorded=False)["seconds"] for one in sweep)
+    some = sweep[:: max(1, len(sweep) // 3)]
+    own = sum(process(one, data) for one in some) * len(sweep) / len(some)
+    return {
+        "steps": steps,
+        "configs": configs,
+        "together": together,
+        "recorded": one_by_one,
+        "unrecorded": eager,
+        "processes": own,
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--steps", type=int, default=5001)
     parser.add_argument("--peer-steps", type=int, default=5001)
-    parser.add_argument("--configs", type=int, default=20)
+    parser.add_argument("--configs", type=int, default=20, help="0 leaves the sweep out")
     parser.add_argument("--sweep-steps", type=int, default=1001)
     options = parser.parse_args()
     dataset = open_dataset("ColoredMNIST", options.data)
@@ -173,14 +212,8 @@ def main() -> None:
     tell("parts", time_parts(job, dataset))
     tell("kernels", kernels(Job("ColoredMNIST", "ERM", (0,), steps=301), dataset))
 
-    sweep = [
-        Job("ColoredMNIST", "ERM", (0,), hparams_seed=i, steps=options.sweep_steps)
-        for i in range(options.configs)
-    ]
-    together = ours(sweep, dataset)["seconds"]
-    one_by_one = sum(ours([one], dataset)["seconds"] for one in sweep)
-    eager = sum(ours([one], dataset, recorded=False)["seconds"] for one in sweep)
-    tell("sweep", {"together": together, "one by one": one_by_one, "unrecorded": eager})
+    if options.configs:
+        tell("sweep", time_sweep(dataset, options.data, options.configs, options.sweep_steps))
     peer = faithful(job, dataset, options.peer_steps)
     tell("peer", {"steps": options.peer_steps, **peer})
     scale = options.steps / options.peer_steps

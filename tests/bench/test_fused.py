@@ -45,19 +45,24 @@ def test_other_layers_stay_where_they_are() -> None:
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-@pytest.mark.parametrize("rows", [1, 7, 64])
-def test_the_kernels_agree_with_torch(rows: int) -> None:
-    plain, merged = (network.cuda() for network in networks())
-    merged.to(memory_format=torch.channels_last)
-    x = torch.rand(rows, 2, 28, 28, generator=torch.Generator().manual_seed(1)).cuda()
-    with torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=False):
-        expected, found = plain(x), merged(x)
-        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
-        slope = torch.randn_like(expected)
-        expected.backward(slope)
-        found.backward(slope)
-    for one, other in zip(plain.parameters(), merged.parameters(), strict=True):
-        assert one.grad is not None
-        assert other.grad is not None
-        scale = one.grad.abs().max()
-        torch.testing.assert_close(other.grad, one.grad, rtol=1e-3, atol=1e-4 * float(scale))
+@pytest.mark.parametrize(("rows", "channels", "size"), [(1, 64, 28), (7, 128, 14), (64, 128, 14)])
+def test_the_kernels_agree_with_torch(rows: int, channels: int, size: int) -> None:
+    # Without the convolutions, of which libraries have inexact versions.
+    from regraft.bench.fused_kernels import ReluGroupNorm
+
+    generator = torch.Generator().manual_seed(1)
+    shapes = [(rows, channels, size, size), (channels,), (channels,), (channels,)]
+    drawn = [torch.randn(shape, generator=generator).cuda() for shape in shapes]
+    slope = torch.randn(shapes[0], generator=generator).cuda()
+    gradients = []
+    for fused in (True, False):
+        z, shift, weight, bias = inputs = [tensor.clone().requires_grad_() for tensor in drawn]
+        if fused:
+            out = ReluGroupNorm.apply(z, shift, weight, bias, 8, 1e-5)
+        else:
+            moved = torch.relu(z + shift[:, None, None])
+            out = nn.functional.group_norm(moved, 8, weight, bias, 1e-5)
+        gradients.append([out, *torch.autograd.grad(out, inputs, slope)])
+    for found, expected in zip(*gradients, strict=True):
+        scale = float(expected.abs().max())
+        torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-4 * scale)
