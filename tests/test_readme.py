@@ -43,11 +43,12 @@ def test_shell_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         line.split("#")[0] for block in _blocks("sh") for line in block.splitlines()
         if line.startswith("regraft ")
     ]  # fmt: skip
-    # The reproduction takes minutes and needs MNIST; its own tests run it on synthetic digits.
-    reproductions = [command for command in commands if " reproduce " in command]
-    commands = [command for command in commands if " reproduce " not in command]
-    assert (len(commands), len(reproductions)) == (4, 2)
-    commands += [f"{command} --help" for command in reproductions]
+    # The protocol's commands take minutes and need MNIST; their own tests run them on small data.
+    of_protocol = ("reproduce", "sweep", "collect")
+    long = [command for command in commands if command.split()[1] in of_protocol]
+    commands = [command for command in commands if command not in long]
+    assert (len(commands), len(long)) == (4, 5)
+    commands += [f"{command} --help" for command in long]
     for command in commands:
         with pytest.raises(SystemExit) as ended:
             app(shlex.split(command)[1:])

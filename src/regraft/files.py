@@ -32,4 +32,4 @@ def write_text(path: Path, text: str) -> None:
 def remove_unfinished(folder: Path) -> None:
     """Remove what killed processes left of files in ``folder``, to which nobody may be writing."""
     for path in folder.glob(".*." + "[0-9a-f]" * _SUFFIX_LENGTH):
-        path.unlink()
+        path.unlink(missing_ok=True)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from small_tasks import draw_batch, make
-from torch import nn
+from small_tasks import IMAGES, VECTORS, Batch, draw_batch, make
 
 from regraft import CROClassifier
 from regraft.bench.algorithms import find_algorithm
@@ -18,42 +18,47 @@ from regraft.bench.perform import Assignment, perform
 
 
 def test_there_is_one_record_at_the_end_of_phase_1() -> None:
-    algorithm = make("CRO", cro_phase1_steps=500)
+    algorithm = make("CRO", input_shape=IMAGES, cro_phase1_steps=500)
     assert algorithm.schedule(5001, 100) == [499]
     assert algorithm.schedule(201, 100) == [200]
 
 
 def test_phase_1_is_erm() -> None:
-    x, y = draw_batch()
-    erm, cro = make("ERM"), make("CRO")
-    for step in range(3):
+    x, y = draw_batch(b=2, input_shape=IMAGES)
+    erm, cro = make("ERM", input_shape=IMAGES), make("CRO", input_shape=IMAGES)
+    for step in range(2):
         assert torch.equal(erm.update(step, x, y)["loss"], cro.update(step, x, y)["loss"])
     assert torch.equal(erm.predict(x[0]), cro.predict(x[0]))
 
 
-def test_phase_2_is_the_game_on_the_features() -> None:
-    algorithm = make("CRO", cro_radius=2.0)
-    x, y = draw_batch(n_domains=2, b=60)
-    y = torch.where(torch.rand(y.shape, generator=torch.Generator().manual_seed(0)) < 0.2, 1 - y, y)
-    before = {name: value.clone() for name, value in algorithm.featurizer.state_dict().items()}
-    algorithm.conclude([(0, x[0], y[0]), (1, x[1, :30], y[1, :30]), (1, x[1, 30:], y[1, 30:])])
-    after = algorithm.featurizer.state_dict()
-    assert all(torch.equal(after[name], value) for name, value in before.items())
+def noisy_batch(**shape: Any) -> Batch:
+    x, y = draw_batch(n_domains=2, **shape)
+    flips = torch.rand(y.shape, generator=torch.Generator().manual_seed(0)) < 0.2
+    return x, torch.where(flips, 1 - y, y)
+
+
+@pytest.mark.parametrize(("shape", "b"), [(VECTORS, 60), (IMAGES, 20)])
+def test_phase_2_is_the_game_on_the_features(shape: tuple[int, ...], b: int) -> None:
+    algorithm = make("CRO", input_shape=shape, cro_radius=2.0)
+    x, y = noisy_batch(b=b, input_shape=shape)
+    half = b // 2
+    algorithm.conclude(
+        [(0, x[0], y[0]), (1, x[1, :half], y[1, :half]), (1, x[1, half:], y[1, half:])]
+    )
     assert algorithm.training
     with torch.no_grad():
         features = algorithm.featurizer(x.flatten(0, 1)).double().numpy()
         logits = algorithm.predict(x.flatten(0, 1)).numpy()
-    head = CROClassifier(radius=2.0).fit(features, y.flatten().numpy(), np.repeat([0, 1], 60))
+    head = CROClassifier(radius=2.0).fit(features, y.flatten().numpy(), np.repeat([0, 1], b))
     found = logits[:, 1] - logits[:, 0]
-    np.testing.assert_allclose(found, head.decision_function(features), rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(found, head.decision_function(features), rtol=1e-2, atol=1e-2)
 
 
 def test_a_class_that_no_source_has_is_never_predicted() -> None:
     algorithm = make("CRO", n_classes=3)
-    x, y = draw_batch(b=20)
+    x, y = noisy_batch(b=40)
     algorithm.conclude([(0, x[0], 2 * y[0]), (1, x[1], 2 * y[1])])
-    assert isinstance(algorithm.classifier, nn.Linear)
-    assert set(algorithm.predict(x.flatten(0, 1)).argmax(1).tolist()) <= {0, 2}
+    assert set(algorithm.predict(x.flatten(0, 1)).argmax(1).tolist()) == {0, 2}
 
 
 @pytest.mark.parametrize(("group", "radius"), [("small images", 8.0), ("features", 1.0)])

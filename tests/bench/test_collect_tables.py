@@ -24,6 +24,7 @@ ONE = Collection(
     {"Toy": ("+90%", "art_1")},
     hparams={},
     runs=5,
+    unfinished=0,
     records=10,
     damaged=[],
 )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from toy_sweep import write_bank
 
@@ -58,6 +60,8 @@ def test_the_protocols_runs(toy: Dataset) -> None:
     assert len(set(jobs)) == len(jobs) == 2 * 2 * 3 * (3 + 3)
     assert {job.test_envs for job in jobs} == {(0,), (1,), (2,), (0, 1), (0, 2), (1, 2)}
     assert {job.test_envs for job in sweep_jobs([toy], ["ERM"], test_envs=[2])} == {(2,)}
+    some = sweep_jobs([toy], ["ERM"], test_envs=[2], pairs=True)
+    assert {job.test_envs for job in some} == {(2,), (0, 2), (1, 2)}
     assert {job.steps for job in sweep_jobs([toy], ["ERM"], steps=9)} == {9}
 
 
@@ -79,6 +83,38 @@ def test_overrides_that_nothing_reads_are_refused(toy: Dataset) -> None:
     with pytest.raises(ValueError, match=r"'irm_lambda', which nothing reads: choose from .*lr"):
         parse_overrides('{"irm_lambda": 1}', [toy], ["ERM"])
     assert parse_overrides('{"irm_lambda": 1}', [toy], ["ERM", "IRM"]) == '{"irm_lambda": 1}'
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ('{"lr": "fast"}', "lr to 'fast': pass a number."),
+        ('{"lr": true}', "lr to True: pass a number."),
+        ('{"batch_size": 0}', "batch_size to 0: pass a whole number of 1 or more."),
+        ('{"batch_size": 2.5}', "pass a whole number of 1 or more."),
+        ('{"irm_penalty_anneal_iters": -1}', "pass a whole number of 0 or more."),
+        ('{"class_balanced": 1}', "class_balanced to 1: pass true or false."),
+        ('{"objective": 1}', "pass a text such as 'risk'."),
+    ],
+)
+def test_overrides_must_be_of_their_kind(text: str, sentence: str, toy: Dataset) -> None:
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        parse_overrides(text, [toy], ["IRM", "CRO"])
+    assert parse_overrides('{"lr": 1, "ridge": null}', [toy], ["CRO"])
+
+
+def test_what_is_an_algorithms_own_comes_before_what_is_a_datasets() -> None:
+    net = open_dataset("DomainNet")
+    assert Job("DomainNet", "ARM", (0,), hparams_seed=1).configuration(net)["batch_size"] == 8
+    drawn = Job("DomainNet", "ERM", (0,), hparams_seed=1).configuration(net)["batch_size"]
+    assert 8 <= drawn < 32
+
+
+def test_two_environments_have_no_pairs(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).standard_normal((40, 2))
+    np.savez(tmp_path / "two.npz", X=x, label=np.arange(40) % 2, domain=np.arange(40) // 20)
+    jobs = sweep_jobs([open_dataset("two", tmp_path)], ["ERM"], pairs=True)
+    assert {job.test_envs for job in jobs} == {(0,), (1,)}
 
 
 def test_environments_to_hold_out_must_exist_and_leave_one(toy: Dataset) -> None:

@@ -38,13 +38,14 @@ def write(job: Path, *lines: dict[str, Any] | str, end: str = "\n") -> Path:
 def test_all_checkpoints_of_all_jobs_are_read(tmp_path: Path) -> None:
     write(tmp_path / "b", record(0, loss=1.5), record(100, loss=0.5, mem_gb=2))
     write(tmp_path / "a", record(0, test_envs=(1, 2)))
+    (tmp_path / "b" / "done").touch()
     (tmp_path / "c").mkdir()  # launched, but nothing written yet
     (tmp_path / "notes.txt").write_text("{}")
     assert read_results(tmp_path) == Results(
-        [record(0, test_envs=(1, 2)), record(0), record(100)], runs=2, damaged=[]
+        [record(0, test_envs=(1, 2)), record(0), record(100)], runs=2, unfinished=1, damaged=[]
     )
     only = read_results(tmp_path / "b")
-    assert only == Results([record(0), record(100)], runs=1, damaged=[])
+    assert only == Results([record(0), record(100)], runs=1, unfinished=0, damaged=[])
     # One copy of what all lines of a run share.
     assert only.records[0]["args"] is only.records[1]["args"]
     assert only.records[0]["hparams"] is only.records[1]["hparams"]
@@ -121,9 +122,10 @@ def test_mixed_sweeps_are_refused(tmp_path: Path) -> None:
     assert str(tmp_path / "a") in message and str(tmp_path / "b") in message
     assert "ERM on Toy with test environment 1 and 2, trial 0 and hparams_seed 0" in message
     assert message.endswith(".") and ". " not in message
-    # Other steps of the same run do no harm.
+    # Also if they have no step in common, as runs that were asked for other steps.
     write(tmp_path / "b", record(200, args=longer))
-    assert read_results(tmp_path).runs == 1
+    with pytest.raises(ValueError, match="collect one sweep at a time"):
+        read_results(tmp_path)
 
 
 def test_folders_without_results_are_told(tmp_path: Path) -> None:

@@ -115,6 +115,12 @@ def test_recorded_configuration_of_large_images() -> None:
     assert (default["lr"], default["batch_size"], default["weight_decay"]) == (5e-5, 32, 0.0)
 
 
+@pytest.mark.parametrize("name", [name for name in DEFAULTS if name != "MLDG"])
+def test_with_compat_only_mldg_cannot_be_written(name: str) -> None:
+    for config in range(1, 6):
+        assert json.dumps(draw(name, "small images", config, compat=True))
+
+
 def test_numpys_integers_stay_only_where_asked_for() -> None:
     """DomainBed cannot write the records of MLDG's random configurations."""
     kept = draw("MLDG", "small images", 1, compat=True)

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 from toy_sweep import CLOCKS, write_bank
 
 from regraft.bench.algorithms import algorithms
-from regraft.bench.cache import read_cache
 from regraft.bench.datasets import Dataset, open_dataset
 from regraft.bench.jobs import Job
+from regraft.bench.perform import Assignment
 from regraft.bench.run_folder import RunFolder
 from regraft.bench.training import Training, train
 
@@ -33,7 +34,7 @@ def job_of(toy: Dataset, algorithm: str = "ERM", **settings: Any) -> Job:
 
 def begin(job: Job, toy: Dataset, path: Path, **options: Any) -> Training:
     path.mkdir(parents=True, exist_ok=True)
-    options = {"device": CPU, "save_every": 0.0, "keep_model": True} | options
+    options = {"device": CPU, "keep_model": True} | options
     return Training(job, toy, RunFolder(path, job.id), **options)
 
 
@@ -49,10 +50,7 @@ def outcome(path: Path, job: Job) -> tuple[list[dict[str, Any]], dict[str, torch
     folder = RunFolder(path, job.id)
     assert folder.is_done
     records = [{k: v for k, v in r.items() if k not in CLOCKS} for r in folder.records()]
-    key = {"args": job.args, "hparams": records[-1]["hparams"]}
-    model = read_cache(path / "model.safetensors", key)
-    assert model is not None
-    return records, model
+    return records, load_file(path / "model.safetensors")
 
 
 @pytest.mark.parametrize("name", algorithms())
@@ -65,11 +63,13 @@ def test_a_resumed_run_equals_an_uninterrupted_one(name: str, toy: Dataset, tmp_
     job = job_of(toy, name, hparams_seed=2, overrides=switches.get(name, "{}"))
     assert not train([begin(job, toy, tmp_path / "whole")])
     # Stopped twice, each time some steps after a checkpoint: these are lost and made again.
-    for last in (130, 215):
-        training = begin(job, toy, tmp_path / "parts")
+    for last in (130, 205):
+        training = begin(job, toy, tmp_path / "parts", save_every=0.0)
         while training._next <= last:
             training.advance()
             training.settle()
+        for _ in range(10):
+            training.advance()
     assert not train([begin(job, toy, tmp_path / "parts")])
     (records, model), (again, resumed) = (
         outcome(tmp_path / where, job) for where in ("whole", "parts")
@@ -163,6 +163,26 @@ def test_class_balanced_minibatches(tmp_path: Path) -> None:
         shares.append(torch.cat(drawn).double().mean().item())
     assert shares[0] < 0.3
     assert shares[1] == pytest.approx(0.5, abs=0.03)
+
+
+def test_a_state_of_another_device_is_not_taken_up(toy: Dataset, tmp_path: Path) -> None:
+    job = job_of(toy, steps=150)
+    folders = [
+        Assignment((job,), tmp_path, device=device).folder(job) for device in ("cpu", "cuda")
+    ]
+    training = Training(job, toy, folders[0], device=CPU, save_every=0.0)
+    go(training, 2)
+    assert [record["step"] for record in folders[0].records()] == [0, 100]
+    resumed = folders[0].resume()
+    assert resumed is not None
+    assert resumed[0] == 100
+    assert folders[1].resume() is None
+    assert folders[1].records() == []
+
+
+def test_a_holdout_that_leaves_nothing_is_refused(toy: Dataset, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"domain 0 has 60 rows, of which a holdout_fraction of"):
+        begin(job_of(toy, holdout_fraction=0.01), toy, tmp_path)
 
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from regraft.files import write_bytes
 
+KEY = "key"  # under which the metadata of a file has what its tensors depend on
 _LENGTH_BYTES = 8  # a safetensors file starts with the length of its header
 
 
@@ -31,7 +32,7 @@ def write_cache(path: Path, key: Mapping[str, Any], tensors: Mapping[str, Tensor
         for name, tensor in tensors.items()
     }
     written_key = _canonical(key)
-    metadata = {"key": written_key, "sha256": _digest(written_key, kept)}
+    metadata = {KEY: written_key, "sha256": _digest(written_key, kept)}
     write_bytes(path, safetensors.torch.save(kept, metadata))
 
 
@@ -59,7 +60,7 @@ def _parse(raw: bytes) -> tuple[str, dict[str, Tensor]]:
     end = _LENGTH_BYTES + int.from_bytes(raw[:_LENGTH_BYTES], "little")
     header = raw[_LENGTH_BYTES:end]
     metadata = json.loads(header).get("__metadata__") or {}
-    key = metadata.get("key", "")
+    key = metadata.get(KEY, "")
     # JSON ignores what kind of blanks pad the header; the writer uses spaces.
     if not header.rstrip(b" ").endswith(b"}") or metadata.get("sha256") != _digest(key, tensors):
         raise ValueError("the content does not match its checksum")

@@ -216,7 +216,7 @@ def collect(
     out: Out = None,
     as_json: Json = False,
 ) -> None:
-    """Make the tables of a sweep: test accuracies, each configuration chosen without the test."""
+    """Make the tables of a sweep by three selection rules, the last of which sees the test."""
     screen = Screen(as_json)
     from regraft.bench.collect import run_collect
 

@@ -37,6 +37,7 @@ class Collection:
     environments: dict[str, tuple[str, ...]]  # their names, by dataset
     hparams: dict[RunKey, dict[str, Any]]
     runs: int
+    unfinished: int  # of the runs
     records: int
     damaged: list[Damage]
 
@@ -62,6 +63,7 @@ class Collection:
         """Everything in JSON's types: accuracies as shares of one, and what was chosen."""
         return {
             "runs": self.runs,
+            "unfinished": self.unfinished,
             "records": self.records,
             "damaged": [asdict(damage) | {"path": str(damage.path)} for damage in self.damaged],
             "selections": {rule: self._rule_to_dict(rule) for rule in self.selections},
@@ -146,6 +148,7 @@ def collect(
         {dataset: _names(names.get(dataset, ()), sizes[dataset]) for dataset in sorted(groups)},
         {run_key(record): record["hparams"] for record in results.records},
         results.runs,
+        results.unfinished,
         len(results.records),
         results.damaged,
     )

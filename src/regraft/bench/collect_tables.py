@@ -50,9 +50,11 @@ def tables(collection: Collection) -> list[Table]:
 
 
 def remarks(collection: Collection) -> list[str]:
-    """What is missing from the tables: lines that were skipped and rules that lack runs."""
+    """What is missing from the tables: runs, lines that were skipped, rules that lack runs."""
     lacking = [RULES[rule] for rule in collection.selections if not collection.has_cells(rule)]
+    unfinished = collection.unfinished
     return [
+        *([f"{unfinished} of {collection.runs} runs are not finished"] if unfinished else []),
         *(f"skipped {damage}" for damage in collection.damaged),
         *(f"no table by {rule.title}: it needs {rule.needs}" for rule in lacking),
     ]

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from regraft.bench.algorithms import Algorithm
 from regraft.bench.datasets import Environment
+from regraft.bench.seeds import seed_hash
 
 # Rows at once, whole batches of DomainBed's 64: a processor is twice as fast when a layer's output
 # fits its cache.
@@ -30,8 +31,9 @@ def parts(
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """The inputs and labels of ``rows``, some at a time."""
     size = _ROWS_CPU if rows.device.type == "cpu" else _ROWS_GPU
-    for some in torch.split(rows, size):
-        yield environment.inputs(some, augmentation), environment.y[some]
+    for start, some in zip(range(0, len(rows), size), torch.split(rows, size), strict=True):
+        seed = None if augmentation is None else seed_hash(augmentation, start)
+        yield environment.inputs(some, seed), environment.y[some]
 
 
 @torch.no_grad()

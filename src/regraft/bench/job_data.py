@@ -27,6 +27,13 @@ class JobData:
             split(len(env), split_seed(job.trial_seed, i), job.holdout_fraction)
             for i, env in enumerate(drawn)
         ]
+        for name, half in zip(dataset.env_names, halves, strict=True):
+            if not all(map(len, half)):
+                raise ValueError(
+                    f"{dataset.name}'s domain {name} has {sum(map(len, half))} rows, of which a "
+                    f"holdout_fraction of {job.holdout_fraction} leaves none on one side: choose "
+                    "another or add rows."
+                )
         self._sources = [i for i in range(len(drawn)) if i not in job.test_envs]
         self._rows_in = {i: halves[i][0] for i in self._sources}
         self.environments = dataset.prepare(drawn, self._rows_in)
@@ -36,7 +43,7 @@ class JobData:
             for name, rows in zip(("in", "out"), half, strict=True)
         ]
         self._batch = hparams["batch_size"]
-        self.steps_per_epoch = min(len(rows) for rows in self._rows_in.values()) / self._batch
+        self.steps_per_epoch = min(len(rows) for rows, _ in halves) / self._batch
         self._augments = not dataset.is_in_memory and hparams["data_augmentation"]
 
     def draw_batches(self, steps: int, first: int) -> None:

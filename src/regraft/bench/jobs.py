@@ -12,7 +12,7 @@ from typing import Any
 from regraft.bench.algorithms import find_algorithm
 from regraft.bench.datasets import Dataset
 from regraft.bench.seeds import job_seed
-from regraft.bench.spaces import draw_configuration
+from regraft.bench.spaces import Hparam, draw_configuration
 
 # Raised by hand when the code changes what a run gives, so that runs of old code do not count.
 FORMAT = 1
@@ -78,7 +78,7 @@ class Job:
 
     def configuration(self, dataset: Dataset) -> dict[str, Any]:
         """The hyperparameters of the run."""
-        space = {**find_algorithm(self.algorithm).space(dataset.group), **dataset.own_space}
+        space = find_algorithm(self.algorithm).space(dataset.group, dataset.own_space)
         drawn = draw_configuration(space, self.hparams_seed, self.trial_seed, compat=self.compat)
         overrides: dict[str, Any] = json.loads(self.overrides)
         return drawn | overrides
@@ -97,14 +97,35 @@ def parse_overrides(text: str, datasets: Iterable[Dataset], algorithms: Iterable
         raise ValueError(f"hparams are {text!r}: pass a JSON object such as '{{\"lr\": 0.001}}'.")
     groups = {dataset.group for dataset in datasets}
     entries = [find_algorithm(name) for name in algorithms]
-    known = {name for entry in entries for group in groups for name in entry.space(group)}
-    for name in values:
+    known: dict[str, Hparam] = {}
+    for entry in entries:
+        for group in groups:
+            known |= entry.space(group)
+    for name, value in values.items():
         if name not in known:
             raise ValueError(
                 f"hparams name {name!r}, which nothing reads: choose from "
                 f"{', '.join(sorted(known))}."
             )
+        _check_kind(name, value, known[name].default)
     return json.dumps(values, sort_keys=True)
+
+
+def _check_kind(name: str, value: Any, default: Any) -> None:
+    """Refuse a value that is not of the kind of the ``default``."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if isinstance(default, bool):
+        fits, kind = isinstance(value, bool), "true or false"
+    elif isinstance(default, int):
+        least = 0 if name.endswith("_iters") else 1
+        fits, kind = isinstance(value, int) and is_number and value >= least, "a whole number"
+        kind += f" of {least} or more"
+    elif isinstance(default, str):
+        fits, kind = isinstance(value, str), f"a text such as {default!r}"
+    else:  # None stands for a number that is found
+        fits, kind = is_number or (default is None and value is None), "a number"
+    if not fits:
+        raise ValueError(f"hparams set {name} to {value!r}: pass {kind}.")
 
 
 def sweep_jobs(
@@ -120,19 +141,18 @@ def sweep_jobs(
     """The runs that the protocol asks for, those of one trial after those of another.
 
     Every environment (or each of ``test_envs``) is held out in turn; with ``pairs`` also every
-    two, which only leave-one-domain-out validation needs. ``settings`` are further fields of the
-    jobs. Algorithms are left out on datasets on which they make no sense.
+    two of which one is among these, which only leave-one-domain-out validation needs. ``settings``
+    are further fields of the jobs.
     """
     jobs = []
     for trial in range(n_trials):
         for dataset in datasets:
             every = range(len(dataset.env_names))
-            held = [(env,) for env in (every if test_envs is None else test_envs)]
-            if pairs:
-                held += combinations(every, 2)  # type: ignore[arg-type]
+            tests = set(every if test_envs is None else test_envs)
+            held: list[tuple[int, ...]] = [(env,) for env in sorted(tests)]
+            if pairs and len(every) > 2:  # one is left to train on
+                held += [pair for pair in combinations(every, 2) if tests & set(pair)]
             for algorithm in algorithms:
-                if dataset.group not in find_algorithm(algorithm).groups:
-                    continue
                 jobs += [
                     Job(
                         dataset.name,

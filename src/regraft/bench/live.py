@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 _LINE_EVERY = 10.0  # seconds between lines where there is no terminal
+_HEARTBEAT = 60.0  # seconds after which a line comes in any case
 _TABLE_EVERY = 5.0  # seconds between tables
 _TABLE_SHARE = 0.05  # of the time that tables may take
 _BAR_WIDTH = 30
@@ -36,7 +38,8 @@ class LiveSweep:
     """Shows a sweep on ``screen``: tell it every tally.
 
     In a terminal there is a bar and below it ``table()``, None for none; that is asked for again
-    every few seconds, from another thread. Elsewhere there is a line every ten seconds.
+    every few seconds, from another thread. Elsewhere there is a line with the news every ten
+    seconds, and one every minute without any.
     """
 
     def __init__(self, screen: Screen, table: Callable[[], Table | None]) -> None:
@@ -51,7 +54,8 @@ class LiveSweep:
             with self._screen.live(self._draw):
                 yield self._tell
         else:
-            yield self._tell_in_lines
+            with _every(_HEARTBEAT, self._beat):
+                yield self._tell_in_lines
         if self._tally is not None and self._line_at < self._told_at:
             self._screen.note(describe(self._tally))
 
@@ -63,6 +67,15 @@ class LiveSweep:
         if self._told_at - self._line_at >= _LINE_EVERY:
             self._screen.note(describe(tally))
             self._line_at = self._told_at
+
+    def _beat(self) -> None:
+        """A line when there has been none for long, as while twenty runs are under way."""
+        now = time.perf_counter()
+        if self._tally is not None and now - self._line_at >= _HEARTBEAT:
+            elapsed = self._tally.seconds + now - self._told_at
+            running = f"{self._tally.running} running, {_clock(elapsed)} so far"
+            self._screen.note(f"{describe(self._tally)}; {running}")
+            self._line_at = now
 
     def _draw(self) -> RenderableType:
         from rich.console import Group
@@ -101,6 +114,24 @@ class _Kept:
             end = time.perf_counter()
             self._due = end + max(_TABLE_EVERY, (end - start) / _TABLE_SHARE)
         return self._table
+
+
+@contextmanager
+def _every(seconds: float, act: Callable[[], None]) -> Iterator[None]:
+    """Call ``act`` again and again from another thread while inside."""
+    over = threading.Event()
+
+    def repeat() -> None:
+        while not over.wait(seconds):
+            act()
+
+    thread = threading.Thread(target=repeat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 def _clock(seconds: float) -> str:

@@ -35,7 +35,8 @@ class Assignment:
 
     def folder(self, job: Job) -> RunFolder:
         """The folder of one of the runs."""
-        return RunFolder(self.out / job.id, job.id)
+        # A state of one kind of device is of no use to another, which starts over.
+        return RunFolder(self.out / job.id, f"{job.id} {torch.device(self.device).type}")
 
 
 @dataclass(frozen=True)
@@ -102,8 +103,13 @@ def _open(name: str, data: Path | None, fingerprint: str) -> Dataset:
     return dataset
 
 
+def one_line(error: BaseException) -> str:
+    """What an error says, or else what it is."""
+    return " ".join(str(error).split()) or type(error).__name__
+
+
 def _failed(folder: RunFolder, job: Job, error: Exception) -> Outcome:
-    message = " ".join(str(error).split()) or type(error).__name__
+    message = one_line(error)
     if isinstance(error, torch.OutOfMemoryError):
         message = "the GPU's memory is full: run fewer side by side with --together."
     elif isinstance(error, OSError) and error.errno in _FULL:

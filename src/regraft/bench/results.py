@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from regraft.bench.run_folder import DONE, RESULTS
 from regraft.bench.selection import Record, count_environments
 
-FILE = "results.jsonl"
 _ARGS = {
     "dataset": str,
     "algorithm": str,
@@ -49,6 +49,7 @@ class Results:
 
     records: list[dict[str, Any]]
     runs: int
+    unfinished: int  # job folders whose run goes on or has failed
     damaged: list[Damage]  # by path and line
 
 
@@ -76,29 +77,30 @@ def read_results(folder: Path) -> Results:
         raise FileNotFoundError(f"{folder} is not a folder: pass the folder of a sweep.")
     damaged: list[Damage] = []
     records: list[dict[str, Any]] = []
-    owners: dict[tuple[RunKey, int], Path] = {}
+    owners: dict[RunKey, Path] = {}
+    unfinished = 0
     for job in _jobs(folder):
-        checkpoints = dict(_read(job / FILE, damaged))
-        for checkpoint in checkpoints:
-            owner = owners.setdefault(checkpoint, job)
+        checkpoints = dict(_read(job / RESULTS, damaged))
+        unfinished += bool(checkpoints) and not (job / DONE).exists()
+        for key in {key for key, _ in checkpoints}:
+            owner = owners.setdefault(key, job)
             if owner is not job:
                 raise ValueError(
-                    f"{owner} and {job} both hold {_describe(checkpoint[0])}: collect one sweep "
-                    "at a time."
+                    f"{owner} and {job} both hold {_describe(key)}: collect one sweep at a time."
                 )
         records += checkpoints.values()
     if not records:
         lines = f" ({len(damaged)} damaged lines)" if damaged else ""
         raise ValueError(
-            f"{folder} holds no records{lines}: pass a folder whose subfolders have a {FILE}."
+            f"{folder} holds no records{lines}: pass a folder whose subfolders have a {RESULTS}."
         )
-    return Results(records, len({key for key, _ in owners}), damaged)
+    return Results(records, len(owners), unfinished, damaged)
 
 
 def _jobs(folder: Path) -> list[Path]:
-    if (folder / FILE).is_file():
+    if (folder / RESULTS).is_file():
         return [folder]
-    return sorted(path for path in folder.iterdir() if (path / FILE).is_file())
+    return sorted(path for path in folder.iterdir() if (path / RESULTS).is_file())
 
 
 def _describe(key: RunKey) -> str:

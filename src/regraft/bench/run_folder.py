@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +51,7 @@ class RunFolder:
             yield False
             return
         try:
+            look_anew(self.path)
             yield True
         finally:
             lock.release()
@@ -61,6 +62,7 @@ class RunFolder:
         Records of later steps, whole or torn, are dropped, for they are made again.
         """
         remove_unfinished(self.path)
+        (self.path / ERROR).unlink(missing_ok=True)
         kept = read_cache(self._checkpoint, {"run": self._run})
         last = -1 if kept is None else int(kept.pop(_STEP))
         lines = [line for line, record in self._whole_lines() if record[_STEP] <= last]
@@ -99,6 +101,13 @@ class RunFolder:
         """Leave a note of why the run stopped."""
         write_text(self.path / ERROR, message + "\n")
 
+    @property
+    def failure(self) -> str:
+        """The last line of the note of why the run stopped, empty if there is none."""
+        path = self.path / ERROR
+        lines = path.read_text(encoding="utf-8").split("\n") if path.exists() else []
+        return next((line for line in reversed(lines) if line.strip()), "")
+
     def records(self) -> list[dict[str, Any]]:
         """All whole records, in the order of their steps."""
         return [record for _, record in self._whole_lines()]
@@ -112,3 +121,9 @@ class RunFolder:
                 continue
             if line.endswith(b"\n") and isinstance(record, dict) and _STEP in record:
                 yield line, record
+
+
+def look_anew(folder: Path) -> None:
+    """Have files seen that other machines wrote: on a network, absence may be remembered."""
+    with suppress(OSError):
+        os.scandir(folder).close()

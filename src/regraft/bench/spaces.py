@@ -51,6 +51,11 @@ def choice(default: Any, values: list[Any]) -> Hparam:
     return Hparam(default, lambda state: state.choice(values))
 
 
+def whole_choice(default: int, values: list[int]) -> Hparam:
+    """One of ``values``, as a plain integer."""
+    return Hparam(default, lambda state: int(state.choice(values)))
+
+
 # Of DomainBed's further switches none changes a default run: vit, dinov2, lars and linear_steps
 # belong to networks and algorithms that are not here.
 _COMMON: Space = {

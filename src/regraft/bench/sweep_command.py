@@ -60,6 +60,8 @@ def run_sweep(
         check_device(device)
     with screen.working("looking at the data"):
         opened = [open_dataset(name, data) for name in dict.fromkeys(datasets)]
+        for dataset in opened:
+            dataset.check()
         jobs = _jobs(
             opened,
             algorithms,

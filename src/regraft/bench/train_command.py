@@ -9,6 +9,7 @@ from regraft.bench.command import RESUME
 from regraft.bench.datasets import open_dataset
 from regraft.bench.jobs import Job, check_test_envs, parse_overrides
 from regraft.bench.perform import Assignment, perform
+from regraft.bench.run_folder import ERROR
 from regraft.bench.training import Record
 from regraft.domains import check_device
 from regraft.screen import Screen, percent
@@ -51,6 +52,7 @@ def run_train(
         compat,
         opened.fingerprint,
     )
+    opened.check()
     assignment = Assignment((job,), out, data, device, keep_model=keep_model)
     folder = assignment.folder(job)
     try:
@@ -64,7 +66,7 @@ def run_train(
     if outcome.state == "held":
         raise ValueError(f"{folder.path} is in use by another process: wait for it.")
     if outcome.state == "failed":
-        raise ValueError(f"the run failed ({outcome.message}): see {folder.path / 'err.txt'}.")
+        raise ValueError(f"the run failed ({outcome.message}): see {folder.path / ERROR}.")
     record = folder.records()[-1]
     rows = [
         (name, "held out" if i in job.test_envs else "trained on", *_shares(record, i))

@@ -10,13 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regraft.bench.algorithms import Algorithm, Task, find_algorithm
 from regraft.bench.datasets import Dataset
 from regraft.bench.evaluation import accuracies, count_correct
 from regraft.bench.job_data import JobData
 from regraft.bench.jobs import Job
+from regraft.bench.models import describe_model, make_algorithm
 from regraft.bench.run_folder import RunFolder
-from regraft.bench.seeds import seed_hash
 from regraft.capture import Recorder
 
 Record = dict[str, Any]
@@ -47,7 +46,7 @@ class Training:
         self._save_every, self._keep_model = save_every, keep_model
         self._hparams = job.configuration(dataset)
         self._data = JobData(job, dataset, self._hparams, device)
-        self._algorithm = _make(job, dataset, self._hparams, device)
+        self._algorithm = make_algorithm(job, dataset, self._hparams, device)
         schedule = self._algorithm.schedule(job.steps or dataset.steps, dataset.checkpoint_freq)
         self._schedule, self._last = frozenset(schedule), schedule[-1]
         resumed = folder.resume()
@@ -93,9 +92,8 @@ class Training:
         if self._counts is not None:
             with self._place():
                 return self._write(self._counts)
-        if self._next % self._dataset.checkpoint_freq == 0:
-            with self._place():
-                self._save()
+        with self._place():
+            self._save()
         return None
 
     def _write(self, counts: Tensor) -> Record:
@@ -118,14 +116,14 @@ class Training:
         self._folder.append(record)
         if step == self._last:
             model = self._algorithm.state_dict() if self._keep_model else None
-            self._folder.finish(model, {"args": self.job.args, "hparams": self._hparams})
+            self._folder.finish(model, describe_model(self.job, self._dataset, self._hparams))
         else:
             self._save()
         self._clock = time.perf_counter()
         return record
 
     def _save(self) -> None:
-        """Keep the state, if that was not done a moment ago."""
+        """Keep the state now and then."""
         if time.perf_counter() - self._saved >= self._save_every:
             state = self._algorithm.state() | self._log.state()
             self._folder.save(self._next - 1, state)
@@ -215,25 +213,6 @@ def train(
                 active = [t for t in active if t.job not in failures]
             active = [training for training in active if not training.is_finished]
     return failures
-
-
-def _make(job: Job, dataset: Dataset, hparams: dict[str, Any], device: torch.device) -> Algorithm:
-    """The job's algorithm at its first step."""
-    entry = find_algorithm(job.algorithm)
-    task = Task(
-        dataset.input_shape,
-        dataset.n_classes,
-        len(dataset.env_names) - len(job.test_envs),
-        device,
-        job.compat,
-    )
-    generator = torch.Generator(device).manual_seed(seed_hash(job.seed, "training"))
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed_hash(job.seed, "weights"))
-        algorithm = entry.make(task, hparams, generator)
-    if device.type == "cuda":  # whose convolutions are fastest with the channels innermost
-        algorithm.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    return algorithm.to(device)
 
 
 def _memory(device: torch.device) -> float:

@@ -156,28 +156,24 @@ class Entry:
     name: str
     make: type[Algorithm]
     own: Own
-    groups: frozenset[Group]
 
-    def space(self, group: Group) -> dict[str, Hparam]:
-        """All its hyperparameters on datasets of a group, the common ones included."""
+    def space(self, group: Group, of_dataset: Space | None = None) -> dict[str, Hparam]:
+        """All its hyperparameters on datasets of a group, the common ones included.
+
+        Those ``of_dataset`` replace common ones, the algorithm's own replace both.
+        """
         own = self.own(group) if callable(self.own) else self.own
-        return {**common_space(group), **own}
+        return {**common_space(group), **(of_dataset or {}), **own}
 
 
 _ENTRIES: dict[str, Entry] = {}
-_EVERYWHERE: tuple[Group, ...] = ("small images", "images", "features")
 
 
-def algorithm(
-    name: str, own: Own | None = None, groups: Iterable[Group] = _EVERYWHERE
-) -> Callable[[type[Algorithm]], type[Algorithm]]:
-    """Register a class under ``name``, with hyperparameters of its ``own``.
-
-    ``groups`` are the kinds of datasets on which it makes sense.
-    """
+def algorithm(name: str, own: Own | None = None) -> Callable[[type[Algorithm]], type[Algorithm]]:
+    """Register a class under ``name``, with hyperparameters of its ``own``."""
 
     def register(make: type[Algorithm]) -> type[Algorithm]:
-        _ENTRIES[name] = Entry(name, make, own or {}, frozenset(groups))
+        _ENTRIES[name] = Entry(name, make, own or {})
         return make
 
     return register

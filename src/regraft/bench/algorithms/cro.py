@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from regraft.bench.algorithms.base import algorithm
+from regraft.bench.algorithms.base import Task, algorithm
 from regraft.bench.algorithms.erm import ERM
 from regraft.bench.hparams import SPACES
 from regraft.bench.spaces import Group, Hparam, Space, constant
-from regraft.domains import Domains, check_domains
+from regraft.domains import check_domains
 from regraft.families import hull_adversary
 from regraft.game import play
-from regraft.heads import fit_source_heads
+from regraft.heads import SourceHeads, fit_source_heads
 from regraft.learner import Learner
 
 _NEVER = -1e9  # the logit of a class that no source has
@@ -41,17 +43,36 @@ class CRO(ERM):
     the sources, so a selection among them would never choose what was asked for.
     """
 
+    def __init__(self, task: Task, hparams: Mapping[str, Any], generator: torch.Generator) -> None:
+        # The game's answer is linear, and takes the place of Phase 1's classifier.
+        super().__init__(task, {**hparams, "nonlinear_classifier": False}, generator)
+
     def schedule(self, steps: int, every: int) -> list[int]:
         """The end of Phase 1."""
         return [min(steps, self.hparams["cro_phase1_steps"]) - 1]
 
     def conclude(self, sources: Iterable[tuple[int, Tensor, Tensor]]) -> None:
         """Play the game on the features of the training rows; its answer is the new classifier."""
-        domains = self._embed(sources)
-        found = fit_source_heads(domains)
+        parts = [(self._embed(x), y, torch.full_like(y, domain)) for domain, x, y in sources]
+        arrays = (torch.cat(column).cpu().numpy() for column in zip(*parts, strict=True))
+        with warnings.catch_warnings():  # of constant features, about which nobody can do anything
+            warnings.simplefilter("ignore", UserWarning)
+            domains = check_domains(*arrays, device=str(self.task.device))
+        head = self._play(fit_source_heads(domains))
+        self._set_classifier(head, torch.as_tensor(domains.classes))
+
+    @torch.no_grad()
+    def _embed(self, x: Tensor) -> Tensor:
+        self.eval()
+        features: Tensor = self.featurizer(x).double().cpu()
+        self.train()
+        return features
+
+    def _play(self, sources: SourceHeads) -> Tensor:
+        """The learner's last answer, a head (c, d + 1) on the features."""
         objective = self.hparams["objective"]
         _, adversary = hull_adversary(
-            found,
+            sources,
             radius=self.hparams["cro_radius"],
             rank=None,
             objective=objective,
@@ -59,30 +80,17 @@ class CRO(ERM):
         )
         outcome = play(
             adversary,
-            Learner(ridge=found.learner_ridge(self.hparams["ridge"]), objective=objective),
-            found.pooled,
+            Learner(ridge=sources.learner_ridge(self.hparams["ridge"]), objective=objective),
+            sources.pooled,
             tolerance=self.hparams["cro_gap_eps"],
         )
-        head = found.whitening.to_features(outcome.heads[-1]).float()
-        self.classifier = self._as_classifier(head, torch.as_tensor(domains.classes))
+        return sources.whitening.to_features(outcome.head).float()
 
     @torch.no_grad()
-    def _as_classifier(self, head: Tensor, classes: Tensor) -> nn.Linear:
-        """The head (c, d + 1), whose rows are for ``classes``, as a layer for all of them."""
-        layer = nn.Linear(self.n_features, self.task.n_classes, device=head.device)
-        layer.weight.zero_()
-        layer.bias.fill_(_NEVER)
-        layer.weight[classes], layer.bias[classes] = head[:, :-1], head[:, -1]
-        return layer
-
-    @torch.no_grad()
-    def _embed(self, sources: Iterable[tuple[int, Tensor, Tensor]]) -> Domains:
-        self.eval()
-        features, labels, domains = [], [], []
-        for domain, x, y in sources:
-            features.append(self.featurizer(x).double().cpu())
-            labels.append(y.cpu())
-            domains.append(torch.full((len(y),), domain))
-        self.train()
-        arrays = (torch.cat(parts).numpy() for parts in (features, labels, domains))
-        return check_domains(*arrays, device=str(self.task.device))
+    def _set_classifier(self, head: Tensor, classes: Tensor) -> None:
+        """Take the head (c, d + 1), whose rows are for ``classes``."""
+        assert isinstance(self.classifier, nn.Linear)
+        self.classifier.weight.zero_()
+        self.classifier.bias.fill_(_NEVER)
+        self.classifier.weight[classes] = head[:, :-1]
+        self.classifier.bias[classes] = head[:, -1]

@@ -11,7 +11,15 @@ from torch.nn import functional
 
 from regraft.bench.algorithms.base import Algorithm, Task, algorithm, parameters_of
 from regraft.bench.networks import make_classifier, make_featurizer, mlp
-from regraft.bench.spaces import Group, Space, choice, common_space, ten_to, whole_power
+from regraft.bench.spaces import (
+    Group,
+    Space,
+    choice,
+    common_space,
+    ten_to,
+    whole_choice,
+    whole_power,
+)
 
 NETWORK, DISCRIMINATOR = "network", "discriminator"
 
@@ -26,7 +34,7 @@ def adversarial_space(group: Group) -> Space:
         "grad_penalty": ten_to(0.0, -2, 1),
         "beta1": choice(0.5, [0.0, 0.5]),
         "mlp_width": whole_power(256, 2, 6, 10),
-        "mlp_depth": choice(3, [3, 4, 5]),
+        "mlp_depth": whole_choice(3, [3, 4, 5]),
         "mlp_dropout": choice(0.0, [0.0, 0.1, 0.5]),
         "lr_g": common["lr"],
         "lr_d": common["lr"],

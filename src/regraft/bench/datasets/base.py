@@ -39,7 +39,7 @@ class Dataset(ABC):
     n_classes: int
     group: ClassVar[Group]
     steps: int = 5001
-    checkpoint_freq: int = 300
+    checkpoint_freq: int = 100
     own_space: Space = {}  # hyperparameters that differ from their group's
     is_in_memory: bool = True  # whether inputs are made on the device without reading files
     fingerprint: str = ""  # of the content, where the name does not tell it
@@ -47,6 +47,10 @@ class Dataset(ABC):
     @abstractmethod
     def environments(self, seed: int, device: torch.device) -> Sequence[Environment]:
         """The environments as the job with this seed sees them."""
+
+    @abstractmethod
+    def check(self) -> None:
+        """Raise one of the usual errors, with one sentence, if the data cannot be had."""
 
     def prepare(
         self, environments: Sequence[Environment], rows: Mapping[int, Tensor]

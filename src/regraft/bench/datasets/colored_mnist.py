@@ -34,12 +34,15 @@ class ColoredMNIST(RegisteredDataset):
     input_shape = (2, 28, 28)
     n_classes = 2
     group = "small images"
-    checkpoint_freq = 100
 
     def environments(self, seed: int, device: torch.device) -> Sequence[Environment]:
         """DomainBed's draw after seeding with ``seed``."""
         drawn = colored_mnist.make_environments(*self._mnist, seed)
         return [Coloured(environment.to(device)) for environment in drawn]
+
+    def check(self) -> None:
+        """Read MNIST, perhaps after downloading it."""
+        _ = self._mnist
 
     @cached_property
     def _mnist(self) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:

@@ -72,6 +72,9 @@ class FeatureBank(Dataset):
         """The rows of every domain; nothing is drawn, so ``seed`` does not matter."""
         return [Vectors(env.x.to(device), env.y.to(device)) for env in self._environments]
 
+    def check(self) -> None:
+        """Nothing: the file has been read."""
+
     def prepare(
         self, environments: Sequence[Environment], rows: Mapping[int, Tensor]
     ) -> list[Vectors]:

@@ -67,6 +67,7 @@ class ImageFolders(RegisteredDataset):
     folder: ClassVar[str]  # in the folder of all data
     input_shape = (3, SIZE, SIZE)
     group = "images"
+    checkpoint_freq = 300
     is_in_memory = False
 
     def __init__(self, data: Path | None = None) -> None:
@@ -79,6 +80,12 @@ class ImageFolders(RegisteredDataset):
         Raises ``FileNotFoundError`` or ``ValueError`` with one sentence.
         """
         return [Images(listing, device) for listing in self._listings]
+
+    def check(self) -> None:
+        """Look for the folders, the images and what reads them."""
+        require("PIL.Image", "images")
+        require("timm", "images")
+        _ = self._listings
 
     @cached_property
     def _listings(self) -> list[Listing]:

@@ -42,6 +42,10 @@ class RotatedMNIST(RegisteredDataset):
         """DomainBed's deal after seeding with ``seed``."""
         return make_environments(*self._mnist, seed, device)
 
+    def check(self) -> None:
+        """Read MNIST, perhaps after downloading it."""
+        _ = self._mnist
+
     @cached_property
     def _mnist(self) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
         return load_mnist(self.data)

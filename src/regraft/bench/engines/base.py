@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Generator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import Protocol
 
 import torch
 
-from regraft.bench.perform import Assignment, Outcome, perform
+from regraft.bench.perform import Assignment, Outcome, one_line, perform
 
 Outcomes = Generator[list[Outcome], None, None]
 
@@ -52,7 +51,7 @@ def work(assignment: Assignment) -> list[Outcome]:
     try:
         return perform(assignment)
     except Exception as error:
-        return lost(assignment, " ".join(str(error).split()) or type(error).__name__)
+        return lost(assignment, one_line(error))
 
 
 def lost(assignment: Assignment, message: str) -> list[Outcome]:
@@ -60,16 +59,27 @@ def lost(assignment: Assignment, message: str) -> list[Outcome]:
     outcomes = []
     for job in assignment.jobs:
         folder = assignment.folder(job)
-        if folder.is_done:
-            outcomes.append(Outcome(job, "done"))
-            continue
-        with suppress(OSError):  # a full disk; the message still reaches the launcher
-            folder.fail(message)
-        outcomes.append(Outcome(job, "failed", message))
+        with folder.claim() as is_free:
+            if folder.is_done:
+                outcomes.append(Outcome(job, "done"))
+            elif not is_free:
+                outcomes.append(Outcome(job, "held"))
+            else:
+                with suppress(OSError):  # a full disk; the message still reaches the launcher
+                    folder.fail(message)
+                outcomes.append(Outcome(job, "failed", message))
     return outcomes
 
 
-def look_anew(folder: Path) -> None:
-    """Have files seen that other machines wrote: on a network, absence may be remembered."""
-    with suppress(OSError):
-        os.scandir(folder).close()
+def settled(assignment: Assignment) -> list[Outcome]:
+    """The outcomes of an assignment whose worker has ended, as its folders tell them."""
+    outcomes = []
+    for job in assignment.jobs:
+        folder = assignment.folder(job)
+        if folder.is_done:
+            outcomes.append(Outcome(job, "done"))
+        elif folder.failure:
+            outcomes.append(Outcome(job, "failed", folder.failure))
+        else:  # another worker has it, or had it until a moment ago
+            outcomes.append(Outcome(job, "held"))
+    return outcomes

@@ -11,8 +11,9 @@ from typing import Any
 
 import torch
 
-from regraft.bench.engines.base import Outcomes, look_anew, lost, work
+from regraft.bench.engines.base import Outcomes, lost, work
 from regraft.bench.perform import Assignment, Outcome
+from regraft.bench.run_folder import look_anew
 from regraft.extras import require
 
 

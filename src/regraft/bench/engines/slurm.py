@@ -11,8 +11,9 @@ from typing import Any
 
 import torch
 
-from regraft.bench.engines.base import Outcomes, look_anew, lost, work
+from regraft.bench.engines.base import Outcomes, lost, settled, work
 from regraft.bench.perform import Assignment, Outcome
+from regraft.bench.run_folder import look_anew
 from regraft.extras import require
 
 _MINUTES = 12 * 60
@@ -75,7 +76,9 @@ class SlurmEngine:
                 for job, assignment in list(queued.items()):
                     if job.paths.result_pickle.exists():
                         del queued[job]
-                        yield _outcomes(job, assignment)
+                        for other in assignment.jobs:
+                            look_anew(assignment.folder(other).path)
+                        yield settled(assignment)
                     elif job.done() and now - ended_at.setdefault(job, now) >= _GRACE:
                         del queued[job]
                         yield _lost(job, assignment)
@@ -83,14 +86,6 @@ class SlurmEngine:
         finally:
             for job in queued:
                 job.cancel(check=False)
-
-
-def _outcomes(job: Any, assignment: Assignment) -> list[Outcome]:
-    try:
-        outcomes: list[Outcome] = job.result()
-        return outcomes
-    except Exception:  # whatever the job raised
-        return _lost(job, assignment)
 
 
 def _lost(job: Any, assignment: Assignment) -> list[Outcome]:

@@ -1,0 +1,41 @@
+"""Models that runs leave behind can be used again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from toy_sweep import write_bank
+
+from regraft.bench.algorithms import algorithms
+from regraft.bench.datasets import open_dataset
+from regraft.bench.evaluation import Split, accuracies, count_correct
+from regraft.bench.job_data import JobData
+from regraft.bench.jobs import Job
+from regraft.bench.models import load_model
+from regraft.bench.perform import Assignment, perform
+
+
+@pytest.mark.parametrize("name", algorithms())
+def test_a_loaded_model_has_the_accuracies_of_its_last_record(name: str, tmp_path: Path) -> None:
+    data = write_bank(tmp_path)
+    bank = open_dataset("toy", data)
+    job = Job("toy", name, (1,), hparams_seed=3, steps=15, fingerprint=bank.fingerprint)
+    assignment = Assignment((job,), tmp_path / "out", data, keep_model=True)
+    assert [outcome.state for outcome in perform(assignment)] == ["done"]
+    folder = assignment.folder(job)
+    model = load_model(folder.path / "model.safetensors")
+    assert not model.training
+    seen = JobData(job, bank, job.configuration(bank), torch.device("cpu"))
+    splits: list[Split] = seen.splits
+    found = accuracies(count_correct(model, seen.environments, splits, {}), splits)
+    assert found.items() <= folder.records()[-1].items()
+
+
+def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"pass a run's model\.safetensors"):
+        load_model(tmp_path / "model.safetensors")
+    (tmp_path / "model.safetensors").write_bytes(b"something else")
+    with pytest.raises(ValueError, match="is not a model that a run has left"):
+        load_model(tmp_path / "model.safetensors")
