@@ -38,8 +38,20 @@ def seconds(algorithm: Algorithm, x: Tensor, y: Tensor, first: int) -> float:
     return (time.perf_counter() - start) / TURNS
 
 
+class NoModules:
+    """In place of the counter's own tracker of modules, which forbids gradients of features."""
+
+    parents = ("Global",)
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+
 def operations(algorithm: Algorithm, x: Tensor, y: Tensor) -> float:
-    with FlopCounterMode(display=False) as counter:
+    counter = FlopCounterMode(display=False)
+    counter.mod_tracker = NoModules()  # type: ignore[assignment]
+    with counter:
         for step in range(TURNS):
             algorithm.update(step, x, y)
     return counter.get_total_flops() / TURNS
