@@ -24,7 +24,8 @@ Every section is the output of the command above it, run in the repository. The 
 MNIST come from `python benchmarks/make_banks.py --mnist DIR --seed S` (S = 0, part of which
 `--ship src/regraft/data` puts into the package, and S = 1), made on one NVIDIA H200. Nothing is
 tuned on target data, except where a ceiling says so. Colored MNIST from pixels, with the paper's
-budget, is in `docs/reproduce.md`; the readings of the paper's adversary in `docs/readings.md`.
+budget, is in `docs/reproduce.md`; the readings of the paper's adversary in `docs/readings.md`; all
+baselines by DomainBed's protocol, and its speed, in `docs/protocol.md`.
 """
 
 
