@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from uuid import uuid4
 
@@ -27,6 +28,21 @@ def write_bytes(path: Path, content: bytes) -> None:
 def write_text(path: Path, text: str) -> None:
     """Write the whole file or nothing, making its folder."""
     write_bytes(path, text.encode())
+
+
+def append_line(path: Path, line: bytes) -> None:
+    """Add a whole line to a file, on the disk before this returns; ``OSError`` if it is full.
+
+    A line that was cut off then, or by a kill, is one without its line break at the end.
+    """
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+    try:
+        written = os.write(descriptor, line)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    if written < len(line):
+        raise OSError(f"{path} took only part of a record: free some disk space.")
 
 
 def remove_unfinished(folder: Path) -> None:

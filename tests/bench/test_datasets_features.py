@@ -55,7 +55,7 @@ def in_parquet(path: Path) -> Path:
 def test_every_kind_of_file_holds_the_same(tmp_path: Path, write: Callable[[Path], Path]) -> None:
     bank = FeatureBank(write(tmp_path / "animals"))
     assert (bank.name, bank.group, bank.env_names) == ("animals", "features", ("a", "b"))
-    assert (bank.input_shape, bank.n_classes, bank.is_in_memory) == ((2,), 2, True)
+    assert (bank.input_shape, bank.n_classes) == ((2,), 2)
     a, b = bank.environments(0, CPU)
     assert a.x.dtype == torch.float32
     assert a.x.tolist() == [[2, 3], [6, 7], [10, 11], [12, 13]]

@@ -75,7 +75,7 @@ def test_all_is_known_before_files_are_needed(
     dataset = open_dataset(name, tmp_path)
     assert (dataset.name, " ".join(dataset.env_names)) == (name, env_names)
     assert (dataset.n_classes, dataset.input_shape) == (n_classes, (3, 224, 224))
-    assert (dataset.group, dataset.is_in_memory, dataset.steps) == ("images", False, 5001)
+    assert (dataset.group, dataset.steps) == ("images", 5001)
     assert dataset.checkpoint_freq == (1000 if name == "DomainNet" else 300)
     with pytest.raises(FileNotFoundError, match=f"no folder {tmp_path / folder}: .* --data"):
         dataset.environments(0, CPU)

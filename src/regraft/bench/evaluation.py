@@ -10,6 +10,7 @@ from torch import Tensor
 
 from regraft.bench.algorithms import Algorithm
 from regraft.bench.datasets import Environment
+from regraft.bench.prefetch import ahead
 from regraft.bench.seeds import seed_hash
 
 # Rows at once, whole batches of DomainBed's 64: a processor is twice as fast when a layer's output
@@ -30,10 +31,16 @@ def parts(
     environment: Environment, rows: Tensor, augmentation: int | None = None
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """The inputs and labels of ``rows``, some at a time."""
-    size = _ROWS_CPU if rows.device.type == "cpu" else _ROWS_GPU
-    for start, some in zip(range(0, len(rows), size), torch.split(rows, size), strict=True):
+    size = _ROWS_GPU if environment.is_in_memory and rows.is_cuda else _ROWS_CPU
+    starts = range(0, len(rows), size)
+
+    def make(start: int) -> tuple[Tensor, Tensor]:
+        some = rows[start : start + size]
         seed = None if augmentation is None else seed_hash(augmentation, start)
-        yield environment.inputs(some, seed), environment.y[some]
+        return environment.inputs(some, seed), environment.y[some]
+
+    made = map(make, starts)
+    return made if environment.is_in_memory else ahead(made)
 
 
 @torch.no_grad()

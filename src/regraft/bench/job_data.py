@@ -12,6 +12,7 @@ from regraft.bench.colored_mnist import split
 from regraft.bench.datasets import Dataset
 from regraft.bench.evaluation import Split, parts
 from regraft.bench.jobs import Job
+from regraft.bench.prefetch import ahead
 from regraft.bench.seeds import seed_hash, split_seed
 
 
@@ -44,20 +45,27 @@ class JobData:
         ]
         self._batch = hparams["batch_size"]
         self.steps_per_epoch = min(len(rows) for rows, _ in halves) / self._batch
-        self._augments = not dataset.is_in_memory and hparams["data_augmentation"]
+        self.is_in_memory = all(environment.is_in_memory for environment in self.environments)
+        self._augments = not self.is_in_memory and hparams["data_augmentation"]
 
     def draw_batches(self, steps: int, first: int) -> None:
         """Draw the rows of all ``steps``, to be taken from the step ``first`` on."""
         generator = torch.Generator().manual_seed(seed_hash(self._job.seed, "minibatches"))
         picks = [self._rows_in[i][self._draw(i, steps, generator)] for i in self._sources]
         self._picks = torch.stack(picks, dim=1).to(self._device)  # (steps, K, b)
+        # The count is kept on the device, for a recorded step knows no other.
         self._taken = torch.tensor([first], device=self._device)
+        self._coming = ahead(self._load(step, self._picks[step]) for step in range(first, steps))
 
     def minibatches(self, step: int) -> tuple[Tensor, Tensor]:
-        """(K, b, ...) inputs and (K, b) labels, the next of those drawn."""
-        # The count is kept on the device too, for a recorded step knows no other.
+        """(K, b, ...) inputs and (K, b) labels of ``step``, which is the next of those drawn."""
+        if not self.is_in_memory:
+            return next(self._coming)
         rows = self._picks.index_select(0, self._taken).squeeze(0)
         self._taken += 1
+        return self._load(step, rows)
+
+    def _load(self, step: int, rows: Tensor) -> tuple[Tensor, Tensor]:
         xs, ys = [], []
         for i, some in zip(self._sources, rows, strict=True):
             seed = seed_hash(self._job.seed, step, i) if self._augments else None

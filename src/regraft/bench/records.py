@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from regraft.files import append_line
 from regraft.persistence import dumps
 
 
@@ -42,15 +43,8 @@ class Records:
         if self._known is None or not self._whole:
             self._known = self._mend()
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
         self._whole = False
-        try:
-            written = os.write(descriptor, line)
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        if written < len(line):
-            raise OSError(f"{self._path} took only part of a record: free some disk space.")
+        append_line(self._path, line)
         self._whole = True
         self._known.add(_identity(record["args"]))
 

@@ -19,7 +19,7 @@ from filelock import FileLock, Timeout
 from torch import Tensor
 
 from regraft.bench.cache import read_cache, write_cache
-from regraft.files import remove_unfinished, write_bytes, write_text
+from regraft.files import append_line, remove_unfinished, write_bytes, write_text
 from regraft.persistence import dumps
 
 _STEP = "step"
@@ -75,14 +75,7 @@ class RunFolder:
         Raises ``TypeError`` if it is not plain data, and ``OSError`` if the disk is full.
         """
         line = dumps(dict(record), indent=None).encode() + b"\n"
-        descriptor = os.open(self._results, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
-        try:
-            written = os.write(descriptor, line)
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        if written < len(line):
-            raise OSError(f"{self._results} took only part of a record: free some disk space.")
+        append_line(self._results, line)
 
     def save(self, step: int, state: Mapping[str, Tensor]) -> None:
         """Keep the state after ``step``, from which ``resume`` goes on."""

@@ -55,7 +55,7 @@ class Training:
             self._algorithm.load_state(self._log.load_state(resumed[1], device))
         self._next = 0 if resumed is None else resumed[0] + 1
         self._data.draw_batches(self._last + 1, self._next)
-        is_recorded = recorded and device.type == "cuda" and dataset.is_in_memory
+        is_recorded = recorded and device.type == "cuda" and self._data.is_in_memory
         self._recorder = Recorder(device, self._algorithm.generator) if is_recorded else None
         self._device = device
         self._counts: Tensor | None = None

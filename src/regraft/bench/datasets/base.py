@@ -17,6 +17,7 @@ class Environment(ABC):
     """The rows of one environment, on one device."""
 
     y: Tensor  # (n,) int64, on the device
+    is_in_memory: bool = True  # whether inputs are made on the device without reading files
 
     def __len__(self) -> int:
         return len(self.y)
@@ -41,7 +42,6 @@ class Dataset(ABC):
     steps: int = 5001
     checkpoint_freq: int = 100
     own_space: Space = {}  # hyperparameters that differ from their group's
-    is_in_memory: bool = True  # whether inputs are made on the device without reading files
     fingerprint: str = ""  # of the content, where the name does not tell it
 
     @abstractmethod

@@ -36,6 +36,8 @@ class Listing:
 class Images(Environment):
     """Images that are decoded when they are asked for."""
 
+    is_in_memory = False
+
     def __init__(self, listing: Listing, device: torch.device) -> None:
         self._paths, self._device = listing.paths, device
         self.y = torch.tensor(listing.labels, device=device)
@@ -68,7 +70,6 @@ class ImageFolders(RegisteredDataset):
     input_shape = (3, SIZE, SIZE)
     group = "images"
     checkpoint_freq = 300
-    is_in_memory = False
 
     def __init__(self, data: Path | None = None) -> None:
         super().__init__(data)
