@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from regraft.files import remove_unfinished, write_bytes, write_text
+from regraft.files import append_line, remove_unfinished, write_bytes, write_text
 
 
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
@@ -31,3 +31,13 @@ def test_only_unfinished_files_are_removed(tmp_path: Path, monkeypatch: pytest.M
 def test_text_is_utf_8_and_makes_its_folder(tmp_path: Path) -> None:
     write_text(tmp_path / "new" / "t", "é\n")
     assert (tmp_path / "new" / "t").read_bytes() == "é\n".encode()
+
+
+def test_lines_are_added_whole_or_with_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "lines"
+    append_line(path, b"one\n")
+    append_line(path, b"two\n")
+    assert path.read_bytes() == b"one\ntwo\n"
+    if Path("/dev/full").exists():  # the kernel's own full disk
+        with pytest.raises(OSError, match="No space left"):
+            append_line(Path("/dev/full"), b"three\n")

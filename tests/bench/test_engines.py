@@ -12,7 +12,7 @@ import torch
 from toy_sweep import ENDLESS, is_free, make_jobs, read_records, wait_until, write_bank
 
 from regraft.bench.engines import EngineOptions, make_engine
-from regraft.bench.engines.base import lost, work
+from regraft.bench.engines.base import lost, settled, work
 from regraft.bench.engines.local import LocalEngine, _surroundings
 from regraft.bench.launch import launch
 from regraft.bench.perform import Assignment, Outcome, perform
@@ -87,6 +87,30 @@ def test_of_a_lost_assignment_what_is_done_counts(tmp_path: Path) -> None:
     ]
     assert (tmp_path / "out" / half.id / "err.txt").read_text() == "it died.\n"
     assert not (tmp_path / "out" / done.id / "err.txt").exists()
+
+
+def test_of_a_lost_assignment_what_another_launcher_has_is_left_to_it(tmp_path: Path) -> None:
+    data = write_bank(tmp_path / "data")
+    [job] = make_jobs(data, "ERM", test_envs=[0], n_hparams=1)
+    assignment = Assignment((job,), tmp_path / "out", data)
+    with assignment.folder(job).claim() as is_ours:
+        assert is_ours
+        assert lost(assignment, "it died.") == [Outcome(job, "held")]
+    assert not (tmp_path / "out" / job.id / "err.txt").exists()
+
+
+def test_folders_tell_what_became_of_an_assignment(tmp_path: Path) -> None:
+    data = write_bank(tmp_path / "data")
+    done, failed, held = make_jobs(data, "ERM", test_envs=[0], n_hparams=3)
+    assignment = Assignment((done, failed, held), tmp_path / "out", data)
+    perform(Assignment((done,), tmp_path / "out", data))
+    (tmp_path / "out" / failed.id).mkdir()
+    assignment.folder(failed).fail("Traceback (most recent call last):\nValueError: too much")
+    assert settled(assignment) == [
+        Outcome(done, "done"),
+        Outcome(failed, "failed", "ValueError: too much"),
+        Outcome(held, "held"),
+    ]
 
 
 def test_a_worker_never_raises(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from dataclasses import replace
 
 import pytest
@@ -111,3 +112,25 @@ def test_tables_are_made_seldom_and_more_seldom_if_they_take_long(clock: Clock) 
         clock.now += 1
     # The second takes 2 s, which may be a twentieth of the time: the next comes 40 s later.
     assert made == [0, 5, 47, 52, 57]
+
+
+def test_a_line_comes_in_any_case_when_there_has_been_none_for_a_minute(
+    clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sweep = LiveSweep(Screen(as_json=False), lambda: None)
+    with sweep.showing() as tell:
+        tell(START)
+        clock.now += 30
+        sweep._beat()
+        assert len(capsys.readouterr().out.splitlines()) == 1
+        clock.now += 30
+        sweep._beat()
+        assert "0 of 360 runs; 2 running, 1:00 so far" in capsys.readouterr().out
+
+
+def test_something_is_done_again_and_again_while_inside() -> None:
+    twice = threading.Semaphore(0)
+    with live._every(0.001, twice.release):
+        assert twice.acquire(timeout=10)
+        assert twice.acquire(timeout=10)
+    assert not any("repeat" in thread.name for thread in threading.enumerate())

@@ -159,7 +159,7 @@ def sweep(
     ] = None,
     address: Annotated[str | None, typer.Option(help="Of a Ray cluster.")] = None,
     gpus_per_worker: Annotated[
-        float | None, typer.Option(help="Share of a GPU for each process (ray, slurm).")
+        float | None, typer.Option(help="Share of a GPU for each process (ray; slurm rounds up).")
     ] = None,
     slurm_partition: Annotated[str | None, typer.Option(help="Partition to submit to.")] = None,
     slurm_time: Annotated[int | None, typer.Option(help="Minutes a job may take.")] = None,
