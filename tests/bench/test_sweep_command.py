@@ -15,8 +15,9 @@ from toy_sweep import Here, is_free, make_jobs, read_records, wait_until, write_
 
 from regraft.bench import engines
 from regraft.bench.command import RESUME
+from regraft.bench.datasets import open_dataset
 from regraft.bench.run_folder import RunFolder
-from regraft.bench.sweep_command import run_sweep
+from regraft.bench.sweep_command import _together, run_sweep
 from regraft.screen import Screen
 
 # A shell that starts tests in the background may leave SIGINT ignored.
@@ -181,3 +182,9 @@ def test_an_interrupt_stops_the_workers_quietly(data: Path) -> None:
     assert errors == ""
     assert output.splitlines()[-1] == RESUME
     assert all(is_free(RunFolder(folder, folder.name)) for folder in out.iterdir())
+
+
+def test_large_networks_are_not_put_side_by_side_unasked(data: Path) -> None:
+    toy, pacs = open_dataset("toy", data), open_dataset("PACS", data)
+    assert _together([toy]) is None
+    assert _together([toy, pacs]) == 1

@@ -155,7 +155,9 @@ def sweep(
     ] = None,
     together: Annotated[
         int | None,
-        typer.Option(help="Runs side by side in a process. Default: 20 on a GPU, else 1."),
+        typer.Option(
+            help="Runs side by side in a process. Default: 20 on a GPU, of image folders 1."
+        ),
     ] = None,
     address: Annotated[str | None, typer.Option(help="Of a Ray cluster.")] = None,
     gpus_per_worker: Annotated[

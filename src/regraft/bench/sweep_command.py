@@ -87,7 +87,7 @@ def run_sweep(
                 engine=chosen_engine,
                 data=data,
                 device=device,
-                together=together,
+                together=together or _together(opened),
                 keep_models=keep_models,
                 on_change=tell,
             )
@@ -116,6 +116,11 @@ def _jobs(
     if not jobs:
         raise ValueError("there is nothing to run: name a dataset and algorithms that suit it.")
     return jobs
+
+
+def _together(datasets: Sequence[Dataset]) -> int | None:
+    """How many runs may be side by side by default: of large networks one, else the launcher's."""
+    return 1 if any(dataset.group == "images" for dataset in datasets) else None
 
 
 def _check_counts(**counts: int | None) -> None:
