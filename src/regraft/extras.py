@@ -14,6 +14,11 @@ def require(module: str, extra: str) -> ModuleType:
     """Import ``module``, or say which extra of regraft brings it."""
     try:
         return import_module(module)
+    except RuntimeError as error:  # torchvision built for another torch, most likely
+        reason = " ".join(str(error).split()).rstrip(".")
+        raise MissingExtra(
+            f'{module} does not load ({reason}): reinstall it with pip install "regraft[{extra}]".'
+        ) from None
     except ImportError:
         package = module.split(".")[0]
         raise MissingExtra(

@@ -62,6 +62,8 @@ def test_train_a_second_time_does_nothing_again(data: Path, tmp_path: Path) -> N
         (("--steps", "0"), "steps is 0: pass at least 1."),
         (("--holdout-fraction", "1"), "pass a share between 0 and 1"),
         (("--device", "abacus"), "abacus"),
+        (("--trial-seed", "-1"), "trial_seed is -1: pass 0 or more."),
+        (("--dataset", "PACS"), "there is no folder"),
     ],
 )
 def test_train_refuses_in_one_sentence(
@@ -72,6 +74,23 @@ def test_train_refuses_in_one_sentence(
     (line,) = [line for line in result.stderr.splitlines() if line.startswith("regraft: ")]
     assert sentence in line
     assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_that_cannot_be_made_is_refused_before_anything_runs(data: Path) -> None:
+    for command in ("train", "sweep"):
+        option = "--dataset" if command == "train" else "--datasets"
+        result = call(command, option, "toy", "--data", data, "--out", "/proc/regraft")
+        assert result.exit_code == 2
+        assert "regraft: /proc/regraft" in result.stderr
+        assert "choose another folder with --out." in result.stderr
+        assert "runs" not in result.stdout
+
+
+def test_a_model_that_was_not_kept_is_told(data: Path, tmp_path: Path) -> None:
+    assert train(data, tmp_path, "--steps", 5, "--skip-model-save").exit_code == 0
+    again = train(data, tmp_path, "--steps", 5)
+    assert again.exit_code == 0
+    assert "made before without keeping its model" in again.output
 
 
 def test_sweep_and_collect(data: Path, tmp_path: Path) -> None:
@@ -105,6 +124,15 @@ def test_collect_reports_damage_with_file_and_line(data: Path, tmp_path: Path) -
     result = call("collect", tmp_path)
     assert result.exit_code == 0
     assert f"{results} line 3" in result.output.replace("\n", "")
+
+
+def test_collect_tells_what_cannot_be_compared(data: Path, tmp_path: Path) -> None:
+    for env, steps, config in ((0, 5, 0), (0, 5, 1), (1, 7, 0)):
+        options = ("--test-envs", env, "--steps", steps, "--hparams-seed", config)
+        assert train(data, tmp_path, *options).exit_code == 0
+    output = call("collect", tmp_path).output
+    assert "runs on toy differ in steps: 5, 7" in output
+    assert "ERM on toy with test environment 1 has 1 of 2 runs" in output
 
 
 def test_collect_refuses_in_one_sentence(tmp_path: Path) -> None:

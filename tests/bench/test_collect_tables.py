@@ -27,6 +27,7 @@ ONE = Collection(
     unfinished=0,
     records=10,
     damaged=[],
+    uneven=[],
 )
 TWO = replace(
     ONE,

@@ -100,3 +100,9 @@ def test_a_run_that_is_done_elsewhere_only_has_failed(data: Path, tmp_path: Path
     assert outcome.message.endswith("not here: pass an --out that all share.")
     perform(assignment)
     assert _seen_here(assignment, Outcome(job, "done")) == Outcome(job, "done")
+
+
+def test_an_address_at_which_nobody_listens_is_refused_at_once() -> None:
+    for address in ("127.0.0.1:9", "nowhere", "ray://127.0.0.1:9"):
+        with pytest.raises(ValueError, match=r"no Ray cluster answers at .*--address"):
+            RayEngine(address=address)

@@ -88,8 +88,10 @@ def test_overrides_that_nothing_reads_are_refused(toy: Dataset) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ('{"lr": "fast"}', "lr to 'fast': pass a number."),
-        ('{"lr": true}', "lr to True: pass a number."),
+        ('{"lr": "fast"}', "lr to 'fast': pass a number of 0 or more."),
+        ('{"lr": true}', "lr to True: pass a number of 0 or more."),
+        ('{"lr": -1}', "lr to -1: pass a number of 0 or more."),
+        ('{"lr": NaN}', "lr to nan: pass a number of 0 or more."),
         ('{"batch_size": 0}', "batch_size to 0: pass a whole number of 1 or more."),
         ('{"batch_size": 2.5}', "pass a whole number of 1 or more."),
         ('{"irm_penalty_anneal_iters": -1}', "pass a whole number of 0 or more."),

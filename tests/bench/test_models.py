@@ -25,12 +25,19 @@ def test_a_loaded_model_has_the_accuracies_of_its_last_record(name: str, tmp_pat
     assignment = Assignment((job,), tmp_path / "out", data, keep_model=True)
     assert [outcome.state for outcome in perform(assignment)] == ["done"]
     folder = assignment.folder(job)
-    model = load_model(folder.path / "model.safetensors")
-    assert not model.training
+    model = load_model(str(folder.path / "model.safetensors"))
+    assert not model.algorithm.training
     seen = JobData(job, bank, job.configuration(bank), torch.device("cpu"))
     splits: list[Split] = seen.splits
-    found = accuracies(count_correct(model, seen.environments, splits, {}), splits)
+    found = accuracies(count_correct(model.algorithm, seen.environments, splits, {}), splits)
+    model.algorithm.eval()
     assert found.items() <= folder.records()[-1].items()
+    # Features go in as they are in the file, whatever their type.
+    raw = bank.environments(0, torch.device("cpu"))[1]
+    rows = next(split.rows for split in splits if (split.env, split.name) == (1, "in"))
+    labels = model.predict(raw.inputs(rows).double().numpy())
+    assert (labels == raw.y[rows]).double().mean() == pytest.approx(found["env1_in_acc"])
+    assert not model.logits(raw.inputs(rows)).requires_grad
 
 
 def test_what_is_no_model_is_refused(tmp_path: Path) -> None:

@@ -13,9 +13,13 @@ from regraft.screen import Screen
 # The library is imported inside the commands, so that --help does not wait for torch.
 
 Dataset = typer.Option(
-    help="ColoredMNIST, RotatedMNIST, PACS, ..., or the stem of a file in --data."
+    help="ColoredMNIST, RotatedMNIST, PACS, VLCS, OfficeHome, TerraIncognita, DomainNet, or the "
+    "stem of a file of features in --data."
 )
-Algorithm = typer.Option(help="ERM, IRM, GroupDRO, ..., CRO.")
+Algorithm = typer.Option(
+    help="ERM, IRM, GroupDRO, Mixup, MLDG, CORAL, MMD, DANN, CDANN, MTL, SagNet, ARM, VREx, RSC or "
+    "CRO."
+)
 Data = Annotated[
     Path | None, typer.Option(help="Folder of the data. Default: $REGRAFT_DATA.", readable=False)
 ]
@@ -97,7 +101,8 @@ def train(
 ) -> None:
     """Train one algorithm with some domains held out, by DomainBed's protocol.
 
-    Stopped at any moment, it goes on from its last checkpoint when the same command is run again.
+    Stopped at any moment, it goes on from its last checkpoint, of which there is one a minute, when
+    the same command is run again.
     """
     screen = Screen(as_json)
     with screen.working("loading torch"):

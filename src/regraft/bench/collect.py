@@ -26,6 +26,8 @@ _FIRST = (
     *("DANN", "CDANN", "MTL", "SagNet", "ARM", "VREx", "RSC"),
 )
 _LAST = ("CRO",)
+# Arguments that all runs of a table should have in common.
+_SETTINGS = ("steps", "holdout_fraction", "compat")
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,7 @@ class Collection:
     unfinished: int  # of the runs
     records: int
     damaged: list[Damage]
+    uneven: list[str]  # what makes cells incomparable, a sentence's part each
 
     def algorithms(self, rule: str) -> list[str]:
         """Those that there is a run of, in the order in which they are shown."""
@@ -64,6 +67,7 @@ class Collection:
         return {
             "runs": self.runs,
             "unfinished": self.unfinished,
+            "uneven": self.uneven,
             "records": self.records,
             "damaged": [asdict(damage) | {"path": str(damage.path)} for damage in self.damaged],
             "selections": {rule: self._rule_to_dict(rule) for rule in self.selections},
@@ -151,6 +155,7 @@ def collect(
         results.unfinished,
         len(results.records),
         results.damaged,
+        _uneven(results.records),
     )
 
 
@@ -200,6 +205,31 @@ def _show(screen: Screen, collection: Collection) -> None:
     for table in tables(collection):
         screen.say(table.title)
         screen.table(table.columns, table.texts())
+
+
+def _uneven(records: Sequence[Record]) -> list[str]:
+    """Settings that differ between runs of a dataset, and runs that some of its cells lack."""
+    settings: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    counts: dict[str, dict[tuple[str, int], set[RunKey]]] = defaultdict(lambda: defaultdict(set))
+    for key, args in {run_key(record): record["args"] for record in records}.items():
+        for name in _SETTINGS:
+            settings[key.dataset][name].add(str(args.get(name)))
+        if len(key.test_envs) == 1:
+            counts[key.dataset][key.algorithm, min(key.test_envs)].add(key)
+    found = [
+        f"runs on {dataset} differ in {name}: {', '.join(sorted(values))}"
+        for dataset, by_name in sorted(settings.items())
+        for name, values in by_name.items()
+        if len(values) > 1
+    ]
+    for dataset, cells in sorted(counts.items()):
+        most = max(map(len, cells.values()))
+        found += [
+            f"{algorithm} on {dataset} with test environment {env} has {len(runs)} of {most} runs"
+            for (algorithm, env), runs in sorted(cells.items())
+            if len(runs) < most
+        ]
+    return found
 
 
 def _ordered(algorithms: Iterable[str]) -> list[str]:

@@ -55,6 +55,7 @@ def remarks(collection: Collection) -> list[str]:
     unfinished = collection.unfinished
     return [
         *([f"{unfinished} of {collection.runs} runs are not finished"] if unfinished else []),
+        *collection.uneven,
         *(f"skipped {damage}" for damage in collection.damaged),
         *(f"no table by {rule.title}: it needs {rule.needs}" for rule in lacking),
     ]

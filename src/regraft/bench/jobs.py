@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -123,7 +124,8 @@ def _check_kind(name: str, value: Any, default: Any) -> None:
     elif isinstance(default, str):
         fits, kind = isinstance(value, str), f"a text such as {default!r}"
     else:  # None stands for a number that is found
-        fits, kind = is_number or (default is None and value is None), "a number"
+        fits, kind = default is None and value is None, "a number of 0 or more"
+        fits = fits or (is_number and 0 <= value < math.inf)
     if not fits:
         raise ValueError(f"hparams set {name} to {value!r}: pass {kind}.")
 

@@ -9,12 +9,15 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
+from torch import Tensor
 
 from regraft.bench.algorithms import Algorithm, Task, find_algorithm
 from regraft.bench.cache import KEY, read_cache
 from regraft.bench.datasets import Dataset
 from regraft.bench.jobs import Job
 from regraft.bench.seeds import seed_hash
+
+_UNITS = ("inputs.mean", "inputs.scale")
 
 
 def make_algorithm(
@@ -44,11 +47,41 @@ def describe_model(job: Job, dataset: Dataset, hparams: Mapping[str, Any]) -> di
     }
 
 
-def load_model(path: Path, device: str = "cpu") -> Algorithm:
-    """The algorithm in a ``model.safetensors``, ready for ``predict``.
+def model_tensors(algorithm: Algorithm, units: tuple[Tensor, Tensor] | None) -> dict[str, Tensor]:
+    """What is written of a trained model; ``units`` are those of its inputs, if it has any."""
+    tensors = dict(algorithm.state_dict())
+    return tensors if units is None else tensors | dict(zip(_UNITS, units, strict=True))
+
+
+class TrainedModel:
+    """An algorithm as a run has left it."""
+
+    def __init__(self, algorithm: Algorithm, units: tuple[Tensor, Tensor] | None) -> None:
+        self.algorithm, self._units = algorithm.eval(), units
+
+    @torch.no_grad()
+    def logits(self, x: Any) -> Tensor:
+        """(n, C) for ``x`` (n, ...), rows of one domain: an array or a tensor.
+
+        Features are as they are in the bank; images are as the dataset's ``inputs`` gives them.
+        """
+        rows = torch.as_tensor(x, dtype=torch.float32, device=self.algorithm.task.device)
+        if self._units is not None:
+            mean, scale = self._units
+            rows = (rows - mean) / scale
+        return self.algorithm.predict(rows)
+
+    def predict(self, x: Any) -> Tensor:
+        """The numbers (n,) of the classes, in their sorted order."""
+        return self.logits(x).argmax(dim=1)
+
+
+def load_model(path: str | Path, device: str = "cpu") -> TrainedModel:
+    """The model in a run's ``model.safetensors``.
 
     Raises ``FileNotFoundError`` or ``ValueError`` with one sentence.
     """
+    path, place = Path(path), torch.device(device)
     if not path.is_file():
         raise FileNotFoundError(f"there is no {path}: pass a run's model.safetensors.")
     try:
@@ -57,19 +90,21 @@ def load_model(path: Path, device: str = "cpu") -> Algorithm:
         tensors = read_cache(path, description)
         args, hparams = description["args"], description["hparams"]
         shape, n_classes = tuple(description["input_shape"]), description["n_classes"]
-        n_domains = description["n_domains"]
+        task = Task(shape, n_classes, description["n_domains"], place, args["compat"])
     except (SafetensorError, KeyError, TypeError, ValueError):
         tensors = None
     if tensors is None:
         raise ValueError(f"{path} is not a model that a run has left: train it again.")
-    place = torch.device(device)
-    task = Task(shape, n_classes, n_domains, place, args["compat"])
     with torch.random.fork_rng(devices=[]):
         algorithm = find_algorithm(args["algorithm"]).make(
             task, {**hparams, "pretrained": False}, torch.Generator(place)
         )
+    units = None
+    if set(_UNITS) <= tensors.keys():
+        mean, scale = (tensors.pop(name).to(place) for name in _UNITS)
+        units = mean, scale
     algorithm.load_state_dict(tensors)
-    return algorithm.to(place).eval()
+    return TrainedModel(algorithm.to(place), units)
 
 
 def _task(job: Job, dataset: Dataset, device: torch.device) -> Task:

@@ -40,6 +40,11 @@ class RunFolder:
         """Whether the run is finished."""
         return (self.path / DONE).exists()
 
+    @property
+    def has_model(self) -> bool:
+        """Whether the trained model is kept."""
+        return self._model.exists()
+
     @contextmanager
     def claim(self) -> Iterator[bool]:
         """Whether the folder is this process's own inside the context; False if another has it."""

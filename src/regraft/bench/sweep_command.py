@@ -16,7 +16,7 @@ from regraft.bench.engines import EngineOptions, make_engine
 from regraft.bench.jobs import HOLDOUT, Job, check_test_envs, parse_overrides, sweep_jobs
 from regraft.bench.launch import Tally, check_folder, launch
 from regraft.bench.live import LiveSweep
-from regraft.bench.train_command import check_settings
+from regraft.bench.train_command import check_settings, make_folder
 from regraft.domains import check_device
 from regraft.screen import Screen
 
@@ -79,6 +79,7 @@ def run_sweep(
         out, device, workers, address, gpus_per_worker, slurm_partition, slurm_time
     )
     chosen_engine = make_engine(engine, options)
+    make_folder(out)
     try:
         with LiveSweep(screen, lambda: _table_so_far(out)).showing() as tell:
             tally = launch(

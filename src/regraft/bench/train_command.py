@@ -38,6 +38,9 @@ def run_train(
     """
     check_device(device)
     check_settings(steps=steps, holdout_fraction=holdout_fraction)
+    for name, seed in (("hparams_seed", hparams_seed), ("trial_seed", trial_seed)):
+        if seed < 0:
+            raise ValueError(f"{name} is {seed}: pass 0 or more.")
     opened = open_dataset(dataset, data)
     overrides = parse_overrides(hparams, [opened], [algorithm])
     job = Job(
@@ -53,6 +56,7 @@ def run_train(
         opened.fingerprint,
     )
     opened.check()
+    make_folder(out)
     assignment = Assignment((job,), out, data, device, keep_model=keep_model)
     folder = assignment.folder(job)
     try:
@@ -67,6 +71,8 @@ def run_train(
         raise ValueError(f"{folder.path} is in use by another process: wait for it.")
     if outcome.state == "failed":
         raise ValueError(f"the run failed ({outcome.message}): see {folder.path / ERROR}.")
+    if keep_model and not folder.has_model:
+        screen.note("The run was made before without keeping its model: for that, change --out.")
     record = folder.records()[-1]
     rows = [
         (name, "held out" if i in job.test_envs else "trained on", *_shares(record, i))
@@ -75,6 +81,16 @@ def run_train(
     screen.say(f"{job.label}: accuracy after step {record['step']}")
     screen.table(("domain", "", "training part", "validation part"), rows)
     screen.finish(record, sorted(path for path in folder.path.iterdir() if path.name[0] != "."))
+
+
+def make_folder(out: Path) -> None:
+    """Make the folder ``out``, or raise ``ValueError`` with one sentence."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(
+            f"{out} cannot be made ({error.strerror}): choose another folder with --out."
+        ) from None
 
 
 def check_settings(*, steps: int | None, holdout_fraction: float) -> None:

@@ -14,7 +14,7 @@ from regraft.bench.datasets import Dataset
 from regraft.bench.evaluation import accuracies, count_correct
 from regraft.bench.job_data import JobData
 from regraft.bench.jobs import Job
-from regraft.bench.models import describe_model, make_algorithm
+from regraft.bench.models import describe_model, make_algorithm, model_tensors
 from regraft.bench.run_folder import RunFolder
 from regraft.capture import Recorder
 
@@ -115,7 +115,8 @@ class Training:
         }
         self._folder.append(record)
         if step == self._last:
-            model = self._algorithm.state_dict() if self._keep_model else None
+            units = self._data.environments[0].units
+            model = model_tensors(self._algorithm, units) if self._keep_model else None
             self._folder.finish(model, describe_model(self.job, self._dataset, self._hparams))
         else:
             self._save()

@@ -22,6 +22,11 @@ class Environment(ABC):
     def __len__(self) -> int:
         return len(self.y)
 
+    @property
+    def units(self) -> tuple[Tensor, Tensor] | None:
+        """The mean and the scale (d,) that were taken off the inputs, None if nothing was."""
+        return None
+
     @abstractmethod
     def inputs(self, rows: Tensor, augmentation: int | None = None) -> Tensor:
         """The inputs (b, ...) of ``rows`` (b,), float32 on the device.

@@ -33,6 +33,13 @@ class Vectors(Environment):
         self.x, self.y = x, y  # (n, d) float32 as read, (n,) int64
         self._mean, self._scale = mean, scale
 
+    @property
+    def units(self) -> tuple[Tensor, Tensor] | None:
+        """Of features that have been put into units."""
+        if isinstance(self._mean, Tensor) and isinstance(self._scale, Tensor):
+            return self._mean, self._scale
+        return None
+
     def inputs(self, rows: Tensor, augmentation: int | None = None) -> Tensor:
         """(b, d); features are never augmented."""
         return (self.x[rows] - self._mean) / self._scale

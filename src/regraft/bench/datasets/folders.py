@@ -84,9 +84,9 @@ class ImageFolders(RegisteredDataset):
 
     def check(self) -> None:
         """Look for the folders, the images and what reads them."""
+        _ = self._listings
         require("PIL.Image", "images")
         require("timm", "images")
-        _ = self._listings
 
     @cached_property
     def _listings(self) -> list[Listing]:

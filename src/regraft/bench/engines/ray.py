@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,6 +16,9 @@ from regraft.bench.engines.base import Outcomes, lost, work
 from regraft.bench.perform import Assignment, Outcome
 from regraft.bench.run_folder import look_anew
 from regraft.extras import require
+
+_FOUND_BY_RAY = ("auto", "local")
+_PATIENCE = 10.0  # seconds
 
 
 class RayEngine:
@@ -33,6 +37,8 @@ class RayEngine:
         gpus: float | None = None,
     ) -> None:
         self._ray = require("ray", "ray")
+        if address is not None:
+            _check_address(address)
         self._workers, self._address = workers, address
         on_gpu = torch.device(device).type == "cuda"
         self._gpus = (1.0 if gpus is None else gpus) if on_gpu else 0.0
@@ -105,3 +111,17 @@ def _seen_here(assignment: Assignment, outcome: Outcome) -> Outcome:
         "failed",
         f"{folder.path} is done on another machine but not here: pass an --out that all share.",
     )
+
+
+def _check_address(address: str) -> None:
+    """Refuse an address at which nobody listens, for which Ray itself waits for minutes."""
+    if address in _FOUND_BY_RAY:
+        return
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=_PATIENCE).close()
+    except (OSError, ValueError):
+        raise ValueError(
+            f"no Ray cluster answers at {address!r}: pass its host:port with --address, or leave "
+            "it out to start Ray on this machine."
+        ) from None
