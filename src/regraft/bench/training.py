@@ -92,8 +92,7 @@ class Training:
         if self._counts is not None:
             with self._place():
                 return self._write(self._counts)
-        with self._place():
-            self._save()
+        self._save()
         return None
 
     def _write(self, counts: Tensor) -> Record:
@@ -125,10 +124,12 @@ class Training:
 
     def _save(self) -> None:
         """Keep the state now and then."""
-        if time.perf_counter() - self._saved >= self._save_every:
+        if time.perf_counter() - self._saved < self._save_every:
+            return
+        with self._place():
             state = self._algorithm.state() | self._log.state()
             self._folder.save(self._next - 1, state)
-            self._saved = time.perf_counter()
+        self._saved = time.perf_counter()
 
     def _place(self) -> AbstractContextManager[Any]:
         """Where work follows the steps taken so far."""
