@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
+
+from filelock import FileLock, Timeout
 
 _SUFFIX_LENGTH = 8
 
@@ -28,6 +32,22 @@ def write_bytes(path: Path, content: bytes) -> None:
 def write_text(path: Path, text: str) -> None:
     """Write the whole file or nothing, making its folder."""
     write_bytes(path, text.encode())
+
+
+@contextmanager
+def claim(folder: Path) -> Iterator[bool]:
+    """Whether ``folder``, which is made, is this process's own inside the context."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder / ".lock")  # the system's own, which a kill releases
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        lock.release()
 
 
 def append_line(path: Path, line: bytes) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -147,15 +147,16 @@ def collect(
         }
         for rule in rules
     }
+    runs = {run_key(record): record for record in results.records}
     return Collection(
         selections,
         {dataset: _names(names.get(dataset, ()), sizes[dataset]) for dataset in sorted(groups)},
-        {run_key(record): record["hparams"] for record in results.records},
+        {key: record["hparams"] for key, record in runs.items()},
         results.runs,
         results.unfinished,
         len(results.records),
         results.damaged,
-        _uneven(results.records),
+        _uneven(runs),
     )
 
 
@@ -207,13 +208,13 @@ def _show(screen: Screen, collection: Collection) -> None:
         screen.table(table.columns, table.texts())
 
 
-def _uneven(records: Sequence[Record]) -> list[str]:
+def _uneven(runs: Mapping[RunKey, Record]) -> list[str]:
     """Settings that differ between runs of a dataset, and runs that some of its cells lack."""
     settings: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     counts: dict[str, dict[tuple[str, int], set[RunKey]]] = defaultdict(lambda: defaultdict(set))
-    for key, args in {run_key(record): record["args"] for record in records}.items():
+    for key, record in runs.items():
         for name in _SETTINGS:
-            settings[key.dataset][name].add(str(args.get(name)))
+            settings[key.dataset][name].add(str(record["args"].get(name)))
         if len(key.test_envs) == 1:
             counts[key.dataset][key.algorithm, min(key.test_envs)].add(key)
     found = [
@@ -225,9 +226,9 @@ def _uneven(records: Sequence[Record]) -> list[str]:
     for dataset, cells in sorted(counts.items()):
         most = max(map(len, cells.values()))
         found += [
-            f"{algorithm} on {dataset} with test environment {env} has {len(runs)} of {most} runs"
-            for (algorithm, env), runs in sorted(cells.items())
-            if len(runs) < most
+            f"{algorithm} on {dataset} with test environment {env} has {len(keys)} of {most} runs"
+            for (algorithm, env), keys in sorted(cells.items())
+            if len(keys) < most
         ]
     return found
 

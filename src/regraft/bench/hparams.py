@@ -9,50 +9,41 @@ is solved does not read the three of its own that they list.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
-from regraft.bench.seeds import hparam_state
+from regraft.bench.spaces import Hparam, Space, choice, draw_configuration
 from regraft.certificate import Family
 from regraft.free import FreeOptions
 from regraft.samples import SurrogateKind
 
-_Draw = Callable[[np.random.RandomState], Any]
 
-
-def log_uniform(low: float, high: float) -> _Draw:
+def log_uniform(default: float | None, low: float, high: float) -> Hparam:
     """A number whose logarithm is uniform."""
-    return lambda state: float(10 ** state.uniform(math.log10(low), math.log10(high)))
+    bounds = math.log10(low), math.log10(high)
+    return Hparam(default, lambda state: 10 ** state.uniform(*bounds))
 
 
-def choice(*values: Any) -> _Draw:
-    """One of ``values``."""
-    return lambda state: values[state.randint(len(values))]
-
-
-# name: (default, random)
-SPACES: Mapping[Family, Mapping[str, tuple[Any, _Draw]]] = {
+SPACES: Mapping[Family, Space] = {
     "hull": {
-        "cro_gap_eps": (1e-3, log_uniform(1e-3, 1e-2)),
-        "objective": ("risk", choice("risk", "regret")),
-        "ridge": (None, log_uniform(1e-5, 1e-2)),
+        "cro_gap_eps": log_uniform(1e-3, 1e-3, 1e-2),
+        "objective": choice("risk", ["risk", "regret"]),
+        "ridge": log_uniform(None, 1e-5, 1e-2),
     },
     "free": {
-        "cro_rank": (FreeOptions.cro_rank, choice(4, 8, 16)),
-        "cro_gap_eps": (3e-3, log_uniform(1e-3, 1e-2)),
-        "cro_adv_lr": (FreeOptions.cro_adv_lr, log_uniform(1e-3, 1e-2)),
-        "cro_learner_lr": (3e-3, log_uniform(1e-3, 1e-2)),
-        "cro_lambda_hausdorff": (FreeOptions.cro_lambda_hausdorff, log_uniform(0.1, 1.0)),
-        "cro_lambda_consist": (FreeOptions.cro_lambda_consist, log_uniform(10.0, 100.0)),
-        "cro_lambda_op": (FreeOptions.cro_lambda_op, log_uniform(0.1, 1.0)),
-        "cro_val_frac": (FreeOptions.cro_val_frac, choice(0.1)),
-        "cro_max_outer_iters": (10, choice(5, 10)),
-        "cro_adv_epochs": (FreeOptions.cro_adv_epochs, choice(5, 10)),
-        "cro_learner_epochs": (10, choice(5, 10)),
-        "cro_adv_batch": (FreeOptions.cro_adv_batch, choice(32, 64)),
-        "cro_learner_batch": (64, choice(32, 64)),
+        "cro_rank": choice(FreeOptions.cro_rank, [4, 8, 16]),
+        "cro_gap_eps": log_uniform(3e-3, 1e-3, 1e-2),
+        "cro_adv_lr": log_uniform(FreeOptions.cro_adv_lr, 1e-3, 1e-2),
+        "cro_learner_lr": log_uniform(3e-3, 1e-3, 1e-2),
+        "cro_lambda_hausdorff": log_uniform(FreeOptions.cro_lambda_hausdorff, 0.1, 1.0),
+        "cro_lambda_consist": log_uniform(FreeOptions.cro_lambda_consist, 10.0, 100.0),
+        "cro_lambda_op": log_uniform(FreeOptions.cro_lambda_op, 0.1, 1.0),
+        "cro_val_frac": choice(FreeOptions.cro_val_frac, [0.1]),
+        "cro_max_outer_iters": choice(10, [5, 10]),
+        "cro_adv_epochs": choice(FreeOptions.cro_adv_epochs, [5, 10]),
+        "cro_learner_epochs": choice(10, [5, 10]),
+        "cro_adv_batch": choice(FreeOptions.cro_adv_batch, [32, 64]),
+        "cro_learner_batch": choice(64, [32, 64]),
     },
 }
 
@@ -64,7 +55,4 @@ def default_surrogate(family: Family) -> SurrogateKind:
 
 def draw_hparams(family: Family, hparams_seed: int, trial_seed: int) -> dict[str, Any]:
     """The configuration ``hparams_seed`` of a trial; number 0 has the defaults."""
-    return {
-        name: draw(hparam_state(hparams_seed, trial_seed, name)) if hparams_seed else default
-        for name, (default, draw) in SPACES[family].items()
-    }
+    return draw_configuration(SPACES[family], hparams_seed, trial_seed)

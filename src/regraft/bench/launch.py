@@ -96,7 +96,7 @@ def check_folder(out: Path, jobs: Sequence[Job]) -> None:
     No table could be made from both.
     """
     ids = {job.id for job in jobs}
-    keys = {_key(job) for job in jobs}
+    keys = {run_key({"args": job.args}) for job in jobs}
     for path in sorted(out.glob(f"*/{RESULTS}")):
         if path.parent.name not in ids and _recorded_key(path) in keys:
             raise ValueError(
@@ -168,12 +168,6 @@ def _group_size(n: int, workers: int | None, device: str, together: int | None) 
     if together is None:
         together = _TOGETHER_GPU if torch.device(device).type == "cuda" else 1
     return together if workers is None else min(together, math.ceil(n / workers))
-
-
-def _key(job: Job) -> RunKey:
-    return RunKey(
-        job.dataset, job.algorithm, frozenset(job.test_envs), job.trial_seed, job.hparams_seed
-    )
 
 
 def _recorded_key(path: Path) -> RunKey | None:

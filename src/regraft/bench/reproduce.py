@@ -13,7 +13,6 @@ from typing import Any, get_args
 
 import numpy as np
 import torch
-from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
 from regraft._version import __version__
@@ -30,7 +29,7 @@ from regraft.bench.sweep import PHASE_2, RANK_SWEEP, Run, Sweep
 from regraft.certificate import Family
 from regraft.domains import check_device
 from regraft.extras import MissingExtra
-from regraft.files import write_text
+from regraft.files import claim, write_text
 from regraft.persistence import dumps
 from regraft.samples import SurrogateKind, check_surrogate
 
@@ -170,18 +169,13 @@ def check_arguments(
 @contextmanager
 def _alone(out: Path) -> Iterator[None]:
     """Keep other processes out of the folder ``out``, which is made."""
-    out.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(out / ".lock")  # the system's own, which a kill releases
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        raise ValueError(
-            f"{out} is in use by another process: wait for it or choose another folder with --out."
-        ) from None
-    try:
+    with claim(out) as is_ours:
+        if not is_ours:
+            raise ValueError(
+                f"{out} is in use by another process: wait for it or choose another folder with "
+                "--out."
+            )
         yield
-    finally:
-        lock.release()
 
 
 def _claim(out: Path, data: str, preset: Preset) -> None:

@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from filelock import FileLock, Timeout
 from torch import Tensor
 
 from regraft.bench.cache import read_cache, write_cache
-from regraft.files import append_line, remove_unfinished, write_bytes, write_text
+from regraft.files import append_line, claim, remove_unfinished, write_bytes, write_text
 from regraft.persistence import dumps
 
 _STEP = "step"
@@ -48,18 +47,9 @@ class RunFolder:
     @contextmanager
     def claim(self) -> Iterator[bool]:
         """Whether the folder is this process's own inside the context; False if another has it."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(self.path / ".lock")  # the system's own, which a kill releases
-        try:
-            lock.acquire(timeout=0)
-        except Timeout:
-            yield False
-            return
-        try:
+        with claim(self.path) as is_ours:
             look_anew(self.path)
-            yield True
-        finally:
-            lock.release()
+            yield is_ours
 
     def resume(self) -> tuple[int, dict[str, Tensor]] | None:
         """The last step and the state of the latest checkpoint, None if there is none.

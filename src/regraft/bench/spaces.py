@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -15,8 +14,7 @@ Draw = Callable[[np.random.RandomState], Any]
 Group = Literal["small images", "images", "features"]
 
 
-@dataclass(frozen=True)
-class Hparam:
+class Hparam(NamedTuple):
     """A default and how to draw another value."""
 
     default: Any
@@ -105,10 +103,8 @@ def draw_configuration(
     With ``compat`` values stay NumPy's where DomainBed leaves them so, which no record can hold.
     """
     values = {
-        name: hparam.draw(hparam_state(hparams_seed, trial_seed, name))
-        if hparams_seed
-        else hparam.default
-        for name, hparam in space.items()
+        name: draw(hparam_state(hparams_seed, trial_seed, name)) if hparams_seed else default
+        for name, (default, draw) in space.items()
     }
     return values if compat else {name: _plain(value) for name, value in values.items()}
 

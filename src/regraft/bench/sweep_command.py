@@ -10,12 +10,14 @@ from regraft.bench.algorithms import algorithms as all_algorithms
 from regraft.bench.algorithms import find_algorithm
 from regraft.bench.collect import collect
 from regraft.bench.collect_tables import Table, tables
+from regraft.bench.colored_mnist import HOLDOUT
 from regraft.bench.command import RESUME
 from regraft.bench.datasets import Dataset, open_dataset
 from regraft.bench.engines import EngineOptions, make_engine
-from regraft.bench.jobs import HOLDOUT, Job, check_test_envs, parse_overrides, sweep_jobs
+from regraft.bench.jobs import Job, check_test_envs, parse_overrides, sweep_jobs
 from regraft.bench.launch import Tally, check_folder, launch
 from regraft.bench.live import LiveSweep
+from regraft.bench.run_folder import ERROR
 from regraft.bench.train_command import check_settings, make_folder
 from regraft.domains import check_device
 from regraft.screen import Screen
@@ -51,7 +53,7 @@ def run_sweep(
 ) -> None:
     """Do what is not done yet of a sweep in the folder ``out``, and show the table.
 
-    ``algorithms`` are all that make sense if none is named. Raises ``ValueError`` with one
+    ``algorithms`` are all if none is named. Raises ``ValueError`` with one
     sentence if an argument is wrong, and at the end if some runs failed.
     """
     _check_counts(n_trials=n_trials, n_hparams=n_hparams, together=together)
@@ -155,7 +157,7 @@ def _show(screen: Screen, tally: Tally, out: Path) -> None:
     screen.finish(document, [])
     if tally.failed:
         raise ValueError(
-            f"{len(tally.failed)} of {tally.total} runs failed: see err.txt in their folders, then "
+            f"{len(tally.failed)} of {tally.total} runs failed: see {ERROR} in their folders, then "
             "run the same command again."
         )
 

@@ -1,4 +1,4 @@
-"""One run of the protocol, resumable at every evaluation, and many side by side on a GPU."""
+"""One run of the protocol, resumable after any step, and many side by side on a GPU."""
 
 from __future__ import annotations
 

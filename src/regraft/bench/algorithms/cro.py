@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from regraft.bench.algorithms.base import Task, algorithm
 from regraft.bench.algorithms.erm import ERM
 from regraft.bench.hparams import SPACES
-from regraft.bench.spaces import Group, Hparam, Space, constant
+from regraft.bench.spaces import Group, Space, constant
 from regraft.domains import check_domains
 from regraft.families import hull_adversary
 from regraft.game import play
@@ -31,7 +31,7 @@ def cro_space(group: Group) -> Space:
     return {
         "cro_phase1_steps": constant(500),
         "cro_radius": constant(8.0 if group == "small images" else 1.0),
-        **{name: Hparam(default, draw) for name, (default, draw) in SPACES["hull"].items()},
+        **SPACES["hull"],
     }
 
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -97,9 +97,9 @@ class FeatureBank(Dataset):
         if key not in self._units:
             training = torch.cat([environments[env].inputs(kept) for env, kept in rows.items()])
             self._units[key] = _units(training.cpu())
-        device = environments[0].y.device
-        mean, scale = (values.to(device) for values in self._units[key])
-        return [Vectors(env.x, env.y, mean, scale) for env in self.environments(0, device)]
+        drawn = cast("Sequence[Vectors]", environments)
+        mean, scale = (values.to(drawn[0].x.device) for values in self._units[key])
+        return [Vectors(env.x, env.y, mean, scale) for env in drawn]
 
     @cached_property
     def _environments(self) -> list[Vectors]:
