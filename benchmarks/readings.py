@@ -30,7 +30,6 @@ from regraft.bench.hparams import draw_hparams
 from regraft.bench.mnist import load_mnist
 from regraft.bench.phase1 import Job, PhaseOne, fingerprint
 from regraft.bench.pretraining import PRESETS
-from regraft.bench.records import Records
 from regraft.bench.refinement import RADIUS, Features, score
 from regraft.bench.sweep import RANKS
 from regraft.families import hull_adversary
@@ -38,6 +37,7 @@ from regraft.free import FreeAdversary, FreeOptions
 from regraft.game import Outcome, play
 from regraft.heads import SourceHeads, fit_source_heads
 from regraft.learner import AdamLearner, Learner
+from regraft.records import Records
 from regraft.samples import Sample, SurrogateKind
 from regraft.standardization import standardize
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib.util import find_spec
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,8 +10,11 @@ import torch
 from hypothesis import settings
 from numpy.typing import NDArray
 
+from regraft.extras import mend_torchvision
+
 settings.register_profile("regraft", deadline=None, derandomize=True, max_examples=25)
 settings.load_profile("regraft")
+mend_torchvision()  # before tests ask whether timm can be imported
 
 
 @dataclass(frozen=True)
@@ -74,23 +75,3 @@ def blobs() -> Digits:
 def one_thread() -> None:
     # Tests run in several processes; threads inside each would fight for the cores.
     torch.set_num_threads(1)
-
-
-def declare_missing_operators() -> None:
-    """Let torchvision be imported where its compiled part was built for another torch.
-
-    The import describes two operators of that part, and fails if they were never declared.
-    """
-    package = find_spec("torchvision")
-    if package is None or package.origin is None:
-        return
-    try:
-        for library in Path(package.origin).parent.glob("_C.*"):
-            torch.ops.load_library(library)
-    except OSError:
-        for name in ("nms", "qnms"):
-            schema = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
-            torch.library.define(f"torchvision::{name}", schema)
-
-
-declare_missing_operators()

@@ -99,7 +99,7 @@ def test_surrogate_conditional_is_the_target_head() -> None:
     y = torch.arange(3).repeat(6)
     p = torch.softmax(points @ center.T, dim=1)
     weight = p.flatten() / 6
-    hull = Hull(center, shift[None], torch.zeros(1, 1), torch.zeros(1, 1))
+    hull = Hull(center, shift[None], torch.zeros(1, 1), torch.zeros(1, 1), torch.eye(3))
     weights = make_surrogates(hull, Z, y, weight).weights(torch.ones(1, dtype=torch.float64))
     joint = weights.reshape(6, 3)
     conditional = joint / joint.sum(dim=1, keepdim=True)

@@ -288,7 +288,7 @@ ERRORS: list[tuple[str, str]] = [
     ("frontier {data} --objective luck --out {out}", "objective is 'luck'"),
     ("demo --cell 5 --out {out}", "cell is '5'"),
     ("demo --out {tmp}/text.txt", "is a file"),
-    ("reproduce pacs --out {out}", "benchmark is 'pacs'"),
+    ("reproduce imagenet --out {out}", "benchmark is 'imagenet'"),
     ("reproduce cmnist --preset quick --out {out}", "preset is 'quick'"),
     ("reproduce cmnist --cells +70% --out {out}", "cells are '+70%'"),
     ("reproduce cmnist --cells , --out {out}", "cells are ','"),

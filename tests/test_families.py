@@ -14,7 +14,7 @@ from scipy.optimize import approx_fprime
 from torch import Tensor
 
 from regraft import families
-from regraft.adversary import Hull, Objective, attack, plausible_targets, search
+from regraft.adversary import Hull, Objective, attack, fit_hull, plausible_targets, search
 from regraft.domains import check_domains
 from regraft.families import HullAdversary, SoftHullAdversary, hull_adversary
 from regraft.game import Adversary, Target, play
@@ -26,7 +26,6 @@ from regraft.samples import (
     SurrogateKind,
     every_label,
     relabelled,
-    reweighted,
     transplanted,
 )
 from regraft.transplant import find_witness
@@ -61,12 +60,22 @@ def _surrogate(sources: SourceHeads, hull: Hull, z: Tensor, surrogate: Surrogate
     rows, head = Sample(sources.Z, sources.y, sources.weight), hull.head(z)
     pairs = every_label(rows, len(head))
     if surrogate == "reweighted":
-        return reweighted(rows, hull.center, head)
+        return _reweighted_by_unseen_heads(sources, hull.coefficients(z))
     if surrogate == "relabelled":
         return relabelled(pairs, head)
     witness = find_witness(head, _source_heads(hull))
     moved = [witness.transplant(i)(sources.Z[s]) for i, s in enumerate(sources.slices)]
     return transplanted(pairs, torch.cat(moved).repeat(len(head), 1), head)
+
+
+def _reweighted_by_unseen_heads(sources: SourceHeads, coefficients: Tensor) -> Sample:
+    """Each row weighed by the heads of its fold, in the same affine combination."""
+    held_out, log_weight = sources.held_out, sources.weight.log()
+    for fold, heads in enumerate(held_out.heads):
+        rows = held_out.fold == fold
+        shift = torch.tensordot(coefficients, heads, dims=1) - heads.mean(dim=0)
+        log_weight[rows] -= losses(log_probabilities(sources.Z[rows], shift), sources.y[rows])
+    return Sample(sources.Z, sources.y, torch.softmax(log_weight, dim=0))
 
 
 def _value(sample: Sample, hull: Hull, head: Tensor, z: Tensor, objective: Objective) -> float:
@@ -234,7 +243,7 @@ def test_games_converge_and_their_value_never_falls(
     sources = _sources(k)
     _, adversary = hull_adversary(sources, radius=4.0, objective=objective, surrogate=surrogate)
     ridge = sources.learner_ridge(None)
-    learner = Learner(ridge=ridge, objective=objective)
+    learner = Learner(ridge=ridge)
     outcome = play(adversary, learner, sources.pooled, tolerance=1e-2)
     assert outcome.converged
     for before, after in pairwise(outcome.rounds):
@@ -243,12 +252,11 @@ def test_games_converge_and_their_value_never_falls(
     for target in outcome.targets:
         assert target.sample.effective_size >= 1
     last = outcome.rounds[-1]
-    risks = [target.sample.risk(outcome.head) for target in outcome.targets]
-    assert list(last.risks) == pytest.approx(risks, abs=1e-9)
-    if objective == "risk":
-        penalty = float((ridge * outcome.head.square()).sum())
-        assert last.value == pytest.approx(max(risks) + penalty, abs=1e-9)
-        assert outcome.worst_value >= max(risks) - 1e-9
+    values = [target.sample.value(outcome.head) for target in outcome.targets]
+    assert list(last.risks) == pytest.approx(values, abs=1e-9)
+    penalty = float((ridge * outcome.head.square()).sum())
+    assert last.value == pytest.approx(max(values) + penalty, abs=1e-9)
+    assert outcome.worst_value >= max(values) - 1e-9
 
 
 @pytest.mark.parametrize("surrogate", SURROGATES)
@@ -257,7 +265,7 @@ def test_the_game_lowers_the_worst_case_of_the_pooled_head(surrogate: SurrogateK
     _, adversary = hull_adversary(sources, radius=4.0, surrogate=surrogate)
     learner = Learner(ridge=sources.learner_ridge(None))
     outcome = play(adversary, learner, sources.pooled)
-    pooled = max(target.sample.risk(sources.pooled) for target in outcome.targets)
+    pooled = max(target.sample.value(sources.pooled) for target in outcome.targets)
     assert outcome.worst_value < pooled
 
 
@@ -286,7 +294,8 @@ def test_each_surrogate_has_its_adversary() -> None:
         hull, adversary = hull_adversary(sources, radius=1.0, rank=1, surrogate=surrogate)
         kind = HullAdversary if surrogate == "reweighted" else SoftHullAdversary
         assert isinstance(adversary, kind)
-        expected, _ = plausible_targets(sources, 1)
+        measured_by = sources.held_out if surrogate == "reweighted" else None
+        expected = fit_hull(sources.heads, sources.Z, sources.weight, 1, measured_by)
         assert torch.equal(hull.directions, expected.directions)
 
 

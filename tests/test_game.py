@@ -29,7 +29,8 @@ def _tiny(seed: int) -> tuple[torch.Tensor, Surrogates]:
     center, shift = (torch.from_numpy(rng.standard_normal((2, 2))) for _ in range(2))
     p = torch.softmax(rows @ (center - center.mean(0)).T, dim=1)
     weight = (p * torch.from_numpy(rng.dirichlet(np.ones(7)))[:, None]).flatten()
-    hull = Hull(center, (shift - shift.mean(0))[None], torch.zeros(1, 1), torch.zeros(1, 1))
+    none = torch.zeros(1, 1)
+    hull = Hull(center, (shift - shift.mean(0))[None], none, none, torch.eye(2))
     return Z, make_surrogates(hull, Z, y, weight / weight.sum())
 
 
@@ -84,7 +85,7 @@ def test_value_never_falls_and_the_rule_stops_it(
     seen: list[Round] = []
     outcome = play(
         HullAdversary(sources.Z, surrogates, radius, objective),
-        Learner(ridge=1e-3, objective=objective),
+        Learner(ridge=1e-3),
         sources.pooled,
         on_round=seen.append,
     )

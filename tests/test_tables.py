@@ -13,6 +13,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
+from regraft.banks import write_bank
 from regraft.estimator import CROClassifier
 from regraft.tables import Table, TableError, align, read_probabilities, read_table, score
 
@@ -69,6 +70,48 @@ def test_every_format_gives_the_same_fit(tmp_path: Path, problem: Any) -> None:
         heads.append(CROClassifier().fit(table.X, table.y, table.domain).coef_)
     np.testing.assert_array_equal(heads[0], heads[1])
     np.testing.assert_array_equal(heads[0], heads[2])
+
+
+def test_a_bank_is_a_table_whose_features_stay_on_disk(tmp_path: Path) -> None:
+    features = X[:, :1].astype(np.float32)
+    write_bank(tmp_path / "bank", features, Y, DOMAIN)
+    table = read_table(tmp_path / "bank")
+    assert isinstance(table.X, np.memmap)
+    np.testing.assert_array_equal(table.X, features)
+    np.testing.assert_array_equal(table.y, Y)
+    np.testing.assert_array_equal(table.domain, DOMAIN)
+    assert table.features == ()
+    assert read_table(tmp_path / "bank", label="domain", domain="label").y is not None
+    without = read_table(tmp_path / "bank", label="none", need_label=False)
+    assert without.y is None and without.domain is not None
+    with pytest.raises(TableError, match=r"no label column 'none' \(it has 'label', 'domain'\)"):
+        read_table(tmp_path / "bank", label="none")
+
+
+def test_a_bank_gives_the_fit_of_its_arrays(tmp_path: Path, problem: Any) -> None:
+    features = problem.X.astype(np.float32)
+    write_bank(tmp_path / "bank", features, problem.y, problem.domain)
+    table = read_table(tmp_path / "bank")
+    assert table.y is not None and table.domain is not None
+    head = CROClassifier().fit(table.X, table.y, table.domain)
+    expected = CROClassifier().fit(features, problem.y, problem.domain)
+    np.testing.assert_array_equal(head.coef_, expected.coef_)
+    np.testing.assert_array_equal(head.predict(table.X), expected.predict(features))
+
+
+def test_banks_that_cannot_be_read(tmp_path: Path) -> None:
+    write_bank(tmp_path / "bank", X[:, :1], Y, DOMAIN)
+    with pytest.raises(TableError, match="is a folder") as caught:
+        read_probabilities(tmp_path / "bank", Y)
+    one_sentence(caught.value)
+    (tmp_path / "bank" / "features.safetensors").write_bytes(b"")
+    with pytest.raises(TableError, match="damaged or cut off") as caught:
+        read_table(tmp_path / "bank")
+    one_sentence(caught.value)
+    (tmp_path / "begun" / ".unfinished").mkdir(parents=True)
+    with pytest.raises(TableError, match="not finished") as caught:
+        read_table(tmp_path / "begun")
+    one_sentence(caught.value)
 
 
 def test_npz_understands_the_names_of_fit(tmp_path: Path) -> None:

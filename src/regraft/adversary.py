@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize, minimize_scalar
 from torch import Tensor
 
+from regraft.crossfit import CrossFit
 from regraft.heads import SourceHeads
+from regraft.whitening import row_slabs
 
 Objective = Literal["risk", "regret"]
 
@@ -40,6 +42,7 @@ class Hull:
     directions: Tensor  # (m, C, k), m <= K - 1; m = 0: the hull is a point
     sources: Tensor  # (K, m) the source heads in these coordinates
     mixing: Tensor  # (m, K) z @ mixing + 1 / K are the affine coefficients of the sources
+    projection: Tensor  # (C, C) onto the class directions in which the targets differ
 
     def head(self, z: Tensor) -> Tensor:
         """(C, k) head of the target at ``z`` (m,)."""
@@ -66,6 +69,11 @@ class Surrogates:
     def weights(self, z: Tensor) -> Tensor:
         """(n,) weight of each source row in the surrogate of the target at ``z``; sums to one."""
         return self.tilted(torch.log_softmax(torch.tensordot(z, self.tilt, dims=1), dim=0))
+
+    def own_losses(self, z: Tensor) -> Tensor:
+        """(n,) cross-entropy of each row under the head of the target at ``z`` (m,)."""
+        logits = self.center + torch.tensordot(z, self.tilt, dims=1)
+        return -_of_label(torch.log_softmax(logits, dim=0), self.y)
 
     def tilted(self, log_share: Tensor) -> Tensor:
         """(n,) the weights under log class shares (C, n); sums to one."""
@@ -103,43 +111,75 @@ def check_rank(rank: int | None, n_classes: int) -> None:
         )
 
 
-def fit_hull(heads: Tensor, Z: Tensor, weight: Tensor, rank: int | None = None) -> Hull:
+def fit_hull(
+    heads: Tensor,
+    Z: Tensor,
+    weight: Tensor,
+    rank: int | None = None,
+    held_out: CrossFit | None = None,
+) -> Hull:
     """The hull of source ``heads`` (K, C, k) on rows ``Z`` (n, k).
 
     ``rank`` keeps the best approximation of the head differences in that many class directions:
-    the transplant dimension r (at most C - 1, the default).
+    the transplant dimension r (at most C - 1, the default). Nats are those of ``heads`` on the
+    rows or, with ``held_out``, of the heads that have not seen them.
     """
-    n_sources = len(heads)
-    heads = heads - heads.mean(dim=1, keepdim=True)  # softmax ignores a constant over classes
+    n_sources, n_classes = heads.shape[:2]
+    # Softmax ignores a constant over classes.
+    projection = torch.eye(n_classes).to(heads) - 1.0 / n_classes
     center = heads.mean(dim=0)
-    differences = heads - center
-    logits = torch.einsum("nk,sck->snc", Z, differences) * (weight / heads.shape[1]).sqrt()[:, None]
+    logits = _tilt(heads - center, Z) if held_out is None else _held_out_tilt(held_out, Z)
+    logits = projection @ logits * (weight / n_classes).sqrt()  # (K, C, n)
     if rank is not None:
-        _, vectors = torch.linalg.eigh(torch.einsum("sna,snb->ab", logits, logits))
+        _, vectors = torch.linalg.eigh(torch.einsum("san,sbn->ab", logits, logits))
         kept = vectors[:, -rank:] @ vectors[:, -rank:].T
-        differences, logits = kept @ differences, logits @ kept
+        projection, logits = kept @ projection, kept @ logits
     stacked = logits.reshape(n_sources, -1)
     squares, vectors = torch.linalg.eigh(stacked @ stacked.T)
     keep = squares > max(_SAME_HEAD**2, 1e-10 * float(squares[-1]))
     lengths, axes = squares[keep].sqrt(), vectors[:, keep]
     mixing = (axes / lengths).T
-    return Hull(center, torch.tensordot(mixing, differences, dims=1), axes * lengths, mixing)
+    directions = torch.tensordot(mixing, projection @ (heads - center), dims=1)
+    center = center - center.mean(dim=0)
+    return Hull(center, directions, axes * lengths, mixing, projection)
 
 
 def make_surrogates(hull: Hull, Z: Tensor, y: Tensor, weight: Tensor) -> Surrogates:
     """Prepare the surrogate distributions of all targets of ``hull`` on the rows ``Z``."""
     return Surrogates(
-        tilt=hull.directions @ Z.T,
-        center=hull.center @ Z.T,
+        tilt=_tilt(hull.directions, Z),
+        center=_tilt(hull.center, Z),
         y=y,
         log_weight=weight.log(),
     )
 
 
+def _tilt(heads: Tensor, Z: Tensor) -> Tensor:
+    """(..., C, n) logits of heads (..., C, k) on rows (n, k), in the heads' precision."""
+    parts = [heads @ Z[rows].to(heads.dtype).T for rows in row_slabs(Z, heads.dtype)]
+    return torch.cat(parts, dim=-1)
+
+
+def _held_out_tilt(held_out: CrossFit, Z: Tensor) -> Tensor:
+    """(K, C, n) logits of the source heads' differences from their mean, by unseen heads."""
+    return held_out.logits(held_out.heads - held_out.heads.mean(dim=1, keepdim=True), Z)
+
+
 def plausible_targets(sources: SourceHeads, rank: int | None = None) -> tuple[Hull, Surrogates]:
-    """The hull of the source heads, and its surrogates on the sources' own rows."""
-    hull = fit_hull(sources.heads, sources.Z, sources.weight, rank)
-    return hull, make_surrogates(hull, sources.Z, sources.y, sources.weight)
+    """The hull of the source heads, and its surrogates on the sources' own rows.
+
+    Rows are weighed by heads that have not seen them: others would weigh up the labels that they
+    remember.
+    """
+    held_out = sources.held_out
+    hull = fit_hull(sources.heads, sources.Z, sources.weight, rank, held_out)
+    moves = hull.projection @ _held_out_tilt(held_out, sources.Z)
+    return hull, Surrogates(
+        tilt=torch.tensordot(hull.mixing, moves, dims=1),
+        center=held_out.logits(held_out.heads.mean(dim=1), sources.Z),
+        y=sources.y,
+        log_weight=sources.weight.log(),
+    )
 
 
 def attack(

@@ -23,10 +23,9 @@ from regraft.adversary import (
     plausible_targets,
 )
 from regraft.domains import Domains, check_domains, warn_if_one_domain
-from regraft.families import HullAdversary
-from regraft.game import play
-from regraft.heads import SourceHeads, fit_source_heads
-from regraft.learner import Learner
+from regraft.heads import fit_source_heads
+from regraft.hull_game import play_hull
+from regraft.mapping import release
 from regraft.newton import log_probabilities, losses
 
 RADII = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
@@ -126,7 +125,7 @@ def audit(
     warn_if_one_domain(domains, _ALONE)
     sources = fit_source_heads(domains)
     hull, surrogates = plausible_targets(sources, rank)
-    p = torch.from_numpy(probabilities).to(sources.Z)[sources.order]
+    p = torch.from_numpy(probabilities).to(sources.weight)[sources.order]
     label = torch.from_numpy(columns).to(sources.y)[sources.y]
     loss = losses(p.clamp_min(_FLOOR).log(), label)
     error = (p.argmax(dim=1) != label).to(p.dtype)
@@ -160,12 +159,13 @@ def frontier(
     train, test = _split(domains)
     warn_if_one_domain(domains, _ALONE)
     sources = fit_source_heads(train)
-    hull, fitted = plausible_targets(sources, rank)
+    hull, _ = plausible_targets(sources, rank)
     Z = sources.whitening(test.X)
     measured = make_surrogates(hull, Z, test.y, test.weight)
     points = []
     for radius in radii:
-        head = _head_at(radius, sources, fitted, objective)
+        _, outcome = play_hull(sources, radius=radius, rank=rank, objective=objective)
+        head = outcome.head
         log_p = log_probabilities(Z, head)
         error = (log_p.argmax(dim=1) != test.y).to(log_p.dtype)
         point = FrontierPoint(
@@ -178,16 +178,6 @@ def frontier(
         if on_point is not None:
             on_point(point)
     return Frontier(tuple(points), audit_radius=max(radii))
-
-
-def _head_at(
-    radius: float, sources: SourceHeads, surrogates: Surrogates, objective: Objective
-) -> Tensor:
-    return play(
-        HullAdversary(sources.Z, surrogates, radius, objective),
-        Learner(ridge=sources.learner_ridge(None), objective=objective),
-        sources.pooled,
-    ).head
 
 
 def _worst_cases(
@@ -312,4 +302,6 @@ def _take(domains: Domains, mask: Tensor) -> Domains:
     domain = domains.domain[mask]
     counts = torch.bincount(domain, minlength=len(domains.names))
     weight = 1.0 / (len(counts) * counts[domain]).to(domains.weight.dtype)
-    return replace(domains, X=domains.X[mask], y=domains.y[mask], domain=domain, weight=weight)
+    X = domains.X[mask]
+    release(domains.mapping)
+    return replace(domains, X=X, y=domains.y[mask], domain=domain, weight=weight, mapping=None)

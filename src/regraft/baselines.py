@@ -20,7 +20,7 @@ from torch import Tensor
 from regraft.domains import warn_if_one_domain
 from regraft.heads import SourceHeads, check_ridge, fit_source_heads
 from regraft.linear import LinearHead
-from regraft.newton import log_probabilities, losses, minimax_newton
+from regraft.newton import logits, losses, minimax_newton, weighted_gradients
 
 _MAX_ITERATIONS = 2000
 _ITERATION_LIMIT = 1  # scipy's status; others are convergence, or steps lost in rounding
@@ -84,7 +84,7 @@ class GroupDROClassifier(_RiskBalancer):
         self.ridge = ridge
 
     def _solve(self, sources: SourceHeads, ridge: Tensor) -> Tensor:
-        weights = torch.zeros((len(sources.slices), len(sources.y)), dtype=sources.Z.dtype)
+        weights = torch.zeros((len(sources.slices), len(sources.y)), dtype=sources.weight.dtype)
         for weight, rows in zip(weights, sources.slices, strict=True):
             weight[rows] = sources.weight[rows] * len(sources.slices)
         return minimax_newton(sources.Z, sources.y, weights, ridge=ridge, start=sources.pooled).head
@@ -107,13 +107,18 @@ class _PenalizedHead(_RiskBalancer):
             raise ValueError(f"penalty is {self.penalty}: pass a finite number, 0 or more.")
 
     def _solve(self, sources: SourceHeads, ridge: Tensor) -> Tensor:
-        def objective(head: Tensor) -> Tensor:
-            log_p = log_probabilities(sources.Z, head)
+        def value_and_gradient(head: Tensor) -> tuple[Tensor, Tensor]:
+            # Not through Z: autograd would keep it, converted, for the way back.
+            scores = logits(sources.Z, head).requires_grad_()
+            log_p = torch.log_softmax(scores, dim=1)
             risks = _source_means(losses(log_p, sources.y), sources.slices)
-            penalty = self.penalty * self._disagreement(log_p, sources)
-            return risks.mean() + penalty + (ridge * head.square()).sum()
+            value = risks.mean() + self.penalty * self._disagreement(log_p, sources)
+            (slope,) = torch.autograd.grad(value, scores)
+            (gradient,) = weighted_gradients(sources.Z, slope, torch.ones_like(slope[None, :, 0]))
+            ridge_term = (ridge * head.square()).sum()
+            return value.detach() + ridge_term, gradient + 2 * ridge * head
 
-        return _minimize(objective, sources.pooled)
+        return _minimize(value_and_gradient, sources.pooled)
 
     def _disagreement(self, log_p: Tensor, sources: SourceHeads) -> Tensor:
         """What is penalized, from the log class probabilities (n, C) of the source rows."""
@@ -170,17 +175,18 @@ def _source_means(values: Tensor, slices: tuple[slice, ...]) -> Tensor:
     return torch.stack([values[rows].mean() for rows in slices])
 
 
-def _minimize(objective: Callable[[Tensor], Tensor], start: Tensor) -> Tensor:
+def _minimize(
+    value_and_gradient: Callable[[Tensor], tuple[Tensor, Tensor]], start: Tensor
+) -> Tensor:
     """The local minimum of a smooth function of a head (C, k) that L-BFGS reaches."""
 
-    def value_and_gradient(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        head = torch.from_numpy(flat).reshape(start.shape).requires_grad_()
-        value = objective(head)
-        (gradient,) = torch.autograd.grad(value, head)
+    def flat(parameters: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        head = torch.from_numpy(parameters).reshape(start.shape)
+        value, gradient = value_and_gradient(head)
         return value.item(), gradient.flatten().numpy()
 
     answer = minimize(
-        value_and_gradient,
+        flat,
         start.flatten().numpy(),
         jac=True,
         method="L-BFGS-B",

@@ -44,12 +44,12 @@ class FiniteSample:
 class Certificate:
     """How good the returned head is in the worst plausible target, and what that rests on.
 
-    Risks are cross-entropies in nats; with ``objective="regret"`` the smallest risk plus ridge
-    that a linear head reaches on the target is subtracted. On the hull, the minimax value lies
-    between ``value - gap`` and ``worst_case + ridge_term``, as far as the adversary's search is
-    exact; the free adversary maximizes a penalized risk, so its ``worst_case`` is a lower bound
-    only. Lengths (closure, Lipschitz constants) are in whitened features, or standardized ones
-    in the free family.
+    Risks are cross-entropies in nats, on the hull with the pooled head's optimism, measured on
+    held-out rows, added; with ``objective="regret"`` the risk of the target's own head is
+    subtracted. On the hull, the minimax value lies between ``value - gap`` and ``worst_case +
+    ridge_term``, as far as the adversary's search is exact; the free adversary maximizes a
+    penalized risk, so its ``worst_case`` is a lower bound only. Lengths (closure, Lipschitz
+    constants) are in whitened features, or standardized ones in the free family.
     """
 
     family: Family
@@ -75,6 +75,8 @@ class Certificate:
     robustness_slack: float  # (L_h / delta) epsilon of thm:robustness
     softmax_slack: float  # the sharper bound that holds for linear softmax heads
     finite_sample: FiniteSample | None  # None in the free family, whose size has no bound
+    share: float = 1.0  # of the way from the ERM head to the minimax one that the head has gone
+    standard_error: float = 0.0  # of the minimax head's worst case; the head may be that much worse
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, strings, lists and dictionaries."""
@@ -97,9 +99,19 @@ class Certificate:
             f"{self.worst_case_accuracy:.1%}; the ERM head it started from has {self.objective} "
             f"up to {self.pooled_worst_case:.3f} nats.",
             f"{place}The game {settled} after {len(self.rounds)} rounds, within {self.gap:.0e} "
-            "nats (duality gap) of the best linear head against the domains it collected.",
+            "nats (duality gap) of the best linear head against the domains it collected."
+            f"{self._step_back()}",
             "Not certified: that the domain you will meet is a plausible one (closure on the "
             "target's side); only knowledge of that domain, or labelled rows of it, can tell.",
+        )
+
+    def _step_back(self) -> str:
+        if self.share == 1:
+            return ""
+        return (
+            f" The head goes {self.share:.0%} of the way from ERM to that one: its worst case is "
+            f"within a standard error ({self.standard_error:.3f} nats) of the best, and it gives "
+            "up less on the sources."
         )
 
     @classmethod
@@ -200,6 +212,8 @@ def certify(
         robustness_slack=lipschitz / max(floor, _SMALLEST_FLOOR) * closure,
         softmax_slack=contrast * closure,
         finite_sample=finite_sample,
+        share=outcome.share,
+        standard_error=outcome.standard_error,
     )
 
 

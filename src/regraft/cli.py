@@ -1,6 +1,7 @@
-"""The command line: ``regraft demo | fit | predict | audit | frontier``.
+"""The command line: ``regraft demo | fit | predict | audit | frontier | compare``.
 
-The protocol's commands, ``reproduce | train | sweep | collect``, are in ``regraft.bench.cli``.
+The protocol's commands, ``reproduce | train | sweep | collect``, are in ``regraft.bench.cli``,
+``embed images | text | verify`` in ``regraft.embedding.cli``.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-import regraft.bench.cli  # noqa: F401 -- its commands join the app
+import regraft.bench.cli
+import regraft.embedding.cli  # noqa: F401 -- their commands join the app
 from regraft._version import __version__
 from regraft.commands import Device, Folder, Json, Out, app, command
 from regraft.screen import Screen, percent
@@ -36,7 +38,9 @@ Version = Annotated[
     bool, typer.Option("--version", help="Print it.", callback=_print_version, is_eager=True)
 ]
 # Not even readability is left to typer, whose complaints take four lines.
-Data = Annotated[Path, typer.Argument(help="A .npz, .csv or .parquet file.", readable=False)]
+Data = Annotated[
+    Path, typer.Argument(help="A .npz, .csv or .parquet file, or a bank.", readable=False)
+]
 Label = Annotated[str, typer.Option(help="Column of labels.")]
 Domain = Annotated[str, typer.Option(help="Column of domains.")]
 Radii = Annotated[str, typer.Option(help="Radii in nats, separated by commas.")]
@@ -246,6 +250,46 @@ def frontier(
     ]
     screen.table(("training radius", "source accuracy", worst), rows)
     screen.finish(result.to_dict(), files)
+
+
+@command
+def compare(
+    data: Annotated[
+        Path,
+        typer.Argument(
+            help="A .npz, .csv or .parquet file, a bank, or a ready benchmark: amazon, "
+            "office-caltech10 or pacs.",
+            readable=False,
+        ),
+    ],
+    folder: Annotated[
+        Path | None, typer.Option("--data", help="Files of a ready benchmark.", readable=False)
+    ] = None,
+    label: Label = "label",
+    domain: Domain = "domain",
+    radii: Radii = "0.5,1,2,4,8,16",
+    device: Device = "cpu",
+    out: Annotated[Path, Folder] = Path("regraft-compare"),
+    as_json: Json = False,
+) -> None:
+    """Leave each domain out in turn: ERM, GroupDRO, V-REx, IRM and CRO where none has been.
+
+    Finished cells are kept in --out: the same command goes on where it stopped.
+    """
+    screen = Screen(as_json)
+    steps = _numbers(radii)
+    with screen.working("starting"):
+        from regraft.comparison_command import run_compare
+    run_compare(
+        screen,
+        data,
+        folder=folder,
+        label=label,
+        domain=domain,
+        radii=steps,
+        device=device,
+        out=out,
+    )
 
 
 def _numbers(text: str) -> list[float]:

@@ -70,7 +70,7 @@ def closure_residual(
     if len(rows) != len(witness.sources):
         raise ValueError(f"{len(witness.sources)} sources need as many samples, got {len(rows)}")
     generator = torch.Generator().manual_seed(seed)
-    supports = [_thin(sample, max_rows, generator) for sample in rows]
+    supports = [_thin(sample, max_rows, generator).to(witness.basis.dtype) for sample in rows]
     return max(
         (
             directed_hausdorff(witness.transplant(s, t)(support), supports[t])

@@ -27,7 +27,12 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and 
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
-    """Register a command that reports warnings and errors in one line each."""
+    """Register a command of the app, guarded."""
+    return app.command()(guard(function))
+
+
+def guard(function: Callable[..., None]) -> Callable[..., None]:
+    """A command that reports warnings and errors in one line each."""
 
     @functools.wraps(function)
     def guarded(**options: Any) -> None:
@@ -49,7 +54,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
                 typer.echo(f"regraft: {_sentence(error)}", err=True)
                 raise typer.Exit(2) from None
 
-    return app.command()(guarded)
+    return guarded
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import mmap
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,9 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
+
+from regraft.mapping import find_mapping, release, released
+from regraft.whitening import row_chunks
 
 _FLOATS = (np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64))
 _SMALLEST, _LARGEST = 1e-100, 1e100
@@ -30,6 +34,7 @@ class Domains:
     weight: Tensor  # (n,)
     classes: NDArray[Any]  # (C,) labels as the user wrote them
     names: NDArray[Any]  # (K,) domain labels as the user wrote them
+    mapping: mmap.mmap | None = None  # the file that X lies in, if its pages may be let go of
 
 
 def check_domains(
@@ -65,14 +70,17 @@ def check_domains(
     with warnings.catch_warnings():
         # Read-only arrays (memory maps, data frames) are welcome: nothing here writes to X.
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
-        rows = torch.from_numpy(features)
+        rows = torch.from_numpy(features).to(device)
+    mapping = find_mapping(features)
+    release(mapping)
     return Domains(
-        X=rows.to(device),
+        X=rows,
         y=torch.from_numpy(y_index).to(device),
         domain=torch.from_numpy(domain_index).to(device),
         weight=torch.from_numpy(weight).to(device),
         classes=classes,
         names=names,
+        mapping=mapping if rows.device.type == "cpu" else None,
     )
 
 
@@ -93,14 +101,25 @@ def check_features(X: ArrayLike) -> NDArray[np.floating[Any]]:
         )
     if 0 in features.shape:
         raise ValueError(f"X is empty (shape {features.shape}): pass at least one row and column.")
-    bad = ~np.isfinite(features)
-    if bad.any():
-        row, column = np.argwhere(bad)[0]
+    bad, first = 0, (0, 0)
+    for rows in chunks_of(features):
+        finite = np.isfinite(features[rows])
+        if not finite.all():
+            if not bad:
+                row, column = np.argwhere(~finite)[0]
+                first = rows.start + row, column
+            bad += finite.size - np.count_nonzero(finite)
+    if bad:
         raise ValueError(
-            f"X has {int(bad.sum())} NaN or infinity values, the first in row {row}, column "
-            f"{column}: drop or impute them."
+            f"X has {bad} NaN or infinity values, the first in row {first[0]}, column "
+            f"{first[1]}: drop or impute them."
         )
     return features
+
+
+def chunks_of(features: NDArray[Any]) -> Iterator[slice]:
+    """Slices of the rows; pages of a file are let go of after the work on each."""
+    return released(row_chunks(*features.shape), find_mapping(features))
 
 
 def check_device(device: str) -> None:
@@ -177,11 +196,15 @@ def _check_counts(
 
 
 def _check_spread(features: NDArray[np.floating[Any]]) -> None:
-    constant = int((features.max(axis=0) == features.min(axis=0)).sum())
+    low = high = features[0]
+    for rows in chunks_of(features):
+        low = np.minimum(low, features[rows].min(axis=0))
+        high = np.maximum(high, features[rows].max(axis=0))
+    constant = int((high == low).sum())
     n, d = features.shape
     if constant == d:
         raise ValueError("every feature in X is constant: there is nothing to learn from.")
-    largest = float(max(abs(features.max()), abs(features.min())))
+    largest = float(max(abs(high.max()), abs(low.min())))
     if not _SMALLEST < largest < _LARGEST:
         raise ValueError(
             f"the largest entry of X is {largest:.0e}, out of the range that can be squared: "
@@ -192,7 +215,7 @@ def _check_spread(features: NDArray[np.floating[Any]]) -> None:
             f"{constant} of {d} features are constant and carry no information: drop them.",
             stacklevel=4,
         )
-    deviation = features.std(axis=0, dtype=np.float64)
+    deviation = _deviation(features)
     loudest = int(deviation.argmax())
     if deviation[loudest] > _DROWNING * np.median(deviation[deviation > 0]):
         warnings.warn(
@@ -206,6 +229,18 @@ def _check_spread(features: NDArray[np.floating[Any]]) -> None:
             "add rows or reduce the features.",
             stacklevel=4,
         )
+
+
+def _deviation(features: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+    """(d,) standard deviation of each feature, in float64."""
+    n, d = features.shape
+    mean, squares = np.zeros(d), np.zeros(d)
+    for rows in chunks_of(features):
+        mean += features[rows].sum(axis=0, dtype=np.float64) / n
+    for rows in chunks_of(features):
+        squares += np.square(features[rows] - mean).sum(axis=0)
+    squares /= n
+    return np.sqrt(squares, out=squares)
 
 
 def _listing(names: Sequence[str]) -> str:

@@ -9,8 +9,10 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
 
 from regraft.adversary import (
+    Hull,
     Objective,
     check_objective,
     check_radius,
@@ -19,10 +21,9 @@ from regraft.adversary import (
 from regraft.certificate import certify_hull
 from regraft.certified import CertifiedHead, warn_unless_settled
 from regraft.domains import warn_if_one_domain
-from regraft.families import hull_adversary
-from regraft.game import Round, play
-from regraft.heads import check_ridge, fit_source_heads
-from regraft.learner import Learner
+from regraft.game import Outcome, Round
+from regraft.heads import SourceHeads, check_ridge, fit_source_heads
+from regraft.hull_game import play_hull
 from regraft.samples import SurrogateKind, check_surrogate
 from regraft.transplant import Witness, find_witness, hull
 
@@ -120,29 +121,14 @@ class CROClassifier(CertifiedHead):
             domains, "nothing is known about how domains differ and the head is plain ERM's"
         )
         sources = fit_source_heads(domains)
-        ridge = sources.learner_ridge(self.ridge)
-        plausible, adversary = hull_adversary(
-            sources,
-            radius=self.radius,
-            rank=self.rank,
-            objective=self.objective,
-            surrogate=self.surrogate,
-        )
-        outcome = play(
-            adversary,
-            Learner(ridge=ridge, objective=self.objective),
-            sources.pooled,
-            tolerance=self.tolerance,
-            max_rounds=self.max_rounds,
-            on_round=on_round,
-        )
+        plausible, outcome = self._play(sources, on_round)
         warn_unless_settled(outcome, "max_rounds or tolerance, or the ridge")
         self.certificate_ = certify_hull(
             sources,
             plausible,
             outcome,
             names=[str(name) for name in domains.names],
-            ridge=ridge,
+            ridge=sources.learner_ridge(self.ridge),
             objective=self.objective,
             surrogate=self.surrogate,
             radius=float(self.radius),
@@ -157,6 +143,27 @@ class CROClassifier(CertifiedHead):
         self.feature_scale_ = float(whitening.eigenvalues.mean().sqrt())
         self._set_head(domains, whitening.to_features(outcome.head))
         return self
+
+    def solve(self, sources: SourceHeads) -> Tensor:
+        """The head (C, k) on whitened rows that ``fit`` takes where these source heads are its."""
+        _, outcome = self._play(sources)
+        warn_unless_settled(outcome, "max_rounds or tolerance, or the ridge")
+        return outcome.head
+
+    def _play(
+        self, sources: SourceHeads, on_round: Callable[[Round], None] | None = None
+    ) -> tuple[Hull, Outcome]:
+        return play_hull(
+            sources,
+            radius=self.radius,
+            rank=self.rank,
+            objective=self.objective,
+            surrogate=self.surrogate,
+            ridge=self.ridge,
+            tolerance=self.tolerance,
+            max_rounds=self.max_rounds,
+            on_round=on_round,
+        )
 
     def _check_parameters(self) -> None:
         check_radius(self.radius)

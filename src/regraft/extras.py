@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from types import ModuleType
+
+_USERS_OF_TORCHVISION = ("sentence_transformers", "timm", "torchvision", "transformers")
 
 
 class MissingExtra(RuntimeError):
@@ -12,6 +15,9 @@ class MissingExtra(RuntimeError):
 
 def require(module: str, extra: str) -> ModuleType:
     """Import ``module``, or say which extra of regraft brings it."""
+    package = module.partition(".")[0]
+    if package in _USERS_OF_TORCHVISION:
+        mend_torchvision()
     try:
         return import_module(module)
     except RuntimeError as error:  # torchvision built for another torch, most likely
@@ -20,7 +26,34 @@ def require(module: str, extra: str) -> ModuleType:
             f'{module} does not load ({reason}): reinstall it with pip install "regraft[{extra}]".'
         ) from None
     except ImportError:
-        package = module.split(".")[0]
         raise MissingExtra(
             f'{package} is not installed: run pip install "regraft[{extra}]".'
         ) from None
+
+
+def mend_torchvision() -> None:
+    """Let torchvision be imported where its compiled operators do not load.
+
+    Its import describes two of them and fails if they were never declared, as where it was built
+    for another torch. Whatever imports torchvision then fails too, though it calls neither. All
+    that works, is absent or is broken in another way is left as it is.
+    """
+    try:
+        import_module("torchvision")
+    except ImportError:
+        return
+    except RuntimeError as error:
+        if "operator torchvision::" not in str(error):
+            return
+        _declare_operators()
+        for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
+            del sys.modules[name]  # imported halfway
+
+
+def _declare_operators() -> None:
+    import torch
+
+    for name in ("nms", "qnms"):
+        if not hasattr(torch.ops.torchvision, name):
+            schema = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
+            torch.library.define(f"torchvision::{name}", schema)

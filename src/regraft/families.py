@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
@@ -16,28 +18,43 @@ from regraft.adversary import (
 )
 from regraft.game import Adversary, Target
 from regraft.heads import SourceHeads
-from regraft.newton import log_probabilities, losses
+from regraft.newton import log_probabilities, logits, losses
 from regraft.samples import Sample, SurrogateKind, every_label, relabelled, transplanted
 from regraft.transplant import find_witness
 
 
 class HullAdversary:
-    """Targets within ``radius`` nats; real rows keep real labels and change their weights."""
+    """Targets within ``radius`` nats; real rows keep real labels and change their weights.
+
+    ``optimism`` (n,) is what fitting has taken off the rows' losses, None if nothing.
+    """
 
     def __init__(
-        self, Z: Tensor, surrogates: Surrogates, radius: float, objective: Objective = "risk"
+        self,
+        Z: Tensor,
+        surrogates: Surrogates,
+        radius: float,
+        objective: Objective = "risk",
+        optimism: Tensor | None = None,
     ) -> None:
         self._Z, self._surrogates = Z, surrogates
         self._radius, self._objective = radius, objective
+        self._optimism = optimism
         self._known: list[Tensor] = []
 
     def attack(self, head: Tensor) -> Target:
         """The worst target of the ball, never better than one found before."""
         y = self._surrogates.y
         loss = losses(log_probabilities(self._Z, head), y)
+        if self._optimism is not None:
+            loss = loss + self._optimism
         found = attack(self._surrogates, loss, self._radius, self._objective, self._known)
         self._known.append(found.z)
-        return Target(Sample(self._Z, y, found.weights), found.z)
+        constant = self._optimism
+        if self._objective == "regret":
+            own = self._surrogates.own_losses(found.z)
+            constant = -own if constant is None else constant - own
+        return Target(Sample(self._Z, y, found.weights, constant), found.z)
 
 
 class SoftHullAdversary:
@@ -65,7 +82,8 @@ class SoftHullAdversary:
             witness = find_witness(hull.center, heads)
             # L (W_s - W_z) w = L Q^T (W_s - W_z) w, with Q the class directions of the witness.
             self._basis = witness.basis @ (witness.basis.T @ hull.center.T)
-            own = [sources.Z[s] @ head.T for s, head in zip(sources.slices, heads, strict=True)]
+            pairs = zip(sources.slices, heads, strict=True)
+            own = [logits(sources.Z[rows], head) for rows, head in pairs]
             self._own_logits = torch.cat(own).repeat(n_classes, 1)
         self._known: list[Tensor] = []
 
@@ -87,7 +105,11 @@ class SoftHullAdversary:
         origin = self._pairs.Z.new_zeros(len(self._hull.directions))
         z, _ = search(value_and_gradient, origin, self._radius, self._known)
         self._known.append(z)
-        return Target(self._sample(z), z)
+        sample = self._sample(z)
+        if self._objective == "regret":
+            own = losses(log_probabilities(sample.Z, self._hull.head(z)), sample.y)
+            sample = replace(sample, constant=-own)
+        return Target(sample, z)
 
     def _sample(self, z: Tensor) -> Sample:
         head = self._hull.head(z)
@@ -109,6 +131,7 @@ def hull_adversary(
     """The hull of the source heads, and its adversary under ``surrogate``."""
     if surrogate == "reweighted":
         hull, surrogates = plausible_targets(sources, rank)
-        return hull, HullAdversary(sources.Z, surrogates, radius, objective)
+        optimism = sources.optimism()
+        return hull, HullAdversary(sources.Z, surrogates, radius, objective, optimism)
     hull = fit_hull(sources.heads, sources.Z, sources.weight, rank)
     return hull, SoftHullAdversary(sources, hull, radius, objective, surrogate)

@@ -38,7 +38,7 @@ class Round:
     attack_value: float  # risk (regret) of the previous head on the adversary's new target
     value: float  # M_t: the learner's minimax value, ridge included
     gap: float  # duality gap of the learner's answer
-    risks: tuple[float, ...]  # risk of the new head on each target so far
+    risks: tuple[float, ...]  # risk (regret) of the new head on each target so far
     sample_size: float  # effective sample size of the new target's surrogate
 
 
@@ -50,14 +50,14 @@ class Outcome:
     rounds: tuple[Round, ...]
     targets: tuple[Target, ...]
     mixture: Tensor  # (t,) the learner's dual weights: who binds
-    worst: Target  # the worst target found for the final head
-    worst_value: float  # its risk (regret)
+    head: Tensor  # (C, k) the final answer
+    worst: Target  # the worst target found for it
+    worst_value: float  # its risk (regret) there
     converged: bool  # by the stop rule, and with the last answer within the gap asked for
-
-    @property
-    def head(self) -> Tensor:
-        """(C, k) the final answer."""
-        return self.heads[-1]
+    share: float = 1.0  # how much of the way from the start to the learner's answer it went
+    standard_error: float = (
+        0.0  # of the worst value of the learner's answer, if it was stepped back
+    )
 
 
 def play(
@@ -78,12 +78,11 @@ def play(
     answer: Solution | None = None
     while True:
         found = adversary.attack(head)
-        offset = learner.offset(found.sample, head)
-        found_value = found.sample.risk(head) - offset
+        found_value = found.sample.value(head)
         if _is_over(rounds, tolerance) or len(rounds) == max_rounds:
             break
         targets.append(found)
-        learner.add(found.sample, offset)
+        learner.add(found.sample)
         answer = learner.respond(head, answer)
         if rounds and answer.value < rounds[-1].value - rounds[-1].gap - _ROUNDING:
             raise RuntimeError(
@@ -97,7 +96,7 @@ def play(
                 attack_value=found_value,
                 value=answer.value,
                 gap=answer.gap,
-                risks=tuple(answer.risks.tolist()),
+                risks=tuple((answer.risks - learner.offsets).tolist()),
                 sample_size=found.sample.effective_size,
             )
         )
@@ -113,6 +112,7 @@ def play(
         rounds=tuple(rounds),
         targets=tuple(targets),
         mixture=answer.mixture,
+        head=head,
         worst=worst,
         worst_value=worst_value,
         converged=_is_over(rounds, tolerance) and rounds[-1].gap <= learner.tolerance,

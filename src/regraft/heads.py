@@ -13,10 +13,12 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
+from regraft.crossfit import CrossFit
 from regraft.domains import Domains
 from regraft.lbfgs import minimize_batch
-from regraft.newton import hessian, hessian_diagonal, log_probabilities, minimax_newton
-from regraft.whitening import CHUNK_ROWS, Whitening, fit_whitening, row_chunks
+from regraft.mapping import released
+from regraft.newton import hessian, hessian_diagonal, log_probabilities, losses, minimax_newton
+from regraft.whitening import Whitening, fit_whitening, row_chunks
 
 SHRINKAGES = (1e-2, 1e-1, 1.0, 10.0)
 # From the strongest down: weaker ridges start warm and are tried only while they help.
@@ -47,7 +49,7 @@ class SourceHeads:
     """Whitened source rows, sorted by domain, and the heads fitted on them."""
 
     whitening: Whitening
-    Z: Tensor  # (n, k) whitened rows with a constant 1
+    Z: Tensor  # (n, k) whitened rows with a constant 1; float32 if very many, see Whitening
     y: Tensor  # (n,)
     weight: Tensor  # (n,) sums to one, equal mass per domain
     slices: tuple[slice, ...]  # the rows of each domain
@@ -55,6 +57,12 @@ class SourceHeads:
     pooled: Tensor  # (C, k)
     heads: Tensor  # (K, C, k)
     regularization: Regularization
+    held_out: CrossFit  # the same heads, fitted without each fold of the rows
+
+    def optimism(self) -> Tensor:
+        """(n,) by how much the pooled head's loss on each row is too small, having seen the row."""
+        seen = losses(log_probabilities(self.Z, self.pooled), self.y)
+        return self.held_out.pooled_losses(self.Z, self.y) - seen
 
     def learner_ridge(self, ridge: float | None) -> Tensor:
         """(k,) column ridges of a head fitted to all rows; None takes the pooled head's.
@@ -70,29 +78,28 @@ class SourceHeads:
 
 def fit_source_heads(domains: Domains) -> SourceHeads:
     """Whiten the pooled sources, choose the regularization, fit the pooled and the source heads."""
-    whitening = fit_whitening(domains.X, domains.weight)
+    whitening = fit_whitening(domains.X, domains.weight, domains.mapping)
     order, fold = _sort_and_fold(domains, whitening.mean)
     y, weight, domain = domains.y[order], domains.weight[order], domains.domain[order]
     bounds = torch.searchsorted(domain, torch.arange(len(domains.names) + 1, device=y.device))
     slices = tuple(slice(a, b) for a, b in pairwise(bounds.tolist()))
 
     whitening = whitening.with_shrinkage(SHRINKAGES[1])
-    Z = whitening(domains.X, order)
-    choice, pooled, heads = _cross_validate(
-        Z, y, weight, slices, fold, whitening, len(domains.classes)
-    )
+    Z = whitening(domains.X, order, domains.mapping)
+    choice, held_out = _cross_validate(Z, y, weight, slices, fold, whitening, len(domains.classes))
     rescale = whitening.scale / whitening.with_shrinkage(choice.shrinkage).scale
     whitening = whitening.with_shrinkage(choice.shrinkage)
-    Z[:, :-1] *= rescale
+    Z[:, :-1] *= rescale.to(Z.dtype)
     rescale = torch.cat([rescale, rescale.new_ones(1)])
-    pooled = _fit(Z, y, weight, choice.pooled_ridge, pooled / rescale)
+    held_out = CrossFit(fold, held_out.pooled / rescale, held_out.heads / rescale)
+    pooled = _fit(Z, y, weight, choice.pooled_ridge, held_out.pooled.mean(dim=0))
     heads = torch.stack(
         [
             _fit(Z[s], y[s], weight[s] / weight[s].sum(), choice.source_ridge, start, pooled)
-            for s, start in zip(slices, heads / rescale, strict=True)
+            for s, start in zip(slices, held_out.heads.mean(dim=0), strict=True)
         ]
     )
-    return SourceHeads(whitening, Z, y, weight, slices, order, pooled, heads, choice)
+    return SourceHeads(whitening, Z, y, weight, slices, order, pooled, heads, choice, held_out)
 
 
 def check_ridge(ridge: float | None) -> None:
@@ -130,14 +137,18 @@ def _sort_and_fold(domains: Domains, mean: Tensor) -> tuple[Tensor, Tensor]:
     fit invariant to shuffling, relabelling, rotating and rescaling.
     """
     distance = torch.empty(len(domains.y), dtype=mean.dtype, device=mean.device)
-    for rows in row_chunks(len(distance)):
+    for rows in released(row_chunks(*domains.X.shape), domains.mapping):
         distance[rows] = (domains.X[rows].to(mean.dtype) - mean).square().sum(dim=1)
     order = torch.argsort(distance, stable=True)
     order = order[torch.argsort(domains.y[order], stable=True)]
     order = order[torch.argsort(domains.domain[order], stable=True)]
     cell = domains.domain[order] * len(domains.classes) + domains.y[order]
+    # Copies of a row are as far from the mean as it is: they share its fold, or they would leak.
+    is_copy = torch.zeros_like(cell, dtype=torch.bool)
+    is_copy[1:] = (cell[1:] == cell[:-1]) & (distance[order][1:] == distance[order][:-1])
+    place = torch.cumsum(~is_copy, dim=0)
     first = torch.searchsorted(cell, cell)  # where the row's domain and class begin
-    return order, (torch.arange(len(order), device=order.device) - first) % _FOLDS
+    return order, (place - place[first]) % _FOLDS
 
 
 def _cross_validate(
@@ -148,25 +159,23 @@ def _cross_validate(
     fold: Tensor,
     whitening: Whitening,
     n_classes: int,
-) -> tuple[Regularization, Tensor, Tensor]:
-    """The regularization under which held-out source rows are most likely; and heads to start from.
+) -> tuple[Regularization, CrossFit]:
+    """The regularization under which held-out source rows are most likely, and its heads.
 
     For each shrinkage the pooled ridge is the one of the most likely pooled heads; the pair of
     shrinkage and source ridge is then the one of the most likely source heads.
     """
     penalties = torch.stack([whitening.penalty(shrinkage) for shrinkage in SHRINKAGES])
-    zero = Z.new_zeros((n_classes, Z.shape[1]))
+    zero = weight.new_zeros((n_classes, Z.shape[1]))
     pooled_path = _Path(Z, y, weight, fold, penalties, zero.expand(_FOLDS, len(penalties), -1, -1))
     pooled_ridges, anchors = _best_pooled(pooled_path)
-    pooled = zero
     source_paths = []
     for rows in slices:
         share = weight[rows] / weight[rows].sum()
         source_paths.append(_Path(Z[rows], y[rows], share, fold[rows], penalties, anchors))
 
     best = Regularization(0.0, 0.0, 0.0, -float("inf"))
-    starts = pooled.expand(len(slices), -1, -1)
-    previous = Z.new_full((len(penalties),), -float("inf"))
+    previous = weight.new_full((len(penalties),), -float("inf"))
     for ridge in SOURCE_RIDGES:
         for path in source_paths:
             path.advance(ridge)
@@ -174,15 +183,15 @@ def _cross_validate(
         i = int(likelihood.argmax())
         if float(likelihood[i]) > best.log_likelihood:
             best = Regularization(SHRINKAGES[i], pooled_ridges[i], ridge, float(likelihood[i]))
-            pooled = anchors[:, i].mean(dim=0)
-            starts = torch.stack([path.heads[:, i].mean(dim=0) for path in source_paths])
+            heads = torch.stack([path.heads[:, i] for path in source_paths], dim=1)
+            held_out = CrossFit(fold, anchors[:, i], heads)
         rising = likelihood > previous  # a likelihood has one peak along the path
         if not bool(rising.any()):
             break
         for path in source_paths:
             path.keep(rising)
         previous = likelihood
-    return best, pooled, starts
+    return best, held_out
 
 
 def _best_pooled(path: _Path) -> tuple[list[float], Tensor]:
@@ -205,7 +214,9 @@ def _best_pooled(path: _Path) -> tuple[list[float], Tensor]:
 class _Path:
     """Heads for every fold left out and every penalty, along a falling sequence of ridges.
 
-    All fits of one ridge run as a single batch, warm-started at the previous ridge's.
+    All fits of one ridge run as a single batch, warm-started at the previous ridge's. Products
+    with the rows have the rows' precision, which choosing among ridges does not need to exceed;
+    sums over chunks of rows have the heads'.
     """
 
     def __init__(
@@ -214,7 +225,7 @@ class _Path:
         self._Z, self._y, self._weight, self._fold = Z, y, weight, fold
         training = torch.stack([weight * (fold != f) for f in range(_FOLDS)])
         # A fold may hold all rows of a tiny source: its head then stays at the anchor.
-        smallest = torch.finfo(Z.dtype).tiny
+        smallest = torch.finfo(weight.dtype).tiny
         self._training = training / training.sum(dim=1, keepdim=True).clamp_min(smallest)
         self._penalties = penalties  # (P, k)
         self._anchors = anchors  # (folds, P, C, k)
@@ -297,12 +308,13 @@ class _Path:
 
 def _chunks(n: int, columns: int) -> list[slice]:
     """Row slices small enough for a (rows x columns) temporary to stay in cache."""
-    return row_chunks(n, max(256, min(CHUNK_ROWS, 400_000 // columns)))
+    return row_chunks(n, columns, 400_000)
 
 
 def _batched_losses(Z: Tensor, y: Tensor, heads: Tensor) -> tuple[Tensor, Tensor]:
     """Log-probabilities (C, B, n) and cross-entropies (B, n) of B heads (B, C, k)."""
     batch, n_classes, k = heads.shape
-    logits = (heads.transpose(0, 1).reshape(-1, k) @ Z.T).reshape(n_classes, batch, len(Z))
+    flat = heads.transpose(0, 1).reshape(-1, k).to(Z.dtype)
+    logits = (flat @ Z.T).reshape(n_classes, batch, len(Z))
     log_p = torch.log_softmax(logits, dim=0)
     return log_p, -log_p.gather(0, y.expand(1, batch, len(y))).squeeze(0)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from regraft.adversary import Objective
 from regraft.newton import Solution, log_probabilities, losses, minimax_newton
 from regraft.samples import Sample, together
 
@@ -15,34 +14,23 @@ from regraft.samples import Sample, together
 class Learner:
     """A growing collection of surrogate targets and the best answer to it.
 
-    Column ridges (k,) or one number; ``objective`` is what an answer minimizes the worst of.
+    Column ridges (k,) or one number. Whether the answer minimizes the worst risk or the worst
+    regret is for the targets' constants to say.
     """
 
-    def __init__(
-        self,
-        *,
-        ridge: float | Tensor,
-        objective: Objective = "risk",
-        tolerance: float = 1e-4,
-    ) -> None:
-        self._ridge, self._objective = ridge, objective
+    def __init__(self, *, ridge: float | Tensor, tolerance: float = 1e-4) -> None:
+        self._ridge = ridge
         self.tolerance = tolerance  # the duality gap that an answer should reach
         self._samples: list[Sample] = []
-        self._offsets: list[float] = []
 
-    def add(self, sample: Sample, offset: float) -> None:
-        """Add a target, and what to subtract from its risk."""
+    def add(self, sample: Sample) -> None:
+        """Add a target."""
         self._samples.append(sample)
-        self._offsets.append(offset)
 
     @property
     def offsets(self) -> Tensor:
         """(t,) what is subtracted from each target's risk."""
-        return self._samples[0].Z.new_tensor(self._offsets)
-
-    def offset(self, sample: Sample, start: Tensor) -> float:
-        """Under regret, the smallest risk plus ridge of any head on a target; under risk, 0."""
-        return 0.0 if self._objective == "risk" else self._solve([sample], start).value
+        return self._samples[0].weight.new_tensor([sample.offset for sample in self._samples])
 
     def respond(self, start: Tensor, previous: Solution | None = None) -> Solution:
         """Solve ``min_W max_i R_i(W) - offset_i + Σ ridge·W²``, warm-started at ``start``."""

@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 from torch import Tensor
 
-from regraft.domains import Domains, check_domains, check_features
+from regraft.domains import Domains, check_domains, check_features, chunks_of
 
 
 class LinearHead(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -52,8 +52,10 @@ class LinearHead(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _logits(self, X: ArrayLike) -> NDArray[np.float64]:
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, ensure_all_finite=False)
-        logits: NDArray[np.float64] = check_features(X) @ self.coef_.T + self.intercept_
+        features = check_features(validate_data(self, X, reset=False, ensure_all_finite=False))
+        logits = np.empty((len(features), len(self.coef_)))
+        for rows in chunks_of(features):
+            logits[rows] = features[rows] @ self.coef_.T + self.intercept_
         return logits
 
     def _check(

@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from torch import Tensor
 
-from regraft.whitening import row_chunks
+from regraft.whitening import row_chunks, row_slabs
 
 _ARMIJO = 1e-4
 _MAX_HALVINGS = 30
-_CG_TOLERANCE = 3e-2
+# Of the conjugate gradients: the first is mostly enough, the next are for steps that fail.
+_CG_TOLERANCES = (3e-2, 1e-3, 3e-5)
 _CG_ITERATIONS = 200
 
 
@@ -34,9 +35,16 @@ class Solution:
     iterations: int
 
 
+def logits(Z: Tensor, head: Tensor) -> Tensor:
+    """(n, C) logits of a linear head, in its precision, whatever that of the rows."""
+    if Z.dtype == head.dtype:
+        return Z @ head.T
+    return torch.cat([Z[rows].to(head.dtype) @ head.T for rows in row_slabs(Z, head.dtype)])
+
+
 def log_probabilities(Z: Tensor, head: Tensor) -> Tensor:
     """(n, C) log class probabilities of a linear softmax head."""
-    return torch.log_softmax(Z @ head.T, dim=1)
+    return torch.log_softmax(logits(Z, head), dim=1)
 
 
 def losses(log_p: Tensor, y: Tensor) -> Tensor:
@@ -63,14 +71,15 @@ def minimax_newton(
     to one. The objective is ``max_i [weights_i · loss(W) - offsets_i] + Σ_j ridge_j
     |W_j - anchor_j|²`` over columns j: ``ridge`` is positive, one number or (k,), and ``anchor``
     is 0 by default. ``start`` and ``mixture`` are warm starts. Stops when the duality gap is at
-    most ``tolerance``.
+    most ``tolerance``. If ``Z`` is less precise than ``start``, risks, gradients and the gap are
+    still those of its rows in the precision of ``start``.
     """
     t = len(weights)
     anchor = torch.zeros_like(start) if anchor is None else anchor
     column_ridge = ridge * torch.ones_like(start[0])
-    offsets = Z.new_zeros(t) if offsets is None else offsets
-    mixture = Z.new_full((t,), 1.0 / t) if mixture is None else mixture
-    one_hot = torch.nn.functional.one_hot(y, len(start)).to(Z.dtype)
+    offsets = start.new_zeros(t) if offsets is None else offsets
+    mixture = start.new_full((t,), 1.0 / t) if mixture is None else mixture
+    one_hot = torch.nn.functional.one_hot(y, len(start)).to(start.dtype)
 
     def evaluate(head: Tensor) -> tuple[Tensor, Tensor, float, float]:
         log_p = log_probabilities(Z, head)
@@ -86,17 +95,18 @@ def minimax_newton(
 
     head = start
     log_p, risks, ridge_term, value = evaluate(head)
+    p = log_p.exp_()
+    tolerances = [0.0] if _is_small(len(Z), Z.shape[1], len(start)) else list(_CG_TOLERANCES)
     lower, iteration = -float("inf"), 0
     while True:
-        p = log_p.exp_()
         residual = p - one_hot
-        gradients = _weighted_gradients(Z, residual, weights)
+        gradients = weighted_gradients(Z, residual, weights)
         gradients += 2 * column_ridge * (head - anchor)
         lower = max(lower, lower_bound(mixture))
         if value - lower <= tolerance or iteration == max_iterations:
             break
         iteration += 1
-        directions = _solve(Z, p, mixture @ weights, column_ridge, gradients)
+        directions = _solve(Z, p, mixture @ weights, column_ridge, gradients, tolerances[0])
         curvature = torch.einsum("icd,jcd->ij", gradients, directions)
         mixture = _simplex_qp(curvature, risks - offsets)
         lower = max(lower, lower_bound(mixture))
@@ -109,28 +119,40 @@ def minimax_newton(
             if candidate[3] <= value - _ARMIJO * size * decrease:
                 break
             size /= 2
-        else:  # rounding: no representable step improves the objective
-            break
+        else:
+            if len(tolerances) == 1:  # rounding: no representable step improves the objective
+                break
+            del tolerances[0]
+            continue
         head = head + size * step
         log_p, risks, ridge_term, value = candidate
+        p = log_p.exp_()
     return Solution(head, mixture, risks, value, max(value - lower, 0.0), iteration)
 
 
-def _weighted_gradients(Z: Tensor, residual: Tensor, weights: Tensor) -> Tensor:
+def weighted_gradients(Z: Tensor, residual: Tensor, weights: Tensor) -> Tensor:
     """(t, C, k) gradients of the t weighted risks, from the rows' ``p - one_hot``."""
     t, classes = len(weights), residual.shape[1]
-    scaled = (weights.T.unsqueeze(2) * residual.unsqueeze(1)).reshape(len(Z), t * classes)
-    return (scaled.T @ Z).reshape(t, classes, Z.shape[1])
+    gradients = residual.new_zeros((t * classes, Z.shape[1]))
+    for rows in row_slabs(Z, residual.dtype):
+        scaled = weights[:, rows].T.unsqueeze(2) * residual[rows].unsqueeze(1)
+        gradients.addmm_(scaled.reshape(-1, t * classes).T, Z[rows].to(residual.dtype))
+    return gradients.reshape(t, classes, Z.shape[1])
 
 
-def _solve(Z: Tensor, p: Tensor, weight: Tensor, column_ridge: Tensor, rhs: Tensor) -> Tensor:
-    """Apply the inverse Hessian of the mixed risk to ``rhs`` (t, C, k)."""
-    n, k, classes = *Z.shape, p.shape[1]
+def _is_small(n: int, k: int, classes: int) -> bool:
+    """Whether to factorize the Hessian, rather than to multiply with it some forty times."""
     dense = classes * (classes - 1) * k * k * n + (classes * k) ** 3 / 3
-    conjugate = 40 * 4 * n * k * classes  # some forty products of four passes each
-    if dense <= conjugate:
+    return dense <= 40 * 4 * n * k * classes  # four passes a product
+
+
+def _solve(
+    Z: Tensor, p: Tensor, weight: Tensor, column_ridge: Tensor, rhs: Tensor, tolerance: float
+) -> Tensor:
+    """Apply the inverse Hessian of the mixed risk to ``rhs`` (t, C, k); 0 asks for exactness."""
+    if tolerance == 0:
         return _solve_dense(Z, p, weight, column_ridge, rhs)
-    return _solve_conjugate(Z, p, weight, column_ridge, rhs)
+    return _solve_conjugate(Z, p, weight, column_ridge, rhs, tolerance)
 
 
 def _solve_dense(Z: Tensor, p: Tensor, weight: Tensor, column_ridge: Tensor, rhs: Tensor) -> Tensor:
@@ -143,13 +165,14 @@ def _solve_dense(Z: Tensor, p: Tensor, weight: Tensor, column_ridge: Tensor, rhs
 def hessian(Z: Tensor, p: Tensor, weight: Tensor) -> Tensor:
     """(C·k, C·k) second derivative of the weighted risk at class probabilities ``p`` (n, C)."""
     classes, k = p.shape[1], Z.shape[1]
-    blocks = Z.new_zeros((classes, k, classes, k))
+    blocks = p.new_zeros((classes, k, classes, k))
     for a in range(classes):
         for b in range(a):
-            gram = Z.new_zeros((k, k))
+            gram = p.new_zeros((k, k))
             pair = weight * p[:, a] * p[:, b]
-            for rows in row_chunks(len(Z)):
-                gram.addmm_((Z[rows] * pair[rows, None]).T, Z[rows])
+            for rows in row_chunks(*Z.shape):
+                chunk = Z[rows].to(p.dtype)
+                gram.addmm_((chunk * pair[rows, None]).T, chunk)
             blocks[a, :, b] -= gram
             blocks[b, :, a] -= gram
             blocks[a, :, a] += gram
@@ -159,42 +182,50 @@ def hessian(Z: Tensor, p: Tensor, weight: Tensor) -> Tensor:
 
 def hessian_diagonal(Z: Tensor, p: Tensor, weight: Tensor) -> Tensor:
     """(C, k) diagonal of :func:`hessian`; on whitened rows the rest is small."""
-    diagonal = Z.new_zeros((p.shape[1], Z.shape[1]))
-    curvature = weight.unsqueeze(1) * p * (1 - p)
-    for rows in row_chunks(len(Z)):
-        diagonal.addmm_(curvature[rows].T, Z[rows].square())
+    diagonal = p.new_zeros((p.shape[1], Z.shape[1]))
+    curvature = (weight.unsqueeze(1) * p * (1 - p)).to(Z.dtype)
+    for rows in row_chunks(*Z.shape):
+        diagonal += curvature[rows].T @ Z[rows].square()
     return diagonal
 
 
 def _solve_conjugate(
-    Z: Tensor, p: Tensor, weight: Tensor, column_ridge: Tensor, rhs: Tensor
+    Z: Tensor, p: Tensor, weight: Tensor, column_ridge: Tensor, rhs: Tensor, tolerance: float
 ) -> Tensor:
     """Preconditioned conjugate gradients on all right-hand sides at once."""
     t, classes, k = rhs.shape
     diagonal = hessian_diagonal(Z, p, weight) + 2 * column_ridge
+    slabs = row_slabs(Z, rhs.dtype)
+    # Curvature in the precision of the rows is far better than the tolerance asks for.
+    curvature = (p * weight.unsqueeze(1)).to(Z.dtype)
+    p = p.to(Z.dtype)
 
     def product(v: Tensor) -> Tensor:
-        u = (Z @ v.reshape(t * classes, k).T).reshape(len(Z), t, classes)
-        u = u - (u * p.unsqueeze(1)).sum(dim=2, keepdim=True)
-        u *= (p * weight.unsqueeze(1)).unsqueeze(1)
-        return (u.reshape(len(Z), -1).T @ Z).reshape(v.shape) + 2 * column_ridge * v
+        heads = v.reshape(t * classes, k).to(Z.dtype)
+        image = torch.zeros_like(v).reshape(t * classes, k)
+        for rows in slabs:
+            u = (Z[rows] @ heads.T).reshape(-1, t, classes)
+            u = u - (u * p[rows].unsqueeze(1)).sum(dim=2, keepdim=True)
+            u *= curvature[rows].unsqueeze(1)
+            image += u.reshape(-1, t * classes).T @ Z[rows]
+        return image.reshape(v.shape) + 2 * column_ridge * v
 
     x = rhs / diagonal
     r = rhs - product(x)
     z = r / diagonal
     direction = z.clone()
     rho = (r * z).sum(dim=(1, 2))
-    goal = _CG_TOLERANCE**2 * (rhs.square() / diagonal).sum(dim=(1, 2))
+    goal = tolerance**2 * (rhs.square() / diagonal).sum(dim=(1, 2))
     for _ in range(_CG_ITERATIONS):
         if bool((rho <= goal).all()):
             break
         image = product(direction)
-        alpha = rho / (direction * image).sum(dim=(1, 2)).clamp_min(torch.finfo(Z.dtype).tiny)
+        alpha = rho / (direction * image).sum(dim=(1, 2)).clamp_min(torch.finfo(rhs.dtype).tiny)
         x = x + alpha[:, None, None] * direction
         r = r - alpha[:, None, None] * image
         z = r / diagonal
         rho, previous = (r * z).sum(dim=(1, 2)), rho
-        ratio = rho / previous.clamp_min(torch.finfo(Z.dtype).tiny)
+        ratio = rho / previous.clamp_min(torch.finfo(rhs.dtype).tiny)
         direction = z + ratio[:, None, None] * direction
     return x
 

@@ -1,8 +1,8 @@
-"""Pictures of audits and frontiers. Needs matplotlib (the extra ``plots``)."""
+"""Pictures of audits, frontiers and comparisons. Needs matplotlib (the extra ``plots``)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,10 +10,12 @@ from regraft.extras import require
 
 if TYPE_CHECKING:
     from regraft.auditing import AuditCurve, Frontier
+    from regraft.comparison import Comparison
 
 # Okabe and Ito's colours, told apart by every kind of sight.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _MARKERS = ("o", "s", "^", "D", "v", "P")
+_DASHES = ("-", "--", "-.", ":")
 
 
 def plot_audit(curves: Mapping[str, AuditCurve], path: str | Path) -> None:
@@ -24,10 +26,7 @@ def plot_audit(curves: Mapping[str, AuditCurve], path: str | Path) -> None:
         accuracy = [100 * point.accuracy for point in curve.points]
         colour = COLOURS[i % len(COLOURS)]
         axes.plot(radii, accuracy, color=colour, marker=_MARKERS[i % len(_MARKERS)], label=name)
-    axes.set_xscale("symlog", linthresh=0.5, linscale=0.4)
-    axes.minorticks_off()
-    ticks = sorted({point.radius for curve in curves.values() for point in curve.points})
-    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    _scale_radii(axes, {point.radius for curve in curves.values() for point in curve.points})
     axes.set_xlabel("radius: how far the unseen domain may lie from the sources (nats)")
     axes.set_ylabel("worst-case accuracy (%)")
     axes.set_ylim(0, 100)
@@ -50,14 +49,61 @@ def plot_frontier(frontier: Frontier, path: str | Path) -> None:
     write_picture(figure, path)
 
 
+def plot_comparison(comparison: Comparison, path: str | Path) -> None:
+    """Write CRO's accuracy over the radius: average and worst unseen domain, and the sources.
+
+    The other heads are horizontal lines; each panel has its own scale.
+    """
+    figure = _new_figure((10.5, 4.2))
+    panels = figure.subplots(1, 3)
+    sweep = [row for row in comparison.rows if row.radius is not None]
+    others = [row for row in comparison.rows if row.radius is None]
+    radii = [row.radius for row in comparison.rows if row.radius is not None]
+    titles = {
+        "average": "Unseen domains, average",
+        "worst": "Worst unseen domain",
+        "source": "Sources (rows fitted on)",
+    }
+    for axes, (field, title) in zip(panels, titles.items(), strict=True):
+        _dress(axes)
+        for i, row in enumerate(others, start=1):
+            colour, style = COLOURS[i % len(COLOURS)], _DASHES[i % len(_DASHES)]
+            axes.axhline(100 * getattr(row, field), color=colour, ls=style, label=row.head)
+        accuracy = [100 * getattr(row, field) for row in sweep]
+        axes.plot(radii, accuracy, color=COLOURS[0], marker="o", label="CRO over the radius")
+        _scale_radii(axes, radii)
+        axes.set_xlabel("radius (nats)")
+        axes.set_title(title, loc="left")
+    panels[0].set_ylabel("accuracy (%)")
+    lines, labels = panels[0].get_legend_handles_labels()
+    figure.legend(lines, labels, loc="outside lower center", ncols=len(labels), frameon=False)
+    write_picture(figure, path)
+
+
 def new_axes() -> tuple[Any, Any]:
     """A figure of regraft's size and looks, and its axes."""
-    # Figure, not pyplot: no global state and no display.
-    figure = require("matplotlib.figure", "plots").Figure(figsize=(7, 4.2), layout="constrained")
+    figure = _new_figure((7, 4.2))
     axes = figure.subplots()
+    _dress(axes)
+    return figure, axes
+
+
+def _new_figure(size: tuple[float, float]) -> Any:
+    # Figure, not pyplot: no global state and no display.
+    return require("matplotlib.figure", "plots").Figure(figsize=size, layout="constrained")
+
+
+def _dress(axes: Any) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.25)
-    return figure, axes
+
+
+def _scale_radii(axes: Any, radii: Iterable[float]) -> None:
+    """An axis on which radii that double are evenly spaced and 0 has a place."""
+    axes.set_xscale("symlog", linthresh=0.5, linscale=0.4)
+    axes.minorticks_off()
+    ticks = sorted(set(radii))
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
 
 
 def write_picture(figure: Any, path: str | Path) -> None:

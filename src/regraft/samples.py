@@ -14,7 +14,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from regraft.newton import log_probabilities, losses
+from regraft.newton import log_probabilities, logits, losses
 
 SurrogateKind = Literal["reweighted", "transplanted", "relabelled"]
 
@@ -29,24 +29,44 @@ def check_surrogate(surrogate: str) -> None:
 
 @dataclass(frozen=True)
 class Sample:
-    """Rows ``Z`` (n, k), labels ``y`` (n,) and weights (n,) that sum to one."""
+    """Rows ``Z`` (n, k), labels ``y`` (n,) and weights (n,) that sum to one.
+
+    ``constant`` (n,) is added to the loss of each row, whatever the head: what fitting takes off
+    it, or, under regret, minus the loss of the target's own head. None stands for zeros.
+    """
 
     Z: Tensor
     y: Tensor
     weight: Tensor
+    constant: Tensor | None = None
 
     @property
     def effective_size(self) -> float:
         """How many equally weighted rows (with soft labels: pairs of row and label) it is worth."""
         return float(1 / self.weight.square().sum())
 
+    @property
+    def offset(self) -> float:
+        """What the constants take off the risk."""
+        return 0.0 if self.constant is None else -float(self.weight @ self.constant)
+
     def risk(self, head: Tensor) -> float:
-        """Cross-entropy of a head (C, k), in nats."""
+        """Cross-entropy of a head (C, k), in nats, without the constants."""
         return float(self.weight @ losses(log_probabilities(self.Z, head), self.y))
+
+    def value(self, head: Tensor) -> float:
+        """The same with the constants: what the game is about."""
+        return self.risk(head) - self.offset
+
+    def standard_error(self, head: Tensor) -> float:
+        """Of the value of a head (C, k), as an estimate from this many rows of these weights."""
+        loss = losses(log_probabilities(self.Z, head), self.y)
+        loss = loss if self.constant is None else loss + self.constant
+        return float((self.weight.square() @ (loss - self.weight @ loss).square()).sqrt())
 
     def accuracy(self, head: Tensor) -> float:
         """Share of the weight that a head (C, k) classifies correctly."""
-        correct = (self.Z @ head.T).argmax(dim=1) == self.y
+        correct = logits(self.Z, head).argmax(dim=1) == self.y
         return float(self.weight @ correct.to(self.weight.dtype))
 
 
@@ -58,9 +78,13 @@ def reweighted(rows: Sample, center: Tensor, head: Tensor) -> Sample:
 
 
 def every_label(rows: Sample, n_classes: int) -> Sample:
-    """Each row once with every label, at its own weight: what soft labels are weights on."""
+    """Each row once with every label, at its own weight: what soft labels are weights on.
+
+    The rows take the weights' precision: targets are differentiated through them.
+    """
     labels = torch.arange(n_classes, device=rows.y.device).repeat_interleave(len(rows.Z))
-    return Sample(rows.Z.repeat(n_classes, 1), labels, rows.weight.repeat(n_classes))
+    Z = rows.Z.to(rows.weight.dtype).repeat(n_classes, 1)
+    return Sample(Z, labels, rows.weight.repeat(n_classes))
 
 
 def relabelled(pairs: Sample, head: Tensor) -> Sample:

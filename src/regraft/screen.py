@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from regraft.game import Round
 
+_ANY_WIDTH = 10_000  # of a table that is measured, which its console would else clip
+
 
 def percent(share: float) -> str:
     """A share of one as text."""
@@ -96,7 +98,8 @@ class Screen:
         """Rows of text under ``columns``, as ``make_table`` draws them."""
         table = make_table(columns, *sections)
         # A number cut off at the edge of the screen is worse than a broken line.
-        needed = self._result.measure(table).maximum
+        anything = self._result.options.update(width=_ANY_WIDTH)
+        needed = self._result.measure(table, options=anything).maximum
         self._result.print(table, width=max(needed, self._result.width), crop=False)
 
     def document(self, text: str) -> None:

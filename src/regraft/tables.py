@@ -1,4 +1,4 @@
-"""Tables of features, labels and domains from .npz, .csv and .parquet files."""
+"""Tables of features, labels and domains from .npz, .csv and .parquet files, and from banks."""
 
 from __future__ import annotations
 
@@ -15,16 +15,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from regraft.banks import is_bank, is_unfinished, open_bank
+from regraft.columns import Role, TableError, quoted, typed
 from regraft.extras import require
 
 _SUFFIXES = (".npz", ".csv", ".parquet")
 _PROBABILITY = "probability_"  # and a label: a column that `regraft predict` writes
 # The names that fit() uses are understood too where the file holds arrays, not named features.
 _NPZ_ALIASES = {"label": "y", "domain": "sample_domain"}
-
-
-class TableError(ValueError):
-    """A file that cannot be read as a table; the message is one sentence."""
 
 
 @dataclass(frozen=True)
@@ -37,38 +35,6 @@ class Table:
     features: tuple[str, ...]  # (d,) names of the columns of X; empty if the file has none
 
 
-@dataclass(frozen=True)
-class _Role:
-    """A column that is not a feature."""
-
-    name: str
-    option: str
-    needed: bool
-
-    def find(self, path: Path, columns: Sequence[str]) -> str | None:
-        """The column's name if the file has it; ``TableError`` if it is needed and missing."""
-        if self.name in columns:
-            return self.name
-        if not self.needed:
-            return None
-        raise TableError(
-            f"{path} has no {self.option} column {self.name!r} (it has {_listing(columns)}): name "
-            f"the right one with --{self.option}."
-        )
-
-    def values(self, path: Path, cells: list[Any]) -> list[Any] | None:
-        """``cells`` if none is missing; else None, or ``TableError`` if the column is needed."""
-        for row, cell in enumerate(cells, 1):
-            if cell is None or cell == "" or cell != cell:
-                if not self.needed:
-                    return None
-                raise TableError(
-                    f"row {row} of {path} has no {self.option} (column {self.name!r}): fill it in "
-                    "or drop the row."
-                )
-        return cells
-
-
 def read_table(
     path: str | Path,
     *,
@@ -77,16 +43,18 @@ def read_table(
     need_label: bool = True,
     need_domain: bool = True,
 ) -> Table:
-    """Read a .npz, .csv or .parquet file.
+    """Read a .npz, .csv or .parquet file, or a bank, whose features stay on disk.
 
     All columns but ``label`` and ``domain`` are features. A .npz file holds them as one array
     ``X`` (or ``features``) of shape (n, d). Raises :class:`TableError` with one sentence.
     """
     path = Path(path)
-    _check_file(path)
     if label == domain:
         raise TableError(f"label and domain are both {label!r}: name two columns.")
-    roles = _Role(label, "label", need_label), _Role(domain, "domain", need_domain)
+    roles = Role(label, "label", need_label), Role(domain, "domain", need_domain)
+    if is_bank(path) or is_unfinished(path):
+        return _read_bank(path, *roles)
+    _check_file(path)
     read = {".npz": _read_npz, ".csv": _read_csv, ".parquet": _read_parquet}[path.suffix.lower()]
     table = read(path, *roles)
     _check_shapes(path, table)
@@ -107,7 +75,7 @@ def read_probabilities(path: str | Path, labels: NDArray[Any]) -> NDArray[np.flo
     with _open_npz(path) as arrays:
         if "probabilities" not in arrays.files:
             raise TableError(
-                f"{path} has no array 'probabilities' (it has {_listing(arrays.files)}): save one "
+                f"{path} has no array 'probabilities' (it has {quoted(arrays.files)}): save one "
                 "of shape (rows, classes)."
             )
         return _matrix(path, arrays, "probabilities")
@@ -121,11 +89,11 @@ def _in_class_order(path: Path, table: Table, classes: NDArray[Any]) -> NDArray[
     missing = [name for name in wanted if name not in table.features]
     if missing:
         raise TableError(
-            f"{path} has no column {_listing(missing)}: write one for each class of the data."
+            f"{path} has no column {quoted(missing)}: write one for each class of the data."
         )
     extra = [name for name in table.features if name not in wanted]
     if extra:
-        raise TableError(f"{path} has {_listing(extra)}, which is no class of the data: drop it.")
+        raise TableError(f"{path} has {quoted(extra)}, which is no class of the data: drop it.")
     return table.X[:, [table.features.index(name) for name in wanted]]
 
 
@@ -136,10 +104,10 @@ def align(table: Table, names: Sequence[str], n_features: int) -> NDArray[np.flo
     if len(names) and table.features:
         missing = [name for name in names if name not in table.features]
         if missing:
-            raise TableError(f"the data lacks {_listing(missing)}, which the model was fitted on.")
+            raise TableError(f"the data lacks {quoted(missing)}, which the model was fitted on.")
         extra = [name for name in table.features if name not in names]
         if extra:
-            raise TableError(f"the model was not fitted on {_listing(extra)}: {hint}")
+            raise TableError(f"the model was not fitted on {quoted(extra)}: {hint}")
         order = [table.features.index(name) for name in names]
         # Rows stay contiguous, so that sums over them round as they did in fit.
         return np.ascontiguousarray(table.X[:, order])
@@ -166,7 +134,10 @@ def _check_file(path: Path) -> None:
     if not path.exists():
         raise TableError(f"{path} does not exist: check the path.")
     if path.is_dir():
-        raise TableError(f"{path} is a folder: pass the file inside it.")
+        raise TableError(
+            f"{path} is a folder but no bank of features: pass one that regraft embed made, or the "
+            "file inside it."
+        )
     if path.suffix.lower() not in _SUFFIXES:
         raise TableError(
             f"{path} does not end in .npz, .csv or .parquet: convert it to one of them."
@@ -187,12 +158,23 @@ def _check_shapes(path: Path, table: Table) -> None:
             )
 
 
-def _read_npz(path: Path, label: _Role, domain: _Role) -> Table:
+def _read_bank(path: Path, label: Role, domain: Role) -> Table:
+    try:
+        bank = open_bank(path)
+    except ValueError as error:
+        raise TableError(str(error)) from None
+    found = (role.find(path, ("label", "domain")) for role in (label, domain))
+    columns = {"label": bank.labels, "domain": bank.domain_names}
+    y, groups = (None if name is None else columns[name] for name in found)
+    return Table(bank.X, y, groups, ())
+
+
+def _read_npz(path: Path, label: Role, domain: Role) -> Table:
     with _open_npz(path) as arrays:
         features = next((name for name in ("X", "features") if name in arrays.files), None)
         if features is None:
             raise TableError(
-                f"{path} has no array 'X' or 'features' (it has {_listing(arrays.files)}): save "
+                f"{path} has no array 'X' or 'features' (it has {quoted(arrays.files)}): save "
                 "the features, of shape (rows, columns), under one of these names."
             )
         X = _matrix(path, arrays, features)
@@ -236,10 +218,10 @@ def _matrix(path: Path, arrays: Any, name: str) -> NDArray[np.floating[Any]]:
     return _floats(values)
 
 
-def _npz_column(path: Path, arrays: Any, role: _Role) -> NDArray[Any] | None:
+def _npz_column(path: Path, arrays: Any, role: Role) -> NDArray[Any] | None:
     alias = _NPZ_ALIASES.get(role.name, role.name)
     name = alias if role.name not in arrays.files and alias in arrays.files else role.name
-    if _Role(name, role.option, role.needed).find(path, arrays.files) is None:
+    if Role(name, role.option, role.needed).find(path, arrays.files) is None:
         return None
     values = _npz_array(path, arrays, name)
     if values.ndim == 1 and role.values(path, values.tolist()) is None:
@@ -247,7 +229,7 @@ def _npz_column(path: Path, arrays: Any, role: _Role) -> NDArray[Any] | None:
     return values
 
 
-def _read_csv(path: Path, label: _Role, domain: _Role) -> Table:
+def _read_csv(path: Path, label: Role, domain: Role) -> Table:
     with path.open(newline="", encoding="utf-8-sig") as file:
         reader = csv.reader(file, skipinitialspace=True)
         try:
@@ -260,7 +242,7 @@ def _read_csv(path: Path, label: _Role, domain: _Role) -> Table:
             ) from None
 
 
-def _parse_csv(path: Path, reader: Any, label: _Role, domain: _Role) -> Table:
+def _parse_csv(path: Path, reader: Any, label: Role, domain: Role) -> Table:
     header = [name.strip() for name in next(reader, [])]
     if not header:
         raise TableError(f"{path} is empty: write a header row and rows of data.")
@@ -290,18 +272,9 @@ def _parse_csv(path: Path, reader: Any, label: _Role, domain: _Role) -> Table:
     return Table(X, y, groups, features)
 
 
-def _csv_column(path: Path, cells: dict[str, list[str]], role: _Role) -> NDArray[Any] | None:
+def _csv_column(path: Path, cells: dict[str, list[str]], role: Role) -> NDArray[Any] | None:
     values = role.values(path, cells[role.name]) if role.name in cells else None
-    return None if values is None else _typed(values)
-
-
-def _typed(cells: list[str]) -> NDArray[Any]:
-    """Whole numbers if every cell is one as Python writes it (not "007"), else strings."""
-    try:
-        numbers = [int(cell) for cell in cells]
-    except ValueError:
-        return np.array(cells)
-    return np.array(numbers if [str(n) for n in numbers] == cells else cells)
+    return None if values is None else typed(values)
 
 
 def _not_a_number(
@@ -323,7 +296,7 @@ def _is_number(cell: Any) -> bool:
     return True
 
 
-def _read_parquet(path: Path, label: _Role, domain: _Role) -> Table:
+def _read_parquet(path: Path, label: Role, domain: Role) -> Table:
     parquet = require("pyarrow.parquet", "parquet")
     with path.open("rb") as file:
         try:
@@ -347,7 +320,7 @@ def _parquet_feature(path: Path, table: Any, name: str) -> NDArray[Any]:
     raise _not_a_number(path, row + 1, (name,), (values[row],))
 
 
-def _parquet_column(path: Path, table: Any, role: _Role) -> NDArray[Any] | None:
+def _parquet_column(path: Path, table: Any, role: Role) -> NDArray[Any] | None:
     if role.name not in table.column_names:
         return None
     values = role.values(path, table.column(role.name).to_pylist())
@@ -357,13 +330,8 @@ def _parquet_column(path: Path, table: Any, role: _Role) -> NDArray[Any] | None:
 def _check_columns(path: Path, columns: Sequence[str]) -> None:
     if len(set(columns)) != len(columns):
         twice = sorted({name for name in columns if columns.count(name) > 1})
-        raise TableError(f"{path} has more than one column {_listing(twice)}: rename or drop them.")
+        raise TableError(f"{path} has more than one column {quoted(twice)}: rename or drop them.")
 
 
 def _floats(values: NDArray[Any]) -> NDArray[np.floating[Any]]:
     return values if values.dtype.kind == "f" else values.astype(np.float64)
-
-
-def _listing(names: Sequence[str]) -> str:
-    shown = ", ".join(repr(str(name)) for name in names[:8])
-    return shown if len(names) <= 8 else f"{shown} and {len(names) - 8} more"

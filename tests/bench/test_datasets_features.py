@@ -12,6 +12,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from regraft.banks import open_bank, write_bank
 from regraft.bench.datasets import open_dataset
 from regraft.bench.datasets.features import FeatureBank, Vectors, find_bank, list_banks
 
@@ -51,7 +52,11 @@ def in_parquet(path: Path) -> Path:
     return path.with_suffix(".parquet")
 
 
-@pytest.mark.parametrize("write", [in_npz, in_npz_numbered, in_csv, in_parquet])
+def in_bank(path: Path) -> Path:
+    return write_bank(path, X, LABELS, DOMAIN).folder
+
+
+@pytest.mark.parametrize("write", [in_npz, in_npz_numbered, in_csv, in_parquet, in_bank])
 def test_every_kind_of_file_holds_the_same(tmp_path: Path, write: Callable[[Path], Path]) -> None:
     bank = FeatureBank(write(tmp_path / "animals"))
     assert (bank.name, bank.group, bank.env_names) == ("animals", "features", ("a", "b"))
@@ -155,6 +160,25 @@ def test_files_are_found_by_their_stem(tmp_path: Path, monkeypatch: pytest.Monke
     assert open_dataset("two", tmp_path).env_names == ("a", "b")
     with pytest.raises(ValueError, match=r"'three': choose from .*one, two, or name a file"):
         open_dataset("three", tmp_path)
+
+
+def test_banks_are_found_by_their_names(tmp_path: Path) -> None:
+    bank, other = in_bank(tmp_path / "one.v2"), in_bank(tmp_path / "two")
+    in_npz(tmp_path / "two")
+    (tmp_path / "begun" / ".unfinished").mkdir(parents=True)
+    assert list_banks(tmp_path) == ["one.v2", "two"]
+    assert find_bank("one.v2", tmp_path) == find_bank("one.v2", bank) == bank
+    assert find_bank("two", tmp_path) == other
+    assert open_dataset("one.v2", tmp_path).name == "one.v2"
+
+
+def test_a_bank_is_known_by_its_checksum(tmp_path: Path) -> None:
+    folder = in_bank(tmp_path / "bank")
+    assert FeatureBank(folder).fingerprint == open_bank(folder).checksum[:12]
+    write_bank(folder, X + 1, LABELS, DOMAIN)
+    changed = FeatureBank(folder).fingerprint
+    assert changed == open_bank(folder).checksum[:12]
+    assert changed != FeatureBank(in_bank(tmp_path / "other")).fingerprint
 
 
 @pytest.mark.parametrize(

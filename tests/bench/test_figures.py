@@ -80,6 +80,11 @@ def test_every_checkpoint_is_drawn_once(drawn: list[Any]) -> None:
     ]
 
 
+def test_environments_can_be_named(drawn: list[Any]) -> None:
+    figures.plot_checkpoints([run(3, 1), run(0, 1)], "x.png", ("A", "C", "P", "S"))
+    assert legend(drawn[0])[1:3] == ["A held out", "S held out"]
+
+
 def test_ranks_are_in_order_on_a_log_axis(drawn: list[Any]) -> None:
     figures.plot_rank(CURVES, "x.png")
     (axes,) = drawn[0].axes

@@ -207,3 +207,14 @@ def test_the_target_environments_labels_are_not_used() -> None:
 
 def test_sources_are_the_other_environments() -> None:
     assert [_features(env).sources for env in range(3)] == [[1, 2], [0, 2], [0, 1]]
+
+
+def test_baselines_are_the_heads_that_no_game_has_refined() -> None:
+    """The second is where a game on the hull starts."""
+    f = _features()
+    own, refitted = Refinement(f).baselines().values()
+    for env in range(3):
+        assert own[f"env{env}_in_acc"] == _accuracy(f.head, env, f.rows_in[env])
+        assert own[f"env{env}_out_acc"] == _accuracy(f.head, env, f.rows_out[env])
+    start = _run("hull", "reweighted")["checkpoints"][0]
+    assert 1 - refitted["env2_in_acc"] == pytest.approx(start["target_risk"])

@@ -8,8 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from regraft.bench.benchmark import IMAGE_BENCHMARKS
 from regraft.bench.published import ORACLE
-from regraft.bench.report import CSV_COLUMNS, csv_rows, latex, markdown, write_tables
+from regraft.bench.report import (
+    CSV_COLUMNS,
+    csv_columns,
+    csv_rows,
+    latex,
+    markdown,
+    write_tables,
+)
 from regraft.bench.selection import Cell, Selection
 
 LABEL = "CRO (regraft, preset paper)"
@@ -102,3 +110,30 @@ def test_all_three_files_are_written(tmp_path: Path, ours: dict[str, Selection])
         rows = list(csv.reader(file))
     assert tuple(rows[0]) == CSV_COLUMNS
     assert len(rows) == 1 + 15 + len(ours)
+
+
+def on_pacs(*means: float) -> Selection:
+    cells = {env: Cell(m, 0.01, (m,), (0,), (m, m)) for env, m in enumerate(means)}
+    return Selection(cells, sum(means) / 4 if len(means) == 4 else None)
+
+
+def test_images_have_a_column_for_the_worst_environment() -> None:
+    pacs = IMAGE_BENCHMARKS["pacs"]
+    ours = {"ERM (x)": on_pacs(0.8, 0.7, 0.95, 0.75), "CRO (x)": on_pacs(0.8, 0.7)}
+    lines = markdown(ours, benchmark=pacs).splitlines()
+    assert lines[0].startswith("PACS, test accuracy (%)")
+    assert "| Algorithm | Source | A | C | P | S | Avg | Worst |" in lines
+    assert (
+        "| ERM (x) | this run | 80.0 ± 1.0 | 70.0 ± 1.0 | 95.0 ± 1.0 | 75.0 ± 1.0 | 80.0 | 70.0 |"
+    ) in lines
+    # Which environment is the worst is not known before all are.
+    assert "| CRO (x) | this run | 80.0 ± 1.0 | 70.0 ± 1.0 | – | – | – | – |" in lines
+    columns = csv_columns(pacs)
+    assert columns[-2:] == ("average", "worst") and len(columns) == 2 + 4 * 4 + 2
+    rows = [dict(zip(columns, row, strict=True)) for row in csv_rows(ours, benchmark=pacs)]
+    assert rows[0]["worst"] == 79.3 and rows[-2]["worst"] == 70.0 and rows[-1]["worst"] is None
+    text = latex(ours, benchmark=pacs)
+    assert r"Algorithm & Source & A & C & P & S & Avg & Worst \\" in text
+    rows_of_numbers = [line for line in text.splitlines() if line.count("&") > 1]
+    assert {row.replace(r"\&", "").count("&") for row in rows_of_numbers} == {7}
+    assert r"\multicolumn{8}" in text

@@ -26,11 +26,11 @@ from regraft.bench.command import show
 from regraft.bench.hparams import draw_hparams
 from regraft.bench.phase1 import Job
 from regraft.bench.pretraining import Preset
-from regraft.bench.records import Records
 from regraft.bench.reproduce import PARTS, Reproduction, reproduce
 from regraft.bench.seeds import job_seed
 from regraft.bench.selection import training_domain_validation
 from regraft.bench.sweep import RANKS
+from regraft.records import Records
 from regraft.screen import Screen
 
 SOURCE = Path(__file__).parents[2] / "src"

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from regraft.bench import sweep
+from regraft.bench.benchmark import IMAGE_BENCHMARKS
 from regraft.bench.hparams import SPACES, draw_hparams
 from regraft.bench.phase1 import Job
 from regraft.bench.seeds import job_seed
-from regraft.bench.sweep import PHASE_2, RANK_SWEEP, RANKS, Run, Sweep
+from regraft.bench.sweep import PHASE_2, RANK_SWEEP, RANKS, BaselineRun, Run, Sweep
 
 JOB = Job(test_env=2, trial=0)
 
@@ -26,6 +27,9 @@ class Game:
     def run(self, hparams: Mapping[str, Any], seed: int = 0) -> dict[str, Any]:
         self.played.append((dict(hparams), seed))
         return {"env2_in_acc": 1 - len(self.played) / 100}
+
+    def baselines(self) -> dict[str, dict[str, float]]:
+        return {"ERM": {"env2_in_acc": 0.25}, "ERM, refitted": {"env2_in_acc": 0.5}}
 
 
 def make(out: Path, **changes: Any) -> Sweep:
@@ -109,3 +113,25 @@ def test_a_run_that_would_give_something_else_is_not_done(
     perform(runs)
     assert [record["args"] for record in now.records(runs)] == [run.args for run in runs[:2]]
     assert [record["hparams"] for record in now.records(runs)] == [r.hparams for r in runs[:2]]
+
+
+def test_images_have_erm_and_fixed_hyperparameters_but_no_ranks(tmp_path: Path) -> None:
+    pacs = IMAGE_BENCHMARKS["pacs"]
+    known = make(tmp_path, benchmark=pacs)
+    job = Job(2, 0, "PACS")
+    runs = known.runs(job, 2)
+    assert [type(run) for run in runs] == [BaselineRun, BaselineRun, Run, Run]
+    assert {run.part for run in runs} == {PHASE_2} and {r.args["radius"] for r in runs} == {1.0}
+    expected = [draw_hparams("hull", config, 0) | dict(pacs.fixed) for config in (0, 1)]
+    assert [run.hparams for run in runs[2:]] == expected
+    game = perform(runs)
+    assert [seed for _, seed in game.played] == [job_seed("PACS", "CRO", [2], c, 0) for c in (0, 1)]
+    assert [record["args"] for record in known.records(runs)] == [run.args for run in runs[2:]]
+    found = make(tmp_path, benchmark=pacs).baselines(runs)
+    assert {head: records[0]["env2_in_acc"] for head, records in found.items()} == {
+        "ERM": 0.25,
+        "ERM, refitted": 0.5,
+    }
+    assert known.rank_curves(runs) == {} and known.baselines(known.runs(Job(1, 0, "PACS"), 1)) == {}
+    free = make(tmp_path, family="free", surrogate="relabelled", benchmark=pacs).runs(job, 1)
+    assert free[-1].hparams == draw_hparams("free", 0, 0) and "radius" not in free[-1].args

@@ -31,12 +31,32 @@ Compat = Annotated[bool, typer.Option("--compat", help="Keep DomainBed's known f
 
 @command
 def reproduce(
-    benchmark: Annotated[str, typer.Argument(help="cmnist: Colored MNIST from pixels.")],
-    preset: Annotated[str, typer.Option(help="How Phase 1 trains: paper or best.")] = "paper",
+    benchmark: Annotated[
+        str, typer.Argument(help="cmnist (Colored MNIST), pacs or officehome, from pixels.")
+    ],
+    preset: Annotated[
+        str | None, typer.Option(help="How Phase 1 of cmnist trains: paper (default) or best.")
+    ] = None,
+    encoder: Annotated[
+        str | None,
+        typer.Option(
+            help="What Phase 1 of images fine-tunes: efficientnet_lite0 or a name of timm's. "
+            "Default: resnet50.ram_in1k."
+        ),
+    ] = None,
+    weights: Annotated[
+        Path | None,
+        typer.Option(help="Safetensors file of the encoder's weights.", readable=False),
+    ] = None,
+    steps: Annotated[int | None, typer.Option(help="Of Phase 1 of images. Default: 5000.")] = None,
+    size: Annotated[
+        int | None, typer.Option(help="Pixels of images on each side. Default: 224.")
+    ] = None,
     trials: Annotated[int | None, typer.Option(help="Default: 3.")] = None,
     configs: Annotated[int | None, typer.Option(help="Default: 20 a trial.")] = None,
     cells: Annotated[
-        str | None, typer.Option(help='Held-out domains. Default: "+90%,+80%,-90%".')
+        str | None,
+        typer.Option(help='Held-out domains, such as "+90%,-90%" or A,S. Default: all.'),
     ] = None,
     family: Annotated[str, typer.Option(help="The adversary's domains: hull or free.")] = "hull",
     surrogate: Annotated[
@@ -48,26 +68,38 @@ def reproduce(
     ] = None,
     device: Device = "cpu",
     data: Annotated[
-        Path | None, typer.Option(help="Folder of MNIST's four files.", readable=False)
+        Path | None,
+        typer.Option(
+            help="Folder of MNIST's four files, or of images as domain/class/file.", readable=False
+        ),
     ] = None,
-    out: Annotated[Path, Folder] = Path("regraft-cmnist"),
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for the files. Default: regraft-BENCHMARK.", readable=False),
+    ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="One cell (-90%), one trial, three configurations.")
+        bool,
+        typer.Option(
+            "--quick",
+            help="One cell (the last), one trial, three configurations, 20 steps of images.",
+        ),
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Run the paper's experiment and set our numbers beside the published ones.
+    """Run one of the paper's experiments and set our numbers beside the published ones.
 
     Stopped at any moment, it goes on from there when the same command is run again.
     """
     screen = Screen(as_json)
     with screen.working("loading torch"):
-        from regraft.bench.command import run_reproduce
+        from regraft.bench.command import Options, run_reproduce
 
-    run_reproduce(
-        screen,
-        benchmark,
+    options = Options(
         preset=preset,
+        encoder=encoder,
+        weights=weights,
+        steps=steps,
+        size=size,
         cells=cells,
         trials=trials,
         configs=configs,
@@ -78,6 +110,7 @@ def reproduce(
         data=data,
         out=out,
     )
+    run_reproduce(screen, benchmark, options)
 
 
 @command

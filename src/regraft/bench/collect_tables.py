@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from regraft.bench.report import escape, plus_minus
+from regraft.bench.report import plus_minus
 from regraft.bench.selection import RULES, Selection
+from regraft.markup import escape_latex, escape_markdown
 
 if TYPE_CHECKING:
     from regraft.bench.collect import Collection
@@ -65,10 +66,10 @@ def markdown(collection: Collection) -> str:
     """The tables under headings, and the remarks as a list."""
     lines = ["Test accuracy (%) ± standard error over trials, by held-out environment.", ""]
     for table in tables(collection):
-        heads = " | ".join(map(_escape_markdown, table.columns))
+        heads = " | ".join(map(escape_markdown, table.columns))
         lines += [f"## {table.title}", "", f"| {heads} |"]
         lines.append(f"|---|{'---:|' * (len(table.columns) - 1)}")
-        lines += [f"| {' | '.join(map(_escape_markdown, row))} |" for row in table.texts()]
+        lines += [f"| {' | '.join(map(escape_markdown, row))} |" for row in table.texts()]
         lines.append("")
     found = [f"- {remark}" for remark in remarks(collection)]
     return "\n".join([*lines, *found, ""] if found else lines)
@@ -81,7 +82,7 @@ def latex(collection: Collection) -> str:
         lines += [
             r"\begin{table}",
             r"\centering",
-            rf"\caption{{{escape(table.title)}: {_LATEX_CAPTION}}}",
+            rf"\caption{{{escape_latex(table.title)}: {_LATEX_CAPTION}}}",
             rf"\begin{{tabular}}{{l{'c' * (len(table.columns) - 1)}}}",
             r"\toprule",
             rf"{' & '.join(map(_latex_head, table.columns))} \\",
@@ -127,16 +128,12 @@ def _text(number: _Number) -> str:
     return f"{mean:.1f}{plus_minus(error, ' ± ')}"
 
 
-def _escape_markdown(text: str) -> str:
-    return text.replace("|", r"\|")
-
-
 def _latex_rows(table: Table) -> Iterable[str]:
     columns = zip(*(numbers for _, numbers in table.rows), strict=True)
     best = [max((round(x[0], 1) for x in column if x), default=None) for column in columns]
     for algorithm, numbers in table.rows:
         texts = [_latex_number(x, top) for x, top in zip(numbers, best, strict=True)]
-        yield rf"{' & '.join([escape(algorithm), *texts])} \\"
+        yield rf"{' & '.join([escape_latex(algorithm), *texts])} \\"
 
 
 def _latex_number(number: _Number, best: float | None) -> str:
@@ -151,4 +148,4 @@ def _latex_number(number: _Number, best: float | None) -> str:
 def _latex_head(name: str) -> str:
     """A sign in front of a number is a minus, not a hyphen."""
     signed = re.fullmatch(r"([+-])(\d.*)", name)
-    return f"${signed[1]}${escape(signed[2])}" if signed else escape(name)
+    return f"${signed[1]}${escape_latex(signed[2])}" if signed else escape_latex(name)

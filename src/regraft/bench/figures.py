@@ -1,4 +1,4 @@
-"""Pictures of a sweep on Colored MNIST. Needs matplotlib (the extra ``plots``)."""
+"""Pictures of a sweep. Needs matplotlib (the extra ``plots``)."""
 
 from __future__ import annotations
 
@@ -44,13 +44,18 @@ _LINE_STYLES = ("-", "--", ":", "-.")
 _RANKS = (1, 2, 4, 8, 16, 32, 64, 113, 128)  # beyond 113 the paper's CRO fails in -90%
 
 
-def plot_checkpoints(records: Runs, path: str | Path) -> None:
-    """Write the target risk of every checkpoint against its source risk, both error rates."""
+def plot_checkpoints(
+    records: Runs, path: str | Path, environments: Sequence[str] = ENVIRONMENTS
+) -> None:
+    """Write the target risk of every checkpoint against its source risk, both error rates.
+
+    ``environments`` are their names, by number.
+    """
     runs = _by_environment(records)
     figure, axes = new_axes()
     axes.axline((0, 0), slope=1, color="grey", linestyle="--", linewidth=1, label="equal risks")
     for env in runs:
-        axes.scatter([], [], color=_colour(env), label=_held_out(env))
+        axes.scatter([], [], color=_colour(env), label=_held_out(env, environments))
     for kind in (_FIRST, _BETWEEN, _LAST):
         kind.draw(axes, [], "grey", label=kind.label)
     for kind in (_BETWEEN, _FIRST, _LAST):  # the small points lie below the others
@@ -143,8 +148,8 @@ def _colour(env: int) -> str:
     return COLOURS[env % len(COLOURS)]
 
 
-def _held_out(env: int) -> str:
-    return f"{ENVIRONMENTS[env]} held out"
+def _held_out(env: int, environments: Sequence[str] = ENVIRONMENTS) -> str:
+    return f"{environments[env]} held out"
 
 
 def _legend(figure: Any) -> None:

@@ -15,10 +15,10 @@ import torch
 from regraft.bench.engines import Engine
 from regraft.bench.jobs import Job
 from regraft.bench.perform import Assignment, Outcome, group_jobs
-from regraft.bench.progress import duration
 from regraft.bench.results import RunKey, run_key
 from regraft.bench.run_folder import RESULTS, RunFolder
 from regraft.bench.training import SAVE_EVERY
+from regraft.progress import duration
 
 _TOGETHER_GPU = 20  # runs that a GPU does side by side
 _POLL = 1.0  # seconds between looks at runs that others have

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -17,10 +17,10 @@ from regraft.bench.cache import read_cache, write_cache
 from regraft.bench.colored_mnist import Environment, make_environments, split
 from regraft.bench.networks import N_FEATURES, mnist_cnn
 from regraft.bench.pretraining import Preset, Pretraining, embed, pretrain
-from regraft.bench.progress import Countdown
 from regraft.bench.refinement import Features
 from regraft.bench.seeds import job_seed, split_seed
 from regraft.files import remove_unfinished
+from regraft.progress import Countdown
 
 DATASET = "ColoredMNIST"
 ALGORITHM = "CRO"
@@ -38,6 +38,7 @@ class Job:
 
     test_env: int
     trial: int
+    dataset: str = DATASET
 
     @property
     def seed(self) -> int:
@@ -45,7 +46,7 @@ class Job:
         # DomainBed draws the data anew for every configuration. Those that share a Phase 1
         # cannot: rows it was trained on would come into their validation split. So all take the
         # data of the default configuration.
-        return job_seed(DATASET, ALGORITHM, [self.test_env], 0, self.trial)
+        return job_seed(self.dataset, ALGORITHM, [self.test_env], 0, self.trial)
 
     def split(self, env: int, n: int) -> tuple[Tensor, Tensor]:
         """The rows of an environment of ``n`` that may be trained on, and those held out."""
@@ -96,21 +97,12 @@ class PhaseOne:
         """What Phase 2 sees of a job, after computing what is missing or damaged."""
         path = self._path(_FEATURES, job)
         # A checkpoint trained again elsewhere may differ: its features must not be the old ones.
-        key = self._key(job) | {"checkpoint": _digest(checkpoint)}
+        key = self._key(job) | {"checkpoint": digest(checkpoint)}
         kept = read_cache(path, key)
         if kept is None:
             kept = self._embed(job, checkpoint)
             write_cache(path, key, kept)
-        envs = range(len(kept) // 2)
-        splits = [job.split(env, len(kept[f"y{env}"])) for env in envs]
-        return Features(
-            X=tuple(kept[f"X{env}"] for env in envs),
-            y=tuple(kept[f"y{env}"] for env in envs),
-            rows_in=tuple(rows for rows, _ in splits),
-            rows_out=tuple(rows for _, rows in splits),
-            head=torch.cat([checkpoint["1.weight"], checkpoint["1.bias"][:, None]], dim=1),
-            test_env=job.test_env,
-        )
+        return make_features(job, checkpoint, kept)
 
     def _pretraining(self, job: Job) -> Pretraining:
         environments = self._environments(job)
@@ -159,8 +151,23 @@ def fingerprint(images: NDArray[np.uint8], digits: NDArray[np.uint8]) -> str:
     return digest.hexdigest()
 
 
-def _digest(checkpoint: Checkpoint) -> str:
-    digest = hashlib.sha256()
+def digest(checkpoint: Checkpoint) -> str:
+    """sha256 over the parameters of a ``checkpoint``."""
+    total = hashlib.sha256()
     for _, tensor in sorted(checkpoint.items()):
-        digest.update(tensor.contiguous().numpy().data)
-    return digest.hexdigest()
+        total.update(tensor.contiguous().numpy().data)
+    return total.hexdigest()
+
+
+def make_features(job: Job, checkpoint: Checkpoint, tensors: Mapping[str, Tensor]) -> Features:
+    """What Phase 2 sees of a job, from X0, X1, … and y0, y1, … of all environments."""
+    envs = range(len(tensors) // 2)
+    splits = [job.split(env, len(tensors[f"y{env}"])) for env in envs]
+    return Features(
+        X=tuple(tensors[f"X{env}"] for env in envs),
+        y=tuple(tensors[f"y{env}"] for env in envs),
+        rows_in=tuple(rows for rows, _ in splits),
+        rows_out=tuple(rows for _, rows in splits),
+        head=torch.cat([checkpoint["1.weight"], checkpoint["1.bias"][:, None]], dim=1),
+        test_env=job.test_env,
+    )

@@ -14,15 +14,16 @@ from torch import Tensor
 from regraft.bench.hparams import default_surrogate
 from regraft.certificate import Family
 from regraft.domains import Domains, check_domains
-from regraft.families import hull_adversary
 from regraft.free import FreeAdversary, FreeOptions
 from regraft.game import Outcome, play
 from regraft.heads import SourceHeads, fit_source_heads
+from regraft.hull_game import play_hull
 from regraft.learner import Learner
 from regraft.samples import SurrogateKind
 from regraft.standardization import Standardized, standardize
 
 RADIUS = 8.0  # nats; an assumption, the same for all configurations
+ERM, REFITTED = "ERM", "ERM, refitted"  # the heads without a game
 _FREE_OPTIONS = frozenset(field.name for field in fields(FreeOptions))
 
 
@@ -89,27 +90,38 @@ class Refinement:
             "converged": outcome.converged,
         }
 
+    def baselines(self) -> dict[str, dict[str, float]]:
+        """Accuracies without a game: of Phase 1's own head, and of one refitted to its features.
+
+        The second is the pooled head, at which a game on the hull starts.
+        """
+        refitted = self._sources.whitening.to_features(self._sources.pooled)
+        accuracies = score(
+            self._features, torch.stack([self._features.head.to(refitted), refitted])
+        )
+        return {
+            name: {key: values[i] for key, values in accuracies.items()}
+            for i, name in enumerate((ERM, REFITTED))
+        }
+
     def _play_hull(self, hparams: Mapping[str, Any]) -> tuple[Tensor, Outcome, list[Tensor]]:
-        sources, objective = self._sources, hparams["objective"]
+        sources = self._sources
         rank = hparams.get("cro_rank", 1)
         # Heads of C classes differ in C - 1 directions, so a larger r adds nothing; but at r = d
         # biorthogonality makes all abductions equal and no target but the pool is left.
         radius = RADIUS if rank < self._features.X[0].shape[1] else 0.0
-        _, adversary = hull_adversary(
+        _, outcome = play_hull(
             sources,
             radius=radius,
             rank=min(rank, len(sources.pooled) - 1),
-            objective=objective,
+            objective=hparams["objective"],
             surrogate=self._surrogate,
-        )
-        outcome = play(
-            adversary,
-            Learner(ridge=sources.learner_ridge(hparams["ridge"]), objective=objective),
-            sources.pooled,
+            ridge=hparams["ridge"],
             tolerance=hparams["cro_gap_eps"],
         )
         to_features = sources.whitening.to_features
-        return to_features(sources.pooled), outcome, [to_features(h) for h in outcome.heads]
+        heads = [to_features(h) for h in (*outcome.heads[:-1], outcome.head)]
+        return to_features(sources.pooled), outcome, heads
 
     def _play_free(
         self, hparams: Mapping[str, Any], seed: int

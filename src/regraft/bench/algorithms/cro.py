@@ -14,23 +14,17 @@ from regraft.bench.algorithms.erm import ERM
 from regraft.bench.hparams import SPACES
 from regraft.bench.spaces import Group, Space, constant
 from regraft.domains import check_domains
-from regraft.families import hull_adversary
-from regraft.game import play
 from regraft.heads import SourceHeads, fit_source_heads
-from regraft.learner import Learner
+from regraft.hull_game import play_hull
 
 _NEVER = -1e9  # the logit of a class that no source has
 
 
 def cro_space(group: Group) -> Space:
-    """Of the hull; the radius is an assumption, which no source validation can judge.
-
-    Colours may turn round as in Colored MNIST; among photographs, sketches or reviews what the
-    sources disagree about is assumed to move by one nat.
-    """
+    """Of the hull; the radius is an assumption, which no source validation can judge."""
     return {
         "cro_phase1_steps": constant(500),
-        "cro_radius": constant(8.0 if group == "small images" else 1.0),
+        "cro_radius": constant(8.0),
         **SPACES["hull"],
     }
 
@@ -69,19 +63,12 @@ class CRO(ERM):
         return features
 
     def _play(self, sources: SourceHeads) -> Tensor:
-        """The learner's last answer, a head (c, d + 1) on the features."""
-        objective = self.hparams["objective"]
-        _, adversary = hull_adversary(
+        """The game's answer, a head (c, d + 1) on the features."""
+        _, outcome = play_hull(
             sources,
             radius=self.hparams["cro_radius"],
-            rank=None,
-            objective=objective,
-            surrogate="reweighted",
-        )
-        outcome = play(
-            adversary,
-            Learner(ridge=sources.learner_ridge(self.hparams["ridge"]), objective=objective),
-            sources.pooled,
+            objective=self.hparams["objective"],
+            ridge=self.hparams["ridge"],
             tolerance=self.hparams["cro_gap_eps"],
         )
         return sources.whitening.to_features(outcome.head).float()

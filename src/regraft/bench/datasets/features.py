@@ -1,4 +1,4 @@
-"""Frozen features in a file as a dataset: one row per example, one environment per domain."""
+"""Frozen features on disk as a dataset: one row per example, one environment per domain."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from regraft.banks import is_bank, open_bank
 from regraft.bench.datasets.base import Dataset, Environment
+from regraft.domain_names import named_domains
 from regraft.tables import read_table
 
 _SUFFIXES = (".npz", ".csv", ".parquet")
@@ -49,8 +50,9 @@ class FeatureBank(Dataset):
     """A file of features, labels and domains; its stem is the dataset's name.
 
     The file is one that :func:`regraft.tables.read_table` reads, with a column ``label`` and a
-    column ``domain``. In a .npz file an array ``domains`` may name the domains that ``domain``
-    numbers. Classes and environments are in sorted order. Raises ``ValueError`` with one sentence.
+    column ``domain``, or a bank, whose folder names the dataset. In a .npz file an array
+    ``domains`` may name the domains that ``domain`` numbers. Classes and environments are in
+    sorted order. Raises ``ValueError`` with one sentence.
     """
 
     group = "features"
@@ -62,18 +64,17 @@ class FeatureBank(Dataset):
         table = read_table(path)
         assert table.y is not None and table.domain is not None  # read_table needs both
         classes, y = np.unique(table.y, return_inverse=True)
-        names, domain = np.unique(_named(path, table.domain), return_inverse=True)
+        names, domain = np.unique(named_domains(path, table.domain), return_inverse=True)
         with np.errstate(over="ignore"):  # refused below
-            self._X = table.X.astype(np.float32)
+            self._X = table.X.astype(np.float32, copy=False)
         self._y, self._domain = y, domain
-        self.name = path.stem
+        self.name = _name(path)
         self.env_names = tuple(map(str, names.tolist()))
         self.input_shape = (table.X.shape[1],)
         self.n_classes = len(classes)
         self._units: dict[bytes, tuple[Tensor, Tensor]] = {}  # known means and scales, by rows
         self._check(path)
-        digest = hashlib.sha256(path.read_bytes())
-        self.fingerprint = digest.hexdigest()[:_DIGITS]
+        self.fingerprint = _checksum(path)[:_DIGITS]
 
     def environments(self, seed: int, device: torch.device) -> list[Vectors]:
         """The rows of every domain; nothing is drawn, so ``seed`` does not matter."""
@@ -139,10 +140,10 @@ def _units(training: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def find_bank(name: str, data: Path | None = None) -> Path | None:
-    """The file of features with stem ``name`` in the folder ``data``, or ``data`` itself.
+    """The bank ``name`` or file with that stem in the folder ``data``, or ``data`` itself.
 
     Without ``data`` the folder is ``$REGRAFT_DATA``, without that the current one. Of several
-    files with one stem .npz comes before .csv, and .csv before .parquet.
+    with one name a bank comes before .npz, .npz before .csv, and .csv before .parquet.
     """
     return _banks(data).get(name)
 
@@ -154,30 +155,27 @@ def list_banks(data: Path | None = None) -> list[str]:
 
 def _banks(data: Path | None) -> dict[str, Path]:
     place = data or Path(os.environ.get("REGRAFT_DATA") or ".")
-    files = place.iterdir() if place.is_dir() else [place]
-    found = [path for path in files if path.suffix.lower() in _SUFFIXES and path.is_file()]
-    # The best suffix last, since the last file of a stem stays.
-    found.sort(key=lambda path: -_SUFFIXES.index(path.suffix.lower()))
-    return {path.stem: path for path in found}
+    inside = place.is_dir() and not is_bank(place)
+    found = [path for path in (place.iterdir() if inside else [place]) if _rank(path) is not None]
+    # The best last, since the last one of a name stays.
+    found.sort(key=lambda path: -(_rank(path) or 0))
+    return {_name(path): path for path in found}
 
 
-def _named(path: Path, domain: NDArray[Any]) -> NDArray[Any]:
-    """``domain`` with numbers replaced by the names that the file gives them, if it does."""
-    if path.suffix.lower() != ".npz" or domain.dtype.kind not in "iu":
-        return domain
-    with np.load(path, allow_pickle=False) as arrays:
-        if "domains" not in arrays.files:
-            return domain
-        try:
-            names = arrays["domains"]
-        except ValueError:
-            raise ValueError(
-                f"array 'domains' of {path} holds pickled objects: save plain strings."
-            ) from None
-    if names.ndim != 1 or domain.min() < 0 or domain.max() >= len(names):
-        raise ValueError(
-            f"array 'domains' of {path} has shape {names.shape} but the domains are numbered "
-            f"{domain.min()} to {domain.max()}: save one name for each number from 0 on."
-        )
-    named: NDArray[Any] = names[domain]
-    return named
+def _rank(path: Path) -> int | None:
+    """0 for a bank, then by the suffix of a file; None for what holds no features."""
+    if is_bank(path):
+        return 0
+    suffix = path.suffix.lower()
+    return 1 + _SUFFIXES.index(suffix) if suffix in _SUFFIXES and path.is_file() else None
+
+
+def _name(path: Path) -> str:
+    return path.absolute().name if path.is_dir() else path.stem
+
+
+def _checksum(path: Path) -> str:
+    """sha256 of the file, or the one that a bank knows of itself."""
+    if path.is_dir():
+        return open_bank(path).checksum
+    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from regraft.bench.progress import Countdown, Stopwatch, duration
+from regraft.progress import Countdown, Stopwatch, duration
 
 
 def test_parts_are_counted_in_their_order_even_after_an_error() -> None:

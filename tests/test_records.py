@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from regraft.bench.records import Records
+from regraft.records import Records
 
 
 def record(hparams_seed: int, **more: Any) -> dict[str, Any]:

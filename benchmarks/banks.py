@@ -1,0 +1,34 @@
+"""Leave-one-domain-out for all heads on the ready benchmarks; finished cells are kept.
+
+python benchmarks/banks.py [NAME ...]
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+
+from common import HERE, SHARED
+
+from regraft.comparison import compare
+from regraft.comparison_tables import markdown
+from regraft.ready import read_ready
+
+PLACES = {"amazon": "amazon_reviews", "office-caltech10": "office_caltech10_surf", "pacs": "pacs"}
+
+
+def main() -> None:
+    tell = functools.partial(print, file=sys.stderr, flush=True)
+    for name in sys.argv[1:] or PLACES:
+        out = HERE / "data" / f"compare-{name}"
+        table = read_ready(name, SHARED / PLACES[name], out, device="cpu", on_progress=tell)
+        comparison = compare(
+            table.X, table.y, table.domain, records=out / "cells.jsonl", on_progress=tell
+        )
+        n, d = table.X.shape
+        print(f"### {name}\n\n{n} rows of {d} features.\n")
+        print(markdown(comparison))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,125 @@
+"""The files of a bank of features, and the header of the one that holds its arrays."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+FORMAT = 1
+DESCRIPTION, ARRAYS, INPUTS = "bank.json", "features.safetensors", "inputs.jsonl"
+UNFINISHED = ".unfinished"  # the folder of what is not whole yet
+DATA_START = 512  # bytes: the header is written last, into the space left for it
+MOST_TOLD = 100  # of the skipped inputs, in the description
+
+_LENGTH_BYTES = 8  # a safetensors file starts with the length of its header
+_SIZES = {"F32": 4, "I64": 8}  # bytes of a number
+_KINDS = {"features": ("F32", 2), "label": ("I64", 1), "domain": ("I64", 1)}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the numbers of an array are in a file."""
+
+    shape: tuple[int, ...]
+    start: int  # bytes from the beginning of the file
+
+
+def header(rows: int, n_features: int) -> bytes:
+    """The first ``DATA_START`` bytes of a file of ``features``, ``label`` and ``domain``."""
+    entries, end = {}, 0
+    for name, (dtype, dimensions) in _KINDS.items():
+        shape = [rows, n_features][:dimensions]
+        start, end = end, end + math.prod(shape) * _SIZES[dtype]
+        entries[name] = {"dtype": dtype, "shape": shape, "data_offsets": [start, end]}
+    length = DATA_START - _LENGTH_BYTES
+    text = json.dumps(entries, separators=(",", ":")).encode()
+    return length.to_bytes(_LENGTH_BYTES, "little") + text.ljust(length)
+
+
+def read_places(path: Path) -> dict[str, Place]:
+    """Where the arrays are, by name, checked against the size of the file.
+
+    Raises ``ValueError`` with one sentence.
+    """
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(_LENGTH_BYTES), "little")
+        data_start = _LENGTH_BYTES + length
+        entries = _entries(file.read(length)) if length and data_start <= size else None
+    if entries is None:
+        raise _damage(path)
+    missing = [name for name in _KINDS if name not in entries]
+    if missing:
+        raise ValueError(
+            f"{path} has no array {missing[0]!r}: it is not of a bank, so make the bank again."
+        )
+    places = {}
+    for name, (dtype, dimensions) in _KINDS.items():
+        place = _place(entries[name], data_start, dtype, dimensions)
+        if place is None or place.start + math.prod(place.shape) * _SIZES[dtype] > size:
+            raise _damage(path)
+        places[name] = place
+    return places
+
+
+def _entries(text: bytes) -> dict[str, Any] | None:
+    try:
+        entries = json.loads(text)
+    except ValueError:  # not JSON, or not even text
+        return None
+    return entries if isinstance(entries, dict) else None
+
+
+def _place(entry: Any, data_start: int, dtype: str, dimensions: int) -> Place | None:
+    """None if the entry is not an array of this kind."""
+    try:
+        shape = tuple(int(length) for length in entry["shape"])
+        start, end = (int(offset) for offset in entry["data_offsets"])
+        is_whole = end - start == math.prod(shape) * _SIZES[dtype]
+        is_kind = entry["dtype"] == dtype and len(shape) == dimensions
+    except (KeyError, TypeError, ValueError):
+        return None
+    if not (is_whole and is_kind) or min((start, *shape)) < 0:
+        return None
+    return Place(shape, data_start + start)
+
+
+def _damage(path: Path) -> ValueError:
+    return ValueError(f"{path} is damaged or cut off: make the bank again.")
+
+
+def data_checksum(path: Path) -> str:
+    """sha256 of all that follows the header of a safetensors file."""
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(_LENGTH_BYTES), "little")
+        file.seek(_LENGTH_BYTES + length)
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def inputs_checksum(path: Path) -> str:
+    """sha256 over the sha256s of all inputs, in their order.
+
+    Raises ``ValueError`` with one sentence if a line of the file is not an input.
+    """
+    digest = hashlib.sha256()
+    for each in _input_digests(path):
+        digest.update(bytes.fromhex(each))
+    return digest.hexdigest()
+
+
+def _input_digests(path: Path) -> Iterator[str]:
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                digest = json.loads(line)["sha256"]
+                bytes.fromhex(digest)
+            except (KeyError, TypeError, ValueError):
+                raise ValueError(
+                    f"line {number} of {path} is damaged: make the bank again."
+                ) from None
+            yield digest

@@ -1,0 +1,144 @@
+"""Phase 1 on folders of images: every training and its features are made once and kept in files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regraft.bench.benchmark import Benchmark
+from regraft.bench.cache import read_cache, write_cache
+from regraft.bench.featurizers import Featurizer
+from regraft.bench.fine_tuning import (
+    SAVE_EVERY,
+    FineTuning,
+    Pool,
+    Recipe,
+    embed,
+    fine_tune,
+    steps_taken,
+)
+from regraft.bench.phase1 import Checkpoint, Job, digest, make_features
+from regraft.bench.picture_store import Pictures
+from regraft.bench.refinement import Features
+from regraft.files import remove_unfinished
+from regraft.progress import Countdown
+
+# Raised by hand when the code changes what a training gives, so that old caches do not answer.
+FORMAT = 1
+_KINDS = _CHECKPOINTS, _FEATURES, _UNDER_WAY = "phase1", "features", "under-way"
+
+
+@dataclass(frozen=True)
+class ImagePhaseOne:
+    """Trains on ``pictures``, one entry per environment, and keeps what it makes in ``folder``.
+
+    A training under way is kept too, every ``save_every`` seconds.
+    """
+
+    benchmark: Benchmark
+    pictures: tuple[Pictures, ...]
+    fingerprint: str
+    featurizer: Featurizer
+    recipe: Recipe
+    device: torch.device
+    folder: Path
+    save_every: float = SAVE_EVERY
+
+    def remove_unfinished(self) -> None:
+        """Remove what killed processes left in the folder, in which no other may be at work."""
+        for kind in _KINDS:
+            remove_unfinished(self.folder / kind)
+
+    def checkpoints(
+        self, jobs: Sequence[Job], on_progress: Callable[[str], None]
+    ) -> dict[Job, Checkpoint]:
+        """The trained parameters of every job, after training what is missing or damaged."""
+        kept = {job: read_cache(self._path(_CHECKPOINTS, job), self._key(job)) for job in jobs}
+        found = {job: checkpoint for job, checkpoint in kept.items() if checkpoint is not None}
+        missing = [job for job in jobs if job not in found]
+        begun = {job: read_cache(self._path(_UNDER_WAY, job), self._key(job)) for job in missing}
+        done = sum(map(steps_taken, begun.values()))
+        countdown = Countdown("Phase 1, steps", len(missing) * self.recipe.steps, done)
+        for job in missing:
+            done -= steps_taken(begun[job])
+
+            def tell(steps: int, before: int = done) -> None:
+                on_progress(countdown.advance(before + steps))
+
+            found[job] = self._train(job, begun.pop(job), tell)
+            done += self.recipe.steps
+        return found
+
+    def features(self, job: Job, checkpoint: Checkpoint) -> Features:
+        """What Phase 2 sees of a job, after computing what is missing or damaged."""
+        path = self._path(_FEATURES, job)
+        # A checkpoint trained again elsewhere may differ: its features must not be the old ones.
+        key = self._key(job) | {"checkpoint": digest(checkpoint)}
+        kept = read_cache(path, key)
+        if kept is None:
+            X = embed(self.featurizer, checkpoint, self._pool, self.recipe.size)
+            parts = torch.split(X, [len(pictures.y) for pictures in self.pictures])
+            kept = {f"X{env}": part for env, part in enumerate(parts)}
+            kept |= {f"y{env}": pictures.y for env, pictures in enumerate(self.pictures)}
+            write_cache(path, key, kept)
+        return make_features(job, checkpoint, kept)
+
+    def _train(
+        self, job: Job, kept: Mapping[str, Tensor] | None, on_progress: Callable[[int], None]
+    ) -> Checkpoint:
+        """Train to the end, from the state ``kept`` of it if there is one."""
+        under_way = self._path(_UNDER_WAY, job)
+
+        def keep(state: dict[str, Tensor]) -> None:
+            write_cache(under_way, self._key(job), state)
+
+        checkpoint = fine_tune(
+            self._task(job),
+            self.featurizer,
+            self.recipe,
+            kept=kept,
+            keep=keep,
+            save_every=self.save_every,
+            on_progress=on_progress,
+        )
+        write_cache(self._path(_CHECKPOINTS, job), self._key(job), checkpoint)
+        under_way.unlink(missing_ok=True)
+        return checkpoint
+
+    def _task(self, job: Job) -> FineTuning:
+        sizes = [len(pictures.y) for pictures in self.pictures]
+        rows = tuple(
+            sum(sizes[:env]) + job.split(env, sizes[env])[0]
+            for env in range(len(sizes))
+            if env != job.test_env
+        )
+        return FineTuning(self._pool, rows, self.benchmark.n_classes, job.seed)
+
+    @cached_property
+    def _pool(self) -> Pool:
+        return Pool(
+            pixels=torch.cat([pictures.pixels.to(self.device) for pictures in self.pictures]),
+            y=torch.cat([pictures.y for pictures in self.pictures]).to(self.device),
+            aspects=torch.cat([pictures.aspects for pictures in self.pictures]),
+        )
+
+    def _path(self, kind: str, job: Job) -> Path:
+        name = f"{job.dataset}-{job.test_env}-{job.trial}-{self.recipe.name}-{self.device.type}"
+        return self.folder / kind / f"{name}.safetensors"
+
+    def _key(self, job: Job) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "dataset": job.dataset,
+            "data": self.fingerprint,
+            "test_envs": [job.test_env],
+            "trial_seed": job.trial,
+            "recipe": asdict(self.recipe),
+            "device": self.device.type,
+        }

@@ -1,0 +1,67 @@
+"""Columns of tables that are no features: found by name, checked for gaps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class TableError(ValueError):
+    """A file that cannot be read as a table; the message is one sentence."""
+
+
+@dataclass(frozen=True)
+class Role:
+    """A column that is not a feature; ``option`` of the command line names it."""
+
+    name: str
+    option: str
+    needed: bool = True
+
+    def find(self, path: Path, columns: Sequence[str]) -> str | None:
+        """The column's name if the file has it; ``TableError`` if it is needed and missing."""
+        if self.name in columns:
+            return self.name
+        if not self.needed:
+            return None
+        raise TableError(
+            f"{path} has no {self.option} column {self.name!r} (it has {quoted(columns)}): name "
+            f"the right one with --{self.option}."
+        )
+
+    def values(self, path: Path, cells: list[Any]) -> list[Any] | None:
+        """``cells`` if none is missing; else None, or ``TableError`` if the column is needed."""
+        for row, cell in enumerate(cells, 1):
+            if is_missing(cell):
+                if not self.needed:
+                    return None
+                raise TableError(
+                    f"row {row} of {path} has no {self.option} (column {self.name!r}): fill it in "
+                    "or drop the row."
+                )
+        return cells
+
+
+def is_missing(cell: Any) -> bool:
+    """Whether a cell is empty or not a number that it should be."""
+    return cell is None or bool(cell == "") or bool(cell != cell)
+
+
+def typed(cells: list[str]) -> NDArray[Any]:
+    """Whole numbers if every cell is one as Python writes it (not "007"), else strings."""
+    try:
+        numbers = [int(cell) for cell in cells]
+    except ValueError:
+        return np.array(cells)
+    return np.array(numbers if [str(n) for n in numbers] == cells else cells)
+
+
+def quoted(names: Sequence[str]) -> str:
+    """The first names, for a sentence."""
+    shown = ", ".join(repr(str(name)) for name in names[:8])
+    return shown if len(names) <= 8 else f"{shown} and {len(names) - 8} more"

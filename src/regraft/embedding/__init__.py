@@ -1,0 +1,1 @@
+"""From images and texts to banks of features."""

@@ -1,0 +1,71 @@
+"""Frozen networks that turn images and texts into features, by name.
+
+A name with a prefix says which library has the network. Of names without one, regraft's own come
+first; then an image encoder is one of timm's, and a text encoder is one of transformers', or of
+sentence-transformers' if the name starts with ``sentence-transformers/``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+# The libraries are imported where they are used, so that --help does not wait for them.
+if TYPE_CHECKING:
+    from regraft.encoders.base import ImageEncoder, TextEncoder
+
+IMAGE_DEFAULT = "efficientnet_lite0"
+TEXT_DEFAULT = "minilm"
+_MNIST = "mnist_cnn"
+_TIMM = "timm:"
+_SENTENCES, _SENTENCE_MODELS = "sentence-transformers:", "sentence-transformers/"
+_TRANSFORMERS = "transformers:"
+
+
+def load_image_encoder(
+    name: str, *, device: str = "cpu", weights: Path | None = None
+) -> ImageEncoder:
+    """The image encoder ``name``, with the parameters in the safetensors file ``weights`` if given.
+
+    The names are ``efficientnet_lite0``, ``mnist_cnn`` (which needs ``weights``, a Phase 1
+    checkpoint) and all names of timm's models, with or without ``timm:`` before them. Raises
+    ``ValueError`` or ``FileNotFoundError`` with one sentence.
+    """
+    from regraft.domains import check_device
+
+    check_device(device)
+    if name == IMAGE_DEFAULT:
+        from regraft.encoders.efficientnet_lite import load_efficientnet_lite0
+
+        return load_efficientnet_lite0(device, weights)
+    if name == _MNIST:
+        from regraft.encoders.mnist import load_mnist_cnn
+
+        return load_mnist_cnn(device, weights)
+    from regraft.encoders.timm import load_timm
+
+    return load_timm(name.removeprefix(_TIMM), device, weights)
+
+
+def load_text_encoder(name: str, *, device: str = "cpu") -> TextEncoder:
+    """The text encoder ``name``.
+
+    The names are ``minilm``, ``sentence-transformers:NAME`` and ``transformers:NAME``, where NAME
+    is that of a model or a folder that holds one; a bare NAME is one of transformers', unless it
+    starts with ``sentence-transformers/``. Raises ``ValueError`` or ``FileNotFoundError`` with one
+    sentence.
+    """
+    from regraft.domains import check_device
+
+    check_device(device)
+    if name == TEXT_DEFAULT:
+        from regraft.encoders.sentences import load_minilm
+
+        return load_minilm(device)
+    if name.startswith((_SENTENCES, _SENTENCE_MODELS)):
+        from regraft.encoders.sentences import load_sentence_transformer
+
+        return load_sentence_transformer(name.removeprefix(_SENTENCES), device)
+    from regraft.encoders.transformers import load_transformer
+
+    return load_transformer(name.removeprefix(_TRANSFORMERS), device)

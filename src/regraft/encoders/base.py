@@ -1,0 +1,49 @@
+"""What an encoder of images or of texts is."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+
+class ImageEncoder(ABC):
+    """Images to features, the same bits for the same batch on the same machine.
+
+    The features of an image may differ in rounding with the batch that it is in.
+    """
+
+    name: str  # with which it is loaded again
+    n_features: int
+    preprocessing: Mapping[str, Any]  # what ``pixels`` and ``encode`` do to an image, for JSON
+    fingerprint: str  # sha256 over the weights
+
+    @abstractmethod
+    def pixels(self, image: Image) -> NDArray[np.uint8]:
+        """The image as the network sees it: (h, w, 3), the same shape for all; safe in threads."""
+
+    @abstractmethod
+    def encode(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
+        """Features (b, n_features) of pixels (b, h, w, 3)."""
+
+
+class TextEncoder(ABC):
+    """Texts to features, the same bits for the same block on the same machine.
+
+    The features of a text may differ in rounding with the block that it is in.
+    """
+
+    name: str  # with which it is loaded again
+    n_features: int
+    preprocessing: Mapping[str, Any]  # what ``encode`` does to a text, for JSON
+    fingerprint: str  # sha256 over the weights
+
+    @abstractmethod
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Features (n, n_features) of a block of about a thousand texts, in their order."""

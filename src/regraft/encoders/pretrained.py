@@ -1,0 +1,78 @@
+"""Networks from model hubs and folders, loaded without the libraries' bars and tracebacks."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+
+from regraft.extras import require
+
+TEXT = "text"  # the extra
+# A layer for classifying pairs of texts, which no encoder here asks. Many checkpoints lack it, and
+# it is then drawn at random.
+UNUSED_LAYER = "pooler"
+_CHATTERING = ("huggingface_hub", "sentence_transformers")
+
+T = TypeVar("T")
+
+
+def load_pretrained(name: str, load: Callable[[], T], way_out: str) -> T:
+    """What ``load`` gives for the model ``name``, or ``FileNotFoundError`` with one sentence."""
+    try:
+        # Initial weights are drawn, only to be replaced.
+        with _errors_only(), torch.random.fork_rng(devices=[]):
+            return load()
+    except Exception as error:  # of whichever library meets the problem
+        reason = str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__
+        raise FileNotFoundError(
+            f"the encoder {name} can be neither found nor downloaded ({reason}): {way_out}."
+        ) from None
+
+
+def load_text_model(name: str, load: Callable[[], T]) -> T:
+    """What ``load`` gives for a text model, or ``FileNotFoundError`` with one sentence."""
+    way_out = "go online once, pass a folder that holds it, or choose minilm, which is installed"
+    with _no_bars():
+        return load_pretrained(name, load, way_out)
+
+
+def public_name(name: str) -> str:
+    """``name``, or of a folder the last part, so that a bank does not tell where folders are."""
+    return Path(name).resolve().name if Path(name).is_dir() else name
+
+
+def batch_size(device: str) -> int:
+    """How many texts, padded to the longest of them, go through a network together.
+
+    A CPU is fastest where little is padded and what is computed stays in its caches.
+    """
+    return 8 if torch.device(device).type == "cpu" else 128
+
+
+@contextmanager
+def _errors_only() -> Iterator[None]:
+    """Warnings of failed tries to download are kept back inside; the last one is an error."""
+    with ExitStack() as stack:
+        for name in _CHATTERING:
+            logger = logging.getLogger(name)
+            stack.callback(logger.setLevel, logger.level)
+            logger.setLevel(logging.ERROR)
+        yield
+
+
+@contextmanager
+def _no_bars() -> Iterator[None]:
+    """transformers' own progress bars are off inside."""
+    bars: Any = require("transformers.utils.logging", TEXT)
+    was_on = bars.is_progress_bar_enabled()
+    bars.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if was_on:
+            bars.enable_progress_bar()

@@ -1,0 +1,95 @@
+"""Any image network of timm's, prepared as its weights were trained for."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from regraft.encoders.colours import to_rgb
+from regraft.encoders.networks import NetworkEncoder
+from regraft.encoders.pretrained import load_pretrained
+from regraft.encoders.weights import put_weights, read_weights
+from regraft.extras import require
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+PREFIX = "timm:"
+_EXTRA = "images"
+_MAXIMUM = 255  # of a pixel
+
+
+def load_timm(name: str, device: str, weights: Path | None) -> NetworkEncoder:
+    """timm's model ``name``, such as resnet50.ram_in1k, as an encoder.
+
+    Its pretrained weights are downloaded once, or read from the safetensors file ``weights``; a
+    classifier in it is left out. Raises ``ValueError`` or ``FileNotFoundError`` with one sentence.
+    """
+    timm: Any = require("timm", _EXTRA)
+    _check_name(timm, name)
+    state = None if weights is None else read_weights(weights)
+    network: Any = load_pretrained(
+        name,
+        lambda: timm.create_model(name, pretrained=state is None, num_classes=0),
+        "go online once, or pass a safetensors file with --weights",
+    )
+    if state is not None:
+        heads = network.pretrained_cfg.get("classifier") or ()
+        ignored = (heads,) if isinstance(heads, str) else tuple(heads)
+        put_weights(network, state, str(weights), ignored)
+    return _Encoder(timm, name, network, device)
+
+
+class _Encoder(NetworkEncoder):
+    def __init__(self, timm: Any, name: str, network: Any, device: str) -> None:
+        config = timm.data.resolve_model_data_config(network)
+        # timm leaves normalization to a prefetcher, which here is ``encode``.
+        self._transform = timm.data.create_transform(
+            **config, is_training=False, use_prefetcher=True
+        )
+        super().__init__(
+            PREFIX + name,
+            network,
+            _count_features(network, config["input_size"]),
+            device,
+            mean=[_MAXIMUM * float(value) for value in config["mean"]],
+            deviation=[_MAXIMUM * float(value) for value in config["std"]],
+            preparation={
+                "size": list(config["input_size"][1:]),
+                "resampling": config["interpolation"],
+                "crop": config["crop_mode"],
+                "crop_share": float(config["crop_pct"]),
+            },
+        )
+
+    def pixels(self, image: Image) -> NDArray[np.uint8]:
+        """The image as timm resizes and crops it to evaluate the network."""
+        channels_first = np.asarray(self._transform(to_rgb(image, _EXTRA)))
+        return np.ascontiguousarray(channels_first.transpose(1, 2, 0))
+
+
+def _check_name(timm: Any, name: str) -> None:
+    architecture, _, tag = name.partition(".")
+    if not timm.is_model(architecture):
+        close = get_close_matches(name, timm.list_models(), n=5)
+        such_as = f" (such as {', '.join(close)})" if close else ""
+        raise ValueError(
+            f"there is no image encoder {name!r}: choose efficientnet_lite0, mnist_cnn or a name "
+            f"that timm.list_models() has{such_as}."
+        )
+    tags = [known.partition(".")[2] for known in timm.list_pretrained(f"{architecture}.*")]
+    if tag and tag not in tags:
+        raise ValueError(
+            f"timm has no weights {tag!r} of {architecture}: choose from {', '.join(tags)}."
+        )
+
+
+def _count_features(network: Any, shape: tuple[int, ...]) -> int:
+    """What comes out, for ``num_features`` does not count what some models add after it."""
+    with torch.inference_mode():
+        return int(network.eval()(torch.zeros(1, *shape)).shape[1])

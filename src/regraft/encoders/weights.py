@@ -1,0 +1,72 @@
+"""The weights of encoders: read from files, told apart by a checksum."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor, nn
+
+_SHOWN = 3
+
+
+def fingerprint(network: nn.Module, without: str = "") -> str:
+    """sha256 over the names, types, shapes and bytes of the state dict.
+
+    Layers of the name ``without`` do not count, wherever they are.
+    """
+    digest = hashlib.sha256()
+    for name, tensor in sorted(network.state_dict().items()):
+        if without in name.split("."):
+            continue
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        flat = tensor.detach().cpu().contiguous().reshape(-1)
+        digest.update(flat.view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+def read_weights(path: Path) -> dict[str, Tensor]:
+    """The tensors of a safetensors file, on the CPU.
+
+    Raises ``FileNotFoundError`` or ``ValueError`` with one sentence.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}: name the weights with --weights.")
+    try:
+        tensors: dict[str, Tensor] = safetensors.torch.load_file(path)
+    except (safetensors.SafetensorError, KeyError):
+        raise ValueError(
+            f"{path} is damaged or no safetensors file: save a state dict to it with "
+            "safetensors.torch.save_file."
+        ) from None
+    return tensors
+
+
+def put_weights(
+    network: nn.Module,
+    state: Mapping[str, Tensor],
+    source: str,
+    ignored: Collection[str] = (),
+) -> None:
+    """Fill the whole ``network`` with ``state``, whose ``ignored`` layers are left out.
+
+    Raises ``ValueError`` with one sentence, which names ``source``, if anything is missing, too
+    much or of another shape.
+    """
+    prefixes = tuple(f"{layer}." for layer in ignored)
+    kept = {name: tensor for name, tensor in state.items() if not name.startswith(prefixes)}
+    expected = {name: tensor.shape for name, tensor in network.state_dict().items()}
+    found = {name: tensor.shape for name, tensor in kept.items()}
+    odd = sorted(name for name in {*expected, *found} if expected.get(name) != found.get(name))
+    if odd:
+        shown = ", ".join(odd[:_SHOWN]) + (", …" if len(odd) > _SHOWN else "")
+        raise ValueError(
+            f"{source} does not hold the weights of this network ({len(odd)} of its "
+            f"{len(expected)} tensors are missing, unknown or of another shape: {shown}): pass "
+            "those of the same architecture."
+        )
+    network.load_state_dict(kept)

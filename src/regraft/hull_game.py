@@ -1,0 +1,96 @@
+"""The game over the hull, and the step back from its answer that noise allows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from regraft.adversary import Hull, Objective
+from regraft.families import hull_adversary
+from regraft.game import Adversary, Outcome, Round, Target, play
+from regraft.heads import SourceHeads
+from regraft.learner import Learner
+from regraft.newton import log_probabilities, losses
+from regraft.samples import SurrogateKind, together
+
+_STEPS = 64  # into which the way from the pooled head to the learner's answer is divided
+
+
+def play_hull(
+    sources: SourceHeads,
+    *,
+    radius: float,
+    rank: int | None = None,
+    objective: Objective = "risk",
+    surrogate: SurrogateKind = "reweighted",
+    ridge: float | None = None,
+    tolerance: float = 1e-3,
+    max_rounds: int = 50,
+    on_round: Callable[[Round], None] | None = None,
+) -> tuple[Hull, Outcome]:
+    """Play from the pooled head on, within ``radius`` nats, and step back from the answer."""
+    hull, adversary = hull_adversary(
+        sources, radius=radius, rank=rank, objective=objective, surrogate=surrogate
+    )
+    outcome = play(
+        adversary,
+        Learner(ridge=sources.learner_ridge(ridge)),
+        sources.pooled,
+        tolerance=tolerance,
+        max_rounds=max_rounds,
+        on_round=on_round,
+    )
+    return hull, step_back(outcome, adversary, sources.pooled)
+
+
+def step_back(outcome: Outcome, adversary: Adversary, start: Tensor) -> Outcome:
+    """Move the answer towards the head ``start`` (C, k) while its worst case stays as good.
+
+    As good is within one standard error of the answer's own: heads that the rows cannot tell
+    apart in the worst case are told apart by the risk on the sources, which ``start`` minimizes.
+    """
+    answer = outcome.head
+    error = outcome.worst.sample.standard_error(answer)
+    bound = outcome.worst_value + error
+    targets = [*outcome.targets, outcome.worst]
+    step = 0
+    while True:
+        step = _fewest_steps(targets, start, answer, bound, step)
+        head = torch.lerp(start, answer, step / _STEPS)
+        found = adversary.attack(head)
+        value = found.sample.value(head)
+        if value <= bound or step == _STEPS:
+            break
+        targets.append(found)
+        step += 1
+    return replace(
+        outcome,
+        head=head,
+        worst=found,
+        worst_value=value,
+        share=step / _STEPS,
+        standard_error=error,
+    )
+
+
+def _fewest_steps(
+    targets: Sequence[Target], start: Tensor, answer: Tensor, bound: float, least: int
+) -> int:
+    """The fewest steps, ``least`` or more, at which no target's value exceeds ``bound``."""
+    Z, y, weights = together([target.sample for target in targets])
+    offsets = weights.new_tensor([target.sample.offset for target in targets])
+
+    def exceeds(step: int) -> bool:
+        head = torch.lerp(start, answer, step / _STEPS)
+        values = weights @ losses(log_probabilities(Z, head), y) - offsets
+        return float(values.max()) > bound
+
+    # The largest value is convex along the way and within the bound at its end.
+    low, high = least - 1, _STEPS
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if exceeds(middle) else (low, middle)
+    return high

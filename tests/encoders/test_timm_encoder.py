@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from safetensors.torch import save_file
+
+from regraft.encoders import load_image_encoder
+
+timm = pytest.importorskip("timm")
+
+
+def save_random(name: str, path: Path, **options: Any) -> torch.nn.Module:
+    torch.manual_seed(0)
+    network = timm.create_model(name, pretrained=False, **options)
+    save_file(network.state_dict(), path)
+    return network.eval()
+
+
+def photograph(width: int, height: int, seed: int = 0) -> Image.Image:
+    """Smooth colours with fine noise, through JPEG as pictures come."""
+    rng = np.random.default_rng(seed)
+    coarse = rng.integers(0, 256, size=(7, 9, 3), dtype=np.uint8)
+    smooth = np.asarray(Image.fromarray(coarse).resize((width, height), Image.Resampling.BICUBIC))
+    noisy = np.clip(smooth.astype(int) + rng.integers(-20, 20, smooth.shape), 0, 255)
+    file = io.BytesIO()
+    Image.fromarray(noisy.astype(np.uint8)).save(file, "JPEG")
+    return Image.open(file)
+
+
+@pytest.mark.parametrize("name", ["resnet18.tv_in1k", "timm:resnet18.tv_in1k"])
+def test_features_are_those_of_timm_with_its_own_transform(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "weights.safetensors"
+    plain = save_random("resnet18.tv_in1k", path)
+    encoder = load_image_encoder(name, weights=path)
+    assert encoder.name == "timm:resnet18.tv_in1k"
+    assert encoder.preprocessing["size"] == [224, 224]
+    assert encoder.preprocessing["resampling"] == "bilinear"
+    transform = timm.data.create_transform(**timm.data.resolve_model_data_config(plain))
+    images = [photograph(300, 200), photograph(180, 333, 1), photograph(224, 224, 2)]
+    with torch.no_grad():
+        inputs = torch.stack([transform(image.convert("RGB")) for image in images])
+        expected = plain.global_pool(plain.forward_features(inputs))
+    features = encoder.encode(np.stack([encoder.pixels(image) for image in images]))
+    assert features.shape == (3, encoder.n_features) == (3, 512)
+    np.testing.assert_allclose(features, expected, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "name", ["resnet50.ram_in1k", "vit_tiny_patch16_224.augreg_in21k", "convnext_atto.d2_in1k"]
+)
+def test_pixels_and_normalization_are_timms(name: str, tmp_path: Path) -> None:
+    """Resizing, cropping, mean and deviation of several models, on images of odd shapes."""
+    path = tmp_path / "weights.safetensors"
+    plain = save_random(name, path, num_classes=0)
+    encoder = load_image_encoder(name, weights=path)
+    config = timm.data.resolve_model_data_config(plain)
+    transform = timm.data.create_transform(**config)
+    mean, deviation = (np.array(encoder.preprocessing[key]) for key in ("mean", "deviation"))
+    for width, height in ((311, 207), (100, 451), (64, 64)):
+        image = photograph(width, height)
+        expected = transform(image.convert("RGB")).permute(1, 2, 0).numpy()
+        pixels = encoder.pixels(image)
+        assert pixels.dtype == np.uint8
+        np.testing.assert_allclose((pixels - mean) / deviation, expected, atol=1e-5)
+
+
+def test_features_after_the_pooling_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "weights.safetensors"
+    plain = save_random("mobilenetv3_small_050", path)
+    encoder = load_image_encoder("mobilenetv3_small_050", weights=path)
+    assert plain.num_features != encoder.n_features == plain.classifier.in_features
+
+
+def test_weights_of_another_network(tmp_path: Path) -> None:
+    path = tmp_path / "weights.safetensors"
+    save_random("resnet18", path)
+    with pytest.raises(ValueError, match="does not hold the weights of this network") as caught:
+        load_image_encoder("resnet34", weights=path)
+    assert "\n" not in str(caught.value)
+
+
+def test_unknown_names_are_answered_with_known_ones() -> None:
+    with pytest.raises(ValueError, match=r"no image encoder 'resnet51'.*resnet50"):
+        load_image_encoder("resnet51")
+    with pytest.raises(ValueError, match=r"no weights 'best' of resnet50: choose from .*ram_in1k"):
+        load_image_encoder("timm:resnet50.best")
+
+
+def test_weights_that_cannot_be_downloaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    hub = pytest.importorskip("huggingface_hub")
+    monkeypatch.setattr(hub.constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(hub.constants, "HF_HUB_CACHE", str(tmp_path))
+    with pytest.raises(FileNotFoundError, match="neither found nor downloaded") as caught:
+        load_image_encoder("resnet18.tv_in1k")
+    assert "--weights" in str(caught.value)
+    assert "\n" not in str(caught.value)
