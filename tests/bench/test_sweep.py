@@ -121,7 +121,7 @@ def test_images_have_erm_and_fixed_hyperparameters_but_no_ranks(tmp_path: Path) 
     job = Job(2, 0, "PACS")
     runs = known.runs(job, 2)
     assert [type(run) for run in runs] == [BaselineRun, BaselineRun, Run, Run]
-    assert {run.part for run in runs} == {PHASE_2} and {r.args["radius"] for r in runs} == {1.0}
+    assert {run.part for run in runs} == {PHASE_2} and {r.args["radius"] for r in runs} == {8.0}
     expected = [draw_hparams("hull", config, 0) | dict(pacs.fixed) for config in (0, 1)]
     assert [run.hparams for run in runs[2:]] == expected
     game = perform(runs)

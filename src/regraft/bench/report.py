@@ -173,7 +173,8 @@ def _our_row(label: str, selection: Selection, benchmark: Benchmark) -> _Row:
         label,
         "this run",
         means=means,
-        errors=tuple(100 * cell.error if cell else None for cell in cells),
+        # One trial has no spread to tell an error from.
+        errors=tuple(100 * cell.error if cell and len(cell.trials) > 1 else None for cell in cells),
         spreads=tuple(
             (100 * cell.spread[0], 100 * cell.spread[1]) if cell else _NONE for cell in cells
         ),
