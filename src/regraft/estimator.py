@@ -31,6 +31,9 @@ from regraft.transplant import Witness, find_witness, hull
 class CROClassifier(CertifiedHead):
     """Causal Robust Optimization: a linear head that is minimax over plausible unseen domains.
 
+    Of the heads between ERM's and the minimax one it is the nearest to ERM's whose worst case is
+    within one standard error of the best.
+
     Parameters
     ----------
     radius : float, default 8.0
@@ -41,8 +44,8 @@ class CROClassifier(CertifiedHead):
         Transplant dimension: in how many class directions (at most C - 1) targets may move.
         None keeps all.
     objective : {"risk", "regret"}
-        Minimize the worst risk (the paper's) or the worst excess over each target's best head,
-        which is cheaper where no confounder is at work.
+        Minimize the worst risk (the paper's) or the worst excess over the risk of each target's
+        own head. Both are risks on unseen rows: what fitting takes off is added.
     surrogate : {"reweighted", "relabelled", "transplanted"}
         What a target looks like: real source rows with other weights (real inputs keep real
         labels), the same rows with labels drawn from the target's head, or rows moved by the

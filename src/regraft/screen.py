@@ -96,11 +96,20 @@ class Screen:
 
     def table(self, columns: Sequence[str], *sections: Sequence[Sequence[str]]) -> None:
         """Rows of text under ``columns``, as ``make_table`` draws them."""
+        from rich.console import Console
+
+        # A number cut off at the edge of the screen is worse than a broken line, and a console
+        # prints nothing that is wider than itself.
+        wide = Console(
+            file=self._result.file,
+            width=max(self._result.width, _ANY_WIDTH),
+            quiet=self._json,
+            force_terminal=self._result.is_terminal,
+            color_system="auto" if self._result.is_terminal else None,
+        )
         table = make_table(columns, *sections)
-        # A number cut off at the edge of the screen is worse than a broken line.
-        anything = self._result.options.update(width=_ANY_WIDTH)
-        needed = self._result.measure(table, options=anything).maximum
-        self._result.print(table, width=max(needed, self._result.width), crop=False)
+        wide.width = max(self._result.width, wide.measure(table).maximum)
+        wide.print(table)
 
     def document(self, text: str) -> None:
         """A text in another language, such as Markdown, exactly as it is; not with JSON."""

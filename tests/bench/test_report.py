@@ -113,7 +113,7 @@ def test_all_three_files_are_written(tmp_path: Path, ours: dict[str, Selection])
 
 
 def on_pacs(*means: float) -> Selection:
-    cells = {env: Cell(m, 0.01, (m,), (0,), (m, m)) for env, m in enumerate(means)}
+    cells = {env: Cell(m, 0.01, (m, m), (0, 0), (m, m)) for env, m in enumerate(means)}
     return Selection(cells, sum(means) / 4 if len(means) == 4 else None)
 
 
@@ -137,3 +137,9 @@ def test_images_have_a_column_for_the_worst_environment() -> None:
     rows_of_numbers = [line for line in text.splitlines() if line.count("&") > 1]
     assert {row.replace(r"\&", "").count("&") for row in rows_of_numbers} == {7}
     assert r"\multicolumn{8}" in text
+
+
+def test_one_trial_has_no_error() -> None:
+    once = Selection({0: Cell(0.8, 0.0, (0.8,), (0,), (0.8, 0.8))}, None)
+    assert "| CRO (x) | this run | 80.0 | – | – | – |" in markdown({"CRO (x)": once})
+    assert "± 0.0" not in markdown({"CRO (x)": once}).split("CRO (x)", 1)[1]
