@@ -15,7 +15,8 @@ from common import HERE, machine
 SECTIONS = {
     "cmnist": "Colored MNIST features",
     "confounded": "A noisy confounder",
-    "pacs": "PACS features: the price of robustness",
+    "noise": "Noise in the game, and the price of robustness",
+    "banks": "Frozen features: all heads on unseen domains",
     "speed": "Speed and memory",
 }
 INTRODUCTION = """# Results

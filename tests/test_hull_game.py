@@ -15,6 +15,7 @@ from regraft.game import Outcome, play
 from regraft.heads import SourceHeads, fit_source_heads
 from regraft.hull_game import play_hull, step_back
 from regraft.learner import Learner
+from regraft.samples import Sample, SurrogateKind
 
 RADIUS = 4.0
 
@@ -92,3 +93,26 @@ def test_radius_zero_is_the_pooled_head() -> None:
     _, outcome = play_hull(sources, radius=0.0)
     assert torch.equal(outcome.head, sources.pooled)
     assert outcome.share == 0.0
+
+
+@pytest.mark.parametrize("ridge", [1e-4, 1e-1, 10.0])
+def test_a_ridge_of_ones_own_has_an_erm_head_of_its_own(ridge: float) -> None:
+    sources = _sources(3)
+    _, none = play_hull(sources, radius=0.0, ridge=ridge)
+    learner = Learner(ridge=sources.learner_ridge(ridge))
+    learner.add(Sample(sources.Z, sources.y, sources.weight))
+    assert torch.allclose(none.head, learner.respond(sources.pooled).head, atol=1e-6)
+
+
+def test_stronger_ridges_shrink_the_head() -> None:
+    sizes = [
+        float(play_hull(_sources(3), radius=RADIUS, ridge=ridge)[1].head[:, :-1].norm())
+        for ridge in (1e-3, 1e-1, 10.0)
+    ]
+    assert sizes == sorted(sizes, reverse=True)
+
+
+@pytest.mark.parametrize("surrogate", ["relabelled", "transplanted"])
+def test_soft_labels_are_not_stepped_back_from(surrogate: SurrogateKind) -> None:
+    _, outcome = play_hull(_sources(2), radius=1.0, surrogate=surrogate, tolerance=1e-2)
+    assert outcome.share == 1.0 and outcome.head is outcome.heads[-1]

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize, minimize_scalar
 from torch import Tensor
 
-from regraft.crossfit import CrossFit
 from regraft.heads import SourceHeads
 from regraft.whitening import row_slabs
 
@@ -116,20 +115,21 @@ def fit_hull(
     Z: Tensor,
     weight: Tensor,
     rank: int | None = None,
-    held_out: CrossFit | None = None,
+    moves: Tensor | None = None,
 ) -> Hull:
     """The hull of source ``heads`` (K, C, k) on rows ``Z`` (n, k).
 
     ``rank`` keeps the best approximation of the head differences in that many class directions:
-    the transplant dimension r (at most C - 1, the default). Nats are those of ``heads`` on the
-    rows or, with ``held_out``, of the heads that have not seen them.
+    the transplant dimension r (at most C - 1, the default). ``moves`` (K, C, n) are the logits by
+    which the sources differ from their mean, in which nats are measured; by default those of
+    ``heads`` on the rows.
     """
     n_sources, n_classes = heads.shape[:2]
     # Softmax ignores a constant over classes.
     projection = torch.eye(n_classes).to(heads) - 1.0 / n_classes
     center = heads.mean(dim=0)
-    logits = _tilt(heads - center, Z) if held_out is None else _held_out_tilt(held_out, Z)
-    logits = projection @ logits * (weight / n_classes).sqrt()  # (K, C, n)
+    moves = _tilt(heads - center, Z) if moves is None else moves
+    logits = projection @ moves * (weight / n_classes).sqrt()  # (K, C, n)
     if rank is not None:
         _, vectors = torch.linalg.eigh(torch.einsum("san,sbn->ab", logits, logits))
         kept = vectors[:, -rank:] @ vectors[:, -rank:].T
@@ -156,13 +156,12 @@ def make_surrogates(hull: Hull, Z: Tensor, y: Tensor, weight: Tensor) -> Surroga
 
 def _tilt(heads: Tensor, Z: Tensor) -> Tensor:
     """(..., C, n) logits of heads (..., C, k) on rows (n, k), in the heads' precision."""
-    parts = [heads @ Z[rows].to(heads.dtype).T for rows in row_slabs(Z, heads.dtype)]
-    return torch.cat(parts, dim=-1)
-
-
-def _held_out_tilt(held_out: CrossFit, Z: Tensor) -> Tensor:
-    """(K, C, n) logits of the source heads' differences from their mean, by unseen heads."""
-    return held_out.logits(held_out.heads - held_out.heads.mean(dim=1, keepdim=True), Z)
+    if Z.dtype == heads.dtype:
+        return heads @ Z.T
+    answer = heads.new_empty((*heads.shape[:-1], len(Z)))
+    for rows in row_slabs(Z, heads.dtype):
+        answer[..., rows] = heads @ Z[rows].to(heads.dtype).T
+    return answer
 
 
 def plausible_targets(sources: SourceHeads, rank: int | None = None) -> tuple[Hull, Surrogates]:
@@ -171,12 +170,13 @@ def plausible_targets(sources: SourceHeads, rank: int | None = None) -> tuple[Hu
     Rows are weighed by heads that have not seen them: others would weigh up the labels that they
     remember.
     """
-    held_out = sources.held_out
-    hull = fit_hull(sources.heads, sources.Z, sources.weight, rank, held_out)
-    moves = hull.projection @ _held_out_tilt(held_out, sources.Z)
+    logits = sources.held_out.logits(sources.held_out.heads, sources.Z)
+    center = logits.mean(dim=0)
+    moves = logits - center
+    hull = fit_hull(sources.heads, sources.Z, sources.weight, rank, moves)
     return hull, Surrogates(
-        tilt=torch.tensordot(hull.mixing, moves, dims=1),
-        center=held_out.logits(held_out.heads.mean(dim=1), sources.Z),
+        tilt=torch.tensordot(hull.mixing, hull.projection @ moves, dims=1),
+        center=center,
         y=sources.y,
         log_weight=sources.weight.log(),
     )

@@ -116,7 +116,8 @@ def audit(
 
     ``predictor`` is a fitted classifier with ``predict_proba``, or its probabilities (n, C) on
     the rows of ``X``, columns in sorted order of the labels. The plausible targets come from
-    ``X``, ``y``, ``sample_domain`` alone, so any two predictors are audited against the same.
+    ``X``, ``y``, ``sample_domain`` alone, so any two predictors are audited against the same. Pass
+    rows that the predictor was not fitted on where there are some: on its own it looks better.
     """
     radii = _check_radii(radii)
     domains = check_domains(X, y, sample_domain, device=device)

@@ -37,8 +37,12 @@ class ERMClassifier(LinearHead):
         """Fit on rows ``X`` (n, d), labels ``y`` (n,) and the domain of each row (n,)."""
         domains = self._check(X, y, sample_domain)
         sources = fit_source_heads(domains)
-        self._set_head(domains, sources.whitening.to_features(sources.pooled))
+        self._set_head(domains, sources.whitening.to_features(self.solve(sources)))
         return self
+
+    def solve(self, sources: SourceHeads) -> Tensor:
+        """The head (C, k) on whitened rows that ``fit`` takes where these source heads are its."""
+        return sources.pooled
 
 
 class _RiskBalancer(LinearHead):
@@ -51,15 +55,15 @@ class _RiskBalancer(LinearHead):
         self._check_parameters()
         domains = self._check(X, y, sample_domain)
         sources = fit_source_heads(domains)
-        if len(domains.names) == 1:
-            warn_if_one_domain(
-                domains, "there are no risks to compare and the ERM head is returned"
-            )
-            head = sources.pooled
-        else:
-            head = self._solve(sources, sources.learner_ridge(self.ridge))
-        self._set_head(domains, sources.whitening.to_features(head))
+        warn_if_one_domain(domains, "there are no risks to compare and the ERM head is returned")
+        self._set_head(domains, sources.whitening.to_features(self.solve(sources)))
         return self
+
+    def solve(self, sources: SourceHeads) -> Tensor:
+        """The head (C, k) on whitened rows that ``fit`` takes where these source heads are its."""
+        if len(sources.slices) == 1:
+            return sources.pooled
+        return self._solve(sources, sources.learner_ridge(self.ridge))
 
     def _check_parameters(self) -> None:
         check_ridge(self.ridge)

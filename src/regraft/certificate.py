@@ -35,7 +35,7 @@ class FiniteSample:
     rows: int  # N, of the smallest source
     metric_entropy: float  # log covering number of the ball of targets at RESOLUTION
     statistical: float  # sqrt((metric_entropy + log(1 / (1 - CONFIDENCE))) / N)
-    optimization: float  # the learner's duality gap plus what the adversary still gains
+    optimization: float  # the duality gap, what the adversary still gains, and the step back
     closure: float  # the closure residual
     resolution: float  # eta
 
@@ -44,9 +44,10 @@ class FiniteSample:
 class Certificate:
     """How good the returned head is in the worst plausible target, and what that rests on.
 
-    Risks are cross-entropies in nats, on the hull with the pooled head's optimism, measured on
-    held-out rows, added; with ``objective="regret"`` the risk of the target's own head is
-    subtracted. On the hull, the minimax value lies between ``value - gap`` and ``worst_case +
+    Risks are cross-entropies in nats. On the hull with reweighted targets, the ERM head's optimism
+    on its own rows, measured by leaving rows out, is added; the head's own is somewhat larger, for
+    its targets weigh fewer rows up. With ``objective="regret"`` the risk of the target's own head
+    is subtracted. On the hull, the minimax value lies between ``value - gap`` and ``worst_case +
     ridge_term``, as far as the adversary's search is exact; the free adversary maximizes a
     penalized risk, so its ``worst_case`` is a lower bound only. Lengths (closure, Lipschitz
     constants) are in whitened features, or standardized ones in the free family.
@@ -61,9 +62,9 @@ class Certificate:
     converged: bool
     value: float  # M_t of the last round
     gap: float  # its duality gap
-    ridge_term: float  # the ridge's share of that value
+    ridge_term: float  # the ridge's part of the objective at the head
     worst_case: float  # the head's value on the worst target found
-    worst_case_accuracy: float  # the head's accuracy on that target
+    worst_case_accuracy: float  # the head's accuracy there, on rows it was fitted on
     pooled_worst_case: float  # the same value for the pooled ERM head it started from
     worst_target: dict[str, float]  # affine coefficients of the sources there; empty if free
     witness_rank: int  # transplant dimension r of its witness
@@ -95,12 +96,12 @@ class Certificate:
             place = f"That domain weighs the source heads as {_mixture(self.worst_target)}. "
         return (
             f"Certificate: in the worst plausible domain {scope}, this head has "
-            f"{self.objective} {self.worst_case:.3f} nats and accuracy "
+            f"{self.objective} {self.worst_case:.3f} nats and accuracy (on its own rows) "
             f"{self.worst_case_accuracy:.1%}; the ERM head it started from has {self.objective} "
             f"up to {self.pooled_worst_case:.3f} nats.",
-            f"{place}The game {settled} after {len(self.rounds)} rounds, within {self.gap:.0e} "
-            "nats (duality gap) of the best linear head against the domains it collected."
-            f"{self._step_back()}",
+            f"{place}The game {settled} after {len(self.rounds)} rounds, its answer within "
+            f"{self.gap:.0e} nats (duality gap) of the best linear head against the domains it "
+            f"collected.{self._step_back()}",
             "Not certified: that the domain you will meet is a plausible one (closure on the "
             "target's side); only knowledge of that domain, or labelled rows of it, can tell.",
         )
@@ -108,10 +109,10 @@ class Certificate:
     def _step_back(self) -> str:
         if self.share == 1:
             return ""
+        way = f"goes {self.share:.0%} of the way from ERM's to it" if self.share else "is ERM's"
         return (
-            f" The head goes {self.share:.0%} of the way from ERM to that one: its worst case is "
-            f"within a standard error ({self.standard_error:.3f} nats) of the best, and it gives "
-            "up less on the sources."
+            f" The head {way}: its worst case is within a standard error of the answer's "
+            f"({self.standard_error:.3f} nats), and it gives up less on the sources."
         )
 
     @classmethod

@@ -63,11 +63,9 @@ def solve(model: Model, sources: SourceHeads) -> Tensor:
     """
     if isinstance(model, CROClassifier):
         head = model.solve(sources)
-    elif isinstance(model, ERMClassifier) or len(sources.slices) == 1:
-        head = sources.pooled
     else:
         local = _on_cpu(replace(sources, whitening=_on_cpu(sources.whitening)))
-        head = model._solve(local, local.learner_ridge(model.ridge)).to(sources.pooled)
+        head = model.solve(local).to(sources.pooled)
     return sources.whitening.to_features(head)
 
 

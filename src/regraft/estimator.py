@@ -45,7 +45,7 @@ class CROClassifier(CertifiedHead):
         None keeps all.
     objective : {"risk", "regret"}
         Minimize the worst risk (the paper's) or the worst excess over the risk of each target's
-        own head. Both are risks on unseen rows: what fitting takes off is added.
+        own head. What fitting takes off the risk, as measured for ERM's head, is added to both.
     surrogate : {"reweighted", "relabelled", "transplanted"}
         What a target looks like: real source rows with other weights (real inputs keep real
         labels), the same rows with labels drawn from the target's head, or rows moved by the

@@ -35,6 +35,7 @@ class Adversary(Protocol):
 class Round:
     """What one round of the game added."""
 
+    # Risks (regrets) have the constants of their targets added: those of unseen rows, on the hull.
     attack_value: float  # risk (regret) of the previous head on the adversary's new target
     value: float  # M_t: the learner's minimax value, ridge included
     gap: float  # duality gap of the learner's answer

@@ -143,12 +143,8 @@ def _sort_and_fold(domains: Domains, mean: Tensor) -> tuple[Tensor, Tensor]:
     order = order[torch.argsort(domains.y[order], stable=True)]
     order = order[torch.argsort(domains.domain[order], stable=True)]
     cell = domains.domain[order] * len(domains.classes) + domains.y[order]
-    # Copies of a row are as far from the mean as it is: they share its fold, or they would leak.
-    is_copy = torch.zeros_like(cell, dtype=torch.bool)
-    is_copy[1:] = (cell[1:] == cell[:-1]) & (distance[order][1:] == distance[order][:-1])
-    place = torch.cumsum(~is_copy, dim=0)
     first = torch.searchsorted(cell, cell)  # where the row's domain and class begin
-    return order, (place - place[first]) % _FOLDS
+    return order, (torch.arange(len(order), device=order.device) - first) % _FOLDS
 
 
 def _cross_validate(

@@ -14,7 +14,7 @@ from regraft.game import Adversary, Outcome, Round, Target, play
 from regraft.heads import SourceHeads
 from regraft.learner import Learner
 from regraft.newton import log_probabilities, losses
-from regraft.samples import SurrogateKind, together
+from regraft.samples import Sample, SurrogateKind, together
 
 _STEPS = 64  # into which the way from the pooled head to the learner's answer is divided
 
@@ -31,26 +31,38 @@ def play_hull(
     max_rounds: int = 50,
     on_round: Callable[[Round], None] | None = None,
 ) -> tuple[Hull, Outcome]:
-    """Play from the pooled head on, within ``radius`` nats, and step back from the answer."""
+    """Play from the ERM head on, within ``radius`` nats.
+
+    Where rows keep their own labels, the head is stepped back from the game's answer.
+    """
     hull, adversary = hull_adversary(
         sources, radius=radius, rank=rank, objective=objective, surrogate=surrogate
     )
+    column_ridge = sources.learner_ridge(ridge)
+    start = sources.pooled if ridge is None else _erm(sources, column_ridge)
     outcome = play(
         adversary,
-        Learner(ridge=sources.learner_ridge(ridge)),
-        sources.pooled,
+        Learner(ridge=column_ridge),
+        start,
         tolerance=tolerance,
         max_rounds=max_rounds,
         on_round=on_round,
     )
-    return hull, step_back(outcome, adversary, sources.pooled)
+    return hull, step_back(outcome, adversary, start) if surrogate == "reweighted" else outcome
+
+
+def _erm(sources: SourceHeads, ridge: Tensor) -> Tensor:
+    """The head of the smallest pooled risk under the learner's own ridge (k,)."""
+    learner = Learner(ridge=ridge)
+    learner.add(Sample(sources.Z, sources.y, sources.weight))
+    return learner.respond(sources.pooled).head
 
 
 def step_back(outcome: Outcome, adversary: Adversary, start: Tensor) -> Outcome:
     """Move the answer towards the head ``start`` (C, k) while its worst case stays as good.
 
-    As good is within one standard error of the answer's own: heads that the rows cannot tell
-    apart in the worst case are told apart by the risk on the sources, which ``start`` minimizes.
+    As good is within one standard error of the answer's own worst case, which is known no better
+    than that: what is left to choose goes to the risk on the sources, which ``start`` minimizes.
     """
     answer = outcome.head
     error = outcome.worst.sample.standard_error(answer)

@@ -88,19 +88,27 @@ class AdamLearner(Learner):
             for i in range(max(1, n // self._batch)):
                 rows = [order[i * self._batch : (i + 1) * self._batch] for order in orders]
                 risks = [_minibatch_risk(s, head, r) for s, r in zip(samples, rows, strict=True)]
-                loss = torch.stack(risks).max() + (self._ridge * head.square()).sum()
+                values = torch.stack(risks) - (0.0 if offsets is None else offsets)
+                loss = values.max() + (self._ridge * head.square()).sum()
                 optimizer.zero_grad()
                 loss.backward()  # type: ignore[no-untyped-call]
                 optimizer.step()
-        return self._judge(samples, head.detach())
+        return self._judge(samples, head.detach(), offsets)
 
-    def _judge(self, samples: Sequence[Sample], head: Tensor) -> Solution:
+    def _judge(self, samples: Sequence[Sample], head: Tensor, offsets: Tensor | None) -> Solution:
         """The head as it is, with the gap under the best mixture of targets for it."""
-        problem = together(samples)
-        step = minimax_newton(*problem, ridge=self._ridge, start=head, max_iterations=1)
-        return minimax_newton(
-            *problem, ridge=self._ridge, start=head, mixture=step.mixture, max_iterations=0
-        )
+
+        def judge(max_iterations: int, mixture: Tensor | None = None) -> Solution:
+            return minimax_newton(
+                *together(samples),
+                ridge=self._ridge,
+                start=head,
+                offsets=offsets,
+                mixture=mixture,
+                max_iterations=max_iterations,
+            )
+
+        return judge(0, judge(1).mixture)
 
     def _order(self, sample: Sample) -> Tensor:
         order = torch.randperm(len(sample.Z), generator=self._generator)
