@@ -120,7 +120,8 @@ def accuracies(problem: Problem) -> dict[str, float]:
 
 
 def tuned(problem: Problem) -> float:
-    return float(TUNED.fit(problem.X, problem.y).score(problem.X_target, problem.y_target))
+    answer = TUNED.fit(problem.X, problem.y).predict(problem.X_target)
+    return float((answer == problem.y_target).mean())
 
 
 def main() -> None:
@@ -130,7 +131,7 @@ def main() -> None:
         start, columns = time.perf_counter(), []
         for problem in PROBLEMS[name]():
             scores = accuracies(problem)
-            if name in PLACES:
+            if name == "pacs":
                 scores = {"scikit-learn, C tuned on held-out source rows": tuned(problem)} | scores
             columns.append(scores)
             print(name, {head: percent(score) for head, score in scores.items()}, file=sys.stderr)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -291,6 +292,26 @@ def test_a_writer_goes_on_after_the_last_whole_block(tmp_path: Path) -> None:
     assert (bank.preprocessing, bank.listing) == ({"size": 4}, "11")
     first = json.loads((bank.folder / "inputs.jsonl").read_text().splitlines()[0])
     assert first == {"path": "p/0", "sha256": f"{0:064}"}
+
+
+def test_a_bank_is_on_the_disk_before_the_journal_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that a power cut leaves one of them."""
+    synced: list[tuple[int, bool]] = []
+    folder, fsync = tmp_path / "b", os.fsync
+
+    def note(descriptor: int) -> None:
+        fsync(descriptor)
+        synced.append((os.fstat(descriptor).st_ino, (folder / "bank.json").exists()))
+        assert (folder / ".unfinished" / "journal.jsonl").exists()
+
+    with writing(folder, 3) as writer:
+        append(writer, 0, 1)
+        monkeypatch.setattr(os, "fsync", note)
+        writer.finish(FACTS)
+    place, description = (path.stat().st_ino for path in (folder, folder / "bank.json"))
+    assert synced[-3:] == [(place, False), (description, False), (place, True)]
 
 
 @pytest.mark.parametrize("renamed", [1, 2])

@@ -35,6 +35,25 @@ def test_missing_module_names_the_extra() -> None:
     assert str(caught.value).startswith("no_such_module is not installed")
 
 
+def test_what_an_installed_package_lacks_is_told(tmp_path: Path) -> None:
+    (tmp_path / "halfway.py").write_text("import no_such_dependency")
+    (tmp_path / "outdated.py").write_text("from json import no_such_function")
+    code = """
+from regraft.extras import MissingExtra, require
+for module in ("halfway", "outdated"):
+    try:
+        require(module, "plots")
+    except MissingExtra as error:
+        print(error)
+"""
+    halfway, outdated = run(code, tmp_path).splitlines()
+    assert halfway == (
+        "halfway does not load (No module named 'no_such_dependency'): reinstall it with pip "
+        'install "regraft[plots]".'
+    )
+    assert outdated.startswith("outdated does not load (cannot import name 'no_such_function'")
+
+
 def run(code: str, folder: Path | None = None) -> str:
     """What a process of its own prints, in which ``folder`` comes first in the search path."""
     path = "" if folder is None else f"import sys; sys.path.insert(0, {str(folder)!r})\n"

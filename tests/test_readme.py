@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import make_problem
+from PIL import Image
 
 from regraft.cli import app
 
@@ -31,6 +32,17 @@ def test_python_block(
     assert (tmp_path / "stress.png").exists() and (tmp_path / "model" / "model.json").exists()
 
 
+def _draw_photos(folder: Path) -> None:
+    """Three hospitals, two classes: noise that is brighter in one of them."""
+    rng = np.random.default_rng(0)
+    for hospital in "abc":
+        for name, light in (("ill", 60), ("well", 160)):
+            (folder / hospital / name).mkdir(parents=True)
+            for i in range(4):
+                pixels = rng.integers(light, light + 80, size=(32, 32, 3), dtype=np.uint8)
+                Image.fromarray(pixels).save(folder / hospital / name / f"{i}.png")
+
+
 def test_shell_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     problem = make_problem(n=80)
@@ -39,6 +51,7 @@ def test_shell_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("train.csv", "new.csv"):
         lines = [",".join(names), *(",".join(row) for row in rows.tolist())]
         Path(name).write_text("\n".join(lines) + "\n")
+    _draw_photos(Path("photos"))
     commands = [
         line.split("#")[0] for block in _blocks("sh") for line in block.splitlines()
         if line.startswith("regraft ")
@@ -47,7 +60,7 @@ def test_shell_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     of_protocol = ("reproduce", "sweep", "collect")
     long = [command for command in commands if command.split()[1] in of_protocol]
     commands = [command for command in commands if command not in long]
-    assert (len(commands), len(long)) == (4, 5)
+    assert (len(commands), len(long)) == (8, 6)
     commands += [f"{command} --help" for command in long]
     for command in commands:
         with pytest.raises(SystemExit) as ended:
@@ -55,3 +68,5 @@ def test_shell_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert not ended.value.code, command
     written = {entry.name for entry in Path("run").iterdir()}
     assert {"model", "certificate.json", "predictions.csv", "audit.png", "frontier.png"} <= written
+    assert {"comparison.md", "comparison.png"} <= {e.name for e in Path("comparison").iterdir()}
+    assert {"model", "audit.png"} <= {entry.name for entry in Path("model").iterdir()}

@@ -9,8 +9,10 @@ from regraft._version import __version__
 
 if TYPE_CHECKING:
     from regraft.auditing import AuditCurve, Frontier, audit, frontier
+    from regraft.banks import Bank, open_bank, write_bank
     from regraft.baselines import ERMClassifier, GroupDROClassifier, IRMClassifier, VRExClassifier
     from regraft.certificate import Certificate
+    from regraft.comparison import Comparison, compare
     from regraft.datasets import load_demo, make_confounded_domains
     from regraft.estimator import CROClassifier
     from regraft.literal import LiteralCROClassifier
@@ -18,8 +20,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AuditCurve",
+    "Bank",
     "CROClassifier",
     "Certificate",
+    "Comparison",
     "ERMClassifier",
     "Frontier",
     "GroupDROClassifier",
@@ -28,18 +32,23 @@ __all__ = [
     "VRExClassifier",
     "__version__",
     "audit",
+    "compare",
     "frontier",
     "load",
     "load_demo",
     "make_confounded_domains",
+    "open_bank",
     "save",
+    "write_bank",
 ]
 
 # Imported at first use: torch takes seconds, which `regraft --help` need not wait for.
 _HOMES = {
     "auditing": ("AuditCurve", "Frontier", "audit", "frontier"),
+    "banks": ("Bank", "open_bank", "write_bank"),
     "baselines": ("ERMClassifier", "GroupDROClassifier", "IRMClassifier", "VRExClassifier"),
     "certificate": ("Certificate",),
+    "comparison": ("Comparison", "compare"),
     "datasets": ("load_demo", "make_confounded_domains"),
     "estimator": ("CROClassifier",),
     "literal": ("LiteralCROClassifier",),

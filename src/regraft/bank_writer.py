@@ -27,7 +27,7 @@ from regraft.bank_format import (
     header,
     inputs_checksum,
 )
-from regraft.files import append_line, remove_unfinished, write_text
+from regraft.files import append_line, remove_unfinished, sync, sync_folder, write_text
 
 _JOURNAL, _NUMBERS = "journal.jsonl", "numbers.part"
 _PARTS = {ARRAYS: "features.part", INPUTS: "inputs.part"}  # names before they are whole
@@ -112,7 +112,7 @@ class BankWriter:
             (self._inputs, lines),
         ):
             file.write(content)
-            _sync(file)
+            sync(file)
         rows, input_bytes = self.rows + len(features), self._input_bytes + len(lines)
         entry = {
             "rows": rows,
@@ -132,7 +132,7 @@ class BankWriter:
         self._write_columns()
         self._features.seek(0)
         self._features.write(header(self.rows, self.n_features))
-        _sync(self._features)
+        sync(self._features)
         self.close()
         arrays, inputs = (self._work / part for part in (_PARTS[ARRAYS], _PARTS[INPUTS]))
         description = {
@@ -155,9 +155,11 @@ class BankWriter:
         (self._folder / DESCRIPTION).unlink(missing_ok=True)
         arrays.replace(self._folder / ARRAYS)
         inputs.replace(self._folder / INPUTS)
+        sync_folder(self._folder)  # the description must not outlive a power cut alone
         write_text(
             self._folder / DESCRIPTION, json.dumps(description, indent=2, allow_nan=False) + "\n"
         )
+        sync_folder(self._folder)
         shutil.rmtree(self._work)
 
     def close(self) -> None:
@@ -234,8 +236,3 @@ def row_inputs(rows: NDArray[np.float32], first: int) -> list[Input]:
     return [
         Input(first + i, hashlib.sha256(row.tobytes()).hexdigest()) for i, row in enumerate(rows)
     ]
-
-
-def _sync(file: BinaryIO) -> None:
-    file.flush()
-    os.fsync(file.fileno())

@@ -10,7 +10,7 @@ _USERS_OF_TORCHVISION = ("sentence_transformers", "timm", "torchvision", "transf
 
 
 class MissingExtra(RuntimeError):
-    """An optional dependency is not installed."""
+    """An optional dependency is not installed, or does not load."""
 
 
 def require(module: str, extra: str) -> ModuleType:
@@ -20,14 +20,15 @@ def require(module: str, extra: str) -> ModuleType:
         mend_torchvision()
     try:
         return import_module(module)
-    except RuntimeError as error:  # torchvision built for another torch, most likely
+    except (ImportError, RuntimeError) as error:
+        if isinstance(error, ModuleNotFoundError) and error.name == package:
+            raise MissingExtra(
+                f'{package} is not installed: run pip install "regraft[{extra}]".'
+            ) from None
+        # It lacks a package of its own, or torchvision was built for another torch.
         reason = " ".join(str(error).split()).rstrip(".")
         raise MissingExtra(
             f'{module} does not load ({reason}): reinstall it with pip install "regraft[{extra}]".'
-        ) from None
-    except ImportError:
-        raise MissingExtra(
-            f'{package} is not installed: run pip install "regraft[{extra}]".'
         ) from None
 
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 from uuid import uuid4
 
 from filelock import FileLock, Timeout
@@ -23,7 +24,9 @@ def write_bytes(path: Path, content: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = sibling(path)
     try:
-        temporary.write_bytes(content)
+        with temporary.open("wb") as file:
+            file.write(content)
+            sync(file)  # a power cut after the renaming would leave an empty file otherwise
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
@@ -32,6 +35,23 @@ def write_bytes(path: Path, content: bytes) -> None:
 def write_text(path: Path, text: str) -> None:
     """Write the whole file or nothing, making its folder."""
     write_bytes(path, text.encode())
+
+
+def sync(file: BinaryIO) -> None:
+    """Have all that was written to ``file`` on the disk."""
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def sync_folder(folder: Path) -> None:
+    """Have the names in ``folder`` on the disk; Windows offers no such thing."""
+    if os.name == "nt":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager

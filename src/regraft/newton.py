@@ -39,7 +39,11 @@ def logits(Z: Tensor, head: Tensor) -> Tensor:
     """(n, C) logits of a linear head, in its precision, whatever that of the rows."""
     if Z.dtype == head.dtype:
         return Z @ head.T
-    return torch.cat([Z[rows].to(head.dtype) @ head.T for rows in row_slabs(Z, head.dtype)])
+    answer = head.new_empty((len(Z), len(head)))
+    for rows in row_slabs(Z, head.dtype):
+        # Not kept in a list: what is allocated between conversions would break up the memory.
+        answer[rows] = Z[rows].to(head.dtype) @ head.T
+    return answer
 
 
 def log_probabilities(Z: Tensor, head: Tensor) -> Tensor:

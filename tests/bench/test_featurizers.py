@@ -40,7 +40,12 @@ def test_weights_from_a_file(weights: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "file", "error", "message"),
     [
-        ("resnet5000", "toy", ValueError, "encoder is 'resnet5000': choose efficientnet_lite0, "),
+        (
+            "resnet5000",
+            "toy",
+            ValueError,
+            "no image encoder 'resnet5000': choose efficientnet_lite0, ",
+        ),
         (NAME, "absent", FileNotFoundError, "there is no file .*absent.safetensors"),
         (NAME, "text", ValueError, "no safetensors file"),
         ("test_vit", "toy", ValueError, "does not hold the weights of this network"),
@@ -62,7 +67,9 @@ def test_without_a_network_the_small_encoder_is_named(
     hub = pytest.importorskip("huggingface_hub")
     monkeypatch.setattr(hub.constants, "HF_HUB_OFFLINE", True)
     monkeypatch.setattr(hub.constants, "HF_HUB_CACHE", str(tmp_path))
-    with pytest.raises(FileNotFoundError, match=r"the weights of resnet50\.ram_in1k") as caught:
+    with pytest.raises(
+        FileNotFoundError, match=r"the network resnet50\.ram_in1k can be nei"
+    ) as caught:
         load_featurizer("resnet50.ram_in1k")
     assert str(caught.value).endswith("or take --encoder efficientnet_lite0.")
     assert "\n" not in str(caught.value)

@@ -129,6 +129,14 @@ def test_features_are_those_of_unchanged_normalized_images() -> None:
     torch.testing.assert_close(X.float(), wanted, atol=2e-3, rtol=2e-3)
 
 
+def test_features_beyond_16_bits_are_refused() -> None:
+    trained = train()
+    trained["0.1.bias"] += 1e6
+    with pytest.raises(ValueError, match="too large for 16 bits") as caught:
+        embed(small_featurizer(), trained, make_pool(), RECIPE.size)
+    assert str(caught.value).endswith(".") and "\n" not in str(caught.value)
+
+
 def test_networks_with_dropout_stay_in_evaluation_mode() -> None:
     plain = small_featurizer()
     noisy = Featurizer(nn.Sequential(plain.network, nn.Dropout(0.9)), plain.mean, plain.deviation)

@@ -16,10 +16,10 @@ from small_pictures import small_featurizer, write_pacs
 
 from regraft.bench.benchmark import IMAGE_BENCHMARKS
 from regraft.bench.fine_tuning import Recipe
-from regraft.bench.image_phase1 import ImagePhaseOne
+from regraft.bench.image_phase1 import ImagePhaseOne, make_pool
 from regraft.bench.image_reproduction import list_images
 from regraft.bench.phase1 import Job
-from regraft.bench.picture_store import fingerprint, load_pictures
+from regraft.bench.picture_store import Pictures, fingerprint, load_pictures
 
 HERE = Path(__file__).parent
 PACS = IMAGE_BENCHMARKS["pacs"]
@@ -32,11 +32,14 @@ def make(data: Path, folder: Path, steps: int = 30, save_every: float = 60.0) ->
     files = fingerprint(listings)
     return ImagePhaseOne(
         PACS,
-        tuple(load_pictures(listings, files, 32, folder / "pictures", lambda _: None)),
+        make_pool(
+            load_pictures(listings, files, 32, folder / "pictures", lambda _: None),
+            torch.device("cpu"),
+        ),
+        tuple(len(listing.labels) for listing in listings),
         files,
         small_featurizer(),
         Recipe("toy", "", steps=steps, size=32, batch=2),
-        torch.device("cpu"),
         folder,
         save_every,
     )
@@ -62,6 +65,23 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
 def same(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> bool:
     assert first.keys() == second.keys()
     return all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_a_pool_has_the_environments_in_turn_and_takes_them_from_the_list() -> None:
+    generator = torch.Generator().manual_seed(0)
+    pictures = [
+        Pictures(
+            torch.randint(256, (n, 3, 4, 4), generator=generator).to(torch.uint8),
+            torch.full((n,), n),
+            torch.rand(n, generator=generator),
+        )
+        for n in (2, 1, 3)
+    ]
+    whole = [torch.cat([getattr(p, name) for p in pictures]) for name in ("pixels", "y", "aspects")]
+    pool = make_pool(pictures, torch.device("cpu"))
+    assert pictures == []
+    for made, expected in zip((pool.pixels, pool.y, pool.aspects), whole, strict=True):
+        assert torch.equal(made, expected)
 
 
 def test_sources_are_trained_on_and_the_target_is_not(data: Path, tmp_path: Path) -> None:

@@ -233,7 +233,7 @@ def test_an_interrupt_says_how_to_go_on(
         (("pacs", "--data", "DATA", "--size", "8"), "size is 8: pass at least 32 pixels."),
         (("pacs", "--data", "DATA", "--trials", "0"), "trials is 0"),
         (("pacs", "--data", "DATA", "--family", "ball"), "family is 'ball'"),
-        (("pacs", "--data", "DATA", "--encoder", "x"), "encoder is 'x': choose efficientnet_lite0"),
+        (("pacs", "--data", "DATA", "--encoder", "x"), "no image encoder 'x': choose efficientnet_lite0"),
         (("officehome", "--data", "DATA"), "OfficeHome has 65 classes but"),
     ],
 )

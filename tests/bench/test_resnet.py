@@ -124,7 +124,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_weights_that_cannot_be_had_are_named(
     cache: Path, changes: dict[str, Any], name: str
 ) -> None:
-    with pytest.raises(FileNotFoundError, match=f"the weights of {name}") as caught:
+    with pytest.raises(FileNotFoundError, match=f"the network {name} can be neither") as caught:
         make_resnet(3, {**DEFAULTS, **changes}, torch.Generator())
     text = str(caught.value)
     assert "--hparams '{\"pretrained\": false}'" in text

@@ -62,7 +62,7 @@ def test_what_is_shown(tmp_path: Path, run: Callable[..., Ran]) -> None:
     assert f"Bank: {out} (18 rows of 4 features, efficientnet_lite0)" in ran.out
     assert ran.out.splitlines()[-1] == f"Next: regraft fit '{out}' --out model"
     again = run("embed", "images", root, "--out", out)
-    assert again.code == 0 and f"{out} is finished already, from the same inputs." in again.out
+    assert again.code == 0 and "from images of the same names and sizes." in again.out
 
 
 @pytest.mark.usefixtures("toy")
@@ -90,6 +90,9 @@ def test_broken_images(tmp_path: Path, run: Callable[..., Ran]) -> None:
     assert ran.code == 0
     assert ran.err == f"warning: {root}/a/x/0001.png is left out (it is empty).\n"
     assert "Left out: 1 broken, the first of them in bank.json." in ran.out
+    ran = run("embed", "images", root, "--out", tmp_path / "b")
+    assert (ran.code, ran.err.count("\n")) == (2, 1)
+    assert "b leaves out 1 broken images: allow that with --on-broken skip" in ran.err
 
 
 @pytest.mark.usefixtures("toy")

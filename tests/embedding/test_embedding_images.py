@@ -183,6 +183,35 @@ def test_a_table_names_images_from_its_own_folder_on(tmp_path: Path) -> None:
     assert block.labels == ("dog", "cat")
 
 
+@pytest.mark.parametrize("is_written_through", ["real", "linked"])
+def test_a_table_in_a_linked_folder(tmp_path: Path, is_written_through: str) -> None:
+    """A step up from a link leads to where it points, not to where it lies."""
+    root = write_images(tmp_path / "deep" / "real", n=1)
+    (tmp_path / "linked").symlink_to(tmp_path / "deep" / "real")
+    place = {"real": root, "linked": tmp_path / "linked"}[is_written_through] / SIZE
+    (root / "tables").mkdir()
+    for name in ("tables/t.csv", "t.csv"):
+        write_table(root / name, f"{place},x,a")
+    for table, key in (("tables/t.csv", "../a/x/0000.png"), ("t.csv", "a/x/0000.png")):
+        (block,) = read(tmp_path / "linked" / table, tmp_path / "w")
+        assert [(each.key, each.sha256) for each in block.inputs] == [
+            (key, hashlib.sha256(place.read_bytes()).hexdigest())
+        ]
+
+
+def test_an_image_on_another_drive_keeps_its_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> str:
+        raise ValueError("path is on mount 'c:', start on mount 'd:'")
+
+    root = write_images(tmp_path / "r", n=1)
+    table = write_table(tmp_path / "t.csv", f"{root / SIZE},x,a")
+    monkeypatch.setattr(os.path, "relpath", refuse)
+    (block,) = read(table, tmp_path / "w")
+    assert [each.key for each in block.inputs] == [str(root / SIZE)]
+
+
 @pytest.mark.parametrize(
     ("rows", "header", "message"),
     [
@@ -217,7 +246,7 @@ def test_blocks_hold_pixels_digests_and_names(tmp_path: Path) -> None:
     assert [name for block in blocks for name in block.domains] == ["a"] * 80 + ["b"] * 80
     assert blocks[0].content.shape == (64, 4, 4, 3)
     assert blocks[1].content[-1, 0, 0].tolist() == [47, 90, 7]  # the colour of b/y/0007
-    later = read(root, tmp_path / "w", first=2)
+    later = read(root, tmp_path / "w", first=128)
     np.testing.assert_array_equal(later[0].content, blocks[2].content)
     assert len(later) == 1
 

@@ -21,6 +21,7 @@ from PIL import Image
 from toy_encoders import ToyImages, ToyTexts, write_images
 
 from regraft.banks import is_bank, open_bank, verify, write_bank
+from regraft.embedding.images import Images
 from regraft.embedding.meter import Meter
 from regraft.embedding.run import embed_images, embed_texts
 from regraft.files import claim
@@ -171,6 +172,48 @@ def test_other_settings_are_refused(
     if is_finished:
         assert contents(tmp_path / "bank") == before
     embed_images(root, ToyImages(), tmp_path / "bank")
+
+
+def test_one_bank_is_made_on_one_type_of_device(
+    images: Path, tmp_path: Path, reference: dict[str, bytes]
+) -> None:
+    with pytest.raises(RuntimeError):
+        embed_images(images, ToyImages(device="cuda", fail_at=1), tmp_path / "bank")
+    with pytest.raises(ValueError, match="begun with --device cuda: pass that") as caught:
+        embed_images(images, ToyImages(), tmp_path / "bank")
+    one_sentence(caught.value)
+    embed_images(images, ToyImages(device="cuda"), tmp_path / "bank")
+    assert contents(tmp_path / "bank") == reference  # which does not tell the device
+    assert embed_images(images, ToyImages(), tmp_path / "bank").was_there
+
+
+@pytest.mark.filterwarnings("ignore:.*left out")
+def test_blocks_of_another_size_neither_skip_nor_double(
+    images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "r"
+    shutil.copytree(images, root)
+    spoil(root, "a/x/0003.png")
+    with pytest.raises(RuntimeError):
+        embed_images(root, ToyImages(fail_at=2), tmp_path / "bank", on_broken="skip")
+    monkeypatch.setattr(Images, "block_rows", 50)
+    bank = embed_images(root, ToyImages(), tmp_path / "bank", on_broken="skip").bank
+    keys = [json.loads(each)["path"] for each in (bank.folder / "inputs.jsonl").open()]
+    files = sorted(path.relative_to(root).as_posix() for path in root.glob("*/*/*.png"))
+    files.remove("a/x/0003.png")
+    assert keys == files
+
+
+@pytest.mark.filterwarnings("ignore:.*left out")
+def test_what_was_left_out_is_not_passed_over(tmp_path: Path) -> None:
+    root = spoil(write_images(tmp_path / "r", n=40), "a/x/0003.png")
+    with pytest.raises(RuntimeError):
+        embed_images(root, ToyImages(fail_at=1), tmp_path / "bank", on_broken="skip")
+    for _ in range(2):  # unfinished, and then finished
+        with pytest.raises(ValueError, match="leaves out 1 broken images") as caught:
+            embed_images(root, ToyImages(), tmp_path / "bank")
+        one_sentence(caught.value)
+        embed_images(root, ToyImages(), tmp_path / "bank", on_broken="skip")
 
 
 @pytest.mark.parametrize("is_finished", [False, True])

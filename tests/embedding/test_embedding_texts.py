@@ -78,10 +78,10 @@ def test_blocks_start_anywhere(tmp_path: Path, name: str) -> None:
     path = write(tmp_path / name, rows, names)
     texts = Texts(path, **dict(zip(NAMES, names, strict=True)))
     assert texts.survey(tmp_path).classes == (0, 1, 2)
-    blocks = list(texts.blocks(tmp_path, 1))
+    blocks = list(texts.blocks(tmp_path, 1024))
     assert [len(block.content) for block in blocks] == [1024, 452]
     assert blocks[0].content[0] == "text 1024" and blocks[0].inputs[0].key == 1025
-    assert list(texts.blocks(tmp_path, 3)) == []
+    assert list(texts.blocks(tmp_path, 2500)) == []
 
 
 @given(

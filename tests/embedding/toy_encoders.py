@@ -38,9 +38,15 @@ class ToyImages(ImageEncoder):
     preprocessing: dict[str, Any] = {"size": SIZE, "mean": (0.5, 0.5, 0.5)}
 
     def __init__(
-        self, name: str = "toy", fingerprint: str = "f" * 64, *, fail_at: int = -1, delay: float = 0
+        self,
+        name: str = "toy",
+        fingerprint: str = "f" * 64,
+        *,
+        device: str = "cpu",
+        fail_at: int = -1,
+        delay: float = 0,
     ) -> None:
-        self.name, self.fingerprint = name, fingerprint
+        self.name, self.fingerprint, self.device = name, fingerprint, device
         self._fail_at, self._delay = fail_at, delay
         self.calls = 0
 
@@ -64,6 +70,7 @@ class ToyTexts(TextEncoder):
     preprocessing: dict[str, Any] = {"tokens": 16}
     name = "toy"
     fingerprint = "e" * 64
+    device = "cpu"
 
     def __init__(self, fail_at: int = -1) -> None:
         self._fail_at = fail_at

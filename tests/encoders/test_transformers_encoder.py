@@ -92,6 +92,22 @@ def test_incomplete_weights_are_refused(tmp_path: Path) -> None:
         load_text_encoder(str(tmp_path))
 
 
+def test_damaged_weights_are_not_called_absent(tmp_path: Path) -> None:
+    save(tmp_path)
+    (tmp_path / "model.safetensors").write_bytes(b"no tensors")
+    with pytest.raises(ValueError, match="does not load") as caught:
+        load_text_encoder(str(tmp_path))
+    assert "\n" not in str(caught.value)
+
+
+def test_weights_that_may_run_code_are_not_read(tmp_path: Path) -> None:
+    plain = save(tmp_path)
+    (tmp_path / "model.safetensors").unlink()
+    torch.save(plain.state_dict(), tmp_path / "pytorch_model.bin")
+    with pytest.raises(FileNotFoundError, match=r"model\.safetensors"):
+        load_text_encoder(str(tmp_path))
+
+
 def test_models_without_padding_are_refused(tmp_path: Path) -> None:
     save(tmp_path)
     tokenizer = make_tokenizer(None)

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from regraft.bench.algorithms import Algorithm
 from regraft.bench.datasets import Environment
-from regraft.bench.prefetch import ahead
 from regraft.bench.seeds import seed_hash
+from regraft.prefetch import ahead
 
 # Rows at once, whole batches of DomainBed's 64: a processor is twice as fast when a layer's output
 # fits its cache.

@@ -17,6 +17,7 @@ from torch.nn import functional
 
 from regraft.bench.batched_augmentation import change, draw_changes, whole
 from regraft.bench.featurizers import Featurizer
+from regraft.bench.optimizer_state import load_optimizer_state, optimizer_state
 from regraft.capture import Recorder
 
 SAVE_EVERY = 60.0  # seconds between checkpoints
@@ -126,7 +127,8 @@ def embed(
 ) -> Tensor:
     """(n, d) features of all images in ``pool``, unchanged, float16 on the CPU.
 
-    ``checkpoint`` has the parameters that ``fine_tune`` returns.
+    ``checkpoint`` has the parameters that ``fine_tune`` returns. Raises ``ValueError`` with one
+    sentence if a feature is not finite as float16.
     """
     device = pool.pixels.device
     network = copy.deepcopy(featurizer.network)
@@ -137,7 +139,13 @@ def embed(
     chunks = torch.split(pool.pixels, _EMBED_ROWS_CPU if device.type == "cpu" else _EMBED_ROWS_GPU)
     with torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=True):
         parts = [network(normalize(whole(pixels / 255, size))).half().cpu() for pixels in chunks]
-    return torch.cat(parts)
+    X = torch.cat(parts)
+    if not torch.isfinite(X).all():
+        raise ValueError(
+            "the trained network gives features that are not finite, or too large for 16 bits: "
+            "train it for fewer --steps, or choose another --encoder."
+        )
+    return X
 
 
 class _Trainer:
@@ -185,28 +193,21 @@ class _Trainer:
         """All that later steps depend on, after ``done`` of them."""
         tensors = {_STEP: torch.tensor(done)}
         tensors |= {f"{_WEIGHTS}{name}": value for name, value in self.network.state_dict().items()}
-        for index, values in self._optimizer.state_dict()["state"].items():
-            tensors |= {f"{_OPTIMIZER}{index}.{key}": value for key, value in values.items()}
-        return tensors
+        kept = optimizer_state(self._optimizer)
+        return tensors | {f"{_OPTIMIZER}{name}": value for name, value in kept.items()}
 
     def load_state(self, tensors: Mapping[str, Tensor]) -> None:
         """Go on from what ``state`` returned."""
-        weights: dict[str, Tensor] = {}
-        slots: dict[int, dict[str, Tensor]] = {}
-        for name, tensor in tensors.items():
-            if name.startswith(_WEIGHTS):
-                weights[name.removeprefix(_WEIGHTS)] = tensor
-            elif name.startswith(_OPTIMIZER):
-                index, key = name.removeprefix(_OPTIMIZER).split(".")
-                slots.setdefault(int(index), {})[key] = tensor
+        weights, kept = (
+            {
+                name.removeprefix(prefix): tensor
+                for name, tensor in tensors.items()
+                if name.startswith(prefix)
+            }
+            for prefix in (_WEIGHTS, _OPTIMIZER)
+        )
         self.network.load_state_dict(weights)
-        parameters = list(self.network.parameters())
-        state = {
-            index: {key: _like(parameters[index], value) for key, value in values.items()}
-            for index, values in slots.items()
-        }
-        groups = self._optimizer.state_dict()["param_groups"]
-        self._optimizer.load_state_dict({"state": state, "param_groups": groups})
+        load_optimizer_state(self._optimizer, kept)
         self._done.fill_(steps_taken(tensors))
 
 
@@ -234,10 +235,3 @@ def _arranged(network: nn.Module, device: torch.device) -> nn.Module:
 def _memory_format(device: torch.device) -> torch.memory_format:
     # A GPU's convolutions are fastest with the channels innermost.
     return torch.channels_last if device.type == "cuda" else torch.contiguous_format
-
-
-def _like(parameter: nn.Parameter, value: Tensor) -> Tensor:
-    """``value`` with its numbers in the same order of memory as those of ``parameter``."""
-    if value.shape != parameter.shape:
-        return value
-    return torch.empty_like(parameter, requires_grad=False).copy_(value)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -36,17 +35,19 @@ _KINDS = _CHECKPOINTS, _FEATURES, _UNDER_WAY = "phase1", "features", "under-way"
 
 @dataclass(frozen=True)
 class ImagePhaseOne:
-    """Trains on ``pictures``, one entry per environment, and keeps what it makes in ``folder``.
+    """Trains on the images of ``pool`` and keeps what it makes in ``folder``.
 
+    ``sizes`` are the numbers of images by environment, in the order of the pool, on whose device
+    it trains.
     A training under way is kept too, every ``save_every`` seconds.
     """
 
     benchmark: Benchmark
-    pictures: tuple[Pictures, ...]
+    pool: Pool
+    sizes: tuple[int, ...]
     fingerprint: str
     featurizer: Featurizer
     recipe: Recipe
-    device: torch.device
     folder: Path
     save_every: float = SAVE_EVERY
 
@@ -82,10 +83,12 @@ class ImagePhaseOne:
         key = self._key(job) | {"checkpoint": digest(checkpoint)}
         kept = read_cache(path, key)
         if kept is None:
-            X = embed(self.featurizer, checkpoint, self._pool, self.recipe.size)
-            parts = torch.split(X, [len(pictures.y) for pictures in self.pictures])
-            kept = {f"X{env}": part for env, part in enumerate(parts)}
-            kept |= {f"y{env}": pictures.y for env, pictures in enumerate(self.pictures)}
+            X = embed(self.featurizer, checkpoint, self.pool, self.recipe.size)
+            kept = {
+                f"{name}{env}": part
+                for name, whole in (("X", X), ("y", self.pool.y.cpu()))
+                for env, part in enumerate(torch.split(whole, list(self.sizes)))
+            }
             write_cache(path, key, kept)
         return make_features(job, checkpoint, kept)
 
@@ -112,24 +115,19 @@ class ImagePhaseOne:
         return checkpoint
 
     def _task(self, job: Job) -> FineTuning:
-        sizes = [len(pictures.y) for pictures in self.pictures]
         rows = tuple(
-            sum(sizes[:env]) + job.split(env, sizes[env])[0]
-            for env in range(len(sizes))
+            sum(self.sizes[:env]) + job.split(env, size)[0]
+            for env, size in enumerate(self.sizes)
             if env != job.test_env
         )
-        return FineTuning(self._pool, rows, self.benchmark.n_classes, job.seed)
+        return FineTuning(self.pool, rows, self.benchmark.n_classes, job.seed)
 
-    @cached_property
-    def _pool(self) -> Pool:
-        return Pool(
-            pixels=torch.cat([pictures.pixels.to(self.device) for pictures in self.pictures]),
-            y=torch.cat([pictures.y for pictures in self.pictures]).to(self.device),
-            aspects=torch.cat([pictures.aspects for pictures in self.pictures]),
-        )
+    @property
+    def _device(self) -> str:
+        return self.pool.pixels.device.type
 
     def _path(self, kind: str, job: Job) -> Path:
-        name = f"{job.dataset}-{job.test_env}-{job.trial}-{self.recipe.name}-{self.device.type}"
+        name = f"{job.dataset}-{job.test_env}-{job.trial}-{self.recipe.name}-{self._device}"
         return self.folder / kind / f"{name}.safetensors"
 
     def _key(self, job: Job) -> dict[str, Any]:
@@ -140,5 +138,23 @@ class ImagePhaseOne:
             "test_envs": [job.test_env],
             "trial_seed": job.trial,
             "recipe": asdict(self.recipe),
-            "device": self.device.type,
+            "device": self._device,
         }
+
+
+def make_pool(pictures: list[Pictures], device: torch.device) -> Pool:
+    """All images on ``device``, one environment of ``pictures`` after another.
+
+    The list is emptied meanwhile, so that the pixels are not in memory twice.
+    """
+    y, aspects = (
+        torch.cat([getattr(each, name) for each in pictures]) for name in ("y", "aspects")
+    )
+    shape = pictures[0].pixels.shape[1:]
+    pixels = torch.empty((len(y), *shape), dtype=torch.uint8, device=device)
+    first = 0
+    while pictures:
+        part = pictures.pop(0).pixels
+        pixels[first : first + len(part)] = part
+        first += len(part)
+    return Pool(pixels, y.to(device), aspects)

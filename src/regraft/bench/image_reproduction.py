@@ -23,7 +23,7 @@ from regraft.bench.experiment import (
 from regraft.bench.featurizers import load_featurizer
 from regraft.bench.fine_tuning import Recipe
 from regraft.bench.hparams import default_surrogate
-from regraft.bench.image_phase1 import ImagePhaseOne
+from regraft.bench.image_phase1 import ImagePhaseOne, make_pool
 from regraft.bench.picture_store import fingerprint, load_pictures
 from regraft.certificate import Family
 from regraft.encoders.weights import fingerprint as weights_digest
@@ -77,8 +77,9 @@ def reproduce_images(
             files = fingerprint(listings)
             claim_folder(out, files, recipe.name, asdict(recipe))
             pictures = load_pictures(listings, files, size, out / "pictures", tell)
-        place = torch.device(device)
-        phase1 = ImagePhaseOne(benchmark, tuple(pictures), files, featurizer, recipe, place, out)
+            pool = make_pool(pictures, torch.device(device))
+        sizes = tuple(len(listing.labels) for listing in listings)
+        phase1 = ImagePhaseOne(benchmark, pool, sizes, files, featurizer, recipe, out)
         return conduct(plan, phase1, watch, tell)
 
 

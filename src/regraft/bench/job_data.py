@@ -12,8 +12,8 @@ from regraft.bench.colored_mnist import split
 from regraft.bench.datasets import Dataset
 from regraft.bench.evaluation import Split, parts
 from regraft.bench.jobs import Job
-from regraft.bench.prefetch import ahead
 from regraft.bench.seeds import seed_hash, split_seed
+from regraft.prefetch import ahead
 
 
 class JobData:

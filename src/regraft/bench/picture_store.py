@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regraft.bench.cache import read_cache, write_cache
-from regraft.bench.datasets.folders import Listing
+from regraft.bench.datasets.folders import Listing, use_image
 from regraft.extras import require
 from regraft.progress import Countdown
 
@@ -115,7 +115,7 @@ def _digest(path: str) -> str:
 
 
 def _measure(path: str) -> tuple[int, int]:
-    return _open(path, lambda image: (image.width, image.height))
+    return use_image(path, lambda image: (image.width, image.height))
 
 
 def _read(path: str, side: int) -> tuple[NDArray[np.uint8], float]:
@@ -130,17 +130,4 @@ def _read(path: str, side: int) -> tuple[NDArray[np.uint8], float]:
             image = image.resize((side, side), bilinear)
         return np.array(image), aspect
 
-    return _open(path, read)
-
-
-def _open(path: str, use: Callable[[Any], _Result]) -> _Result:
-    """What ``use`` makes of the image in a file."""
-    pillow = require("PIL.Image", "images")
-    try:
-        with pillow.open(path) as image:
-            return use(image)
-    except (OSError, SyntaxError, ValueError, pillow.DecompressionBombError) as error:
-        reason = str(error).rstrip(".")
-        raise ValueError(
-            f"{path} cannot be read as an image ({reason}): replace or remove it."
-        ) from None
+    return use_image(path, read)

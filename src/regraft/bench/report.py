@@ -40,9 +40,6 @@ def csv_columns(benchmark: Benchmark) -> tuple[str, ...]:
     return ("algorithm", "source", *cells, "average", *(["worst"] * benchmark.compares_erm))
 
 
-CSV_COLUMNS = csv_columns(COLORED_MNIST)
-
-
 def markdown(
     ours: Mapping[str, Selection],
     published: Sequence[Published] | None = None,

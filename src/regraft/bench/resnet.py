@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from regraft.bench.networks import Dropout
+from regraft.encoders.pretrained import loading
 from regraft.extras import require
 
 _N_COLOURS = 3
@@ -48,19 +49,14 @@ def make_resnet(
 
     ``hparams`` choose the network (``resnet18``, ``resnet50_augmix``) and whether it is
     ``pretrained``; if not, its weights are drawn from torch's global generator. Raises
-    ``FileNotFoundError`` with one sentence where pretrained weights cannot be had.
+    ``FileNotFoundError`` or ``ValueError`` with one sentence where they cannot be had.
     """
     timm, name = require("timm", "images"), _model_name(hparams)
-    try:
+    way_out = (
+        "go online once, or train from random weights with --hparams '{\"pretrained\": false}'"
+    )
+    with loading(name, way_out):
         network = timm.create_model(name, pretrained=hparams["pretrained"], num_classes=0)
-    except Exception as error:  # of whichever of timm's libraries meets the problem
-        if not hparams["pretrained"]:
-            raise
-        reason = str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__
-        raise FileNotFoundError(
-            f"the weights of {name} can be neither found nor downloaded ({reason}): go online "
-            "once, or train from random weights with --hparams '{\"pretrained\": false}'."
-        ) from None
     _set_channels(network.conv1, n_channels)
     dropout = Dropout(hparams["resnet_dropout"], generator)
     return ResNet(network, dropout, hparams["freeze_bn"]), network.num_features

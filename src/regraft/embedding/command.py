@@ -19,6 +19,8 @@ from regraft.encoders import load_image_encoder, load_text_encoder
 from regraft.screen import Screen
 
 _TOLD_EVERY = 0.5  # seconds
+# What a finished bank is known by, beside labels and domains.
+_COMPARED = {"images": "images of the same names and sizes", "texts": "the same texts"}
 _LINE_EVERY = 10.0  # seconds between lines where there is no terminal
 
 
@@ -102,7 +104,7 @@ def _run(screen: Screen, name: str, embed: Callable[[OnInputs], Embedding]) -> N
 def _show(screen: Screen, embedding: Embedding) -> None:
     bank = embedding.bank
     if embedding.was_there:
-        screen.say(f"{bank.folder} is finished already, from the same inputs.")
+        screen.say(f"{bank.folder} is finished already, from {_COMPARED[bank.kind]}.")
     shares = _by_domain(bank)
     rows = [(name, f"{each['rows']}", f"{each['classes']}") for name, each in shares.items()]
     total = ("all", f"{len(bank.X)}", f"{len(np.unique(bank.y))}")

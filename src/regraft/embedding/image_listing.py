@@ -75,7 +75,7 @@ def list_table(path: Path, file: BinaryIO, *, image: str, label: str, domain: st
     Raises ``ValueError`` or ``FileNotFoundError`` with one sentence.
     """
     roles = Role(image, "path"), Role(label, "label"), Role(domain, "domain")
-    census = Census()
+    census, folder = Census(), path.parent.resolve()
     for row in read_rows(path, roles):
         place, own_label, own_domain = (
             name_of(cell, role, row.where) for cell, role in zip(row.cells, roles, strict=True)
@@ -87,13 +87,21 @@ def list_table(path: Path, file: BinaryIO, *, image: str, label: str, domain: st
                 f"{row.where} names {place}, which does not exist: correct the path, which starts "
                 "from the folder of the table, or drop the row."
             ) from None
-        # The listing is the same wherever the table and its images lie together.
-        key = os.path.relpath(place, path.parent.absolute()) if os.path.isabs(place) else place
+        key = _from(folder, Path(place)) if os.path.isabs(place) else place
         file.write(census.add(own_label, own_domain, [key.replace(os.sep, "/"), size]))
     listing = census.listing("images")
     if not listing.rows:
         raise ValueError(f"{path} has no rows: add data below the header.")
     return listing
+
+
+def _from(folder: Path, image: Path) -> str:
+    """The way to ``image``, the same wherever both lie together; ``folder`` is resolved."""
+    image = image.parent.resolve() / image.name  # a step up from a link leads elsewhere
+    try:
+        return os.path.relpath(image, folder)
+    except ValueError:  # on another drive of Windows
+        return str(image)
 
 
 def _with_notes(root: Path, listing: Listing, others: int, empty: Sequence[str]) -> Listing:

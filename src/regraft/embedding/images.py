@@ -68,8 +68,8 @@ class Images(Source[Pixels]):
         self._pillow = require("PIL.Image", "images")
         self._path, self._pixels = path, pixels
         self._columns = {"image": image, "label": label, "domain": domain}
-        self._root = path if path.is_dir() else path.parent
-        self._stops = on_broken == "stop"
+        self._root = path if path.is_dir() else path.parent.resolve()  # as in the listing
+        self.may_skip = on_broken == "skip"
 
     def survey(self, folder: Path) -> Listing:
         """List all images in a file in ``folder``."""
@@ -97,7 +97,7 @@ class Images(Source[Pixels]):
             pool.shutdown(cancel_futures=True)
 
     def _batches(self, file: BinaryIO, first: int) -> Iterator[list[bytes]]:
-        lines = islice(file, first * self.block_rows, None)
+        lines = islice(file, first, None)
         while batch := list(islice(lines, self.block_rows)):
             yield batch
 
@@ -143,7 +143,7 @@ class Images(Source[Pixels]):
 
     def _tell(self, broken: _Read) -> None:
         path = str(self._root / broken.key).encode(errors="backslashreplace").decode()
-        if self._stops:
+        if not self.may_skip:
             raise ValueError(
                 f"{path} cannot be read as an image ({broken.reason}): replace it, or leave such "
                 "images out with --on-broken skip."

@@ -47,6 +47,7 @@ class Source(ABC, Generic[T]):
 
     kind: str
     block_rows: int  # inputs in a block, the last one apart
+    may_skip = False  # whether inputs that cannot be read are left out
 
     @abstractmethod
     def survey(self, folder: Path) -> Listing:
@@ -57,7 +58,7 @@ class Source(ABC, Generic[T]):
 
     @abstractmethod
     def blocks(self, folder: Path, first: int) -> Iterator[Block[T]]:
-        """The blocks from number ``first`` on, read ahead by a few.
+        """The inputs but the ``first`` ones, in blocks that are read ahead by a few.
 
         Raises ``ValueError`` with one sentence for an input that cannot be read.
         """

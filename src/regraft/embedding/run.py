@@ -39,7 +39,7 @@ class Embedding:
 
 @dataclass(frozen=True)
 class _Settings:
-    """All that the rows of a bank depend on."""
+    """All that the rows of a bank depend on, rounding apart."""
 
     kind: str
     encoder: str
@@ -117,11 +117,13 @@ def _embed(
             shutil.rmtree(work)
             bank = open_bank(out)
             _check_same(out, settings, _settings_of(bank))
+            _check_skipped(out, source, bank.n_skipped)
             return Embedding(bank, was_there=True)
-        _enter(work, out, settings)
+        _enter(work, out, settings, encoder.device)
         for note in listing.notes:
             warnings.warn(note, stacklevel=3)
         with writing(out, encoder.n_features) as writer:
+            _check_skipped(out, source, writer.n_skipped)
             _loop(source, listing, encode, writer, work, on_inputs)
             if writer.rows + writer.n_skipped != listing.rows:
                 raise _changed()
@@ -145,19 +147,25 @@ def _survey(source: Source[Any], work: Path) -> Listing:
         raise
 
 
-def _enter(work: Path, out: Path, settings: _Settings) -> None:
-    """Refuse to go on with what was begun with other settings."""
+def _enter(work: Path, out: Path, settings: _Settings, device: str) -> None:
+    """Refuse to go on with what was begun with other settings, or where rounding is another."""
     path = work / _SETTINGS
     if not path.exists():
-        write_text(path, json.dumps(asdict(settings)))
+        write_text(path, json.dumps({"settings": asdict(settings), "device": device}))
         return
     try:
-        begun = _Settings(**json.loads(path.read_bytes()))
-    except (TypeError, ValueError):
+        document = json.loads(path.read_bytes())
+        begun, begun_on = _Settings(**document["settings"]), document["device"]
+    except (KeyError, TypeError, ValueError):
         raise ValueError(
             f"{path} is damaged: delete {out} and run the same command again."
         ) from None
     _check_same(out, settings, begun)
+    if device != begun_on:
+        raise ValueError(
+            f"{out} was begun with --device {begun_on}: pass that, or choose another folder with "
+            "--out."
+        )
 
 
 def _loop(
@@ -176,7 +184,7 @@ def _loop(
             on_inputs(writer.rows + writer.n_skipped, listing.rows)
 
     tell()
-    for block in source.blocks(work, writer.blocks):
+    for block in source.blocks(work, writer.rows + writer.n_skipped):
         try:
             y = np.array([classes[label] for label in block.labels], np.int64)
             domain = np.array([domains[name] for name in block.domains], np.int64)
@@ -223,6 +231,14 @@ def _check_same(out: Path, asked: _Settings, there: _Settings) -> None:
         raise ValueError(
             f"{out} holds features of other {asked.kind}, or some were added, removed or changed "
             f"since: restore them, {way_out}."
+        )
+
+
+def _check_skipped(out: Path, source: Source[Any], n_skipped: int) -> None:
+    if n_skipped and not source.may_skip:
+        raise ValueError(
+            f"{out} leaves out {n_skipped} broken {source.kind}: allow that with --on-broken skip, "
+            "or choose another folder with --out."
         )
 
 

@@ -8,10 +8,10 @@ from itertools import islice
 from pathlib import Path
 
 from regraft.bank_writer import Input
-from regraft.bench.prefetch import ahead
 from regraft.columns import Role
 from regraft.embedding.inputs import Block, Census, Listing, Source
 from regraft.embedding.rows import check_table, name_of, read_rows, text_of
+from regraft.prefetch import ahead
 
 
 class Texts(Source[list[str]]):
@@ -42,7 +42,7 @@ class Texts(Source[list[str]]):
 
     def blocks(self, folder: Path, first: int) -> Iterator[Block[list[str]]]:
         """Blocks of rows; row numbers are the keys."""
-        rows = islice(self._rows(), first * self.block_rows, None)
+        rows = islice(self._rows(), first, None)
         return ahead(self._gather(rows))
 
     def _rows(self) -> Iterator[tuple[int, str, str, str]]:

@@ -23,6 +23,7 @@ class ImageEncoder(ABC):
     n_features: int
     preprocessing: Mapping[str, Any]  # what ``pixels`` and ``encode`` do to an image, for JSON
     fingerprint: str  # sha256 over the weights
+    device: str  # the type of what computes: cpu, cuda, …
 
     @abstractmethod
     def pixels(self, image: Image) -> NDArray[np.uint8]:
@@ -43,6 +44,7 @@ class TextEncoder(ABC):
     n_features: int
     preprocessing: Mapping[str, Any]  # what ``encode`` does to a text, for JSON
     fingerprint: str  # sha256 over the weights
+    device: str  # the type of what computes: cpu, cuda, …
 
     @abstractmethod
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:

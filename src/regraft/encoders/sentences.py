@@ -37,7 +37,8 @@ def load_sentence_transformer(name: str, device: str) -> TextEncoder:
 class _SentenceEncoder(TextEncoder):
     def __init__(self, name: str, model: Any) -> None:
         self.name, self._model = name, model
-        self._together = batch_size(model.device.type)
+        self.device = model.device.type
+        self._together = batch_size(self.device)
         self.fingerprint = fingerprint(model, without=UNUSED_LAYER)
         self.preprocessing = {"tokens": model.max_seq_length}
         self.n_features = self.encode([""]).shape[1]
@@ -52,5 +53,8 @@ class _SentenceEncoder(TextEncoder):
 
 def _load(name: str, device: str) -> Any:
     library: Any = require("sentence_transformers", TEXT)
-    model = load_text_model(name, lambda: library.SentenceTransformer(name, device=device))
+    options = {"use_safetensors": True}  # other files of weights may run code
+    model = load_text_model(
+        name, lambda: library.SentenceTransformer(name, device=device, model_kwargs=options)
+    )
     return model.float().eval()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import nn
 
 from regraft.encoders.colours import to_rgb
 from regraft.encoders.networks import NetworkEncoder
@@ -25,24 +27,33 @@ _MAXIMUM = 255  # of a pixel
 
 
 def load_timm(name: str, device: str, weights: Path | None) -> NetworkEncoder:
-    """timm's model ``name``, such as resnet50.ram_in1k, as an encoder.
+    """timm's model ``name`` as an encoder; raises the errors of ``make_timm``."""
+    network = make_timm(name, weights, others=("efficientnet_lite0", "mnist_cnn"))
+    return _Encoder(require("timm", _EXTRA), name, network, device)
+
+
+def make_timm(name: str, weights: Path | None, others: Sequence[str]) -> nn.Module:
+    """timm's model ``name``, such as resnet50.ram_in1k, without classifier, in evaluation mode.
 
     Its pretrained weights are downloaded once, or read from the safetensors file ``weights``; a
-    classifier in it is left out. Raises ``ValueError`` or ``FileNotFoundError`` with one sentence.
+    classifier in it is left out. ``others`` may be chosen too, says the error of an unknown name.
+    Raises ``ValueError``, ``FileNotFoundError`` or ``MissingExtra`` with one sentence.
     """
     timm: Any = require("timm", _EXTRA)
-    _check_name(timm, name)
+    _check_name(timm, name, others)
     state = None if weights is None else read_weights(weights)
     network: Any = load_pretrained(
         name,
         lambda: timm.create_model(name, pretrained=state is None, num_classes=0),
-        "go online once, or pass a safetensors file with --weights",
+        "go online once, name a safetensors file with --weights, or take --encoder "
+        "efficientnet_lite0",
     )
     if state is not None:
         heads = network.pretrained_cfg.get("classifier") or ()
         ignored = (heads,) if isinstance(heads, str) else tuple(heads)
         put_weights(network, state, str(weights), ignored)
-    return _Encoder(timm, name, network, device)
+    made: nn.Module = network.eval()
+    return made
 
 
 class _Encoder(NetworkEncoder):
@@ -73,14 +84,14 @@ class _Encoder(NetworkEncoder):
         return np.ascontiguousarray(channels_first.transpose(1, 2, 0))
 
 
-def _check_name(timm: Any, name: str) -> None:
+def _check_name(timm: Any, name: str, others: Sequence[str]) -> None:
     architecture, _, tag = name.partition(".")
     if not timm.is_model(architecture):
         close = get_close_matches(name, timm.list_models(), n=5)
         such_as = f" (such as {', '.join(close)})" if close else ""
         raise ValueError(
-            f"there is no image encoder {name!r}: choose efficientnet_lite0, mnist_cnn or a name "
-            f"that timm.list_models() has{such_as}."
+            f"there is no image encoder {name!r}: choose {', '.join(others)} or a name that "
+            f"timm.list_models() has{such_as}."
         )
     tags = [known.partition(".")[2] for known in timm.list_pretrained(f"{architecture}.*")]
     if tag and tag not in tags:

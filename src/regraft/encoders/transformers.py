@@ -33,7 +33,12 @@ def load_transformer(name: str, device: str) -> TextEncoder:
     library: Any = require("transformers", TEXT)
     tokenizer = load_text_model(name, lambda: library.AutoTokenizer.from_pretrained(name))
     network, loaded = load_text_model(
-        name, lambda: library.AutoModel.from_pretrained(name, output_loading_info=True)
+        name,
+        lambda: library.AutoModel.from_pretrained(
+            name,
+            output_loading_info=True,
+            use_safetensors=True,  # other files of weights may run code
+        ),
     )
     missing = sorted(key for key in loaded["missing_keys"] if UNUSED_LAYER not in key.split("."))
     if missing:
@@ -59,6 +64,7 @@ class _FirstTokenEncoder(TextEncoder):
         tokenizer.padding_side = "right"  # else the first token may be a filling
         self._tokenizer, self._together = tokenizer, batch_size(device)
         self._network = network.float().eval().to(device)
+        self.device = self._network.device.type
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Features (n, n_features) of texts, which are sorted by length inside."""

@@ -9,6 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regraft.bench.optimizer_state import (
+    load_optimizer_state,
+    optimizer_state,
+    parameters_of_optimizer,
+)
 from regraft.bench.spaces import Group, Hparam, Space, common_space
 
 OPTIMIZER, GENERATOR = "optimizer", "generator"
@@ -102,9 +107,8 @@ class Algorithm(nn.Module):
         """All that later steps depend on: parameters, optimizers and the generator."""
         tensors = dict(self.state_dict())
         for name, optimizer in self.optimizers.items():
-            for index, values in optimizer.state_dict()["state"].items():
-                for key, value in values.items():
-                    tensors[f"{OPTIMIZER}.{name}.{index}.{key}"] = value
+            for key, value in optimizer_state(optimizer).items():
+                tensors[f"{OPTIMIZER}.{name}.{key}"] = value
         tensors[GENERATOR] = self.generator.get_state()
         return tensors
 
@@ -112,31 +116,12 @@ class Algorithm(nn.Module):
         """Go on from what ``state`` returned."""
         rest = dict(tensors)
         self.generator.set_state(rest.pop(GENERATOR))
-        slots: dict[str, dict[int, dict[str, Tensor]]] = {name: {} for name in self.optimizers}
-        for full in [name for name in rest if name.startswith(f"{OPTIMIZER}.")]:
-            _, name, index, key = full.split(".")
-            slots[name].setdefault(int(index), {})[key] = rest.pop(full)
         for name, optimizer in self.optimizers.items():
-            groups = optimizer.state_dict()["param_groups"]
-            parameters = parameters_of_optimizer(optimizer)
-            state = {
-                index: {key: _like(parameters[index], value) for key, value in values.items()}
-                for index, values in slots[name].items()
-            }
-            optimizer.load_state_dict({"state": state, "param_groups": groups})
+            prefix = f"{OPTIMIZER}.{name}."
+            mine = [full for full in rest if full.startswith(prefix)]
+            state = {full.removeprefix(prefix): rest.pop(full) for full in mine}
+            load_optimizer_state(optimizer, state)
         self.load_state_dict(rest)
-
-
-def _like(parameter: nn.Parameter, value: Tensor) -> Tensor:
-    """``value`` with its numbers in the same order of memory as those of ``parameter``."""
-    if value.shape != parameter.shape:
-        return value
-    return torch.empty_like(parameter, requires_grad=False).copy_(value)
-
-
-def parameters_of_optimizer(optimizer: torch.optim.Optimizer) -> list[nn.Parameter]:
-    """All that an optimizer may change."""
-    return [p for group in optimizer.param_groups for p in group["params"]]
 
 
 def parameters_of(*modules: nn.Module) -> Iterator[nn.Parameter]:

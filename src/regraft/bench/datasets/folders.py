@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import torch
@@ -23,6 +23,8 @@ from regraft.extras import require
 _EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".webp")
 # Mean and deviation of red, green and blue over ImageNet, in [0, 1].
 _MEAN, _DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True)
@@ -165,6 +167,19 @@ class DomainNet(ImageFolders):
     own_space = {"batch_size": whole_power(32, 2, 3, 5)}
 
 
+def use_image(path: str, use: Callable[[Any], _Result]) -> _Result:
+    """What ``use`` makes of Pillow's image in a file; ``ValueError`` with one sentence if none."""
+    pillow = require("PIL.Image", "images")
+    try:
+        with pillow.open(path) as image:
+            return use(image)
+    except (OSError, SyntaxError, ValueError, pillow.DecompressionBombError) as error:
+        reason = str(error).rstrip(".")
+        raise ValueError(
+            f"{path} cannot be read as an image ({reason}): replace or remove it."
+        ) from None
+
+
 def _folders(folder: Path) -> list[str]:
     """The names of the folders in ``folder``, sorted; hidden ones are left out."""
     with os.scandir(folder) as entries:
@@ -186,15 +201,7 @@ def _list_images(environment: Path, classes: Sequence[str]) -> Listing:
 
 def _read_pixels(path: str, seed: tuple[int, int] | None) -> NDArray[np.uint8]:
     """The image as (224, 224, 3), changed at random if there is a ``seed``."""
-    pillow = require("PIL.Image", "images")
-    try:
-        with pillow.open(path) as file:
-            image = file.convert("RGB")
-    except (OSError, SyntaxError, ValueError, pillow.DecompressionBombError) as error:
-        reason = str(error).rstrip(".")
-        raise ValueError(
-            f"{path} cannot be read as an image ({reason}): replace or remove it."
-        ) from None
+    image: Any = use_image(path, lambda file: file.convert("RGB"))
     if seed is None:
         return np.asarray(resize(image))
     change = draw_change(np.random.default_rng(seed), *image.size)
