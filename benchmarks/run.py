@@ -18,6 +18,8 @@ SECTIONS = {
     "noise": "Noise in the game, and the price of robustness",
     "banks": "Frozen features: all heads on unseen domains",
     "speed": "Speed and memory",
+    "embedding_speed": "Embedding",
+    "large_bank": "A large bank",
 }
 INTRODUCTION = """# Results
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -175,3 +177,30 @@ def test_a_read_only_memory_map_gives_the_same_model(tmp_path: Path) -> None:
     assert np.array_equal(model.coef_, expected.coef_)
     assert np.array_equal(model.predict_proba(mapped), expected.predict_proba(ROWS))
     assert np.array_equal(mapped, ROWS)
+
+
+# In a process of its own, so that the peak is that of these products.
+PEAK = """
+from pathlib import Path
+import torch
+from regraft.adversary import _tilt
+from regraft.newton import logits
+torch.set_num_threads(1)
+Z, head = torch.randn(200_000, 100), torch.randn(2, 100, dtype=torch.float64)
+torch.ones(3_900_000, dtype=torch.float64)  # from now on, large temporaries share the heap
+def peak():
+    status = Path("/proc/self/status").read_text()
+    return 1024 * int(status.split("VmHWM:")[1].split()[0])
+for product in (lambda: logits(Z, head), lambda: _tilt(head, Z)):
+    Path("/proc/self/clear_refs").write_text("5")  # forgets the peak
+    before = peak()
+    product()
+    print((peak() - before) / (2 * Z.nbytes))
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="peaks cannot be reset")
+def test_conversion_never_holds_all_rows() -> None:
+    command = [sys.executable, "-c", PEAK]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert all(float(share) < 0.3 for share in done.stdout.split())
