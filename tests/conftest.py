@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +11,7 @@ import torch
 from hypothesis import settings
 from numpy.typing import NDArray
 
+from regraft.cli import app
 from regraft.extras import mend_torchvision
 
 settings.register_profile("regraft", deadline=None, derandomize=True, max_examples=25)
@@ -75,3 +77,25 @@ def blobs() -> Digits:
 def one_thread() -> None:
     # Tests run in several processes; threads inside each would fight for the cores.
     torch.set_num_threads(1)
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a command of the command line did."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
+    """Call ``regraft`` with these arguments, in this process."""
+
+    def invoke(*arguments: object) -> Ran:
+        with pytest.raises(SystemExit) as ended:
+            app([str(argument) for argument in arguments], prog_name="regraft")
+        captured = capsys.readouterr()
+        return Ran(int(ended.value.code or 0), captured.out, captured.err)
+
+    return invoke

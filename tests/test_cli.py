@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ import numpy as np
 import pyarrow
 import pyarrow.parquet
 import pytest
+from conftest import Ran
 
 from regraft._version import __version__
 from regraft.cli import app
@@ -32,24 +32,6 @@ PROGRAM = (
     "import signal; signal.signal(signal.SIGINT, signal.default_int_handler);"
     "from regraft.cli import main; main()"
 )
-
-
-@dataclass(frozen=True)
-class Ran:
-    code: int
-    out: str
-    err: str
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
-    def invoke(*arguments: object) -> Ran:
-        with pytest.raises(SystemExit) as ended:
-            app([str(argument) for argument in arguments], prog_name="regraft")
-        captured = capsys.readouterr()
-        return Ran(int(ended.value.code or 0), captured.out, captured.err)
-
-    return invoke
 
 
 def command(*path: Path) -> dict[str, Any]:
@@ -354,7 +336,8 @@ def test_a_folder_without_permission(tmp_path: Path, folder: Path, run: Callable
 def test_without_the_extras(tmp_path: Path, folder: Path) -> None:
     for package in ("matplotlib", "pyarrow"):
         (tmp_path / "path" / package).mkdir(parents=True)
-        (tmp_path / "path" / package / "__init__.py").write_text("raise ImportError")
+        text = f"raise ModuleNotFoundError(name={package!r})"
+        (tmp_path / "path" / package / "__init__.py").write_text(text)
     start = [sys.executable, "-c", PROGRAM]
     audit = ["audit", "fit", "data.csv", "--radii", "0,1", "--out", str(tmp_path / "o"), "--json"]
     settings = command(tmp_path / "path")

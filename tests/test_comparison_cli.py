@@ -2,39 +2,25 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import make_problem
+from conftest import Ran, make_problem
 from scipy.io import savemat
 
 from regraft.banks import write_bank
-from regraft.cli import app
 from regraft.files import claim
 
 FILES = ["cells.jsonl", *(f"comparison.{kind}" for kind in ("csv", "json", "md", "png", "tex"))]
 
 
-@dataclass(frozen=True)
-class Ran:
-    code: int
-    out: str
-    err: str
-
-
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
-    def invoke(*arguments: object) -> Ran:
-        with pytest.raises(SystemExit) as ended:
-            app(["compare", *(str(argument) for argument in arguments)], prog_name="regraft")
-        captured = capsys.readouterr()
-        return Ran(int(ended.value.code or 0), captured.out, captured.err)
-
-    return invoke
+def run(run: Callable[..., Ran]) -> Callable[..., Ran]:
+    return functools.partial(run, "compare")
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,7 @@ def require(module: str, extra: str) -> ModuleType:
                 f'{package} is not installed: run pip install "regraft[{extra}]".'
             ) from None
         # It lacks a package of its own, or torchvision was built for another torch.
-        reason = " ".join(str(error).split()).rstrip(".")
+        reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
         raise MissingExtra(
             f'{module} does not load ({reason}): reinstall it with pip install "regraft[{extra}]".'
         ) from None

@@ -377,7 +377,9 @@ def test_kills_at_any_moment_lose_and_repeat_nothing(
 
 def test_without_matplotlib(copy: Path, blobs: Digits, tmp_path: Path) -> None:
     (tmp_path / "path" / "matplotlib").mkdir(parents=True)
-    (tmp_path / "path" / "matplotlib" / "__init__.py").write_text("raise ImportError")
+    (tmp_path / "path" / "matplotlib" / "__init__.py").write_text(
+        "raise ModuleNotFoundError(name='matplotlib')"
+    )
     np.savez(tmp_path / "data.npz", images=blobs[0], digits=blobs[1])
     for name in PICTURES:
         (copy / HULL / name).unlink()

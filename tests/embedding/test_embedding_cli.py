@@ -4,38 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from conftest import Ran
 from numpy.typing import NDArray
 from PIL import Image
 from toy_encoders import ToyImages, write_images
 
 import regraft.embedding.command
 from regraft.banks import open_bank
-from regraft.cli import app
-
-
-@dataclass(frozen=True)
-class Ran:
-    code: int
-    out: str
-    err: str
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
-    def invoke(*arguments: object) -> Ran:
-        with pytest.raises(SystemExit) as ended:
-            app([str(argument) for argument in arguments], prog_name="regraft")
-        captured = capsys.readouterr()
-        return Ran(int(ended.value.code or 0), captured.out, captured.err)
-
-    return invoke
 
 
 @pytest.fixture
