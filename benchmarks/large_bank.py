@@ -1,6 +1,6 @@
 """A bank larger than memory should be: fit and predict on a memory map, in seconds and bytes.
 
-python benchmarks/large_bank.py --folder FOLDER [--rows 1000000] [--features 768] [--classes 2]
+python benchmarks/large_bank.py [--folder FOLDER] [--rows 1000000] [--features 768] [--classes 2]
 
 Makes the bank unless FOLDER has it, then opens it in processes of their own, so that the peaks
 (resident memory, pages of the file included) are theirs. Writes benchmarks/results/large_bank.json.
@@ -173,7 +173,7 @@ def report(result: dict[str, Any]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--folder", type=Path, default=HERE / "data" / "large-bank")
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--features", type=int, default=768)
     parser.add_argument("--classes", type=int, default=2)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from sklearn.svm import LinearSVC
 
 import regraft.auditing
 from regraft.adversary import Attack, attack, plausible_targets
-from regraft.auditing import AuditCurve, FrontierPoint, audit, frontier
+from regraft.auditing import AuditCurve, FrontierPoint, audit, frontier, warn_if_fitted_on
 from regraft.domains import check_domains
 from regraft.estimator import CROClassifier
 from regraft.heads import fit_source_heads
@@ -233,3 +234,14 @@ def test_bad_radii_and_unknown_classes(three_sources: Problem) -> None:
     model = LogisticRegression(max_iter=500).fit(p.X[binary], p.y[binary])
     with pytest.raises(ValueError, match="does not know class 2"):
         audit(model, p.X, p.y, p.domain)
+
+
+def test_a_model_is_told_from_its_own_rows(three_sources: Problem) -> None:
+    p = three_sources
+    model = CROClassifier(radius=1.0).fit(p.X, p.y, p.domain)
+    with pytest.warns(UserWarning, match="fitted on these very rows"):
+        warn_if_fitted_on(model, p.X, p.domain)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_if_fitted_on(model, p.X[5:], p.domain[5:])
+        warn_if_fitted_on(LogisticRegression(), p.X, p.domain)

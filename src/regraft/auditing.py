@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol, cast
@@ -32,6 +33,7 @@ RADII = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 # Probabilities below this are treated as this, so that one confident error has a finite risk.
 _FLOOR = 1e-12
 _HOLD_OUT = 3  # frontier measures on every third row
+_COMPARED = 16  # features whose means tell whether rows are the same
 _ALONE = "the only plausible target is the sources themselves"
 
 
@@ -179,6 +181,21 @@ def frontier(
         if on_point is not None:
             on_point(point)
     return Frontier(tuple(points), audit_radius=max(radii))
+
+
+def warn_if_fitted_on(predictor: object, X: NDArray[Any], sample_domain: NDArray[Any]) -> None:
+    """Warn if a predictor that knows the mean of its training rows has it from these rows."""
+    fitted = getattr(predictor, "feature_mean_", None)
+    if fitted is None:
+        return
+    few = X[:, :_COMPARED].astype(np.float64)
+    mean = np.mean([few[sample_domain == s].mean(axis=0) for s in np.unique(sample_domain)], axis=0)
+    if np.allclose(fitted[:_COMPARED], mean, rtol=1e-9, atol=1e-12):
+        warnings.warn(
+            "the model was fitted on these very rows, so its worst case looks better than it is: "
+            "audit it on other rows of these domains, or read the risk in its certificate.",
+            stacklevel=2,
+        )
 
 
 def _worst_cases(

@@ -19,6 +19,7 @@ MOST_TOLD = 100  # of the skipped inputs, in the description
 _LENGTH_BYTES = 8  # a safetensors file starts with the length of its header
 _SIZES = {"F32": 4, "I64": 8}  # bytes of a number
 _KINDS = {"features": ("F32", 2), "label": ("I64", 1), "domain": ("I64", 1)}
+AGAIN = "delete the bank and make it again"  # what mends a damaged one
 
 
 @dataclass(frozen=True)
@@ -55,9 +56,7 @@ def read_places(path: Path) -> dict[str, Place]:
         raise _damage(path)
     missing = [name for name in _KINDS if name not in entries]
     if missing:
-        raise ValueError(
-            f"{path} has no array {missing[0]!r}: it is not of a bank, so make the bank again."
-        )
+        raise ValueError(f"{path} has no array {missing[0]!r}: it is not of a bank, so {AGAIN}.")
     places = {}
     for name, (dtype, dimensions) in _KINDS.items():
         place = _place(entries[name], data_start, dtype, dimensions)
@@ -90,7 +89,7 @@ def _place(entry: Any, data_start: int, dtype: str, dimensions: int) -> Place | 
 
 
 def _damage(path: Path) -> ValueError:
-    return ValueError(f"{path} is damaged or cut off: make the bank again.")
+    return ValueError(f"{path} is damaged or cut off: {AGAIN}.")
 
 
 def data_checksum(path: Path) -> str:
@@ -119,7 +118,5 @@ def _input_digests(path: Path) -> Iterator[str]:
                 digest = json.loads(line)["sha256"]
                 bytes.fromhex(digest)
             except (KeyError, TypeError, ValueError):
-                raise ValueError(
-                    f"line {number} of {path} is damaged: make the bank again."
-                ) from None
+                raise ValueError(f"line {number} of {path} is damaged: {AGAIN}.") from None
             yield digest

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regraft.bank_format import (
+    AGAIN,
     ARRAYS,
     DESCRIPTION,
     FORMAT,
@@ -93,7 +94,7 @@ def open_bank(folder: str | Path) -> Bank:
         )
     description = _read_description(folder / DESCRIPTION)
     if not (folder / ARRAYS).is_file():
-        raise ValueError(f"{folder} lacks {ARRAYS}: make the bank again.")
+        raise ValueError(f"{folder} lacks {ARRAYS}: {AGAIN}.")
     places = read_places(folder / ARRAYS)
     try:
         bank = _assemble(folder, description, places)
@@ -107,11 +108,11 @@ def open_bank(folder: str | Path) -> Bank:
 def verify(bank: Bank) -> None:
     """Read the whole bank; ``ValueError`` with one sentence if a byte is not as it was written."""
     if data_checksum(bank.folder / ARRAYS) != bank.checksum:
-        raise ValueError(f"{bank.folder / ARRAYS} was changed since: make the bank again.")
+        raise ValueError(f"{bank.folder / ARRAYS} was changed since: {AGAIN}.")
     if not (bank.folder / INPUTS).is_file():
-        raise ValueError(f"{bank.folder} lacks {INPUTS}: make the bank again.")
+        raise ValueError(f"{bank.folder} lacks {INPUTS}: {AGAIN}.")
     if inputs_checksum(bank.folder / INPUTS) != bank.inputs_checksum:
-        raise ValueError(f"{bank.folder / INPUTS} was changed since: make the bank again.")
+        raise ValueError(f"{bank.folder / INPUTS} was changed since: {AGAIN}.")
 
 
 def write_bank(
@@ -257,4 +258,4 @@ def _check(bank: Bank, places: dict[str, Place], told: tuple[Any, Any]) -> None:
 
 
 def _damage(path: Path) -> ValueError:
-    return ValueError(f"{path} is damaged: make the bank again.")
+    return ValueError(f"{path} is damaged: {AGAIN}.")

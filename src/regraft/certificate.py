@@ -96,9 +96,9 @@ class Certificate:
             place = f"That domain weighs the source heads as {_mixture(self.worst_target)}. "
         return (
             f"Certificate: in the worst plausible domain {scope}, this head has "
-            f"{self.objective} {self.worst_case:.3f} nats and accuracy (on its own rows) "
-            f"{self.worst_case_accuracy:.1%}; the ERM head it started from has {self.objective} "
-            f"up to {self.pooled_worst_case:.3f} nats.",
+            f"{self.objective} {self.worst_case:.3f} nats and, on the rows it was fitted on, "
+            f"accuracy {self.worst_case_accuracy:.1%}; the ERM head it started from has "
+            f"{self.objective} up to {self.pooled_worst_case:.3f} nats.",
             f"{place}The game {settled} after {len(self.rounds)} rounds, its answer within "
             f"{self.gap:.0e} nats (duality gap) of the best linear head against the domains it "
             f"collected.{self._step_back()}",

@@ -189,7 +189,7 @@ def audit(
     screen = Screen(as_json)
     steps = _numbers(radii)
     with screen.working(f"auditing {predictor} on {data}"):
-        from regraft.auditing import audit
+        from regraft.auditing import audit, warn_if_fitted_on
         from regraft.persistence import write_result
         from regraft.plots import plot_audit
         from regraft.tables import read_probabilities
@@ -201,6 +201,7 @@ def audit(
         else:
             judged, X = read_probabilities(predictor, y), table.X
         curve = audit(judged, X, y, groups, steps, rank=rank, device=device)
+    warn_if_fitted_on(judged, X, groups)
     draw = functools.partial(plot_audit, {predictor.stem: curve})
     files = write_result(out, "audit.json", curve.to_dict(), "audit.png", draw)
     columns = "radius (nats)", "effective rows", "worst-case risk", "worst-case accuracy"

@@ -38,7 +38,7 @@ def embed_images(
     ],
     out: Bank,
     encoder: Annotated[
-        str, typer.Option(help="efficientnet_lite0, mnist_cnn, or a name of timm's.")
+        str, typer.Option(help="efficientnet_lite0, mnist_cnn, or a name of timm's, timm:NAME.")
     ] = IMAGE_DEFAULT,
     weights: Annotated[
         Path | None, typer.Option(help="File of the network's weights.", readable=False)
@@ -85,7 +85,8 @@ def embed_text(
     ],
     out: Bank,
     encoder: Annotated[
-        str, typer.Option(help="minilm, or a name of sentence-transformers' or transformers'.")
+        str,
+        typer.Option(help="minilm, sentence-transformers:NAME or transformers:NAME."),
     ] = TEXT_DEFAULT,
     text: Annotated[str, typer.Option(help="Column of texts.")] = "text",
     label: Label = "label",

@@ -64,7 +64,8 @@ def list_folder(root: Path, file: BinaryIO) -> Listing:
                 file.write(census.add(label, domain, [f"{domain}/{label}/{name}", size]))
         if not found:
             raise ValueError(
-                f"{root / domain} holds no images: fill its class folders or remove it."
+                f"{root / domain} holds no images in class folders: fill or remove it, or pass it "
+                "instead if it holds the domains."
             )
     return _with_notes(root, census.listing("images"), others, empty)
 

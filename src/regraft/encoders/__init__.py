@@ -34,6 +34,8 @@ def load_image_encoder(
     from regraft.domains import check_device
 
     check_device(device)
+    if name == TEXT_DEFAULT:
+        raise ValueError(f"{name} encodes texts: run regraft embed text, or name another encoder.")
     if name == IMAGE_DEFAULT:
         from regraft.encoders.efficientnet_lite import load_efficientnet_lite0
 
@@ -58,6 +60,10 @@ def load_text_encoder(name: str, *, device: str = "cpu") -> TextEncoder:
     from regraft.domains import check_device
 
     check_device(device)
+    if name in (IMAGE_DEFAULT, _MNIST):
+        raise ValueError(
+            f"{name} encodes images: run regraft embed images, or name another encoder."
+        )
     if name == TEXT_DEFAULT:
         from regraft.encoders.sentences import load_minilm
 
