@@ -42,3 +42,9 @@ def test_what_has_no_other_names_stays(tmp_path: Path) -> None:
 def test_names_that_do_not_fit(tmp_path: Path, names: Any, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         named_domains(write(tmp_path, domains=names), NUMBERS)
+
+
+def test_a_bank_whose_folder_looks_like_a_file_has_names_already(tmp_path: Path) -> None:
+    (tmp_path / "mine.npz").mkdir()
+    domain = np.array([0, 1, 1])
+    assert named_domains(tmp_path / "mine.npz", domain) is domain

@@ -17,7 +17,7 @@ def named_domains(path: Path, domain: NDArray[Any]) -> NDArray[Any]:
     ``path`` is what ``domain`` was read from; a .npz file may hold the names of the domains
     0, 1, … as an array ``domains``. Raises ``ValueError`` with one sentence if they do not fit.
     """
-    if path.suffix.lower() != ".npz" or domain.dtype.kind not in "iu":
+    if path.is_dir() or path.suffix.lower() != ".npz" or domain.dtype.kind not in "iu":
         return domain
     with np.load(path, allow_pickle=False) as arrays:
         if _NAMES not in arrays.files:

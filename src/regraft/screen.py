@@ -102,7 +102,7 @@ class Screen:
         # prints nothing that is wider than itself.
         wide = Console(
             file=self._result.file,
-            width=max(self._result.width, _ANY_WIDTH),
+            width=_ANY_WIDTH,
             quiet=self._json,
             force_terminal=self._result.is_terminal,
             color_system="auto" if self._result.is_terminal else None,

@@ -22,7 +22,7 @@ from regraft.bench.fine_tuning import (
     fine_tune,
     steps_taken,
 )
-from regraft.bench.phase1 import Checkpoint, Job, digest, make_features
+from regraft.bench.phase1 import Checkpoint, Job, cached_features
 from regraft.bench.picture_store import Pictures
 from regraft.bench.refinement import Features
 from regraft.files import remove_unfinished
@@ -38,8 +38,7 @@ class ImagePhaseOne:
     """Trains on the images of ``pool`` and keeps what it makes in ``folder``.
 
     ``sizes`` are the numbers of images by environment, in the order of the pool, on whose device
-    it trains.
-    A training under way is kept too, every ``save_every`` seconds.
+    it trains. A training under way is kept too, every ``save_every`` seconds.
     """
 
     benchmark: Benchmark
@@ -78,19 +77,17 @@ class ImagePhaseOne:
 
     def features(self, job: Job, checkpoint: Checkpoint) -> Features:
         """What Phase 2 sees of a job, after computing what is missing or damaged."""
-        path = self._path(_FEATURES, job)
-        # A checkpoint trained again elsewhere may differ: its features must not be the old ones.
-        key = self._key(job) | {"checkpoint": digest(checkpoint)}
-        kept = read_cache(path, key)
-        if kept is None:
-            X = embed(self.featurizer, checkpoint, self.pool, self.recipe.size)
-            kept = {
-                f"{name}{env}": part
-                for name, whole in (("X", X), ("y", self.pool.y.cpu()))
-                for env, part in enumerate(torch.split(whole, list(self.sizes)))
-            }
-            write_cache(path, key, kept)
-        return make_features(job, checkpoint, kept)
+        path, key = self._path(_FEATURES, job), self._key(job)
+        return cached_features(path, key, job, checkpoint, lambda: self._embed(checkpoint))
+
+    def _embed(self, checkpoint: Checkpoint) -> dict[str, Tensor]:
+        """X0, X1, … and y0, y1, … of all environments."""
+        X = embed(self.featurizer, checkpoint, self.pool, self.recipe.size)
+        return {
+            f"{name}{env}": part
+            for name, whole in (("X", X), ("y", self.pool.y.cpu()))
+            for env, part in enumerate(torch.split(whole, list(self.sizes)))
+        }
 
     def _train(
         self, job: Job, kept: Mapping[str, Tensor] | None, on_progress: Callable[[int], None]

@@ -95,14 +95,8 @@ class PhaseOne:
 
     def features(self, job: Job, checkpoint: Checkpoint) -> Features:
         """What Phase 2 sees of a job, after computing what is missing or damaged."""
-        path = self._path(_FEATURES, job)
-        # A checkpoint trained again elsewhere may differ: its features must not be the old ones.
-        key = self._key(job) | {"checkpoint": digest(checkpoint)}
-        kept = read_cache(path, key)
-        if kept is None:
-            kept = self._embed(job, checkpoint)
-            write_cache(path, key, kept)
-        return make_features(job, checkpoint, kept)
+        path, key = self._path(_FEATURES, job), self._key(job)
+        return cached_features(path, key, job, checkpoint, lambda: self._embed(job, checkpoint))
 
     def _pretraining(self, job: Job) -> Pretraining:
         environments = self._environments(job)
@@ -151,7 +145,28 @@ def fingerprint(images: NDArray[np.uint8], digits: NDArray[np.uint8]) -> str:
     return digest.hexdigest()
 
 
-def digest(checkpoint: Checkpoint) -> str:
+def cached_features(
+    path: Path,
+    key: Mapping[str, Any],
+    job: Job,
+    checkpoint: Checkpoint,
+    compute: Callable[[], dict[str, Tensor]],
+) -> Features:
+    """What Phase 2 sees of a job: kept in the file ``path``, computed if missing or damaged.
+
+    ``compute`` gives X0, X1, … and y0, y1, … of all environments; ``key`` says what the
+    checkpoint was trained on.
+    """
+    # A checkpoint trained again elsewhere may differ: its features must not be the old ones.
+    whole_key = {**key, "checkpoint": _digest(checkpoint)}
+    kept = read_cache(path, whole_key)
+    if kept is None:
+        kept = compute()
+        write_cache(path, whole_key, kept)
+    return _make_features(job, checkpoint, kept)
+
+
+def _digest(checkpoint: Checkpoint) -> str:
     """sha256 over the parameters of a ``checkpoint``."""
     total = hashlib.sha256()
     for _, tensor in sorted(checkpoint.items()):
@@ -159,7 +174,7 @@ def digest(checkpoint: Checkpoint) -> str:
     return total.hexdigest()
 
 
-def make_features(job: Job, checkpoint: Checkpoint, tensors: Mapping[str, Tensor]) -> Features:
+def _make_features(job: Job, checkpoint: Checkpoint, tensors: Mapping[str, Tensor]) -> Features:
     """What Phase 2 sees of a job, from X0, X1, … and y0, y1, … of all environments."""
     envs = range(len(tensors) // 2)
     splits = [job.split(env, len(tensors[f"y{env}"])) for env in envs]
