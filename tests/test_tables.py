@@ -334,3 +334,83 @@ def test_scores_compare_numbers_with_text() -> None:
     assert score(table, Y) == (0.75, {"a": 1.0, "b": 0.5})
     assert score(Table(X, np.array([True, False, True, True]), None, ()), Y == 1) == (0.75, {})
     assert score(Table(X, None, DOMAIN, ()), Y) == (None, {})
+
+
+GROUP = [7, 7, 8, 9]
+
+
+def write_group(path: Path, group: Any = GROUP) -> Path:
+    """The rows of :func:`write` with a column "place" between the features and the label."""
+    if path.suffix == ".npz":
+        np.savez(path, X=X, place=group, label=Y, domain=DOMAIN)
+    elif path.suffix == ".csv":
+        rows = zip(X.tolist(), group, Y, DOMAIN, strict=True)
+        with path.open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(["f0", "f1", "place", "label", "domain"])
+            writer.writerows([*features, *others] for features, *others in rows)
+    else:
+        features = {"f0": X[:, 0], "f1": X[:, 1]}
+        columns = {**features, "place": group, "label": Y, "domain": DOMAIN}
+        pyarrow.parquet.write_table(pyarrow.table(columns), path)
+    return path
+
+
+@suffixes
+@pytest.mark.parametrize(("group", "kind"), [(GROUP, "i"), (["s", "t", "s", "7"], "U")])
+def test_a_group_is_read_as_label_and_domain_are(
+    tmp_path: Path, suffix: str, group: list[Any], kind: str
+) -> None:
+    table = read_table(write_group(tmp_path / f"d{suffix}", group), group="place")
+    assert table.group is not None
+    assert table.group.tolist() == group
+    assert table.group.dtype.kind == kind
+    np.testing.assert_array_equal(table.X, X)
+    np.testing.assert_array_equal(table.y, Y)
+    np.testing.assert_array_equal(table.domain, DOMAIN)
+    assert table.features == (() if suffix == ".npz" else ("f0", "f1"))
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_a_group_that_is_not_asked_for_stays_a_feature(tmp_path: Path, suffix: str) -> None:
+    table = read_table(write_group(tmp_path / f"d{suffix}"))
+    assert table.group is None
+    assert table.features == ("f0", "f1", "place")
+    np.testing.assert_array_equal(table.X, np.column_stack([X, GROUP]))
+
+
+@suffixes
+def test_a_group_must_be_there_without_gaps(tmp_path: Path, suffix: str) -> None:
+    optional: dict[str, Any] = {"need_label": False, "need_domain": False}
+    gaps = np.array([7.0, 7.0, np.nan, 9.0]) if suffix == ".npz" else [7, 7, None, 9]
+    path = write_group(tmp_path / f"d{suffix}", gaps)
+    with pytest.raises(TableError, match=r"row 3 .*no group \(column 'place'\).*--group") as caught:
+        read_table(path, group="place", **optional)
+    one_sentence(ValueError(str(caught.value).replace(str(path), "path")))
+    with pytest.raises(TableError, match=r"no group column 'town'.*'place'.*--group") as caught:
+        read_table(path, group="town", **optional)
+    one_sentence(ValueError(str(caught.value).replace(str(path), "path")))
+
+
+def test_a_group_of_an_npz_file_is_the_array_of_its_name(tmp_path: Path) -> None:
+    with pytest.raises(TableError, match=r"4 rows.*group array of shape \(3,\)"):
+        read_table(write_group(tmp_path / "short.npz", GROUP[:3]), group="place")
+    np.savez(tmp_path / "d.npz", X=X, y=Y, sample_domain=DOMAIN)
+    with pytest.raises(TableError, match="no group column 'label'"):  # "y" is no other name of it
+        read_table(tmp_path / "d.npz", label="y", group="label")
+
+
+def test_a_bank_has_no_group(tmp_path: Path) -> None:
+    write_bank(tmp_path / "bank", X[:, :1], Y, DOMAIN)
+    with pytest.raises(TableError, match=r"only labels and domains.*'place'.*\.npz or") as caught:
+        read_table(tmp_path / "bank", group="place")
+    one_sentence(caught.value)
+    with pytest.raises(TableError, match="only labels and domains"):
+        read_table(tmp_path / "bank", label="none", need_label=False, group="label")
+
+
+@pytest.mark.parametrize("role", ["label", "domain"])
+def test_a_group_is_a_column_of_its_own(tmp_path: Path, role: str) -> None:
+    with pytest.raises(TableError, match=f"{role} and group are both '{role}'") as caught:
+        read_table(write_group(tmp_path / "d.csv"), group=role)
+    one_sentence(caught.value)

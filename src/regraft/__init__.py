@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from regraft.certificate import Certificate
     from regraft.comparison import Comparison, compare
     from regraft.datasets import load_demo, make_confounded_domains
+    from regraft.diagnostics.diagnose import Diagnosis, diagnose
     from regraft.estimator import CROClassifier
+    from regraft.factorization import Factorization, fit_observed
+    from regraft.latent import LatentFit, fit_latent
     from regraft.literal import LiteralCROClassifier
     from regraft.persistence import load, save
 
@@ -24,15 +27,21 @@ __all__ = [
     "CROClassifier",
     "Certificate",
     "Comparison",
+    "Diagnosis",
     "ERMClassifier",
+    "Factorization",
     "Frontier",
     "GroupDROClassifier",
     "IRMClassifier",
+    "LatentFit",
     "LiteralCROClassifier",
     "VRExClassifier",
     "__version__",
     "audit",
     "compare",
+    "diagnose",
+    "fit_latent",
+    "fit_observed",
     "frontier",
     "load",
     "load_demo",
@@ -50,7 +59,10 @@ _HOMES = {
     "certificate": ("Certificate",),
     "comparison": ("Comparison", "compare"),
     "datasets": ("load_demo", "make_confounded_domains"),
+    "diagnostics.diagnose": ("Diagnosis", "diagnose"),
     "estimator": ("CROClassifier",),
+    "factorization": ("Factorization", "fit_observed"),
+    "latent": ("LatentFit", "fit_latent"),
     "literal": ("LiteralCROClassifier",),
     "persistence": ("load", "save"),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -26,13 +26,12 @@ from regraft.adversary import (
 from regraft.domains import Domains, check_domains, warn_if_one_domain
 from regraft.heads import fit_source_heads
 from regraft.hull_game import play_hull
-from regraft.mapping import release
 from regraft.newton import log_probabilities, losses
+from regraft.splitting import hold_out
 
 RADII = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 # Probabilities below this are treated as this, so that one confident error has a finite risk.
 _FLOOR = 1e-12
-_HOLD_OUT = 3  # frontier measures on every third row
 _COMPARED = 16  # features whose means tell whether rows are the same
 _ALONE = "the only plausible target is the sources themselves"
 
@@ -159,7 +158,7 @@ def frontier(
     check_objective(objective)
     domains = check_domains(X, y, sample_domain, device=device)
     check_rank(rank, len(domains.classes))
-    train, test = _split(domains)
+    train, test = hold_out(domains)
     warn_if_one_domain(domains, _ALONE)
     sources = fit_source_heads(train)
     hull, _ = plausible_targets(sources, rank)
@@ -289,37 +288,3 @@ def _check_probabilities(values: ArrayLike, shape: tuple[int, int]) -> NDArray[n
     if not np.allclose(probabilities.sum(axis=1), 1, atol=1e-3):
         raise ValueError("probabilities do not sum to one in every row: normalize them.")
     return probabilities
-
-
-def _split(domains: Domains) -> tuple[Domains, Domains]:
-    """Two thirds and one third of the rows, each domain and class in proportion."""
-    _check_split(domains)
-    y, domain = domains.y.cpu().numpy(), domains.domain.cpu().numpy()
-    rank = np.empty(len(y), int)
-    rank[np.lexsort((y, domain))] = np.arange(len(y))
-    held_out = torch.from_numpy(rank % _HOLD_OUT == 1).to(domains.y.device)
-    return _take(domains, ~held_out), _take(domains, held_out)
-
-
-def _check_split(domains: Domains) -> None:
-    """Any three rows in a row put some into either part, so each part has every class."""
-    shape = len(domains.names), len(domains.classes)
-    cell = domains.domain * shape[1] + domains.y
-    counts = torch.bincount(cell, minlength=shape[0] * shape[1]).reshape(shape)
-    few = (counts < _HOLD_OUT).nonzero()
-    if len(few):
-        s, c = few[0].tolist()
-        raise ValueError(
-            f"domain {domains.names[s]!s} has {int(counts[s, c])} row(s) of class "
-            f"{domains.classes[c]!s}, too few to hold a third of them out: add rows until each "
-            f"domain has {_HOLD_OUT} of every class, or drop the class or the domain."
-        )
-
-
-def _take(domains: Domains, mask: Tensor) -> Domains:
-    domain = domains.domain[mask]
-    counts = torch.bincount(domain, minlength=len(domains.names))
-    weight = 1.0 / (len(counts) * counts[domain]).to(domains.weight.dtype)
-    X = domains.X[mask]
-    release(domains.mapping)
-    return replace(domains, X=X, y=domains.y[mask], domain=domain, weight=weight, mapping=None)

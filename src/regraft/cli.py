@@ -1,7 +1,8 @@
-"""The command line: ``regraft demo | fit | predict | audit | frontier | compare``.
+"""The command line: ``regraft demo | fit | predict | audit | frontier | compare | diagnose``.
 
 The protocol's commands, ``reproduce | train | sweep | collect``, are in ``regraft.bench.cli``,
-``embed images | text | verify`` in ``regraft.embedding.cli``.
+``embed images | text | verify`` in ``regraft.embedding.cli``, ``moral elicit | run`` in
+``regraft.moral.cli``.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 import regraft.bench.cli
-import regraft.embedding.cli  # noqa: F401 -- their commands join the app
+import regraft.embedding.cli
+import regraft.moral.cli  # noqa: F401 -- their commands join the app
 from regraft._version import __version__
 from regraft.commands import Device, Folder, Json, Out, app, command
 from regraft.screen import Screen, percent
@@ -288,6 +290,39 @@ def compare(
         label=label,
         domain=domain,
         radii=steps,
+        device=device,
+        out=out,
+    )
+
+
+@command
+def diagnose(
+    data: Data,
+    label: Label = "label",
+    domain: Domain = "domain",
+    group: Annotated[
+        str | None, typer.Option(help="Column of U, where it was observed (not in a bank).")
+    ] = None,
+    groups: Annotated[
+        int, typer.Option(help="Number of unobserved groups to fit without --group.")
+    ] = 2,
+    seed: Annotated[int, typer.Option(help="Of shuffles, restarts and redrawn domains.")] = 0,
+    device: Device = "cpu",
+    out: Out = None,
+    as_json: Json = False,
+) -> None:
+    """Do the premises of the method look satisfied on these data? Verdicts, with their numbers."""
+    screen = Screen(as_json)
+    with screen.working("starting"):
+        from regraft.diagnostics.command import run_diagnose
+    run_diagnose(
+        screen,
+        data,
+        label=label,
+        domain=domain,
+        group=group,
+        groups=groups,
+        seed=seed,
         device=device,
         out=out,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,15 @@ class TableError(ValueError):
 
 @dataclass(frozen=True)
 class Role:
-    """A column that is not a feature; ``option`` of the command line names it."""
+    """A column that is not a feature; ``option`` of the command line names it.
+
+    ``gap`` says how a missing value is mended.
+    """
 
     name: str
     option: str
     needed: bool = True
+    gap: str = "fill it in or drop the row"
 
     def find(self, path: Path, columns: Sequence[str]) -> str | None:
         """The column's name if the file has it; ``TableError`` if it is needed and missing."""
@@ -41,10 +46,25 @@ class Role:
                 if not self.needed:
                     return None
                 raise TableError(
-                    f"row {row} of {path} has no {self.option} (column {self.name!r}): fill it in "
-                    "or drop the row."
+                    f"row {row} of {path} has no {self.option} (column {self.name!r}): {self.gap}."
                 )
         return cells
+
+
+def check_roles(roles: Sequence[Role]) -> None:
+    """``TableError`` if two roles name the same column."""
+    for one, other in combinations(roles, 2):
+        if one.name == other.name:
+            raise TableError(
+                f"{one.option} and {other.option} are both {one.name!r}: name two columns."
+            )
+
+
+def check_columns(path: Path, columns: Sequence[str]) -> None:
+    """``TableError`` if two columns of the file have the same name."""
+    if len(set(columns)) != len(columns):
+        twice = sorted({name for name in columns if columns.count(name) > 1})
+        raise TableError(f"{path} has more than one column {quoted(twice)}: rename or drop them.")
 
 
 def is_missing(cell: Any) -> bool:

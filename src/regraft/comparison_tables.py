@@ -7,7 +7,7 @@ from pathlib import Path
 
 from regraft.comparison import Comparison, Row
 from regraft.files import write_text
-from regraft.markup import escape_latex, escape_markdown
+from regraft.markup import escape_latex, markdown_table
 from regraft.persistence import write_csv
 
 CAPTION = (
@@ -20,20 +20,15 @@ _SUMMARY = ("Average", "Worst", "Sources")
 def markdown(comparison: Comparison) -> str:
     """The table under its caption."""
     columns = ["Head", *comparison.targets, *_SUMMARY]
-    lines = [
-        f"{CAPTION} In brackets: points above ERM.",
-        "",
-        _markdown_row(columns),
-        f"|---|{'---:|' * (len(columns) - 1)}",
-    ]
+    rows = []
     for i, row in enumerate(comparison.rows):
         average, worst, source = (f"{100 * value:.1f}" for value in _summary(row))
         if i:
             average = f"{average} ({100 * row.average_gain:+.1f})"
             worst = f"{worst} ({100 * row.worst_gain:+.1f})"
         accuracy = [f"{100 * value:.1f}" for value in row.accuracy.values()]
-        lines.append(_markdown_row([row.head, *accuracy, average, worst, source]))
-    return "\n".join([*lines, ""])
+        rows.append([row.head, *accuracy, average, worst, source])
+    return f"{CAPTION} In brackets: points above ERM.\n\n{markdown_table(columns, rows)}\n"
 
 
 def latex(comparison: Comparison) -> str:
@@ -81,10 +76,6 @@ def _csv_row(row: Row) -> list[object]:
 
 def _points(share: float) -> float:
     return round(100 * share, 4)
-
-
-def _markdown_row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(map(escape_markdown, cells))} |"
 
 
 def _latex_row(texts: Sequence[str], numbers: Sequence[str] = ()) -> str:

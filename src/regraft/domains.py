@@ -51,19 +51,10 @@ def check_domains(
     """
     check_device(device)
     features = check_features(X)
-    labels = _column(y, "y")
-    domain = (
-        np.zeros(len(features), int)
-        if sample_domain is None
-        else _column(sample_domain, "sample_domain")
-    )
-    for name, column in (("y", labels), ("sample_domain", domain)):
-        if len(column) != len(features):
-            raise ValueError(
-                f"X has {len(features)} rows but {name} has {len(column)}: pass one per row."
-            )
-    classes, y_index = _index(labels, "y")
-    names, domain_index = _index(domain, "sample_domain")
+    if sample_domain is None:
+        sample_domain = np.zeros(len(features), int)
+    classes, y_index = index_column(y, "y", len(features))
+    names, domain_index = index_column(sample_domain, "sample_domain", len(features))
     _check_counts(classes, y_index, names, domain_index)
     _check_spread(features)
     weight = 1.0 / (len(names) * np.bincount(domain_index))[domain_index]
@@ -140,15 +131,20 @@ def warn_if_one_domain(domains: Domains, consequence: str) -> None:
         )
 
 
-def _index(column: NDArray[Any], name: str) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """The sorted distinct values and each row's place among them."""
+def index_column(
+    values: ArrayLike, name: str, n_rows: int
+) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """The sorted distinct values of a column (n,) and each row's place among them."""
+    column = _column(values, name)
+    if len(column) != n_rows:
+        raise ValueError(f"X has {n_rows} rows but {name} has {len(column)}: pass one per row.")
     try:
-        values, index = np.unique(column, return_inverse=True)
+        distinct, index = np.unique(column, return_inverse=True)
     except TypeError:
         raise ValueError(
             f"{name} mixes values that cannot be sorted: make them all strings or all numbers."
         ) from None
-    return values, index
+    return distinct, index
 
 
 def _column(values: ArrayLike, name: str) -> NDArray[Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 _LATEX_SIGNS = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -18,3 +20,14 @@ def escape_latex(text: str) -> str:
 def escape_markdown(text: str) -> str:
     """``text`` as a cell of a Markdown table."""
     return text.replace("|", r"\|")
+
+
+def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table whose first column is text and whose others are numbers, to the right."""
+    lines = [markdown_row(columns), f"|---|{'---:|' * (len(columns) - 1)}"]
+    return "\n".join([*lines, *map(markdown_row, rows)])
+
+
+def markdown_row(cells: Sequence[str]) -> str:
+    """One row of a Markdown table."""
+    return f"| {' | '.join(map(escape_markdown, cells))} |"

@@ -1,4 +1,4 @@
-"""Tables of features, labels and domains from .npz, .csv and .parquet files, and from banks."""
+"""Tables of features, labels, domains and groups from .npz, .csv, .parquet files and banks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regraft.banks import is_bank, is_unfinished, open_bank
-from regraft.columns import Role, TableError, quoted, typed
+from regraft.columns import Role, TableError, check_columns, check_roles, quoted, typed
 from regraft.extras import require
 
 _SUFFIXES = (".npz", ".csv", ".parquet")
@@ -33,6 +33,7 @@ class Table:
     y: NDArray[Any] | None  # (n,), None where the file has no label column or one with gaps
     domain: NDArray[Any] | None  # (n,), None likewise
     features: tuple[str, ...]  # (d,) names of the columns of X; empty if the file has none
+    group: NDArray[Any] | None = None  # (n,), None where no group was asked for
 
 
 def read_table(
@@ -40,23 +41,26 @@ def read_table(
     *,
     label: str = "label",
     domain: str = "domain",
+    group: str | None = None,
     need_label: bool = True,
     need_domain: bool = True,
 ) -> Table:
     """Read a .npz, .csv or .parquet file, or a bank, whose features stay on disk.
 
-    All columns but ``label`` and ``domain`` are features. A .npz file holds them as one array
-    ``X`` (or ``features``) of shape (n, d). Raises :class:`TableError` with one sentence.
+    All columns but ``label``, ``domain`` and ``group`` are features. A .npz file holds them as one
+    array ``X`` (or ``features``) of shape (n, d). ``group`` names an observed group, which must be
+    in the file; a bank holds none. Raises :class:`TableError` with one sentence.
     """
     path = Path(path)
-    if label == domain:
-        raise TableError(f"label and domain are both {label!r}: name two columns.")
-    roles = Role(label, "label", need_label), Role(domain, "domain", need_domain)
+    roles = [Role(label, "label", need_label), Role(domain, "domain", need_domain)]
+    if group is not None:
+        roles.append(Role(group, "group", gap="fill it in, drop the row, or leave out --group"))
+    check_roles(roles)
     if is_bank(path) or is_unfinished(path):
-        return _read_bank(path, *roles)
+        return _read_bank(path, roles)
     _check_file(path)
     read = {".npz": _read_npz, ".csv": _read_csv, ".parquet": _read_parquet}[path.suffix.lower()]
-    table = read(path, *roles)
+    table = read(path, roles)
     _check_shapes(path, table)
     return table
 
@@ -150,7 +154,7 @@ def _check_shapes(path: Path, table: Table) -> None:
         raise TableError(f"{path} has no feature columns: add numeric columns beside the label.")
     if n == 0:
         raise TableError(f"{path} has no rows: add data below the header.")
-    for name, column in (("label", table.y), ("domain", table.domain)):
+    for name, column in (("label", table.y), ("domain", table.domain), ("group", table.group)):
         if column is not None and column.shape != (n,):
             raise TableError(
                 f"{path} has {n} rows of features but a {name} array of shape {column.shape}: "
@@ -158,18 +162,33 @@ def _check_shapes(path: Path, table: Table) -> None:
             )
 
 
-def _read_bank(path: Path, label: Role, domain: Role) -> Table:
+def _table(
+    X: NDArray[np.floating[Any]],
+    columns: Sequence[NDArray[Any] | None],
+    features: tuple[str, ...] = (),
+) -> Table:
+    """``columns`` are those of the roles: label, domain and, where asked for, group."""
+    y, domain, *group = columns
+    return Table(X, y, domain, features, *group)
+
+
+def _read_bank(path: Path, roles: Sequence[Role]) -> Table:
     try:
         bank = open_bank(path)
     except ValueError as error:
         raise TableError(str(error)) from None
-    found = (role.find(path, ("label", "domain")) for role in (label, domain))
-    columns = {"label": bank.labels, "domain": bank.domain_names}
-    y, groups = (None if name is None else columns[name] for name in found)
-    return Table(bank.X, y, groups, ())
+    held = {"label": bank.labels, "domain": bank.domain_names}
+    for role in roles:
+        if role.option not in held:
+            raise TableError(
+                f"{path} is a bank, which holds only labels and domains, no {role.option} "
+                f"{role.name!r}: write its rows to a .npz or .csv file with that column."
+            )
+    found = [role.find(path, tuple(held)) for role in roles]
+    return _table(bank.X, [None if name is None else held[name] for name in found])
 
 
-def _read_npz(path: Path, label: Role, domain: Role) -> Table:
+def _read_npz(path: Path, roles: Sequence[Role]) -> Table:
     with _open_npz(path) as arrays:
         features = next((name for name in ("X", "features") if name in arrays.files), None)
         if features is None:
@@ -178,8 +197,7 @@ def _read_npz(path: Path, label: Role, domain: Role) -> Table:
                 "the features, of shape (rows, columns), under one of these names."
             )
         X = _matrix(path, arrays, features)
-        y, groups = (_npz_column(path, arrays, role) for role in (label, domain))
-    return Table(X, y, groups, ())
+        return _table(X, [_npz_column(path, arrays, role) for role in roles])
 
 
 @contextmanager
@@ -219,7 +237,7 @@ def _matrix(path: Path, arrays: Any, name: str) -> NDArray[np.floating[Any]]:
 
 
 def _npz_column(path: Path, arrays: Any, role: Role) -> NDArray[Any] | None:
-    alias = _NPZ_ALIASES.get(role.name, role.name)
+    alias = _NPZ_ALIASES.get(role.name, role.name) if role.option in _NPZ_ALIASES else role.name
     name = alias if role.name not in arrays.files and alias in arrays.files else role.name
     if Role(name, role.option, role.needed).find(path, arrays.files) is None:
         return None
@@ -229,11 +247,11 @@ def _npz_column(path: Path, arrays: Any, role: Role) -> NDArray[Any] | None:
     return values
 
 
-def _read_csv(path: Path, label: Role, domain: Role) -> Table:
+def _read_csv(path: Path, roles: Sequence[Role]) -> Table:
     with path.open(newline="", encoding="utf-8-sig") as file:
         reader = csv.reader(file, skipinitialspace=True)
         try:
-            return _parse_csv(path, reader, label, domain)
+            return _parse_csv(path, reader, roles)
         except UnicodeDecodeError:
             raise TableError(f"{path} is not text in UTF-8: save it in that encoding.") from None
         except csv.Error as error:
@@ -242,15 +260,15 @@ def _read_csv(path: Path, label: Role, domain: Role) -> Table:
             ) from None
 
 
-def _parse_csv(path: Path, reader: Any, label: Role, domain: Role) -> Table:
+def _parse_csv(path: Path, reader: Any, roles: Sequence[Role]) -> Table:
     header = [name.strip() for name in next(reader, [])]
     if not header:
         raise TableError(f"{path} is empty: write a header row and rows of data.")
-    names = label.find(path, header), domain.find(path, header)
-    _check_columns(path, header)
-    roles = sorted((header.index(name) for name in names if name is not None), reverse=True)
+    names = [role.find(path, header) for role in roles]
+    check_columns(path, header)
+    places = sorted((header.index(name) for name in names if name is not None), reverse=True)
     features = tuple(name for name in header if name not in names)
-    cells: dict[str, list[str]] = {header[i]: [] for i in roles}
+    cells: dict[str, list[str]] = {header[i]: [] for i in places}
     values, rows = array("d"), 0
     for row in reader:
         if not row:
@@ -261,15 +279,14 @@ def _parse_csv(path: Path, reader: Any, label: Role, domain: Role) -> Table:
                 f"row {rows} (line {reader.line_num}) of {path} has {len(row)} cells but the "
                 f"header has {len(header)}: make them equal."
             )
-        for i in roles:
+        for i in places:
             cells[header[i]].append(row.pop(i))
         try:
             values.extend(map(float, row))
         except ValueError:
             raise _not_a_number(path, rows, features, row) from None
     X = np.asarray(values).reshape(rows, len(features))
-    y, groups = (_csv_column(path, cells, role) for role in (label, domain))
-    return Table(X, y, groups, features)
+    return _table(X, [_csv_column(path, cells, role) for role in roles], features)
 
 
 def _csv_column(path: Path, cells: dict[str, list[str]], role: Role) -> NDArray[Any] | None:
@@ -296,20 +313,19 @@ def _is_number(cell: Any) -> bool:
     return True
 
 
-def _read_parquet(path: Path, label: Role, domain: Role) -> Table:
+def _read_parquet(path: Path, roles: Sequence[Role]) -> Table:
     parquet = require("pyarrow.parquet", "parquet")
     with path.open("rb") as file:
         try:
             table = parquet.ParquetFile(file).read()
         except (OSError, ValueError):
             raise TableError(f"{path} is damaged or not a Parquet file: write it again.") from None
-    names = label.find(path, table.column_names), domain.find(path, table.column_names)
-    _check_columns(path, table.column_names)
+    names = [role.find(path, table.column_names) for role in roles]
+    check_columns(path, table.column_names)
     features = tuple(name for name in table.column_names if name not in names)
     columns = [_parquet_feature(path, table, name) for name in features]
     X = np.column_stack(columns) if columns else np.empty((table.num_rows, 0))
-    y, groups = (_parquet_column(path, table, role) for role in (label, domain))
-    return Table(_floats(X), y, groups, features)
+    return _table(_floats(X), [_parquet_column(path, table, role) for role in roles], features)
 
 
 def _parquet_feature(path: Path, table: Any, name: str) -> NDArray[Any]:
@@ -325,12 +341,6 @@ def _parquet_column(path: Path, table: Any, role: Role) -> NDArray[Any] | None:
         return None
     values = role.values(path, table.column(role.name).to_pylist())
     return None if values is None else np.array(values)
-
-
-def _check_columns(path: Path, columns: Sequence[str]) -> None:
-    if len(set(columns)) != len(columns):
-        twice = sorted({name for name in columns if columns.count(name) > 1})
-        raise TableError(f"{path} has more than one column {quoted(twice)}: rename or drop them.")
 
 
 def _floats(values: NDArray[Any]) -> NDArray[np.floating[Any]]:

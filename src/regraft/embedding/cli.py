@@ -86,7 +86,7 @@ def embed_text(
     out: Bank,
     encoder: Annotated[
         str,
-        typer.Option(help="minilm, sentence-transformers:NAME or transformers:NAME."),
+        typer.Option(help="minilm, hashed, sentence-transformers:NAME or transformers:NAME."),
     ] = TEXT_DEFAULT,
     text: Annotated[str, typer.Option(help="Column of texts.")] = "text",
     label: Label = "label",

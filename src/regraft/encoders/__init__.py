@@ -1,4 +1,4 @@
-"""Frozen networks that turn images and texts into features, by name.
+"""Frozen networks that turn images and texts into features, by name, and a hash of words.
 
 A name with a prefix says which library has the network. Of names without one, regraft's own come
 first; then an image encoder is one of timm's, and a text encoder is one of transformers', or of
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 IMAGE_DEFAULT = "efficientnet_lite0"
 TEXT_DEFAULT = "minilm"
+_HASHED = "hashed"
 _MNIST = "mnist_cnn"
 _TIMM = "timm:"
 _SENTENCES, _SENTENCE_MODELS = "sentence-transformers:", "sentence-transformers/"
@@ -34,7 +35,7 @@ def load_image_encoder(
     from regraft.domains import check_device
 
     check_device(device)
-    if name == TEXT_DEFAULT:
+    if name in (TEXT_DEFAULT, _HASHED):
         raise ValueError(f"{name} encodes texts: run regraft embed text, or name another encoder.")
     if name == IMAGE_DEFAULT:
         from regraft.encoders.efficientnet_lite import load_efficientnet_lite0
@@ -52,10 +53,10 @@ def load_image_encoder(
 def load_text_encoder(name: str, *, device: str = "cpu") -> TextEncoder:
     """The text encoder ``name``.
 
-    The names are ``minilm``, ``sentence-transformers:NAME`` and ``transformers:NAME``, where NAME
-    is that of a model or a folder that holds one; a bare NAME is one of transformers', unless it
-    starts with ``sentence-transformers/``. Raises ``ValueError`` or ``FileNotFoundError`` with one
-    sentence.
+    The names are ``minilm``, ``hashed`` (no network, and always on the CPU),
+    ``sentence-transformers:NAME`` and ``transformers:NAME``, where NAME is that of a model or a
+    folder that holds one; a bare NAME is one of transformers', unless it starts with
+    ``sentence-transformers/``. Raises ``ValueError`` or ``FileNotFoundError`` with one sentence.
     """
     from regraft.domains import check_device
 
@@ -68,6 +69,10 @@ def load_text_encoder(name: str, *, device: str = "cpu") -> TextEncoder:
         from regraft.encoders.sentences import load_minilm
 
         return load_minilm(device)
+    if name == _HASHED:
+        from regraft.encoders.hashing import HashedEncoder
+
+        return HashedEncoder()
     if name.startswith((_SENTENCES, _SENTENCE_MODELS)):
         from regraft.encoders.sentences import load_sentence_transformer
 

@@ -1,0 +1,65 @@
+"""What ``regraft diagnose`` does: a table in, verdicts and their numbers out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from regraft.diagnostics.diagnose import Diagnosis, diagnose
+from regraft.diagnostics.tables import details, markdown, verdicts
+from regraft.domain_names import named_domains
+from regraft.files import write_text
+from regraft.persistence import dumps
+from regraft.screen import Screen
+from regraft.tables import read_table
+
+
+def run_diagnose(
+    screen: Screen,
+    data: Path,
+    *,
+    label: str,
+    domain: str,
+    group: str | None,
+    groups: int,
+    seed: int,
+    device: str,
+    out: Path | None,
+) -> None:
+    """Check the premises on the rows in ``data``; raises ``ValueError`` with one sentence."""
+    with screen.working(f"reading {data}"):
+        table = read_table(data, label=label, domain=domain, group=group)
+        assert table.y is not None and table.domain is not None  # needed by default
+    with screen.working("checking the premises") as step:
+        diagnosis = diagnose(
+            table.X,
+            table.y,
+            named_domains(data, table.domain),
+            table.group,
+            groups=groups,
+            seed=seed,
+            device=device,
+            on_step=step,
+        )
+    files = [] if out is None else write_diagnosis(out, diagnosis)
+    show_diagnosis(screen, diagnosis)
+    screen.finish(diagnosis.to_dict(), files)
+
+
+def show_diagnosis(screen: Screen, diagnosis: Diagnosis) -> None:
+    """Print the verdicts, the sentences behind them, and the numbers behind these."""
+    table = verdicts(diagnosis)
+    screen.table(table.columns, table.rows)
+    screen.say(*diagnosis.summary(), "")
+    for table in details(diagnosis):
+        screen.say(table.title)
+        screen.table(table.columns, table.rows)
+
+
+def write_diagnosis(folder: Path, diagnosis: Diagnosis) -> list[Path]:
+    """Write diagnosis.json and diagnosis.md into ``folder``; the files written."""
+    files = [folder / "diagnosis.json", folder / "diagnosis.md"]
+    write_text(files[0], dumps(diagnosis.to_dict()))
+    words = "\n".join(f"- {sentence}" for sentence in diagnosis.summary())
+    tables = markdown([verdicts(diagnosis), *details(diagnosis)])
+    write_text(files[1], f"# Diagnosis\n\n{words}\n\n{tables}")
+    return files

@@ -1,0 +1,62 @@
+"""Do the sources disagree about P(y | x)? If not, there is nothing to be robust against."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+
+from regraft.diagnostics.randomization import (
+    Randomization,
+    domain_probabilities,
+    randomization_test,
+)
+from regraft.diagnostics.verdicts import LEVEL, Verdict, p_text
+from regraft.factorization import GroupedRows
+from regraft.maps import Outcomes, choose_penalty, fit_map
+from regraft.newton import log_probabilities
+
+
+@dataclass(frozen=True)
+class Heterogeneity:
+    """Whether the label, given the input alone, depends on the domain."""
+
+    verdict: Verdict
+    sentence: str
+    p_value: float
+    views: dict[str, float]  # squared correlations of residuals and domains over chance's
+    effective_rows: float  # rows that might as well have come from another domain
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, strings, lists and dictionaries."""
+        return asdict(self)
+
+
+def check_heterogeneity(rows: GroupedRows, *, draws: int, seed: int = 0) -> Heterogeneity:
+    """Test whether the heads of all sources are equal, with residuals of the pooled one."""
+    labels = Outcomes(rows.Z, rows.y, rows.n_classes)
+    residuals = -log_probabilities(rows.Z, fit_map(labels, choose_penalty([labels]))).exp()
+    residuals[torch.arange(len(rows.y)), rows.y] += 1
+    alike = torch.zeros_like(rows.y)
+    probabilities = domain_probabilities(rows.Z, rows.domain, rows.n_domains, alike, 1)
+    test = randomization_test(
+        residuals, rows.Z, rows.domain, alike, probabilities, 1, draws=draws, seed=seed
+    )
+    verdict, sentence = _judge(test)
+    return Heterogeneity(verdict, sentence, test.p_value, test.views, test.effective_rows)
+
+
+def _judge(test: Randomization) -> tuple[Verdict, str]:
+    p = p_text(test.p_value, test.draws)
+    if not test.is_informed:
+        return "undecided", (
+            "The sources share too few inputs to compare their labels (about "
+            f"{test.effective_rows:.0f} rows could have come from another domain)."
+        )
+    if test.p_value <= LEVEL:
+        return "consistent", f"The sources disagree about the label of like inputs ({p})."
+    return "undecided", (
+        f"No disagreement of the sources about the label of like inputs was found ({p}), so a "
+        "robust head has little to gain on these data."
+    )

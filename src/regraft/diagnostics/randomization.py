@@ -1,0 +1,159 @@
+"""A test of Y independent of the domain given X and U, valid in any number of dimensions.
+
+If labels do not depend on the domain, given the input and its group, then domains drawn anew from
+P(s | x, u) are as good as the real ones. So the correlation of the labels' residuals with the real
+domains is compared to that with many redrawn ones (Candès et al. 2018). Residuals are those of a
+model that knows no domains, and domains are centred at P(s | x, u), so an error in either model
+alone does no harm to first order (Shah & Peters 2020).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from regraft.maps import Outcomes, choose_penalty, fit_map
+from regraft.newton import log_probabilities
+
+DRAWS = 999
+_FEWEST_DRAWS = 99
+_MOST_WORK = 3e11  # multiplications and additions
+_DRAWS_AT_ONCE = 50
+_FEWEST_ROWS = 30.0
+_LEAST_MASS = 1e-6  # of domains in a group, below which all of its rows are one domain's
+_ROUNDING = 1e-5  # of single precision, in standard deviations
+
+
+@dataclass(frozen=True)
+class Randomization:
+    """The outcome of a conditional randomization test.
+
+    Residuals may depend on domains in their mean or along the features, in single groups or in
+    all of them alike. ``views`` are these four (two, if there is one group): squared correlations
+    as multiples of what chance gives, each about 1 if nothing depends on domains. The p-value is
+    that of the most surprising of them.
+    """
+
+    p_value: float  # (1 + draws at least as surprising) / (1 + draws)
+    views: dict[str, float]
+    cell_p_values: Tensor  # (K, r) of each domain and group; 1 where there is nothing to compare
+    effective_rows: float  # sum over rows of P(s | x, u)'s impurity: what could be exchanged
+    draws: int
+
+    @property
+    def is_informed(self) -> bool:
+        """Whether enough rows could have come from another domain to compare anything."""
+        return self.effective_rows >= _FEWEST_ROWS
+
+
+def domain_probabilities(
+    Z: Tensor, domain: Tensor, n_domains: int, group: Tensor, n_groups: int
+) -> Tensor:
+    """(n, K) estimated P(s | x, u): slopes shared by the groups, intercepts of each group's own."""
+    data = domain_outcomes(Z, domain, n_domains, group, n_groups)
+    return log_probabilities(data.Z, fit_map(data, choose_penalty([data]))).exp()
+
+
+def domain_outcomes(
+    Z: Tensor, domain: Tensor, n_domains: int, group: Tensor, n_groups: int
+) -> Outcomes:
+    """The domains (n,) as outcomes to predict from rows and groups."""
+    intercepts = torch.nn.functional.one_hot(group, n_groups).to(Z.dtype)
+    rows = torch.cat([Z[:, :-1], intercepts], dim=1)
+    return Outcomes(rows, domain, n_domains, n_constants=n_groups)
+
+
+def randomization_test(
+    residuals: Tensor,
+    Z: Tensor,
+    domain: Tensor,
+    group: Tensor,
+    probabilities: Tensor,
+    n_groups: int,
+    *,
+    draws: int = DRAWS,
+    seed: int = 0,
+) -> Randomization:
+    """Test whether residuals (n, m), along whitened rows ``Z`` (n, k), depend on the domain (n,).
+
+    ``residuals`` must be made without knowledge of the domains; ``probabilities`` (n, K) are
+    P(s | x, u) of the rows, ``group`` (n,) their u. There are up to ``draws`` redrawn domains, or
+    fewer, but 99 at least, where these would take very long.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    n_domains = probabilities.shape[1]
+    # One of the residuals is minus the sum of the others, and for two classes says nothing new.
+    residuals = residuals[:, 1:] if residuals.shape[1] == 2 else residuals
+    work = 2 * n_domains * residuals.shape[1] * Z.numel()  # of one draw
+    draws = min(draws, max(_FEWEST_DRAWS, int(_MOST_WORK / work)))
+    common = Z.new_zeros(
+        (draws + 1, n_domains, residuals.shape[1], Z.shape[1]), dtype=torch.float32
+    )
+    cells = torch.zeros(2, draws + 1, n_domains, n_groups)  # of means and of slopes
+    compared = torch.zeros(n_domains, n_groups, dtype=torch.bool)
+    for u in range(n_groups):
+        rows = torch.nonzero(group == u).squeeze(1)
+        if len(rows) == 0:
+            continue
+        p = probabilities[rows]
+        labels = _redraw(domain[rows], p, draws, generator)
+        sums = _sums(residuals[rows].float(), Z[rows].float(), labels, p.float())
+        common += sums
+        cells[:, :, :, u] = _squares(sums).cpu()
+        compared[:, u] = (p * (1 - p)).sum(dim=0).cpu() > _LEAST_MASS
+    views = {
+        "means by group": cells[0].sum(dim=(1, 2)),
+        "slopes by group": cells[1].sum(dim=(1, 2)),
+    }
+    if n_groups > 1:
+        squares = _squares(common).cpu().sum(dim=2)
+        views |= {"means": squares[0], "slopes": squares[1]}
+    surprise = torch.stack([_standardized(view) for view in views.values()]).amax(dim=0)
+    by_cell = _standardized(cells.movedim(1, 0)).movedim(0, 1).amax(dim=0)
+    return Randomization(
+        p_value=float(_p_value(surprise)),
+        views={name: float(view[0] / view[1:].mean()) for name, view in views.items()},
+        cell_p_values=torch.where(compared, _p_value(by_cell), 1.0),
+        effective_rows=float((1 - probabilities.square().sum(dim=1)).sum()),
+        draws=draws,
+    )
+
+
+def _standardized(draws: Tensor) -> Tensor:
+    """Statistics (draws + 1, ...) less their mean over the draws, in standard deviations."""
+    spread = draws[1:].std(dim=0).clamp_min(torch.finfo(draws.dtype).tiny)
+    return (draws - draws[1:].mean(dim=0)) / spread
+
+
+def _p_value(surprise: Tensor) -> Tensor:
+    """(...) share of (draws + 1, ...) at least as large as the first, up to rounding."""
+    return (surprise >= surprise[0] - _ROUNDING).double().mean(dim=0)
+
+
+def _redraw(domain: Tensor, p: Tensor, draws: int, generator: torch.Generator) -> Tensor:
+    """(draws + 1, n) domains: the real ones, then drawn ones from ``p`` (n, K)."""
+    uniform = torch.rand(draws, len(domain), generator=generator).to(p.device)
+    drawn = torch.zeros(draws, len(domain), dtype=torch.int8, device=p.device)
+    for bound in p.cumsum(dim=1)[:, :-1].float().T:
+        drawn += uniform > bound
+    return torch.cat([domain.to(torch.int8).unsqueeze(0), drawn])
+
+
+def _sums(residuals: Tensor, Z: Tensor, labels: Tensor, p: Tensor) -> Tensor:
+    """(draws + 1, K, m, k) sums over rows of residual x row x (domain less its probability)."""
+    sums = Z.new_empty((len(labels), p.shape[1], residuals.shape[1], Z.shape[1]))
+    for first in range(0, len(labels), _DRAWS_AT_ONCE):
+        some = labels[first : first + _DRAWS_AT_ONCE]
+        for s in range(p.shape[1]):
+            surprise = (some == s).float() - p[:, s]  # (b, n)
+            for m, residual in enumerate(residuals.T):
+                sums[first : first + len(some), s, m] = (surprise * residual) @ Z
+    return sums
+
+
+def _squares(sums: Tensor) -> Tensor:
+    """(2, draws + 1, K) squared lengths of sums: of the constant, which is last, and the rest."""
+    squares = sums.square().sum(dim=2)
+    return torch.stack([squares[..., -1], squares[..., :-1].sum(dim=-1)])

@@ -1,0 +1,19 @@
+"""What a check of a premise answers."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+# "consistent": the data look as the premise says. "violated": they do not, beyond noise.
+# "undecided": these data cannot tell.
+Verdict = Literal["consistent", "violated", "undecided"]
+
+# How small a p-value must be before a premise is called violated: true ones are, once in a
+# hundred times.
+LEVEL = 0.01
+
+
+def p_text(p_value: float, draws: int) -> str:
+    """A p-value of so many draws for a sentence."""
+    smallest = 1 / (draws + 1)
+    return f"p < {2 * smallest:.1g}" if p_value <= smallest else f"p = {p_value:.2g}"

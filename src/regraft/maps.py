@@ -1,0 +1,117 @@
+"""Multinomial maps on whitened rows, with free intercepts and a cross-validated penalty.
+
+They describe probabilities that a robust head is not asked to have: of groups given inputs, of
+labels given inputs and groups, of domains given inputs. Intercepts are all but free, so that a
+map's mean probabilities are the observed frequencies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from regraft.newton import log_probabilities, losses, minimax_newton
+
+# Of half the squared weights, per fit, as scikit-learn's 1 / C: a weak prior, outweighed by data.
+PENALTIES = (1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0)
+SHRINKAGE = 1.0  # of the whitening: weak directions of the features count for less
+FOLDS = 3
+_INTERCEPT = 1e-1  # the same for intercepts, which an outcome never seen would else make infinite
+_TOLERANCE = 1e-5
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """Rows and the outcomes to predict from them."""
+
+    Z: Tensor  # (n, k) whitened rows, the last columns constants
+    labels: Tensor  # (n,) index of the outcome
+    n_outcomes: int
+    n_constants: int = 1  # columns at the end that are intercepts
+
+    def take(self, rows: Tensor) -> Outcomes:
+        """Some of the rows, by mask or index (n,)."""
+        return Outcomes(self.Z[rows], self.labels[rows], self.n_outcomes, self.n_constants)
+
+
+def fit_map(
+    data: Outcomes, penalty: float, *, start: Tensor | None = None, anchor: Tensor | None = None
+) -> Tensor:
+    """(m, k) weights of m outcomes, with mean zero over them.
+
+    They are pulled towards ``anchor`` (m, k), zeros by default, and equal it without rows.
+    """
+    n, k = data.Z.shape
+    if anchor is None:
+        anchor = data.Z.new_zeros((data.n_outcomes, k))
+    if n == 0:
+        return anchor
+    ridge = data.Z.new_full((k,), penalty / (2 * n))
+    ridge[k - data.n_constants :] = _INTERCEPT / (2 * n)
+    weight = data.Z.new_full((1, n), 1 / n)
+    fitted = minimax_newton(
+        data.Z,
+        data.labels,
+        weight,
+        ridge=ridge,
+        start=anchor if start is None else start,
+        anchor=anchor,
+        tolerance=_TOLERANCE,
+    ).head
+    return fitted - fitted.mean(dim=0)
+
+
+def choose_penalty(problems: Sequence[Outcomes]) -> float:
+    """The penalty under which every third row of all problems is most likely, given the others.
+
+    Rows must be in random order.
+    """
+    pairs = []
+    for data in problems:
+        held_out = folds(len(data.Z), data.Z.device) == 0
+        pairs.append((data.take(~held_out), data.take(held_out)))
+    return best_penalty(pairs, PENALTIES)
+
+
+def best_penalty(
+    pairs: Sequence[tuple[Outcomes, Outcomes]],
+    penalties: Sequence[float],
+    anchors: Sequence[Tensor] | None = None,
+) -> float:
+    """The penalty that makes the second of each pair most likely, the maps fitted to the first.
+
+    ``penalties`` are tried from the strongest down while they help; maps are pulled towards
+    ``anchors``, zeros by default.
+    """
+    pulls: Sequence[Tensor | None] = [None] * len(pairs) if anchors is None else anchors
+    starts: list[Tensor | None] = [None] * len(pairs)
+    best, best_loss = penalties[0], float("inf")
+    for penalty in penalties:
+        loss = 0.0
+        for i, (seen, held_out) in enumerate(pairs):
+            fitted = fit_map(seen, penalty, start=starts[i], anchor=pulls[i])
+            starts[i] = fitted
+            loss += float(losses(log_probabilities(held_out.Z, fitted), held_out.labels).sum())
+        if loss >= best_loss:
+            break
+        best, best_loss = penalty, loss
+    return best
+
+
+def folds(n: int, device: torch.device) -> Tensor:
+    """(n,) folds dealt in turn."""
+    return torch.arange(n, device=device) % FOLDS
+
+
+def crossfit_probabilities(data: Outcomes, penalty: float) -> Tensor:
+    """(n, m) probabilities of the outcomes of each row, by a map that has not seen its fold."""
+    fold = folds(len(data.Z), data.Z.device)
+    probabilities = data.Z.new_empty((len(data.Z), data.n_outcomes))
+    start: Tensor | None = None
+    for f in range(FOLDS):
+        start = fit_map(data.take(fold != f), penalty, start=start)
+        probabilities[fold == f] = log_probabilities(data.Z[fold == f], start).exp()
+    return probabilities

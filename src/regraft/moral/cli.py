@@ -1,0 +1,66 @@
+"""The command line's part for moral questions: ``regraft moral elicit``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regraft.commands import Folder, Json, app, guard
+from regraft.screen import Screen
+
+# The library is imported inside the commands, so that --help does not wait for torch.
+
+moral = typer.Typer(
+    help="Moral questions, answered by people whose values are known.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+app.add_typer(moral, name="moral")
+
+
+@moral.command("elicit")
+@guard
+def moral_elicit(
+    out: Annotated[Path, Folder],
+    scenarios: Annotated[
+        Path | None,
+        typer.Option(
+            help="MoralChoice's .csv file, or the folder with it; by default scenarios are "
+            "generated.",
+            readable=False,
+        ),
+    ] = None,
+    # Written out here, because its module takes torch along.
+    model: Annotated[str, typer.Option(help="Name of the model.")] = "claude-haiku-4-5-20251001",
+    concurrency: Annotated[int, typer.Option(help="Requests at the same time.")] = 8,
+    limit: Annotated[int | None, typer.Option(help="Ask about so many scenarios only.")] = None,
+    input_price: Annotated[
+        float | None, typer.Option(help="US dollars per million input tokens.")
+    ] = None,
+    output_price: Annotated[
+        float | None, typer.Option(help="US dollars per million output tokens.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Spend without asking first.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Ask a language model, by the key in ANTHROPIC_API_KEY, what people with given values do.
+
+    Tells the cost first. Answers are kept in --out: the same command goes on where it stopped.
+    """
+    screen = Screen(as_json)
+    with screen.working("starting"):
+        from regraft.moral.elicit_command import run_elicit
+    run_elicit(
+        screen,
+        scenarios,
+        out=out,
+        model=model,
+        concurrency=concurrency,
+        limit=limit,
+        input_price=input_price,
+        output_price=output_price,
+        yes=yes,
+        as_json=as_json,
+    )

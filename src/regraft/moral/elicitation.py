@@ -1,0 +1,296 @@
+"""Asking a language model what people with given values do, no question twice."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from regraft.extras import require
+from regraft.files import claim
+from regraft.moral.answers import ANSWERS, question_args
+from regraft.moral.prompts import Question, parse_answer, system_prompt, user_prompt
+from regraft.moral.scenarios import Library
+from regraft.moral.values import PROFILES
+from regraft.records import Records
+
+DEFAULT_MODEL = "claude-haiku-4-5-20251001"
+KEY = "ANTHROPIC_API_KEY"
+MAX_TOKENS = 16  # a letter, or the beginning of a refusal
+
+# No temperature is sent: models of today refuse one. So answers are samples, kept once drawn.
+_RETRIED = (408, 409, 429)  # by the SDK, like all from 500 on; other errors are for good
+_PAUSES = (0.25, 0.5, 1.0)  # seconds before a question is asked again after a malformed reply
+_HOPELESS = 25  # questions that fail in a row, with all their retries, end a run
+_KEPT = 200  # characters of a reply or of an error
+_LOGGERS = ("anthropic", "httpx", "httpx2", "httpcore", "httpcore2")
+
+OnProgress = Callable[[int, int], None]  # takes the answers there are, and all questions
+
+
+@dataclass(frozen=True)
+class Elicited:
+    """What a finished run did: the answers are in ``path``, refusals are among those asked."""
+
+    path: Path
+    asked: int
+    cached: int
+    refused: int
+    input_tokens: int
+    output_tokens: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The questions that have no answer yet, and the number of those that have."""
+
+    questions: tuple[Question, ...]
+    cached: int
+
+
+@dataclass(frozen=True)
+class _Reply:
+    text: str
+    input_tokens: int
+    output_tokens: int
+
+
+class _Malformed(Exception):
+    """The reply is no message."""
+
+
+def api_key() -> str:
+    """The key in the environment; ``ValueError`` with one sentence, without the key, if none."""
+    key = os.environ.get(KEY, "").strip()
+    if not key:
+        raise ValueError(f"{KEY} is not set, so nothing was sent: put your API key into it.")
+    if not (key.isascii() and key.isprintable()) or " " in key:
+        raise ValueError(f"{KEY} holds characters that are in no key: set it again.")
+    return key
+
+
+def load_sdk() -> ModuleType:
+    """The package ``anthropic``, or an error that says how to install it."""
+    return require("anthropic", "elicit")
+
+
+def plan(library: Library, *, model: str, out: Path, limit: int | None = None) -> Plan:
+    """What is left to ask about the first ``limit`` scenarios: each profile, in both orders.
+
+    Raises ``ValueError`` with one sentence for a wrong limit or a damaged file in ``out``.
+    """
+    return _plan(library, model, Records(out / ANSWERS), limit)
+
+
+def elicit(
+    library: Library,
+    *,
+    model: str,
+    out: Path,
+    concurrency: int = 8,
+    limit: int | None = None,
+    max_retries: int = 6,
+    timeout: float = 60.0,
+    on_progress: OnProgress | None = None,
+) -> Elicited:
+    """Have ``model`` answer every question about the first ``limit`` scenarios.
+
+    Answers go to a file in the folder ``out`` one by one, and what is there is not asked again,
+    so a run that was stopped in any way goes on. The API is told by the SDK's environment
+    variables. ``timeout`` is in seconds. Raises ``ValueError`` with one sentence if the API
+    refuses a request for good, or at the end if questions failed in spite of ``max_retries``.
+    """
+    _check_positive(concurrency=concurrency, timeout=timeout)
+    key, sdk = api_key(), load_sdk()
+    with claim(out) as is_ours:
+        if not is_ours:
+            raise ValueError(
+                f"another elicitation is at work in {out}: wait for it, or choose another folder."
+            )
+        records = Records(out / ANSWERS)
+        todo = _plan(library, model, records, limit)
+        total = len(todo.questions) + todo.cached
+
+        def tell(answered: int) -> None:
+            if on_progress is not None:
+                on_progress(todo.cached + answered, total)
+
+        interview = _Interview(sdk, key, model, records, tell)
+        with _quiet(_LOGGERS):
+            asyncio.run(interview.hold(todo.questions, concurrency, max_retries, timeout))
+    if interview.refusal is not None:
+        raise ValueError(
+            f"the API refused a request for good ({interview.refusal}): mend that and run the "
+            f"same again, which goes on from {todo.cached + interview.answered} answers."
+        )
+    if interview.answered < len(todo.questions):
+        raise ValueError(
+            f"{len(todo.questions) - interview.answered} of {total} questions have no answer yet "
+            f"(the last to fail: {interview.failure}): run the same again to ask only them."
+        )
+    return Elicited(
+        out / ANSWERS,
+        interview.answered,
+        todo.cached,
+        interview.refused,
+        interview.input_tokens,
+        interview.output_tokens,
+    )
+
+
+class _Interview:
+    """Questions of one run, asked by several workers at once, and what came of them."""
+
+    def __init__(
+        self,
+        sdk: ModuleType,
+        key: str,
+        model: str,
+        records: Records,
+        on_answer: Callable[[int], None],
+    ) -> None:
+        self._sdk, self._key, self._model, self._records = sdk, key, model, records
+        self._on_answer = on_answer
+        self._failed_in_a_row = 0
+        self.answered = self.refused = self.input_tokens = self.output_tokens = 0
+        self.refusal: str | None = None  # the error that is for good
+        self.failure = ""  # the last that was not
+
+    async def hold(
+        self, questions: Sequence[Question], concurrency: int, max_retries: int, timeout: float
+    ) -> None:
+        self._on_answer(0)
+        left = iter(questions)
+        async with self._sdk.AsyncAnthropic(
+            api_key=self._key,
+            max_retries=max_retries,
+            timeout=timeout,
+        ) as client:
+            await asyncio.gather(*(self._work(client, left) for _ in range(concurrency)))
+
+    async def _work(self, client: Any, left: Iterator[Question]) -> None:
+        for question in left:  # which all workers share
+            try:
+                reply = await self._ask(client, question)
+            except (self._sdk.APIError, _Malformed) as error:
+                self._take_error(error)
+            else:
+                self._take_reply(question, reply)
+            if self.refusal is not None or self._failed_in_a_row >= _HOPELESS:
+                return
+
+    async def _ask(self, client: Any, question: Question) -> _Reply:
+        for pause in _PAUSES:
+            try:
+                return await self._ask_once(client, question)
+            except _Malformed:
+                await asyncio.sleep(pause)
+        return await self._ask_once(client, question)
+
+    async def _ask_once(self, client: Any, question: Question) -> _Reply:
+        content = user_prompt(question.scenario, question.swapped)
+        try:
+            message = await client.messages.create(
+                model=self._model,
+                max_tokens=MAX_TOKENS,
+                system=system_prompt(question.profile),
+                messages=[{"role": "user", "content": content}],
+            )
+        except (ValueError, self._sdk.APIResponseValidationError):  # no JSON, or not even text
+            raise _Malformed from None
+        return _read_reply(message)
+
+    def _take_reply(self, question: Question, reply: _Reply) -> None:
+        answer = parse_answer(reply.text)
+        self._records.append(
+            {
+                "args": question_args(self._model, question),
+                "answer": answer,
+                "text": self._clean(reply.text),
+                "input_tokens": reply.input_tokens,
+                "output_tokens": reply.output_tokens,
+            }
+        )
+        self._failed_in_a_row = 0
+        self.answered += 1
+        self.refused += answer is None
+        self.input_tokens += reply.input_tokens
+        self.output_tokens += reply.output_tokens
+        self._on_answer(self.answered)
+
+    def _take_error(self, error: Exception) -> None:
+        status = getattr(error, "status_code", None)
+        if isinstance(error, _Malformed):
+            self.failure = "a reply that is no message"
+        elif isinstance(error, self._sdk.APITimeoutError):
+            self.failure = "no reply in time"
+        elif status is None:
+            self.failure = "no connection to the API"
+        else:
+            self.failure = f"status {status}: {self._clean(_message(error)).rstrip('.')}"
+        if status is not None and status < 500 and status not in _RETRIED:
+            self.refusal = self.failure
+        self._failed_in_a_row += 1
+
+    def _clean(self, text: str) -> str:
+        """The beginning of a text of the API, which may quote the key."""
+        return " ".join(text.replace(self._key, "[key]").split())[:_KEPT]
+
+
+def _plan(library: Library, model: str, records: Records, limit: int | None) -> Plan:
+    if limit is not None:
+        _check_positive(limit=limit)
+    questions = [
+        Question(scenario, profile, swapped)
+        for scenario in library.scenarios[:limit]
+        for profile in PROFILES
+        for swapped in (False, True)
+    ]
+    left = tuple(q for q in questions if not records.done(question_args(model, q)))
+    return Plan(left, len(questions) - len(left))
+
+
+def _check_positive(**settings: float) -> None:
+    for name, value in settings.items():
+        if not value > 0:
+            raise ValueError(f"{name} is {value}: pass a number above 0.")
+
+
+def _read_reply(message: Any) -> _Reply:
+    """What counts of a message, which the SDK builds from any JSON without a complaint."""
+    content = getattr(message, "content", None)
+    if not isinstance(content, list):
+        raise _Malformed
+    texts = [getattr(block, "text", None) for block in content]
+    usage = getattr(message, "usage", None)
+    tokens = [getattr(usage, f"{way}_tokens", None) for way in ("input", "output")]
+    counts = [count if isinstance(count, int) else 0 for count in tokens]
+    return _Reply("".join(text for text in texts if isinstance(text, str)), *counts)
+
+
+def _message(error: Any) -> str:
+    """The API's own words in an error, or what there is instead of them."""
+    body = error.body if isinstance(error.body, dict) else {}
+    described = body.get("error")
+    words = described.get("message") if isinstance(described, dict) else None
+    return words if isinstance(words, str) else str(error.message)
+
+
+@contextmanager
+def _quiet(names: Sequence[str]) -> Iterator[None]:
+    """Silence these loggers inside the context; they tell headers and the content of requests."""
+    loggers = [logging.getLogger(name) for name in names]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)

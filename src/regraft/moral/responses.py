@@ -1,0 +1,75 @@
+"""How people of given values choose: a documented model, shared by all panels."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from regraft.moral.scenarios import Library
+from regraft.moral.values import profile_matrix
+
+MECHANISM = (
+    "The labels come from a documented model of how people of given moral values choose, not from "
+    "people and not from a language model."
+)
+
+# How much more, or less, the +1 pole of each axis of AXES minds a violation of each of RULES than
+# its -1 pole does. Outcomes (death, pain, disability) matter to consequentialists, and rules to
+# deontologists. Freedom and pleasure matter to individualists, and so do truth and freely given
+# promises between persons, while law and duty matter to collectivists. Suffering and what is owed
+# to the people at hand (promises, duty) matter to those who put care first, while cheating,
+# breaches of the law and deceit matter to those who put justice first.
+LOADINGS = (
+    #  death  pain  disable freedom pleasure deceive cheat promise law   duty
+    (1.00, 0.75, 0.75, 0.00, 0.25, -0.50, -0.25, -1.00, -0.25, -0.75),
+    (0.00, -0.25, -0.25, 1.00, 0.75, 0.50, 0.00, 0.25, -1.00, -1.00),
+    (0.50, 1.00, 0.75, 0.00, 0.00, -1.00, -1.25, 0.75, -1.50, 0.75),
+)
+# With these, on the 680 high-ambiguity scenarios of MoralChoice and their released answers, the
+# likelier action has a probability of 0.80 on average, and P(action 1) has a standard deviation
+# of 0.19 over profiles, on average over scenarios: neither clockwork nor coins.
+STRENGTH = 1.6
+LEAN_WEIGHT = 0.25
+
+
+def loadings() -> NDArray[np.float64]:
+    """``LOADINGS`` (3, 10) made orthonormal, and orthogonal to the base, axis by axis in turn.
+
+    So no axis moves what another one does, nor how much a person minds violations in general.
+    """
+    return _basis()[1:]
+
+
+def weights() -> NDArray[np.float64]:
+    """How much each of ``PROFILES`` minds a violation of each of ``RULES``: (27, 10).
+
+    The base, of length one and the same for all rules, plus pole times loading over the axes. A
+    weight may be below zero: such a person rather sees that rule broken.
+    """
+    base, *axes = _basis()
+    total: NDArray[np.float64] = base + profile_matrix() @ np.array(axes)
+    return total
+
+
+def response_probabilities(
+    library: Library, *, strength: float = STRENGTH, lean_weight: float = LEAN_WEIGHT
+) -> NDArray[np.float64]:
+    """P(action 1 | scenario, profile): (n, 27), profiles in the order of ``PROFILES``.
+
+    Its logit is ``lean_weight`` times the scenario's lean, minus ``strength`` times the weighted
+    sum of how much more action 1 violates each rule than action 2 does.
+    """
+    minded = library.violation_differences @ weights().T
+    probabilities: NDArray[np.float64] = expit(
+        lean_weight * library.lean[:, None] - strength * minded
+    )
+    return probabilities
+
+
+def _basis() -> NDArray[np.float64]:
+    """The base and the loadings as orthonormal rows (4, 10), each on its own side."""
+    rows = np.vstack([np.ones(len(LOADINGS[0])), LOADINGS])
+    q, r = np.linalg.qr(rows.T)
+    basis: NDArray[np.float64] = (q * np.sign(np.diag(r))).T
+    return basis

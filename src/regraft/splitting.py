@@ -1,0 +1,51 @@
+"""Rows to fit on and rows to measure on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regraft.domains import Domains
+from regraft.mapping import release
+
+_EVERY = 3  # of the rows, one is held out
+
+
+def hold_out(domains: Domains) -> tuple[Domains, Domains]:
+    """Two thirds and one third of the rows, each domain and class in proportion.
+
+    Raises ``ValueError`` with one sentence where there are too few.
+    """
+    _check(domains)
+    y, domain = domains.y.cpu().numpy(), domains.domain.cpu().numpy()
+    rank = np.empty(len(y), int)
+    rank[np.lexsort((y, domain))] = np.arange(len(y))
+    held_out = torch.from_numpy(rank % _EVERY == 1).to(domains.y.device)
+    return _take(domains, ~held_out), _take(domains, held_out)
+
+
+def _check(domains: Domains) -> None:
+    """Any three rows in a row put some into either part, so each part has every class."""
+    shape = len(domains.names), len(domains.classes)
+    cell = domains.domain * shape[1] + domains.y
+    counts = torch.bincount(cell, minlength=shape[0] * shape[1]).reshape(shape)
+    few = (counts < _EVERY).nonzero()
+    if len(few):
+        s, c = few[0].tolist()
+        raise ValueError(
+            f"domain {domains.names[s]!s} has {int(counts[s, c])} row(s) of class "
+            f"{domains.classes[c]!s}, too few to hold a third of them out: add rows until each "
+            f"domain has {_EVERY} of every class, or drop the class or the domain."
+        )
+
+
+def _take(domains: Domains, mask: Tensor) -> Domains:
+    domain = domains.domain[mask]
+    counts = torch.bincount(domain, minlength=len(domains.names))
+    weight = 1.0 / (len(counts) * counts[domain]).to(domains.weight.dtype)
+    X = domains.X[mask]
+    release(domains.mapping)
+    return replace(domains, X=X, y=domains.y[mask], domain=domain, weight=weight, mapping=None)

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from regraft.banks import open_bank, verify
+from regraft.cli import app
+from regraft.encoders import load_image_encoder, load_text_encoder
+
+TEXTS = ("A fine kettle.", "", "It broke after two days, and nobody answered.", "a FINE kettle!")
+
+
+def test_words_are_hashed_to_unit_rows() -> None:
+    encoder = load_text_encoder("hashed")
+    features = encoder.encode(TEXTS)
+    assert (encoder.name, encoder.device) == ("hashed", "cpu")
+    assert features.shape == (4, encoder.n_features) == (4, 384)
+    assert features.dtype == np.float32
+    np.testing.assert_allclose(np.linalg.norm(features, axis=1), [1, 0, 1, 1], rtol=1e-6)
+    np.testing.assert_array_equal(features[0], features[3])
+    # fine, kettle and the two together, all alike but for the sign
+    assert sorted(abs(features[0][features[0] != 0])) == pytest.approx([3**-0.5] * 3)
+    assert abs(features[0] @ features[2]) < 0.5
+
+
+def test_pairs_of_words_tell_orders_apart() -> None:
+    dog, man = load_text_encoder("hashed").encode(["dog bites man", "man bites dog"])
+    # The three words are shared, the two pairs are not.
+    assert dog @ man == pytest.approx(3 / 5, abs=1e-6)
+
+
+def test_texts_do_not_depend_on_their_block() -> None:
+    encoder = load_text_encoder("hashed")
+    rows = np.concatenate([encoder.encode([text]) for text in TEXTS])
+    np.testing.assert_array_equal(encoder.encode(TEXTS), rows)
+    assert load_text_encoder("hashed").fingerprint == encoder.fingerprint
+    assert len(encoder.fingerprint) == 64
+
+
+def test_it_is_no_encoder_of_images() -> None:
+    with pytest.raises(ValueError, match="hashed encodes texts: run regraft embed text"):
+        load_image_encoder("hashed")
+
+
+def test_a_bank_is_made_in_a_shell(tmp_path: Path) -> None:
+    table, out = tmp_path / "texts.csv", tmp_path / "bank"
+    rows = ["good kettle,1,a", "bad kettle,0,a", "good book,1,b", "bad book,0,b"]
+    table.write_text("\n".join(["text,label,domain", *rows]))
+    options = ["embed", "text", str(table), "--encoder", "hashed", "--out", str(out), "--json"]
+    result = CliRunner().invoke(app, options)
+    assert result.exit_code == 0, result.output
+    bank = open_bank(out)
+    verify(bank)
+    encoder = load_text_encoder("hashed")
+    texts = [row.split(",")[0] for row in rows]
+    np.testing.assert_array_equal(bank.X, encoder.encode(texts))
+    described = json.loads((out / "bank.json").read_text())["encoder"]
+    assert described == {"name": "hashed", "fingerprint": encoder.fingerprint}

@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+from dataclasses import fields
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from regraft.moral.library import make_library
+from regraft.moral.process import Records, draw_records, topic_probabilities
+from regraft.moral.responses import response_probabilities
+from regraft.moral.scenarios import TOPICS, Library, collect
+from regraft.moral.values import PANELS, PROFILES, Panel
+
+LIBRARY = make_library(60)
+P = response_probabilities(LIBRARY)
+COLUMNS = [field.name for field in fields(Records) if field.name != "names"]
+
+
+def of_panel(records: Records, panel: int, first: int | None = None) -> list[list[int]]:
+    rows = np.flatnonzero(records.panel == panel)[:first]
+    return [getattr(records, name)[rows].tolist() for name in ("scenario", "profile", "y")]
+
+
+def within_sampling_error(counts: np.ndarray, expected: np.ndarray) -> None:
+    """Each count is within 4.5 standard deviations of what was expected."""
+    n = counts.sum()
+    deviation = np.sqrt(n * expected * (1 - expected))
+    assert (abs(counts - n * expected) <= 4.5 * deviation + 1e-9).all()
+
+
+@pytest.fixture(scope="module")
+def many() -> Records:
+    return draw_records(LIBRARY, P, 20_000, seed=1)
+
+
+def test_topics_depend_on_values() -> None:
+    T = topic_probabilities()
+    assert T.shape == (27, 10)
+    np.testing.assert_allclose(T.sum(axis=1), 1)
+    np.testing.assert_allclose(T[13], 0.1)  # balanced people take what comes
+
+    def of(profile: tuple[int, int, int], topic: str) -> float:
+        return float(T[PROFILES.index(profile), TOPICS.index(topic)])
+
+    for topic in ("Do not deprive of freedom", "Do not deprive of pleasure"):
+        assert of((0, 1, 0), topic) > 0.1 > of((0, -1, 0), topic)
+    for topic in ("Do your duty", "Do not break your promises"):
+        assert of((-1, -1, 0), topic) > of((-1, 0, 0), topic) > 0.1 > of((1, 1, 0), topic)
+    assert of((0, 0, 1), "Do not cause pain") > 0.1 > of((0, 0, -1), "Do not cause pain")
+    assert of((0, 0, 1), "Do not cheat") < 0.1 < of((0, 0, -1), "Do not cheat")
+
+
+def test_panels_follow_each_other() -> None:
+    records = draw_records(LIBRARY, P, 5)
+    assert records.names == ("Pragmatist", "Idealist", "Centrist")
+    assert records.panel.tolist() == [0] * 5 + [1] * 5 + [2] * 5
+    for name in COLUMNS:
+        assert getattr(records, name).shape == (15,)
+        assert getattr(records, name).dtype == np.int64
+
+
+def test_the_seed_decides() -> None:
+    first, again, other = (draw_records(LIBRARY, P, 50, seed=seed) for seed in (3, 3, 4))
+    for name in COLUMNS:
+        np.testing.assert_array_equal(getattr(first, name), getattr(again, name))
+    assert (first.scenario != other.scenario).any()
+    assert of_panel(first, 0) != of_panel(other, 0)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(1, 80), st.integers(1, 80), st.integers(0, 2**32))
+def test_more_records_begin_with_the_fewer_ones(a: int, b: int, seed: int) -> None:
+    few, more = min(a, b), max(a, b)
+    short = draw_records(LIBRARY, P, few, seed=seed)
+    long = draw_records(LIBRARY, P, more, seed=seed)
+    for panel in range(3):
+        assert of_panel(short, panel) == of_panel(long, panel, first=few)
+
+
+def test_a_panel_does_not_depend_on_others() -> None:
+    together = draw_records(LIBRARY, P, 40)
+    alone = draw_records(LIBRARY, P, 40, panels=[PANELS[2], PANELS[0]])
+    assert alone.names == ("Centrist", "Pragmatist")
+    assert of_panel(alone, 0) == of_panel(together, 2)
+    assert of_panel(alone, 1) == of_panel(together, 0)
+
+
+def test_panels_of_one_prior_are_drawn_apart() -> None:
+    twins = [Panel(name, PANELS[0].prior) for name in ("east", "west")]
+    records = draw_records(LIBRARY, P, 40, panels=twins)
+    assert of_panel(records, 0) != of_panel(records, 1)
+
+
+def test_profiles_follow_the_priors(many: Records) -> None:
+    for s, panel in enumerate(PANELS):
+        counts = np.bincount(many.profile[many.panel == s], minlength=27)
+        within_sampling_error(counts, panel.profile_prior())
+
+
+@pytest.mark.parametrize("panel", [0, 1, 2])
+def test_topics_given_values_are_those_of_all_panels(many: Records, panel: int) -> None:
+    topics = LIBRARY.topics[many.scenario]
+    for profile in range(27):
+        chosen = (many.panel == panel) & (many.profile == profile)
+        counts = np.bincount(topics[chosen], minlength=10)
+        if counts.sum() >= 400:  # below, counts are far from normal
+            within_sampling_error(counts, topic_probabilities()[profile])
+
+
+def test_scenarios_of_a_topic_are_alike(many: Records) -> None:
+    counts = np.bincount(many.scenario, minlength=60)
+    for topic in range(10):
+        within_sampling_error(counts[LIBRARY.topics == topic], np.full(6, 1 / 6))
+
+
+def test_choices_follow_the_probabilities(many: Records) -> None:
+    expected = P[many.scenario, many.profile]
+    for s in range(3):
+        chosen = many.panel == s
+        deviation = np.sqrt((expected * (1 - expected))[chosen].sum())
+        assert abs((many.y - expected)[chosen].sum()) < 4.5 * deviation
+    likely = expected > 0.9
+    assert many.y[likely].mean() > 0.9
+
+
+def test_certain_choices_are_certain() -> None:
+    first = (np.indices((60, 27)).sum(axis=0) % 2).astype(float)
+    records = draw_records(LIBRARY, first, 200)
+    np.testing.assert_array_equal(records.y, first[records.scenario, records.profile])
+
+
+def test_only_topics_of_the_library_are_drawn() -> None:
+    kept = [i for i, topic in enumerate(LIBRARY.topics) if topic in (1, 3)]
+    small: Library = collect([LIBRARY.scenarios[i] for i in kept], LIBRARY.lean[kept], "a part")
+    records = draw_records(small, response_probabilities(small), 4_000)
+    T = topic_probabilities()[:, [1, 3]]
+    expected = PANELS[0].profile_prior() @ (T / T.sum(axis=1, keepdims=True))
+    topics = small.topics[records.scenario[records.panel == 0]]
+    counts = np.bincount(topics, minlength=10)
+    assert counts.sum() == counts[[1, 3]].sum() == 4_000
+    within_sampling_error(counts[[1, 3]], expected)
+
+
+def test_wrong_inputs_are_named() -> None:
+    with pytest.raises(ValueError, match=r"shape \(60, 26\): pass \(60, 27\)"):
+        draw_records(LIBRARY, P[:, 1:], 5)
+    with pytest.raises(ValueError, match="not between 0 and 1"):
+        draw_records(LIBRARY, P + 1, 5)
+    with pytest.raises(ValueError, match="not between 0 and 1"):
+        draw_records(LIBRARY, np.full_like(P, np.nan), 5)
+    with pytest.raises(ValueError, match="cannot have 0 records"):
+        draw_records(LIBRARY, P, 0)

@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regraft.moral.library import make_library
+from regraft.moral.responses import (
+    LOADINGS,
+    MECHANISM,
+    loadings,
+    response_probabilities,
+    weights,
+)
+from regraft.moral.scenarios import RULES, Library, Scenario, collect, read_library
+from regraft.moral.values import PROFILES
+
+REAL = Path(__file__).parents[2].parent / "shared" / "data" / "moralchoice"
+SCENARIO = Scenario("a", "Do not kill", "A bus.", "I wait.", "I walk.", (0.0,) * 10, (0.0,) * 10)
+
+
+def single(scenario: Scenario, lean: float = 0) -> Library:
+    return collect([scenario], np.array([lean]), "made by hand")
+
+
+def of(profile: tuple[int, int, int], rule: str) -> float:
+    return float(weights()[PROFILES.index(profile), RULES.index(rule)])
+
+
+def test_loadings_are_orthonormal_and_sum_to_nothing() -> None:
+    L = loadings()
+    assert L.shape == (3, 10)
+    np.testing.assert_allclose(L @ L.T, np.eye(3), atol=1e-12)
+    np.testing.assert_allclose(L @ np.ones(10), 0, atol=1e-12)
+
+
+def test_loadings_stay_close_to_their_table() -> None:
+    L, table = loadings(), np.array(LOADINGS)
+    cosines = (L * table).sum(1) / np.linalg.norm(table, axis=1)
+    assert (cosines > 0.9).all()
+    clear = abs(table) >= 0.5
+    assert (np.sign(L[clear]) == np.sign(table[clear])).all()
+
+
+def test_balanced_people_mind_all_rules_alike() -> None:
+    np.testing.assert_allclose(weights()[13], 1 / np.sqrt(10), atol=1e-12)
+
+
+@pytest.mark.parametrize("rule", ["death", "pain", "disable"])
+def test_outcomes_matter_to_consequentialists(rule: str) -> None:
+    assert of((1, 0, 0), rule) > of((0, 0, 0), rule) > of((-1, 0, 0), rule)
+
+
+@pytest.mark.parametrize("rule", ["deceive", "cheat", "break_promise", "break_law", "duty"])
+def test_rules_matter_to_deontologists(rule: str) -> None:
+    assert of((1, 0, 0), rule) < of((0, 0, 0), rule) < of((-1, 0, 0), rule)
+
+
+def test_the_other_axes_have_their_own_rules() -> None:
+    for rule in ("freedom", "pleasure"):
+        assert of((0, 1, 0), rule) > of((0, -1, 0), rule)
+    for rule in ("break_law", "duty"):
+        assert of((0, 1, 0), rule) < of((0, -1, 0), rule)
+    for rule in ("pain", "disable"):
+        assert of((0, 0, 1), rule) > of((0, 0, -1), rule)
+    for rule in ("cheat", "break_law", "deceive"):
+        assert of((0, 0, 1), rule) < of((0, 0, -1), rule)
+
+
+def test_probabilities_by_hand() -> None:
+    violations = tuple(float(rule in ("death", "duty")) for rule in RULES)
+    library = single(replace(SCENARIO, violations1=violations), lean=0.8)
+    p = response_probabilities(library, strength=2, lean_weight=0.5)
+    assert p.shape == (1, 27)
+    # The balanced profile minds each of the two violations with the weight 1 / sqrt(10).
+    logit = 0.5 * 0.8 - 2 * 2 / np.sqrt(10)
+    assert p[0, 13] == pytest.approx(1 / (1 + np.exp(-logit)))
+    minded = of((1, -1, 0), "death") + of((1, -1, 0), "duty")
+    logit = 0.5 * 0.8 - 2 * minded
+    assert p[0, PROFILES.index((1, -1, 0))] == pytest.approx(1 / (1 + np.exp(-logit)))
+
+
+def test_without_differences_only_the_lean_counts() -> None:
+    np.testing.assert_array_equal(response_probabilities(single(SCENARIO)), 0.5)
+    leaning = response_probabilities(single(SCENARIO, lean=4), lean_weight=0.25)
+    np.testing.assert_allclose(leaning, 1 / (1 + np.exp(-1)))
+
+
+violations = st.tuples(*[st.sampled_from([0.0, 0.5, 1.0])] * 10)
+
+
+@given(violations, violations, st.integers(0, 9))
+def test_a_violation_more_makes_an_action_rarer_where_it_is_minded(
+    first: tuple[float, ...], second: tuple[float, ...], rule: int
+) -> None:
+    clean, broken = list(first), list(first)
+    clean[rule], broken[rule] = 0, 1
+    scenario = replace(SCENARIO, violations1=tuple(clean), violations2=second)
+    before = response_probabilities(single(scenario))[0]
+    after = response_probabilities(single(replace(scenario, violations1=tuple(broken))))[0]
+    minded = weights()[:, rule]
+    assert (minded > 0).any()
+    assert (after[minded > 0] < before[minded > 0]).all()
+    assert (after[minded < 0] > before[minded < 0]).all()
+
+
+@given(violations, violations, st.floats(-3, 3))
+def test_exchanged_actions_exchange_probabilities(
+    first: tuple[float, ...], second: tuple[float, ...], lean: float
+) -> None:
+    there = replace(SCENARIO, violations1=first, violations2=second)
+    back = replace(SCENARIO, violations1=second, violations2=first)
+    p = response_probabilities(single(there, lean))
+    np.testing.assert_allclose(p, 1 - response_probabilities(single(back, -lean)), atol=1e-12)
+
+
+def certainty_and_disagreement(library: Library) -> tuple[float, float]:
+    p = response_probabilities(library)
+    return float(np.maximum(p, 1 - p).mean()), float(p.std(axis=1).mean())
+
+
+def test_generated_scenarios_divide_people() -> None:
+    certainty, disagreement = certainty_and_disagreement(make_library())
+    assert 0.7 < certainty < 0.85
+    assert disagreement > 0.1
+
+
+def test_moralchoice_divides_people_as_documented() -> None:
+    if not REAL.exists():
+        pytest.skip("the scenarios of MoralChoice are not here")
+    certainty, disagreement = certainty_and_disagreement(read_library(REAL))
+    assert certainty == pytest.approx(0.80, abs=0.005)
+    assert disagreement == pytest.approx(0.19, abs=0.005)
+
+
+def test_the_mechanism_is_told() -> None:
+    assert "model" in MECHANISM
+    assert "not from people" in MECHANISM

@@ -1,0 +1,307 @@
+from __future__ import annotations
+
+import csv
+import hashlib
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from math import log
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import cross_val_predict
+
+from regraft.encoders.hashing import HashedEncoder
+from regraft.moral.library import make_library
+from regraft.moral.scenarios import (
+    ANSWERS_FILE,
+    RULES,
+    SCENARIOS_FILE,
+    SCENARIOS_SHA256,
+    TOPICS,
+    Library,
+    collect,
+    download_library,
+    read_library,
+)
+
+REAL = Path(__file__).parents[2].parent / "shared" / "data" / "moralchoice"
+ANNOTATED = ["death", "pain", "disable", "freedom", "pleasure", "deceive", "cheat"]
+ANNOTATED += ["break_promise", "break_law", "duty"]
+COLUMNS = ["scenario_id", "ambiguity", "generation_rule", "context", "action1", "action2"]
+COLUMNS += [f"{action}_{rule}" for action in ("a1", "a2") for rule in ANNOTATED]
+Row = dict[str, str]
+
+
+def scenario(identity: str, topic: str = "Do not kill", **cells: str) -> Row:
+    row = dict.fromkeys(COLUMNS, "No")
+    texts = {"context": "A bus, late.", "action1": "I wait.", "action2": "I walk."}
+    return row | {"scenario_id": identity, "generation_rule": topic} | texts | cells
+
+
+def write(path: Path, rows: list[Row]) -> Path:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    return path
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> Path:
+    rows = [
+        scenario("H_1", a1_death="Yes", a2_duty="No Agreement"),
+        scenario("H_2", "Do cause pain", a1_pain="No Agreement", a2_pain="Yes"),
+        scenario("H_3", "Do not break promise"),
+    ]
+    return write(tmp_path / SCENARIOS_FILE, rows)
+
+
+def test_topics_and_annotations_are_read(three: Path) -> None:
+    assert list(RULES) == ANNOTATED
+    library = read_library(three)
+    assert [s.id for s in library.scenarios] == ["H_1", "H_2", "H_3"]
+    merged = ["Do not kill", "Do not cause pain", "Do not break your promises"]
+    assert [TOPICS[topic] for topic in library.topics] == merged
+    expected = np.zeros((3, 10))
+    expected[0, RULES.index("death")], expected[0, RULES.index("duty")] = 1, -0.5
+    expected[1, RULES.index("pain")] = -0.5
+    np.testing.assert_array_equal(library.violation_differences, expected)
+    assert library.texts[0] == "A bus, late. A: I wait. B: I walk."
+    assert library.lean.tolist() == [0, 0, 0]
+    assert "without answers" in library.origin
+
+
+def test_answers_of_a_folder_are_pooled_and_shrunk(three: Path) -> None:
+    rows = [
+        {"scenario_id": "H_1", "one": "1.0", "two": "0.5"},
+        {"scenario_id": "H_2", "one": "", "two": "0"},
+        {"scenario_id": "other", "one": "1", "two": "1"},
+    ]
+    answers = write(three.parent / ANSWERS_FILE, rows)
+    library = read_library(three.parent)
+    # 1.5 and 0.5 of two answers, then 0 and 1 of one, each with a half more.
+    np.testing.assert_allclose(library.lean, [log(2 / 1), log(0.5 / 1.5), 0])
+    assert "(1 scenarios have no answers" in library.origin
+    assert str(three.parent) not in library.origin
+    named = read_library(three, answers)
+    assert named.checksum == library.checksum
+    assert read_library(three).lean.tolist() == [0, 0, 0]
+
+
+def test_all_that_matters_is_in_the_checksum(three: Path) -> None:
+    def changed(**cells: str) -> str:
+        path = three.with_name("changed.csv")
+        return read_library(write(path, [scenario("H_1", **cells)])).checksum
+
+    first = changed()
+    others = [
+        changed(context="A tram, late."),
+        changed(action2="I run."),
+        changed(a2_cheat="Yes"),
+        changed(generation_rule="Do not cheat"),
+    ]
+    assert len({first, *others}) == 5
+    assert changed(ambiguity="low") == first
+    library = read_library(three)
+    leaning = collect(library.scenarios, library.lean + 1, library.origin)
+    assert leaning.checksum != library.checksum
+    assert collect(library.scenarios, library.lean, "elsewhere").checksum == library.checksum
+
+
+def test_as_many_leans_as_scenarios() -> None:
+    with pytest.raises(ValueError, match="10 scenarios and 9 leans"):
+        collect(make_library(10).scenarios, np.zeros(9), "")
+
+
+@pytest.mark.parametrize(
+    ("rows", "problem"),
+    [
+        ([scenario("a"), scenario("a")], "scenario_id a twice"),
+        ([scenario("a", "Be nice")], "line 2 .* unknown generation_rule 'Be nice': .* Do not kill"),
+        ([scenario("a", a1_duty="Perhaps")], "'Perhaps' as a1_duty: write Yes, No, No Agreement"),
+        ([scenario("a"), scenario("b", context=" ")], "line 3 .* has no context"),
+        ([{"scenario_id": "a", "context": "b"}], "lacks the columns generation_rule, action1"),
+    ],
+)
+def test_bad_scenarios_are_named(rows: list[Row], problem: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=problem) as caught:
+        read_library(write(tmp_path / "bad.csv", rows))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"", "has no rows"),
+        (",".join(COLUMNS).encode(), "has no rows"),
+        (",".join(COLUMNS).encode() + b"\n" + b"a," * 40, "line 2 .* more cells than columns"),
+        (b"\xff\xfe\x00", "is no .csv file in UTF-8"),
+    ],
+)
+def test_bad_files_are_named(content: bytes, problem: str, tmp_path: Path) -> None:
+    path = tmp_path / "bad.csv"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=problem):
+        read_library(path)
+
+
+@pytest.mark.parametrize("share", ["1.1", "-0.1", "nan", "often"])
+def test_shares_are_checked(share: str, three: Path, tmp_path: Path) -> None:
+    answers = write(tmp_path / "answers.csv", [{"scenario_id": "H_1", "model": share}])
+    with pytest.raises(ValueError, match=f"'{share}' as model, which is no share of answers"):
+        read_library(three, answers)
+
+
+def test_answers_are_told_apart(three: Path, tmp_path: Path) -> None:
+    rows = [{"scenario_id": "H_1", "model": "1"}] * 2
+    with pytest.raises(ValueError, match="scenario_id H_1 twice"):
+        read_library(three, write(tmp_path / "answers.csv", rows))
+    with pytest.raises(ValueError, match="lacks the columns scenario_id"):
+        read_library(three, write(tmp_path / "answers.csv", [{"id": "H_1", "model": "1"}]))
+
+
+def test_missing_files_are_named(three: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(FileNotFoundError, match=f"no file .*{SCENARIOS_FILE}"):
+        read_library(tmp_path / "empty")
+    with pytest.raises(FileNotFoundError, match=r"no file .*none\.csv"):
+        read_library(three, tmp_path / "none.csv")
+
+
+class Server(SimpleHTTPRequestHandler):
+    def __init__(self, *args: Any, asked: list[str], **options: Any) -> None:
+        self.asked = asked
+        super().__init__(*args, **options)
+
+    def do_GET(self) -> None:
+        self.asked.append(self.path)
+        super().do_GET()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def served(three: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, list[str]]]:
+    """The address of a server of the file ``three``, and the paths that it was asked for."""
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    asked: list[str] = []
+    handler: Callable[..., Server] = partial(Server, directory=str(three.parent), asked=asked)
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/", asked
+        server.shutdown()
+        thread.join()
+
+
+def test_downloads_once(three: Path, served: tuple[str, list[str]], tmp_path: Path) -> None:
+    address, asked = served
+    sha256 = hashlib.sha256(three.read_bytes()).hexdigest()
+    folder, url = tmp_path / "made" / "here", address + SCENARIOS_FILE
+    library = download_library(folder, url=url, sha256=sha256)
+    assert library.checksum == read_library(three).checksum
+    assert (folder / SCENARIOS_FILE).read_bytes() == three.read_bytes()
+    assert download_library(folder, url=url, sha256=sha256).checksum == library.checksum
+    assert asked == [f"/{SCENARIOS_FILE}"]
+
+
+def test_other_content_is_not_kept(served: tuple[str, list[str]], tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=f"not the file that was expected .*{SCENARIOS_SHA256}"):
+        download_library(tmp_path / "made", url=served[0] + SCENARIOS_FILE)
+    assert not (tmp_path / "made").exists()
+
+
+def test_failed_downloads_are_told(served: tuple[str, list[str]], tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"cannot be downloaded .*404") as caught:
+        download_library(tmp_path / "made", url=served[0] + "nothing.csv")
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "made").exists()
+
+
+def test_nobody_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    with ThreadingHTTPServer(("127.0.0.1", 0), SimpleHTTPRequestHandler) as server:
+        closed = server.server_port
+    with pytest.raises(FileNotFoundError, match=r"cannot be downloaded .*go online once"):
+        download_library(tmp_path, url=f"http://127.0.0.1:{closed}/a.csv")
+
+
+def test_a_damaged_file_is_named_without_asking(three: Path, served: tuple[str, list[str]]) -> None:
+    with pytest.raises(ValueError, match=r"damaged or another file .* remove it"):
+        download_library(three.parent, url=served[0] + SCENARIOS_FILE)
+    assert served[1] == []
+
+
+def test_moralchoice() -> None:
+    if not (REAL / SCENARIOS_FILE).exists():
+        pytest.skip("the scenarios of MoralChoice are not here")
+    library = read_library(REAL)
+    assert len(library.scenarios) == 680
+    # The two variants are among the 71.
+    assert np.bincount(library.topics).tolist() == [77, 71, 57, 71, 63, 73, 57, 71, 68, 72]
+    assert set(np.unique(library.violation_differences)) == {-1, -0.5, 0, 0.5, 1}
+    assert "(0 scenarios have no answers" in library.origin
+    # Five models, so at most 5.5 against 0.5.
+    assert library.lean.max() == pytest.approx(log(11))
+    assert library.lean.min() == pytest.approx(-log(11))
+    assert not read_library(REAL / SCENARIOS_FILE).lean.any()
+
+
+def test_the_expected_checksum_is_that_of_the_file() -> None:
+    if not (REAL / SCENARIOS_FILE).exists():
+        pytest.skip("the scenarios of MoralChoice are not here")
+    library = download_library(REAL, url="http://127.0.0.1:9/never-asked")
+    assert len(library.scenarios) == 680
+
+
+@pytest.fixture(scope="module")
+def generated() -> Library:
+    return make_library(400)
+
+
+def test_generated_libraries_follow_the_seed() -> None:
+    assert make_library(30, seed=3).checksum == make_library(30, seed=3).checksum
+    assert make_library(30, seed=3).checksum != make_library(30, seed=4).checksum
+    assert make_library().origin.startswith("200 scenarios generated")
+    with pytest.raises(ValueError, match="cannot have 0 scenarios"):
+        make_library(0)
+
+
+def test_generated_scenarios_are_complete(generated: Library) -> None:
+    assert np.bincount(generated.topics).tolist() == [40] * 10
+    assert len({s.id for s in generated.scenarios}) == 400
+    assert len(set(generated.texts)) > 390
+    assert not any("{" in text for text in generated.texts)
+    for s in generated.scenarios:
+        assert {*s.violations1, *s.violations2} <= {0, 0.5, 1}
+        # The topic is what stepping in is about.
+        assert s.violations2[TOPICS.index(s.topic)] == 1
+
+
+def test_what_is_said_of_a_scenario_is_annotated(generated: Library) -> None:
+    law = RULES.index("break_law")
+    said = {0.0: 0, 0.5: 0, 1.0: 0}
+    for s in generated.scenarios:
+        if "standing back is a punishable offence" in s.context:
+            disputed = "It is disputed whether standing back is" in s.context
+            assert s.violations1[law] == (0.5 if disputed else 1)
+            said[s.violations1[law]] += 1
+        else:
+            assert s.violations1[law] == 0  # no template has it
+    assert said[0.5] > 0
+    assert said[1] > 0
+
+
+def test_texts_tell_topic_and_violations(generated: Library) -> None:
+    X = HashedEncoder().encode(generated.texts)
+    topics = cross_val_predict(LogisticRegression(C=100), X, generated.topics, cv=4)
+    assert (topics == generated.topics).mean() > 0.95
+    d = generated.violation_differences
+    residual = d - cross_val_predict(Ridge(0.1), X, d, cv=4)
+    assert 1 - (residual**2).sum() / ((d - d.mean(0)) ** 2).sum() > 0.6
