@@ -68,6 +68,7 @@ class GroupedRows:
     y: Tensor  # (n,) index of the class
     domain: Tensor  # (n,)
     group: Tensor  # (n,) the value of U
+    order: Tensor  # (n,) row i here is row order[i] of the domains' X
     n_classes: int
     n_domains: int
     n_groups: int
@@ -80,6 +81,7 @@ class GroupedRows:
             y=self.y[rows],
             domain=self.domain[rows],
             group=self.group[rows],
+            order=self.order[rows],
         )
 
     def groups_by_domain(self) -> list[Outcomes]:
@@ -118,6 +120,7 @@ def group_rows(domains: Domains, group: Tensor, n_groups: int, *, seed: int = 0)
         y=domains.y[order],
         domain=domains.domain[order],
         group=group[order],
+        order=order,
         n_classes=len(domains.classes),
         n_domains=len(domains.names),
         n_groups=n_groups,

@@ -228,7 +228,7 @@ def _latent_closure(
     by_head = torch.stack([torch.softmax(read_out(test.X, head), dim=1) for head in heads])
     own = by_head[test.domain, torch.arange(len(test.y), device=test.y.device)]
     factorized = maps.predict(test.X, test.domain)
-    return compare_predictions(test.y, test.domain, factorized, own, names=names, held_out=True)
+    return compare_predictions(test.y, test.domain, factorized, own, names=names)
 
 
 def _by_domain(domains: Domains) -> list[Tensor]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from regraft.diagnostics.verdicts import Verdict
 from regraft.factorization import GroupedRows, Penalties, fit_factorization
-from regraft.maps import FOLDS, choose_penalty, fit_map, folds
+from regraft.maps import choose_penalty, fit_map, folds
 from regraft.newton import log_probabilities, losses
 
 _CALIBRATION = 0.01  # of mean probabilities, that a factorization may be off beyond noise
@@ -47,12 +47,14 @@ class DomainClosure:
 
 @dataclass(frozen=True)
 class FactorizationClosure:
-    """Whether softmax(A_s^T w) · softmax(D^T w) predicts y (eq. `AD-entanglement`), by domain."""
+    """Whether softmax(A_s^T w) · softmax(D^T w) predicts y (eq. `AD-entanglement`), by domain.
+
+    Every row is predicted by maps that have not seen it.
+    """
 
     verdict: Verdict
     sentence: str
     domains: tuple[DomainClosure, ...]
-    held_out: bool  # whether each row was predicted by maps that have not seen it
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, strings, lists and dictionaries."""
@@ -60,35 +62,29 @@ class FactorizationClosure:
 
 
 def check_closure(
-    rows: GroupedRows, penalties: Penalties, *, names: Sequence[str], in_sample: bool = False
+    rows: GroupedRows,
+    penalties: Penalties,
+    *,
+    names: Sequence[str],
+    fold: Tensor | None = None,
 ) -> FactorizationClosure:
-    """Predict every row by maps fitted to the other folds, or with ``in_sample`` to all rows."""
+    """Predict every row by maps fitted to the other folds.
+
+    ``fold`` (n,) may hold back what comes in several rows, such as a text asked about repeatedly;
+    by default rows are dealt in turn.
+    """
     direct_penalty = choose_penalty(rows.labels_by_domain())
-
-    def fit(seen: GroupedRows) -> Callable[[GroupedRows], tuple[Tensor, Tensor]]:
-        maps = fit_factorization(seen, penalties)
-        heads = [fit_map(data, direct_penalty) for data in seen.labels_by_domain()]
-
-        def predict(unseen: GroupedRows) -> tuple[Tensor, Tensor]:
-            by_head = torch.stack([log_probabilities(unseen.Z, head).exp() for head in heads])
-            own = by_head[unseen.domain, torch.arange(len(unseen.y), device=unseen.y.device)]
-            return maps.predict(unseen.Z[:, :-1], unseen.domain), own
-
-        return predict
-
+    fold = folds(len(rows.y), rows.y.device) if fold is None else fold
     factorized = rows.Z.new_empty((len(rows.y), rows.n_classes))
     direct = torch.empty_like(factorized)
-    if in_sample:
-        factorized, direct = fit(rows)(rows)
-    else:
-        fold = folds(len(rows.y), rows.y.device)
-        for f in range(FOLDS):
-            held_out = fold == f
-            predict = fit(rows.take(~held_out))
-            factorized[held_out], direct[held_out] = predict(rows.take(held_out))
-    return compare_predictions(
-        rows.y, rows.domain, factorized, direct, names=names, held_out=not in_sample
-    )
+    for f in range(int(fold.max()) + 1):
+        seen, held_out = rows.take(fold != f), rows.take(fold == f)
+        maps = fit_factorization(seen, penalties)
+        factorized[fold == f] = maps.predict(held_out.Z[:, :-1], held_out.domain)
+        heads = [fit_map(data, direct_penalty) for data in seen.labels_by_domain()]
+        by_head = torch.stack([log_probabilities(held_out.Z, head).exp() for head in heads])
+        direct[fold == f] = by_head[held_out.domain, torch.arange(len(held_out.y))]
+    return compare_predictions(rows.y, rows.domain, factorized, direct, names=names)
 
 
 def compare_predictions(
@@ -98,7 +94,6 @@ def compare_predictions(
     direct: Tensor,
     *,
     names: Sequence[str],
-    held_out: bool,
 ) -> FactorizationClosure:
     """The verdict on factorized probabilities (n, C) of labels ``y`` (n,) beside direct ones."""
     parts = []
@@ -107,7 +102,7 @@ def compare_predictions(
         parts.append(_compare(name, y[own], factorized[own], direct[own]))
     domains = tuple(part for part, _ in parts)
     verdict: Verdict = "consistent" if all(holds for _, holds in parts) else "violated"
-    return FactorizationClosure(verdict, _sentence(verdict, domains), domains, held_out)
+    return FactorizationClosure(verdict, _sentence(verdict, domains), domains)
 
 
 def _compare(

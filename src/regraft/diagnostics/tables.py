@@ -58,9 +58,10 @@ def closure_table(closure: FactorizationClosure) -> TextTable:
                 )
             )
     columns = "domain", "prediction", "mean", "observed", "Brier", "accuracy", "log-loss"
-    kind = "held-out rows" if closure.held_out else "rows fitted on"
     return TextTable(
-        f"Factorization closure ({kind})", (*columns, "correlation", "agreement"), tuple(rows)
+        "Factorization closure, held-out rows",
+        (*columns, "correlation", "agreement"),
+        tuple(rows),
     )
 
 

@@ -1,4 +1,4 @@
-"""The command line's part for moral questions: ``regraft moral elicit``."""
+"""The command line's part for moral questions: ``regraft moral run | elicit``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from regraft.commands import Folder, Json, app, guard
+from regraft.commands import Device, Folder, Json, app, guard
 from regraft.screen import Screen
 
 # The library is imported inside the commands, so that --help does not wait for torch.
@@ -18,6 +18,54 @@ moral = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(moral, name="moral")
+
+
+@moral.command("run")
+@guard
+def moral_run(
+    out: Annotated[Path, Folder],
+    scenarios: Annotated[
+        str | None,
+        typer.Option(
+            help="MoralChoice's .csv file, or the folder with it, or 'download'; by default "
+            "scenarios are generated.",
+        ),
+    ] = None,
+    answers: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of regraft moral elicit; by default a documented model responds.",
+            readable=False,
+        ),
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Whose answers, if there are several models'.")
+    ] = None,
+    records: Annotated[int, typer.Option(help="Of each panel.")] = 14_000,
+    encoder: Annotated[
+        str, typer.Option(help="hashed, minilm, roberta-base or any text encoder's name.")
+    ] = "hashed",
+    radius: Annotated[float, typer.Option(help="Largest shift to prepare for, in nats.")] = 8.0,
+    seed: Annotated[int, typer.Option(help="Of the records and of the checks.")] = 0,
+    device: Device = "cpu",
+    as_json: Json = False,
+) -> None:
+    """Section 5.4 of the paper: panels, the four diagnostics, and CRO on a panel held out."""
+    screen = Screen(as_json)
+    with screen.working("starting"):
+        from regraft.moral.command import run_moral_command
+    run_moral_command(
+        screen,
+        scenarios=scenarios,
+        answers=answers,
+        model=model,
+        records=records,
+        encoder=encoder,
+        radius=radius,
+        seed=seed,
+        device=device,
+        out=out,
+    )
 
 
 @moral.command("elicit")

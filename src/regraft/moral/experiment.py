@@ -1,0 +1,347 @@
+"""Section 5.4 from end to end: records, their features, the premises, and CRO on a panel unseen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from regraft.auditing import AuditCurve, audit
+from regraft.baselines import ERMClassifier
+from regraft.certificate import Certificate
+from regraft.diagnostics.angles import describe_angles
+from regraft.diagnostics.diagnose import Diagnosis, diagnose
+from regraft.diagnostics.factorized import FactorizationClosure, check_closure
+from regraft.domains import check_domains, index_column
+from regraft.encoders.base import TextEncoder
+from regraft.estimator import CROClassifier
+from regraft.factorization import choose_penalties, fit_factorization, group_rows
+from regraft.grouped_audit import (
+    AbductionPlacement,
+    GroupedAudit,
+    audit_abductions,
+    place_abduction,
+    span_abductions,
+)
+from regraft.maps import FOLDS, Outcomes, choose_penalty, fit_map
+from regraft.moral.process import Records, draw_records
+from regraft.moral.scenarios import Library
+from regraft.moral.values import PANELS, PROFILES, Panel, profile_name
+from regraft.placement import Placement, place_domain
+
+FEW_RECORDS = 2000  # of each panel, at which the angles are measured again
+BETWEEN = (0.5, 0.5)  # weights of the first two panels in one that is plausible by construction
+Probabilities = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class HeadRow:
+    """One head on the panels it knows and on the one it does not, by fresh records."""
+
+    name: str
+    source_accuracy: float  # mean over the panels fitted on
+    target_accuracy: float
+    source_risk: float  # cross-entropy, nats
+    target_risk: float
+
+
+@dataclass(frozen=True)
+class TargetRow:
+    """CRO on one unseen panel, and where that panel lies among the plausible targets."""
+
+    panel: str
+    risk: float  # true cross-entropy of CRO there, by fresh records
+    risk_error: float  # its standard error
+    placement: Placement  # among heads, which is all that can be seen without U
+    abduction: AbductionPlacement  # among abductions, which U shows
+    is_plausible: bool  # by construction: whether its prior is in the hull of the sources' priors
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """Heads fitted on two panels and met with others, and whether the certificates held."""
+
+    sources: tuple[str, ...]
+    target: str
+    radius: float
+    heads: tuple[HeadRow, ...]  # ERM, then CRO
+    certificate: Certificate  # of CRO, over the hull of the source heads
+    audit: GroupedAudit  # of CRO, over the hull of the source abductions, and over any prior
+    targets: tuple[TargetRow, ...]
+    curves: dict[str, AuditCurve]
+
+    def sentences(self) -> tuple[str, ...]:
+        """Which bounds the true risk on each panel keeps, in words."""
+        bounds = {
+            "the certificate (hull of heads)": self.certificate.worst_case,
+            "the worst abduction (U observed)": self.audit.worst_case,
+            "any mix of profiles (U observed)": self.audit.any_prior,
+        }
+        words = []
+        for row in self.targets:
+            kept = [
+                f"{'under' if row.risk <= bound else 'OVER'} that of {name}, {bound:.3f}"
+                for name, bound in bounds.items()
+            ]
+            inside = "inside" if row.is_plausible else "outside"
+            words.append(
+                f"{row.panel}: its prior is {inside} the hull of the sources' priors; CRO's true "
+                f"risk there, {row.risk:.3f} ± {row.risk_error:.3f} nats, is {'; '.join(kept)}."
+            )
+        return tuple(words)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, strings, lists and dictionaries."""
+        return asdict(self) | {"sentences": list(self.sentences())}
+
+
+@dataclass(frozen=True)
+class MoralResult:
+    """All that ``regraft moral run`` measures."""
+
+    mechanism: str  # what made the labels, plainly
+    origin: str  # of the scenarios
+    checksum: str  # of what the scenarios say
+    encoder: str
+    records: int  # of each panel
+    seed: int
+    diagnosis: Diagnosis
+    new_scenarios: FactorizationClosure  # the same closure on scenarios that no map has seen
+    median_angles: dict[int, float]  # by records of each panel, in degrees
+    transfer: Transfer
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, strings, lists and dictionaries."""
+        return {
+            "labels": self.mechanism,
+            "scenarios": self.origin,
+            "scenarios_sha256": self.checksum,
+            "encoder": self.encoder,
+            "records": self.records,
+            "seed": self.seed,
+            "diagnosis": self.diagnosis.to_dict(),
+            "new_scenarios": self.new_scenarios.to_dict(),
+            "median_angles": {str(n): angle for n, angle in self.median_angles.items()},
+            "transfer": self.transfer.to_dict(),
+        }
+
+
+def run_moral(
+    library: Library,
+    probabilities: Probabilities,
+    mechanism: str,
+    encoder: TextEncoder,
+    *,
+    records: int = 14_000,
+    radius: float = 8.0,
+    seed: int = 0,
+    device: str = "cpu",
+    on_step: Callable[[str], None] | None = None,
+) -> tuple[MoralResult, Records]:
+    """Draw ``records`` of each panel, embed their scenarios, check the premises, and transfer.
+
+    ``probabilities`` (n, 27) are those of action 1, made by ``mechanism``.
+    """
+    tell = on_step if on_step is not None else (lambda step: None)
+    tell(f"embedding {len(library.texts)} scenarios with {encoder.name}")
+    features = encoder.encode(library.texts).astype(np.float64)
+    drawn = draw_records(library, probabilities, records, seed=seed)
+    panels = np.array(drawn.names)[drawn.panel]
+    groups = np.array([profile_name(profile) for profile in PROFILES])[drawn.profile]
+    X = features[drawn.scenario]
+    diagnosis = diagnose(X, drawn.y, panels, groups, seed=seed, device=device, on_step=tell)
+    tell("predicting scenarios that no map has seen")
+    closure = _new_scenarios(X, drawn.y, panels, groups, drawn.scenario, seed, device)
+    angles = {records: diagnosis.angles.median}
+    if records > FEW_RECORDS:
+        tell(f"comparing abductions of {FEW_RECORDS} records a panel")
+        few = np.arange(len(panels)) % records < FEW_RECORDS  # panels follow each other
+        angles[FEW_RECORDS] = _median_angle(X[few], drawn.y[few], panels[few], groups[few], device)
+    transfer = _transfer(features, library, probabilities, drawn, radius, seed, device, tell)
+    result = MoralResult(
+        mechanism=mechanism,
+        origin=library.origin,
+        checksum=library.checksum,
+        encoder=encoder.name,
+        records=records,
+        seed=seed,
+        diagnosis=diagnosis,
+        new_scenarios=closure,
+        median_angles=dict(sorted(angles.items())),
+        transfer=transfer,
+    )
+    return result, drawn
+
+
+def _new_scenarios(
+    X: NDArray[np.float64],
+    y: NDArray[np.int64],
+    panels: NDArray[Any],
+    groups: NDArray[Any],
+    scenario: NDArray[np.int64],
+    seed: int,
+    device: str,
+) -> FactorizationClosure:
+    domains = check_domains(X, y, panels, device=device)
+    values, index = index_column(groups, "group", len(y))
+    rows = group_rows(domains, torch.from_numpy(index).to(device), len(values), seed=seed)
+    fold = np.random.default_rng(seed).permutation(int(scenario.max()) + 1)[scenario] % FOLDS
+    names = [str(name) for name in domains.names]
+    return check_closure(
+        rows,
+        choose_penalties(rows),
+        names=names,
+        fold=torch.from_numpy(fold).to(device)[rows.order],
+    )
+
+
+def _median_angle(
+    X: NDArray[np.float64],
+    y: NDArray[np.int64],
+    panels: NDArray[Any],
+    groups: NDArray[Any],
+    device: str,
+) -> float:
+    domains = check_domains(X, y, panels, device=device)
+    values, index = index_column(groups, "group", len(y))
+    rows = group_rows(domains, torch.from_numpy(index).to(device), len(values))
+    maps = fit_factorization(rows, choose_penalties(rows)).in_features(rows.whitening)
+    return describe_angles(maps.abductions, [str(name) for name in domains.names]).median
+
+
+def _transfer(
+    features: NDArray[np.float64],
+    library: Library,
+    probabilities: Probabilities,
+    drawn: Records,
+    radius: float,
+    seed: int,
+    device: str,
+    tell: Callable[[str], None],
+) -> Transfer:
+    """Fit on all panels but the last; measure and audit on records drawn anew."""
+    *known, unseen = PANELS
+    between = mix_panels(known, BETWEEN)
+    n = len(drawn.y) // len(drawn.names)
+
+    def draw(panels: Sequence[Panel], new_seed: int) -> Sample:
+        records = draw_records(library, probabilities, n, seed=new_seed, panels=panels)
+        names = np.array(records.names)[records.panel]
+        return Sample(features[records.scenario], records.y, names, records.profile)
+
+    train, fresh = draw(known, seed), draw(known, seed + 1)
+    tell(f"fitting ERM and CRO without the {unseen.name} panel")
+    erm = ERMClassifier().fit(train.X, train.y, train.panel)
+    cro = CROClassifier(radius, device=device).fit(train.X, train.y, train.panel)
+    targets = {panel.name: draw([panel], seed + 1) for panel in (unseen, between)}
+    tell("auditing them")
+    rows, curves = [], {}
+    for name, head in (("ERM", erm), ("CRO", cro)):
+        rows.append(_head_row(name, head, fresh, targets[unseen.name]))
+        curves[name] = audit(head, fresh.X, fresh.y, fresh.panel, device=device)
+    tell("placing the unseen panels among the plausible ones")
+    abductions = _Abductions(train, device)
+    domains = check_domains(train.X, train.y, train.panel, device=device)
+    placed = []
+    for name, sample in targets.items():
+        loss = _losses(cro, sample)
+        placed.append(
+            TargetRow(
+                panel=name,
+                risk=float(loss.mean()),
+                risk_error=float(loss.std() / len(loss) ** 0.5),
+                placement=place_domain(domains, sample.X, sample.y, seed=seed),
+                abduction=abductions.place(sample),
+                is_plausible=name == between.name,
+            )
+        )
+    return Transfer(
+        sources=tuple(panel.name for panel in known),
+        target=unseen.name,
+        radius=radius,
+        heads=tuple(rows),
+        certificate=cro.certificate_,
+        audit=abductions.audit(_losses(cro, fresh), fresh, radius),
+        targets=tuple(placed),
+        curves=curves,
+    )
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Records of some panels with their features."""
+
+    X: NDArray[np.float64]
+    y: NDArray[np.int64]
+    panel: NDArray[np.str_]
+    profile: NDArray[np.int64]
+
+
+class _Abductions:
+    """The abductions of the panels that heads were fitted on, and what they span."""
+
+    def __init__(self, sample: Sample, device: str) -> None:
+        domains = check_domains(sample.X, sample.y, sample.panel, device=device)
+        group = torch.from_numpy(sample.profile).to(device)
+        self._rows = group_rows(domains, group, len(PROFILES))
+        self._penalty = choose_penalty(self._rows.groups_by_domain())
+        maps = [fit_map(data, self._penalty) for data in self._rows.groups_by_domain()]
+        self._names = [str(name) for name in domains.names]
+        self._weight = domains.weight[self._rows.order]
+        stacked = torch.stack(maps).mT
+        self._spanned = span_abductions(
+            stacked, self._rows.Z, self._rows.domain, self._weight, self._penalty
+        )
+
+    def place(self, sample: Sample) -> AbductionPlacement:
+        own = Outcomes(self._whiten(sample), self._groups(sample), len(PROFILES))
+        fitted = fit_map(own, self._penalty).T
+        return place_abduction(self._spanned.hull, fitted, self._rows.Z, self._weight)
+
+    def audit(self, loss: NDArray[np.float64], sample: Sample, radius: float) -> GroupedAudit:
+        Z = self._whiten(sample)
+        _, panel = np.unique(sample.panel, return_inverse=True)
+        weight = torch.from_numpy(1 / (len(self._names) * np.bincount(panel)[panel])).to(Z)
+        return audit_abductions(
+            self._spanned,
+            torch.from_numpy(loss).to(Z),
+            Z,
+            self._groups(sample),
+            weight,
+            radius,
+            names=self._names,
+            groups=[profile_name(profile) for profile in PROFILES],
+        )
+
+    def _whiten(self, sample: Sample) -> Tensor:
+        return self._rows.whitening(torch.from_numpy(sample.X).to(self._rows.Z.device))
+
+    def _groups(self, sample: Sample) -> Tensor:
+        return torch.from_numpy(sample.profile).to(self._rows.Z.device)
+
+
+def mix_panels(panels: Sequence[Panel], weights: Sequence[float]) -> Panel:
+    """The panel whose log prior is the affine combination of these panels' log priors."""
+    priors = np.log([panel.prior for panel in panels])  # (panels, axes, poles)
+    mixed = np.exp(np.tensordot(weights, priors, axes=1))
+    mixed /= mixed.sum(axis=1, keepdims=True)
+    name = " and ".join(f"{w:g} {panel.name}" for w, panel in zip(weights, panels, strict=True))
+    conseq, indv, care = (tuple(axis) for axis in mixed.tolist())
+    return Panel(name, (conseq, indv, care))
+
+
+def _head_row(name: str, head: Any, known: Sample, unseen: Sample) -> HeadRow:
+    accuracy = [float((head.predict(s.X) == s.y).mean()) for s in (known, unseen)]
+    risk = [float(_losses(head, s).mean()) for s in (known, unseen)]
+    return HeadRow(name, *accuracy, *risk)
+
+
+def _losses(head: Any, sample: Sample) -> NDArray[np.float64]:
+    """(n,) cross-entropy of each record."""
+    p: NDArray[np.float64] = head.predict_proba(sample.X)
+    return -np.log(p[np.arange(len(sample.y)), sample.y])
