@@ -17,6 +17,8 @@ SECTIONS = {
     "confounded": "A noisy confounder",
     "noise": "Noise in the game, and the price of robustness",
     "banks": "Frozen features: all heads on unseen domains",
+    "premises": "The premises: what the diagnostics find",
+    "moral": "Moral questions (section 5.4)",
     "speed": "Speed and memory",
     "embedding_speed": "Embedding",
     "large_bank": "A large bank",

@@ -155,6 +155,8 @@ def _column(values: ArrayLike, name: str) -> NDArray[Any]:
         raise ValueError(f"{name} has shape {column.shape}: pass one value per row of X.")
     if column.dtype.kind == "f" and not np.isfinite(column).all():
         raise ValueError(f"{name} holds NaN or infinity: drop those rows.")
+    if column.dtype.kind in "mM" and np.isnat(column).any():
+        raise ValueError(f"{name} holds missing values: drop those rows.")
     if column.dtype.kind == "O" and any(map(_is_missing, column)):
         raise ValueError(f"{name} holds missing values: drop those rows.")
     return column

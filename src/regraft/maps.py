@@ -15,8 +15,11 @@ from torch import Tensor
 
 from regraft.newton import log_probabilities, losses, minimax_newton
 
-# Of half the squared weights, per fit, as scikit-learn's 1 / C: a weak prior, outweighed by data.
-PENALTIES = (1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0)
+# Of half the squared weights, per fit: scikit-learn's 1 / C, or 2 / C for two outcomes, of which
+# both have weights here.
+PENALTIES = (1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.1, 0.01)
+# Of departures from an anchor: the first leaves none.
+PULLS = (100_000.0, 10_000.0, 1000.0, 300.0, 100.0, 30.0, 10.0)
 SHRINKAGE = 1.0  # of the whitening: weak directions of the features count for less
 FOLDS = 3
 _INTERCEPT = 1e-1  # the same for intercepts, which an outcome never seen would else make infinite
@@ -110,8 +113,7 @@ def crossfit_probabilities(data: Outcomes, penalty: float) -> Tensor:
     """(n, m) probabilities of the outcomes of each row, by a map that has not seen its fold."""
     fold = folds(len(data.Z), data.Z.device)
     probabilities = data.Z.new_empty((len(data.Z), data.n_outcomes))
-    start: Tensor | None = None
     for f in range(FOLDS):
-        start = fit_map(data.take(fold != f), penalty, start=start)
-        probabilities[fold == f] = log_probabilities(data.Z[fold == f], start).exp()
+        fitted = fit_map(data.take(fold != f), penalty)
+        probabilities[fold == f] = log_probabilities(data.Z[fold == f], fitted).exp()
     return probabilities

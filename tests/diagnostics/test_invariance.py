@@ -47,7 +47,7 @@ def test_a_reversed_deduction_is_violated_and_its_cosines_fall(classes: int) -> 
         else:
             assert cell.cosine > 0.8
     smallest = min(cell.cosine for cell in found.cells if cell.records >= 500)
-    assert f"have cosines of {smallest:.3f} or more" in found.sentence
+    assert f"have cosines of at least {smallest:.3f} with" in found.sentence
 
 
 def test_a_violation_lowers_the_pull_to_the_pooled_deduction() -> None:

@@ -135,12 +135,14 @@ def _bases(system: _System) -> list[Tensor]:
     kernel = left[:, rank:]
     stacked = torch.cat([kernel.T @ abduction for abduction in system.abductions], dim=1)
     directions, sizes, outer = torch.linalg.svd(stacked, full_matrices=False)
-    kept = sizes > _CUTOFF * sizes.max()
+    largest = float(sizes[0]) if len(sizes) else 0.0  # none: D reads every feature, or r is 1
+    kept = sizes > _CUTOFF * largest
     directions, sizes, outer = directions[:, kept], sizes[kept, None], outer[kept]
     width = system.gauge.shape[1]
-    targets = outer.reshape(len(outer), -1, width).sum(dim=1)  # W^T (I, ..., I)
+    blocks = outer.reshape(len(outer), len(system.abductions), width)
+    targets = blocks.sum(dim=1)  # W^T (I, ..., I)
     moves, rotation = torch.linalg.eigh(system.shifts)
-    scale = float(sizes.square().mean() / moves.mean().clamp_min(1e-300))
+    scale = largest**2 / max(float(moves.sum()), 1e-300)
     weights = [0.0, *(scale * np.logspace(-6, 3, _PATH)).tolist()]
     return [
         kernel
@@ -186,7 +188,7 @@ def _sentence(
     d = maps.abductions.shape[1] - 1
     if not report.holds:
         cause = (
-            f"{unseen} times a domain has no rows of a group: add rows or merge groups"
+            f"some domain has no rows of some group ({unseen} in all): add rows or merge groups"
             if unseen
             else "use fewer groups or more features"
         )

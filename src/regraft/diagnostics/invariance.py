@@ -16,13 +16,10 @@ from regraft.diagnostics.randomization import (
 )
 from regraft.diagnostics.verdicts import LEVEL, Verdict, p_text
 from regraft.factorization import GroupedRows
-from regraft.maps import Outcomes, best_penalty, fit_map, folds
-from regraft.newton import log_probabilities
+from regraft.maps import PULLS, Outcomes, best_penalty, crossfit_probabilities, fit_map, folds
 
 WELL_SAMPLED = 500  # records of a cell, whose cosine is then told by itself
 _FEWEST = 10  # records of a cell, for a map of its own
-# A domain's deduction is pulled towards the pooled one as far as held-out rows ask, at most so:
-_PULLS = (100_000.0, 10_000.0, 1000.0, 300.0, 100.0, 30.0, 10.0)
 
 
 @dataclass(frozen=True)
@@ -72,7 +69,7 @@ def check_invariance(
 
     ``penalty`` is what the pooled one was fitted with.
     """
-    test = deduction_test(rows, deduction, draws=draws, seed=seed)
+    test = deduction_test(rows, penalty, draws=draws, seed=seed)
     cells, pull = _compare(rows, deduction, penalty, test, names, groups)
     counts = _counts(rows)
     verdict = _verdict(test)
@@ -89,10 +86,16 @@ def check_invariance(
 
 
 def deduction_test(
-    rows: GroupedRows, deduction: Tensor, *, draws: int, seed: int = 0
+    rows: GroupedRows, penalty: float, *, draws: int, seed: int = 0
 ) -> Randomization:
-    """Test y independent of s given x and u, with residuals of the pooled D (k, r, C)."""
-    residuals = -_probabilities(rows, deduction)
+    """Test y independent of s given x and u, with residuals of pooled deductions.
+
+    These are fitted with ``penalty``, each to the other folds than it is applied to: maps that
+    have seen a row would explain away what is special about it.
+    """
+    residuals = torch.empty(len(rows.y), rows.n_classes).to(rows.Z)
+    for u, data in enumerate(rows.labels_by_group()):
+        residuals[rows.group == u] = -crossfit_probabilities(data, penalty)
     residuals[torch.arange(len(rows.y)), rows.y] += 1
     return randomization_test(
         residuals,
@@ -104,15 +107,6 @@ def deduction_test(
         draws=draws,
         seed=seed,
     )
-
-
-def _probabilities(rows: GroupedRows, deduction: Tensor) -> Tensor:
-    """(n, C) P(y | x, u) at each row's own u."""
-    p = rows.Z.new_empty((len(rows.y), rows.n_classes))
-    for u in range(rows.n_groups):
-        own = rows.group == u
-        p[own] = log_probabilities(rows.Z[own], deduction[:, u].T).exp()
-    return p
 
 
 def _counts(rows: GroupedRows) -> Tensor:
@@ -155,7 +149,7 @@ def _choose_pull(rows: GroupedRows, penalty: float, places: Sequence[tuple[int, 
     seen, unseen = rows.take(~held_out), rows.take(held_out)
     pooled = [fit_map(data, penalty) for data in seen.labels_by_group()]
     pairs = [(_cell(seen, s, u), _cell(unseen, s, u)) for s, u in places]
-    return best_penalty(pairs, _PULLS, [pooled[u] for _, u in places])
+    return best_penalty(pairs, PULLS, [pooled[u] for _, u in places])
 
 
 def _cell(rows: GroupedRows, s: int, u: int) -> Outcomes:
@@ -184,8 +178,8 @@ def _sentence(verdict: Verdict, test: Randomization, cells: Sequence[DeductionCe
     p = p_text(test.p_value, test.draws)
     large = [cell.cosine for cell in cells if cell.records >= WELL_SAMPLED]
     cosine = (
-        f"; columns of D with {WELL_SAMPLED} or more records have cosines of {min(large):.3f} or "
-        "more with the pooled ones"
+        f"; columns of D with {WELL_SAMPLED} or more records have cosines of at least "
+        f"{min(large):.3f} with the pooled ones"
         if large
         else ""
     )

@@ -11,10 +11,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from scipy.stats import gamma
 from torch import Tensor
 
-from regraft.maps import Outcomes, choose_penalty, fit_map
+from regraft.maps import (
+    FOLDS,
+    PULLS,
+    Outcomes,
+    best_penalty,
+    choose_penalty,
+    crossfit_probabilities,
+    fit_map,
+    folds,
+)
 from regraft.newton import log_probabilities
 
 DRAWS = 999
@@ -23,7 +35,8 @@ _MOST_WORK = 3e11  # multiplications and additions
 _DRAWS_AT_ONCE = 50
 _FEWEST_ROWS = 30.0
 _LEAST_MASS = 1e-6  # of domains in a group, below which all of its rows are one domain's
-_ROUNDING = 1e-5  # of single precision, in standard deviations
+_ROUNDING = 1e-4  # of surprise, by sums in single precision
+_LEAST_TAIL = -1e4  # nats
 
 
 @dataclass(frozen=True)
@@ -51,9 +64,32 @@ class Randomization:
 def domain_probabilities(
     Z: Tensor, domain: Tensor, n_domains: int, group: Tensor, n_groups: int
 ) -> Tensor:
-    """(n, K) estimated P(s | x, u): slopes shared by the groups, intercepts of each group's own."""
+    """(n, K) estimated P(s | x, u) of rows in random order, by maps that have not seen them.
+
+    Every group has its own intercepts, and slopes that depart from the shared ones as far as
+    held-out rows ask.
+    """
     data = domain_outcomes(Z, domain, n_domains, group, n_groups)
-    return log_probabilities(data.Z, fit_map(data, choose_penalty([data]))).exp()
+    penalty = choose_penalty([data])
+    if n_groups == 1:
+        return crossfit_probabilities(data, penalty)
+    fold = folds(len(Z), Z.device)
+    probabilities = Z.new_empty((len(Z), n_domains))
+    pull = None
+    for f in range(FOLDS):
+        anchors = _by_group(fit_map(data.take(fold != f), penalty), Z.shape[1])
+        pairs = []
+        for u in range(n_groups):
+            sides = (group == u) & (fold != f), (group == u) & (fold == f)
+            seen, held_out = (Outcomes(Z[rows], domain[rows], n_domains) for rows in sides)
+            pairs.append((seen, held_out))
+        if pull is None:
+            pull = best_penalty(pairs, PULLS, anchors)
+        for u, ((seen, held_out), anchor) in enumerate(zip(pairs, anchors, strict=True)):
+            own = fit_map(seen, pull, anchor=anchor)
+            rows = (group == u) & (fold == f)
+            probabilities[rows] = log_probabilities(held_out.Z, own).exp()
+    return probabilities
 
 
 def domain_outcomes(
@@ -63,6 +99,12 @@ def domain_outcomes(
     intercepts = torch.nn.functional.one_hot(group, n_groups).to(Z.dtype)
     rows = torch.cat([Z[:, :-1], intercepts], dim=1)
     return Outcomes(rows, domain, n_domains, n_constants=n_groups)
+
+
+def _by_group(shared: Tensor, k: int) -> list[Tensor]:
+    """(K, k) maps of each group: the slopes of a shared map (K, k - 1 + r), its own intercept."""
+    slopes, intercepts = shared[:, : k - 1], shared[:, k - 1 :]
+    return [torch.cat([slopes, intercept.unsqueeze(1)], dim=1) for intercept in intercepts.T]
 
 
 def randomization_test(
@@ -110,35 +152,48 @@ def randomization_test(
     if n_groups > 1:
         squares = _squares(common).cpu().sum(dim=2)
         views |= {"means": squares[0], "slopes": squares[1]}
-    surprise = torch.stack([_standardized(view) for view in views.values()]).amax(dim=0)
-    by_cell = _standardized(cells.movedim(1, 0)).movedim(0, 1).amax(dim=0)
     return Randomization(
-        p_value=float(_p_value(surprise)),
-        views={name: float(view[0] / view[1:].mean()) for name, view in views.items()},
-        cell_p_values=torch.where(compared, _p_value(by_cell), 1.0),
+        p_value=float(_p_value(torch.stack(list(views.values())))),
+        views={name: _multiple(view) for name, view in views.items()},
+        cell_p_values=torch.where(compared, _p_value(cells), 1.0),
         effective_rows=float((1 - probabilities.square().sum(dim=1)).sum()),
         draws=draws,
     )
 
 
-def _standardized(draws: Tensor) -> Tensor:
-    """Statistics (draws + 1, ...) less their mean over the draws, in standard deviations."""
-    spread = draws[1:].std(dim=0).clamp_min(torch.finfo(draws.dtype).tiny)
-    return (draws - draws[1:].mean(dim=0)) / spread
+def _multiple(view: Tensor) -> float:
+    """The first draw over the mean of the others; 1 if all are zero."""
+    mean = float(view[1:].mean())
+    return float(view[0]) / mean if mean > 0 else 1.0
 
 
-def _p_value(surprise: Tensor) -> Tensor:
-    """(...) share of (draws + 1, ...) at least as large as the first, up to rounding."""
+def _p_value(views: Tensor) -> Tensor:
+    """(...) of the most surprising of the views (v, draws + 1, ...), whose first draw is real."""
+    surprise = torch.stack([_surprise(view) for view in views]).amax(dim=0)
     return (surprise >= surprise[0] - _ROUNDING).double().mean(dim=0)
+
+
+def _surprise(view: Tensor) -> Tensor:
+    """(draws + 1, ...) minus the log tail of a gamma distribution that has the draws' moments.
+
+    Squared sums are nearly gamma; the draws themselves make the p-values, so it need not be exact.
+    """
+    draws: NDArray[np.float64] = view.double().numpy()
+    mean, variance = draws[1:].mean(axis=0), draws[1:].var(axis=0)
+    varies = variance > 0
+    scale = np.divide(variance, mean, out=np.ones_like(mean), where=varies)
+    shape = np.divide(mean, scale, out=np.ones_like(mean), where=varies)
+    tail = gamma.logsf(draws, shape, scale=scale)
+    return torch.from_numpy(np.where(varies, -np.maximum(tail, _LEAST_TAIL), 0.0))
 
 
 def _redraw(domain: Tensor, p: Tensor, draws: int, generator: torch.Generator) -> Tensor:
     """(draws + 1, n) domains: the real ones, then drawn ones from ``p`` (n, K)."""
     uniform = torch.rand(draws, len(domain), generator=generator).to(p.device)
-    drawn = torch.zeros(draws, len(domain), dtype=torch.int8, device=p.device)
+    drawn = torch.zeros(draws, len(domain), dtype=torch.int16, device=p.device)
     for bound in p.cumsum(dim=1)[:, :-1].float().T:
         drawn += uniform > bound
-    return torch.cat([domain.to(torch.int8).unsqueeze(0), drawn])
+    return torch.cat([domain.to(torch.int16).unsqueeze(0), drawn])
 
 
 def _sums(residuals: Tensor, Z: Tensor, labels: Tensor, p: Tensor) -> Tensor:

@@ -1,0 +1,261 @@
+"""The moral experiment from end to end on few records, and what it says of made-up ones."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regraft.baselines import ERMClassifier
+from regraft.diagnostics.angles import describe_angles
+from regraft.encoders import load_text_encoder
+from regraft.factorization import fit_observed
+from regraft.moral import experiment
+from regraft.moral.experiment import MoralResult, TargetRow, Transfer, mix_panels, run_moral
+from regraft.moral.library import make_library
+from regraft.moral.process import Records, draw_records
+from regraft.moral.responses import MECHANISM, response_probabilities
+from regraft.moral.values import PANELS, PROFILES, profile_name
+from regraft.persistence import dumps
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:[0-9]+ of 384 features are constant"),
+    pytest.mark.filterwarnings("ignore:X has more features"),
+]
+
+RECORDS = 300
+LIBRARY = make_library(40)
+PRAGMATIST, IDEALIST, CENTRIST = PANELS
+BETWEEN = "0.5 Pragmatist and 0.5 Idealist"
+
+
+def run(seed: int = 0, steps: list[str] | None = None) -> tuple[MoralResult, Records]:
+    return run_moral(
+        LIBRARY,
+        response_probabilities(LIBRARY),
+        MECHANISM,
+        load_text_encoder("hashed"),
+        records=RECORDS,
+        seed=seed,
+        on_step=None if steps is None else steps.append,
+    )
+
+
+@pytest.fixture(scope="module")
+def ran() -> tuple[MoralResult, Records]:
+    return run()
+
+
+@pytest.fixture(scope="module")
+def transfer(ran: tuple[MoralResult, Records]) -> Transfer:
+    return ran[0].transfer
+
+
+def test_it_says_what_was_run(ran: tuple[MoralResult, Records]) -> None:
+    result, drawn = ran
+    assert result.mechanism == MECHANISM and "not from a language model" in result.mechanism
+    assert result.origin == LIBRARY.origin and "40 scenarios generated" in result.origin
+    assert (result.checksum, result.encoder) == (LIBRARY.checksum, "hashed")
+    assert (result.records, result.seed) == (RECORDS, 0)
+    expected = draw_records(LIBRARY, response_probabilities(LIBRARY), RECORDS, seed=0)
+    for name in ("scenario", "profile", "panel", "y"):
+        np.testing.assert_array_equal(getattr(drawn, name), getattr(expected, name))
+
+
+def test_the_diagnosis_is_of_all_panels_and_of_their_profiles(
+    ran: tuple[MoralResult, Records],
+) -> None:
+    result, drawn = ran
+    diagnosis = result.diagnosis
+    assert diagnosis.domains == dict.fromkeys(("Centrist", "Idealist", "Pragmatist"), RECORDS)
+    assert diagnosis.observed and (diagnosis.n_rows, diagnosis.n_features) == (3 * RECORDS, 384)
+    met = {profile_name(PROFILES[profile]) for profile in drawn.profile}
+    assert set(diagnosis.groups) == met and len(met) > 20
+    assert result.median_angles == {RECORDS: diagnosis.angles.median}
+    closures = diagnosis.closure, result.new_scenarios
+    for closure in closures:
+        assert [part.domain for part in closure.domains] == ["Centrist", "Idealist", "Pragmatist"]
+    # A scenario that no map has seen is harder to predict than a record that none has seen.
+    seen, unseen = (np.mean([d.direct.log_loss for d in c.domains]) for c in closures)
+    assert unseen > seen
+
+
+def test_the_transfer_leaves_the_last_panel_out(transfer: Transfer) -> None:
+    assert transfer.sources == ("Pragmatist", "Idealist") and transfer.target == "Centrist"
+    assert transfer.radius == transfer.certificate.radius == transfer.audit.radius == 8
+    assert [head.name for head in transfer.heads] == ["ERM", "CRO"] == list(transfer.curves)
+    names = {"Pragmatist", "Idealist"}
+    assert set(transfer.audit.weights) == set(transfer.certificate.worst_target) == names
+    known = {profile_name(profile) for profile in PROFILES}
+    assert transfer.audit.worst_group in known
+    assert 0 < transfer.audit.worst_case < transfer.audit.any_prior
+    for head in transfer.heads:
+        assert 0.4 < head.source_accuracy < 1 and 0.4 < head.target_accuracy < 1
+        assert 0 < head.source_risk < 2 and 0 < head.target_risk < 2
+
+
+def test_heads_are_measured_on_records_drawn_anew(transfer: Transfer) -> None:
+    features = load_text_encoder("hashed").encode(LIBRARY.texts).astype(np.float64)
+    train, fresh = (
+        draw_records(LIBRARY, response_probabilities(LIBRARY), RECORDS, seed=seed)
+        for seed in (0, 1)
+    )
+    known = train.panel < 2
+    erm = ERMClassifier()
+    erm.fit(features[train.scenario][known], train.y[known], train.panel[known])
+    is_right = erm.predict(features[fresh.scenario]) == fresh.y
+    loss = -np.log(erm.predict_proba(features[fresh.scenario])[np.arange(len(fresh.y)), fresh.y])
+    found = transfer.heads[0]
+    assert found.source_accuracy == pytest.approx(is_right[fresh.panel < 2].mean())
+    assert found.target_accuracy == pytest.approx(is_right[fresh.panel == 2].mean())
+    assert found.source_risk == pytest.approx(loss[fresh.panel < 2].mean(), abs=1e-6)
+    assert found.target_risk == pytest.approx(loss[fresh.panel == 2].mean(), abs=1e-6)
+
+
+def test_the_targets_are_the_unseen_panel_and_one_that_is_plausible(transfer: Transfer) -> None:
+    unseen, between = transfer.targets
+    assert (unseen.panel, unseen.is_plausible) == ("Centrist", False)
+    assert (between.panel, between.is_plausible) == (BETWEEN, True)
+    assert unseen.risk == pytest.approx(transfer.heads[1].target_risk)
+    # A prior outside the hull of the sources' priors gives an abduction outside theirs.
+    assert unseen.abduction.off > 2 * between.abduction.off
+    for row in transfer.targets:
+        assert 0 < row.risk_error < 0.1
+        assert set(row.placement.weights) == {"Pragmatist", "Idealist"}
+        assert sum(row.placement.weights.values()) == pytest.approx(1)
+
+
+def test_the_same_seed_gives_the_same_numbers(ran: tuple[MoralResult, Records]) -> None:
+    again, drawn = run()
+    assert dumps(again.to_dict()) == dumps(ran[0].to_dict())  # which makes NaN equal NaN
+    np.testing.assert_array_equal(drawn.y, ran[1].y)
+
+
+def test_another_seed_gives_others_and_angles_of_fewer_records(
+    ran: tuple[MoralResult, Records], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = 100
+    monkeypatch.setattr(experiment, "FEW_RECORDS", few)
+    steps: list[str] = []
+    result, drawn = run(1, steps)
+    assert list(result.median_angles) == [few, RECORDS]
+    assert result.median_angles[RECORDS] == result.diagnosis.angles.median
+    # More records begin with the fewer ones.
+    drawn_few = draw_records(LIBRARY, response_probabilities(LIBRARY), few, seed=1)
+    features = load_text_encoder("hashed").encode(LIBRARY.texts).astype(np.float64)
+    groups = [profile_name(PROFILES[profile]) for profile in drawn_few.profile]
+    panels = np.array(drawn_few.names)[drawn_few.panel]
+    maps = fit_observed(features[drawn_few.scenario], drawn_few.y, panels, groups)
+    expected = describe_angles(maps.abductions, sorted(drawn_few.names)).median
+    assert result.median_angles[few] == pytest.approx(expected)
+    assert (drawn.y != ran[1].y).any()
+    first, other = ran[0].to_dict(), result.to_dict()
+    assert other["seed"] == 1 and list(other["median_angles"]) == ["100", "300"]
+    for part in ("diagnosis", "new_scenarios", "transfer"):
+        assert first[part] != other[part]
+    for part in ("labels", "scenarios", "scenarios_sha256", "encoder", "records"):
+        assert first[part] == other[part]
+    assert steps[0] == "embedding 40 scenarios with hashed"
+    assert "comparing abductions of 100 records a panel" in steps
+    assert "fitting ERM and CRO without the Centrist panel" in steps
+
+
+def test_the_document_survives_json(ran: tuple[MoralResult, Records]) -> None:
+    result, _ = ran
+    document = json.loads(dumps(result.to_dict()))
+    assert document["labels"] == MECHANISM
+    assert document["median_angles"] == {"300": result.median_angles[RECORDS]}
+    assert document["transfer"]["sentences"] == list(result.transfer.sentences())
+    assert document["transfer"]["audit"]["any_prior"] == result.transfer.audit.any_prior
+    assert document["diagnosis"]["closure"]["verdict"] == result.diagnosis.closure.verdict
+
+
+def made_up(transfer: Transfer, *rows: TargetRow) -> Transfer:
+    """With the bounds 0.5, 0.7 and 0.9."""
+    return replace(
+        transfer,
+        certificate=replace(transfer.certificate, worst_case=0.5),
+        audit=replace(transfer.audit, worst_case=0.7, any_prior=0.9),
+        targets=rows,
+    )
+
+
+@pytest.mark.parametrize(
+    ("risk", "words"),
+    [
+        (0.4, ("under", "under", "under")),
+        (0.5, ("under", "under", "under")),  # a bound that is met is kept
+        (0.6, ("OVER", "under", "under")),
+        (0.8, ("OVER", "OVER", "under")),
+        (0.95, ("OVER", "OVER", "OVER")),
+    ],
+)
+def test_each_bound_is_said_to_be_kept_or_not(
+    transfer: Transfer, risk: float, words: tuple[str, str, str]
+) -> None:
+    row = replace(transfer.targets[0], panel="Elsewhere", risk=risk, risk_error=0.0123)
+    (sentence,) = made_up(transfer, row).sentences()
+    assert sentence == (
+        "Elsewhere: its prior is outside the hull of the sources' priors; CRO's true risk there, "
+        f"{risk:.3f} ± 0.012 nats, is {words[0]} that of the certificate (hull of heads), 0.500; "
+        f"{words[1]} that of the worst abduction (U observed), 0.700; {words[2]} that of any mix "
+        "of profiles (U observed), 0.900."
+    )
+
+
+def test_each_panel_has_its_sentence(transfer: Transfer) -> None:
+    inside = replace(transfer.targets[0], panel="Here", risk=0.6, is_plausible=True)
+    first, second = made_up(transfer, inside, transfer.targets[1]).sentences()
+    assert first.startswith("Here: its prior is inside the hull of the sources' priors;")
+    assert second.startswith(f"{BETWEEN}: ")
+
+
+def test_the_sentences_agree_with_the_numbers(transfer: Transfer) -> None:
+    bounds = (
+        transfer.certificate.worst_case,
+        transfer.audit.worst_case,
+        transfer.audit.any_prior,
+    )
+    for row, sentence in zip(transfer.targets, transfer.sentences(), strict=True):
+        said = re.findall("(under|OVER) that of", sentence)
+        assert said == ["under" if row.risk <= bound else "OVER" for bound in bounds]
+        assert all(f"{bound:.3f}" in sentence for bound in bounds)
+
+
+def test_the_panel_between_two_by_hand() -> None:
+    # sqrt(0.8 * 0.1) = 0.28284 twice and sqrt(0.1 * 0.1) = 0.1, over their sum 0.66569.
+    expected = (0.42489, 0.15022, 0.42489)
+    panel = mix_panels([PRAGMATIST, IDEALIST], (0.5, 0.5))
+    assert panel.name == BETWEEN
+    assert len(panel.prior) == 3
+    for axis in panel.prior:
+        assert axis == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_panel_beyond_two_by_hand() -> None:
+    # 0.8^2 / 0.1 = 6.4, 0.1^2 / 0.1 = 0.1 and 0.1^2 / 0.8 = 0.0125, over their sum 6.5125.
+    panel = mix_panels([PRAGMATIST, IDEALIST], (2, -1))
+    assert panel.name == "2 Pragmatist and -1 Idealist"
+    for axis in panel.prior:
+        assert axis == pytest.approx((6.4 / 6.5125, 0.1 / 6.5125, 0.0125 / 6.5125))
+
+
+@given(st.floats(-3, 3), st.floats(-3, 3))
+def test_mixed_panels_are_affine_in_their_log_odds(first: float, second: float) -> None:
+    weights = first, second, 1 - first - second
+    panel = mix_panels(PANELS, weights)
+    for axis in range(3):
+        assert sum(panel.prior[axis]) == pytest.approx(1)
+        odds = [np.log(p.prior[axis][0] / p.prior[axis][2]) for p in (panel, *PANELS)]
+        assert odds[0] == pytest.approx(float(np.dot(weights, odds[1:])), abs=1e-9)
+
+
+@given(st.sampled_from(range(3)))
+def test_one_panel_alone_stays_as_it_is(place: int) -> None:
+    weights = [float(i == place) for i in range(3)]
+    np.testing.assert_allclose(mix_panels(PANELS, weights).prior, PANELS[place].prior)
