@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from itertools import pairwise
 
 import numpy as np
 from common import SHARED, table
@@ -37,7 +38,7 @@ def bars(result: MoralResult, seconds: float) -> str:
     deduction = max(point.deduction_norm for point in diagnosis.basis.points)
     hausdorff = [point.hausdorff for point in diagnosis.basis.points]
     few, many = result.median_angles.values()
-    falls = all(a >= b for a, b in zip(hausdorff, hausdorff[1:], strict=False))
+    falls = all(a >= b for a, b in pairwise(hausdorff))
     rows = [
         ["largest calibration error of a panel", f"≤ {CALIBRATION}", f"{calibration:.4f}"],
         ["median principal angle, 2,000 records and all", "stable", f"{few:.1f}°, {many:.1f}°"],

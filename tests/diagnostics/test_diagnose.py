@@ -188,10 +188,10 @@ def test_what_is_refused(change: dict[str, object], sentence: str) -> None:
         diagnose(**arguments)  # type: ignore[arg-type]
 
 
-def test_one_unobserved_group_leaves_nothing_to_transplant() -> None:
+def test_one_unobserved_group_leaves_nothing_to_infer() -> None:
     data = small()
-    found = diagnose(data.X, data.y, data.domain, groups=1)
-    assert found.groups == ("1",) and found.basis.verdict != "violated"
+    with pytest.raises(ValueError, match=r"groups is 1: pass 2 or more"):
+        diagnose(data.X, data.y, data.domain, groups=1)
 
 
 def test_two_features_are_too_few_for_a_basis() -> None:

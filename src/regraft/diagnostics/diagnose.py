@@ -112,6 +112,10 @@ def diagnose(
         raise ValueError("all rows belong to one domain: pass rows of two domains or more.")
     names = [str(name) for name in domains.names]
     if group is None:
+        if groups < 2:
+            raise ValueError(
+                f"groups is {groups}: pass 2 or more, for one leaves nothing to infer."
+            )
         values: list[str] = [str(u + 1) for u in range(groups)]
         index = torch.zeros_like(domains.y)
     else:
