@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -34,6 +35,19 @@ def test_brackets_the_minimax_regret(
     assert c.finite_sample is not None and c.finite_sample.optimization < allowed
     risk = CROClassifier(radius, ridge=ridge).fit(p.X, p.y, p.domain).certificate_
     assert 0 < c.worst_case < risk.worst_case
+
+
+def test_a_source_that_is_harder_is_told_of(three_sources: Problem) -> None:
+    p = three_sources
+    model = CROClassifier(radius=4.0).fit(p.X, p.y, p.domain)
+    c = model.certificate_
+    loss = -np.log(model.predict_proba(p.X)[np.arange(len(p.y)), p.y])
+    risks = [loss[p.domain == name].mean() for name in np.unique(p.domain)]
+    assert c.source_risk == pytest.approx(max(risks))
+    told = "One of the sources is harder than that domain"
+    easier, harder = replace(c, source_risk=0.0), replace(c, source_risk=c.worst_case + 1)
+    assert told not in " ".join(easier.summary()) and told in " ".join(harder.summary())
+    assert told not in " ".join(replace(harder, objective="regret").summary())
 
 
 def test_survives_json(certificate: Certificate) -> None:

@@ -15,7 +15,7 @@ from regraft.adversary import Hull, Objective
 from regraft.closure import closure_residual
 from regraft.game import Outcome, Round
 from regraft.heads import SourceHeads
-from regraft.newton import log_probabilities
+from regraft.newton import log_probabilities, losses
 from regraft.samples import Sample, SurrogateKind
 from regraft.transplant import Witness, find_witness
 
@@ -78,6 +78,7 @@ class Certificate:
     finite_sample: FiniteSample | None  # None in the free family, whose size has no bound
     share: float = 1.0  # of the way from the ERM head to the minimax one that the head has gone
     standard_error: float = 0.0  # of the minimax head's worst case; the head may be that much worse
+    source_risk: float = 0.0  # the head's largest risk on one of the sources, rows fitted on
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, strings, lists and dictionaries."""
@@ -101,7 +102,7 @@ class Certificate:
             f"{self.objective} up to {self.pooled_worst_case:.3f} nats.",
             f"{place}The game {settled} after {len(self.rounds)} rounds, its answer within "
             f"{self.gap:.0e} nats (duality gap) of the best linear head against the domains it "
-            f"collected.{self._step_back()}",
+            f"collected.{self._step_back()}{self._hard_source()}",
             "Not certified: that the domain you will meet is a plausible one (closure on the "
             "target's side); only knowledge of that domain, or labelled rows of it, can tell.",
         )
@@ -113,6 +114,15 @@ class Certificate:
         return (
             f" The head {way}: its worst case is within a standard error of the answer's "
             f"({self.standard_error:.3f} nats), and it gives up less on the sources."
+        )
+
+    def _hard_source(self) -> str:
+        if self.objective != "risk" or self.source_risk <= self.worst_case:
+            return ""
+        # Plausible domains are made of all sources' rows, so noise peculiar to one is averaged.
+        return (
+            f" One of the sources is harder than that domain, with {self.source_risk:.3f} nats: "
+            "its labels are noisier than the shift tells, and an unseen domain's may be too."
         )
 
     @classmethod
@@ -215,6 +225,7 @@ def certify(
         finite_sample=finite_sample,
         share=outcome.share,
         standard_error=outcome.standard_error,
+        source_risk=max(float(losses(log_p[s], rows.y[s]).mean()) for s in slices),
     )
 
 

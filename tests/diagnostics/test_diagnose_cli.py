@@ -115,7 +115,7 @@ def test_what_is_refused(tmp_path: Path, data: Path, run: Callable[..., Ran]) ->
 
     refuse("nowhere.npz does not exist: check the path.", tmp_path / "nowhere.npz")
     refuse("'v'", data, "--group", "v")
-    refuse("groups is 0: pass a number from 1 to 32.", data, "--groups", "0")
+    refuse("groups is 0: pass 2 or more", data, "--groups", "0")
     refuse("device 'abacus' is not available here", data, "--device", "abacus")
     arrays: dict[str, Any] = {"X": DATA.X, "y": DATA.y, "u": DATA.group}
     one = tmp_path / "one.npz"

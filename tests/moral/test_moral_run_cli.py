@@ -42,24 +42,14 @@ def run(run: Callable[..., Ran]) -> Callable[..., Ran]:
     return functools.partial(run, "moral", "run")
 
 
-def test_files_words_and_json(tmp_path: Path, run: Callable[..., Ran]) -> None:
-    out = tmp_path / "shown"
+def test_words_and_files(tmp_path: Path, run: Callable[..., Ran]) -> None:
+    out = tmp_path / "out"
     ran = run("--records", RECORDS, "--out", out)
     assert ran.code == 0
     assert sorted(entry.name for entry in out.iterdir()) == sorted(FILES)
     document = json.loads((out / "moral.json").read_text())
     check_output(ran.out, document)
     check_files(out, document)
-
-    other = tmp_path / "printed"
-    printed = run("--records", RECORDS, "--out", other, "--json")
-    assert printed.code == 0 and printed.out.count("\n") == 1
-    assert "auditing them ..." in printed.err
-    answer = json.loads(printed.out)
-    assert answer.pop("files") == [str(other / name) for name in FILES]
-    assert answer == document
-    for name in FILES[:3] + FILES[4:]:  # whatever is no picture is the same to the byte
-        assert (other / name).read_bytes() == (out / name).read_bytes()
 
 
 def check_output(text: str, document: dict[str, Any]) -> None:
@@ -131,13 +121,12 @@ def answer_all(path: Path, scenarios: Path, model: str) -> None:
                 records.append(record | {"input_tokens": 9, "output_tokens": 1})
 
 
-def test_answers_of_a_model(tmp_path: Path, run: Callable[..., Ran]) -> None:
+def test_answers_of_a_model_twice_to_the_same_end(tmp_path: Path, run: Callable[..., Ran]) -> None:
     scenarios, asked, out = tmp_path / "own.csv", tmp_path / "asked", tmp_path / "out"
     write_scenarios(scenarios, 10)
     answer_all(asked / ANSWERS, scenarios, "oracle-1")
-    ran = run(
-        "--scenarios", scenarios, "--answers", asked, "--records", RECORDS, "--out", out
-    )  # fmt: skip
+    options = "--scenarios", scenarios, "--answers", asked, "--records", RECORDS
+    ran = run(*options, "--out", out)
     assert ran.code == 0
     words = "Labels were elicited from oracle-1, asked which action a person with the given values"
     assert words in ran.out and words in (out / "moral.md").read_text()
@@ -153,7 +142,17 @@ def test_answers_of_a_model(tmp_path: Path, run: Callable[..., Ran]) -> None:
     undecided = {row["action1"] for row in rows if TOPICS.index(row["topic"]) < 5}
     assert undecided == {"0", "1"}
 
-    wrong = run("--scenarios", scenarios, "--answers", asked, "--model", "pythia", "--out", out)
+    other = tmp_path / "printed"
+    printed = run(*options, "--out", other, "--json")
+    assert printed.code == 0 and printed.out.count("\n") == 1
+    assert "auditing them ..." in printed.err
+    answer = json.loads(printed.out)
+    assert answer.pop("files") == [str(other / name) for name in FILES]
+    assert answer == document
+    for name in FILES[:3] + FILES[4:]:  # whatever is no picture is the same to the byte
+        assert (other / name).read_bytes() == (out / name).read_bytes()
+
+    wrong = run(*options, "--model", "pythia", "--out", out)
     assert wrong.code == 2
     assert wrong.err == (
         f"regraft: {asked / ANSWERS} has no answers of pythia: choose from oracle-1.\n"
