@@ -58,7 +58,11 @@ def span_abductions(
 ) -> AbductionHull:
     """The hull of maps (K, k, r) of domains (n,) with rows ``Z`` (n, k) of weights (n,)."""
     maps = abductions.mT
-    mixing = fit_map(Outcomes(Z, domain, len(maps)), penalty)
+    mixing = fit_map(Outcomes(Z, domain, len(maps)), penalty).clone()
+    mass = torch.zeros(len(maps), dtype=weight.dtype, device=weight.device)
+    mass.index_add_(0, domain, weight)
+    # The map counts rows; domains mix by their weights.
+    mixing[:, -1] += (mass / torch.bincount(domain, minlength=len(maps))).log()
     return AbductionHull(fit_hull(maps, Z, weight), maps, mixing)
 
 

@@ -34,20 +34,26 @@ class Placement:
 def place_domain(domains: Domains, X: ArrayLike, y: ArrayLike, *, seed: int = 0) -> Placement:
     """Find the domain of rows ``X`` (n, d) and labels ``y`` (n,) in the hull of ``domains``.
 
-    Raises ``ValueError`` with one sentence if ``y`` has other classes.
+    Raises ``ValueError`` with one sentence if its classes or features are others.
     """
-    sources = fit_source_heads(domains)
-    hull, _ = plausible_targets(sources)
-    order = np.random.default_rng(seed).permutation(len(np.asarray(y)))
-    features = torch.from_numpy(check_features(X)[order]).to(domains.X.device)
+    features = check_features(X)
+    if features.shape[1] != domains.X.shape[1]:
+        raise ValueError(
+            f"the domain to place has {features.shape[1]} features, its sources "
+            f"{domains.X.shape[1]}: pass rows of the same."
+        )
     found, labels = index_column(y, "y", len(features))
     if found.tolist() != domains.classes.tolist():
         raise ValueError(
             f"the domain to place has the classes {found.tolist()}, its sources "
             f"{domains.classes.tolist()}: pass rows of the same."
         )
+    sources = fit_source_heads(domains)
+    hull, _ = plausible_targets(sources)
+    order = np.random.default_rng(seed).permutation(len(features))
     target = torch.from_numpy(labels[order]).to(domains.y)
-    Z = sources.whitening(features).to(hull.center.dtype)
+    rows = torch.from_numpy(features[order]).to(domains.X.device)
+    Z = sources.whitening(rows).to(hull.center.dtype)
     moves = hull.directions @ Z.T  # (m, C, n)
 
     def risk(z: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:

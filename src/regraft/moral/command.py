@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from pathlib import Path
 
+from regraft.adversary import check_radius
 from regraft.diagnostics.command import show_diagnosis, write_diagnosis
 from regraft.diagnostics.tables import TextTable, markdown
 from regraft.encoders import load_text_encoder
@@ -40,6 +41,9 @@ def run_moral_command(
     """Run the process and its checks; raises ``ValueError`` with one sentence."""
     if records < 1:
         raise ValueError(f"records is {records}: pass 1 or more of each panel.")
+    if seed < 0:
+        raise ValueError(f"seed is {seed}: pass 0 or more.")
+    check_radius(radius)
     with screen.working("reading the scenarios"):
         library = choose_library(scenarios, out)
         library, probabilities, mechanism = choose_responses(library, answers, model)

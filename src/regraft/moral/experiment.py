@@ -16,11 +16,17 @@ from regraft.baselines import ERMClassifier
 from regraft.certificate import Certificate
 from regraft.diagnostics.angles import describe_angles
 from regraft.diagnostics.diagnose import Diagnosis, diagnose
-from regraft.diagnostics.factorized import FactorizationClosure, check_closure
-from regraft.domains import check_domains, index_column
+from regraft.diagnostics.factorized import FactorizationClosure as Closure
+from regraft.diagnostics.factorized import check_closure
+from regraft.domains import check_domains
 from regraft.encoders.base import TextEncoder
 from regraft.estimator import CROClassifier
-from regraft.factorization import choose_penalties, fit_factorization, group_rows
+from regraft.factorization import (
+    GroupedRows,
+    choose_penalties,
+    fit_factorization,
+    group_rows,
+)
 from regraft.grouped_audit import (
     AbductionPlacement,
     GroupedAudit,
@@ -111,7 +117,7 @@ class MoralResult:
     records: int  # of each panel
     seed: int
     diagnosis: Diagnosis
-    new_scenarios: FactorizationClosure  # the same closure on scenarios that no map has seen
+    new_scenarios: Closure  # the same closure on scenarios that no map has seen
     median_angles: dict[int, float]  # by records of each panel, in degrees
     transfer: Transfer
 
@@ -150,18 +156,20 @@ def run_moral(
     tell = on_step if on_step is not None else (lambda step: None)
     tell(f"embedding {len(library.texts)} scenarios with {encoder.name}")
     features = encoder.encode(library.texts).astype(np.float64)
+    features = features[:, np.ptp(features, axis=0) > 0]  # n-grams that no scenario has
     drawn = draw_records(library, probabilities, records, seed=seed)
     panels = np.array(drawn.names)[drawn.panel]
     groups = np.array([profile_name(profile) for profile in PROFILES])[drawn.profile]
     X = features[drawn.scenario]
     diagnosis = diagnose(X, drawn.y, panels, groups, seed=seed, device=device, on_step=tell)
     tell("predicting scenarios that no map has seen")
-    closure = _new_scenarios(X, drawn.y, panels, groups, drawn.scenario, seed, device)
+    sample = Sample(X, drawn.y, panels, drawn.profile)
+    closure = _new_scenarios(sample, drawn.scenario, seed, device)
     angles = {records: diagnosis.angles.median}
     if records > FEW_RECORDS:
         tell(f"comparing abductions of {FEW_RECORDS} records a panel")
         few = np.arange(len(panels)) % records < FEW_RECORDS  # panels follow each other
-        angles[FEW_RECORDS] = _median_angle(X[few], drawn.y[few], panels[few], groups[few], device)
+        angles[FEW_RECORDS] = _median_angle(sample.take(few), seed, device)
     transfer = _transfer(features, library, probabilities, drawn, radius, seed, device, tell)
     result = MoralResult(
         mechanism=mechanism,
@@ -178,40 +186,39 @@ def run_moral(
     return result, drawn
 
 
-def _new_scenarios(
-    X: NDArray[np.float64],
-    y: NDArray[np.int64],
-    panels: NDArray[Any],
-    groups: NDArray[Any],
-    scenario: NDArray[np.int64],
-    seed: int,
-    device: str,
-) -> FactorizationClosure:
-    domains = check_domains(X, y, panels, device=device)
-    values, index = index_column(groups, "group", len(y))
-    rows = group_rows(domains, torch.from_numpy(index).to(device), len(values), seed=seed)
-    fold = np.random.default_rng(seed).permutation(int(scenario.max()) + 1)[scenario] % FOLDS
-    names = [str(name) for name in domains.names]
-    return check_closure(
-        rows,
-        choose_penalties(rows),
-        names=names,
-        fold=torch.from_numpy(fold).to(device)[rows.order],
-    )
+@dataclass(frozen=True)
+class Sample:
+    """Records of some panels with their features."""
+
+    X: NDArray[np.float64]
+    y: NDArray[np.int64]
+    panel: NDArray[np.str_]
+    profile: NDArray[np.int64]
+
+    def take(self, rows: NDArray[np.bool_]) -> Sample:
+        """Some of the records."""
+        return Sample(self.X[rows], self.y[rows], self.panel[rows], self.profile[rows])
+
+    def grouped(self, seed: int, device: str) -> tuple[GroupedRows, list[str]]:
+        """The records as whitened rows, and the panels' names in their order there."""
+        domains = check_domains(self.X, self.y, self.panel, device=device)
+        profile = torch.from_numpy(self.profile).to(device)
+        rows = group_rows(domains, profile, len(PROFILES), seed=seed)
+        return rows, [str(name) for name in domains.names]
 
 
-def _median_angle(
-    X: NDArray[np.float64],
-    y: NDArray[np.int64],
-    panels: NDArray[Any],
-    groups: NDArray[Any],
-    device: str,
-) -> float:
-    domains = check_domains(X, y, panels, device=device)
-    values, index = index_column(groups, "group", len(y))
-    rows = group_rows(domains, torch.from_numpy(index).to(device), len(values))
+def _new_scenarios(sample: Sample, scenario: NDArray[np.int64], seed: int, device: str) -> Closure:
+    """The closure with folds of whole scenarios."""
+    rows, names = sample.grouped(seed, device)
+    fold = np.random.default_rng(seed).permutation(int(scenario.max()) + 1) % FOLDS
+    by_row = torch.from_numpy(fold[scenario]).to(device)[rows.order]
+    return check_closure(rows, choose_penalties(rows), names=names, fold=by_row)
+
+
+def _median_angle(sample: Sample, seed: int, device: str) -> float:
+    rows, names = sample.grouped(seed, device)
     maps = fit_factorization(rows, choose_penalties(rows)).in_features(rows.whitening)
-    return describe_angles(maps.abductions, [str(name) for name in domains.names]).median
+    return describe_angles(maps.abductions, names).median
 
 
 def _transfer(
@@ -272,27 +279,15 @@ def _transfer(
     )
 
 
-@dataclass(frozen=True)
-class Sample:
-    """Records of some panels with their features."""
-
-    X: NDArray[np.float64]
-    y: NDArray[np.int64]
-    panel: NDArray[np.str_]
-    profile: NDArray[np.int64]
-
-
 class _Abductions:
     """The abductions of the panels that heads were fitted on, and what they span."""
 
     def __init__(self, sample: Sample, device: str) -> None:
-        domains = check_domains(sample.X, sample.y, sample.panel, device=device)
-        group = torch.from_numpy(sample.profile).to(device)
-        self._rows = group_rows(domains, group, len(PROFILES))
+        self._rows, self._names = sample.grouped(0, device)
         self._penalty = choose_penalty(self._rows.groups_by_domain())
         maps = [fit_map(data, self._penalty) for data in self._rows.groups_by_domain()]
-        self._names = [str(name) for name in domains.names]
-        self._weight = domains.weight[self._rows.order]
+        counts = torch.bincount(self._rows.domain)
+        self._weight = 1 / (len(counts) * counts.to(self._rows.Z.dtype))[self._rows.domain]
         stacked = torch.stack(maps).mT
         self._spanned = span_abductions(
             stacked, self._rows.Z, self._rows.domain, self._weight, self._penalty
