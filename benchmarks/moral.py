@@ -47,7 +47,7 @@ def bars(result: MoralResult, seconds: float) -> str:
             f"≥ {COSINE}",
             f"{cosine:.4f} (fitted to the cell alone {alone:.3f})",
         ],
-        ["largest |D^T L| over the penalties", f"< {DEDUCTION:g}", f"{deduction:.0e}"],
+        ["largest norm of D^T L over the penalties", f"< {DEDUCTION:g}", f"{deduction:.0e}"],
         [
             "Hausdorff over the penalties",
             "falls",

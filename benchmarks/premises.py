@@ -140,7 +140,13 @@ def verdicts(repetitions: int) -> str:
                     f"{(p <= 0.05).mean():.3f}",
                 ]
             )
-    columns = ["model", "truth", "mean difference of P(y|x,u)", "said violated", "95 % interval"]
+    columns = [
+        "model",
+        "truth",
+        "mean difference of P(y given x, u)",
+        "said violated",
+        "95 % interval",
+    ]
     return table([*columns, "p ≤ 0.05"], rows)
 
 

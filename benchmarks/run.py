@@ -19,6 +19,7 @@ SECTIONS = {
     "banks": "Frozen features: all heads on unseen domains",
     "premises": "The premises: what the diagnostics find",
     "moral": "Moral questions (section 5.4)",
+    "shifts": "How the domains of known data differ",
     "speed": "Speed and memory",
     "embedding_speed": "Embedding",
     "large_bank": "A large bank",

@@ -107,7 +107,14 @@ def basis_table(basis: TransplantBasis) -> TextTable:
         )
         for p in basis.points
     )
-    columns = "lambda_H", "residual / A", "residual to I / A", "|L|", "|D^T L|", "Hausdorff"
+    columns = (
+        "lambda_H",
+        "residual / A",
+        "residual to I / A",
+        "norm of L",
+        "norm of D^T L",
+        "Hausdorff",
+    )
     return TextTable("Transplant basis", columns, rows)
 
 

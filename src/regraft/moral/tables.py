@@ -84,5 +84,12 @@ def _basis(result: MoralResult) -> TextTable:
         rows.append(
             (f"{point.weight:g}", f"{point.residual:.2g}", f"{point.deduction_norm:.0e}", *cells)
         )
-    columns = "lambda_H", "residual to P / A", "|D^T L|", "residual to I / A", "|L|", "Hausdorff"
+    columns = (
+        "lambda_H",
+        "residual to P / A",
+        "norm of D^T L",
+        "residual to I / A",
+        "norm of L",
+        "Hausdorff",
+    )
     return TextTable("Transplant basis: ours (paper)", columns, tuple(rows))
