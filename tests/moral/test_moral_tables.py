@@ -138,8 +138,13 @@ def test_basis_beside_the_papers(result: MoralResult) -> None:
     table = paper_tables(result)[2]
     assert table.title == "Transplant basis: ours (paper)"
     assert table.columns == (
-        "lambda_H", "residual to P / A", "norm of D^T L", "residual to I / A", "norm of L", "Hausdorff"
-    )  # fmt: skip
+        "lambda_H",
+        "residual to P / A",
+        "norm of D^T L",
+        "residual to I / A",
+        "norm of L",
+        "Hausdorff",
+    )
     assert table.rows == (
         ("0", "1.2e-09", "3e-16", "1 (1.06)", "123 (282.8)", "1.23e+03 (998)"),
         ("10", "0.57", "0e+00", "1.5 (1.19)", "2 (210.3)", "3 (377)"),

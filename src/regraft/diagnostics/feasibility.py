@@ -199,8 +199,8 @@ def _sentence(
     first, last = points[0], points[-1]
     norm = max(point.deduction_norm for point in points)
     return (
-        f"A transplant basis exists ({report.columns} columns in {d} features), with a norm of D^T L below "
-        f"{max(norm, 1e-16):.0e}; a penalty of {last.weight:g} brings transplants from a Hausdorff "
-        f"distance of {first.hausdorff:.3g} to {last.hausdorff:.3g} of the data, at a residual of "
-        f"{last.residual:.2g}."
+        f"A transplant basis exists ({report.columns} columns in {d} features), with a norm of "
+        f"D^T L below {max(norm, 1e-16):.0e}; a penalty of {last.weight:g} brings transplants from "
+        f"a Hausdorff distance of {first.hausdorff:.3g} to {last.hausdorff:.3g} of the data, at a "
+        f"residual of {last.residual:.2g}."
     )
