@@ -159,7 +159,7 @@ def test_steps_are_told() -> None:
         "comparing deductions",
         "looking for a transplant basis",
     ]
-    assert "fitting 2 unobserved groups" in told[False]
+    assert "fitting 2 unobserved groups to two thirds of the rows, start 1 of 8" in told[False]
     assert told[False][-1] == "looking for a transplant basis"
 
 

@@ -78,7 +78,7 @@ def test_without_groups(tmp_path: Path, data: Path, run: Callable[..., Ran]) -> 
     assert document["invariance"]["p_value"] is None and document["files"] == []
     shown = run(data, "--groups", "3")
     assert shown.code == 0 and "Deduction columns" not in shown.out
-    assert "fitting 3 unobserved groups ..." in shown.out
+    assert "fitting 3 unobserved groups to all rows, start 8 of 8 ..." in shown.out
     assert all(remark in shown.out for remark in document["remarks"])
     assert list(tmp_path.iterdir()) == []
 

@@ -13,15 +13,10 @@ from numpy.typing import NDArray
 from scipy.linalg import subspace_angles
 from torch import Tensor
 
-from regraft.diagnostics.randomization import (
-    Randomization,
-    domain_probabilities,
-    randomization_test,
-)
+from regraft.diagnostics.randomization import Randomization, pooled_test
 from regraft.diagnostics.verdicts import LEVEL, Verdict, p_text
 from regraft.factorization import GroupedRows
 from regraft.maps import Outcomes, fit_map
-from regraft.newton import log_probabilities
 
 _CUTOFF = 1e-8  # singular values of a map below this share of the largest are zero
 
@@ -116,14 +111,8 @@ def abduction_test(
     rows: GroupedRows, penalty: float, *, draws: int, seed: int = 0
 ) -> Randomization:
     """Test whether P(u | x) is the same in every domain."""
-    pooled = fit_map(Outcomes(rows.Z, rows.group, rows.n_groups), penalty)
-    residuals = -log_probabilities(rows.Z, pooled).exp()
-    residuals[torch.arange(len(rows.group)), rows.group] += 1
-    alike = torch.zeros_like(rows.group)
-    probabilities = domain_probabilities(rows.Z, rows.domain, rows.n_domains, alike, 1)
-    return randomization_test(
-        residuals, rows.Z, rows.domain, alike, probabilities, 1, draws=draws, seed=seed
-    )
+    data = Outcomes(rows.Z, rows.group, rows.n_groups)
+    return pooled_test(rows, data, penalty, draws=draws, seed=seed)
 
 
 def column_space(slopes: Tensor) -> Tensor:

@@ -30,7 +30,7 @@ from regraft.factorization import (
     group_rows,
     read_out,
 )
-from regraft.latent import LatentFit, fit_latent_domains
+from regraft.latent import RESTARTS, LatentFit, fit_latent_domains
 from regraft.maps import choose_penalty, fit_map
 from regraft.splitting import hold_out
 
@@ -198,10 +198,8 @@ def _latent(
     seed: int,
     tell: Callable[[str], None],
 ) -> _Parts:
-    tell(f"fitting {len(values)} unobserved groups")
-    fit = _fit_quietly(domains, len(values), seed)
-    tell("predicting held-out rows")
-    closure = _latent_closure(domains, names, len(values), seed)
+    fit = _fit_quietly(domains, len(values), seed, tell, "all rows")
+    closure = _latent_closure(domains, names, len(values), seed, tell)
     angles = describe_angles(fit.factorization.abductions, names)
     invariance = DeductionInvariance(
         verdict="undecided",
@@ -220,11 +218,11 @@ def _latent(
 
 
 def _latent_closure(
-    domains: Domains, names: list[str], groups: int, seed: int
+    domains: Domains, names: list[str], groups: int, seed: int, tell: Callable[[str], None]
 ) -> FactorizationClosure:
     """Predict a third of the rows by maps of unobserved groups fitted to the others."""
     train, test = hold_out(domains)
-    maps = _fit_quietly(train, groups, seed).factorization
+    maps = _fit_quietly(train, groups, seed, tell, "two thirds of the rows").factorization
     unknown = [torch.zeros_like(part.y) for part in (train, test)]
     seen = group_rows(train, unknown[0], 1, seed=seed)
     direct = [fit_map(data, choose_penalty([data])) for data in seen.labels_by_domain()]
@@ -239,7 +237,14 @@ def _by_domain(domains: Domains) -> list[Tensor]:
     return [domains.X[domains.domain == s] for s in range(len(domains.names))]
 
 
-def _fit_quietly(domains: Domains, groups: int, seed: int) -> LatentFit:
+def _fit_quietly(
+    domains: Domains, groups: int, seed: int, tell: Callable[[str], None], which: str
+) -> LatentFit:
+    def tell_restart(done: int, _: float) -> None:
+        if done < RESTARTS:
+            tell(f"fitting {groups} unobserved groups to {which}, start {done + 1} of {RESTARTS}")
+
+    tell_restart(0, 0.0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they are in the answer too
-        return fit_latent_domains(domains, groups, shift="full", seed=seed)
+        return fit_latent_domains(domains, groups, shift="full", seed=seed, on_restart=tell_restart)

@@ -5,17 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import torch
-
-from regraft.diagnostics.randomization import (
-    Randomization,
-    domain_probabilities,
-    randomization_test,
-)
+from regraft.diagnostics.randomization import Randomization, pooled_test
 from regraft.diagnostics.verdicts import LEVEL, Verdict, p_text
 from regraft.factorization import GroupedRows
-from regraft.maps import Outcomes, choose_penalty, fit_map
-from regraft.newton import log_probabilities
+from regraft.maps import Outcomes, choose_penalty
 
 
 @dataclass(frozen=True)
@@ -34,15 +27,9 @@ class Heterogeneity:
 
 
 def check_heterogeneity(rows: GroupedRows, *, draws: int, seed: int = 0) -> Heterogeneity:
-    """Test whether the heads of all sources are equal, with residuals of the pooled one."""
+    """Test whether the heads of all sources are equal, with residuals of pooled ones."""
     labels = Outcomes(rows.Z, rows.y, rows.n_classes)
-    residuals = -log_probabilities(rows.Z, fit_map(labels, choose_penalty([labels]))).exp()
-    residuals[torch.arange(len(rows.y)), rows.y] += 1
-    alike = torch.zeros_like(rows.y)
-    probabilities = domain_probabilities(rows.Z, rows.domain, rows.n_domains, alike, 1)
-    test = randomization_test(
-        residuals, rows.Z, rows.domain, alike, probabilities, 1, draws=draws, seed=seed
-    )
+    test = pooled_test(rows, labels, choose_penalty([labels]), draws=draws, seed=seed)
     verdict, sentence = _judge(test)
     return Heterogeneity(verdict, sentence, test.p_value, test.views, test.effective_rows)
 

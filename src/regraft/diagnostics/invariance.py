@@ -13,10 +13,11 @@ from regraft.diagnostics.randomization import (
     Randomization,
     domain_probabilities,
     randomization_test,
+    residuals_of,
 )
 from regraft.diagnostics.verdicts import LEVEL, Verdict, p_text
 from regraft.factorization import GroupedRows
-from regraft.maps import PULLS, Outcomes, best_penalty, crossfit_probabilities, fit_map, folds
+from regraft.maps import PULLS, Outcomes, best_penalty, fit_map, folds
 
 WELL_SAMPLED = 500  # records of a cell, whose cosine is then told by itself
 _FEWEST = 10  # records of a cell, for a map of its own
@@ -88,15 +89,13 @@ def check_invariance(
 def deduction_test(
     rows: GroupedRows, penalty: float, *, draws: int, seed: int = 0
 ) -> Randomization:
-    """Test y independent of s given x and u, with residuals of pooled deductions.
+    """Test y independent of s given x and u, with residuals of deductions that pool domains.
 
-    These are fitted with ``penalty``, each to the other folds than it is applied to: maps that
-    have seen a row would explain away what is special about it.
+    They are fitted with ``penalty``.
     """
     residuals = torch.empty(len(rows.y), rows.n_classes).to(rows.Z)
     for u, data in enumerate(rows.labels_by_group()):
-        residuals[rows.group == u] = -crossfit_probabilities(data, penalty)
-    residuals[torch.arange(len(rows.y)), rows.y] += 1
+        residuals[rows.group == u] = residuals_of(data, penalty)
     return randomization_test(
         residuals,
         rows.Z,

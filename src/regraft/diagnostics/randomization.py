@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy.stats import gamma
 from torch import Tensor
 
+from regraft.factorization import GroupedRows
 from regraft.maps import (
     FOLDS,
     PULLS,
@@ -159,6 +160,35 @@ def randomization_test(
         effective_rows=float((1 - probabilities.square().sum(dim=1)).sum()),
         draws=draws,
     )
+
+
+def pooled_test(
+    rows: GroupedRows, data: Outcomes, penalty: float, *, draws: int, seed: int = 0
+) -> Randomization:
+    """Test whether outcomes of all ``rows`` depend on the domain, given the input alone.
+
+    Residuals are those of maps fitted with ``penalty``, each to other folds than it is applied to.
+    """
+    alike = torch.zeros_like(data.labels)
+    return randomization_test(
+        residuals_of(data, penalty),
+        rows.Z,
+        rows.domain,
+        alike,
+        domain_probabilities(rows.Z, rows.domain, rows.n_domains, alike, 1),
+        1,
+        draws=draws,
+        seed=seed,
+    )
+
+
+def residuals_of(data: Outcomes, penalty: float) -> Tensor:
+    """(n, m) outcomes less their cross-fitted probabilities.
+
+    A map that has seen a row would explain away what is special about it.
+    """
+    one_hot = torch.nn.functional.one_hot(data.labels, data.n_outcomes)
+    return one_hot - crossfit_probabilities(data, penalty)
 
 
 def _multiple(view: Tensor) -> float:
