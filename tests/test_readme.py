@@ -51,16 +51,22 @@ def test_shell_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("train.csv", "new.csv"):
         lines = [",".join(names), *(",".join(row) for row in rows.tolist())]
         Path(name).write_text("\n".join(lines) + "\n")
+    scanner = np.where(np.arange(len(rows)) % 3, "new", "old")
+    lines = [
+        ",".join([*names, "scanner"]),
+        *(",".join(row) for row in np.column_stack([rows, scanner])),
+    ]
+    Path("scans.csv").write_text("\n".join(lines) + "\n")
     _draw_photos(Path("photos"))
     commands = [
         line.split("#")[0] for block in _blocks("sh") for line in block.splitlines()
         if line.startswith("regraft ")
     ]  # fmt: skip
-    # The protocol's commands take minutes and need MNIST; their own tests run them on small data.
-    of_protocol = ("reproduce", "sweep", "collect")
-    long = [command for command in commands if command.split()[1] in of_protocol]
+    # The paper's experiments take minutes, or need MNIST; their own tests run them on small data.
+    of_paper = ("reproduce", "sweep", "collect", "moral")
+    long = [command for command in commands if command.split()[1] in of_paper]
     commands = [command for command in commands if command not in long]
-    assert (len(commands), len(long)) == (8, 6)
+    assert (len(commands), len(long)) == (9, 7)
     commands += [f"{command} --help" for command in long]
     for command in commands:
         with pytest.raises(SystemExit) as ended:
@@ -69,4 +75,7 @@ def test_shell_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written = {entry.name for entry in Path("run").iterdir()}
     assert {"model", "certificate.json", "predictions.csv", "audit.png", "frontier.png"} <= written
     assert {"comparison.md", "comparison.png"} <= {e.name for e in Path("comparison").iterdir()}
+    assert {"diagnosis.json", "diagnosis.md"} == {
+        entry.name for entry in Path("premises").iterdir()
+    }
     assert {"model", "audit.png"} <= {entry.name for entry in Path("model").iterdir()}
