@@ -44,6 +44,9 @@ class Model:
     moved_inputs: bool = False  # P(x) differs by domain
     turn: float = 0.0  # degrees by which the first domain's deduction is turned
     lift: float = 0.0  # nats by which its intercepts are higher
+    own_spread: bool = False  # inputs of the domains are spread by 0.6, 1 and 1.5
+    curved: bool = False  # a square of the first feature enters every deduction, unknown to maps
+    folded: bool = False  # the same for a product of two features, and they are tied in one domain
 
     @property
     def is_broken(self) -> bool:
@@ -67,6 +70,10 @@ def draw(model: Model, seed: int) -> Data:
     X = rng.standard_normal((3 * n, d))
     if model.moved_inputs:
         X += 0.5 * rng.standard_normal((3, d))[domain] / np.sqrt(d / 10)
+    if model.own_spread:
+        X *= np.array([0.6, 1.0, 1.5])[domain, None]
+    if model.folded:
+        X[domain == 0, 1] = 0.8 * X[domain == 0, 0] + 0.6 * X[domain == 0, 1]
     slopes = rng.standard_normal((3 if model.own_slopes else 1, d, r)) / np.sqrt(d / 5)
     priors = rng.standard_normal((3, 1, r))
     abductions = np.concatenate([np.broadcast_to(slopes, (3, d, r)), priors], axis=1)
@@ -79,11 +86,12 @@ def draw(model: Model, seed: int) -> Data:
     group = (rng.random((3 * n, 1)) > softmax(logits, axis=1).cumsum(axis=1)[:, :-1]).sum(axis=1)
     other = _turned(deduction, np.radians(model.turn), rng)
     other[-1] += model.lift
-    own = np.where((domain == 0)[:, None], rows @ other, rows @ deduction)
+    bend = (X[:, :1] ** 2 - 1) * model.curved + X[:, :1] * X[:, 1:2] * model.folded
+    own = np.where((domain == 0)[:, None], rows @ other, rows @ deduction) + bend
     at_group = np.arange(3 * n), group
     p = expit(own[at_group])
     y = (rng.random(3 * n) < p).astype(int)
-    distance = np.abs(p - expit((rows @ deduction)[at_group]))[domain == 0].mean()
+    distance = np.abs(p - expit((rows @ deduction + bend)[at_group]))[domain == 0].mean()
     return Data(X, y, domain, group, abductions, deduction, float(distance))
 
 
@@ -113,6 +121,9 @@ MODELS = (
     Model("own slopes", own_slopes=True),
     Model("own slopes and inputs", own_slopes=True, moved_inputs=True),
     Model("200 features", d=200, moved_inputs=True),
+    Model("curved deduction", curved=True, moved_inputs=True),
+    Model("curved deduction, own spread of inputs", curved=True, own_spread=True),
+    Model("a product in the deduction, tied in one domain's inputs", folded=True),
     Model("deduction turned by 30°", turn=30, own_slopes=True, moved_inputs=True),
     Model("deduction turned by 45°", turn=45, own_slopes=True, moved_inputs=True),
     Model("intercepts lifted by 0.5", lift=0.5, own_slopes=True, moved_inputs=True),

@@ -121,8 +121,8 @@ class Certificate:
             return ""
         # Plausible domains are made of all sources' rows, so noise peculiar to one is averaged.
         return (
-            f" One of the sources is harder than that domain, with {self.source_risk:.3f} nats: "
-            "its labels are noisier than the shift tells, and an unseen domain's may be too."
+            f" One of the sources is harder than that domain, with {self.source_risk:.3f} nats: it "
+            "lies further away, or its labels are noisier than the shift tells."
         )
 
     @classmethod

@@ -26,6 +26,11 @@ class Factorization:
 
     def abduce(self, X: Tensor, domain: Tensor) -> Tensor:
         """(n, r) P^s(u | x) of rows ``X`` (n, d) in their domains (n,), indices into K."""
+        if len(domain) and not 0 <= int(domain.min()) <= int(domain.max()) < len(self.abductions):
+            raise ValueError(
+                f"domain holds {int(domain.min())} to {int(domain.max())}: pass indices from 0 to "
+                f"{len(self.abductions) - 1}."
+            )
         scores = X.new_empty((len(X), self.abductions.shape[2]), dtype=self.abductions.dtype)
         for s, abduction in enumerate(self.abductions):
             rows = domain == s
@@ -127,10 +132,18 @@ def group_rows(domains: Domains, group: Tensor, n_groups: int, *, seed: int = 0)
     )
 
 
-def choose_penalties(rows: GroupedRows) -> Penalties:
-    """The penalties under which held-out groups, and held-out labels, are most likely."""
+def choose_penalties(rows: GroupedRows, held_out: Tensor | None = None) -> Penalties:
+    """The penalties under which held-out groups, and held-out labels, are most likely.
+
+    ``held_out`` is a mask (n,); by default every third row.
+    """
+    by_domain = by_group = None
+    if held_out is not None:
+        by_domain = [held_out[rows.domain == s] for s in range(rows.n_domains)]
+        by_group = [held_out[rows.group == u] for u in range(rows.n_groups)]
     return Penalties(
-        choose_penalty(rows.groups_by_domain()), choose_penalty(rows.labels_by_group())
+        choose_penalty(rows.groups_by_domain(), by_domain),
+        choose_penalty(rows.labels_by_group(), by_group),
     )
 
 

@@ -27,7 +27,8 @@ class GroupedAudit:
     worst_case: float
     weights: dict[str, float]  # affine coefficients of the sources' abductions there
     worst_group: str  # the group with the largest mean loss
-    any_prior: float  # that loss: no mix of groups has more, if P(x, y | u) stays
+    any_prior: float  # that loss: no mix of the groups met has more, if P(x, y | u) stays
+    n_groups: int  # that were met
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,7 @@ def audit_abductions(
         weights=dict(zip(names, hull.coefficients(z).tolist(), strict=True)),
         worst_group=groups[int(by_group.argmax())],
         any_prior=float(by_group.max()),
+        n_groups=int((mass > 0).sum()),
     )
 
 

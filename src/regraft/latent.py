@@ -31,7 +31,7 @@ _Maps = tuple[Tensor, Tensor]  # A (K, k, r) and D (k, r, C) on whitened rows
 RIDGE = 1e-4
 RESTARTS = 8
 MAX_ITERATIONS = 500
-_MOST_GROUPS = 32
+MOST_GROUPS = 32
 _SMALLEST_RIDGE = 1e-10  # below, curvature matrices may not factorize
 _SHRINKAGE = 1e-1  # of the whitening
 _CACHED_ENTRIES = 400_000  # of temporaries
@@ -209,8 +209,8 @@ def fit_latent_domains(
 
 
 def _check(groups: int, shift: str, ridge: float, restarts: int, max_iterations: int) -> None:
-    if not 1 <= groups <= _MOST_GROUPS:
-        raise ValueError(f"groups is {groups}: pass a number from 1 to {_MOST_GROUPS}.")
+    if not 1 <= groups <= MOST_GROUPS:
+        raise ValueError(f"groups is {groups}: pass a number from 1 to {MOST_GROUPS}.")
     if shift not in get_args(Shift):
         raise ValueError(f"shift is {shift!r}: pass one of {', '.join(get_args(Shift))}.")
     if not _SMALLEST_RIDGE <= ridge < float("inf"):

@@ -17,7 +17,7 @@ from regraft.newton import log_probabilities, losses, minimax_newton
 
 # Of half the squared weights, per fit: scikit-learn's 1 / C, or 2 / C for two outcomes, of which
 # both have weights here.
-PENALTIES = (1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.1, 0.01)
+PENALTIES = (100_000.0, 10_000.0, 3000.0, 1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.1, 0.01)
 # Of departures from an anchor: the first leaves none.
 PULLS = (100_000.0, 10_000.0, 1000.0, 300.0, 100.0, 30.0, 10.0)
 SHRINKAGE = 1.0  # of the whitening: weak directions of the features count for less
@@ -67,16 +67,16 @@ def fit_map(
     return fitted - fitted.mean(dim=0)
 
 
-def choose_penalty(problems: Sequence[Outcomes]) -> float:
-    """The penalty under which every third row of all problems is most likely, given the others.
+def choose_penalty(problems: Sequence[Outcomes], held_out: Sequence[Tensor] | None = None) -> float:
+    """The penalty under which held-out rows of all problems are most likely, given the others.
 
-    Rows must be in random order.
+    ``held_out`` are masks (n,), one for each problem; by default every third row of rows in
+    random order.
     """
-    pairs = []
-    for data in problems:
-        held_out = folds(len(data.Z), data.Z.device) == 0
-        pairs.append((data.take(~held_out), data.take(held_out)))
-    return best_penalty(pairs, PENALTIES)
+    if held_out is None:
+        held_out = [folds(len(data.Z), data.Z.device) == 0 for data in problems]
+    masks = zip(problems, held_out, strict=True)
+    return best_penalty([(data.take(~mask), data.take(mask)) for data, mask in masks], PENALTIES)
 
 
 def best_penalty(

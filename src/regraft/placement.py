@@ -36,6 +36,8 @@ def place_domain(domains: Domains, X: ArrayLike, y: ArrayLike, *, seed: int = 0)
 
     Raises ``ValueError`` with one sentence if its classes or features are others.
     """
+    if len(domains.names) < 2:
+        raise ValueError("one source has no hull to place a domain in: pass two sources or more.")
     features = check_features(X)
     if features.shape[1] != domains.X.shape[1]:
         raise ValueError(

@@ -75,11 +75,12 @@ def check_angles(
     together = [_angles(one, other) for one, other in zip(*halves, strict=True)]
     apart = [_angles(halves[0][s], halves[1][t]) for s, t in permutations(range(len(names)), 2)]
     medians = [float(np.median(np.concatenate(angles))) for angles in (apart, together)]
-    verdict: Verdict = "consistent" if test.p_value <= LEVEL else "undecided"
+    found = test.is_informed and test.p_value <= LEVEL
+    verdict: Verdict = "consistent" if found else "undecided"
     return replace(
         described,
         verdict=verdict,
-        sentence=_sentence(test.p_value, test.draws, *medians),
+        sentence=_sentence(test, *medians),
         p_value=test.p_value,
         halves_apart=medians[0],
         halves_together=medians[1],
@@ -155,9 +156,14 @@ def _pair(first: str, second: str, one: Tensor, other: Tensor) -> AnglePair:
     )
 
 
-def _sentence(p_value: float, draws: int, apart: float, together: float) -> str:
-    p = p_text(p_value, draws)
-    if p_value > LEVEL:
+def _sentence(test: Randomization, apart: float, together: float) -> str:
+    p = p_text(test.p_value, test.draws)
+    if not test.is_informed:
+        return (
+            "The domains share too few inputs to compare their abductions (about "
+            f"{test.effective_rows:.0f} rows could have come from another domain)."
+        )
+    if test.p_value > LEVEL:
         return (
             f"No difference between the domains' abductions was found ({p}), so there is little "
             "for transplants to swap."

@@ -30,9 +30,12 @@ from regraft.factorization import (
     group_rows,
     read_out,
 )
-from regraft.latent import RESTARTS, LatentFit, fit_latent_domains
+from regraft.latent import MOST_GROUPS, LatentFit, fit_latent_domains
 from regraft.maps import choose_penalty, fit_map
 from regraft.splitting import hold_out
+
+_MOST_OBSERVED = 100  # groups
+_RESTARTS, _ITERATIONS = 3, 200  # of unobserved groups, here where only their predictions count
 
 Check = (
     Heterogeneity | FactorizationClosure | AbductionAngles | DeductionInvariance | TransplantBasis
@@ -107,21 +110,27 @@ def diagnose(
     comes next. Raises ``ValueError`` with one sentence.
     """
     tell = on_step if on_step is not None else (lambda step: None)
+    if not 0 <= seed < 2**63:
+        raise ValueError(f"seed is {seed}: pass a number from 0 to 2**63 - 1.")
     domains = check_domains(X, y, sample_domain, device=device)
     if len(domains.names) < 2:
         raise ValueError("all rows belong to one domain: pass rows of two domains or more.")
     names = [str(name) for name in domains.names]
     if group is None:
-        if groups < 2:
-            raise ValueError(
-                f"groups is {groups}: pass 2 or more, for one leaves nothing to infer."
-            )
+        if not 2 <= groups <= MOST_GROUPS:
+            raise ValueError(f"groups is {groups}: pass a number from 2 to {MOST_GROUPS}.")
+        hold_out(domains)  # refuses too few rows before anything is fitted
         values: list[str] = [str(u + 1) for u in range(groups)]
         index = torch.zeros_like(domains.y)
     else:
         found, places = index_column(group, "group", len(domains.y))
         if len(found) < 2:
             raise ValueError(f"group is {found[0]!s} in every row: pass two groups or more.")
+        if len(found) > _MOST_OBSERVED:
+            raise ValueError(
+                f"group has {len(found)} values: pass {_MOST_OBSERVED} or fewer, for example by "
+                "binning numbers."
+            )
         values = [str(value) for value in found]
         index = torch.from_numpy(places).to(domains.y)
     tell("testing whether the sources disagree")
@@ -241,10 +250,18 @@ def _fit_quietly(
     domains: Domains, groups: int, seed: int, tell: Callable[[str], None], which: str
 ) -> LatentFit:
     def tell_restart(done: int, _: float) -> None:
-        if done < RESTARTS:
-            tell(f"fitting {groups} unobserved groups to {which}, start {done + 1} of {RESTARTS}")
+        if done < _RESTARTS:
+            tell(f"fitting {groups} unobserved groups to {which}, start {done + 1} of {_RESTARTS}")
 
     tell_restart(0, 0.0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they are in the answer too
-        return fit_latent_domains(domains, groups, shift="full", seed=seed, on_restart=tell_restart)
+        return fit_latent_domains(
+            domains,
+            groups,
+            shift="full",
+            restarts=_RESTARTS,
+            seed=seed,
+            max_iterations=_ITERATIONS,
+            on_restart=tell_restart,
+        )

@@ -66,15 +66,16 @@ def check_closure(
     penalties: Penalties,
     *,
     names: Sequence[str],
-    fold: Tensor | None = None,
+    unit: Tensor | None = None,
 ) -> FactorizationClosure:
     """Predict every row by maps fitted to the other folds.
 
-    ``fold`` (n,) may hold back what comes in several rows, such as a text asked about repeatedly;
-    by default rows are dealt in turn.
+    ``unit`` (n,), indices from 0, tells which rows belong together, such as those about the same
+    text: they are held out together, and errors count units. By default each row is its own.
     """
-    direct_penalty = choose_penalty(rows.labels_by_domain())
-    fold = folds(len(rows.y), rows.y.device) if fold is None else fold
+    fold = unit_folds(rows, unit)
+    first = [fold[rows.domain == s] == 0 for s in range(rows.n_domains)]
+    direct_penalty = choose_penalty(rows.labels_by_domain(), first)
     factorized = rows.Z.new_empty((len(rows.y), rows.n_classes))
     direct = torch.empty_like(factorized)
     for f in range(int(fold.max()) + 1):
@@ -84,7 +85,16 @@ def check_closure(
         heads = [fit_map(data, direct_penalty) for data in seen.labels_by_domain()]
         by_head = torch.stack([log_probabilities(held_out.Z, head).exp() for head in heads])
         direct[fold == f] = by_head[held_out.domain, torch.arange(len(held_out.y))]
-    return compare_predictions(rows.y, rows.domain, factorized, direct, names=names)
+    return compare_predictions(rows.y, rows.domain, factorized, direct, names=names, unit=unit)
+
+
+def unit_folds(rows: GroupedRows, unit: Tensor | None) -> Tensor:
+    """(n,) the fold of each row: the same for rows of the same unit."""
+    if unit is None:
+        return folds(len(rows.y), rows.y.device)
+    count = int(unit.max()) + 1
+    order = torch.randperm(count, generator=torch.Generator().manual_seed(0)).to(unit.device)
+    return folds(count, unit.device)[order][unit]
 
 
 def compare_predictions(
@@ -94,33 +104,36 @@ def compare_predictions(
     direct: Tensor,
     *,
     names: Sequence[str],
+    unit: Tensor | None = None,
 ) -> FactorizationClosure:
     """The verdict on factorized probabilities (n, C) of labels ``y`` (n,) beside direct ones."""
     parts = []
     for s, name in enumerate(names):
         own = domain == s
-        parts.append(_compare(name, y[own], factorized[own], direct[own]))
+        units = None if unit is None else unit[own]
+        parts.append(_compare(name, y[own], factorized[own], direct[own], units))
     domains = tuple(part for part, _ in parts)
-    verdict: Verdict = "consistent" if all(holds for _, holds in parts) else "violated"
+    found = {verdict for _, verdict in parts}
+    verdict: Verdict = "consistent"
+    if len(found) > 1 or "consistent" not in found:
+        verdict = "violated" if "violated" in found else "undecided"
     return FactorizationClosure(verdict, _sentence(verdict, domains), domains)
 
 
 def _compare(
-    name: str, y: Tensor, factorized: Tensor, direct: Tensor
-) -> tuple[DomainClosure, bool]:
+    name: str, y: Tensor, factorized: Tensor, direct: Tensor, unit: Tensor | None
+) -> tuple[DomainClosure, Verdict]:
     """A domain's numbers, and whether the factorization closes there."""
-    frequencies = torch.bincount(y, minlength=factorized.shape[1]).double() / len(y)
-    entropy = float(-(frequencies * frequencies.clamp_min(1e-300).log()).sum())
+    frequencies = torch.bincount(y, minlength=factorized.shape[1]).to(factorized.dtype) / len(y)
+    base = losses(frequencies.clamp_min(1e-300).log().expand(len(y), -1), y)
     loss, direct_loss = (losses(p.clamp_min(1e-12).log(), y) for p in (factorized, direct))
-    excess = loss - direct_loss
-    excess_error = float(excess.std() / len(y) ** 0.5)
-    gain = entropy - float(direct_loss.mean())
-    kept = (entropy - float(loss.mean())) / gain if gain > 0 else float("nan")
-    difference = factorized.mean(dim=0) - frequencies
+    excess, gain = loss - direct_loss, base - direct_loss
+    excess_error = _standard_error(excess, unit)
+    kept = float((base - loss).mean() / gain.mean()) if float(gain.mean()) > 0 else float("nan")
     one_hot = torch.nn.functional.one_hot(y, factorized.shape[1]).to(factorized.dtype)
-    error = (factorized - one_hot).std(dim=0) / len(y) ** 0.5
-    calibrated = bool((difference.abs() <= (_NOISE * error).clamp_min(_CALIBRATION)).all())
-    closes = not kept < _LEAST_KEPT or float(excess.mean()) <= _NOISE * excess_error
+    difference = factorized.mean(dim=0) - frequencies
+    errors = [_standard_error(column, unit) for column in (factorized - one_hot).T]
+    limit = [max(_CALIBRATION, _NOISE * error) for error in errors]
     closure = DomainClosure(
         domain=name,
         frequencies=tuple(frequencies.tolist()),
@@ -133,7 +146,20 @@ def _compare(
         correlation=_correlation(factorized, direct),
         agreement=float((factorized.argmax(dim=1) == direct.argmax(dim=1)).double().mean()),
     )
-    return closure, calibrated and closes
+    if any(abs(d) > most for d, most in zip(difference.tolist(), limit, strict=True)):
+        return closure, "violated"
+    if kept < _LEAST_KEPT and closure.excess > _NOISE * excess_error:
+        return closure, "violated"
+    learns = float(gain.mean()) > _NOISE * _standard_error(gain, unit)
+    return closure, "consistent" if learns else "undecided"
+
+
+def _standard_error(values: Tensor, unit: Tensor | None) -> float:
+    """Of the mean of values (n,), those of the same unit (n,) being one observation."""
+    centred = values - values.mean()
+    if unit is not None:
+        centred = torch.zeros(int(unit.max()) + 1).to(values).index_add_(0, unit, centred)
+    return float(centred.square().sum().sqrt()) / len(values)
 
 
 def _measure(p: Tensor, y: Tensor, loss: Tensor) -> Prediction:
@@ -158,15 +184,18 @@ def _correlation(one: Tensor, other: Tensor) -> float:
 def _sentence(verdict: Verdict, domains: Sequence[DomainClosure]) -> str:
     calibration = max(part.calibration_error for part in domains)
     excess = max(part.excess for part in domains)
-    worst = min(domains, key=lambda part: part.kept if part.kept == part.kept else 1.0)
-    kept = (
-        f", keeping at least {100 * worst.kept:.0f}% of what that learns" if worst.kept < 1 else ""
-    )
-    start = "closes" if verdict == "consistent" else "does not close"
+    kept = min((part.kept for part in domains if part.kept == part.kept), default=1.0)
+    start = {
+        "consistent": "The factorization closes",
+        "violated": "The factorization does not close",
+        "undecided": "Whether the factorization closes cannot be told where even direct regression "
+        "learns nothing",
+    }[verdict]
     most = (
         f"at most {excess:.3f} nats above" if excess > 0 else f"at least {-excess:.3f} nats below"
     )
+    keeping = f", keeping at least {100 * kept:.0f}% of what that learns" if 0 <= kept < 1 else ""
     return (
-        f"The factorization {start}: its mean probabilities are within {calibration:.3f} of the "
-        f"frequencies, and its log-loss is {most} direct regression's{kept}."
+        f"{start}: its mean probabilities are within {calibration:.3f} of the frequencies, and its "
+        f"log-loss is {most} direct regression's{keeping}."
     )

@@ -18,6 +18,7 @@ from regraft.transplant import KernelReport, Transplant, kernel_condition
 
 LAMBDAS = (0.0, 0.01, 0.1, 1.0, 10.0)
 _SUPPORT = 800  # distinct rows of a domain, at most, between which distances are taken
+_SEARCHED = 20_000  # rows among which to look for distinct ones
 _PATH = 40
 _CUTOFF = 1e-8
 
@@ -101,8 +102,10 @@ def check_basis(
 
 def _support(sample: Tensor) -> Tensor:
     """Some of the distinct rows of a sample (n, d), drawn with a fixed seed."""
-    distinct = torch.unique(sample.double(), dim=0)
-    order = torch.randperm(len(distinct), generator=torch.Generator().manual_seed(0))
+    generator = torch.Generator().manual_seed(0)
+    some = torch.randperm(len(sample), generator=generator)[:_SEARCHED]
+    distinct = torch.unique(sample[some.to(sample.device)].double(), dim=0)
+    order = torch.randperm(len(distinct), generator=generator)
     kept: Tensor = distinct[order[:_SUPPORT].to(distinct.device)]
     return kept
 
@@ -189,7 +192,7 @@ def _sentence(
     if not report.holds:
         cause = (
             f"some domain has no rows of some group ({unseen} in all): add rows or merge groups"
-            if unseen
+            if unseen and report.columns <= d
             else "use fewer groups or more features"
         )
         return (
@@ -201,6 +204,6 @@ def _sentence(
     return (
         f"A transplant basis exists ({report.columns} columns in {d} features), with a norm of "
         f"D^T L below {max(norm, 1e-16):.0e}; a penalty of {last.weight:g} brings transplants from "
-        f"a Hausdorff distance of {first.hausdorff:.3g} to {last.hausdorff:.3g} of the data, at a "
+        f"Hausdorff distances of {first.hausdorff:.3g} in all to {last.hausdorff:.3g}, at a "
         f"residual of {last.residual:.2g}."
     )

@@ -8,12 +8,12 @@ from typing import Literal
 # "undecided": these data cannot tell.
 Verdict = Literal["consistent", "violated", "undecided"]
 
-# How small a p-value must be before a premise is called violated: true ones are, once in a
-# hundred times.
+# How small a p-value must be before a premise is called violated: as far as the tests' models
+# fit, true ones are once in a hundred times.
 LEVEL = 0.01
 
 
 def p_text(p_value: float, draws: int) -> str:
     """A p-value of so many draws for a sentence."""
     smallest = 1 / (draws + 1)
-    return f"p < {2 * smallest:.1g}" if p_value <= smallest else f"p = {p_value:.2g}"
+    return f"p ≤ {smallest:.1g}" if p_value <= smallest else f"p = {p_value:.2g}"

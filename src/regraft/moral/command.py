@@ -43,6 +43,10 @@ def run_moral_command(
         raise ValueError(f"records is {records}: pass 1 or more of each panel.")
     if seed < 0:
         raise ValueError(f"seed is {seed}: pass 0 or more.")
+    if model is not None and answers is None:
+        raise ValueError(
+            "--model chooses among elicited answers: pass their folder with --answers."
+        )
     check_radius(radius)
     with screen.working("reading the scenarios"):
         library = choose_library(scenarios, out)

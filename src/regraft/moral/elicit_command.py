@@ -13,7 +13,16 @@ import typer
 
 from regraft.embedding.meter import Meter
 from regraft.moral.answers import Answers, read_answers
-from regraft.moral.elicitation import DEFAULT_MODEL, Elicited, Plan, api_key, elicit, load_sdk, plan
+from regraft.moral.elicitation import (
+    DEFAULT_MODEL,
+    Elicited,
+    Plan,
+    api_key,
+    check_positive,
+    elicit,
+    load_sdk,
+    plan,
+)
 from regraft.moral.library import make_library
 from regraft.moral.prompts import Question, system_prompt, user_prompt
 from regraft.moral.scenarios import Library, read_library
@@ -68,6 +77,7 @@ def run_elicit(
     sentence.
     """
     api_key()  # before anything else, so that nobody confirms what cannot be sent
+    check_positive(concurrency=concurrency)
     prices = choose_prices(model, input_price, output_price)
     with screen.working("reading the scenarios"):
         load_sdk()

@@ -106,7 +106,7 @@ def elicit(
     variables. ``timeout`` is in seconds. Raises ``ValueError`` with one sentence if the API
     refuses a request for good, or at the end if questions failed in spite of ``max_retries``.
     """
-    _check_positive(concurrency=concurrency, timeout=timeout)
+    check_positive(concurrency=concurrency, timeout=timeout)
     key, sdk = api_key(), load_sdk()
     with claim(out) as is_ours:
         if not is_ours:
@@ -245,7 +245,7 @@ class _Interview:
 
 def _plan(library: Library, model: str, records: Records, limit: int | None) -> Plan:
     if limit is not None:
-        _check_positive(limit=limit)
+        check_positive(limit=limit)
     questions = [
         Question(scenario, profile, swapped)
         for scenario in library.scenarios[:limit]
@@ -256,7 +256,8 @@ def _plan(library: Library, model: str, records: Records, limit: int | None) -> 
     return Plan(left, len(questions) - len(left))
 
 
-def _check_positive(**settings: float) -> None:
+def check_positive(**settings: float) -> None:
+    """Raise ``ValueError`` with one sentence unless all settings are above zero."""
     for name, value in settings.items():
         if not value > 0:
             raise ValueError(f"{name} is {value}: pass a number above 0.")

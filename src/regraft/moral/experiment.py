@@ -17,7 +17,7 @@ from regraft.certificate import Certificate
 from regraft.diagnostics.angles import describe_angles
 from regraft.diagnostics.diagnose import Diagnosis, diagnose
 from regraft.diagnostics.factorized import FactorizationClosure as Closure
-from regraft.diagnostics.factorized import check_closure
+from regraft.diagnostics.factorized import check_closure, unit_folds
 from regraft.domains import check_domains
 from regraft.encoders.base import TextEncoder
 from regraft.estimator import CROClassifier
@@ -34,7 +34,7 @@ from regraft.grouped_audit import (
     place_abduction,
     span_abductions,
 )
-from regraft.maps import FOLDS, Outcomes, choose_penalty, fit_map
+from regraft.maps import Outcomes, choose_penalty, fit_map
 from regraft.moral.process import Records, draw_records
 from regraft.moral.scenarios import Library
 from regraft.moral.values import PANELS, PROFILES, Panel, profile_name
@@ -65,7 +65,7 @@ class TargetRow:
     risk_error: float  # its standard error
     placement: Placement  # among heads, which is all that can be seen without U
     abduction: AbductionPlacement  # among abductions, which U shows
-    is_plausible: bool  # by construction: whether its prior is in the hull of the sources' priors
+    is_plausible: bool  # by construction: whether its log prior is in the hull of the sources'
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class Transfer:
         bounds = {
             "the certificate (hull of heads)": self.certificate.worst_case,
             "the worst abduction (U observed)": self.audit.worst_case,
-            "any mix of profiles (U observed)": self.audit.any_prior,
+            f"any mix of the {self.audit.n_groups} profiles met": self.audit.any_prior,
         }
         words = []
         for row in self.targets:
@@ -96,7 +96,7 @@ class Transfer:
             ]
             inside = "inside" if row.is_plausible else "outside"
             words.append(
-                f"{row.panel}: its prior is {inside} the hull of the sources' priors; CRO's true "
+                f"{row.panel}: {inside} the hull of the sources' log priors; CRO's true "
                 f"risk there, {row.risk:.3f} ± {row.risk_error:.3f} nats, is {'; '.join(kept)}."
             )
         return tuple(words)
@@ -210,9 +210,9 @@ class Sample:
 def _new_scenarios(sample: Sample, scenario: NDArray[np.int64], seed: int, device: str) -> Closure:
     """The closure with folds of whole scenarios."""
     rows, names = sample.grouped(seed, device)
-    fold = np.random.default_rng(seed).permutation(int(scenario.max()) + 1) % FOLDS
-    by_row = torch.from_numpy(fold[scenario]).to(device)[rows.order]
-    return check_closure(rows, choose_penalties(rows), names=names, fold=by_row)
+    unit = torch.from_numpy(scenario).to(device)[rows.order]
+    penalties = choose_penalties(rows, unit_folds(rows, unit) == 0)
+    return check_closure(rows, penalties, names=names, unit=unit)
 
 
 def _median_angle(sample: Sample, seed: int, device: str) -> float:
@@ -325,7 +325,8 @@ def mix_panels(panels: Sequence[Panel], weights: Sequence[float]) -> Panel:
     priors = np.log([panel.prior for panel in panels])  # (panels, axes, poles)
     mixed = np.exp(np.tensordot(weights, priors, axes=1))
     mixed /= mixed.sum(axis=1, keepdims=True)
-    name = " and ".join(f"{w:g} {panel.name}" for w, panel in zip(weights, panels, strict=True))
+    parts = (f"{w:g} {panel.name}" for w, panel in zip(weights, panels, strict=True))
+    name = f"log prior {' + '.join(parts)}"
     conseq, indv, care = (tuple(axis) for axis in mixed.tolist())
     return Panel(name, (conseq, indv, care))
 
