@@ -45,7 +45,8 @@ def bars(result: MoralResult, seconds: float) -> str:
         [
             f"least cosine of {len(large)} columns with {WELL_SAMPLED} or more records",
             f"≥ {COSINE}",
-            f"{cosine:.4f} (fitted to the cell alone {alone:.3f})",
+            f"{cosine:.4f}, pulled by {diagnosis.invariance.pull:g} as held-out rows ask; fitted "
+            f"to the cell alone {alone:.3f}",
         ],
         ["largest norm of D^T L over the penalties", f"< {DEDUCTION:g}", f"{deduction:.0e}"],
         [

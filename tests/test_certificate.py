@@ -47,6 +47,8 @@ def test_a_source_that_is_harder_is_told_of(three_sources: Problem) -> None:
     told = "One of the sources is harder than that domain"
     easier, harder = replace(c, source_risk=0.0), replace(c, source_risk=c.worst_case + 1)
     assert told not in " ".join(easier.summary()) and told in " ".join(harder.summary())
+    reasons = "it lies further away, or its labels are noisier than the shift tells."
+    assert reasons in " ".join(harder.summary())
     assert told not in " ".join(replace(harder, objective="regret").summary())
 
 

@@ -231,3 +231,29 @@ def test_groups_may_be_of_any_sortable_kind(values: np.ndarray) -> None:
 def test_bad_groups_are_named(group: np.ndarray, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         observed(small(), group)
+
+
+@pytest.mark.parametrize(("domain", "span"), [([0, 2, 3], "0 to 3"), ([-1, 0, 2], "-1 to 2")])
+def test_domains_that_have_no_maps_are_refused(domain: list[int], span: str) -> None:
+    maps = random_maps(0, d=2, groups=2, classes=2, sources=3)
+    X = torch.zeros(3, 2, dtype=torch.float64)
+    for ask in (maps.abduce, maps.predict):
+        with pytest.raises(ValueError, match=rf"^domain holds {span}: pass indices from 0 to 2\.$"):
+            ask(X, torch.tensor(domain))
+
+
+def test_no_rows_have_no_predictions() -> None:
+    maps = random_maps(0, d=2, groups=2, classes=2, sources=3)
+    none = torch.zeros(0, 2, dtype=torch.float64), torch.zeros(0, dtype=torch.int64)
+    assert maps.abduce(*none).shape == maps.predict(*none).shape == (0, 2)
+
+
+def test_penalties_are_chosen_by_the_rows_that_are_held_out() -> None:
+    """Copies of rows with labels of no meaning, which only strangers do not know."""
+    rng = np.random.default_rng(0)
+    X, source = rng.standard_normal((60, 15)), np.repeat(np.arange(60), 4)
+    y, domain, group = (rng.integers(2, size=60)[source] for _ in range(3))
+    rows = group_rows(check_domains(X[source], y, domain), torch.from_numpy(group), 2)
+    by_row = choose_penalties(rows)
+    whole = choose_penalties(rows, torch.from_numpy(source)[rows.order] % 3 == 0)
+    assert whole.abduction > by_row.abduction and whole.deduction > by_row.deduction

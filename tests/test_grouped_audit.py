@@ -167,6 +167,27 @@ def test_the_surrogate_of_fitted_maps_does_so_too(rows: Rows) -> None:
     assert float(rows.loss.mean() - target.loss.mean()) > 0.3
 
 
+def test_domains_mix_by_their_weights_not_by_their_rows() -> None:
+    """With unequal domains of equal mass, a target's P(x) is that of the domains in equal parts."""
+    drawn = draw(ABDUCTIONS, seed=6)
+    kept = torch.arange(len(drawn.loss)) % ROWS < torch.tensor([ROWS, 4000, 2000])[drawn.domain]
+    rows = Rows(drawn.Z[kept], drawn.domain[kept], drawn.group[kept], drawn.loss[kept])
+    weight = 1 / (3 * torch.bincount(rows.domain).double())[rows.domain]
+    spanned = span_abductions(ABDUCTIONS, rows.Z, rows.domain, weight, penalty=1.0)
+    mix = real([-0.3, 1.6, -0.3])
+    target = draw(torch.tensordot(mix, ABDUCTIONS, dims=1).expand(3, -1, -1), seed=7)
+    truth = float(target.loss.mean())
+
+    def surrogate(of: AbductionHull) -> float:
+        moved = replace(of.hull, center=of.hull.head(coordinates(of, mix)))
+        at = replace(of, hull=moved), rows.loss, rows.Z, rows.group, weight, 0.0
+        return audit_abductions(*at, names=NAMES, groups=GROUPS).worst_case
+
+    assert surrogate(spanned) == pytest.approx(truth, abs=0.02)
+    by_rows = fit_map(Outcomes(rows.Z, rows.domain, 3), 1.0)
+    assert abs(surrogate(replace(spanned, mixing=by_rows)) - truth) > 0.05
+
+
 def test_no_point_within_the_radius_is_worse(spanned: AbductionHull, few: Rows) -> None:
     radius = 1.5
     found = audit(spanned, few, radius)
@@ -265,6 +286,7 @@ def test_groups_are_compared_by_their_means() -> None:
     spanned, rows = by_hand([1.0, 2.0, 4.0, 0.5], [0, 1, 1, 0])
     found = audit(spanned, rows, 0.0)
     assert (found.worst_group, found.any_prior) == ("young", 3.0)  # (2 + 4) / 2; nobody is newborn
+    assert found.n_groups == 2
     assert list(found.weights) == ["Aarau", "Bern"]
 
 

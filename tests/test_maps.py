@@ -152,6 +152,18 @@ def test_a_penalty_is_chosen_for_all_problems_together() -> None:
     assert PENALTIES[0] > chosen >= PENALTIES[-1]
 
 
+def test_masks_choose_the_rows_that_judge_a_penalty() -> None:
+    """Labels are those of a map in all rows but the first hundred, which are noise."""
+    data, noise = draw(n=3000, scale=3.0), draw(n=100, scale=0.0)
+    labels = torch.cat([noise.labels, data.labels[100:]])
+    mixed = Outcomes(data.Z, labels, 3)
+    is_noise = torch.arange(3000) < 100
+    assert choose_penalty([mixed], [is_noise]) == PENALTIES[0]
+    assert choose_penalty([mixed], [~is_noise & (torch.arange(3000) % 3 == 0)]) < 10
+    third = folds(3000, data.Z.device) == 0
+    assert choose_penalty([mixed], [third]) == choose_penalty([mixed])
+
+
 def test_a_right_anchor_is_kept_and_a_wrong_one_left() -> None:
     data = draw(n=900, m=2, scale=2.0)
     pair = data.take(torch.arange(600)), data.take(torch.arange(600, 900))

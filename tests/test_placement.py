@@ -135,3 +135,11 @@ def test_other_classes_are_refused(two: Domains) -> None:
             f"the domain to place has the classes {found}, its sources ['no', 'perhaps', 'yes']: "
             "pass rows of the same."
         )
+
+
+def test_one_source_is_refused() -> None:
+    with pytest.raises(ValueError) as refused:
+        place_domain(gather((0,)), *draw(HEADS[0], seed=28, n=100))
+    assert str(refused.value) == (
+        "one source has no hull to place a domain in: pass two sources or more."
+    )

@@ -8,7 +8,7 @@ map's mean probabilities are the observed frequencies.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -34,10 +34,11 @@ class Outcomes:
     labels: Tensor  # (n,) index of the outcome
     n_outcomes: int
     n_constants: int = 1  # columns at the end that are intercepts
+    constant_penalty: float = _INTERCEPT
 
     def take(self, rows: Tensor) -> Outcomes:
         """Some of the rows, by mask or index (n,)."""
-        return Outcomes(self.Z[rows], self.labels[rows], self.n_outcomes, self.n_constants)
+        return replace(self, Z=self.Z[rows], labels=self.labels[rows])
 
 
 def fit_map(
@@ -53,7 +54,7 @@ def fit_map(
     if n == 0:
         return anchor
     ridge = data.Z.new_full((k,), penalty / (2 * n))
-    ridge[k - data.n_constants :] = _INTERCEPT / (2 * n)
+    ridge[k - data.n_constants :] = data.constant_penalty / (2 * n)
     weight = data.Z.new_full((1, n), 1 / n)
     fitted = minimax_newton(
         data.Z,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,8 @@ from regraft.diagnostics.angles import (
     describe_angles,
     stable_rank,
 )
-from regraft.factorization import Penalties, fit_factorization
+from regraft.domains import check_domains
+from regraft.factorization import Penalties, fit_factorization, group_rows
 from regraft.persistence import dumps
 
 COS, SIN = math.cos(math.radians(30)), math.sin(math.radians(30))
@@ -146,3 +148,19 @@ def test_like_domains_are_not_said_to_differ() -> None:
     assert found.verdict == "undecided" and found.p_value > 0.01
     assert found.sentence.startswith("No difference between the domains' abductions was found")
     assert abs(found.halves_apart - found.halves_together) < 15
+
+
+@pytest.mark.parametrize(("n", "move"), [(140, 0.0), (1000, 100.0)], ids=["few", "disjoint"])
+def test_few_like_inputs_decide_nothing(n: int, move: float) -> None:
+    """140 rows of each of two domains make 140 effective ones at most; disjoint ones make none."""
+    truth = draw_domains(0, n=n, shift="full")
+    domains = check_domains(truth.X + move * truth.domain[:, None], truth.y, truth.domain)
+    rows = group_rows(domains, torch.from_numpy(truth.group), 2)
+    maps = fit_factorization(rows, Penalties(1.0, 1.0)).abductions
+    found = check_angles(rows, maps, penalty=1.0, names=truth.names, draws=99)
+    assert found.verdict == "undecided"
+    assert re.fullmatch(
+        r"The domains share too few inputs to compare their abductions \(about \d+ rows could have "
+        r"come from another domain\)\.",
+        found.sentence,
+    )

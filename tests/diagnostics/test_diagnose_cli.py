@@ -78,7 +78,7 @@ def test_without_groups(tmp_path: Path, data: Path, run: Callable[..., Ran]) -> 
     assert document["invariance"]["p_value"] is None and document["files"] == []
     shown = run(data, "--groups", "3")
     assert shown.code == 0 and "Deduction columns" not in shown.out
-    assert "fitting 3 unobserved groups to all rows, start 8 of 8 ..." in shown.out
+    assert "fitting 3 unobserved groups to all rows, start 3 of 3 ..." in shown.out
     assert all(remark in shown.out for remark in document["remarks"])
     assert list(tmp_path.iterdir()) == []
 
@@ -115,7 +115,8 @@ def test_what_is_refused(tmp_path: Path, data: Path, run: Callable[..., Ran]) ->
 
     refuse("nowhere.npz does not exist: check the path.", tmp_path / "nowhere.npz")
     refuse("'v'", data, "--group", "v")
-    refuse("groups is 0: pass 2 or more", data, "--groups", "0")
+    refuse("groups is 0: pass a number from 2 to 32.", data, "--groups", "0")
+    refuse("seed is -1: pass a number from 0", data, "--seed", "-1")
     refuse("device 'abacus' is not available here", data, "--device", "abacus")
     arrays: dict[str, Any] = {"X": DATA.X, "y": DATA.y, "u": DATA.group}
     one = tmp_path / "one.npz"

@@ -135,7 +135,7 @@ def test_a_diagnosis_has_a_row_for_each_premise_and_its_tables() -> None:
 
 @pytest.mark.parametrize(
     ("p_value", "draws", "text"),
-    [(0.001, 999, "p < 0.002"), (0.002, 999, "p = 0.002"), (0.01, 99, "p < 0.02"), (1, 9, "p = 1")],
+    [(0.001, 999, "p ≤ 0.001"), (0.002, 999, "p = 0.002"), (0.01, 99, "p ≤ 0.01"), (1, 9, "p = 1")],
 )
 def test_p_values_in_words(p_value: float, draws: int, text: str) -> None:
     assert p_text(p_value, draws) == text

@@ -190,9 +190,17 @@ def test_an_abduction_that_the_deduction_reads_is_violated() -> None:
 
 
 def test_groups_that_domains_lack_are_named() -> None:
-    maps = random_maps(5, d=3, groups=2, classes=2, sources=2)
-    found = check_basis(maps, samples(5, 3, 2), unseen=3)
-    assert (
+    """Where there are features enough; else these are to blame."""
+    maps = random_maps(2, d=9, groups=2, classes=2, sources=2)
+    deduction = maps.deduction.clone()
+    deduction[:-1, 0, 1] = maps.abductions[0, :-1, 0]
+    deduction[:-1, 0, 0] = -deduction[:-1, 0, 1]
+    found = check_basis(Factorization(maps.abductions, deduction), samples(2, 9, 2), unseen=3)
+    small = check_basis(
+        random_maps(5, d=3, groups=2, classes=2, sources=2), samples(5, 3, 2), unseen=3
+    )
+    assert small.columns == 4 and small.sentence.endswith("use fewer groups or more features.")
+    assert found.columns == 4 and (
         "some domain has no rows of some group (3 in all): add rows or merge groups."
         in found.sentence
     )

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from diagnostics.factorized_domains import Shift, draw_domains
+from scipy.special import expit
 from scipy.stats import binom
 from torch import Tensor
 
@@ -18,7 +19,10 @@ from regraft.diagnostics.randomization import (
     Randomization,
     domain_probabilities,
     randomization_test,
+    with_squares,
 )
+from regraft.domains import check_domains
+from regraft.factorization import GroupedRows, group_rows
 
 PENALTY = 1.0  # a weak one, which data of such strong signals choose
 
@@ -32,8 +36,8 @@ def compare_deductions(seed: int, **options: Any) -> Randomization:
 @pytest.mark.parametrize("shift", ["prior", "inputs", "full"])
 def test_p_values_are_valid(shift: Shift) -> None:
     """Whether P(x | u) is shared or not, a tenth of them are below a tenth, up to chance."""
-    found = [compare_deductions(seed, n=150, shift=shift).p_value for seed in range(200)]
-    assert sum(p <= 0.1 for p in found) <= binom.ppf(0.999, 200, 0.1)
+    found = [compare_deductions(seed, n=150, shift=shift).p_value for seed in range(100)]
+    assert sum(p <= 0.1 for p in found) <= binom.ppf(0.999, 100, 0.1)
     assert np.mean(found) < 0.6  # nor are all of them large, which would be valid too
 
 
@@ -139,12 +143,14 @@ def test_separated_domains_leave_nothing_to_exchange() -> None:
     assert found.p_value == 1 and found.cell_p_values.tolist() == [[1.0], [1.0]]
 
 
-def test_effective_rows_by_hand() -> None:
-    residuals, Z, domain = make_rows(n=80)
-    p = torch.tensor([[0.5, 0.5]] * 40 + [[0.9, 0.1]] * 40, dtype=torch.float64)
-    found = randomization_test(residuals, Z, domain, nobody(80), p, 1, draws=99)
-    assert found.effective_rows == pytest.approx(40 * 0.5 + 40 * (1 - 0.81 - 0.01))
-    assert not found.is_informed  # 27.2 of the 30 it takes
+# 149.6 and 150.28 of the 150 that it takes.
+@pytest.mark.parametrize(("half", "is_informed"), [(220, False), (221, True)])
+def test_effective_rows_by_hand(half: int, is_informed: bool) -> None:
+    residuals, Z, domain = make_rows(n=2 * half)
+    p = torch.tensor([[0.5, 0.5]] * half + [[0.9, 0.1]] * half, dtype=torch.float64)
+    found = randomization_test(residuals, Z, domain, nobody(2 * half), p, 1, draws=99)
+    assert found.effective_rows == pytest.approx(half * 0.5 + half * (1 - 0.81 - 0.01))
+    assert found.is_informed == is_informed
 
 
 def test_a_group_without_rows_or_of_one_domain_is_not_compared() -> None:
@@ -200,3 +206,45 @@ def test_three_domains_with_groups_of_their_own_shares() -> None:
     assert int(calibrated.sum()) > 1000
     gap = p[calibrated, 0].mean() - (rows.domain[calibrated] == 0).double().mean()
     assert abs(float(gap)) < 0.02
+
+
+def test_squares_come_before_the_rows() -> None:
+    Z = torch.tensor([[2.0, -3.0, 1.0], [0.0, 0.5, 1.0]], dtype=torch.float64)
+    assert with_squares(Z).tolist() == [[3.0, 8.0, 2.0, -3.0, 1.0], [-1.0, -0.75, 0.0, 0.5, 1.0]]
+    wide = torch.arange(101, dtype=torch.float64).unsqueeze(0)
+    # The last 32 of the 100 coordinates, the constant aside, are those of most variance.
+    assert with_squares(wide)[0, :32].tolist() == [i**2 - 1 for i in range(68, 100)]
+    assert torch.equal(with_squares(wide)[:, 32:], wide)
+
+
+def spread_domains(seed: int) -> GroupedRows:
+    """500 rows in each of three domains, whose inputs differ in their spread only.
+
+    Labels follow a curve of the first feature that is the same in all of them.
+    """
+    rng = np.random.default_rng(seed)
+    domain = np.repeat(np.arange(3), 500)
+    X = rng.standard_normal((1500, 3)) * np.array([0.6, 1.0, 1.5])[domain, None]
+    y = (rng.random(1500) < expit(X[:, 0] ** 2 - 1)).astype(int)
+    group = torch.from_numpy(rng.integers(2, size=1500))
+    return group_rows(check_domains(X, y, domain), group, 2)
+
+
+def test_domains_that_differ_in_spread_are_told_apart() -> None:
+    rows = spread_domains(0)
+    p = domain_probabilities(rows.Z, rows.domain, 3, rows.group, 2)
+    own = p.gather(1, rows.domain.unsqueeze(1)).squeeze(1)
+    assert float(own.log().mean()) > np.log(1 / 3) + 0.2
+    far = rows.Z[:, :-1].square().sum(dim=1).topk(300).indices
+    assert float(p[far, 2].mean()) > 0.6
+    assert float(p[far, 2].mean()) == pytest.approx(
+        float((rows.domain[far] == 2).double().mean()), abs=0.05
+    )
+
+
+def test_a_curve_that_domains_of_other_spread_share_is_not_called_violated() -> None:
+    found = [
+        deduction_test(spread_domains(seed), PENALTY, draws=99, seed=seed).p_value
+        for seed in range(20)
+    ]
+    assert sum(p <= 0.01 for p in found) <= 2

@@ -123,6 +123,15 @@ def test_without_a_key_nothing_is_asked_or_sent(
     assert "questions" not in ran.out
 
 
+def test_no_requests_at_a_time_are_refused_before_the_offer(
+    api: FakeApi, table: Path, tmp_path: Path, run: Callable[..., Ran]
+) -> None:
+    out = tmp_path / "o"
+    ran = run("moral", "elicit", "--scenarios", table, "--out", out, "--concurrency", 0)
+    assert (ran.code, ran.err) == (2, "regraft: concurrency is 0: pass a number above 0.\n")
+    assert "questions" not in ran.out and api.requests == [] and not out.exists()
+
+
 def test_a_wrong_key_is_one_sentence_without_it(
     api: FakeApi, table: Path, tmp_path: Path, run: Callable[..., Ran]
 ) -> None:

@@ -38,7 +38,7 @@ pytestmark = [
 RECORDS = 300
 LIBRARY = make_library(40)
 PRAGMATIST, IDEALIST, CENTRIST = PANELS
-BETWEEN = "0.5 Pragmatist and 0.5 Idealist"
+BETWEEN = "log prior 0.5 Pragmatist + 0.5 Idealist"
 
 
 def run(seed: int = 0, steps: list[str] | None = None) -> tuple[MoralResult, Records]:
@@ -104,6 +104,8 @@ def test_the_transfer_leaves_the_last_panel_out(transfer: Transfer) -> None:
     known = {profile_name(profile) for profile in PROFILES}
     assert transfer.audit.worst_group in known
     assert 0 < transfer.audit.worst_case < transfer.audit.any_prior
+    fresh = draw_records(LIBRARY, response_probabilities(LIBRARY), RECORDS, seed=1)
+    assert transfer.audit.n_groups == len(np.unique(fresh.profile[fresh.panel < 2]))
     for head in transfer.heads:
         assert 0.4 < head.source_accuracy < 1 and 0.4 < head.target_accuracy < 1
         assert 0 < head.source_risk < 2 and 0 < head.target_risk < 2
@@ -188,11 +190,11 @@ def test_the_document_survives_json(ran: tuple[MoralResult, Records]) -> None:
 
 
 def made_up(transfer: Transfer, *rows: TargetRow) -> Transfer:
-    """With the bounds 0.5, 0.7 and 0.9."""
+    """With the bounds 0.5, 0.7 and 0.9, and 21 profiles met."""
     return replace(
         transfer,
         certificate=replace(transfer.certificate, worst_case=0.5),
-        audit=replace(transfer.audit, worst_case=0.7, any_prior=0.9),
+        audit=replace(transfer.audit, worst_case=0.7, any_prior=0.9, n_groups=21),
         targets=rows,
     )
 
@@ -213,17 +215,17 @@ def test_each_bound_is_said_to_be_kept_or_not(
     row = replace(transfer.targets[0], panel="Elsewhere", risk=risk, risk_error=0.0123)
     (sentence,) = made_up(transfer, row).sentences()
     assert sentence == (
-        "Elsewhere: its prior is outside the hull of the sources' priors; CRO's true risk there, "
+        "Elsewhere: outside the hull of the sources' log priors; CRO's true risk there, "
         f"{risk:.3f} ± 0.012 nats, is {words[0]} that of the certificate (hull of heads), 0.500; "
         f"{words[1]} that of the worst abduction (U observed), 0.700; {words[2]} that of any mix "
-        "of profiles (U observed), 0.900."
+        "of the 21 profiles met, 0.900."
     )
 
 
 def test_each_panel_has_its_sentence(transfer: Transfer) -> None:
     inside = replace(transfer.targets[0], panel="Here", risk=0.6, is_plausible=True)
     first, second = made_up(transfer, inside, transfer.targets[1]).sentences()
-    assert first.startswith("Here: its prior is inside the hull of the sources' priors;")
+    assert first.startswith("Here: inside the hull of the sources' log priors;")
     assert second.startswith(f"{BETWEEN}: ")
 
 
@@ -252,7 +254,7 @@ def test_the_panel_between_two_by_hand() -> None:
 def test_a_panel_beyond_two_by_hand() -> None:
     # 0.8^2 / 0.1 = 6.4, 0.1^2 / 0.1 = 0.1 and 0.1^2 / 0.8 = 0.0125, over their sum 6.5125.
     panel = mix_panels([PRAGMATIST, IDEALIST], (2, -1))
-    assert panel.name == "2 Pragmatist and -1 Idealist"
+    assert panel.name == "log prior 2 Pragmatist + -1 Idealist"
     for axis in panel.prior:
         assert axis == pytest.approx((6.4 / 6.5125, 0.1 / 6.5125, 0.0125 / 6.5125))
 

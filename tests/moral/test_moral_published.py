@@ -76,7 +76,9 @@ def test_a_run_on_the_papers_scenarios_stands_beside_its_numbers() -> None:
     )
     assert result.origin.startswith("680 scenarios of moralchoice_high_ambiguity.csv")
     assert len(drawn.y) == 1200 and result.diagnosis.domains == dict.fromkeys(sorted(NAMES), 400)
-    assert result.diagnosis.closure.verdict == "consistent"  # by construction
+    # It closes by construction, but so few records cannot tell that.
+    assert result.diagnosis.closure.verdict == "undecided"
+    assert max(part.excess for part in result.diagnosis.closure.domains) < 0.02
     assert len(result.transfer.sentences()) == 2
     assert json.loads(dumps(result.to_dict()))["records"] == 400
     assert [len(table.rows) for table in paper_tables(result)] == [6, 3, 5]

@@ -173,6 +173,19 @@ def test_what_is_refused(
     refuse("records is 0: pass 1 or more of each panel.", "--records", 0)
     refuse("records is -3: pass 1 or more of each panel.", "--records", -3)
     nowhere = tmp_path / "nowhere.csv"
+    # Before the scenarios are read.
+    early = (
+        ("seed is -1: pass 0 or more.", "--seed", -1),
+        ("radius is -1.0: pass a finite number of nats, 0 or more.", "--radius", -1),
+        ("radius is nan: pass a finite number of nats, 0 or more.", "--radius", "nan"),
+        (
+            "--model chooses among elicited answers: pass their folder with --answers.",
+            "--model",
+            "oracle-1",
+        ),
+    )
+    for sentence, *options in early:
+        refuse(sentence, *options, "--scenarios", nowhere)
     refuse(f"there is no file {nowhere}: name a .csv file of scenarios.", "--scenarios", nowhere)
     empty = tmp_path / "empty"
     empty.mkdir()

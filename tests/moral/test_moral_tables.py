@@ -83,7 +83,9 @@ def transfer() -> Transfer:
             HeadRow("CRO", 0.75, 0.6666, 0.5, 0.6),
         ),
         certificate=replace(fitted.certificate_, worst_case=0.7001),
-        audit=GroupedAudit(2.5, 0.8002, {"Pragmatist": 2.0, "Idealist": -1.0}, "(+1,0,-1)", 0.9003),
+        audit=GroupedAudit(
+            2.5, 0.8002, {"Pragmatist": 2.0, "Idealist": -1.0}, "(+1,0,-1)", 0.9003, 27
+        ),
         targets=(
             TargetRow(
                 panel="Centrist",

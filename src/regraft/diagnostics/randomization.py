@@ -36,11 +36,14 @@ DRAWS = 999
 _FEWEST_DRAWS = 99
 _MOST_WORK = 3e11  # multiplications and additions
 _DRAWS_AT_ONCE = 50
-_FEWEST_ROWS = 150.0  # with fewer, p-values are too small
+# With fewer effective rows, in all or on average in a cell, p-values are too small.
+_FEWEST_ROWS, _FEWEST_IN_CELL = 150.0, 15.0
+_PRIOR = 2.0  # penalty of a group's intercepts, for groups of few rows
 _SQUARED = 32  # leading coordinates whose squares the domain model knows too
 _LEAST_MASS = 1e-6  # of domains in a group, below which all of its rows are one domain's
 _ROUNDING = 1e-4  # of surprise, by sums in single precision
 _LEAST_TAIL = -1e4  # nats
+_SAME = 1e-10  # relative variance of draws that are all alike
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,9 @@ class Randomization:
     @property
     def is_informed(self) -> bool:
         """Whether enough rows could have come from another domain to compare anything."""
-        return self.effective_rows >= _FEWEST_ROWS
+        n_domains, n_groups = self.cell_p_values.shape
+        fewest = max(_FEWEST_ROWS, _FEWEST_IN_CELL * (n_domains - 1) * n_groups)
+        return self.effective_rows >= fewest
 
 
 def domain_probabilities(
@@ -103,7 +108,7 @@ def domain_outcomes(
     """The domains (n,) as outcomes to predict from rows and groups."""
     intercepts = torch.nn.functional.one_hot(group, n_groups).to(Z.dtype)
     rows = torch.cat([with_squares(Z)[:, :-1], intercepts], dim=1)
-    return Outcomes(rows, domain, n_domains, n_constants=n_groups)
+    return Outcomes(rows, domain, n_domains, n_constants=n_groups, constant_penalty=_PRIOR)
 
 
 def with_squares(Z: Tensor) -> Tensor:
@@ -217,13 +222,19 @@ def _p_value(views: Tensor) -> Tensor:
 
 
 def _surprise(view: Tensor) -> Tensor:
-    """(draws + 1, ...) minus the log tail of a gamma distribution that has the draws' moments.
+    """(draws + 1, ...) minus the log tail of a gamma distribution that has the others' moments.
 
     Squared sums are nearly gamma; the draws themselves make the p-values, so it need not be exact.
+    Each draw is left out of its own moments: the real one is treated as any other, and yet a large
+    value does not hide itself.
     """
     draws: NDArray[np.float64] = view.double().numpy()
-    mean, variance = draws.mean(axis=0), draws.var(axis=0)
-    varies = variance > 0
+    others = len(draws) - 1
+    mean = (draws.sum(axis=0) - draws) / others
+    centred = draws - draws.mean(axis=0)
+    shifted = (centred.sum(axis=0) - centred) / others
+    variance = ((centred**2).sum(axis=0) - centred**2) / others - shifted**2
+    varies = variance > _SAME * mean**2
     scale = np.divide(variance, mean, out=np.ones_like(mean), where=varies)
     shape = np.divide(mean, scale, out=np.ones_like(mean), where=varies)
     tail = gamma.logsf(draws, shape, scale=scale)
