@@ -57,7 +57,6 @@ def check_domains(
     names, domain_index = index_column(sample_domain, "sample_domain", len(features))
     _check_counts(classes, y_index, names, domain_index)
     _check_spread(features)
-    weight = 1.0 / (len(names) * np.bincount(domain_index))[domain_index]
     with warnings.catch_warnings():
         # Read-only arrays (memory maps, data frames) are welcome: nothing here writes to X.
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
@@ -68,11 +67,17 @@ def check_domains(
         X=rows,
         y=torch.from_numpy(y_index).to(device),
         domain=torch.from_numpy(domain_index).to(device),
-        weight=torch.from_numpy(weight).to(device),
+        weight=equal_mass(torch.from_numpy(domain_index), len(names)).to(device),
         classes=classes,
         names=names,
         mapping=mapping if rows.device.type == "cpu" else None,
     )
+
+
+def equal_mass(domain: Tensor, n_domains: int) -> Tensor:
+    """(n,) weights that sum to one and give every domain (n,) the same mass, in float64."""
+    counts = torch.bincount(domain, minlength=n_domains)
+    return 1.0 / (n_domains * counts[domain]).double()
 
 
 def check_features(X: ArrayLike) -> NDArray[np.floating[Any]]:

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regraft.domains import Domains
+from regraft.domains import Domains, equal_mass
 from regraft.mapping import release
 
 _EVERY = 3  # of the rows, one is held out
@@ -44,8 +44,7 @@ def _check(domains: Domains) -> None:
 
 def _take(domains: Domains, mask: Tensor) -> Domains:
     domain = domains.domain[mask]
-    counts = torch.bincount(domain, minlength=len(domains.names))
-    weight = 1.0 / (len(counts) * counts[domain]).to(domains.weight.dtype)
+    weight = equal_mass(domain, len(domains.names))
     X = domains.X[mask]
     release(domains.mapping)
     return replace(domains, X=X, y=domains.y[mask], domain=domain, weight=weight, mapping=None)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from regraft.diagnostics.diagnose import Diagnosis, diagnose
-from regraft.diagnostics.tables import details, markdown, verdicts
+from regraft.diagnostics.tables import TextTable, details, markdown, verdicts
 from regraft.domain_names import named_domains
 from regraft.files import write_text
 from regraft.persistence import dumps
@@ -50,7 +51,12 @@ def show_diagnosis(screen: Screen, diagnosis: Diagnosis) -> None:
     table = verdicts(diagnosis)
     screen.table(table.columns, table.rows)
     screen.say(*diagnosis.summary(), "")
-    for table in details(diagnosis):
+    show_tables(screen, details(diagnosis))
+
+
+def show_tables(screen: Screen, tables: Iterable[TextTable]) -> None:
+    """Print tables under their titles."""
+    for table in tables:
         screen.say(table.title)
         screen.table(table.columns, table.rows)
 

@@ -232,8 +232,7 @@ def _latent_closure(
     """Predict a third of the rows by maps of unobserved groups fitted to the others."""
     train, test = hold_out(domains)
     maps = _fit_quietly(train, groups, seed, tell, "two thirds of the rows").factorization
-    unknown = [torch.zeros_like(part.y) for part in (train, test)]
-    seen = group_rows(train, unknown[0], 1, seed=seed)
+    seen = group_rows(train, torch.zeros_like(train.y), 1, seed=seed)
     direct = [fit_map(data, choose_penalty([data])) for data in seen.labels_by_domain()]
     heads = seen.whitening.to_features(torch.stack(direct)).mT  # (K, d + 1, C)
     by_head = torch.stack([torch.softmax(read_out(test.X, head), dim=1) for head in heads])

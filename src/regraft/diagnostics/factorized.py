@@ -114,9 +114,8 @@ def compare_predictions(
         parts.append(_compare(name, y[own], factorized[own], direct[own], units))
     domains = tuple(part for part, _ in parts)
     found = {verdict for _, verdict in parts}
-    verdict: Verdict = "consistent"
-    if len(found) > 1 or "consistent" not in found:
-        verdict = "violated" if "violated" in found else "undecided"
+    worst_first: tuple[Verdict, ...] = ("violated", "undecided", "consistent")
+    verdict = next(verdict for verdict in worst_first if verdict in found)
     return FactorizationClosure(verdict, _sentence(verdict, domains), domains)
 
 

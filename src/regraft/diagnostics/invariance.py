@@ -72,7 +72,6 @@ def check_invariance(
     """
     test = deduction_test(rows, penalty, draws=draws, seed=seed)
     cells, pull = _compare(rows, deduction, penalty, test, names, groups)
-    counts = _counts(rows)
     verdict = _verdict(test)
     return DeductionInvariance(
         verdict=verdict,
@@ -81,7 +80,7 @@ def check_invariance(
         views=test.views,
         effective_rows=test.effective_rows,
         cells=cells,
-        n_cells=int((counts > 0).sum()),
+        n_cells=int((_counts(rows) > 0).sum()),
         pull=pull,
     )
 

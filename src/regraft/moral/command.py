@@ -6,7 +6,7 @@ import functools
 from pathlib import Path
 
 from regraft.adversary import check_radius
-from regraft.diagnostics.command import show_diagnosis, write_diagnosis
+from regraft.diagnostics.command import show_diagnosis, show_tables, write_diagnosis
 from regraft.diagnostics.tables import TextTable, markdown
 from regraft.encoders import load_text_encoder
 from regraft.files import write_text
@@ -66,7 +66,8 @@ def run_moral_command(
         )
     files = _write(out, result, library, drawn)
     show_diagnosis(screen, result.diagnosis)
-    _show(screen, result)
+    show_tables(screen, _tables(result))
+    screen.say(*_remarks(result))
     screen.finish(result.to_dict(), files)
 
 
@@ -91,13 +92,6 @@ def choose_responses(
     elicited = read_answers(answers, library, model=model)
     library, probabilities = usable(library, elicited)
     return library, probabilities, elicited.mechanism
-
-
-def _show(screen: Screen, result: MoralResult) -> None:
-    for table in _tables(result):
-        screen.say(table.title)
-        screen.table(table.columns, table.rows)
-    screen.say(*_remarks(result))
 
 
 def _tables(result: MoralResult) -> list[TextTable]:

@@ -18,7 +18,7 @@ from regraft.diagnostics.angles import describe_angles
 from regraft.diagnostics.diagnose import Diagnosis, diagnose
 from regraft.diagnostics.factorized import FactorizationClosure as Closure
 from regraft.diagnostics.factorized import check_closure, unit_folds
-from regraft.domains import check_domains
+from regraft.domains import check_domains, equal_mass
 from regraft.encoders.base import TextEncoder
 from regraft.estimator import CROClassifier
 from regraft.factorization import (
@@ -286,8 +286,7 @@ class _Abductions:
         self._rows, self._names = sample.grouped(0, device)
         self._penalty = choose_penalty(self._rows.groups_by_domain())
         maps = [fit_map(data, self._penalty) for data in self._rows.groups_by_domain()]
-        counts = torch.bincount(self._rows.domain)
-        self._weight = 1 / (len(counts) * counts.to(self._rows.Z.dtype))[self._rows.domain]
+        self._weight = equal_mass(self._rows.domain, len(self._names))
         stacked = torch.stack(maps).mT
         self._spanned = span_abductions(
             stacked, self._rows.Z, self._rows.domain, self._weight, self._penalty
@@ -301,7 +300,7 @@ class _Abductions:
     def audit(self, loss: NDArray[np.float64], sample: Sample, radius: float) -> GroupedAudit:
         Z = self._whiten(sample)
         _, panel = np.unique(sample.panel, return_inverse=True)
-        weight = torch.from_numpy(1 / (len(self._names) * np.bincount(panel)[panel])).to(Z)
+        weight = equal_mass(torch.from_numpy(panel), len(self._names)).to(Z)
         return audit_abductions(
             self._spanned,
             torch.from_numpy(loss).to(Z),

@@ -47,8 +47,7 @@ def weights() -> NDArray[np.float64]:
     The base, of length one and the same for all rules, plus pole times loading over the axes. A
     weight may be below zero: such a person rather sees that rule broken.
     """
-    base, *axes = _basis()
-    total: NDArray[np.float64] = base + profile_matrix() @ np.array(axes)
+    total: NDArray[np.float64] = _basis()[0] + profile_matrix() @ loadings()
     return total
 
 

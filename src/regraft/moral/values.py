@@ -22,7 +22,6 @@ class Axis:
     """
 
     name: str
-    label: str
     plus: str
     zero: str
     minus: str
@@ -38,7 +37,6 @@ class Axis:
 AXES = (
     Axis(
         "conseq",
-        "consequentialist / balanced / deontologist",
         plus="is a consequentialist, who judges an act by what comes of it and by nothing else, "
         "and who would break any rule where that leaves people better off",
         zero="weighs what comes of an act against the rules that it keeps or breaks, and gives "
@@ -48,7 +46,6 @@ AXES = (
     ),
     Axis(
         "indv",
-        "individualist / balanced / collectivist",
         plus="is an individualist, who puts everybody's right to decide on their own life above "
         "what a group wants from them",
         zero="gives the freedom of each person and the good of the group the same weight",
@@ -57,7 +54,6 @@ AXES = (
     ),
     Axis(
         "care",
-        "care / balanced / justice",
         plus="puts care first: sparing the people at hand from suffering matters more than "
         "treating everybody alike",
         zero="gives compassion for the people at hand and fairness to everybody the same weight",
