@@ -23,6 +23,7 @@ SECTIONS = {
     "speed": "Speed and memory",
     "embedding_speed": "Embedding",
     "large_bank": "A large bank",
+    "report": "Reports",
 }
 INTRODUCTION = """# Results
 

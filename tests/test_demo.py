@@ -72,9 +72,9 @@ def test_the_command_prints_one_document_and_writes_it(
     assert not ended.value.code
     document = json.loads(captured.out)
     assert document["target"] == "+90%" and document["sources"] == ["+80%", "-90%"]
-    names = ["demo.json", "stress_curve.png"]
+    names = ["demo.json", "stress_curve.png", "provenance.json"]
     assert document.pop("files") == [str(tmp_path / "o" / name) for name in names]
-    assert sorted(entry.name for entry in (tmp_path / "o").iterdir()) == names
+    assert {entry.name for entry in (tmp_path / "o").iterdir()} == set(names)
     assert json.loads((tmp_path / "o" / "demo.json").read_text()) == document
     assert "round 1:" in captured.err
     price = document["ceiling"]["target_accuracy"] - document["rows"][-1]["target_accuracy"]
@@ -91,3 +91,14 @@ def test_the_command_tells_the_story(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert str(tmp_path / "stress_curve.png") in captured.out
     table = captured.out[captured.out.index("unseen -90%") :]
     assert table.index("ERM") < table.index("CRO") < table.index(CEILING)
+
+
+def test_the_seed_chooses_the_rows_held_out_and_the_price_is_asked_for(told: Any) -> None:
+    other = run_demo("-90%", seed=1, price=True)
+    assert told[0].frontier is None and other.frontier is not None
+    assert [row.by_source for row in other.rows] != [row.by_source for row in told[0].rows]
+    for row in other.rows:
+        assert row.source_accuracy == pytest.approx(sum(row.by_source.values()) / 2)
+    first, last = other.frontier.points[0], other.frontier.points[-1]
+    assert first.source_accuracy > last.source_accuracy
+    assert first.worst_case_accuracy + 0.4 < last.worst_case_accuracy

@@ -43,20 +43,43 @@ def _draw_photos(folder: Path) -> None:
                 Image.fromarray(pixels).save(folder / hospital / name / f"{i}.png")
 
 
+def test_four_commands_lead_to_a_report_on_ones_own_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (block,) = (block for block in _blocks("sh") if block.startswith("git clone"))
+    clone, change, install, fit = (line.split("#")[0].split() for line in block.splitlines())
+    assert clone[:2] == ["git", "clone"] and change == ["cd", clone[-1]]
+    makefile = (Path(__file__).parent.parent / "Makefile").read_text()
+    assert install[0] == "make" and f"\n{install[1]}:" in makefile
+    monkeypatch.chdir(tmp_path)
+    _write_table(Path("embeddings.csv"))
+    assert fit[0] == ".venv/bin/regraft"
+    _call(fit[1:])
+    assert "<title>A head for domains" in Path("run/report.html").read_text()
+
+
+def _write_table(path: Path, **more: list[str]) -> None:
+    problem = make_problem(n=80)
+    columns = {"label": problem.y.tolist(), "hospital": problem.domain.tolist(), **more}
+    columns |= {f"f{i}": x.round(4).tolist() for i, x in enumerate(problem.X.T)}
+    rows = [
+        ",".join(columns),
+        *(",".join(map(str, row)) for row in zip(*columns.values(), strict=True)),
+    ]
+    path.write_text("\n".join(rows) + "\n")
+
+
+def _call(arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        app(arguments, prog_name="regraft")
+    assert not ended.value.code, arguments
+
+
 def test_shell_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    problem = make_problem(n=80)
-    names = ["label", "hospital", *(f"f{i}" for i in range(problem.X.shape[1]))]
-    rows = np.column_stack([problem.y, problem.domain, problem.X.round(4)])
     for name in ("train.csv", "new.csv"):
-        lines = [",".join(names), *(",".join(row) for row in rows.tolist())]
-        Path(name).write_text("\n".join(lines) + "\n")
-    scanner = np.where(np.arange(len(rows)) % 3, "new", "old")
-    lines = [
-        ",".join([*names, "scanner"]),
-        *(",".join(row) for row in np.column_stack([rows, scanner])),
-    ]
-    Path("scans.csv").write_text("\n".join(lines) + "\n")
+        _write_table(Path(name))
+    _write_table(Path("scans.csv"), scanner=["new", "old"] * 80)
     _draw_photos(Path("photos"))
     commands = [
         line.split("#")[0] for block in _blocks("sh") for line in block.splitlines()
@@ -69,13 +92,9 @@ def test_shell_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (len(commands), len(long)) == (9, 7)
     commands += [f"{command} --help" for command in long]
     for command in commands:
-        with pytest.raises(SystemExit) as ended:
-            app(shlex.split(command)[1:])
-        assert not ended.value.code, command
+        _call(shlex.split(command)[1:])
     written = {entry.name for entry in Path("run").iterdir()}
     assert {"model", "certificate.json", "predictions.csv", "audit.png", "frontier.png"} <= written
     assert {"comparison.md", "comparison.png"} <= {e.name for e in Path("comparison").iterdir()}
-    assert {"diagnosis.json", "diagnosis.md"} == {
-        entry.name for entry in Path("premises").iterdir()
-    }
+    assert {"diagnosis.json", "diagnosis.md"} <= {e.name for e in Path("premises").iterdir()}
     assert {"model", "audit.png"} <= {entry.name for entry in Path("model").iterdir()}

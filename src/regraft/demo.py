@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from regraft.auditing import AuditCurve, audit
+from regraft.auditing import AuditCurve, Frontier, FrontierPoint, audit, frontier
 from regraft.baselines import ERMClassifier, GroupDROClassifier, IRMClassifier, VRExClassifier
 from regraft.certificate import Certificate
 from regraft.datasets import DemoBank, load_demo
@@ -31,8 +31,9 @@ class DemoRow:
     """One head's accuracy on held-out source rows and on the unseen domain."""
 
     name: str
-    source_accuracy: float
+    source_accuracy: float  # mean over the sources
     target_accuracy: float
+    by_source: dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ class DemoResult:
     ceiling: DemoRow  # trained with the colour, which no head above knows
     certificate: Certificate  # of the CRO head
     curves: dict[str, AuditCurve]  # of the heads AUDITED
+    frontier: Frontier | None  # of CRO, where it was asked for
 
     def verdict(self) -> str:
         """ERM and CRO where nobody trained, then the ends of the stress curves."""
@@ -81,21 +83,26 @@ def describe_demo(cell: str = "-90%") -> str:
 def run_demo(
     cell: str = "-90%",
     *,
+    seed: int = 0,
+    device: str = "cpu",
+    price: bool = False,
     on_step: Callable[[str], None] | None = None,
     on_round: Callable[[Round], None] | None = None,
 ) -> DemoResult:
     """Fit all heads on four fifths of the source rows and measure them where they did not train.
 
-    ``on_step`` is told what comes next; ``on_round`` gets each round of CRO's game.
+    ``seed`` chooses the fifth, ``device`` is CRO's and the audits', and ``price`` asks for the
+    frontier, which fits CRO at several radii. ``on_step`` is told what comes next; ``on_round``
+    gets each round of CRO's game.
     """
     bank = load_demo(cell)
-    test = _held_out(bank.sample_domain)
+    test = _held_out(bank.sample_domain, seed)
     X, y, domain = bank.X[~test], bank.y[~test], bank.sample_domain[~test]
 
     def measure(name: str, model: Any) -> DemoRow:
-        source = _mean_accuracy(model, bank.X[test], bank.y[test], bank.sample_domain[test])
+        source = _accuracies(model, bank.X[test], bank.y[test], bank.sample_domain[test])
         target = float((model.predict(bank.X_target) == bank.y_target).mean())
-        return DemoRow(name, source, target)
+        return DemoRow(name, float(np.mean([*source.values()])), target, source)
 
     def announce(step: str) -> None:
         if on_step is not None:
@@ -111,11 +118,16 @@ def run_demo(
         announce(f"fitting {name}")
         head.fit(X, y, domain)
     announce("fitting CRO")
-    heads["CRO"] = cro = CROClassifier().fit(X, y, domain, on_round=on_round)
+    heads["CRO"] = cro = CROClassifier(device=device).fit(X, y, domain, on_round=on_round)
     curves = {}
     for name in AUDITED:
         announce(f"auditing {name}")
-        curves[name] = audit(heads[name], X, y, domain, RADII)
+        curves[name] = audit(heads[name], X, y, domain, RADII, device=device)
+
+    def tell(point: FrontierPoint) -> None:
+        announce(f"the price of robustness at radius {point.radius:g}")
+
+    cost = frontier(X, y, domain, RADII, device=device, on_point=tell) if price else None
     return DemoResult(
         sources=tuple(str(name) for name in cro.domains_),
         target=bank.target,
@@ -123,12 +135,13 @@ def run_demo(
         ceiling=measure(CEILING, _told_the_colour(bank, ~test)),
         certificate=cro.certificate_,
         curves=curves,
+        frontier=cost,
     )
 
 
-def _held_out(domain: NDArray[Any]) -> NDArray[np.bool_]:
-    """(n,) a random fifth of the rows of each domain, the same in every run."""
-    random = np.random.default_rng(0)
+def _held_out(domain: NDArray[Any], seed: int) -> NDArray[np.bool_]:
+    """(n,) a random fifth of the rows of each domain, the same in every run with this seed."""
+    random = np.random.default_rng(seed)
     mask = np.zeros(len(domain), bool)
     for name in np.unique(domain):
         rows = np.flatnonzero(domain == name)
@@ -136,10 +149,12 @@ def _held_out(domain: NDArray[Any]) -> NDArray[np.bool_]:
     return mask
 
 
-def _mean_accuracy(model: Any, X: NDArray[Any], y: NDArray[Any], domain: NDArray[Any]) -> float:
-    """Accuracy, averaged over the domains."""
+def _accuracies(
+    model: Any, X: NDArray[Any], y: NDArray[Any], domain: NDArray[Any]
+) -> dict[str, float]:
+    """By domain."""
     correct = model.predict(X) == y
-    return float(np.mean([correct[domain == name].mean() for name in np.unique(domain)]))
+    return {str(name): float(correct[domain == name].mean()) for name in np.unique(domain)}
 
 
 def _told_the_colour(bank: DemoBank, train: NDArray[np.bool_]) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 _LATEX_SIGNS = {
     "\\": r"\textbackslash{}",
@@ -10,6 +11,15 @@ _LATEX_SIGNS = {
     "^": r"\textasciicircum{}",
     **{sign: f"\\{sign}" for sign in "&%$#_{}"},
 }
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """A table under a title."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
 
 
 def escape_latex(text: str) -> str:

@@ -12,7 +12,6 @@ from regraft.diagnostics.feasibility import BasisPoint, TransplantBasis
 from regraft.diagnostics.invariance import DeductionCell, DeductionInvariance
 from regraft.diagnostics.shifts import PairShift, Shifts
 from regraft.diagnostics.tables import (
-    TextTable,
     angles_table,
     basis_table,
     cells_table,
@@ -23,6 +22,7 @@ from regraft.diagnostics.tables import (
     verdicts,
 )
 from regraft.diagnostics.verdicts import p_text
+from regraft.markup import TextTable
 
 
 def closure(means: tuple[float, ...], frequencies: tuple[float, ...]) -> FactorizationClosure:

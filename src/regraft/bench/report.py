@@ -15,7 +15,7 @@ from regraft.bench.benchmark import COLORED_MNIST, Benchmark
 from regraft.bench.published import Published
 from regraft.bench.selection import Selection
 from regraft.files import write_text
-from regraft.markup import escape_latex, escape_markdown
+from regraft.markup import TextTable, escape_latex, markdown_row
 from regraft.persistence import write_csv
 
 _NONE = (None, None)
@@ -46,24 +46,41 @@ def markdown(
     benchmark: Benchmark = COLORED_MNIST,
 ) -> str:
     """The table and, for each of our cells, the spread over configurations."""
-    heads = [*benchmark.environments, *summary_heads(benchmark)]
+    table = text_table(ours, published, benchmark)
     lines = [
-        f"{benchmark.title}, test accuracy (%) ± standard error over trials, by held-out "
-        "environment.",
+        f"{table.title}, by held-out environment.",
         "",
-        f"| Algorithm | Source | {' | '.join(heads)} |",
-        f"|---|---|{'---:|' * len(heads)}",
+        markdown_row(table.columns),
+        f"|---|---|{'---:|' * (len(table.columns) - 2)}",
+        *map(markdown_row, table.rows),
     ]
-    theirs, mine = _rows(ours, published, benchmark)
-    for row in [*theirs, *mine]:
-        numbers = [
-            "–" if mean is None else f"{mean:.1f}{plus_minus(error, ' ± ')}"
-            for mean, error in _numbers(row)
-        ]
-        label = escape_markdown(row.algorithm)
-        lines.append(f"| {' | '.join([label, row.source, *numbers])} |")
     spreads = _spreads(ours, benchmark)
     return "\n".join([*lines, "", *(f"- {spread}" for spread in spreads), ""])
+
+
+def text_table(
+    ours: Mapping[str, Selection],
+    published: Sequence[Published] | None = None,
+    benchmark: Benchmark = COLORED_MNIST,
+) -> TextTable:
+    """The published rows and ours, as one shows them."""
+    theirs, mine = _rows(ours, published, benchmark)
+    rows = [
+        (
+            row.algorithm,
+            row.source,
+            *(
+                "–" if mean is None else f"{mean:.1f}{plus_minus(error, ' ± ')}"
+                for mean, error in _numbers(row)
+            ),
+        )
+        for row in [*theirs, *mine]
+    ]
+    return TextTable(
+        f"{benchmark.title}, test accuracy (%) ± standard error over trials",
+        ("Algorithm", "Source", *benchmark.environments, *summary_heads(benchmark)),
+        tuple(rows),
+    )
 
 
 def csv_rows(

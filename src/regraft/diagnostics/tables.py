@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from regraft.diagnostics.angles import AbductionAngles
 from regraft.diagnostics.diagnose import Diagnosis
@@ -11,18 +10,9 @@ from regraft.diagnostics.factorized import FactorizationClosure
 from regraft.diagnostics.feasibility import TransplantBasis
 from regraft.diagnostics.invariance import WELL_SAMPLED, DeductionInvariance
 from regraft.diagnostics.shifts import Shifts
-from regraft.markup import markdown_table
+from regraft.markup import TextTable, markdown_table
 
 _MOST_CELLS = 30
-
-
-@dataclass(frozen=True)
-class TextTable:
-    """A table under a title."""
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
 
 
 def verdicts(diagnosis: Diagnosis) -> TextTable:

@@ -1,0 +1,88 @@
+"""What ``regraft fit`` does: a table in, a certified head and what it was measured by out."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regraft.adversary import Objective
+from regraft.estimator import CROClassifier
+from regraft.files import write_text
+from regraft.persistence import check_destination, dumps, save
+from regraft.runs import Run
+from regraft.screen import Screen, percent
+from regraft.stress import stress_test
+from regraft.tables import read_table, score
+
+
+def run_fit(
+    screen: Screen,
+    run: Run,
+    data: Path,
+    *,
+    label: str,
+    domain: str,
+    radius: float,
+    rank: int | None,
+    objective: str,
+    ridge: float | None,
+    seed: int | None,
+    device: str,
+) -> None:
+    """Fit and certify a head on the rows in ``data``; for a report, put it under stress as well.
+
+    ``seed`` shuffles the rows before some are held out for the latter. Raises ``ValueError`` with
+    one sentence.
+    """
+    out = run.out
+    assert out is not None  # the command demands it
+    with screen.working(f"reading {data}"):
+        check_destination(out / "model")
+        table = read_table(data, label=label, domain=domain)
+        assert table.y is not None and table.domain is not None  # needed by default
+        X, y, groups = table.X, table.y, table.domain
+    settings: dict[str, Any] = {"rank": rank, "ridge": ridge, "device": device}
+    settings |= {"radius": radius, "objective": cast("Objective", objective)}
+    model = CROClassifier(**settings)
+    with screen.working(f"fitting {len(y)} rows of {X.shape[1]} features") as step:
+        model.fit(X, y, groups, on_round=screen.round)
+        _, accuracy = score(table, model.predict(X))
+        stress = None
+        if run.html:
+            try:
+                stress = stress_test(X, y, groups, seed=seed, on_step=step, **settings)
+            except (
+                ValueError
+            ) as error:  # too few rows to hold some out: the fit stands all the same
+                warnings.warn(f"the report has no stress test: {error}", stacklevel=2)
+    if table.features:
+        model.feature_names_in_ = np.array(table.features, dtype=object)
+    save(model, out / "model")
+    certificate = model.certificate_.to_dict()
+    document = {"certificate": certificate, "source_accuracy": accuracy}
+    details = {
+        "n_features": X.shape[1],
+        "classes": [str(name) for name in model.classes_],
+        "rows": _count(y, groups),
+        "stress": None if stress is None else stress.to_dict(),
+    }
+    write_text(out / "certificate.json", dumps(certificate))
+    write_text(out / "fit.json", dumps(document | details))
+    screen.table(("source", "training accuracy"), [(k, percent(v)) for k, v in accuracy.items()])
+    screen.say(*model.certificate_.summary())
+    files = [out / "model", out / "certificate.json", out / "fit.json"]
+    run.finish(screen, document, files)
+
+
+def _count(y: NDArray[Any], domain: NDArray[Any]) -> dict[str, dict[str, int]]:
+    """Rows by domain and class."""
+    cells = Counter(zip(domain.astype(str).tolist(), y.astype(str).tolist(), strict=True))
+    rows: dict[str, dict[str, int]] = {}
+    for (name, label), count in sorted(cells.items()):
+        rows.setdefault(name, {})[label] = count
+    return rows

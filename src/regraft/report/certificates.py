@@ -1,0 +1,45 @@
+"""A certificate in plain words, with each of its terms explained."""
+
+from __future__ import annotations
+
+from regraft.certificate import Certificate
+from regraft.report.charts import rounds_chart
+from regraft.report.elements import Chart, Section, Table, Terms, Text
+from regraft.terms import explain
+
+
+def certificate_section(certificate: Certificate) -> Section:
+    """What is certified, what it rests on, and what is not certified."""
+    *certified, limits = certificate.summary()
+    terms = Terms("Every term, explained", explain(certificate))
+    return Section("The certificate", (*map(Text, certified), terms, Text(limits)))
+
+
+def game_section(certificate: Certificate) -> Section:
+    """The rounds of the game between adversary and learner."""
+    kind = certificate.objective
+    rows = tuple(
+        (str(i), f"{r.attack_value:.4f}", f"{r.value:.4f}", f"{r.gap:.0e}", f"{r.sample_size:.0f}")
+        for i, r in enumerate(certificate.rounds, start=1)
+    )
+    columns = "round", "worst domain found", "learner's answer", "duality gap", "effective rows"
+    last = certificate.rounds[-1]
+    description = (
+        f"In {len(rows)} rounds the worst {kind} found went from "
+        f"{certificate.rounds[0].attack_value:.3f} to {last.attack_value:.3f} nats and the "
+        f"learner's answer ended at {last.value:.3f}."
+    )
+    return Section(
+        "The game, round by round",
+        (
+            Text(
+                "In each round an adversary names the plausible domain that is worst for the "
+                "present head, and a learner answers with the head that is best against all "
+                "domains named so far. Where the two lines meet, the game is over."
+            ),
+            Chart(
+                "Value of the game by round", rounds_chart(certificate.rounds, kind), description
+            ),
+            Table(f"Rounds: {kind} in nats", columns, rows),
+        ),
+    )

@@ -1,0 +1,74 @@
+"""What a report is made of: plain data, which ``render`` turns into a page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from regraft.provenance import Provenance
+from regraft.terms import Term
+
+
+@dataclass(frozen=True)
+class Text:
+    """A paragraph."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of text under a title; those ``marked`` are the ones to look at first."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    marked: frozenset[int] = frozenset()
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A Vega-Lite specification under a title, and what it shows for those who cannot see it."""
+
+    title: str
+    spec: Mapping[str, Any]
+    description: str
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Numbers with their names, each explained."""
+
+    title: str
+    terms: tuple[Term, ...]
+
+
+Part = Text | Table | Chart | Terms
+
+
+@dataclass(frozen=True)
+class Section:
+    """Parts under a heading."""
+
+    title: str
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """What one result has to say."""
+
+    asked: str  # one sentence
+    verdict: str  # one sentence
+    sections: tuple[Section, ...]
+
+
+@dataclass(frozen=True)
+class Report:
+    """A whole page."""
+
+    title: str
+    chapters: tuple[Chapter, ...]
+    provenance: Mapping[str, Provenance]  # by command

@@ -1,0 +1,93 @@
+"""Chapters on the premises and on moral questions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from regraft.auditing import AuditCurve
+from regraft.certificate import Certificate
+from regraft.report.certificates import certificate_section, game_section
+from regraft.report.elements import Chapter, Section, Table, Text
+from regraft.report.stressing import stress_section
+from regraft.screen import percent
+
+Document = Mapping[str, Any]
+
+_PREMISES = {
+    "heterogeneity": "sources disagree",
+    "closure": "factorization closes",
+    "angles": "abductions differ",
+    "invariance": "deduction is invariant",
+    "basis": "a transplant basis exists",
+}
+_MARKS = {"consistent": "✓ consistent", "violated": "✗ violated", "undecided": "? undecided"}
+
+
+def diagnosis_chapter(document: Document) -> Chapter:
+    """Of ``diagnosis.json``."""
+    found = {name: document[key]["verdict"] for key, name in _PREMISES.items()}
+    violated = [name for name, verdict in found.items() if verdict == "violated"]
+    undecided = [name for name, verdict in found.items() if verdict == "undecided"]
+    if violated:
+        verdict = f"These premises do not hold, beyond noise: {', '.join(violated)}"
+    elif undecided:
+        verdict = f"No premise is violated, undecided are: {', '.join(undecided)}"
+    else:
+        verdict = "All premises look satisfied on these data"
+    shifts = document["shifts"]
+    return Chapter(
+        f"Do the premises of the method look satisfied on {document['rows']} rows of "
+        f"{len(document['domains'])} domains?",
+        f"{verdict}; correlation shift, which the method is made for, is "
+        f"{shifts['correlation']:.2f}, diversity shift, which it is not, "
+        f"{shifts['diversity']:.2f}.",
+        (_verdicts_section(document, found, violated), *tables_sections(document["tables"])),
+    )
+
+
+def moral_chapter(document: Document) -> Chapter:
+    """Of ``moral.json``; the diagnosis has its own chapter."""
+    transfer = document["transfer"]
+    certificate = Certificate.from_dict(transfer["certificate"])
+    curves = {name: AuditCurve.from_dict(curve) for name, curve in transfer["curves"].items()}
+    heads = {head["name"]: head for head in transfer["heads"]}
+    told = ", ".join(
+        f"{name} has {percent(head['target_accuracy'])} there and "
+        f"{percent(head['source_accuracy'])} on known panels"
+        for name, head in heads.items()
+    )
+    return Chapter(
+        f"Moral questions: do panels of people with known values fit the method, and does a head "
+        f"trained without the {transfer['target']} panel hold in it?",
+        f"Without the {transfer['target']} panel, {told}.",
+        (
+            Section("The records", (Text(document["scenarios"]), Text(document["labels"]))),
+            *tables_sections(document["tables"]),
+            stress_section(curves, "new records of the known panels"),
+            game_section(certificate),
+            certificate_section(certificate),
+        ),
+    )
+
+
+def tables_sections(tables: Sequence[Document]) -> tuple[Section, ...]:
+    """A section with tables of text as the commands print them."""
+    parts = tuple(
+        Table(table["title"], tuple(table["columns"]), tuple(map(tuple, table["rows"])))
+        for table in tables
+    )
+    return (Section("The numbers", parts),) if parts else ()
+
+
+def _verdicts_section(
+    document: Document, found: Mapping[str, str], violated: Sequence[str]
+) -> Section:
+    names = list(found)
+    table = Table(
+        "Verdicts",
+        ("premise", "verdict"),
+        tuple((name, _MARKS[verdict]) for name, verdict in found.items()),
+        frozenset(names.index(name) for name in violated),
+    )
+    return Section("The premises", (table, *map(Text, document["summary"])))

@@ -1,0 +1,56 @@
+"""From a report to one HTML file that loads nothing."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from typing import Any
+
+from regraft._version import __version__
+from regraft.extras import require
+from regraft.report.elements import Chart, Report
+
+
+def render(report: Report) -> str:
+    """The page, with its style, its script and the charts' library inside.
+
+    All text of the report is escaped. Needs the extra ``report``.
+    """
+    jinja2 = require("jinja2", "report")
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
+    environment.filters["embedded"] = _embedded
+    template = environment.from_string(_read("report.html.jinja"))
+    has_charts = any(
+        isinstance(part, Chart)
+        for chapter in report.chapters
+        for section in chapter.sections
+        for part in section.parts
+    )
+    text: str = template.render(
+        report=report,
+        version=__version__,
+        style=_read("report.css"),
+        script=_read("report.js"),
+        has_charts=has_charts,
+        library=_library() if has_charts else "",
+    )
+    return text
+
+
+def _embedded(spec: Any) -> Any:
+    """JSON for a script element, in which no text can end the element."""
+    markupsafe = require("markupsafe", "report")
+    text = json.dumps(spec, allow_nan=False)
+    return markupsafe.Markup(
+        text.replace("<", r"\u003c").replace(">", r"\u003e").replace("&", r"\u0026")
+    )
+
+
+def _library() -> str:
+    """The script of Vega-Lite, Vega and Vega-Embed, which may not end its element either."""
+    script: str = require("vl_convert", "report").javascript_bundle()
+    return script.replace("</script", r"<\/script")
+
+
+def _read(name: str) -> str:
+    return (files("regraft") / "report" / "page" / name).read_text(encoding="utf-8")

@@ -1,0 +1,196 @@
+"""Reports of every kind of run, from the folders that the commands leave."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from html import unescape
+from pathlib import Path
+
+import numpy as np
+import pytest
+from bench.toy_sweep import write_bank
+from conftest import Digits, Problem, Ran
+
+from regraft.bench.pretraining import Preset
+from regraft.bench.reproduce import reproduce
+from regraft.report import write_report
+from regraft.report.elements import Chapter, Report, Section, Text
+from regraft.report.rendering import render
+from regraft.report.writing import read_report
+
+pytest.importorskip("vl_convert")
+
+
+@pytest.fixture
+def table(problem: Problem, tmp_path: Path) -> Path:
+    path = tmp_path / "table.npz"
+    np.savez(path, X=problem.X, y=problem.y, sample_domain=problem.domain)
+    return path
+
+
+def titles(report: Report) -> list[str]:
+    return [section.title for chapter in report.chapters for section in chapter.sections]
+
+
+def words(path: Path) -> str:
+    """What stands on the page, without what draws it."""
+    text = re.sub(r"<(script|style)\b.*?</\1>", "", path.read_text(), flags=re.DOTALL)
+    return " ".join(unescape(re.sub(r"<[^>]*>", " ", text)).split())
+
+
+def test_fit_with_html_puts_the_head_under_stress(
+    table: Path, tmp_path: Path, run: Callable[..., Ran]
+) -> None:
+    out = tmp_path / "run"
+    ran = run("fit", table, "--radius", 2, "--out", out, "--html", "--json")
+    assert ran.code == 0
+    assert str(out / "report.html") in json.loads(ran.out)["files"]
+    document = json.loads((out / "fit.json").read_text())
+    heads = {head["name"]: head for head in document["stress"]["heads"]}
+    at_radius = [p for p in heads["CRO"]["curve"]["points"] if p["radius"] == 2]
+    page = words(out / "report.html")
+    assert f"{100 * at_radius[0]['accuracy']:.1f}%" in page
+    assert f"regraft fit {table} --out {out} --radius 2.0 --html" in page
+    assert "Rows by source" in page and document["rows"] == {
+        f"source {s}": {
+            str(c): int(count) for c, count in enumerate(document_counts(table)[s]) if count
+        }
+        for s in range(2)
+    }
+    again = tmp_path / "again.html"
+    assert run("report", out, "--out", again).code == 0
+    assert again.read_text() == (out / "report.html").read_text()
+
+
+def document_counts(table: Path) -> list[list[int]]:
+    arrays = np.load(table)
+    return [
+        np.bincount(arrays["y"][arrays["sample_domain"] == f"source {s}"]).tolist()
+        for s in range(2)
+    ]
+
+
+def test_results_of_one_folder_make_one_report(
+    table: Path, tmp_path: Path, run: Callable[..., Ran]
+) -> None:
+    out = tmp_path / "run"
+    assert run("fit", table, "--out", out).code == 0
+    report = read_report(out)
+    assert "Not measured in this run" in str(report) and len(report.chapters) == 1
+    for command in (("audit", out), ("frontier",)):
+        assert run(*command, table, "--radii", "0,1", "--out", out).code == 0
+    assert run("compare", table, "--radii", "1", "--out", out, "--html").code == 0
+    report = read_report(out)
+    assert [*report.provenance] == ["fit", "audit", "frontier", "compare"]
+    assert len(report.chapters) == 4
+    assert {"The price of robustness", "Which domain is the worst?", "Domain by domain"} <= {
+        *titles(report)
+    }
+    data = {file.path for origin in report.provenance.values() for file in origin.data}
+    assert data == {str(table), str(out)}
+
+
+def test_too_few_rows_for_a_stress_test_leave_a_report_without(
+    problem: Problem, tmp_path: Path, run: Callable[..., Ran]
+) -> None:
+    few = np.concatenate([np.arange(100), 300 + np.flatnonzero(problem.y[300:] == 0)[:30]])
+    few = np.append(few, 300 + np.flatnonzero(problem.y[300:] == 1)[:2])
+    table = tmp_path / "few.npz"
+    np.savez(table, X=problem.X[few], y=problem.y[few], sample_domain=problem.domain[few])
+    ran = run("fit", table, "--out", tmp_path / "run", "--html")
+    assert ran.code == 0 and "the report has no stress test: domain source 1 has 2 row" in ran.err
+    assert "Not measured in this run" in words(tmp_path / "run" / "report.html")
+
+
+def test_a_head_that_stepped_back_to_erm_says_so(
+    problem: Problem, tmp_path: Path, run: Callable[..., Ran]
+) -> None:
+    table = tmp_path / "alike.npz"
+    domain = np.repeat(["one", "the same"], len(problem.y))
+    X, y = np.tile(problem.X, (2, 1)), np.tile(problem.y, 2)
+    np.savez(table, X=X, y=y, sample_domain=domain)
+    assert run("fit", table, "--out", tmp_path / "run", "--html").code == 0
+    assert json.loads((tmp_path / "run" / "fit.json").read_text())["certificate"]["share"] == 0
+    assert "so the head is ERM's" in read_report(tmp_path / "run").chapters[0].verdict
+
+
+def test_one_domain_has_a_report_too(
+    problem: Problem, tmp_path: Path, run: Callable[..., Ran]
+) -> None:
+    table = tmp_path / "one.npz"
+    np.savez(table, X=problem.X, y=problem.y, sample_domain=np.full(len(problem.y), "here"))
+    ran = run("fit", table, "--out", tmp_path / "run", "--html")
+    assert ran.code == 0 and "all rows belong to one domain" in ran.err
+    assert "here" in words(tmp_path / "run" / "report.html")
+
+
+def test_moral_questions(tmp_path: Path, run: Callable[..., Ran]) -> None:
+    assert run("moral", "run", "--records", 40, "--out", tmp_path, "--html").code == 0
+    report = read_report(tmp_path)
+    assert len(report.chapters) == 2  # and the diagnosis
+    assert "Centrist" in report.chapters[0].verdict
+    assert "Principal angles in degrees: ours (paper)" in words(tmp_path / "report.html")
+
+
+def test_a_sweep(tmp_path: Path, run: Callable[..., Ran]) -> None:
+    data = write_bank(tmp_path / "data")
+    ran = run(
+        *("sweep", "--datasets", "toy", "--data", data, "--out", tmp_path / "sweep"),
+        *("--algorithms", "ERM,GroupDRO", "--n-hparams", 1, "--n-trials", 1, "--steps", 20),
+        *("--workers", 1, "--quiet"),
+    )
+    assert ran.code == 0
+    assert run("collect", tmp_path / "sweep", "--out", tmp_path / "tables", "--html").code == 0
+    page = words(tmp_path / "tables" / "report.html")
+    overall = json.loads((tmp_path / "tables" / "collect.json").read_text())["selections"]
+    best = max(overall["training-domain"]["overall"].values())
+    assert f"is best with {100 * best:.1f} % on average" in page and "GroupDRO" in page
+
+
+def test_a_reproduction(blobs: Digits, tmp_path: Path) -> None:
+    result = reproduce(
+        *blobs,
+        preset=Preset("paper", steps=4, batch=8),
+        out=tmp_path,
+        cells=[2],
+        trials=1,
+        configs=2,
+    )
+    report = read_report(tmp_path)
+    cell = result.selection.cells[2]
+    assert f"{100 * cell.mean:.1f} on -90%" in report.chapters[0].verdict
+    assert {"Checkpoints", "Transplant dimension", "All configurations"} <= {*titles(report)}
+    page = words(write_report(tmp_path))
+    assert "CRO, hull (regraft, preset paper)" in page and "76.0" in page  # the paper's number
+    assert "does not say which command made it" in page
+
+
+def test_a_folder_without_results_is_refused(tmp_path: Path, run: Callable[..., Ran]) -> None:
+    ran = run("report", tmp_path)
+    assert ran.code == 2 and "holds no results (demo.json, fit.json" in ran.err
+    assert list(tmp_path.iterdir()) == []
+    ran = run("report", tmp_path / "absent")
+    assert ran.code == 2 and "is not a folder" in ran.err
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"points": [{"radius": 1}]}', "\xff"])
+def test_a_damaged_result_is_told(tmp_path: Path, text: str) -> None:
+    (tmp_path / "audit.json").write_bytes(text.encode("latin1"))
+    with pytest.raises(ValueError, match=r"audit\.json is damaged or of another version"):
+        write_report(tmp_path)
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_html_needs_a_folder(table: Path, run: Callable[..., Ran]) -> None:
+    ran = run("diagnose", table, "--html")
+    assert ran.code == 2 and "add --out" in ran.err
+
+
+def test_text_is_escaped_and_pages_without_charts_are_small() -> None:
+    attack = "<script>alert(1)</script>&{{ 7 * 7 }}"
+    parts = (Text(attack),)
+    page = render(Report(attack, (Chapter(attack, attack, (Section(attack, parts),)),), {}))
+    assert attack not in page and page.count("&lt;script&gt;alert(1)&lt;/script&gt;&amp;{{") >= 5
+    assert len(page) < 20_000
