@@ -52,6 +52,59 @@ def test_a_source_that_is_harder_is_told_of(three_sources: Problem) -> None:
     assert told not in " ".join(replace(harder, objective="regret").summary())
 
 
+def test_the_price_on_the_sources_is_that_of_the_rows(three_sources: Problem) -> None:
+    p = three_sources
+    model = CROClassifier(radius=4.0).fit(p.X, p.y, p.domain)
+    c, names = model.certificate_, np.unique(p.domain)
+    pooled = p.X @ model.pooled_head_[:, :-1].T + model.pooled_head_[:, -1]
+    loss = np.log(np.exp(pooled).sum(axis=1)) - pooled[np.arange(len(p.y)), p.y]
+    right = {"head": model.predict(p.X) == p.y, "pooled": pooled.argmax(axis=1) == p.y}
+    means = {who: np.mean([hit[p.domain == s].mean() for s in names]) for who, hit in right.items()}
+    assert c.source_rows == (300, 300, 300)
+    assert c.source_accuracy == pytest.approx(means["head"])
+    assert c.pooled_source_accuracy == pytest.approx(means["pooled"])
+    assert c.pooled_source_risk == pytest.approx(max(loss[p.domain == s].mean() for s in names))
+    # The domain that is worst for ERM is not worse for the head than its own worst one.
+    assert c.pooled_worst_case_accuracy is not None
+    assert c.pooled_worst_case_accuracy < c.worst_case_accuracy
+    assert c.pooled_worst_case_accuracy < c.pooled_source_accuracy
+
+
+def test_with_a_ridge_the_price_is_against_the_head_of_that_ridge(problem: Problem) -> None:
+    p = problem
+    held = CROClassifier(radius=0.0, ridge=1.0).fit(p.X, p.y, p.domain)
+    c = held.certificate_
+    assert c.share == 0 and c.source_accuracy == c.pooled_source_accuracy
+    assert c.source_risk == c.pooled_source_risk
+    assert c.worst_case_accuracy == pytest.approx(c.pooled_worst_case_accuracy)
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "told"),
+    [
+        (0.706, 0.855, "gives up 14.9 points of accuracy against ERM (70.6% instead of 85.5%)"),
+        (0.7064, 0.8546, "gives up 14.9 points of accuracy against ERM (70.6% instead of 85.5%)"),
+        (0.8551, 0.8549, "gives up nothing against ERM (85.5%)"),
+        (1.0, 0.999, "gains 0.1 points of accuracy against ERM (100.0% instead of 99.9%)"),
+    ],
+)
+def test_the_price_is_told_in_a_sentence(
+    certificate: Certificate, here: float, there: float, told: str
+) -> None:
+    priced = replace(certificate, source_accuracy=here, pooled_source_accuracy=there)
+    assert priced.summary()[0].endswith(f" On the sources it {told}, rows fitted on.")
+    unknown = replace(certificate, source_accuracy=None)
+    assert "On the sources" not in unknown.summary()[0] and len(unknown.summary()) == 3
+
+
+def test_certificates_from_before_the_price_are_read(certificate: Certificate) -> None:
+    new = ("source_rows", "source_accuracy", "pooled_source_accuracy", "pooled_source_risk")
+    new += ("pooled_worst_case_accuracy",)
+    old = {key: value for key, value in certificate.to_dict().items() if key not in new}
+    read = Certificate.from_dict(json.loads(json.dumps(old)))
+    assert read == replace(certificate, **dict.fromkeys(new))
+
+
 def test_survives_json(certificate: Certificate) -> None:
     assert Certificate.from_dict(json.loads(certificate.to_json())) == certificate
 

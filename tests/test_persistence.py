@@ -18,6 +18,7 @@ from regraft.files import write_text
 from regraft.linear import LinearHead
 from regraft.persistence import (
     ARRAYS,
+    CARD,
     DESCRIPTION,
     dumps,
     load,
@@ -65,7 +66,7 @@ def test_every_head_predicts_the_same_bits(
     np.testing.assert_array_equal(loaded.predict_proba(problem.X), fitted.predict_proba(problem.X))
     np.testing.assert_array_equal(loaded.domains_, fitted.domains_)
     assert entries(tmp_path) == ["m"]
-    assert entries(tmp_path / "m") == [DESCRIPTION, ARRAYS]
+    assert entries(tmp_path / "m") == [CARD, DESCRIPTION, ARRAYS]
 
 
 def test_the_evidence_of_the_game_comes_back(tmp_path: Path, model: CROClassifier) -> None:
@@ -154,6 +155,42 @@ def test_what_is_not_a_model_is_never_overwritten(tmp_path: Path, model: CROClas
     assert entries(tmp_path) == before
     assert (foreign / "chapter.txt").read_text() == "years of work"
     assert isinstance(load(tmp_path / "mixed"), CROClassifier)
+
+
+def test_the_card_is_part_of_the_model(tmp_path: Path, model: CROClassifier) -> None:
+    folder = tmp_path / "m"
+    save(model, folder)
+    card = (folder / CARD).read_text("utf-8")
+    (folder / CARD).write_text("edited")
+    save(model, folder)
+    assert (folder / CARD).read_text("utf-8") == card
+    (folder / CARD).unlink()
+    (folder / CARD).mkdir()
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / CARD).write_text("of something else")
+    for other in (folder, tmp_path / "project"):
+        with pytest.raises(ValueError, match=CARD) as caught:
+            save(model, other)
+        one_sentence(caught.value)
+    assert (tmp_path / "project" / CARD).read_text() == "of something else"
+
+
+def test_a_model_from_before_cards_and_prices_is_loaded_and_saved(
+    tmp_path: Path, model: CROClassifier, problem: Any
+) -> None:
+    folder = tmp_path / "m"
+    save(model, folder)
+    (folder / CARD).unlink()
+    description = json.loads((folder / DESCRIPTION).read_text())
+    for name in ("source_rows", "source_accuracy", "pooled_source_accuracy", "pooled_source_risk"):
+        del description["certificate"][name]
+    (folder / DESCRIPTION).write_text(json.dumps(description))
+    loaded = load(folder)
+    assert isinstance(loaded, CROClassifier) and loaded.certificate_.source_accuracy is None
+    np.testing.assert_array_equal(loaded.predict(problem.X), model.predict(problem.X))
+    save(loaded, folder)
+    assert entries(folder) == [CARD, DESCRIPTION, ARRAYS]
+    assert "not kept" in (folder / CARD).read_text("utf-8")
 
 
 def test_a_failed_save_leaves_the_old_model_and_nothing_else(

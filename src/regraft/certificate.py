@@ -79,6 +79,12 @@ class Certificate:
     share: float = 1.0  # of the way from the ERM head to the minimax one that the head has gone
     standard_error: float = 0.0  # of the minimax head's worst case; the head may be that much worse
     source_risk: float = 0.0  # the head's largest risk on one of the sources, rows fitted on
+    # Of the sources' rows, all fitted on; None in certificates from before these were kept.
+    source_rows: tuple[int, ...] | None = None  # of each source, in the order of ``domains_``
+    source_accuracy: float | None = None  # the head's, mean over the sources
+    pooled_source_accuracy: float | None = None  # that of the pooled ERM head it started from
+    pooled_source_risk: float | None = None  # that head's largest risk on one of the sources
+    pooled_worst_case_accuracy: float | None = None  # and its accuracy in the worst target for it
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, strings, lists and dictionaries."""
@@ -99,12 +105,26 @@ class Certificate:
             f"Certificate: in the worst plausible domain {scope}, this head has "
             f"{self.objective} {self.worst_case:.3f} nats and, on the rows it was fitted on, "
             f"accuracy {self.worst_case_accuracy:.1%}; the ERM head it started from has "
-            f"{self.objective} up to {self.pooled_worst_case:.3f} nats.",
+            f"{self.objective} up to {self.pooled_worst_case:.3f} nats.{self._price()}",
             f"{place}The game {settled} after {len(self.rounds)} rounds, its answer within "
             f"{self.gap:.0e} nats (duality gap) of the best linear head against the domains it "
             f"collected.{self._step_back()}{self._hard_source()}",
             "Not certified: that the domain you will meet is a plausible one (closure on the "
             "target's side); only knowledge of that domain, or labelled rows of it, can tell.",
+        )
+
+    def _price(self) -> str:
+        if self.source_accuracy is None or self.pooled_source_accuracy is None:
+            return ""
+        here, there = (
+            round(100 * share, 1) for share in (self.source_accuracy, self.pooled_source_accuracy)
+        )
+        if here == there:
+            return f" On the sources it gives up nothing against ERM ({here}%), rows fitted on."
+        change = f"gives up {there - here:.1f}" if here < there else f"gains {here - there:.1f}"
+        return (
+            f" On the sources it {change} points of accuracy against ERM ({here}% instead of "
+            f"{there}%), rows fitted on."
         )
 
     def _step_back(self) -> str:
@@ -131,7 +151,10 @@ class Certificate:
         rounds = tuple(Round(**{**r, "risks": tuple(r["risks"])}) for r in data["rounds"])
         terms = data["finite_sample"]
         finite_sample = None if terms is None else FiniteSample(**terms)
-        return cls(**{**data, "rounds": rounds, "finite_sample": finite_sample})
+        counts = data.get("source_rows")
+        source_rows = None if counts is None else tuple(counts)
+        changed = {"rounds": rounds, "finite_sample": finite_sample, "source_rows": source_rows}
+        return cls(**{**data, **changed})
 
 
 def certify_hull(
@@ -180,7 +203,7 @@ def certify(
     ``witness`` is that of the worst target. A family with a radius has a covering number, from
     which the terms of `prop:finite-sample` follow.
     """
-    head, worst = outcome.head, outcome.worst
+    head, worst, start = outcome.head, outcome.worst, outcome.start
     closure = closure_residual(witness, [rows.Z[s] for s in slices], max_rows=CLOSURE_ROWS)
     log_p = log_probabilities(rows.Z, head)
     lipschitz, contrast = _lipschitz(head)
@@ -225,8 +248,17 @@ def certify(
         finite_sample=finite_sample,
         share=outcome.share,
         standard_error=outcome.standard_error,
-        source_risk=max(float(losses(log_p[s], rows.y[s]).mean()) for s in slices),
+        source_risk=_largest_risk(log_p, rows.y, slices),
+        source_rows=tuple(s.stop - s.start for s in slices),
+        source_accuracy=rows.accuracy(head),  # whose weights give each source the same mass
+        pooled_source_accuracy=rows.accuracy(start),
+        pooled_source_risk=_largest_risk(log_probabilities(rows.Z, start), rows.y, slices),
+        pooled_worst_case_accuracy=outcome.targets[0].sample.accuracy(start),
     )
+
+
+def _largest_risk(log_p: Tensor, y: Tensor, slices: Sequence[slice]) -> float:
+    return max(float(losses(log_p[s], y[s]).mean()) for s in slices)
 
 
 def _lipschitz(head: Tensor) -> tuple[float, float]:

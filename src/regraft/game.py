@@ -47,6 +47,7 @@ class Round:
 class Outcome:
     """The end of a game."""
 
+    start: Tensor  # (C, k) the head that it began with
     heads: tuple[Tensor, ...]  # the learner's answer (C, k) of each round
     rounds: tuple[Round, ...]
     targets: tuple[Target, ...]
@@ -109,6 +110,7 @@ def play(
         [(found, found_value), *zip(targets, known, strict=True)], key=lambda pair: pair[1]
     )
     return Outcome(
+        start=start,
         heads=tuple(heads),
         rounds=tuple(rounds),
         targets=tuple(targets),

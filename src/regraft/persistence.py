@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from regraft._version import __version__
 from regraft.baselines import ERMClassifier, GroupDROClassifier, IRMClassifier, VRExClassifier
+from regraft.card import model_card
 from regraft.certificate import Certificate
 from regraft.certified import CertifiedHead
 from regraft.estimator import CROClassifier
@@ -33,6 +34,7 @@ from regraft.literal import LiteralCROClassifier
 FORMAT = 2
 ARRAYS = "model.safetensors"
 DESCRIPTION = "model.json"
+CARD = "README.md"
 _CLASSES: dict[str, type[LinearHead]] = {
     cls.__name__: cls
     for cls in (
@@ -51,19 +53,22 @@ _LABEL_KINDS = "biufUO"
 def save(model: LinearHead, path: str | Path) -> None:
     """Write a fitted head to the folder ``path``, replacing a model saved there before.
 
-    The folder appears complete or not at all. Raises ``ValueError`` with one sentence if ``path``
-    holds something else or if the model cannot be written.
+    With it goes a model card, README.md, for people and for Hugging Face's hub; it is written anew
+    each time. The folder appears complete or not at all. Raises ``ValueError`` with one sentence if
+    ``path`` holds something else or if the model cannot be written.
     """
     path = Path(path).resolve()
     check_destination(path)
     description = json.dumps(_describe(model), indent=2)
     arrays = safetensors.numpy.save(_arrays(model))
+    card = model_card(model)
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh, old = sibling(path), sibling(path)
     try:
         fresh.mkdir()
         (fresh / ARRAYS).write_bytes(arrays)
         (fresh / DESCRIPTION).write_text(description, encoding="utf-8")
+        (fresh / CARD).write_text(card, encoding="utf-8")
         if path.exists():
             path.rename(old)
         fresh.rename(path)
@@ -115,6 +120,8 @@ def check_destination(path: Path) -> None:
     others = {entry.name for entry in path.iterdir()} if path.is_dir() else set()
     if is_model(path):
         others -= {DESCRIPTION, ARRAYS}
+        if (path / CARD).is_file():
+            others.remove(CARD)
     if others:
         raise ValueError(
             f"{path} holds other files ({min(others)}), which saving would delete: choose another "
