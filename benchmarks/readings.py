@@ -25,13 +25,14 @@ from common import table
 from torch import Tensor
 
 from regraft.bench.colored_mnist import ENVIRONMENTS
-from regraft.bench.figures import plot_rank
+from regraft.bench.figures import draw_ranks
 from regraft.bench.hparams import draw_hparams
 from regraft.bench.mnist import load_mnist
 from regraft.bench.phase1 import Job, PhaseOne, fingerprint
 from regraft.bench.pretraining import PRESETS
 from regraft.bench.refinement import RADIUS, Features, score
 from regraft.bench.sweep import RANKS
+from regraft.drawing import write_picture
 from regraft.families import hull_adversary
 from regraft.free import FreeAdversary, FreeOptions
 from regraft.game import Outcome, play
@@ -265,21 +266,26 @@ def report(records: list[dict[str, Any]], out: Path) -> None:
             ]
         )
     print(table(header, lines), "\n")
-    ranked = [r for r in records if "cro_rank" in r["args"]]
-    curves = {
-        env: sorted(
-            (r["args"]["cro_rank"], 1 - r["target"]) for r in ranked if r["args"]["test_env"] == env
-        )
-        for env in range(3)
-    }
+    curves = rank_curves(records)
     if all(curves.values()):
-        plot_rank({RANK_READING: curves}, out / "readings_ranks.png")
+        write_picture(draw_ranks({RANK_READING: curves}), out / "readings_ranks.png")
         header = ["r", *(str(rank) for rank, _ in curves[0])]
         rows = [
             [ENVIRONMENTS[env], *(f"{100 * (1 - risk):.1f}" for _, risk in curves[env])]
             for env in range(3)
         ]
         print(table(header, rows))
+
+
+def rank_curves(records: list[dict[str, Any]]) -> dict[int, list[tuple[int, float]]]:
+    """Pairs of a transplant dimension and the error rate, sorted, by held-out environment."""
+    ranked = [r for r in records if "cro_rank" in r["args"]]
+    return {
+        env: sorted(
+            (r["args"]["cro_rank"], 1 - r["target"]) for r in ranked if r["args"]["test_env"] == env
+        )
+        for env in range(len(ENVIRONMENTS))
+    }
 
 
 def span(values: list[float]) -> str:

@@ -2,100 +2,112 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regraft.extras import require
+import numpy as np
+
+from regraft.drawing import (
+    WIDE,
+    head_looks,
+    legend_below,
+    look,
+    new_figure,
+    style,
+    write_picture,
+)
 
 if TYPE_CHECKING:
-    from regraft.auditing import AuditCurve, Frontier
+    from regraft.auditing import AuditCurve, Frontier, FrontierPoint
     from regraft.comparison import Comparison
 
-# Okabe and Ito's colours, told apart by every kind of sight.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-_MARKERS = ("o", "s", "^", "D", "v", "P")
-_DASHES = ("-", "--", "-.", ":")
+_TOUCHING = 0.07  # shares of an axis: points nearer than this have one label
 
 
+@style()
 def plot_audit(curves: Mapping[str, AuditCurve], path: str | Path) -> None:
     """Write the stress curves, worst-case accuracy over the radius, one line per predictor."""
-    figure, axes = new_axes()
-    for i, (name, curve) in enumerate(curves.items()):
+    figure = new_figure()
+    axes = figure.subplots()
+    looks = head_looks(curves)
+    for name, curve in curves.items():
         radii = [point.radius for point in curve.points]
         accuracy = [100 * point.accuracy for point in curve.points]
-        colour = COLOURS[i % len(COLOURS)]
-        axes.plot(radii, accuracy, color=colour, marker=_MARKERS[i % len(_MARKERS)], label=name)
+        kind = looks[name]
+        axes.plot(radii, accuracy, kind.marker, color=kind.colour, ls=kind.dashes, label=name)
     _scale_radii(axes, {point.radius for curve in curves.values() for point in curve.points})
     axes.set_xlabel("radius: how far the unseen domain may lie from the sources (nats)")
     axes.set_ylabel("worst-case accuracy (%)")
     axes.set_ylim(0, 100)
-    axes.set_title("Accuracy in the worst plausible unseen domain", loc="left")
-    axes.legend(frameon=False)
+    axes.set_title("Accuracy in the worst plausible unseen domain")
+    legend_below(figure, axes)
     write_picture(figure, path)
 
 
+@style()
 def plot_frontier(frontier: Frontier, path: str | Path) -> None:
-    """Write source accuracy against worst-case accuracy, one point per training radius."""
-    figure, axes = new_axes()
+    """Write source accuracy against worst-case accuracy, one point per training radius.
+
+    Points that nearly touch share a label, with the radii of all of them.
+    """
+    figure = new_figure()
+    axes = figure.subplots()
     source = [100 * point.source_accuracy for point in frontier.points]
     worst = [100 * point.worst_case_accuracy for point in frontier.points]
-    axes.plot(source, worst, color=COLOURS[0], marker="o")
-    for x, y, point in zip(source, worst, frontier.points, strict=True):
-        axes.annotate(f"{point.radius:g}", (x, y), textcoords="offset points", xytext=(6, 4))
+    kind = look(0)
+    axes.plot(source, worst, kind.marker, color=kind.colour, ls=kind.dashes)
+    axes.margins(0.08)
+    for place, label in _labels(frontier.points, axes):
+        axes.annotate(label, place, textcoords="offset points", xytext=(6, 5))
     axes.set_xlabel("accuracy on held-out source rows (%)")
     axes.set_ylabel(f"worst-case accuracy within radius {frontier.audit_radius:g} (%)")
-    axes.set_title("The price of robustness (labels: training radius)", loc="left")
+    axes.set_title("The price of robustness (labels: training radius)")
     write_picture(figure, path)
 
 
+@style()
 def plot_comparison(comparison: Comparison, path: str | Path) -> None:
     """Write CRO's accuracy over the radius: average and worst unseen domain, and the sources.
 
     The other heads are horizontal lines; each panel has its own scale.
     """
-    figure = _new_figure((10.5, 4.2))
+    figure = new_figure(WIDE)
     panels = figure.subplots(1, 3)
     sweep = [row for row in comparison.rows if row.radius is not None]
     others = [row for row in comparison.rows if row.radius is None]
     radii = [row.radius for row in comparison.rows if row.radius is not None]
+    looks = head_looks(row.head for row in others)
     titles = {
         "average": "Unseen domains, average",
         "worst": "Worst unseen domain",
         "source": "Sources (rows fitted on)",
     }
+    swept = look(0)
     for axes, (field, title) in zip(panels, titles.items(), strict=True):
-        _dress(axes)
-        for i, row in enumerate(others, start=1):
-            colour, style = COLOURS[i % len(COLOURS)], _DASHES[i % len(_DASHES)]
-            axes.axhline(100 * getattr(row, field), color=colour, ls=style, label=row.head)
+        for row in others:
+            kind, height = looks[row.head], 100 * getattr(row, field)
+            axes.axhline(height, color=kind.colour, ls=kind.dashes, label=row.head)
         accuracy = [100 * getattr(row, field) for row in sweep]
-        axes.plot(radii, accuracy, color=COLOURS[0], marker="o", label="CRO over the radius")
+        label = "CRO over the radius"
+        axes.plot(radii, accuracy, swept.marker, color=swept.colour, ls=swept.dashes, label=label)
         _scale_radii(axes, radii)
         axes.set_xlabel("radius (nats)")
-        axes.set_title(title, loc="left")
+        axes.set_title(title)
     panels[0].set_ylabel("accuracy (%)")
-    lines, labels = panels[0].get_legend_handles_labels()
-    figure.legend(lines, labels, loc="outside lower center", ncols=len(labels), frameon=False)
+    legend_below(figure, panels[0])
     write_picture(figure, path)
 
 
-def new_axes() -> tuple[Any, Any]:
-    """A figure of regraft's size and looks, and its axes."""
-    figure = _new_figure((7, 4.2))
-    axes = figure.subplots()
-    _dress(axes)
-    return figure, axes
-
-
-def _new_figure(size: tuple[float, float]) -> Any:
-    # Figure, not pyplot: no global state and no display.
-    return require("matplotlib.figure", "plots").Figure(figsize=size, layout="constrained")
-
-
-def _dress(axes: Any) -> None:
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(alpha=0.25)
+def _labels(points: Sequence[FrontierPoint], axes: Any) -> list[tuple[tuple[float, float], str]]:
+    """Where labels stand, in percent, and what they say."""
+    spans = np.ptp([axes.get_xlim(), axes.get_ylim()], axis=1)
+    labels: dict[tuple[float, float], list[str]] = {}
+    for point in points:
+        place = 100 * point.source_accuracy, 100 * point.worst_case_accuracy
+        near = [p for p in labels if np.abs(np.subtract(place, p) / spans).max() < _TOUCHING]
+        labels.setdefault(near[0] if near else place, []).append(f"{point.radius:g}")
+    return [(place, ", ".join(radii)) for place, radii in labels.items()]
 
 
 def _scale_radii(axes: Any, radii: Iterable[float]) -> None:
@@ -104,18 +116,3 @@ def _scale_radii(axes: Any, radii: Iterable[float]) -> None:
     axes.minorticks_off()
     ticks = sorted(set(radii))
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-
-
-def write_picture(figure: Any, path: str | Path) -> None:
-    """Write the whole picture or nothing, making its folder; the suffix says the format."""
-    path = Path(path)
-    kind = path.suffix.lstrip(".").lower() or "png"
-    if kind not in figure.canvas.get_supported_filetypes():
-        raise ValueError(f"{path} does not end in a known picture format: use .png, .svg or .pdf.")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.tmp")
-    try:
-        figure.savefig(temporary, format=kind, dpi=150)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)

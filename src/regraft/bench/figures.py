@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any
 
-from regraft.bench.colored_mnist import ENVIRONMENTS
-from regraft.plots import COLOURS, new_axes, write_picture
+from regraft.bench.benchmark import COLORED_MNIST, Benchmark
+from regraft.drawing import MUTED, WIDE, Look, legend_below, look, new_figure, style
 
 Runs = Iterable[Mapping[str, Any]]
+RankCurves = Mapping[int, Sequence[tuple[int, float]]]  # pairs (r, risk) by held-out environment
 
 
 @dataclass(frozen=True)
@@ -24,89 +24,127 @@ class _Kind:
     hollow: bool = False
 
     def draw(
-        self, axes: Any, points: Sequence[Mapping[str, Any]], colour: str, **more: Any
+        self, axes: Any, points: Sequence[Mapping[str, Any]], own: Look, label: str | None = None
     ) -> None:
         axes.scatter(
             [point["source_risk"] for point in points],
             [point["target_risk"] for point in points],
             s=self.area,
             linewidths=self.edge,
-            edgecolors=colour,
-            facecolors="none" if self.hollow else colour,
-            **more,
+            edgecolors=own.colour,
+            facecolors="none" if self.hollow else own.colour,
+            marker=own.marker,
+            alpha=0.75,
+            label=label,
         )
 
 
-_FIRST = _Kind("ERM head (step 0)", area=26, edge=1.0, hollow=True)
-_BETWEEN = _Kind("head in between", area=6, edge=0.0)
-_LAST = _Kind("last head", area=26, edge=1.0)
-_LINE_STYLES = ("-", "--", ":", "-.")
-_RANKS = (1, 2, 4, 8, 16, 32, 64, 113, 128)  # beyond 113 the paper's CRO fails in -90%
+_FIRST = _Kind("ERM head (step 0)", area=34, edge=1.2, hollow=True)
+_BETWEEN = _Kind("head in between", area=12, edge=0.0)
+_LAST = _Kind("last head", area=34, edge=1.2)
+_ANY = replace(look(0), colour=MUTED)  # whichever environment is held out
 
 
-def plot_checkpoints(
-    records: Runs, path: str | Path, environments: Sequence[str] = ENVIRONMENTS
-) -> None:
-    """Write the target risk of every checkpoint against its source risk, both error rates.
+def sweep_figures(
+    benchmark: Benchmark, records: Sequence[Mapping[str, Any]], curves: Mapping[str, RankCurves]
+) -> dict[str, Any]:
+    """The figures that the paper has of a benchmark, by their names.
 
-    ``environments`` are their names, by number.
+    ``records`` are its games. ``curves`` are those of :func:`draw_ranks`; a reading without any,
+    as where no run varied the transplant dimension, is left out.
+    """
+    figures = {"checkpoints": draw_checkpoints(records, benchmark)}
+    if benchmark.sweeps_ranks:
+        drawn = {reading: by_env for reading, by_env in curves.items() if by_env}
+        figures |= {"ranks": draw_ranks(drawn, benchmark)} if drawn else {}
+        figures |= {"rounds": draw_rounds(records, benchmark)}
+    return figures
+
+
+@style()
+def draw_checkpoints(records: Runs, benchmark: Benchmark = COLORED_MNIST) -> Any:
+    """The target risk of every checkpoint against its source risk, both error rates.
+
+    The second panel has the last head of every run alone.
     """
     runs = _by_environment(records)
-    figure, axes = new_axes()
-    axes.axline((0, 0), slope=1, color="grey", linestyle="--", linewidth=1, label="equal risks")
-    for env in runs:
-        axes.scatter([], [], color=_colour(env), label=_held_out(env, environments))
-    for kind in (_FIRST, _BETWEEN, _LAST):
-        kind.draw(axes, [], "grey", label=kind.label)
+    figure = new_figure(WIDE)
+    every, last = figure.subplots(1, 2, width_ratios=(1, 1.4))
     for kind in (_BETWEEN, _FIRST, _LAST):  # the small points lie below the others
-        for env in runs:
-            points = [point for run in runs[env] for point in _of_kind(kind, run["checkpoints"])]
-            kind.draw(axes, points, _colour(env), alpha=0.7)
-    axes.set_xlabel("source risk (error rate)")
-    axes.set_ylabel("target risk (error rate)")
-    axes.set_title("Source risk and target risk", loc="left")
-    _legend(figure)
-    write_picture(figure, path)
+        for env, group in runs.items():
+            lists = [run["checkpoints"] for run in group]
+            kind.draw(every, [p for points in lists for p in _of_kind(kind, points)], look(env))
+            ends = [max(points, key=lambda point: point["step"]) for points in lists]
+            kind.draw(last, [p for end in ends for p in _of_kind(kind, [end])], look(env))
+    high = max(*every.dataLim.max, 1e-3)
+    every.set(xlim=(-0.03 * high, 1.05 * high), ylim=(-0.03 * high, 1.05 * high), aspect="equal")
+    last.margins(0.12)
+    every.set_title(f"{benchmark.title}: source risk and target risk")
+    last.set_title("The last heads, enlarged")
+    for env in runs:
+        _LAST.draw(every, [], look(env), label=_held_out(env, benchmark))
+    for axes in (every, last):
+        _draw_diagonal(axes)
+        axes.set_xlabel("source risk (error rate)")
+        axes.set_ylabel("target risk (error rate)")
+    for kind in (_FIRST, _BETWEEN, _LAST):
+        kind.draw(every, [], _ANY, label=kind.label)
+    legend_below(figure, every, columns=4)
+    return figure
 
 
-def plot_rank(
-    curves: Mapping[str, Mapping[int, Sequence[tuple[int, float]]]], path: str | Path
-) -> None:
-    """Write the target risk, an error rate, over the transplant dimension r.
+@style()
+def draw_ranks(curves: Mapping[str, RankCurves], benchmark: Benchmark = COLORED_MNIST) -> Any:
+    """The target risk, an error rate, over the transplant dimension r.
 
-    ``curves`` holds pairs (r, risk), by reading of the method and by held-out environment.
+    ``curves`` holds the risks by reading of the method. The dimensions that occur are evenly
+    spaced: what happens to the paper's CRO happens among the last few.
     """
-    if not curves or not all(curve for by_env in curves.values() for curve in by_env.values()):
+    if not curves or not all(by_env and all(by_env.values()) for by_env in curves.values()):
         raise ValueError("there is nothing to draw: give every curve at least one point.")
-    figure, axes = new_axes()
+    figure = new_figure()
+    axes = figure.subplots()
+    all_curves = [curve for by_env in curves.values() for curve in by_env.values()]
+    ranks = sorted({rank for curve in all_curves for rank, _ in curve})
     for env in sorted({env for by_env in curves.values() for env in by_env}):
-        axes.plot([], [], color=_colour(env), marker="o", markersize=4, label=_held_out(env))
-    for i, (reading, by_env) in enumerate(curves.items()):
-        style = _LINE_STYLES[i % len(_LINE_STYLES)]
-        axes.plot([], [], color="grey", linestyle=style, label=reading)
+        axes.plot(
+            [],
+            [],
+            look(env).marker,
+            ls="-",
+            color=look(env).colour,
+            label=_held_out(env, benchmark),
+        )
+    for i, by_env in enumerate(curves.values()):
         for env, curve in by_env.items():
-            ranks, risks = zip(*sorted(curve), strict=True)
-            colour = _colour(env)
-            axes.plot(ranks, risks, color=colour, linestyle=style, marker="o", markersize=4)
-    axes.set_xscale("log", base=2)
-    axes.minorticks_off()
-    axes.set_xticks(_RANKS, [str(rank) for rank in _RANKS])
-    # Centred, the last two labels would touch.
-    *_, before_last, last = axes.get_xticklabels()
-    before_last.set_horizontalalignment("right")
-    last.set_horizontalalignment("left")
-    axes.set_xlabel("transplant dimension r")
+            axes.plot(
+                [ranks.index(rank) for rank, _ in sorted(curve)],
+                [risk for _, risk in sorted(curve)],
+                look(env).marker,
+                ls=look(i).dashes,
+                color=look(env).colour,
+            )
+    axes.set_xticks(range(len(ranks)), [str(rank) for rank in ranks])
+    axes.set_xlabel("transplant dimension r (evenly spaced, not to scale)")
     axes.set_ylabel("target risk (error rate)")
-    axes.set_ylim(0, 1)
-    axes.set_title("Target risk by transplant dimension", loc="left")
-    _legend(figure)
-    write_picture(figure, path)
+    axes.set_ylim(0, 1 / (1 - 0.08 * len(curves)))  # room for the readings above all curves
+    axes.set_yticks([0, 0.2, 0.4, 0.6, 0.8, 1])
+    legend_below(figure, axes)
+    axes.set_title(f"{benchmark.title}: target risk by transplant dimension")
+    readings = [
+        axes.plot([], [], color=MUTED, ls=look(i).dashes, label=reading)[0]
+        for i, reading in enumerate(curves)
+    ]
+    axes.legend(handles=readings, loc="upper left", borderaxespad=0.1)
+    return figure
 
 
-def plot_rounds(records: Runs, path: str | Path) -> None:
-    """Write how many rounds the runs took, as shares of the runs of each held-out environment."""
+@style()
+def draw_rounds(records: Runs, benchmark: Benchmark = COLORED_MNIST) -> Any:
+    """How many rounds the runs took, as shares of the runs of each held-out environment."""
     runs = _by_environment(records)
-    figure, axes = new_axes()
+    figure = new_figure()
+    axes = figure.subplots()
     width = 0.8 / len(runs)
     for i, env in enumerate(runs):
         counts = Counter(run["rounds"] for run in runs[env])
@@ -114,17 +152,19 @@ def plot_rounds(records: Runs, path: str | Path) -> None:
             [rounds + (i - (len(runs) - 1) / 2) * width for rounds in counts],
             [100 * count / counts.total() for count in counts.values()],
             width,
-            color=_colour(env),
-            label=_held_out(env),
+            color=look(env).colour,
+            hatch=look(env).hatch,
+            edgecolor="white",
+            label=_held_out(env, benchmark),
         )
     seen = [run["rounds"] for group in runs.values() for run in group]
     axes.set_xticks(range(min(seen), max(seen) + 1))
-    axes.set_axisbelow(True)
+    axes.grid(axis="x", visible=False)
     axes.set_xlabel("rounds until the game ended")
     axes.set_ylabel("share of runs (%)")
-    axes.set_title("How long the game lasts", loc="left")
-    _legend(figure)
-    write_picture(figure, path)
+    axes.set_title(f"{benchmark.title}: how long the game lasts")
+    legend_below(figure, axes)
+    return figure
 
 
 def _by_environment(records: Runs) -> dict[int, list[Mapping[str, Any]]]:
@@ -144,14 +184,11 @@ def _of_kind(kind: _Kind, checkpoints: Sequence[Mapping[str, Any]]) -> list[Mapp
     return [point for point in checkpoints if kinds.get(point["step"], _BETWEEN) is kind]
 
 
-def _colour(env: int) -> str:
-    return COLOURS[env % len(COLOURS)]
+def _draw_diagonal(axes: Any) -> None:
+    limits = {"xlim": axes.get_xlim(), "ylim": axes.get_ylim()}
+    axes.axline((0, 0), slope=1, color=MUTED, ls="--", lw=1, label="equal risks")
+    axes.set(**limits)
 
 
-def _held_out(env: int, environments: Sequence[str] = ENVIRONMENTS) -> str:
-    return f"{environments[env]} held out"
-
-
-def _legend(figure: Any) -> None:
-    # Beside the axes, where it hides no point.
-    figure.legend(loc="outside right upper", frameon=False)
+def _held_out(env: int, benchmark: Benchmark) -> str:
+    return f"{benchmark.environments[env]} held out"
