@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from regraft.cli import app
 from regraft.extras import mend_torchvision
+from regraft.runs import Run
 
 settings.register_profile("regraft", deadline=None, derandomize=True, max_examples=25)
 settings.load_profile("regraft")
@@ -77,6 +79,11 @@ def blobs() -> Digits:
 def one_thread() -> None:
     # Tests run in several processes; threads inside each would fight for the cores.
     torch.set_num_threads(1)
+
+
+def make_run(out: Path | None = None) -> Run:
+    """What a command hands on, for those tests that leave out the command line."""
+    return Run("test", ("regraft", "test"), {}, (), out, html=False, start=0.0)
 
 
 @dataclass(frozen=True)

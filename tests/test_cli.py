@@ -26,6 +26,7 @@ from regraft.persistence import load
 # Tests compare with arrays, which have no names.
 pytestmark = pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 
+FITTED = ["certificate.json", "fit.json", "model", "provenance.json"]
 SOURCE = Path(__file__).parents[1] / "src"
 # A shell that starts tests in the background may leave SIGINT ignored.
 PROGRAM = (
@@ -71,7 +72,7 @@ def test_version_and_help(run: Callable[..., Ran]) -> None:
     assert run("--version").out == f"regraft {__version__}\n"
     shown = run("--help")
     assert shown.code == 0
-    for name in ("demo", "fit", "predict", "audit", "frontier", "reproduce"):
+    for name in ("demo", "fit", "predict", "audit", "frontier", "reproduce", "report", "doctor"):
         assert name in shown.out
         assert run(name, "--help").code == 0
 
@@ -84,7 +85,7 @@ def test_fit_tells_the_rounds_the_certificate_and_the_accuracy(
     for text in ("round 1:", "round 2:", "source 0", "training accuracy", "within 8 nats"):
         assert text in ran.out
     assert "regret" in ran.out and "duality gap" in ran.out and "Not certified" in ran.out
-    assert entries(tmp_path / "o") == ["certificate.json", "model"]
+    assert entries(tmp_path / "o") == FITTED
     certificate = json.loads((tmp_path / "o" / "certificate.json").read_text())
     assert certificate["objective"] == "regret"
     assert load(tmp_path / "o" / "model").feature_names_in_.tolist() == [f"f{i}" for i in range(6)]
@@ -98,7 +99,7 @@ def test_fit_twice_replaces_the_model_and_keeps_other_files(
         ran = run("fit", folder / "data.npz", "--out", tmp_path, "--radius", radius)
         assert ran.code == 0
     assert load(tmp_path / "model").get_params()["radius"] == 2
-    assert entries(tmp_path) == ["certificate.json", "model", "notes.txt"]
+    assert entries(tmp_path) == sorted([*FITTED, "notes.txt"])
 
 
 def test_every_format_gives_the_same_model(
@@ -108,10 +109,8 @@ def test_every_format_gives_the_same_model(
     for suffix in ("npz", "csv", "parquet"):
         ran = run("fit", folder / f"data.{suffix}", "--out", tmp_path / suffix, "--json")
         document = json.loads(ran.out)
-        assert document.pop("files") == [
-            str(tmp_path / suffix / "model"),
-            str(tmp_path / suffix / "certificate.json"),
-        ]
+        files = document.pop("files")
+        assert sorted(files) == [str(tmp_path / suffix / name) for name in FITTED]
         documents.append(document)
     assert documents[0] == documents[1] == documents[2]
     assert set(documents[0]) == {"certificate", "source_accuracy"}
@@ -133,7 +132,7 @@ def test_predict_scores_what_it_can(
     assert [int(row["label"]) for row in rows] == model.predict(problem.X).tolist()
     written = [[float(row["probability_0"]), float(row["probability_1"])] for row in rows]
     assert written == model.predict_proba(problem.X).tolist()
-    assert entries(tmp_path) == ["predictions.csv"]
+    assert entries(tmp_path) == ["predictions.csv", "provenance.json"]
 
 
 def test_predict_without_labels_or_domains(
@@ -215,7 +214,7 @@ def test_audit_and_frontier_write_json_and_pictures(
     assert "fitted on these very rows" in ran.err
     ran = run("frontier", data, "--radii", "0,2", "--out", out, "--json")
     document = json.loads(ran.out)
-    names = ["audit.json", "audit.png", "frontier.json", "frontier.png"]
+    names = ["audit.json", "audit.png", "frontier.json", "frontier.png", "provenance.json"]
     assert entries(out) == names
     assert document.pop("files") == [str(out / name) for name in names[2:]]
     assert json.loads((out / "frontier.json").read_text()) == document
@@ -271,6 +270,11 @@ ERRORS: list[tuple[str, str]] = [
     ("frontier {data} --objective luck --out {out}", "objective is 'luck'"),
     ("demo --cell 5 --out {out}", "cell is '5'"),
     ("demo --out {tmp}/text.txt", "is a file"),
+    ("demo --seed -1 --out {out}", "seed is -1"),
+    ("demo --device abacus --out {out}", "device 'abacus'"),
+    ("fit {data} --seed -1 --out {out}", "seed is -1"),
+    ("frontier {data} --seed -1 --out {out}", "seed is -1"),
+    ("reproduce cmnist --seed -1 --out {out}", "seed is -1"),
     ("reproduce imagenet --out {out}", "benchmark is 'imagenet'"),
     ("reproduce cmnist --preset quick --out {out}", "preset is 'quick'"),
     ("reproduce cmnist --cells +70% --out {out}", "cells are '+70%'"),
@@ -312,12 +316,42 @@ def test_errors_are_one_sentence_and_leave_nothing_behind(
     assert entries(tmp_path / "busy" / "model") == ["thesis.txt"]
 
 
-@pytest.mark.parametrize(
-    "line", ["fit", "fit data.csv", "nonsense", "audit --radii 1", "reproduce", "--nope"]
-)
-def test_usage_errors_end_with_two(run: Callable[..., Ran], line: str) -> None:
+USAGE = {
+    "fit": "Missing argument 'data': see regraft fit --help.",
+    "fit data.csv": "Missing option '--out': see regraft fit --help.",
+    "fit a b --out c": "Got unexpected extra argument(s) (b): see regraft fit --help.",
+    "fit data.csv --out": "Option '--out' requires an argument: see regraft fit --help.",
+    "fit a --out b --lable c": (
+        "No such option: --lable (did you mean --label?): see regraft fit --help."
+    ),
+    "audit --radii 1": "Missing argument 'predictor': see regraft audit --help.",
+    "demo --json=1": "Option '--json' does not take a value: see regraft demo --help.",
+    "reproduce": "Missing argument 'benchmark': see regraft reproduce --help.",
+    "nonsense": "No such command 'nonsense': see regraft --help.",
+    "dem": "No such command 'dem' (did you mean 'demo'?): see regraft --help.",
+    "moral nonsense": "No such command 'nonsense': see regraft moral --help.",
+    "--nope": "No such option: --nope: see regraft --help.",
+}
+
+
+@pytest.mark.parametrize("line", USAGE)
+def test_usage_errors_are_one_sentence_too(run: Callable[..., Ran], line: str) -> None:
     ran = run(*line.split())
-    assert ran.code == 2 and ran.out == "" and "Traceback" not in ran.err
+    assert (ran.code, ran.out, ran.err) == (2, "", f"regraft: {USAGE[line]}\n")
+
+
+def test_a_number_that_is_none(run: Callable[..., Ran]) -> None:
+    ran = run("fit", "data.csv", "--out", "o", "--radius", "far")
+    assert ran.code == 2 and ran.out == "" and ran.err.count("\n") == 1
+    assert ran.err.startswith("regraft: Invalid value for '--radius': ")
+    assert ran.err.endswith(": see regraft fit --help.\n")
+
+
+@pytest.mark.parametrize("group", ["", "embed", "moral"])
+def test_without_a_command_there_is_help(run: Callable[..., Ran], group: str) -> None:
+    ran = run(*group.split())
+    assert ran.code in (0, 2) and "Commands:" in ran.out + ran.err
+    assert "regraft: " not in ran.err
 
 
 def test_json_errors_print_no_document(tmp_path: Path, run: Callable[..., Ran]) -> None:
@@ -344,10 +378,11 @@ def test_without_the_extras(tmp_path: Path, folder: Path) -> None:
     settings = command(tmp_path / "path")
     ran = subprocess.run([*start, *audit], cwd=folder, capture_output=True, **settings)
     assert ran.returncode == 0
-    assert json.loads(ran.stdout)["files"] == [str(tmp_path / "o" / "audit.json")]
+    files = ["audit.json", "provenance.json"]
+    assert json.loads(ran.stdout)["files"] == [str(tmp_path / "o" / name) for name in files]
     assert "warning: audit.png is not drawn: matplotlib is not installed" in ran.stderr
     assert 'pip install "regraft[plots]"' in ran.stderr
-    assert entries(tmp_path / "o") == ["audit.json"]
+    assert entries(tmp_path / "o") == files
     predict = ["predict", "fit", "data.parquet"]
     ran = subprocess.run([*start, *predict], cwd=folder, capture_output=True, **settings)
     assert ran.returncode == 2
@@ -364,7 +399,7 @@ def test_interrupts_end_with_one_line(tmp_path: Path) -> None:
                 break
         _, err = process.communicate()
     assert process.returncode == 130
-    assert err == "regraft: interrupted.\n"
+    assert err == "regraft: interrupted: nothing was written.\n"
     assert entries(tmp_path) == []
 
 

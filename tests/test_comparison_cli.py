@@ -15,7 +15,8 @@ from scipy.io import savemat
 from regraft.banks import write_bank
 from regraft.files import claim
 
-FILES = ["cells.jsonl", *(f"comparison.{kind}" for kind in ("csv", "json", "md", "png", "tex"))]
+TABLES = [f"comparison.{kind}" for kind in ("csv", "json", "md", "png", "tex")]
+FILES = ["cells.jsonl", *TABLES, "provenance.json"]
 
 
 @pytest.fixture

@@ -68,6 +68,11 @@ class AuditCurve:
         """Plain numbers, strings, lists and dictionaries."""
         return asdict(self)
 
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> AuditCurve:
+        """Inverse of :meth:`to_dict`, also after a trip through JSON."""
+        return cls(**{**data, "points": tuple(AuditPoint(**point) for point in data["points"])})
+
     def plot(self, path: str, name: str = "predictor") -> None:
         """Write the curve as a picture (needs the extra ``plots``)."""
         from regraft.plots import plot_audit
@@ -95,6 +100,11 @@ class Frontier:
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, strings, lists and dictionaries."""
         return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Frontier:
+        """Inverse of :meth:`to_dict`, also after a trip through JSON."""
+        return cls(**{**data, "points": tuple(FrontierPoint(**point) for point in data["points"])})
 
     def plot(self, path: str) -> None:
         """Write the frontier as a picture (needs the extra ``plots``)."""
@@ -133,7 +143,7 @@ def audit(
     error = (p.argmax(dim=1) != label).to(p.dtype)
     names = [str(name) for name in domains.names]
     return AuditCurve(
-        tuple(_worst_cases(surrogates, hull, loss, error, radii, names)),
+        tuple(worst_cases(surrogates, hull, loss, error, radii, names)),
         source_accuracy=1 - float(sources.weight @ error),
     )
 
@@ -146,19 +156,21 @@ def frontier(
     *,
     objective: Objective = "risk",
     rank: int | None = None,
+    seed: int | None = None,
     device: str = "cpu",
     on_point: Callable[[FrontierPoint], None] | None = None,
 ) -> Frontier:
     """Source accuracy against worst-case accuracy for heads trained at each radius.
 
-    Two thirds of the rows train the heads, the others measure them. The worst case is taken
-    within the largest of ``radii``, the same for all heads.
+    Two thirds of the rows train the heads, the others measure them: every third as they stand, or
+    as ``seed`` shuffles them. The worst case is taken within the largest of ``radii``, the same
+    for all heads.
     """
     radii = _check_radii(radii)
     check_objective(objective)
     domains = check_domains(X, y, sample_domain, device=device)
     check_rank(rank, len(domains.classes))
-    train, test = hold_out(domains)
+    train, test = hold_out(domains, seed)
     warn_if_one_domain(domains, _ALONE)
     sources = fit_source_heads(train)
     hull, _ = plausible_targets(sources, rank)
@@ -197,7 +209,7 @@ def warn_if_fitted_on(predictor: object, X: NDArray[Any], sample_domain: NDArray
         )
 
 
-def _worst_cases(
+def worst_cases(
     surrogates: Surrogates,
     hull: Hull,
     loss: Tensor,
@@ -205,6 +217,7 @@ def _worst_cases(
     radii: Sequence[float],
     names: list[str],
 ) -> list[AuditPoint]:
+    """The worst of the ``surrogates`` within each radius, by losses and errors (n,) of the rows."""
     points: list[AuditPoint] = []
     riskiest: list[Tensor] = []
     wrongest: list[Tensor] = []

@@ -13,6 +13,7 @@ from regraft.files import claim
 from regraft.persistence import write_result
 from regraft.plots import plot_comparison
 from regraft.ready import READY, read_bank, read_ready
+from regraft.runs import Run
 from regraft.screen import Screen, percent
 
 RECORDS = "cells.jsonl"  # in --out: the cells finished so far
@@ -20,6 +21,7 @@ RECORDS = "cells.jsonl"  # in --out: the cells finished so far
 
 def run_compare(
     screen: Screen,
+    run: Run,
     data: Path,
     *,
     folder: Path | None,
@@ -66,7 +68,7 @@ def run_compare(
         files = write_result(out, "comparison.json", document, "comparison.png", draw)
         files += write_tables(out, comparison)
     _show(screen, comparison)
-    screen.finish(document, files)
+    run.finish(screen, document, files)
 
 
 def _is_ready(data: Path, folder: Path | None) -> bool:

@@ -41,21 +41,24 @@ def make_table(columns: Sequence[str], *sections: Sequence[Sequence[str]]) -> Ta
 
 
 class Screen:
-    """Results go to stdout, or nowhere when it holds JSON; progress then goes to stderr."""
+    """Results go to stdout, or nowhere when it holds JSON; progress then goes to stderr.
 
-    def __init__(self, as_json: bool) -> None:
+    A ``quiet`` one shows neither, and of results the JSON document alone.
+    """
+
+    def __init__(self, as_json: bool, quiet: bool = False) -> None:
         from rich.console import Console
 
         self._json = as_json
-        self._result = Console(quiet=as_json, markup=False, highlight=False)
-        self._progress = Console(stderr=as_json, markup=False, highlight=False)
+        self._result = Console(quiet=quiet or as_json, markup=False, highlight=False)
+        self._progress = Console(stderr=as_json, quiet=quiet, markup=False, highlight=False)
 
     @contextmanager
     def working(self, message: str) -> Iterator[Callable[[str], None]]:
         """A spinner, or plain lines where there is no terminal; yields a setter of its message."""
         from rich.text import Text
 
-        if self._progress.is_terminal:
+        if self.is_live:
             with self._progress.status(Text(f"{message} ...")) as status:
                 yield lambda step: status.update(Text(f"{step} ..."))
         else:
@@ -65,7 +68,7 @@ class Screen:
     @property
     def is_live(self) -> bool:
         """Whether progress is seen in a terminal, where ``live`` can draw."""
-        return self._progress.is_terminal
+        return self._progress.is_terminal and not self._progress.quiet
 
     @contextmanager
     def live(self, draw: Callable[[], RenderableType]) -> Iterator[None]:
@@ -103,7 +106,9 @@ class Screen:
         wide = Console(
             file=self._result.file,
             width=_ANY_WIDTH,
-            quiet=self._json,
+            quiet=self._result.quiet,
+            markup=False,
+            highlight=False,
             force_terminal=self._result.is_terminal,
             color_system="auto" if self._result.is_terminal else None,
         )
@@ -112,17 +117,19 @@ class Screen:
         wide.print(table)
 
     def document(self, text: str) -> None:
-        """A text in another language, such as Markdown, exactly as it is; not with JSON."""
-        if not self._json:
-            typer.echo(text)
+        """A text in another language, such as Markdown, exactly as it is; not with JSON.
 
-    def finish(
-        self, document: dict[str, Any], files: Sequence[Path], *, quiet: bool = False
-    ) -> None:
-        """Print the JSON document, or name the files written unless ``quiet``."""
+        It goes to a file or a clipboard, so that nothing else is shown after it.
+        """
+        if not self._result.quiet:
+            typer.echo(text)
+            self._result.quiet = self._progress.quiet = True
+
+    def finish(self, document: dict[str, Any], files: Sequence[Path]) -> None:
+        """Print the JSON document, or name the files written."""
         if self._json:
             from regraft.persistence import dumps
 
             typer.echo(dumps(document | {"files": [str(file) for file in files]}, indent=None))
-        elif files and not quiet:
+        elif files:
             self.say(f"Written: {', '.join(map(str, files))}")

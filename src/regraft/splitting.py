@@ -14,15 +14,21 @@ from regraft.mapping import release
 _EVERY = 3  # of the rows, one is held out
 
 
-def hold_out(domains: Domains) -> tuple[Domains, Domains]:
+def hold_out(domains: Domains, seed: int | None = None) -> tuple[Domains, Domains]:
     """Two thirds and one third of the rows, each domain and class in proportion.
 
-    Raises ``ValueError`` with one sentence where there are too few.
+    Every third row of a domain and class is held out: of the rows as they stand, or as ``seed``
+    shuffles them. Raises ``ValueError`` with one sentence where there are too few, or if the seed
+    is below 0.
     """
+    if seed is not None and seed < 0:
+        raise ValueError(f"seed is {seed}: pass 0 or more.")
     _check(domains)
     y, domain = domains.y.cpu().numpy(), domains.domain.cpu().numpy()
-    rank = np.empty(len(y), int)
-    rank[np.lexsort((y, domain))] = np.arange(len(y))
+    n = len(y)
+    order = np.arange(n) if seed is None else np.random.default_rng(seed).permutation(n)
+    rank = np.empty(n, int)
+    rank[np.lexsort((order, y, domain))] = np.arange(n)
     held_out = torch.from_numpy(rank % _EVERY == 1).to(domains.y.device)
     return _take(domains, ~held_out), _take(domains, held_out)
 

@@ -301,7 +301,7 @@ def _not_a_number(
     shown = repr(cells[column]) if len(str(cells[column])) <= 40 else "a long text"
     return TableError(
         f"row {row} of {path} holds {shown} in feature column {features[column]!r}: make it a "
-        "number, drop the column, or name it with --label or --domain."
+        "number, drop the column, or name it with --label or --domain, or with diagnose's --group."
     )
 
 

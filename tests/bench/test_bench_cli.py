@@ -30,15 +30,23 @@ def test_train_tells_its_steps_and_shows_the_end(data: Path, tmp_path: Path) -> 
     assert result.exit_code == 0, result.output
     assert "step 100: accuracy by domain" in result.output
     assert "held out" in result.output
-    (run,) = tmp_path.iterdir()
+    (run,) = (path for path in tmp_path.iterdir() if path.is_dir())
     assert {path.name for path in run.iterdir()} == {
         *(".lock", "done", "model.safetensors", "results.jsonl"),
     }
     assert str(run / "model.safetensors") in result.output.replace("\n", "")
 
 
+def test_the_seed_of_a_run_is_its_trial(data: Path, tmp_path: Path) -> None:
+    for option in ("--seed", "--trial-seed"):
+        assert train(data, tmp_path, "--steps", 5, option, 3).exit_code == 0
+    (results,) = tmp_path.glob("*/results.jsonl")
+    assert json.loads(results.read_text().splitlines()[0])["args"]["trial_seed"] == 3
+
+
 def test_train_a_second_time_does_nothing_again(data: Path, tmp_path: Path) -> None:
-    first = train(data, tmp_path, "--steps", 20, "--json", "--skip-model-save")
+    first = train(data, tmp_path, "--steps", 20, "--json", "--quiet", "--skip-model-save")
+    assert first.stderr == ""
     (results,) = tmp_path.glob("*/results.jsonl")
     written = results.stat().st_mtime_ns
     second = train(data, tmp_path, "--steps", 20, "--json", "--skip-model-save")
@@ -63,6 +71,7 @@ def test_train_a_second_time_does_nothing_again(data: Path, tmp_path: Path) -> N
         (("--holdout-fraction", "1"), "pass a share between 0 and 1"),
         (("--device", "abacus"), "abacus"),
         (("--trial-seed", "-1"), "trial_seed is -1: pass 0 or more."),
+        (("--seed", "-1"), "trial_seed is -1: pass 0 or more."),
         (("--dataset", "PACS"), "there is no folder"),
     ],
 )
@@ -108,8 +117,13 @@ def test_sweep_and_collect(data: Path, tmp_path: Path) -> None:
         rule: {"toy"} for rule in ("training-domain", "leave-one-domain-out", "oracle")
     }
     assert [Path(file).name for file in document["files"]] == [
-        *("collect.md", "collect.tex", "collect.json"),
+        *("collect.md", "collect.tex", "collect.json", "provenance.json"),
     ]
+    quiet = call("collect", tmp_path / "sweep", "--quiet", "--out", tmp_path / "quiet")
+    assert (quiet.exit_code, quiet.output) == (0, "")
+    tables = [(tmp_path / name / "collect.md").read_text() for name in ("quiet", "tables")]
+    assert tables[0] == tables[1]
+    assert call("collect", tmp_path / "sweep", "--markdown", "--quiet").output == ""
     markdown = call("collect", tmp_path / "sweep", "--markdown", "--selection", "oracle")
     lines = markdown.stdout.splitlines()
     assert sum(line.startswith("| ERM |") for line in lines) == 1

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import make_run
 
 from regraft.bench.collect import collect, run_collect
 from regraft.bench.selection import Selection
@@ -164,8 +165,8 @@ def test_wrong_names_and_mixtures_are_told(tmp_path: Path) -> None:
 
 
 def show(as_json: bool, folder: Path, **options: Any) -> None:
-    chosen = {"selection": None, "latex": False, "markdown": False, "out": None} | options
-    run_collect(Screen(as_json), folder, **chosen)
+    chosen = {"selection": None, "latex": False, "markdown": False} | options
+    run_collect(Screen(as_json), make_run(chosen.pop("out", None)), folder, **chosen)
 
 
 def test_the_command_shows_tables_and_what_it_skipped(
@@ -192,9 +193,9 @@ def test_the_command_shows_tables_and_what_it_skipped(
 
 def test_documents_are_shown_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_sweep(tmp_path)
-    show(False, tmp_path, markdown=True, selection="training-domain")
+    show(False, tmp_path, markdown=True, selection="training-domain", out=tmp_path.parent / "out")
     text = capsys.readouterr().out
-    assert text.startswith("Test accuracy (%)")
+    assert text.startswith("Test accuracy (%)") and "Written" not in text
     assert "| ERM | 71.0 ± 0.7 | 80.0 ± 0.0 | 20.0 ± 7.1 | 57.0 |" in text.splitlines()
     show(False, tmp_path, latex=True, selection="training-domain")
     text = capsys.readouterr().out
@@ -213,7 +214,7 @@ def test_files_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert f"skipped {job / 'results.jsonl'} line 4: not JSON" in printed.err.replace("\n", "")
     damage = {"path": str(job / "results.jsonl"), "line": 4, "reason": "not JSON"}
     assert document["damaged"] == [damage]
-    names = ["collect.md", "collect.tex", "collect.json"]
+    names = ["collect.md", "collect.tex", "collect.json", "provenance.json"]
     assert document.pop("files") == [str(tmp_path / "out" / name) for name in names]
     assert json.loads((tmp_path / "out" / "collect.json").read_text()) == document
     assert "| ERM | 71.0 ± 0.7 " in (tmp_path / "out" / "collect.md").read_text()

@@ -18,11 +18,11 @@ import pytest
 from numpy.typing import NDArray
 
 from regraft.bench import mnist, sweep
-from regraft.bench.command import RESUME
 from regraft.bench.pretraining import PRESETS, Preset
 from regraft.bench.reproduce import reproduce
 from regraft.bench.sweep import RANKS
 from regraft.cli import app
+from regraft.commands import RESUMES
 
 SOURCE = Path(__file__).parents[2] / "src"
 TINY = Preset("paper", steps=4, batch=8)
@@ -102,6 +102,18 @@ def test_quick_runs_one_cell_and_resumes(
     assert [(run["test_envs"], run["trial_seed"], run["hparams_seed"]) for run in runs] == [
         ([2], 0, config) for config in range(3)
     ]
+    # Another trial is added to these, with a rank sweep of its own.
+    with pytest.raises(SystemExit):
+        app([*line, "--configs", "1", "--seed", "2", "--quiet"], prog_name="regraft")
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err) == ("", "")
+    assert records.read_bytes().startswith(before)
+    (added,) = records.read_bytes()[len(before) :].splitlines()
+    assert json.loads(added)["args"]["trial_seed"] == 2
+    ranks = (records.parent / "ranks.jsonl").read_bytes().splitlines()
+    trials = [json.loads(line)["args"]["trial_seed"] for line in ranks]
+    assert trials == [0] * len(RANKS) + [2] * len(RANKS)
+    before = records.read_bytes()
     with pytest.raises(SystemExit):
         app([*line, "--configs", "1", "--json"], prog_name="regraft")
     document = json.loads(capsys.readouterr().out)
@@ -116,6 +128,7 @@ def test_quick_runs_one_cell_and_resumes(
         ({"cells": [3]}, "cells are"),
         ({"trials": 0}, "trials is 0"),
         ({"configs": -1}, "configs is -1"),
+        ({"seed": -1}, "seed is -1"),
         ({"family": "ball"}, "family is 'ball'"),
         ({"surrogate": "made up"}, "surrogate is 'made up'"),
         ({"device": "abacus"}, "device 'abacus'"),
@@ -171,8 +184,7 @@ def test_an_interrupt_says_how_to_go_on(checksums: dict[str, str], tmp_path: Pat
             if text.startswith("Phase 1, steps: 50 of"):
                 process.send_signal(signal.SIGINT)
                 break
-        out, err = process.communicate()
-    assert process.returncode == 130 and err == "regraft: interrupted.\n"
-    assert out.endswith(f"{RESUME}\n")
+        _, err = process.communicate()
+    assert process.returncode == 130 and err == f"regraft: interrupted: {RESUMES}.\n"
     left = {path.name for path in (tmp_path / "out").iterdir()}
     assert left - {".lock"} == {"settings.json"}

@@ -14,13 +14,13 @@ from small_pictures import CLASSES, DOMAINS, write_pacs
 from typer.testing import CliRunner, Result
 
 from regraft.bench.benchmark import IMAGE_BENCHMARKS
-from regraft.bench.command import RESUME
 from regraft.bench.experiment import Reproduction
 from regraft.bench.hparams import draw_hparams
 from regraft.bench.image_reproduction import list_images, reproduce_images
 from regraft.bench.seeds import job_seed
 from regraft.bench.selection import training_domain_validation
 from regraft.cli import app
+from regraft.commands import RESUMES
 from regraft.extras import require
 from regraft.records import Records
 
@@ -29,7 +29,8 @@ PACS = IMAGE_BENCHMARKS["pacs"]
 NAME = "test_resnet.r160_in1k"  # timm's own toy
 SIZE: dict[str, Any] = {"steps": 2, "size": 32, "cells": [1, 3], "trials": 1, "configs": 2}
 RECIPE = f"{NAME}-32px-2"
-FILES = ["table.md", "table.csv", "table.tex", "checkpoints.png", "timings.json"]
+PICTURES = [f"checkpoints.{kind}" for kind in ("png", "svg", "pdf")]
+FILES = ["table.md", "table.csv", "table.tex", *PICTURES, "timings.json", "reproduction.json"]
 
 
 @pytest.fixture(scope="module")
@@ -214,7 +215,7 @@ def test_an_interrupt_says_how_to_go_on(
         *("pacs", "--data", data, "--encoder", NAME, "--weights", weights, "--size", "32"),
         *("--quick", "--out", tmp_path),
     )
-    assert result.exit_code == 130 and RESUME in result.output
+    assert result.exit_code == 130 and RESUMES in result.output
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 import safetensors.torch
 import torch
+from conftest import make_run
 from numpy.typing import NDArray
 
 from regraft._version import __version__
@@ -37,8 +38,9 @@ SOURCE = Path(__file__).parents[2] / "src"
 TINY = Preset("tiny", steps=8, batch=8)
 SIZE: dict[str, Any] = {"preset": TINY, "cells": [2], "trials": 2, "configs": 2}
 HULL = "tiny-hull-reweighted"
-PICTURES = ["checkpoints.png", "ranks.png", "rounds.png"]
-FILES = ["table.md", "table.csv", "table.tex", *PICTURES, "timings.json"]
+BEGINNINGS = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
+PICTURES = [f"{name}.{kind}" for name in ("checkpoints", "ranks", "rounds") for kind in BEGINNINGS]
+FILES = ["table.md", "table.csv", "table.tex", *PICTURES, "timings.json", "reproduction.json"]
 
 Digits = tuple[NDArray[np.uint8], NDArray[np.uint8]]
 
@@ -144,7 +146,7 @@ def test_the_files_and_the_records(finished: Reproduction) -> None:
     assert [record["hparams"]["cro_rank"] for record in ranks] == list(RANKS)
     assert {record["args"]["trial_seed"] for record in ranks} == {0}
     for name in PICTURES:
-        assert (out / name).read_bytes().startswith(b"\x89PNG")
+        assert (out / name).read_bytes().startswith(BEGINNINGS[name.split(".")[1]])
 
 
 def test_the_table_and_the_timings(finished: Reproduction) -> None:
@@ -178,8 +180,8 @@ def test_a_second_time_nothing_is_done(blobs: Digits, copy: Path) -> None:
     assert told == ["writing tables and figures"]
     assert caches(copy) == written
     after = contents(copy)
-    timings = f"{HULL}/timings.json"
-    del before[timings], after[timings]
+    for name in ("timings.json", "reproduction.json"):  # both tell how long it took
+        del before[f"{HULL}/{name}"], after[f"{HULL}/{name}"]
     assert after == before
     assert len(again.records) == 4
 
@@ -310,14 +312,14 @@ def test_other_settings_are_not_mixed_in(blobs: Digits, copy: Path) -> None:
 
 
 def test_what_is_shown(finished: Reproduction, capsys: pytest.CaptureFixture[str]) -> None:
-    show(Screen(as_json=False), finished)
+    show(Screen(as_json=False), make_run(), finished)
     out = capsys.readouterr().out
     for text in ("ERM (DomainBed)", "ARM (DomainBed)", "CRO (CRO paper)", finished.label):
         assert text in out
     low, high = finished.selection.cells[2].spread
     assert f"-90%: {100 * low:.1f} to {100 * high:.1f} over all configurations" in out
     assert "Time: data" in out and "total" in out and "timings.json" in out
-    show(Screen(as_json=True), finished)
+    show(Screen(as_json=True), make_run(), finished)
     document = json.loads(capsys.readouterr().out)
     assert document["cells"]["-90%"] == json.loads(json.dumps(asdict(finished.selection.cells[2])))
     assert document["average"] is None and document["runs"] == 4

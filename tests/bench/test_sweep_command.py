@@ -11,29 +11,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import make_run
 from toy_sweep import Here, is_free, make_jobs, read_records, wait_until, write_bank
 
 from regraft.bench import engines
-from regraft.bench.command import RESUME
 from regraft.bench.datasets import open_dataset
 from regraft.bench.run_folder import RunFolder
 from regraft.bench.sweep_command import _together, run_sweep
+from regraft.commands import RESUMES
 from regraft.screen import Screen
 
 # A shell that starts tests in the background may leave SIGINT ignored.
 PROGRAM = """
-import signal, sys
-from pathlib import Path
-from regraft.bench.sweep_command import run_sweep
-from regraft.screen import Screen
+import signal
+from regraft.cli import main
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    data, out = map(Path, sys.argv[1:])
-    try:
-        run_sweep(Screen(as_json=False), ["toy"], ["ERM"], data=data, out=out, steps=300_000)
-    except KeyboardInterrupt:
-        sys.exit(130)
+    main()
 """
 
 
@@ -53,7 +48,8 @@ def sweep(data: Path, as_json: bool = False, **options: Any) -> None:
     options = {"n_trials": 1, "n_hparams": 1, "steps": 11} | options
     datasets, algorithms = options.pop("datasets", ["toy"]), options.pop("algorithms", ["ERM"])
     out = options.pop("out", data.parent / "out")
-    run_sweep(Screen(as_json), datasets, algorithms, data=data, out=out, **options)
+    screen, run = Screen(as_json), make_run(out)
+    run_sweep(screen, run, datasets, algorithms, data=data, out=out, **options)
 
 
 def test_a_sweep_ends_with_its_table(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -67,6 +63,13 @@ def test_a_sweep_ends_with_its_table(data: Path, capsys: pytest.CaptureFixture[s
     again = capsys.readouterr().out.splitlines()
     assert again[1] == "6 of 6 runs"
     assert again[2:] == lines[lines.index("6 of 6 runs") + 1 :]
+
+
+def test_trials_are_numbered_from_the_seed(data: Path) -> None:
+    for seed in (0, 2):
+        sweep(data, test_envs=[0], n_trials=2, seed=seed)
+    records = read_records(data.parent / "out").values()
+    assert sorted(run[0]["args"]["trial_seed"] for run in records) == [0, 1, 2, 3]
 
 
 def test_the_document_has_the_counts_and_the_selection(
@@ -114,6 +117,7 @@ def test_without_names_all_algorithms_are_run_that_make_sense(data: Path) -> Non
     [
         ({"n_trials": 0}, "n_trials is 0: pass at least 1."),
         ({"together": 0}, "together is 0: pass at least 1."),
+        ({"seed": -1}, "seed is -1: pass 0 or more."),
         ({"holdout_fraction": 1.0}, "holdout_fraction is 1.0: pass a share between 0 and 1."),
         ({"device": "abacus"}, "device 'abacus' is not available here: pass cpu."),
         ({"engine": "cloud"}, "engine is 'cloud': choose from local, ray, slurm."),
@@ -167,7 +171,9 @@ def test_failures_are_listed_and_the_rest_is_shown(
 
 def test_an_interrupt_stops_the_workers_quietly(data: Path) -> None:
     out = data.parent / "out"
-    command = [sys.executable, "-c", PROGRAM, str(data), str(out)]
+    options = "--datasets", "toy", "--algorithms", "ERM", "--steps", "300000"
+    places = "--data", str(data), "--out", str(out)
+    command = [sys.executable, "-c", PROGRAM, "sweep", *options, *places]
     with subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
@@ -179,8 +185,8 @@ def test_an_interrupt_stops_the_workers_quietly(data: Path) -> None:
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does
         output, errors = process.communicate(timeout=30)
     assert process.returncode == 130
-    assert errors == ""
-    assert output.splitlines()[-1] == RESUME
+    assert errors == f"regraft: interrupted: {RESUMES}.\n"
+    assert "0 of 180 runs" in output
     assert all(is_free(RunFolder(folder, folder.name)) for folder in out.iterdir())
 
 

@@ -46,6 +46,7 @@ def test_verdicts_files_and_json(tmp_path: Path, data: Path, run: Callable[..., 
     ran = run(data, "--group", "u", "--out", out)
     assert ran.code == 0 and ran.err == ""
     document = json.loads((out / "diagnosis.json").read_text())
+    assert all(table["title"] in ran.out for table in document.pop("tables"))
     names = "heterogeneity", "closure", "angles", "invariance", "basis"
     for premise, name in zip(PREMISES, names, strict=True):
         line = next(line for line in ran.out.splitlines() if line.strip().startswith(premise))
@@ -55,7 +56,8 @@ def test_verdicts_files_and_json(tmp_path: Path, data: Path, run: Callable[..., 
     for title in ("Factorization closure", "Principal angles", "Deduction columns", "Shifts"):
         assert title in ran.out
     assert "comparing deductions ..." in ran.out and "Written:" in ran.out
-    assert sorted(entry.name for entry in out.iterdir()) == ["diagnosis.json", "diagnosis.md"]
+    files = ["diagnosis.json", "diagnosis.md", "provenance.json"]
+    assert sorted(entry.name for entry in out.iterdir()) == files
     text = (out / "diagnosis.md").read_text()
     assert text.startswith("# Diagnosis\n\n- ") and "## Premises" in text
     assert all(f"- {sentence}\n" in text for sentence in document["summary"])
@@ -64,7 +66,7 @@ def test_verdicts_files_and_json(tmp_path: Path, data: Path, run: Callable[..., 
     printed = run(data, "--group", "u", "--out", out, "--json")
     assert printed.code == 0 and "comparing deductions ..." in printed.err
     answer = json.loads(printed.out)
-    assert answer.pop("files") == [str(out / "diagnosis.json"), str(out / "diagnosis.md")]
+    assert answer.pop("files") == [str(out / name) for name in files]
     assert answer == document
     assert answer["domains"] == {"Aarau": 150, "Bern": 150} and answer["groups"] == ["0", "1"]
 
@@ -99,8 +101,8 @@ def test_columns_of_other_names_and_seeds(tmp_path: Path, run: Callable[..., Ran
 
 def test_a_bank_without_groups(tmp_path: Path, run: Callable[..., Ran]) -> None:
     write_bank(tmp_path / "bank", DATA.X, DATA.y.tolist(), TOWNS.tolist())
-    ran = run(tmp_path / "bank", "--json")
-    assert ran.code == 0
+    ran = run(tmp_path / "bank", "--json", "--quiet")
+    assert ran.code == 0 and ran.err == ""
     assert json.loads(ran.out)["domains"] == {"Aarau": 150, "Bern": 150}
 
 
@@ -116,7 +118,8 @@ def test_what_is_refused(tmp_path: Path, data: Path, run: Callable[..., Ran]) ->
     refuse("nowhere.npz does not exist: check the path.", tmp_path / "nowhere.npz")
     refuse("'v'", data, "--group", "v")
     refuse("groups is 0: pass a number from 2 to 32.", data, "--groups", "0")
-    refuse("seed is -1: pass a number from 0", data, "--seed", "-1")
+    refuse("seed is -1: pass 0 or more.", data, "--seed", "-1")
+    refuse("seed is 9223372036854775808: pass a number from 0", data, "--seed", 2**63)
     refuse("device 'abacus' is not available here", data, "--device", "abacus")
     arrays: dict[str, Any] = {"X": DATA.X, "y": DATA.y, "u": DATA.group}
     one = tmp_path / "one.npz"

@@ -18,6 +18,7 @@ import pytest
 from conftest import Ran
 from fake_api import KEY, FakeApi, Received, Sent, failure, message
 
+from regraft.commands import RESUMES
 from regraft.moral.answers import ANSWERS
 from regraft.moral.elicit_command import Prices, Tokens, choose_prices, estimate
 from regraft.moral.elicitation import DEFAULT_MODEL
@@ -73,7 +74,7 @@ def test_what_is_shown(api: FakeApi, table: Path, tmp_path: Path, run: Callable[
     # Case 1 always takes option A, so its 27 pairs disagree; 18 pairs of case 0 agree.
     assert "Position bias: 60.0% of the pairs of orders disagree on the action." in ran.out
     assert "Labels were elicited from claude-haiku-4-5-20251001" in ran.out
-    assert f"Written: {out / ANSWERS}" in ran.out
+    assert f"Written: {out / ANSWERS}, {out / 'provenance.json'}" in ran.out
     again = run("moral", "elicit", "--scenarios", table, "--out", out)  # nothing to agree to
     assert again.code == 0 and len(api.requests) == 108
     assert "0 questions to ask claude-haiku-4-5-20251001, 108 answered before." in again.out
@@ -92,6 +93,11 @@ def test_json_is_one_document(
     assert refused.err.splitlines()[-1] == (
         "regraft: asking a model costs money and --json leaves no room to ask: agree with --yes."
     )
+    silent = run(*command, "--quiet")
+    assert (silent.code, silent.out, api.requests) == (2, "", [])
+    assert silent.err == (
+        "regraft: asking a model costs money and --quiet leaves no room to ask: agree with --yes.\n"
+    )
     prices = ("--model", "m", "--input-price", 1000, "--output-price", 2000)
     document = json.loads(run(*command, "--json", "--yes", *prices).out)
     assert (document["model"], document["cached"], document["unasked"]) == ("m", 0, 54)
@@ -100,7 +106,8 @@ def test_json_is_one_document(
     used = {"asked": 54, "refused": 0, "tokens": {"input": 5400, "output": 216}}
     assert document["this_run"] == used | {"dollars": pytest.approx(5.4 + 0.432)}
     assert re.fullmatch("[0-9a-f]{64}", document["library"]["checksum"])
-    assert document["files"] == [str(tmp_path / "o" / ANSWERS)]
+    files = ANSWERS, "provenance.json"
+    assert document["files"] == [str(tmp_path / "o" / name) for name in files]
 
 
 def test_without_a_terminal_nothing_is_sent(
@@ -185,8 +192,7 @@ def test_interrupted_it_goes_on(
         ran = run(*options)
     finally:
         signal.signal(signal.SIGINT, before)
-    assert (ran.code, ran.err) == (130, "regraft: interrupted.\n")
-    assert "All answers so far are kept: run the same command again to go on." in ran.out
+    assert (ran.code, ran.err) == (130, f"regraft: interrupted: {RESUMES}.\n")
     check_going_on(api, lambda: run(*options), out)
 
 

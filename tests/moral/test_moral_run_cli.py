@@ -32,6 +32,7 @@ FILES = (
     "stress_curve.png",
     "moral.md",
     "records.csv",
+    "provenance.json",
 )
 PANELS = "Pragmatist", "Idealist", "Centrist"
 ANNOTATIONS = {1.0: "Yes", 0.0: "No", 0.5: "No Agreement"}
@@ -48,6 +49,7 @@ def test_words_and_files(tmp_path: Path, run: Callable[..., Ran]) -> None:
     assert ran.code == 0
     assert sorted(entry.name for entry in out.iterdir()) == sorted(FILES)
     document = json.loads((out / "moral.json").read_text())
+    assert all(table["title"] in ran.out for table in document["tables"])
     check_output(ran.out, document)
     check_files(out, document)
 
@@ -74,7 +76,8 @@ def check_files(out: Path, document: dict[str, Any]) -> None:
     assert document["labels"] == MECHANISM and document["scenarios"] == make_library().origin
     assert document["scenarios_sha256"] == make_library().checksum
     assert (document["encoder"], document["records"], document["seed"]) == ("hashed", RECORDS, 0)
-    assert json.loads((out / "diagnosis.json").read_text()) == document["diagnosis"]
+    diagnosis = json.loads((out / "diagnosis.json").read_text())
+    assert diagnosis == document["diagnosis"] | {"tables": diagnosis["tables"]}
     text = (out / "moral.md").read_text()
     assert text.startswith(f"# Moral questions\n\n- Scenarios: {make_library().origin}.\n")
     assert f"- {MECHANISM}\n" in text and "| Centrist vs. Idealist |" in text
@@ -148,8 +151,9 @@ def test_answers_of_a_model_twice_to_the_same_end(tmp_path: Path, run: Callable[
     assert "auditing them ..." in printed.err
     answer = json.loads(printed.out)
     assert answer.pop("files") == [str(other / name) for name in FILES]
-    assert answer == document
-    for name in FILES[:3] + FILES[4:]:  # whatever is no picture is the same to the byte
+    assert answer | {"tables": document["tables"]} == document
+    # Whatever is neither a picture nor says when it was made is the same to the byte.
+    for name in (*FILES[:3], "moral.md", "records.csv"):
         assert (other / name).read_bytes() == (out / name).read_bytes()
 
     wrong = run(*options, "--model", "pythia", "--out", out)

@@ -7,18 +7,41 @@ from typing import Annotated
 
 import typer
 
-from regraft.commands import Device, Folder, Json, Out, command
+from regraft.commands import (
+    FIRST_TRIAL,
+    Device,
+    Folder,
+    Html,
+    Json,
+    Out,
+    Quiet,
+    among,
+    command,
+    one_of,
+)
 from regraft.screen import Screen
 
 # The library is imported inside the commands, so that --help does not wait for torch.
 
-Dataset = typer.Option(
-    help="ColoredMNIST, RotatedMNIST, PACS, VLCS, OfficeHome, TerraIncognita, DomainNet, or the "
-    "stem of a file of features in --data."
+# Names are written out here, because their modules take torch along.
+BENCHMARKS = "cmnist", "pacs", "officehome"
+PRESETS = "paper", "best"
+FAMILIES = "hull", "free"
+SURROGATES = "reweighted", "relabelled", "transplanted"
+ENGINES = "local", "ray", "slurm"
+RULES = "training-domain", "leave-one-domain-out", "oracle"
+DATASETS = (
+    *("ColoredMNIST", "RotatedMNIST", "PACS", "VLCS"),
+    *("OfficeHome", "TerraIncognita", "DomainNet"),
 )
-Algorithm = typer.Option(
-    help="ERM, IRM, GroupDRO, Mixup, MLDG, CORAL, MMD, DANN, CDANN, MTL, SagNet, ARM, VREx, RSC or "
-    "CRO."
+ALGORITHMS = (
+    *("ERM", "IRM", "GroupDRO", "Mixup", "MLDG", "CORAL", "MMD", "DANN"),
+    *("CDANN", "MTL", "SagNet", "ARM", "VREx", "RSC", "CRO"),
+)
+
+Dataset = typer.Option(
+    help=f"{', '.join(DATASETS)}, or the stem of a file of features in --data.",
+    autocompletion=among(*DATASETS),
 )
 Data = Annotated[
     Path | None, typer.Option(help="Folder of the data. Default: $REGRAFT_DATA.", readable=False)
@@ -29,13 +52,22 @@ Holdout = Annotated[float, typer.Option(help="Share of each domain kept for vali
 Compat = Annotated[bool, typer.Option("--compat", help="Keep DomainBed's known faults.")]
 
 
-@command
+@command(resumes=True)
 def reproduce(
+    context: typer.Context,
     benchmark: Annotated[
-        str, typer.Argument(help="cmnist (Colored MNIST), pacs or officehome, from pixels.")
+        str,
+        typer.Argument(
+            help="cmnist (Colored MNIST), pacs or officehome, from pixels.",
+            autocompletion=among(*BENCHMARKS),
+        ),
     ],
     preset: Annotated[
-        str | None, typer.Option(help="How Phase 1 of cmnist trains: paper (default) or best.")
+        str | None,
+        typer.Option(
+            help="How Phase 1 of cmnist trains: paper (default) or best.",
+            autocompletion=among(*PRESETS),
+        ),
     ] = None,
     encoder: Annotated[
         str | None,
@@ -53,17 +85,24 @@ def reproduce(
         int | None, typer.Option(help="Pixels of images on each side. Default: 224.")
     ] = None,
     trials: Annotated[int | None, typer.Option(help="Default: 3.")] = None,
+    seed: Annotated[int, typer.Option(help=FIRST_TRIAL)] = 0,
     configs: Annotated[int | None, typer.Option(help="Default: 20 a trial.")] = None,
     cells: Annotated[
         str | None,
         typer.Option(help='Held-out domains, such as "+90%,-90%" or A,S. Default: all.'),
     ] = None,
-    family: Annotated[str, typer.Option(help="The adversary's domains: hull or free.")] = "hull",
+    family: Annotated[
+        str,
+        typer.Option(
+            help=f"The adversary's domains: {one_of(*FAMILIES)}.", autocompletion=among(*FAMILIES)
+        ),
+    ] = "hull",
     surrogate: Annotated[
         str | None,
         typer.Option(
             help="What the learner sees of them: reweighted (of the hull, by default), relabelled "
-            "(of the free family) or transplanted."
+            "(of the free family) or transplanted.",
+            autocompletion=among(*SURROGATES),
         ),
     ] = None,
     device: Device = "cpu",
@@ -84,16 +123,20 @@ def reproduce(
             help="One cell (the last), one trial, three configurations, 20 steps of images.",
         ),
     ] = False,
+    html: Html = False,
     as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Run one of the paper's experiments and set our numbers beside the published ones.
 
     Stopped at any moment, it goes on from there when the same command is run again.
     """
-    screen = Screen(as_json)
+    screen = Screen(as_json, quiet)
     with screen.working("loading torch"):
         from regraft.bench.command import Options, run_reproduce
+        from regraft.runs import Run
 
+    out = out or Path(f"regraft-{benchmark}")
     options = Options(
         preset=preset,
         encoder=encoder,
@@ -102,6 +145,7 @@ def reproduce(
         size=size,
         cells=cells,
         trials=trials,
+        seed=seed,
         configs=configs,
         quick=quick,
         family=family,
@@ -110,16 +154,21 @@ def reproduce(
         data=data,
         out=out,
     )
-    run_reproduce(screen, benchmark, options)
+    run = Run.of(context, out, html=html, data=[data] if data else [])
+    run_reproduce(screen, run, benchmark, options)
 
 
-@command
+@command(resumes=True)
 def train(
+    context: typer.Context,
     dataset: Annotated[str, Dataset] = "ColoredMNIST",
-    algorithm: Annotated[str, Algorithm] = "ERM",
+    algorithm: Annotated[
+        str,
+        typer.Option(help=f"{one_of(*ALGORITHMS)}.", autocompletion=among(*ALGORITHMS)),
+    ] = "ERM",
     test_envs: Annotated[str, typer.Option(help="Held-out domains by number: 0 or 0,1.")] = "0",
     hparams_seed: Annotated[int, typer.Option(help="0 for the default configuration.")] = 0,
-    trial_seed: Annotated[int, typer.Option(help="Number of the trial.")] = 0,
+    trial_seed: Annotated[int, typer.Option("--seed", "--trial-seed", help=FIRST_TRIAL)] = 0,
     hparams: Hparams = "{}",
     steps: Steps = None,
     holdout_fraction: Holdout = 0.2,
@@ -131,18 +180,21 @@ def train(
         bool, typer.Option("--skip-model-save", help="Keep the records only.")
     ] = False,
     as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Train one algorithm with some domains held out, by DomainBed's protocol.
 
     Stopped at any moment, it goes on from its last checkpoint, of which there is one a minute, when
     the same command is run again.
     """
-    screen = Screen(as_json)
+    screen = Screen(as_json, quiet)
     with screen.working("loading torch"):
         from regraft.bench.train_command import run_train
+        from regraft.runs import Run
 
     run_train(
         screen,
+        Run.of(context, out),
         dataset,
         algorithm,
         test_envs=_integers("test-envs", test_envs),
@@ -159,14 +211,19 @@ def train(
     )
 
 
-@command
+@command(resumes=True)
 def sweep(
+    context: typer.Context,
     datasets: Annotated[str, Dataset] = "ColoredMNIST",
     algorithms: Annotated[
-        str | None, typer.Option(help="Names, separated by commas. Default: all.")
+        str | None,
+        typer.Option(
+            help="Names, separated by commas. Default: all.", autocompletion=among(*ALGORITHMS)
+        ),
     ] = None,
     n_hparams: Annotated[int, typer.Option(help="Configurations, the default one first.")] = 20,
     n_trials: Annotated[int, typer.Option(help="Repetitions of everything.")] = 3,
+    seed: Annotated[int, typer.Option(help=FIRST_TRIAL)] = 0,
     test_envs: Annotated[
         str | None, typer.Option(help="Domains to hold out in turn: 0,2. Default: all.")
     ] = None,
@@ -187,7 +244,9 @@ def sweep(
     keep_models: Annotated[
         bool, typer.Option("--keep-models", help="Keep each run's trained model.")
     ] = False,
-    engine: Annotated[str, typer.Option(help="local, ray or slurm.")] = "local",
+    engine: Annotated[
+        str, typer.Option(help=f"{one_of(*ENGINES)}.", autocompletion=among(*ENGINES))
+    ] = "local",
     workers: Annotated[
         int | None, typer.Option(help="Processes at once. Default: one a core, or one a GPU.")
     ] = None,
@@ -204,23 +263,27 @@ def sweep(
     slurm_partition: Annotated[str | None, typer.Option(help="Partition to submit to.")] = None,
     slurm_time: Annotated[int | None, typer.Option(help="Minutes a job may take.")] = None,
     as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Run DomainBed's protocol: every algorithm, configuration and held-out domain.
 
     Stopped at any moment, it goes on from there when the same command is run again, here or by
     several launchers at once.
     """
-    screen = Screen(as_json)
+    screen = Screen(as_json, quiet)
     with screen.working("loading torch"):
         from regraft.bench.sweep_command import run_sweep
+        from regraft.runs import Run
 
     run_sweep(
         screen,
+        Run.of(context, out),
         _names(datasets),
         _names(algorithms or ""),
         out=out,
         data=data,
         n_trials=n_trials,
+        seed=seed,
         n_hparams=n_hparams,
         pairs=pairs,
         test_envs=None if test_envs is None else _integers("test-envs", test_envs),
@@ -240,27 +303,32 @@ def sweep(
     )
 
 
-@command
+@command()
 def collect(
+    context: typer.Context,
     folder: Annotated[
         Path, typer.Argument(help="Folder of runs, ours or DomainBed's.", readable=False)
     ],
     selection: Annotated[
         str | None,
         typer.Option(
-            help="Selection rule: training-domain, leave-one-domain-out or oracle. Default: all."
+            help=f"Selection rule: {one_of(*RULES)}. Default: all.", autocompletion=among(*RULES)
         ),
     ] = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
     latex: Annotated[bool, typer.Option("--latex", help="Print LaTeX.")] = False,
     out: Out = None,
+    html: Html = False,
     as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Make the tables of a sweep by three selection rules, the last of which sees the test."""
-    screen = Screen(as_json)
+    screen = Screen(as_json, quiet)
     from regraft.bench.collect import run_collect
+    from regraft.runs import Run
 
-    run_collect(screen, folder, selection=selection, latex=latex, markdown=markdown, out=out)
+    run = Run.of(context, out, html=html, data=[folder])
+    run_collect(screen, run, folder, selection=selection, latex=latex, markdown=markdown)
 
 
 def _names(text: str) -> list[str]:

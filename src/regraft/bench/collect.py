@@ -18,6 +18,7 @@ from regraft.bench.results import Damage, RunKey, read_results, run_key
 from regraft.bench.selection import RULES, Cell, Record, Selection, count_environments
 from regraft.files import write_text
 from regraft.persistence import dumps
+from regraft.runs import Run
 from regraft.screen import Screen
 
 # The order of DomainBed's tables.
@@ -162,14 +163,14 @@ def collect(
 
 def run_collect(
     screen: Screen,
+    run: Run,
     folder: Path,
     *,
     selection: str | None,
     latex: bool,
     markdown: bool,
-    out: Path | None,
 ) -> None:
-    """Show the tables by one selection rule or by all, and write them to the folder ``out``.
+    """Show the tables by one selection rule or by all, and write them to the run's folder.
 
     With ``latex`` or ``markdown`` nothing but the tables in that form is shown.
     """
@@ -187,12 +188,12 @@ def run_collect(
         _show(screen, collection)
     document = collection.to_dict()
     files = []
-    if out is not None:
-        files = [out / f"collect.{suffix}" for suffix in ("md", "tex", "json")]
+    if run.out is not None:
+        files = [run.out / f"collect.{suffix}" for suffix in ("md", "tex", "json")]
         contents = (render_markdown(collection), render_latex(collection), dumps(document))
         for file, content in zip(files, contents, strict=True):
             write_text(file, content)
-    screen.finish(document, files, quiet=latex or markdown)
+    run.finish(screen, document, files)
 
 
 def _show(screen: Screen, collection: Collection) -> None:

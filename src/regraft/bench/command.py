@@ -19,10 +19,10 @@ from regraft.bench.reproduce import reproduce
 from regraft.bench.selection import Selection
 from regraft.certificate import Family
 from regraft.progress import Stopwatch
+from regraft.runs import Run
 from regraft.samples import SurrogateKind
 from regraft.screen import Screen
 
-RESUME = "Finished work is kept: run the same command again to go on."
 CMNIST = "cmnist"
 PAPERS_PRESET = "paper"
 _QUICK_STEPS = 20  # of images
@@ -39,41 +39,37 @@ class Options:
     size: int | None
     cells: str | None
     trials: int | None
+    seed: int  # number of the first trial
     configs: int | None
     quick: bool
     family: str
     surrogate: str | None
     device: str
     data: Path | None
-    out: Path | None
+    out: Path
 
 
-def run_reproduce(screen: Screen, benchmark: str, options: Options) -> None:
+def run_reproduce(screen: Screen, run: Run, benchmark: str, options: Options) -> None:
     """Reproduce a benchmark and show the result."""
     names = (CMNIST, *IMAGE_BENCHMARKS)
     if benchmark not in names:
         raise ValueError(
             f"benchmark is {benchmark!r}: choose {', '.join(names[:-1])} or {names[-1]}."
         )
-    out = options.out or Path(f"regraft-{benchmark}")
-    try:
-        if benchmark == CMNIST:
-            result = _reproduce_cmnist(screen, options, out)
-        else:
-            result = _reproduce_images(screen, IMAGE_BENCHMARKS[benchmark], options, out)
-    except KeyboardInterrupt:
-        screen.note(RESUME)
-        raise
-    show(screen, result)
+    if benchmark == CMNIST:
+        result = _reproduce_cmnist(screen, options)
+    else:
+        result = _reproduce_images(screen, IMAGE_BENCHMARKS[benchmark], options)
+    show(screen, run, result)
 
 
-def _reproduce_cmnist(screen: Screen, options: Options, out: Path) -> Reproduction:
+def _reproduce_cmnist(screen: Screen, options: Options) -> Reproduction:
     for name in ("encoder", "weights", "steps", "size"):
         if getattr(options, name) is not None:
             raise ValueError(f"--{name} is for images: leave it out, or choose a --preset.")
     preset = _preset(options.preset or PAPERS_PRESET)
     scale = _scale(COLORED_MNIST, options)
-    check_arguments(*scale, options.family, options.surrogate, options.device)
+    check_arguments(*scale, options.family, options.surrogate, options.device, seed=options.seed)
     cells, trials, configs = scale
     watch = Stopwatch(*PARTS)
     with screen.working("reading MNIST") as step:
@@ -83,9 +79,10 @@ def _reproduce_cmnist(screen: Screen, options: Options, out: Path) -> Reproducti
             images,
             digits,
             preset=preset,
-            out=out,
+            out=options.out,
             cells=cells,
             trials=trials,
+            seed=options.seed,
             configs=configs,
             family=cast("Family", options.family),
             surrogate=cast("SurrogateKind | None", options.surrogate),
@@ -95,9 +92,7 @@ def _reproduce_cmnist(screen: Screen, options: Options, out: Path) -> Reproducti
         )
 
 
-def _reproduce_images(
-    screen: Screen, benchmark: Benchmark, options: Options, out: Path
-) -> Reproduction:
+def _reproduce_images(screen: Screen, benchmark: Benchmark, options: Options) -> Reproduction:
     if options.preset is not None:
         raise ValueError("--preset is for cmnist: leave it out, or choose an --encoder.")
     if options.data is None:
@@ -108,12 +103,13 @@ def _reproduce_images(
             benchmark,
             options.data,
             encoder=options.encoder or PAPERS,
-            out=out,
+            out=options.out,
             weights=options.weights,
             steps=_first(options.steps, _QUICK_STEPS if options.quick else STEPS),
             size=_first(options.size, SIZE),
             cells=cells,
             trials=trials,
+            seed=options.seed,
             configs=configs,
             family=cast("Family", options.family),
             surrogate=cast("SurrogateKind | None", options.surrogate),
@@ -152,7 +148,7 @@ def _cells(text: str, known: Sequence[str]) -> list[int]:
     return [known.index(name) for name in names]
 
 
-def show(screen: Screen, result: Reproduction) -> None:
+def show(screen: Screen, run: Run, result: Reproduction) -> None:
     """Our rows below the published ones that matter, the spread, the time and the files."""
     benchmark = result.benchmark
     names = benchmark.environments
@@ -167,7 +163,7 @@ def show(screen: Screen, result: Reproduction) -> None:
         )
     seconds = ", ".join(f"{part} {spent:.1f} s" for part, spent in result.seconds.items())
     screen.say("", f"Time: {seconds}")
-    screen.finish(result.to_dict(), result.files)
+    run.finish(screen, result.to_dict(), result.files)
 
 
 def _our_row(label: str, selection: Selection, benchmark: Benchmark) -> Sequence[str]:

@@ -17,7 +17,8 @@ from torch import Tensor
 
 from regraft._version import __version__
 from regraft.bench.benchmark import COLORED_MNIST, Benchmark
-from regraft.bench.figures import plot_checkpoints, plot_rank, plot_rounds
+from regraft.bench.document import reproduction_document
+from regraft.bench.figures import RankCurves, sweep_figures
 from regraft.bench.phase1 import Job
 from regraft.bench.refinement import Features, Refinement
 from regraft.bench.report import write_tables
@@ -25,6 +26,7 @@ from regraft.bench.selection import Selection, training_domain_validation
 from regraft.bench.sweep import PHASE_2, RANK_SWEEP, AnyRun, Sweep
 from regraft.certificate import Family
 from regraft.domains import check_device
+from regraft.drawing import write_figure
 from regraft.extras import MissingExtra
 from regraft.files import claim, write_text
 from regraft.persistence import dumps
@@ -99,12 +101,13 @@ class Plan:
     surrogate: SurrogateKind
     device: str
     out: Path
+    seed: int = 0  # number of the first trial
 
     @property
     def jobs(self) -> list[Job]:
         """Every held-out environment in every trial."""
-        envs = sorted(set(self.cells))
-        return [Job(e, trial, self.benchmark.name) for e in envs for trial in range(self.trials)]
+        envs, trials = sorted(set(self.cells)), range(self.seed, self.seed + self.trials)
+        return [Job(env, trial, self.benchmark.name) for env in envs for trial in trials]
 
     @property
     def label(self) -> str:
@@ -132,7 +135,7 @@ def conduct(
     phase1.remove_unfinished()
     place = torch.device(plan.device)
     sweep = Sweep(plan.out, plan.preset, plan.family, plan.surrogate, place.type, plan.benchmark)
-    runs = {job: sweep.runs(job, plan.configs) for job in plan.jobs}
+    runs = {job: sweep.runs(job, plan.configs, ranked=plan.seed) for job in plan.jobs}
 
     def refine(features: Features) -> Refinement:
         return Refinement(
@@ -151,13 +154,16 @@ def conduct(
         }
         ours = baselines | {plan.label: selection}
         files = write_tables(sweep.folder, ours, benchmark=plan.benchmark)
-        curves = {plan.label: sweep.rank_curves(asked)}
-        files += _draw(sweep.folder, plan.benchmark, records, curves)
+        curves = sweep.rank_curves(asked)
+        files += _draw(sweep.folder, plan.benchmark, records, {plan.label: curves})
     seconds = watch.seconds()
     timings = sweep.folder / "timings.json"
     write_text(timings, dumps({"seconds": seconds} | _machine(plan.device)))
-    files.append(timings)
-    return Reproduction(plan.label, selection, records, seconds, files, plan.benchmark, baselines)
+    document = sweep.folder / "reproduction.json"
+    files += [timings, document]
+    result = Reproduction(plan.label, selection, records, seconds, files, plan.benchmark, baselines)
+    write_text(document, dumps(reproduction_document(result, curves)))
+    return result
 
 
 def _perform(
@@ -198,6 +204,8 @@ def check_arguments(
     surrogate: str | None,
     device: str,
     benchmark: Benchmark = COLORED_MNIST,
+    *,
+    seed: int = 0,
 ) -> None:
     """Raise ``ValueError`` with one sentence if ``benchmark`` cannot be run with these."""
     known = range(len(benchmark.environments))
@@ -207,6 +215,8 @@ def check_arguments(
     for name, value in (("trials", trials), ("configs", configs)):
         if value < 1:
             raise ValueError(f"{name} is {value}: pass at least 1.")
+    if seed < 0:
+        raise ValueError(f"seed is {seed}: pass 0 or more.")
     if family not in get_args(Family):
         raise ValueError(f"family is {family!r}: choose {' or '.join(get_args(Family))}.")
     if surrogate is not None:
@@ -256,20 +266,15 @@ def _draw(
     folder: Path,
     benchmark: Benchmark,
     records: list[dict[str, Any]],
-    curves: Mapping[str, Mapping[int, Sequence[tuple[int, float]]]],
+    curves: Mapping[str, RankCurves],
 ) -> list[Path]:
     """The pictures written: without matplotlib none, with a warning."""
-    names = ("checkpoints", "ranks", "rounds") if benchmark.sweeps_ranks else ("checkpoints",)
-    files = [folder / f"{name}.png" for name in names]
     try:
-        plot_checkpoints(records, files[0], benchmark.environments)
-        if benchmark.sweeps_ranks:
-            plot_rank(curves, files[1])
-            plot_rounds(records, files[2])
+        figures = sweep_figures(benchmark, records, curves)
     except MissingExtra as error:
         warnings.warn(f"the figures are not drawn: {error}", stacklevel=4)
         return []
-    return files
+    return [path for name in figures for path in write_figure(figures[name], folder / name)]
 
 
 def _machine(device: str) -> dict[str, Any]:

@@ -45,6 +45,7 @@ def reproduce_images(
     size: int = SIZE,
     cells: Sequence[int],
     trials: int = 3,
+    seed: int = 0,
     configs: int = 20,
     family: Family = "hull",
     surrogate: SurrogateKind | None = None,
@@ -55,11 +56,11 @@ def reproduce_images(
 
     ``data`` is the folder with a folder of class folders for each environment, or the one that
     holds it under DomainBed's name. The ``encoder`` is fine-tuned from its pretrained weights, or
-    from those in the file ``weights``, on images of ``size`` x ``size`` pixels. Stopped at any
-    moment, it goes on from there when called again. Raises ``ValueError``, ``FileNotFoundError``
-    or ``MissingExtra`` with one sentence.
+    from those in the file ``weights``, on images of ``size`` x ``size`` pixels. ``seed`` numbers
+    the first of the trials. Stopped at any moment, it goes on from there when called again. Raises
+    ``ValueError``, ``FileNotFoundError`` or ``MissingExtra`` with one sentence.
     """
-    check_arguments(cells, trials, configs, family, surrogate, device, benchmark)
+    check_arguments(cells, trials, configs, family, surrogate, device, benchmark, seed=seed)
     check_training(steps, size)
     tell = on_progress or (lambda _: None)
     watch = Stopwatch(*PARTS)
@@ -70,7 +71,9 @@ def reproduce_images(
         featurizer = load_featurizer(encoder, weights)
         featurizer.n_features(size)  # refuses a size before anything is written
         recipe = Recipe(encoder, weights_digest(featurizer.network), steps, size)
-    plan = Plan(benchmark, recipe.name, cells, trials, configs, family, surrogate, device, out)
+    plan = Plan(
+        benchmark, recipe.name, cells, trials, configs, family, surrogate, device, out, seed
+    )
     with alone(out):
         with watch.part(DATA):
             tell("reading the images")

@@ -135,6 +135,7 @@ def sweep_jobs(
     algorithms: Sequence[str],
     *,
     n_trials: int = 3,
+    first_trial: int = 0,
     n_hparams: int = 20,
     pairs: bool = False,
     test_envs: Sequence[int] | None = None,
@@ -143,11 +144,11 @@ def sweep_jobs(
     """The runs that the protocol asks for, those of one trial after those of another.
 
     Every environment (or each of ``test_envs``) is held out in turn; with ``pairs`` also every
-    two of which one is among these, which only leave-one-domain-out validation needs. ``settings``
-    are further fields of the jobs.
+    two of which one is among these, which only leave-one-domain-out validation needs. Trials are
+    numbered from ``first_trial``. ``settings`` are further fields of the jobs.
     """
     jobs = []
-    for trial in range(n_trials):
+    for trial in range(first_trial, first_trial + n_trials):
         for dataset in datasets:
             every = range(len(dataset.env_names))
             tests = set(every if test_envs is None else test_envs)

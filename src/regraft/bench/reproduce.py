@@ -37,6 +37,7 @@ def reproduce(
     out: Path,
     cells: Sequence[int] = (0, 1, 2),
     trials: int = 3,
+    seed: int = 0,
     configs: int = 20,
     family: Family = "hull",
     surrogate: SurrogateKind | None = None,
@@ -49,13 +50,16 @@ def reproduce(
     Stopped at any moment, it goes on from there when called again; cells, trials, configurations,
     families, surrogates, presets and types of devices can be added to a folder, in which each
     preset, family and surrogate has a folder of its own. Without a ``surrogate`` it is the
-    family's default. ``stopwatch`` has the ``PARTS``; by default it starts now. Raises
-    ``ValueError`` with one sentence if an argument is wrong, if the folder was made with other
-    images or another preset of the same name, or if another process is at work in it.
+    family's default. ``seed`` numbers the first of the trials. ``stopwatch`` has the ``PARTS``; by
+    default it starts now. Raises ``ValueError`` with one sentence if an argument is wrong, if the
+    folder was made with other images or another preset of the same name, or if another process is
+    at work in it.
     """
-    check_arguments(cells, trials, configs, family, surrogate, device)
+    check_arguments(cells, trials, configs, family, surrogate, device, seed=seed)
     surrogate = surrogate or default_surrogate(family)
-    plan = Plan(COLORED_MNIST, preset.name, cells, trials, configs, family, surrogate, device, out)
+    plan = Plan(
+        COLORED_MNIST, preset.name, cells, trials, configs, family, surrogate, device, out, seed
+    )
     watch = stopwatch or Stopwatch(*PARTS)
     with alone(out):
         with watch.part(DATA):

@@ -104,10 +104,11 @@ class Sweep:
         self._ranks = Records(self.folder / "ranks.jsonl")
         self._baselines = Records(self.folder / "erm.jsonl")
 
-    def runs(self, job: Job, configs: int) -> list[AnyRun]:
+    def runs(self, job: Job, configs: int, ranked: int = 0) -> list[AnyRun]:
         """All runs of a job: the default configuration and random ones.
 
-        Where the benchmark has them, those of ERM come first, and for trial 0 the ranks last.
+        Where the benchmark has them, those of ERM come first, and for the trial ``ranked`` the
+        ranks last.
         """
         runs: list[AnyRun] = []
         if self._benchmark.compares_erm:
@@ -117,7 +118,7 @@ class Sweep:
         for config in range(configs):
             hparams = {**draw_hparams(self._family, config, job.trial), **self._fixed}
             runs.append(Run(PHASE_2, self._args(job, config, hparams), hparams, self._records))
-        if job.trial > 0 or not self._benchmark.sweeps_ranks:
+        if job.trial != ranked or not self._benchmark.sweeps_ranks:
             return runs
         defaults = draw_hparams(self._family, 0, job.trial)
         for rank in RANKS:

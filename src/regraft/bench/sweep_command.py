@@ -11,15 +11,15 @@ from regraft.bench.algorithms import find_algorithm
 from regraft.bench.collect import collect
 from regraft.bench.collect_tables import Table, tables
 from regraft.bench.colored_mnist import HOLDOUT
-from regraft.bench.command import RESUME
 from regraft.bench.datasets import Dataset, open_dataset
 from regraft.bench.engines import EngineOptions, make_engine
 from regraft.bench.jobs import Job, check_test_envs, parse_overrides, sweep_jobs
 from regraft.bench.launch import Tally, check_folder, launch
 from regraft.bench.live import LiveSweep
 from regraft.bench.run_folder import ERROR
-from regraft.bench.train_command import check_settings, make_folder
+from regraft.bench.train_command import check_seed, check_settings, make_folder
 from regraft.domains import check_device
+from regraft.runs import Run
 from regraft.screen import Screen
 
 _RULE = "training-domain"
@@ -28,12 +28,14 @@ _MOST_FAILURES = 10  # that are told one by one
 
 def run_sweep(
     screen: Screen,
+    run: Run,
     datasets: Sequence[str],
     algorithms: Sequence[str],
     *,
     out: Path,
     data: Path | None = None,
     n_trials: int = 3,
+    seed: int = 0,
     n_hparams: int = 20,
     pairs: bool = False,
     test_envs: Sequence[int] | None = None,
@@ -53,11 +55,12 @@ def run_sweep(
 ) -> None:
     """Do what is not done yet of a sweep in the folder ``out``, and show the table.
 
-    ``algorithms`` are all if none is named. Raises ``ValueError`` with one
-    sentence if an argument is wrong, and at the end if some runs failed.
+    ``algorithms`` are all if none is named; ``seed`` numbers the first of the trials. Raises
+    ``ValueError`` with one sentence if an argument is wrong, and at the end if some runs failed.
     """
     _check_counts(n_trials=n_trials, n_hparams=n_hparams, together=together)
     check_settings(steps=steps, holdout_fraction=holdout_fraction)
+    check_seed(seed=seed)
     if engine == "local" or (engine == "ray" and address is None):
         check_device(device)
     with screen.working("looking at the data"):
@@ -69,6 +72,7 @@ def run_sweep(
             algorithms,
             hparams,
             n_trials=n_trials,
+            first_trial=seed,
             n_hparams=n_hparams,
             pairs=pairs,
             test_envs=test_envs,
@@ -82,22 +86,18 @@ def run_sweep(
     )
     chosen_engine = make_engine(engine, options)
     make_folder(out)
-    try:
-        with LiveSweep(screen, lambda: _table_so_far(out)).showing() as tell:
-            tally = launch(
-                jobs,
-                out=out,
-                engine=chosen_engine,
-                data=data,
-                device=device,
-                together=together or _together(opened),
-                keep_models=keep_models,
-                on_change=tell,
-            )
-    except KeyboardInterrupt:
-        screen.note(RESUME)
-        raise
-    _show(screen, tally, out)
+    with LiveSweep(screen, lambda: _table_so_far(out)).showing() as tell:
+        tally = launch(
+            jobs,
+            out=out,
+            engine=chosen_engine,
+            data=data,
+            device=device,
+            together=together or _together(opened),
+            keep_models=keep_models,
+            on_change=tell,
+        )
+    _show(screen, run, tally, out)
 
 
 def _jobs(
@@ -141,7 +141,7 @@ def _table_so_far(out: Path) -> Table | None:
     return found[-1] if found else None
 
 
-def _show(screen: Screen, tally: Tally, out: Path) -> None:
+def _show(screen: Screen, run: Run, tally: Tally, out: Path) -> None:
     """The failures, the table and, if there are failures, the error."""
     for outcome in tally.failed[:_MOST_FAILURES]:
         screen.note(f"failed: {outcome.job.label} ({out / outcome.job.id}): {outcome.message}")
@@ -154,7 +154,7 @@ def _show(screen: Screen, tally: Tally, out: Path) -> None:
             screen.say(f"Test accuracy (%), {table.title}")
             screen.table(table.columns, table.texts())
         document |= collection.to_dict()
-    screen.finish(document, [])
+    run.finish(screen, document, [])
     if tally.failed:
         raise ValueError(
             f"{len(tally.failed)} of {tally.total} runs failed: see {ERROR} in their folders, then "

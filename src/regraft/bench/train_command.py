@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
-from regraft.bench.command import RESUME
 from regraft.bench.datasets import open_dataset
 from regraft.bench.jobs import Job, check_test_envs, parse_overrides
 from regraft.bench.perform import Assignment, perform
 from regraft.bench.run_folder import ERROR
 from regraft.bench.training import Record
 from regraft.domains import check_device
+from regraft.runs import Run
 from regraft.screen import Screen, percent
 
 
 def run_train(
     screen: Screen,
+    run: Run,
     dataset: str,
     algorithm: str,
     *,
@@ -38,9 +40,7 @@ def run_train(
     """
     check_device(device)
     check_settings(steps=steps, holdout_fraction=holdout_fraction)
-    for name, seed in (("hparams_seed", hparams_seed), ("trial_seed", trial_seed)):
-        if seed < 0:
-            raise ValueError(f"{name} is {seed}: pass 0 or more.")
+    check_seed(hparams_seed=hparams_seed, trial_seed=trial_seed)
     opened = open_dataset(dataset, data)
     overrides = parse_overrides(hparams, [opened], [algorithm])
     job = Job(
@@ -59,20 +59,19 @@ def run_train(
     make_folder(out)
     assignment = Assignment((job,), out, data, device, keep_model=keep_model)
     folder = assignment.folder(job)
-    try:
-        with screen.working(job.label) as step:
-            (outcome,) = perform(
-                assignment, lambda _, record: step(_line(record, len(opened.env_names)))
-            )
-    except KeyboardInterrupt:
-        screen.note(RESUME)
-        raise
+    with screen.working(job.label) as step:
+        (outcome,) = perform(
+            assignment, lambda _, record: step(_line(record, len(opened.env_names)))
+        )
     if outcome.state == "held":
         raise ValueError(f"{folder.path} is in use by another process: wait for it.")
     if outcome.state == "failed":
         raise ValueError(f"the run failed ({outcome.message}): see {folder.path / ERROR}.")
     if keep_model and not folder.has_model:
-        screen.note("The run was made before without keeping its model: for that, change --out.")
+        warnings.warn(
+            "the run was made before without keeping its model: for that, change --out.",
+            stacklevel=2,
+        )
     record = folder.records()[-1]
     rows = [
         (name, "held out" if i in job.test_envs else "trained on", *_shares(record, i))
@@ -80,7 +79,8 @@ def run_train(
     ]
     screen.say(f"{job.label}: accuracy after step {record['step']}")
     screen.table(("domain", "", "training part", "validation part"), rows)
-    screen.finish(record, sorted(path for path in folder.path.iterdir() if path.name[0] != "."))
+    files = sorted(path for path in folder.path.iterdir() if path.name[0] != ".")
+    run.finish(screen, record, files)
 
 
 def make_folder(out: Path) -> None:
@@ -99,6 +99,13 @@ def check_settings(*, steps: int | None, holdout_fraction: float) -> None:
         raise ValueError(f"steps is {steps}: pass at least 1.")
     if not 0 < holdout_fraction < 1:
         raise ValueError(f"holdout_fraction is {holdout_fraction}: pass a share between 0 and 1.")
+
+
+def check_seed(**seeds: int) -> None:
+    """Raise ``ValueError`` with one sentence if one of the ``seeds`` is below 0."""
+    for name, seed in seeds.items():
+        if seed < 0:
+            raise ValueError(f"{name} is {seed}: pass 0 or more.")
 
 
 def _line(record: Record, n_envs: int) -> str:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
 
 from regraft.diagnostics.diagnose import Diagnosis, diagnose
-from regraft.diagnostics.tables import TextTable, details, markdown, verdicts
+from regraft.diagnostics.tables import details, markdown, verdicts
 from regraft.domain_names import named_domains
 from regraft.files import write_text
+from regraft.markup import TextTable
 from regraft.persistence import dumps
+from regraft.runs import Run
 from regraft.screen import Screen
 from regraft.tables import read_table
 
 
 def run_diagnose(
     screen: Screen,
+    run: Run,
     data: Path,
     *,
     label: str,
@@ -24,7 +28,6 @@ def run_diagnose(
     groups: int,
     seed: int,
     device: str,
-    out: Path | None,
 ) -> None:
     """Check the premises on the rows in ``data``; raises ``ValueError`` with one sentence."""
     with screen.working(f"reading {data}"):
@@ -41,9 +44,9 @@ def run_diagnose(
             device=device,
             on_step=step,
         )
-    files = [] if out is None else write_diagnosis(out, diagnosis)
+    files = [] if run.out is None else write_diagnosis(run.out, diagnosis)
     show_diagnosis(screen, diagnosis)
-    screen.finish(diagnosis.to_dict(), files)
+    run.finish(screen, diagnosis.to_dict(), files)
 
 
 def show_diagnosis(screen: Screen, diagnosis: Diagnosis) -> None:
@@ -64,8 +67,10 @@ def show_tables(screen: Screen, tables: Iterable[TextTable]) -> None:
 def write_diagnosis(folder: Path, diagnosis: Diagnosis) -> list[Path]:
     """Write diagnosis.json and diagnosis.md into ``folder``; the files written."""
     files = [folder / "diagnosis.json", folder / "diagnosis.md"]
-    write_text(files[0], dumps(diagnosis.to_dict()))
+    tables = details(diagnosis)
+    document = diagnosis.to_dict() | {"tables": [asdict(table) for table in tables]}
+    write_text(files[0], dumps(document))
     words = "\n".join(f"- {sentence}" for sentence in diagnosis.summary())
-    tables = markdown([verdicts(diagnosis), *details(diagnosis)])
-    write_text(files[1], f"# Diagnosis\n\n{words}\n\n{tables}")
+    text = markdown([verdicts(diagnosis), *tables])
+    write_text(files[1], f"# Diagnosis\n\n{words}\n\n{text}")
     return files

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from regraft.commands import Device, Json, app, guard
+from regraft.commands import Device, Domain, Json, Label, Quiet, among, app, command
 from regraft.encoders import IMAGE_DEFAULT, TEXT_DEFAULT
 from regraft.screen import Screen
 
@@ -21,12 +21,9 @@ embed = typer.Typer(
 app.add_typer(embed, name="embed")
 
 Bank = Annotated[Path, typer.Option(help="Folder for the bank.", readable=False)]
-Label = Annotated[str, typer.Option(help="Column of labels.")]
-Domain = Annotated[str, typer.Option(help="Column of domains.")]
 
 
-@embed.command("images")
-@guard
+@command("images", group=embed, resumes=True)
 def embed_images(
     images: Annotated[
         Path,
@@ -38,25 +35,35 @@ def embed_images(
     ],
     out: Bank,
     encoder: Annotated[
-        str, typer.Option(help="efficientnet_lite0, mnist_cnn, or a name of timm's, timm:NAME.")
+        str,
+        typer.Option(
+            help="efficientnet_lite0, mnist_cnn, or a name of timm's, timm:NAME.",
+            autocompletion=among(IMAGE_DEFAULT, "mnist_cnn", "timm:"),
+        ),
     ] = IMAGE_DEFAULT,
     weights: Annotated[
-        Path | None, typer.Option(help="File of the network's weights.", readable=False)
+        Path | None,
+        typer.Option(help="Safetensors file of the encoder's weights.", readable=False),
     ] = None,
     on_broken: Annotated[
-        str, typer.Option(help="At an image that cannot be read: stop or skip.")
+        str,
+        typer.Option(
+            help="At an image that cannot be read: stop or skip.",
+            autocompletion=among("stop", "skip"),
+        ),
     ] = "stop",
     path: Annotated[str, typer.Option(help="Column of paths.")] = "path",
     label: Label = "label",
     domain: Domain = "domain",
     device: Device = "cpu",
     as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Make a bank of features from images.
 
     Stopped at any moment, it goes on from there when the same command is run again.
     """
-    screen = Screen(as_json)
+    screen = Screen(as_json, quiet)
     with screen.working("loading torch"):
         from regraft.embedding.command import run_embed_images
 
@@ -74,8 +81,7 @@ def embed_images(
     )
 
 
-@embed.command("text")
-@guard
+@command("text", group=embed, resumes=True)
 def embed_text(
     table: Annotated[
         Path,
@@ -86,19 +92,23 @@ def embed_text(
     out: Bank,
     encoder: Annotated[
         str,
-        typer.Option(help="minilm, hashed, sentence-transformers:NAME or transformers:NAME."),
+        typer.Option(
+            help="minilm, hashed, sentence-transformers:NAME or transformers:NAME.",
+            autocompletion=among(TEXT_DEFAULT, "hashed", "sentence-transformers:", "transformers:"),
+        ),
     ] = TEXT_DEFAULT,
     text: Annotated[str, typer.Option(help="Column of texts.")] = "text",
     label: Label = "label",
     domain: Domain = "domain",
     device: Device = "cpu",
     as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Make a bank of features from the texts of a table.
 
     Stopped at any moment, it goes on from there when the same command is run again.
     """
-    screen = Screen(as_json)
+    screen = Screen(as_json, quiet)
     with screen.working("loading torch"):
         from regraft.embedding.command import run_embed_texts
 
@@ -114,14 +124,14 @@ def embed_text(
     )
 
 
-@embed.command("verify")
-@guard
+@command("verify", group=embed)
 def embed_verify(
     bank: Annotated[Path, typer.Argument(help="A bank of features.", readable=False)],
     as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Read a whole bank and compare it with its checksums."""
-    screen = Screen(as_json)
+    screen = Screen(as_json, quiet)
     from regraft.embedding.command import run_verify
 
     run_verify(screen, bank)

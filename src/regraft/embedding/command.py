@@ -92,12 +92,8 @@ def run_verify(screen: Screen, folder: Path) -> None:
 
 def _run(screen: Screen, name: str, embed: Callable[[OnInputs], Embedding]) -> None:
     every = _TOLD_EVERY if screen.is_live else _LINE_EVERY
-    try:
-        with screen.working(f"listing the {name}") as tell:
-            embedding = embed(Meter(tell, name, every))
-    except KeyboardInterrupt:
-        screen.note("Finished blocks are kept: run the same command again to go on.")
-        raise
+    with screen.working(f"listing the {name}") as tell:
+        embedding = embed(Meter(tell, name, every))
     _show(screen, embedding)
 
 
@@ -113,7 +109,8 @@ def _show(screen: Screen, embedding: Embedding) -> None:
         screen.say(f"Left out: {bank.n_skipped} broken, the first of them in {DESCRIPTION}.")
     document = _to_dict(bank) | {"was_there": embedding.was_there}
     files = [bank.folder / name for name in (DESCRIPTION, ARRAYS, INPUTS)]
-    screen.finish(document, files, quiet=True)
+    # A bank says itself what it was made of, by what and from what: it needs no provenance.
+    screen.finish(document, files)
     screen.say(
         f"Bank: {bank.folder} ({len(bank.X)} rows of {bank.X.shape[1]} features, {bank.encoder})",
         f"Next: regraft fit {quote(str(bank.folder))} --out model",

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from regraft.commands import Device, Folder, Json, app, guard
+from regraft.commands import Device, Folder, Html, Json, Quiet, Radius, Seed, app, command
 from regraft.screen import Screen
 
 # The library is imported inside the commands, so that --help does not wait for torch.
@@ -20,9 +20,9 @@ moral = typer.Typer(
 app.add_typer(moral, name="moral")
 
 
-@moral.command("run")
-@guard
+@command("run", group=moral)
 def moral_run(
+    context: typer.Context,
     out: Annotated[Path, Folder],
     scenarios: Annotated[
         str | None,
@@ -45,17 +45,22 @@ def moral_run(
     encoder: Annotated[
         str, typer.Option(help="hashed, minilm, roberta-base or any text encoder's name.")
     ] = "hashed",
-    radius: Annotated[float, typer.Option(help="Largest shift to prepare for, in nats.")] = 8.0,
-    seed: Annotated[int, typer.Option(help="Of the records and of the checks.")] = 0,
+    radius: Radius = 8.0,
+    seed: Seed = 0,
     device: Device = "cpu",
+    html: Html = False,
     as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Section 5.4 of the paper: panels, the four diagnostics, and CRO on a panel held out."""
-    screen = Screen(as_json)
+    screen = Screen(as_json, quiet)
     with screen.working("starting"):
-        from regraft.moral.command import run_moral_command
+        from regraft.moral.command import DOWNLOAD, run_moral_command
+        from regraft.runs import Run
+    own = [] if scenarios in (None, DOWNLOAD) else [Path(str(scenarios))]
     run_moral_command(
         screen,
+        Run.of(context, out, html=html, data=[*own, *([answers] if answers else [])]),
         scenarios=scenarios,
         answers=answers,
         model=model,
@@ -68,9 +73,9 @@ def moral_run(
     )
 
 
-@moral.command("elicit")
-@guard
+@command("elicit", group=moral, resumes=True)
 def moral_elicit(
+    context: typer.Context,
     out: Annotated[Path, Folder],
     scenarios: Annotated[
         Path | None,
@@ -92,16 +97,19 @@ def moral_elicit(
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Spend without asking first.")] = False,
     as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Ask a language model, by the key in ANTHROPIC_API_KEY, what people with given values do.
 
     Tells the cost first. Answers are kept in --out: the same command goes on where it stopped.
     """
-    screen = Screen(as_json)
+    screen = Screen(as_json, quiet)
     with screen.working("starting"):
         from regraft.moral.elicit_command import run_elicit
+        from regraft.runs import Run
     run_elicit(
         screen,
+        Run.of(context, out, data=[scenarios] if scenarios else []),
         scenarios,
         out=out,
         model=model,
@@ -110,5 +118,5 @@ def moral_elicit(
         input_price=input_price,
         output_price=output_price,
         yes=yes,
-        as_json=as_json,
+        silent="--json" if as_json else "--quiet" if quiet else None,
     )

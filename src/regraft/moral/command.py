@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import asdict
 from pathlib import Path
 
 from regraft.adversary import check_radius
 from regraft.diagnostics.command import show_diagnosis, show_tables, write_diagnosis
-from regraft.diagnostics.tables import TextTable, markdown
+from regraft.diagnostics.tables import markdown
 from regraft.encoders import load_text_encoder
 from regraft.files import write_text
+from regraft.markup import TextTable
 from regraft.moral.answers import read_answers, usable
 from regraft.moral.experiment import MoralResult, Probabilities, run_moral
 from regraft.moral.library import make_library
@@ -20,6 +22,7 @@ from regraft.moral.tables import paper_tables, targets_table, transfer_table
 from regraft.moral.values import PROFILES, profile_name
 from regraft.persistence import write_csv, write_result
 from regraft.plots import plot_audit
+from regraft.runs import Run
 from regraft.screen import Screen
 
 DOWNLOAD = "download"
@@ -27,6 +30,7 @@ DOWNLOAD = "download"
 
 def run_moral_command(
     screen: Screen,
+    run: Run,
     *,
     scenarios: str | None,
     answers: Path | None,
@@ -68,7 +72,7 @@ def run_moral_command(
     show_diagnosis(screen, result.diagnosis)
     show_tables(screen, _tables(result))
     screen.say(*_remarks(result))
-    screen.finish(result.to_dict(), files)
+    run.finish(screen, result.to_dict(), files)
 
 
 def choose_library(scenarios: str | None, out: Path) -> Library:
@@ -112,7 +116,8 @@ def _remarks(result: MoralResult) -> list[str]:
 def _write(out: Path, result: MoralResult, library: Library, drawn: Records) -> list[Path]:
     files = write_diagnosis(out, result.diagnosis)
     draw = functools.partial(plot_audit, result.transfer.curves)
-    files += write_result(out, "moral.json", result.to_dict(), "stress_curve.png", draw)
+    document = result.to_dict() | {"tables": [asdict(table) for table in _tables(result)]}
+    files += write_result(out, "moral.json", document, "stress_curve.png", draw)
     head = [f"Scenarios: {result.origin}.", result.mechanism, *_remarks(result)]
     words = "\n".join(f"- {sentence}" for sentence in head)
     write_text(out / "moral.md", f"# Moral questions\n\n{words}\n\n{markdown(_tables(result))}")

@@ -26,6 +26,7 @@ from regraft.moral.elicitation import (
 from regraft.moral.library import make_library
 from regraft.moral.prompts import Question, system_prompt, user_prompt
 from regraft.moral.scenarios import Library, read_library
+from regraft.runs import Run
 from regraft.screen import Screen, percent
 
 CHARACTERS_PER_TOKEN = 3.5  # of English; a rule of thumb, off by some ten percent either way
@@ -60,6 +61,7 @@ PRICES = {DEFAULT_MODEL: Prices(1.0, 5.0)}
 
 def run_elicit(
     screen: Screen,
+    run: Run,
     scenarios: Path | None,
     *,
     out: Path,
@@ -69,11 +71,12 @@ def run_elicit(
     input_price: float | None,
     output_price: float | None,
     yes: bool,
-    as_json: bool,
+    silent: str | None,
 ) -> None:
     """Ask ``model`` about the library in ``scenarios``, or a generated one, once it may spend.
 
-    Writes the answers to ``out``. Raises ``ValueError`` or ``FileNotFoundError`` with one
+    Writes the answers to ``out``. ``silent`` is the option that leaves no room to ask whether it
+    may, None if there is room. Raises ``ValueError`` or ``FileNotFoundError`` with one
     sentence.
     """
     api_key()  # before anything else, so that nobody confirms what cannot be sent
@@ -89,12 +92,12 @@ def run_elicit(
             "templates."
         )
     screen.note(_offer(todo, model, prices))
-    if todo.questions and not yes and not _confirm(as_json):
+    if todo.questions and not yes and not _confirm(silent):
         screen.say("Nothing was sent.")
         return
     elicited = _ask(screen, library, out, model, concurrency, limit)
     answers = read_answers(elicited.path, library, model=model)
-    _show(screen, library, elicited, answers, prices)
+    _show(screen, run, library, elicited, answers, prices)
 
 
 def choose_prices(
@@ -138,10 +141,10 @@ def _offer(todo: Plan, model: str, prices: Prices | None) -> str:
     return f"{text}, about {_dollars(prices.cost(tokens))}."
 
 
-def _confirm(as_json: bool) -> bool:
+def _confirm(silent: str | None) -> bool:
     """Whether somebody at the terminal agrees; ``ValueError`` if nobody can be asked."""
-    if as_json or not sys.stdin.isatty():
-        why = "--json leaves no room to ask" if as_json else "there is no terminal to ask at"
+    if silent or not sys.stdin.isatty():
+        why = f"{silent} leaves no room to ask" if silent else "there is no terminal to ask at"
         raise ValueError(f"asking a model costs money and {why}: agree with --yes.")
     try:
         return typer.confirm("Send them?")
@@ -153,23 +156,24 @@ def _ask(
     screen: Screen, library: Library, out: Path, model: str, concurrency: int, limit: int | None
 ) -> Elicited:
     every = _TOLD_EVERY if screen.is_live else _LINE_EVERY
-    try:
-        with screen.working(f"asking {model}") as tell:
-            return elicit(
-                library,
-                model=model,
-                out=out,
-                concurrency=concurrency,
-                limit=limit,
-                on_progress=Meter(tell, "questions", every),
-            )
-    except KeyboardInterrupt:
-        screen.note("All answers so far are kept: run the same command again to go on.")
-        raise
+    with screen.working(f"asking {model}") as tell:
+        return elicit(
+            library,
+            model=model,
+            out=out,
+            concurrency=concurrency,
+            limit=limit,
+            on_progress=Meter(tell, "questions", every),
+        )
 
 
 def _show(
-    screen: Screen, library: Library, elicited: Elicited, answers: Answers, prices: Prices | None
+    screen: Screen,
+    run: Run,
+    library: Library,
+    elicited: Elicited,
+    answers: Answers,
+    prices: Prices | None,
 ) -> None:
     parts = {
         "this run": (
@@ -210,7 +214,7 @@ def _show(
         "unasked": answers.unasked,
         "position_bias": answers.position_bias,
     }
-    screen.finish(document, [elicited.path])
+    run.finish(screen, document, [elicited.path])
 
 
 def _bias(bias: float | None) -> str:

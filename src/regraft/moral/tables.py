@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from regraft.diagnostics.tables import TextTable
+from regraft.markup import TextTable
 from regraft.moral.experiment import MoralResult, Transfer
 from regraft.moral.published import ANGLES, BASIS, CLOSURE
 from regraft.screen import percent

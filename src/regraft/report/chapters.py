@@ -14,6 +14,7 @@ from regraft.report.stressing import accuracies_section, frontier_section, stres
 from regraft.screen import percent
 
 Document = Mapping[str, Any]
+_MOST_CLASSES = 12  # with a column each
 
 
 def demo_chapter(document: Document) -> Chapter:
@@ -161,11 +162,13 @@ def _verdict(curves: Mapping[str, AuditCurve], radius: float, share: float) -> s
 
 def _rows_section(document: Document) -> Section:
     rows, classes = document["rows"], document["classes"]
+    shown = classes if len(classes) <= _MOST_CLASSES else []
     counts = tuple(
-        (name, *(str(row.get(label, 0)) for label in classes), str(sum(row.values())))
+        (name, *(str(row.get(label, 0)) for label in shown), str(sum(row.values())), str(len(row)))
         for name, row in rows.items()
     )
-    return Section("The data", (Table("Rows by source", ("source", *classes, "all"), counts),))
+    columns = ("source", *shown, "all rows", "classes")
+    return Section("The data", (Table("Rows by source", columns, counts),))
 
 
 def _no_stress() -> Section:

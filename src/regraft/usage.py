@@ -1,0 +1,70 @@
+"""What a mistyped command line gets: one sentence, as every other error."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import typer
+from typer.core import TyperGroup
+
+PROGRAM = "regraft"
+# Of typer's own copy of click, or of click itself where typer is older.
+_UsageError: Any = typer.BadParameter.__base__
+
+
+class OneSentenceGroup(TyperGroup):
+    """The app's commands; what typer complains about takes one line, not four."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> NoReturn:
+        """Run a command and end the process with its exit code."""
+        words = sys.argv[1:] if args is None else list(args)
+        try:
+            # A code that a command ends with is returned here, and None for its usual end.
+            code = super().main(
+                args,
+                prog_name,
+                complete_var,
+                standalone_mode=False,
+                windows_expand_args=windows_expand_args,
+                **extra,
+            )
+        except _UsageError as error:
+            if error.ctx is not None and error.message == error.ctx.get_help():
+                error.show()  # a group without a command is explained, not complained about
+            else:
+                typer.echo(f"{PROGRAM}: {_sentence(error, self._path(words))}", err=True)
+            sys.exit(error.exit_code)
+        except typer.Abort:  # an interrupt before a command began, in older versions of typer
+            sys.exit(130)
+        sys.exit(code or 0)
+
+    def _path(self, words: Sequence[str]) -> str:
+        """The program and the names of the commands that ``words`` begin with."""
+        path, group = [PROGRAM], self
+        for word in words:
+            found = getattr(group, "commands", {}).get(word)
+            if found is None:
+                break
+            path.append(word)
+            group = found
+        return " ".join(path)
+
+
+def _sentence(error: Any, path: str) -> str:
+    guesses = getattr(error, "possibilities", None)
+    text = " ".join((error.message if guesses else error.format_message()).split())
+    if guesses:
+        text = f"{text} (did you mean {' or '.join(sorted(guesses))}?)"
+    text = re.sub(r"\.? Did you mean (.*)\?$", r" (did you mean \1?)", text)
+    return f"{text.rstrip('.')}: see {path} --help."
