@@ -75,7 +75,12 @@ def look(number: int) -> Look:
 
 
 def head_looks(names: Iterable[str]) -> dict[str, Look]:
-    """The looks of heads by their names; CRO, ERM and the other known ones have their own.
+    """The looks of heads, by name, as :func:`head_places` numbers them."""
+    return {name: look(place) for name, place in head_places(names).items()}
+
+
+def head_places(names: Iterable[str]) -> dict[str, int]:
+    """Numbers of the heads' looks by their names; CRO, ERM and the other known ones have their own.
 
     What follows in brackets does not count: "CRO (defaults)" looks like "CRO". All other heads,
     also a second one of a known kind, get the first looks that are free.
@@ -87,7 +92,7 @@ def head_looks(names: Iterable[str]) -> dict[str, Look]:
         if kind in _HEADS and _HEADS.index(kind) not in numbers.values():
             numbers[name] = _HEADS.index(kind)
     free = (i for i in count() if i not in numbers.values())
-    return {name: look(numbers[name] if name in numbers else next(free)) for name in names}
+    return {name: numbers[name] if name in numbers else next(free) for name in names}
 
 
 @contextmanager

@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 PROGRAM = "regraft"
+_FIRST = ("demo", "fit", "predict", "audit", "frontier", "compare", "diagnose", "report", "embed")
 # Of typer's own copy of click, or of click itself where typer is older.
 _UsageError: Any = typer.BadParameter.__base__
 
@@ -48,6 +49,11 @@ class OneSentenceGroup(TyperGroup):
         except typer.Abort:  # an interrupt before a command began, in older versions of typer
             sys.exit(130)
         sys.exit(code or 0)
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The commands in the order of the help: those that one meets first are first."""
+        names = super().list_commands(ctx)
+        return [*(name for name in _FIRST if name in names), *(n for n in names if n not in _FIRST)]
 
     def _path(self, words: Sequence[str]) -> str:
         """The program and the names of the commands that ``words`` begin with."""

@@ -9,14 +9,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from regraft.auditing import AuditCurve, Frontier
+from regraft.drawing import head_places
 from regraft.game import Round
 
 Spec = dict[str, Any]
 
 COLOURS = tuple(f"var(--series-{i})" for i in range(1, 7))
 SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
-# A head looks the same in every chart; other names take what is left, in their order.
-_PLACES = {"CRO": 0, "ERM": 1, "GroupDRO": 2, "V-REx": 3, "IRM": 4}
 _DASHES = ([1, 0], [6, 3], [2, 2], [8, 2, 2, 2], [4, 1], [1, 3])
 _HEIGHT = 300
 _NEAR = 1.0  # points of accuracy in which labels would overlap
@@ -281,11 +280,7 @@ def _told_apart(field: str, names: Sequence[str]) -> Spec:
 
 
 def _cycle(values: Sequence[Any], names: Sequence[str]) -> list[Any]:
-    taken = {_PLACES[name] for name in names if name in _PLACES}
-    left = [i for i in range(len(values)) if i not in taken] or [0]
-    others = iter(range(len(names)))
-    places = [_PLACES[n] if n in _PLACES else left[next(others) % len(left)] for n in names]
-    return [values[place] for place in places]
+    return [values[place % len(values)] for place in head_places(names).values()]
 
 
 def _axis(
