@@ -274,6 +274,15 @@ def test_the_site_has_the_gallery(site: Path) -> None:
     assert {page.stem for page in site.glob("gallery/*.html")} == scripts
 
 
+@pytest.mark.xdist_group("site")
+def test_statements_link_to_the_source_of_their_tests(site: Path) -> None:
+    method = (site / "method.html").read_text(encoding="utf-8")
+    linked = set(re.findall(r'href="checks\.html#(\w+)"', method))
+    named = re.findall(r"`tests/[\w/]+\.py::(\w+)`", (DOCS / "method.md").read_text())
+    checks = (site / "checks.html").read_text(encoding="utf-8")
+    assert linked == set(named) == set(re.findall(r'<h2 id="(\w+)"', checks))
+
+
 def test_scripts_become_pages(tmp_path: Path) -> None:
     script = tmp_path / "small.py"
     script.write_text("# %% [markdown]\n# # Small\n#\n# Text.\n\n# %%\nx = 1\n\n# %%\n\nprint(x)\n")

@@ -12,6 +12,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[2]
+OUTPUT = ROOT / "docs" / "gallery"
 RESULTS = "benchmarks/RESULTS.md"
 _CELL = re.compile(r"^# %%(.*)$", re.MULTILINE)
 
@@ -42,8 +43,18 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
 def render_script(script: Path) -> str:
     """A script in the percent format as Markdown: its text cells, and its code in blocks."""
     name = f"gallery/{script.name}"
-    parts = [*_blocks(script.read_text(encoding="utf-8")), f"This page is the script `{name}`."]
-    return "\n\n".join(parts) + "\n"
+    parts = [*_blocks(script.read_text(encoding="utf-8")), *_output(script.stem)]
+    return "\n\n".join([*parts, f"This page is the script `{name}`."]) + "\n"
+
+
+def _output(name: str) -> Iterator[str]:
+    """What a script printed and drew when ``benchmarks/gallery.py`` ran it."""
+    printed = OUTPUT / f"{name}.txt"
+    if not printed.exists():
+        return
+    yield f"## What it printed\n\n```text\n{printed.read_text(encoding='utf-8').strip()}\n```"
+    pictures = sorted(OUTPUT.glob(f"{name}_*.png"))
+    yield from (f"![{picture.stem.replace('_', ' ')}]({picture.name})" for picture in pictures)
 
 
 def _blocks(text: str) -> Iterator[str]:

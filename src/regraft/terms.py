@@ -148,8 +148,9 @@ def _finite_sample(terms: FiniteSample) -> list[Term]:
         Term(
             "statistical term",
             f"{terms.statistical:.3g}",
-            f"What chance in the rows may add to the risk, exceeded with probability "
-            f"{1 - CONFIDENCE:.0%}, up to a constant that the theory leaves open, here 1.",
+            "What new rows of the same plausible domains may add to the risk, with confidence "
+            f"{CONFIDENCE:.0%} and a constant that the theory leaves open taken as 1; not that "
+            "other rows would make other domains plausible.",
         ),
         Term(
             "optimization term",
