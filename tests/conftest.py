@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from filelock import FileLock
 from hypothesis import settings
 from numpy.typing import NDArray
 
@@ -73,6 +75,25 @@ def draw_blobs(n: int = 600, seed: int = 0) -> Digits:
 @pytest.fixture(scope="session")
 def blobs() -> Digits:
     return draw_blobs()
+
+
+@pytest.fixture(scope="session")
+def once(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Callable[[str, Callable[[Path], None]], Path]:
+    """Make a folder by name, one time for all processes that run tests."""
+    own = tmp_path_factory.getbasetemp()
+    common = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+
+    def folder(name: str, make: Callable[[Path], None]) -> Path:
+        done = common / f"{name}.done"
+        with FileLock(common / f"{name}.lock"):
+            if not done.exists():
+                make(common / name)
+                done.touch()
+        return common / name
+
+    return folder
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -9,7 +9,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from types import ModuleType
@@ -226,22 +226,23 @@ def _load_hook(name: str) -> ModuleType:
 
 
 @pytest.fixture(scope="session")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def site(once: Callable[[str, Callable[[Path], None]], Path]) -> Path:
     for needed in ("material", "mkdocstrings"):
         pytest.importorskip(needed, reason=f"{needed} is not installed")
-    folder = tmp_path_factory.mktemp("site")
-    built = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)],
-        cwd=ROOT,
-        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
-        capture_output=True,
-        text=True,
-    )
-    assert built.returncode == 0, built.stderr
-    return folder
+
+    def build(folder: Path) -> None:
+        built = subprocess.run(
+            [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)],
+            cwd=ROOT,
+            env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+            capture_output=True,
+            text=True,
+        )
+        assert built.returncode == 0, built.stderr
+
+    return once("site", build)
 
 
-@pytest.mark.xdist_group("site")
 def test_the_site_builds_and_loads_nothing_from_other_hosts(site: Path) -> None:
     pages = {page.relative_to(site).with_suffix(".md").as_posix() for page in site.rglob("*.html")}
     assert set(PAGES) <= pages
@@ -254,7 +255,6 @@ def test_the_site_builds_and_loads_nothing_from_other_hosts(site: Path) -> None:
         assert not re.search(r"(url\(|@import )[\"']?(https?:)?//", sheet.read_text()), sheet
 
 
-@pytest.mark.xdist_group("site")
 def test_the_site_has_the_options_and_the_docstrings(site: Path) -> None:
     fit = (site / "commands" / "fit.html").read_text(encoding="utf-8")
     command, _ = _find(["fit"])
@@ -268,13 +268,11 @@ def test_the_site_has_the_options_and_the_docstrings(site: Path) -> None:
     assert "---" not in re.sub(r"<[^>]*>|<!--.*?-->", "", audits + estimators)  # parsed sections
 
 
-@pytest.mark.xdist_group("site")
 def test_the_site_has_the_gallery(site: Path) -> None:
     scripts = {script.stem for script in (ROOT / "gallery").glob("*.py")}
     assert {page.stem for page in site.glob("gallery/*.html")} == scripts
 
 
-@pytest.mark.xdist_group("site")
 def test_statements_link_to_the_source_of_their_tests(site: Path) -> None:
     method = (site / "method.html").read_text(encoding="utf-8")
     linked = set(re.findall(r'href="checks\.html#(\w+)"', method))

@@ -23,11 +23,11 @@ ARTEFACTS = Path(__file__).parents[2] / "artefacts"
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
 )
-pytestmark = [
-    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium"),
-    pytest.mark.xdist_group("browser"),  # one worker makes the reports, once
-]
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None, reason="there is no Chromium: apt-get install chromium"
+)
 WIDTHS = (1280, 390)
+Once = Callable[[str, Callable[[Path], None]], Path]
 
 # Elements that stick out of the page, but for what is in a box that scrolls by itself.
 OVERFLOWING = """() => [...document.querySelectorAll("body *")]
@@ -43,23 +43,24 @@ def call(*arguments: object) -> None:
 
 
 @pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("demo")
-    call("demo", "--html", "--quiet", "--out", out)
-    return out
+def demo(once: Once) -> Path:
+    return once("demo", lambda out: call("demo", "--html", "--quiet", "--out", out))
 
 
 @pytest.fixture(scope="module")
-def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def hostile(once: Once) -> Path:
     """Everything that can be known about a table with hostile names, in one folder."""
-    folder = tmp_path_factory.mktemp("hostile")
-    table, out = folder / "table.csv", folder / "run"
-    write_hostile_table(table)
-    call("fit", table, "--radius", 2, "--out", out, "--html", "--quiet")
-    call("audit", out, table, "--out", out, "--quiet")
-    call("compare", table, "--radii", 1, "--out", out, "--quiet")
-    call("diagnose", table, "--out", out, "--html", "--quiet")
-    return out
+
+    def make(out: Path) -> None:
+        out.mkdir(exist_ok=True)
+        table = out / "table.csv"
+        write_hostile_table(table)
+        call("fit", table, "--radius", 2, "--out", out, "--html", "--quiet")
+        call("audit", out, table, "--out", out, "--quiet")
+        call("compare", table, "--radii", 1, "--out", out, "--quiet")
+        call("diagnose", table, "--out", out, "--html", "--quiet")
+
+    return once("hostile", make)
 
 
 @pytest.fixture(scope="module")
