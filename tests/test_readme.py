@@ -52,7 +52,7 @@ def test_four_commands_lead_to_a_report_on_ones_own_table(
     makefile = (Path(__file__).parent.parent / "Makefile").read_text()
     assert install[0] == "make" and f"\n{install[1]}:" in makefile
     monkeypatch.chdir(tmp_path)
-    _write_table(Path("embeddings.csv"))
+    _write_table(Path("PATH/TO/embeddings.csv"))
     assert fit[0] == ".venv/bin/regraft"
     _call(fit[1:])
     assert "<title>A head for domains" in Path("run/report.html").read_text()
@@ -66,6 +66,7 @@ def _write_table(path: Path, **more: list[str]) -> None:
         ",".join(columns),
         *(",".join(map(str, row)) for row in zip(*columns.values(), strict=True)),
     ]
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(rows) + "\n")
 
 

@@ -183,9 +183,17 @@ def test_unknown_columns_are_answered_with_those_that_exist(tmp_path: Path, suff
     message = one_sentence(caught.value)
     assert "'target'" in message
     if suffix != ".npz":
-        assert "'f7' and 6 more" in message and "'f8'" not in message
+        assert "'f3', 6 more, 'f10', 'f11', 'label', 'domain'" in message and "'f8'" not in message
+        with pytest.raises(TableError, match="did you mean 'label'"):
+            read_table(path, label="lable")
     with pytest.raises(TableError, match=r"'place'.*--domain"):
         read_table(path, domain="place")
+
+
+def test_semicolons_are_told(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("label;domain;f0\n1;a;0.5\n")
+    with pytest.raises(TableError, match="separated by semicolons"):
+        read_table(tmp_path / "a.csv")
 
 
 def damaged(path: Path) -> None:

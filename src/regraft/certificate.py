@@ -133,7 +133,7 @@ class Certificate:
         way = f"goes {self.share:.0%} of the way from ERM's to it" if self.share else "is ERM's"
         return (
             f" The head {way}: its worst case is within a standard error of the answer's "
-            f"({self.standard_error:.3f} nats), and it gives up less on the sources."
+            f"({self.standard_error:.3f} nats), and it stays nearer to ERM's."
         )
 
     def _hard_source(self) -> str:

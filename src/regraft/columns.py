@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+_SHOWN = 8  # names in a sentence
 
 
 class TableError(ValueError):
@@ -34,8 +37,12 @@ class Role:
             return self.name
         if not self.needed:
             return None
+        if len(columns) == 1 and ";" in columns[0]:
+            raise TableError(f"{path} is separated by semicolons: write it with commas.")
+        alike = get_close_matches(self.name, columns, 1)
+        guess = f"did you mean {alike[0]!r}? It has" if alike else "it has"
         raise TableError(
-            f"{path} has no {self.option} column {self.name!r} (it has {quoted(columns)}): name "
+            f"{path} has no {self.option} column {self.name!r} ({guess} {quoted(columns)}): name "
             f"the right one with --{self.option}."
         )
 
@@ -82,6 +89,11 @@ def typed(cells: list[str]) -> NDArray[Any]:
 
 
 def quoted(names: Sequence[str]) -> str:
-    """The first names, for a sentence."""
-    shown = ", ".join(repr(str(name)) for name in names[:8])
-    return shown if len(names) <= 8 else f"{shown} and {len(names) - 8} more"
+    """The first names and the last ones, for a sentence."""
+    if len(names) <= _SHOWN:
+        return ", ".join(repr(str(name)) for name in names)
+    half = _SHOWN // 2
+    first, last = (
+        ", ".join(repr(str(name)) for name in some) for some in (names[:half], names[-half:])
+    )
+    return f"{first}, {len(names) - 2 * half} more, {last}"

@@ -10,14 +10,16 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from regraft.adversary import Objective
+from regraft.adversary import Objective, check_radius
 from regraft.estimator import CROClassifier
 from regraft.files import write_text
 from regraft.persistence import check_destination, dumps, save
 from regraft.runs import Run
 from regraft.screen import Screen, percent
 from regraft.stress import stress_test
-from regraft.tables import read_table, score
+from regraft.tables import Table, read_table, score
+
+_FEW = 30  # rows of a domain
 
 
 def run_fit(
@@ -41,15 +43,17 @@ def run_fit(
     """
     out = run.out
     assert out is not None  # the command demands it
+    check_radius(radius)
     with screen.working(f"reading {data}"):
         check_destination(out / "model")
         table = read_table(data, label=label, domain=domain)
         assert table.y is not None and table.domain is not None  # needed by default
         X, y, groups = table.X, table.y, table.domain
+        _doubt(table, y, groups)
     settings: dict[str, Any] = {"rank": rank, "ridge": ridge, "device": device}
     settings |= {"radius": radius, "objective": cast("Objective", objective)}
     model = CROClassifier(**settings)
-    with screen.working(f"fitting {len(y)} rows of {X.shape[1]} features") as step:
+    with screen.working(f"fitting {len(y)} rows of {_count_features(table)}") as step:
         model.fit(X, y, groups, on_round=screen.round)
         _, accuracy = score(table, model.predict(X))
         stress = None
@@ -77,6 +81,30 @@ def run_fit(
     screen.say(*model.certificate_.summary())
     files = [out / "model", out / "certificate.json", out / "fit.json"]
     run.finish(screen, document, files)
+
+
+def _count_features(table: Table) -> str:
+    """So many features and, where they have names, the first and the last."""
+    names, d = table.features, table.X.shape[1]
+    named = f" ({names[0]} to {names[-1]})" if len(names) > 1 else ""
+    return f"{d} features{named}"
+
+
+def _doubt(table: Table, y: NDArray[Any], domain: NDArray[Any]) -> None:
+    """Warn of what can be fitted and makes little sense."""
+    for name, rows in zip(*np.unique(domain, return_counts=True), strict=True):
+        if rows < _FEW:
+            warnings.warn(
+                f"domain {name!s} has {rows} rows: what is said about so few is mostly noise.",
+                stacklevel=3,
+            )
+    for name, column in zip(table.features, table.X.T, strict=False):
+        if len(column) > 1 and np.all(np.diff(column) == 1):
+            warnings.warn(
+                f"column {name!r} numbers the rows and is taken as a feature: drop it from the "
+                "file.",
+                stacklevel=3,
+            )
 
 
 def _count(y: NDArray[Any], domain: NDArray[Any]) -> dict[str, dict[str, int]]:

@@ -34,9 +34,10 @@ def _worst_case(c: Certificate) -> list[Term]:
     return [
         Term(f"worst-case {c.objective}", f"{c.worst_case:.3f} nats", f"{risk}."),
         Term(
-            "worst-case accuracy",
+            "accuracy there",
             f"{c.worst_case_accuracy:.1%}",
-            "Its accuracy in that domain, on the rows it was fitted on.",
+            "Its accuracy in that domain, on the rows it was fitted on; another domain may have a "
+            "lower accuracy at a lower risk.",
         ),
         Term(
             f"ERM's worst-case {c.objective}",

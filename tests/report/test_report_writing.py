@@ -113,7 +113,7 @@ def test_a_head_that_stepped_back_to_erm_says_so(
     np.savez(table, X=X, y=y, sample_domain=domain)
     assert run("fit", table, "--out", tmp_path / "run", "--html").code == 0
     assert json.loads((tmp_path / "run" / "fit.json").read_text())["certificate"]["share"] == 0
-    assert "so the head is ERM's" in read_report(tmp_path / "run").chapters[0].verdict
+    assert "this head does as ERM's: 97.0%" in read_report(tmp_path / "run").chapters[0].verdict
 
 
 def test_one_domain_has_a_report_too(
@@ -194,3 +194,32 @@ def test_text_is_escaped_and_pages_without_charts_are_small() -> None:
     page = render(Report(attack, (Chapter(attack, attack, (Section(attack, parts),)),), {}))
     assert attack not in page and page.count("&lt;script&gt;alert(1)&lt;/script&gt;&amp;{{") >= 5
     assert len(page) < 20_000
+
+
+def test_a_source_that_is_harder_than_the_worst_case_is_named(
+    problem: Problem, tmp_path: Path, run: Callable[..., Ran]
+) -> None:
+    rng, X = np.random.default_rng(0), problem.X.copy()
+    hard = np.flatnonzero(problem.domain == "source 1")
+    X[hard] += 6 * rng.standard_normal(X[hard].shape)
+    table = tmp_path / "hard.npz"
+    np.savez(table, X=X, y=problem.y, sample_domain=problem.domain)
+    assert run("fit", table, "--radius", 0, "--out", tmp_path / "run", "--html").code == 0
+    verdict = read_report(tmp_path / "run").chapters[0].verdict
+    assert "A source of its own is harder, source 1 with " in verdict
+
+
+def test_what_makes_little_sense_is_told(
+    problem: Problem, tmp_path: Path, run: Callable[..., Ran]
+) -> None:
+    rows = [0, 1, 2, 3, *range(300, 360)]
+    lines = ["row,a,b,label,domain"]
+    lines += [
+        f"{i},{problem.X[k, 0]},{problem.X[k, 1]},{problem.y[k]},{problem.domain[k]}"
+        for i, k in enumerate(rows)
+    ]
+    (tmp_path / "few.csv").write_text("\n".join(lines) + "\n")
+    ran = run("fit", tmp_path / "few.csv", "--out", tmp_path / "run")
+    assert ran.code == 0 and "3 features (row to b)" in ran.out
+    assert "domain source 0 has 4 rows: what is said about so few is mostly noise" in ran.err
+    assert "column 'row' numbers the rows and is taken as a feature" in ran.err

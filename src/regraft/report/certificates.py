@@ -7,11 +7,13 @@ from regraft.report.charts import rounds_chart
 from regraft.report.elements import Chart, Section, Table, Terms, Text
 from regraft.terms import explain
 
+_SHOWN = 4  # terms before one unfolds the rest
+
 
 def certificate_section(certificate: Certificate) -> Section:
     """What is certified, what it rests on, and what is not certified."""
     *certified, limits = certificate.summary()
-    terms = Terms("Every term, explained", explain(certificate))
+    terms = Terms("The other terms, each explained", explain(certificate), shown=_SHOWN)
     return Section("The certificate", (*map(Text, certified), terms, Text(limits)))
 
 
@@ -35,7 +37,8 @@ def game_section(certificate: Certificate) -> Section:
             Text(
                 "In each round an adversary names the plausible domain that is worst for the "
                 "present head, and a learner answers with the head that is best against all "
-                "domains named so far. Where the two lines meet, the game is over."
+                "domains named so far. Where the two lines meet, the game is over; the learner's "
+                f"has its ridge added, {certificate.ridge_term:.3f} nats at the end."
             ),
             Chart(
                 "Value of the game by round", rounds_chart(certificate.rounds, kind), description

@@ -18,7 +18,8 @@ COLOURS = tuple(f"var(--series-{i})" for i in range(1, 7))
 SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
 _DASHES = ([1, 0], [6, 3], [2, 2], [8, 2, 2, 2], [4, 1], [1, 3])
 _HEIGHT = 300
-_NEAR = 1.0  # points of accuracy in which labels would overlap
+_TOUCHING = 0.05  # shares of an axis: points nearer than this have one label
+_SMALLEST_SPAN = 5.0  # points of accuracy on an axis
 _INK, _FAINT = "var(--ink)", "var(--rule)"
 
 
@@ -49,11 +50,13 @@ def frontier_chart(frontier: Frontier) -> Spec:
         }
         for p in frontier.points
     ]
-    for value, text in zip(values, _labels(values), strict=True):
+    ends = {key: _range([value[key] for value in values]) for key in ("source", "worst")}
+    spans = {key: high - low for key, (low, high) in ends.items()}
+    for value, text in zip(values, _labels(values, spans), strict=True):
         value["label"] = text
     worst = f"worst case within {frontier.audit_radius:g} nats (%)"
-    x = _axis("source", "accuracy on held-out source rows (%)", zero=False)
-    y = _axis("worst", worst, zero=False)
+    x = _axis("source", "accuracy on held-out source rows (%)", domain=ends["source"])
+    y = _axis("worst", worst, domain=ends["worst"])
     tooltip = [
         {"field": "radius", "title": "training radius (nats)"},
         {"field": "source", "title": "sources (%)"},
@@ -136,13 +139,13 @@ def radius_chart(
 ) -> Spec:
     """Accuracy over the radius, a line each, and horizontal lines for heads without one."""
     radii = sorted({radius for line in lines.values() for radius in line})
-    by_name = {**lines, **{name: dict.fromkeys(radii, level) for name, level in levels.items()}}
-    values = [
+    by_name = {**{name: dict.fromkeys(radii, level) for name, level in levels.items()}, **lines}
+    values: list[dict[str, Any]] = [
         {"radius": radius, "accuracy": _percent(accuracy), "head": name}
         for name, line in by_name.items()
         for radius, accuracy in line.items()
     ]
-    y = _axis("accuracy", title, zero=False)
+    y = _axis("accuracy", title, domain=_range([value["accuracy"] for value in values]))
     return _lines(
         values, x=_radius_axis(radii), y=y, series="head", names=list(by_name), unit=" (%)"
     )
@@ -255,14 +258,21 @@ def _chart(values: Sequence[Mapping[str, Any]], layers: Sequence[Spec]) -> Spec:
     }
 
 
-def _labels(points: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The radius of each point; points that all but coincide share the label of the first."""
+def _labels(points: Sequence[Mapping[str, Any]], spans: Mapping[str, float]) -> list[str]:
+    """The radius of each point; points that all but touch share the label of the first."""
     labels, first = [""] * len(points), 0
     for i, point in enumerate(points):
-        if max(abs(point[k] - points[first][k]) for k in ("source", "worst")) > _NEAR:
+        if max(abs(point[k] - points[first][k]) / spans[k] for k in spans) > _TOUCHING:
             first = i
         labels[first] += f"{', ' if labels[first] else ''}{point['radius']:g}"
     return labels
+
+
+def _range(values: Sequence[float]) -> list[float]:
+    """Ends of an axis of accuracies in percent, which a difference of tenths does not fill."""
+    middle = (min(values) + max(values)) / 2
+    half = max(0.55 * (max(values) - min(values)), _SMALLEST_SPAN / 2)
+    return [round(max(middle - half, 0), 1), round(min(middle + half, 100), 1)]
 
 
 def _told_apart(field: str, names: Sequence[str]) -> Spec:
@@ -293,7 +303,7 @@ def _axis(
 def _radius_axis(radii: Iterable[float]) -> Spec:
     """Radii that double are evenly spaced, and 0 has a place."""
     axis = _axis("radius", "radius (nats)")
-    axis["scale"] = {"type": "symlog", "constant": 0.5}
+    axis["scale"] = {"type": "symlog", "constant": 0.5, "zero": False}
     axis["axis"] = {"values": sorted(set(radii)), "format": "~g"}
     return axis
 

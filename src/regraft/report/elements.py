@@ -39,10 +39,11 @@ class Chart:
 
 @dataclass(frozen=True)
 class Terms:
-    """Numbers with their names, each explained."""
+    """Numbers with their names, each explained; those after the first ``shown`` unfold."""
 
-    title: str
+    title: str  # of what unfolds
     terms: tuple[Term, ...]
+    shown: int
 
 
 Part = Text | Table | Chart | Terms

@@ -21,7 +21,7 @@ _PREMISES = {
     "invariance": "deduction is invariant",
     "basis": "a transplant basis exists",
 }
-_MARKS = {"consistent": "✓ consistent", "violated": "✗ violated", "undecided": "? undecided"}
+_MARKS = {"consistent": "✓ looks true", "violated": "✗ violated", "undecided": "? cannot tell"}
 
 
 def diagnosis_chapter(document: Document) -> Chapter:

@@ -10,6 +10,21 @@ from regraft._version import __version__
 from regraft.extras import require
 from regraft.report.elements import Chart, Report
 
+# What a reader who knows regression, but not this method, may ask.
+WORDS = {
+    "head": "A linear softmax classifier on given features.",
+    "ERM": "Empirical risk minimization: the usual regression on all sources together.",
+    "CRO": "Causal Robust Optimization: the head that is best in the worst plausible domain, as "
+    "far as noise lets one tell.",
+    "plausible domain": "One whose head is a weighted sum of the sources' heads, weights adding up "
+    "to one and negative ones allowed: it moves what the sources disagree about, and nothing else.",
+    "radius, nats": "How far such a domain may lie from the mean of the sources: by how much it "
+    "moves the log-odds of a typical row, root mean square. 1 nat makes even odds 2.7 to 1, "
+    "4 nats 55 to 1.",
+    "risk": "Mean cross-entropy in nats; log 2 = 0.69 is guessing between two classes.",
+    "effective rows": "How many rows of equal weight a reweighted sample is worth.",
+}
+
 
 def render(report: Report) -> str:
     """The page, with its style, its script and the charts' library inside.
@@ -29,6 +44,7 @@ def render(report: Report) -> str:
     text: str = template.render(
         report=report,
         version=__version__,
+        words=WORDS,
         style=_read("report.css"),
         script=_read("report.js"),
         has_charts=has_charts,

@@ -54,8 +54,9 @@ def frontier_section(frontier: Frontier) -> Section:
         "The price of robustness",
         (
             Text(
-                "Heads trained for larger radii give up accuracy where domains look like the "
-                "sources, and hold better where they do not. Radius 0 is plain ERM."
+                "One head for each training radius: what it has where domains look like the "
+                "sources (to the right is better), and in the worst plausible domain (up is "
+                "better). Radius 0 is plain ERM."
             ),
             Chart("Labels: training radius", frontier_chart(frontier), description),
             Table(
