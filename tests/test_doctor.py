@@ -116,7 +116,7 @@ def test_without_torch_it_still_answers(tmp_path: Path) -> None:
         "install --force-reinstall regraft."
     )
     ran = ask(tmp_path / "b", "--json", "--quiet", **broken)
-    assert (ran.code, ran.err) == (1, "")
+    assert ran.code == 1 and ran.err.startswith("regraft: torch does not load")
     document = json.loads(ran.out)
     assert not document["is_usable"] and "libtorch.so" in document["mend"]
     states = {package["name"]: package["problem"] for package in document["libraries"]}
@@ -139,3 +139,11 @@ def test_a_missing_extra_is_no_fault_and_a_broken_one_is(tmp_path: Path) -> None
         "Mend first: submitit does not load (built for another): reinstall it with pip install "
         '--force-reinstall "regraft[slurm]".'
     )
+
+
+def test_quiet_tells_what_is_wrong_and_nothing_else(
+    run: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("REGRAFT_DATA", str(tmp_path / "absent"))
+    ran = run("doctor", "--quiet")
+    assert ran.code == 0 and not ran.out and "absent" in ran.err and ran.err.count("\n") == 1

@@ -14,6 +14,10 @@ from conftest import Problem
 import regraft
 from regraft.provenance import PROVENANCE, read_provenance, trace, write_provenance
 
+EMPTY_MACHINE = json.dumps(
+    {"fit": asdict(trace(["regraft"], {}, [], 0)) | {"machine": {}, "seconds": None}}
+)
+
 
 def test_a_file_has_the_checksum_that_sha256sum_tells(tmp_path: Path) -> None:
     path = tmp_path / "a b.csv"
@@ -58,7 +62,7 @@ def test_commands_are_kept_side_by_side_and_the_last_one_counts(tmp_path: Path) 
     )
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"fit": {}}', '{"fit": 3}'])
+@pytest.mark.parametrize("text", ["{", "[]", '{"fit": {}}', '{"fit": 3}', EMPTY_MACHINE])
 def test_a_damaged_file_is_told_in_one_sentence(tmp_path: Path, text: str) -> None:
     (tmp_path / PROVENANCE).write_text(text)
     with pytest.raises(ValueError, match="is damaged: delete it"):

@@ -24,7 +24,7 @@ from regraft.adversary import (
     plausible_targets,
 )
 from regraft.domains import Domains, check_domains, warn_if_one_domain
-from regraft.heads import fit_source_heads
+from regraft.heads import check_ridge, fit_source_heads
 from regraft.hull_game import play_hull
 from regraft.newton import log_probabilities, losses
 from regraft.splitting import hold_out
@@ -156,6 +156,7 @@ def frontier(
     *,
     objective: Objective = "risk",
     rank: int | None = None,
+    ridge: float | None = None,
     seed: int | None = None,
     device: str = "cpu",
     on_point: Callable[[FrontierPoint], None] | None = None,
@@ -168,6 +169,7 @@ def frontier(
     """
     radii = _check_radii(radii)
     check_objective(objective)
+    check_ridge(ridge)
     domains = check_domains(X, y, sample_domain, device=device)
     check_rank(rank, len(domains.classes))
     train, test = hold_out(domains, seed)
@@ -178,7 +180,7 @@ def frontier(
     measured = make_surrogates(hull, Z, test.y, test.weight)
     points = []
     for radius in radii:
-        _, outcome = play_hull(sources, radius=radius, rank=rank, objective=objective)
+        _, outcome = play_hull(sources, radius=radius, rank=rank, objective=objective, ridge=ridge)
         head = outcome.head
         log_p = log_probabilities(Z, head)
         error = (log_p.argmax(dim=1) != test.y).to(log_p.dtype)

@@ -342,7 +342,7 @@ def doctor(as_json: Json = False, quiet: Quiet = False) -> None:
     """See whether everything is installed and in order, and what to mend first."""
     from regraft.doctor_command import run_doctor
 
-    run_doctor(Screen(as_json, quiet), as_json=as_json)
+    run_doctor(Screen(as_json, quiet), as_json=as_json, quiet=quiet)
 
 
 def _numbers(text: str) -> list[float]:

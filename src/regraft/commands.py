@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from regraft.usage import PROGRAM, OneSentenceGroup
+from regraft.usage import PROGRAM, WARNINGS, OneSentenceGroup
 
 RESUMES = "finished work is kept, and the same command goes on from there"
 
@@ -93,7 +93,7 @@ def guard(function: Callable[..., None], *, resumes: bool = False) -> Callable[.
             warnings.simplefilter("default", UserWarning)
             # Columns are matched by name before arrays, which have none, reach the model.
             warnings.filterwarnings("ignore", message="X does not have valid feature names")
-            warnings.showwarning = _show_warning
+            warnings.showwarning = _teller(options.get("context"))
             try:
                 _check_seed(options.get("seed"))
                 _check_folder(out)
@@ -124,8 +124,15 @@ def _news(out: Path | None, before: dict[str, int]) -> str:
     return f"of its files only {', '.join(new)} in {out} are new" if new else "nothing was written"
 
 
-def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    typer.echo(f"warning: {_sentence(message)}", err=True)
+def _teller(context: typer.Context | None) -> Callable[..., None]:
+    """What tells a warning, and keeps it for the provenance of commands that have a context."""
+    told: list[str] = [] if context is None else context.meta.setdefault(WARNINGS, [])
+
+    def tell(message: Warning | str, *_: Any, **__: Any) -> None:
+        told.append(_sentence(message))
+        typer.echo(f"warning: {told[-1]}", err=True)
+
+    return tell
 
 
 def _sentence(problem: BaseException | str) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import functools
-from pathlib import Path
+from typing import Any
 
 from regraft.datasets import load_demo
 from regraft.demo import describe_demo, run_demo
-from regraft.diagnostics.command import write_diagnosis
+from regraft.diagnostics.command import diagnosis_document
 from regraft.diagnostics.diagnose import diagnose
 from regraft.persistence import write_result
 from regraft.plots import plot_audit
@@ -24,8 +24,8 @@ def run_demo_command(screen: Screen, run: Run, cell: str, *, seed: int, device: 
         )
     draw = functools.partial(plot_audit, result.curves)
     document = result.to_dict()
-    files = _diagnose(screen, run, cell, device) if run.html else []
-    files += write_result(run.out, "demo.json", document, "stress_curve.png", draw)
+    document["diagnosis"] = _diagnose(screen, cell, seed, device) if run.html else None
+    files = write_result(run.out, "demo.json", document, "stress_curve.png", draw)
     columns = "accuracy", "seen domains (held-out rows)", f"unseen {result.target}"
     rows = [
         (row.name, percent(row.source_accuracy), percent(row.target_accuracy))
@@ -41,10 +41,11 @@ def run_demo_command(screen: Screen, run: Run, cell: str, *, seed: int, device: 
     )
 
 
-def _diagnose(screen: Screen, run: Run, cell: str, device: str) -> list[Path]:
-    """Check the premises on the sources, for the report; the files written."""
-    assert run.out is not None  # where the report goes
+def _diagnose(screen: Screen, cell: str, seed: int, device: str) -> dict[str, Any]:
+    """What the sources say about the premises, for the report."""
     bank = load_demo(cell)
     with screen.working("checking the premises") as step:
-        diagnosis = diagnose(bank.X, bank.y, bank.sample_domain, device=device, on_step=step)
-    return write_diagnosis(run.out, diagnosis)
+        diagnosis = diagnose(
+            bank.X, bank.y, bank.sample_domain, seed=seed, device=device, on_step=step
+        )
+    return diagnosis_document(diagnosis)

@@ -8,11 +8,12 @@ import typer
 
 from regraft.doctor import FOLDER, NEEDED, Checkup, Finding, Package, examine
 from regraft.screen import Screen
+from regraft.usage import PROGRAM
 
 _GOOD = "All good: regraft demo shows what it does."
 
 
-def run_doctor(screen: Screen, *, as_json: bool) -> None:
+def run_doctor(screen: Screen, *, as_json: bool, quiet: bool) -> None:
     """Show a checkup; ends the command with 1 if regraft cannot work at all."""
     with screen.working("looking around") as step:
         checkup = examine(step)
@@ -20,6 +21,8 @@ def run_doctor(screen: Screen, *, as_json: bool) -> None:
         # Not as other documents are printed, which takes the libraries that may be broken.
         typer.echo(json.dumps(checkup.to_dict() | {"files": []}))
     _show(screen, checkup)
+    if quiet and checkup.mend:
+        typer.echo(f"{PROGRAM}: {checkup.mend}", err=True)
     if not checkup.is_usable:
         raise typer.Exit(1)
 

@@ -10,9 +10,11 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from regraft.adversary import Objective, check_radius
+from regraft.adversary import Objective, check_objective, check_radius
+from regraft.domains import check_device
 from regraft.estimator import CROClassifier
 from regraft.files import write_text
+from regraft.heads import check_ridge
 from regraft.persistence import check_destination, dumps, save
 from regraft.runs import Run
 from regraft.screen import Screen, percent
@@ -44,6 +46,9 @@ def run_fit(
     out = run.out
     assert out is not None  # the command demands it
     check_radius(radius)
+    check_objective(objective)
+    check_ridge(ridge)
+    check_device(device)
     with screen.working(f"reading {data}"):
         check_destination(out / "model")
         table = read_table(data, label=label, domain=domain)
@@ -53,34 +58,41 @@ def run_fit(
     settings: dict[str, Any] = {"rank": rank, "ridge": ridge, "device": device}
     settings |= {"radius": radius, "objective": cast("Objective", objective)}
     model = CROClassifier(**settings)
-    with screen.working(f"fitting {len(y)} rows of {_count_features(table)}") as step:
+    with screen.working(f"fitting {len(y)} rows of {_count_features(table)}"):
         model.fit(X, y, groups, on_round=screen.round)
         _, accuracy = score(table, model.predict(X))
-        stress = None
-        if run.html:
-            try:
-                stress = stress_test(X, y, groups, seed=seed, on_step=step, **settings)
-            except (
-                ValueError
-            ) as error:  # too few rows to hold some out: the fit stands all the same
-                warnings.warn(f"the report has no stress test: {error}", stacklevel=2)
     if table.features:
         model.feature_names_in_ = np.array(table.features, dtype=object)
+    # What takes longest comes last, and costs nothing but itself if it is stopped.
     save(model, out / "model")
     certificate = model.certificate_.to_dict()
+    write_text(out / "certificate.json", dumps(certificate))
     document = {"certificate": certificate, "source_accuracy": accuracy}
     details = {
         "n_features": X.shape[1],
         "classes": [str(name) for name in model.classes_],
         "rows": _count(y, groups),
-        "stress": None if stress is None else stress.to_dict(),
+        "stress": _stress(screen, table, settings, seed) if run.html else None,
     }
-    write_text(out / "certificate.json", dumps(certificate))
     write_text(out / "fit.json", dumps(document | details))
     screen.table(("source", "training accuracy"), [(k, percent(v)) for k, v in accuracy.items()])
     screen.say(*model.certificate_.summary())
     files = [out / "model", out / "certificate.json", out / "fit.json"]
     run.finish(screen, document, files)
+
+
+def _stress(
+    screen: Screen, table: Table, settings: dict[str, Any], seed: int | None
+) -> dict[str, Any] | None:
+    """The stress test for the report, None with a warning where there cannot be one."""
+    assert table.y is not None and table.domain is not None
+    with screen.working("putting the head under stress") as step:
+        try:
+            test = stress_test(table.X, table.y, table.domain, seed=seed, on_step=step, **settings)
+        except (ValueError, RuntimeError) as error:  # such as too few rows to hold some out
+            warnings.warn(f"the report has no stress test: {error}", stacklevel=2)
+            return None
+    return test.to_dict()
 
 
 def _count_features(table: Table) -> str:

@@ -20,6 +20,7 @@ from regraft.files import write_text
 from regraft.persistence import ARRAYS, dumps, is_model
 
 PROVENANCE = "provenance.json"  # in the folder of a run: by command, the last one's
+_RUN = "results.jsonl"  # of a run by DomainBed's protocol
 _LIBRARIES = ("torch", "numpy", "scipy", "scikit-learn")
 
 
@@ -43,15 +44,29 @@ class Provenance:
     machine: dict[str, Any]
     seconds: float
     written: str  # date and time, UTC
+    warnings: tuple[str, ...] = ()  # told on the way
+
+    @property
+    def seed(self) -> int | None:
+        """That of the options, None where what is drawn has a fixed one."""
+        seed: int | None = self.options.get("seed", self.options.get("trial_seed"))
+        return seed
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Provenance:
         """Inverse of ``dataclasses.asdict``, also after a trip through JSON."""
-        return cls(**{**data, "data": tuple(DataFile(**each) for each in data["data"])})
+        files = tuple(DataFile(**each) for each in data["data"])
+        machine = {name: data["machine"][name] for name in ("system", "cores")}
+        changed = {"data": files, "machine": machine, "seconds": float(data["seconds"])}
+        return cls(**{**data, **changed, "warnings": tuple(data["warnings"])})
 
 
 def trace(
-    command: Iterable[str], options: Mapping[str, Any], data: Iterable[Path], seconds: float
+    command: Iterable[str],
+    options: Mapping[str, Any],
+    data: Iterable[Path],
+    seconds: float,
+    warnings: Iterable[str] = (),
 ) -> Provenance:
     """The provenance of what ``command`` made of the files and folders ``data``."""
     return Provenance(
@@ -66,6 +81,7 @@ def trace(
         machine={"system": platform.platform(), "cores": os.cpu_count()},
         seconds=round(seconds, 2),
         written=datetime.now(UTC).isoformat(timespec="seconds"),
+        warnings=tuple(warnings),
     )
 
 
@@ -100,7 +116,12 @@ def _describe(path: Path) -> DataFile:
     for folder in (path, path / "model"):
         if is_model(folder):
             return DataFile(str(path), _checksum(folder / ARRAYS), "the model's arrays")
-    return DataFile(str(path), _listing(path), "the names and sizes of its files")
+    # A folder of runs may also hold what is made of them, this provenance for one.
+    runs = sorted(path.rglob(_RUN))
+    if runs:
+        return DataFile(str(path), _listing(path, runs), f"the names and sizes of its {_RUN}")
+    files = sorted(file for file in path.rglob("*") if file.is_file())
+    return DataFile(str(path), _listing(path, files), "the names and sizes of its files")
 
 
 def _checksum(path: Path) -> str:
@@ -108,9 +129,8 @@ def _checksum(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _listing(folder: Path) -> str:
+def _listing(folder: Path, files: Iterable[Path]) -> str:
     digest = hashlib.sha256()
-    files = (path for path in folder.rglob("*") if path.is_file())
-    for path in sorted(files):
+    for path in files:
         digest.update(f"{path.relative_to(folder)}\t{path.stat().st_size}\n".encode())
     return digest.hexdigest()

@@ -11,8 +11,9 @@ from typing import Any, Self
 import typer
 
 from regraft.extras import require
-from regraft.provenance import trace, write_provenance
+from regraft.provenance import read_provenance, trace, write_provenance
 from regraft.screen import Screen
+from regraft.usage import WARNINGS
 
 _TALK = ("as_json", "quiet")  # options that change what is said, not what is done
 
@@ -28,6 +29,7 @@ class Run:
     out: Path | None
     html: bool
     start: float  # of time.perf_counter
+    warnings: list[str]  # told so far
 
     @classmethod
     def of(
@@ -41,8 +43,11 @@ class Run:
         """The command being run, which reads the files and folders ``data``.
 
         Typer hands the ``context`` to a command with a parameter of that type. Raises
-        ``ValueError`` or ``MissingExtra`` with one sentence if a report cannot be written.
+        ``ValueError`` or ``MissingExtra`` with one sentence if a report cannot be written, or if
+        the provenance in ``out`` is damaged.
         """
+        if out is not None:
+            read_provenance(out)
         if html:
             if out is None:
                 raise ValueError("--html writes report.html into the folder of results: add --out.")
@@ -56,6 +61,7 @@ class Run:
             out,
             html,
             time.perf_counter(),
+            context.meta.setdefault(WARNINGS, []),
         )
 
     def finish(self, screen: Screen, document: dict[str, Any], files: Sequence[Path]) -> None:
@@ -63,14 +69,16 @@ class Run:
         written = list(files)
         if self.out is not None:
             seconds = time.perf_counter() - self.start
-            provenance = trace(self.command, self.options, self.data, seconds)
+            provenance = trace(self.command, self.options, self.data, seconds, self.warnings)
             written.append(write_provenance(self.out, self.name, provenance))
-            if self.html:
+        try:
+            if self.html and self.out is not None:
                 with screen.working("writing the report"):
                     from regraft.report import write_report
 
                     written.append(write_report(self.out))
-        screen.finish(document, written)
+        finally:  # another result in the folder may be damaged: this one is told all the same
+            screen.finish(document, written)
 
 
 def _words(context: typer.Context) -> Iterator[str]:

@@ -104,6 +104,6 @@ def stress_test(
 
     price = frontier(
         X, y, sample_domain, radii,
-        objective=objective, rank=rank, seed=seed, device=device, on_point=tell,
+        objective=objective, rank=rank, ridge=ridge, seed=seed, device=device, on_point=tell,
     )  # fmt: skip
     return StressTest(tuple(heads), price, len(train.y), len(test.y))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from regraft.certificate import CONFIDENCE, Certificate, FiniteSample
+from regraft.certificate import CLOSURE_ROWS, CONFIDENCE, Certificate, FiniteSample
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def _transplants(c: Certificate) -> list[Term]:
             "closure residual",
             f"{c.closure_residual:.3g}",
             f"Largest distance of a transplanted row of one source from the rows of another, in "
-            f"{space} features.",
+            f"{space} features, estimated on at most {CLOSURE_ROWS:,} rows of each.",
         ),
         Term(
             "Lipschitz constant",

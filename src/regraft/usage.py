@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 PROGRAM = "regraft"
+WARNINGS = "regraft.warnings"  # in the context of a command: the list of those told
 _FIRST = ("demo", "fit", "predict", "audit", "frontier", "compare", "diagnose", "report", "embed")
 # Of typer's own copy of click, or of click itself where typer is older.
 _UsageError: Any = typer.BadParameter.__base__

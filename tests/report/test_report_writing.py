@@ -15,6 +15,7 @@ from conftest import Digits, Problem, Ran
 
 from regraft.bench.pretraining import Preset
 from regraft.bench.reproduce import reproduce
+from regraft.provenance import read_provenance
 from regraft.report import write_report
 from regraft.report.elements import Chapter, Report, Section, Text
 from regraft.report.rendering import render
@@ -191,7 +192,7 @@ def test_html_needs_a_folder(table: Path, run: Callable[..., Ran]) -> None:
 def test_text_is_escaped_and_pages_without_charts_are_small() -> None:
     attack = "<script>alert(1)</script>&{{ 7 * 7 }}"
     parts = (Text(attack),)
-    page = render(Report(attack, (Chapter(attack, attack, (Section(attack, parts),)),), {}))
+    page = render(Report((Chapter(attack, attack, attack, (Section(attack, parts),)),), {}))
     assert attack not in page and page.count("&lt;script&gt;alert(1)&lt;/script&gt;&amp;{{") >= 5
     assert len(page) < 20_000
 
@@ -206,7 +207,7 @@ def test_a_source_that_is_harder_than_the_worst_case_is_named(
     np.savez(table, X=X, y=problem.y, sample_domain=problem.domain)
     assert run("fit", table, "--radius", 0, "--out", tmp_path / "run", "--html").code == 0
     verdict = read_report(tmp_path / "run").chapters[0].verdict
-    assert "A source of its own is harder, source 1 with " in verdict
+    assert "one of the sources, source 1, is harder than that with " in verdict
 
 
 def test_what_makes_little_sense_is_told(
@@ -223,3 +224,65 @@ def test_what_makes_little_sense_is_told(
     assert ran.code == 0 and "3 features (row to b)" in ran.out
     assert "domain source 0 has 4 rows: what is said about so few is mostly noise" in ran.err
     assert "column 'row' numbers the rows and is taken as a feature" in ran.err
+
+
+def test_the_other_cell_of_the_demo_tells_its_own_story(
+    tmp_path: Path, run: Callable[..., Ran]
+) -> None:
+    assert run("demo", "--cell", "+90%", "--out", tmp_path, "--quiet").code == 0
+    chapter = read_report(tmp_path).chapters[0]
+    assert "holds in +90%" in chapter.asked and "other label" not in chapter.asked
+    erm = json.loads((tmp_path / "demo.json").read_text())["rows"][0]
+    told = f"ERM goes from {100 * erm['source_accuracy']:.1f}% to"
+    assert told in chapter.verdict
+
+
+def test_parts_have_headings_and_warnings_are_kept(
+    table: Path, tmp_path: Path, run: Callable[..., Ran]
+) -> None:
+    out = tmp_path / "run"
+    assert run("fit", table, "--out", out).code == 0
+    assert "fitted on these very rows" in run("audit", out, table, "--out", out, "--html").err
+    text = (out / "report.html").read_text()
+    headings = re.findall(r'<h2 class="part" id="part-(\d)">(.*?)</h2>', text)
+    assert [int(number) for number, _ in headings] == [1, 2]
+    assert headings[1][1] == "2. An audit in unseen domains" and 'href="#part-2"' in text
+    assert "the model was fitted on these very rows" in words(out / "report.html")
+
+
+def test_a_ridge_is_the_same_in_curve_and_frontier(
+    table: Path, tmp_path: Path, run: Callable[..., Ran]
+) -> None:
+    ran = run("fit", table, "--ridge", 1, "--radius", 16, "--out", tmp_path / "r", "--html")
+    assert ran.code == 0
+    stress = json.loads((tmp_path / "r" / "fit.json").read_text())["stress"]
+    curve, price = stress["heads"][-1]["curve"]["points"][-1], stress["frontier"]["points"][-1]
+    assert curve["accuracy"] == pytest.approx(price["worst_case_accuracy"], abs=1e-6)
+
+
+def test_what_is_wrong_in_the_folder_does_not_cost_the_result(
+    table: Path, tmp_path: Path, run: Callable[..., Ran]
+) -> None:
+    (tmp_path / "provenance.json").write_text("[]")
+    ran = run("frontier", table, "--radii", 1, "--out", tmp_path)
+    assert ran.code == 2 and "provenance.json is damaged" in ran.err
+    assert not (tmp_path / "frontier.json").exists()  # told before anything was computed
+    (tmp_path / "provenance.json").unlink()
+    (tmp_path / "collect.json").write_text("{}")
+    ran = run("frontier", table, "--radii", 1, "--out", tmp_path, "--html", "--json")
+    assert ran.code == 2 and "collect.json is damaged" in ran.err
+    assert json.loads(ran.out)["audit_radius"] == 1
+
+
+def test_collecting_again_sees_the_same_data(tmp_path: Path, run: Callable[..., Ran]) -> None:
+    data, sweep = write_bank(tmp_path / "data"), tmp_path / "sweep"
+    train = ("train", "--dataset", "toy", "--data", data, "--steps", 20, "--seed", 3)
+    assert run(*train, "--out", sweep, "--quiet").code == 0
+    checksums = []
+    for _ in range(2):
+        assert run("collect", sweep, "--out", sweep, "--html").code == 0
+        checksums.append(read_report(sweep).provenance["collect"].data)
+    assert checksums[0] == checksums[1]
+    provenance = read_provenance(sweep)
+    assert provenance["collect"].seed is None and provenance["train"].seed == 3
+    assert provenance["train"].data[0].path == str(data)

@@ -194,7 +194,7 @@ def train(
 
     run_train(
         screen,
-        Run.of(context, out),
+        Run.of(context, out, data=[data] if data else []),
         dataset,
         algorithm,
         test_envs=_integers("test-envs", test_envs),
@@ -277,7 +277,7 @@ def sweep(
 
     run_sweep(
         screen,
-        Run.of(context, out),
+        Run.of(context, out, data=[data] if data else []),
         _names(datasets),
         _names(algorithms or ""),
         out=out,

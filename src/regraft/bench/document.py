@@ -14,10 +14,11 @@ if TYPE_CHECKING:
     from regraft.bench.experiment import Reproduction
 
 
-def reproduction_document(result: Reproduction, curves: RankCurves) -> dict[str, Any]:
+def reproduction_document(result: Reproduction, curves: RankCurves, data: str) -> dict[str, Any]:
     """The numbers of ``result`` and what its figures show, by the name of the held-out domain.
 
-    Checkpoints are [share of the game, source risk, target risk], of ``curves`` [rank, risk].
+    ``data`` is the fingerprint of what it was made from. Checkpoints are [share of the game,
+    source risk, target risk], of ``curves`` [rank, risk].
     """
     names = result.benchmark.environments
     table = text_table(
@@ -25,6 +26,7 @@ def reproduction_document(result: Reproduction, curves: RankCurves) -> dict[str,
     )
     return result.to_dict() | {
         "benchmark": result.benchmark.title,
+        "data": data,
         "tables": [asdict(table)],
         "checkpoints": {names[env]: points for env, points in _by_domain(result.records).items()},
         "rounds": {

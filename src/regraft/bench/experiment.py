@@ -126,11 +126,11 @@ class Plan:
 
 
 def conduct(
-    plan: Plan, phase1: FirstPhase, watch: Stopwatch, tell: Callable[[str], None]
+    plan: Plan, phase1: FirstPhase, watch: Stopwatch, tell: Callable[[str], None], *, data: str
 ) -> Reproduction:
     """Finish the runs of ``plan``, and write tables, figures and timings.
 
-    Nobody else may be at work in the folder.
+    ``data`` is the fingerprint of the data. Nobody else may be at work in the folder.
     """
     phase1.remove_unfinished()
     place = torch.device(plan.device)
@@ -162,7 +162,7 @@ def conduct(
     document = sweep.folder / "reproduction.json"
     files += [timings, document]
     result = Reproduction(plan.label, selection, records, seconds, files, plan.benchmark, baselines)
-    write_text(document, dumps(reproduction_document(result, curves)))
+    write_text(document, dumps(reproduction_document(result, curves, data)))
     return result
 
 

@@ -83,7 +83,7 @@ def reproduce_images(
             pool = make_pool(pictures, torch.device(device))
         sizes = tuple(len(listing.labels) for listing in listings)
         phase1 = ImagePhaseOne(benchmark, pool, sizes, files, featurizer, recipe, out)
-        return conduct(plan, phase1, watch, tell)
+        return conduct(plan, phase1, watch, tell, data=files)
 
 
 def check_training(steps: int, size: int) -> None:

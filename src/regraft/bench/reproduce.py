@@ -66,4 +66,4 @@ def reproduce(
             data = fingerprint(images, digits)
             claim_folder(out, data, preset.name, asdict(preset))
         phase1 = PhaseOne(images, digits, data, preset, torch.device(device), out)
-        return conduct(plan, phase1, watch, on_progress or (lambda _: None))
+        return conduct(plan, phase1, watch, on_progress or (lambda _: None), data=data)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from regraft.diagnostics.diagnose import Diagnosis, diagnose
 from regraft.diagnostics.tables import details, markdown, verdicts
@@ -67,10 +68,13 @@ def show_tables(screen: Screen, tables: Iterable[TextTable]) -> None:
 def write_diagnosis(folder: Path, diagnosis: Diagnosis) -> list[Path]:
     """Write diagnosis.json and diagnosis.md into ``folder``; the files written."""
     files = [folder / "diagnosis.json", folder / "diagnosis.md"]
-    tables = details(diagnosis)
-    document = diagnosis.to_dict() | {"tables": [asdict(table) for table in tables]}
-    write_text(files[0], dumps(document))
+    write_text(files[0], dumps(diagnosis_document(diagnosis)))
     words = "\n".join(f"- {sentence}" for sentence in diagnosis.summary())
-    text = markdown([verdicts(diagnosis), *tables])
+    text = markdown([verdicts(diagnosis), *details(diagnosis)])
     write_text(files[1], f"# Diagnosis\n\n{words}\n\n{text}")
     return files
+
+
+def diagnosis_document(diagnosis: Diagnosis) -> dict[str, Any]:
+    """All numbers, and the tables in which they are shown."""
+    return diagnosis.to_dict() | {"tables": [asdict(table) for table in details(diagnosis)]}

@@ -37,8 +37,8 @@ def game_section(certificate: Certificate) -> Section:
             Text(
                 "In each round an adversary names the plausible domain that is worst for the "
                 "present head, and a learner answers with the head that is best against all "
-                "domains named so far. Where the two lines meet, the game is over; the learner's "
-                f"has its ridge added, {certificate.ridge_term:.3f} nats at the end."
+                "domains named so far. The game ends when the learner's line stops rising; it has "
+                f"the ridge added, {certificate.ridge_term:.3f} nats at the end."
             ),
             Chart(
                 "Value of the game by round", rounds_chart(certificate.rounds, kind), description

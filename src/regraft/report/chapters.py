@@ -10,6 +10,7 @@ from regraft.certificate import Certificate
 from regraft.report.certificates import certificate_section, game_section
 from regraft.report.charts import radius_chart
 from regraft.report.elements import Chapter, Chart, Section, Table, Text
+from regraft.report.premises import diagnosis_chapter
 from regraft.report.stressing import accuracies_section, frontier_section, stress_section
 from regraft.screen import percent
 from regraft.stress import StressedHead, StressTest
@@ -37,14 +38,18 @@ def demo_chapter(document: Document) -> Chapter:
     sections.append(stress_section(curves, "the rows fitted on"))
     if document["frontier"] is not None:
         sections.append(frontier_section(Frontier.from_dict(document["frontier"])))
+    sections += [game_section(certificate), certificate_section(certificate)]
+    if document["diagnosis"] is not None:
+        sections += diagnosis_chapter(document["diagnosis"]).sections
     return Chapter(
-        f"Colored MNIST: which head, trained on {' and '.join(document['sources'])}, holds in "
-        f"{target}, where colour goes with the other label and which no head has seen?",
-        f"In the unseen domain ERM falls from {percent(erm['source_accuracy'])} to "
-        f"{percent(erm['target_accuracy'])}; CRO, which refuses to lean on what the sources "
-        f"disagree about, has {percent(cro['target_accuracy'])} after "
-        f"{percent(cro['source_accuracy'])} on the sources.",
-        (*sections, game_section(certificate), certificate_section(certificate)),
+        "Colored MNIST, and a domain that nobody saw",
+        f"Which head, trained on {' and '.join(document['sources'])}, holds in {target}, which "
+        "none has seen? (A domain is named after how its colours go with its labels.)",
+        f"From the seen domains to the unseen one, ERM goes from "
+        f"{percent(erm['source_accuracy'])} to {percent(erm['target_accuracy'])}, and CRO, which "
+        f"refuses to lean on what the sources disagree about, from "
+        f"{percent(cro['source_accuracy'])} to {percent(cro['target_accuracy'])}.",
+        tuple(sections),
     )
 
 
@@ -54,7 +59,8 @@ def fit_chapter(document: Document) -> Chapter:
     rows = document["rows"]
     n = sum(sum(counts.values()) for counts in rows.values())
     radius = certificate.radius
-    assert radius is not None  # the command fits on the hull
+    if radius is None:
+        raise ValueError("its certificate has no radius")
     asked = (
         f"From {n} rows of {document['n_features']} features in {_sources(rows)}, fit "
         f"the head with the smallest worst {certificate.objective} over every plausible unseen "
@@ -78,7 +84,7 @@ def fit_chapter(document: Document) -> Chapter:
             accuracies_section({name: head.accuracy for name, head in heads.items()}, measured),
         ]
     sections += [game_section(certificate), certificate_section(certificate)]
-    return Chapter(asked, verdict, tuple(sections))
+    return Chapter("A head for domains that nobody has data from", asked, verdict, tuple(sections))
 
 
 def audit_chapter(document: Document) -> Chapter:
@@ -86,6 +92,7 @@ def audit_chapter(document: Document) -> Chapter:
     curve = AuditCurve.from_dict({k: document[k] for k in ("points", "source_accuracy")})
     worst = curve.points[-1]
     return Chapter(
+        "An audit in unseen domains",
         "How bad can a fixed predictor get in a plausible unseen domain?",
         f"It has {percent(curve.source_accuracy)} on the sources and {percent(worst.accuracy)} in "
         f"the worst plausible domain within {worst.radius:g} nats.",
@@ -98,6 +105,7 @@ def frontier_chapter(document: Document) -> Chapter:
     frontier = Frontier.from_dict(dict(document))
     first, last = frontier.points[0], frontier.points[-1]
     return Chapter(
+        "The price of robustness",
         "What does robustness cost on the sources, and what does it buy in the worst case?",
         f"From training radius {first.radius:g} to {last.radius:g}, accuracy on the sources goes "
         f"from {percent(first.source_accuracy)} to {percent(last.source_accuracy)}, and in the "
@@ -134,6 +142,7 @@ def comparison_chapter(document: Document) -> Chapter:
         parts = (chart, table)
     accuracies = {row["head"]: row["accuracy"] for row in fixed}
     return Chapter(
+        "Heads compared, each domain left out",
         f"Which head holds where none has been? Each of {len(targets)} domains was left out in "
         "turn.",
         f"{cro['head']} has {percent(cro['average'])} on average over the unseen domains and "
@@ -173,9 +182,8 @@ def _hard_source(accuracy: Mapping[str, float], worst: float) -> str:
     if accuracy[hardest] >= worst - _SAME:
         return ""
     return (
-        f". A source of its own is harder, {hardest} with {percent(accuracy[hardest])}: plausible "
-        "domains change how labels go with the inputs of all sources together, not how hard the "
-        "inputs of one are"
+        f"; one of the sources, {hardest}, is harder than that with {percent(accuracy[hardest])}, "
+        "so it lies further away, or its rows are harder than the shift tells"
     )
 
 

@@ -61,6 +61,7 @@ class Section:
 class Chapter:
     """What one result has to say."""
 
+    title: str
     asked: str  # one sentence
     verdict: str  # one sentence
     sections: tuple[Section, ...]
@@ -70,6 +71,5 @@ class Chapter:
 class Report:
     """A whole page."""
 
-    title: str
-    chapters: tuple[Chapter, ...]
+    chapters: tuple[Chapter, ...]  # one at least
     provenance: Mapping[str, Provenance]  # by command

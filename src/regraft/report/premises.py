@@ -30,13 +30,14 @@ def diagnosis_chapter(document: Document) -> Chapter:
     violated = [name for name, verdict in found.items() if verdict == "violated"]
     undecided = [name for name, verdict in found.items() if verdict == "undecided"]
     if violated:
-        verdict = f"These premises do not hold, beyond noise: {', '.join(violated)}"
+        verdict = f"Violated is what the method needs here: {', '.join(violated)}"
     elif undecided:
         verdict = f"No premise is violated, undecided are: {', '.join(undecided)}"
     else:
         verdict = "All premises look satisfied on these data"
     shifts = document["shifts"]
     return Chapter(
+        "Do the premises hold?",
         f"Do the premises of the method look satisfied on {document['rows']} rows of "
         f"{len(document['domains'])} domains?",
         f"{verdict}; correlation shift, which the method is made for, is "
@@ -58,7 +59,8 @@ def moral_chapter(document: Document) -> Chapter:
         for name, head in heads.items()
     )
     return Chapter(
-        f"Moral questions: do panels of people with known values fit the method, and does a head "
+        "Moral questions",
+        f"Do panels of people with known values fit the method, and does a head "
         f"trained without the {transfer['target']} panel hold in it?",
         f"Without the {transfer['target']} panel, {told}.",
         (

@@ -11,6 +11,7 @@ from regraft.report.premises import tables_sections
 
 Document = Mapping[str, Any]
 _MOST_POINTS = 4000  # of a chart
+BETWEEN = "in between"
 
 
 def reproduction_chapter(document: Document) -> Chapter:
@@ -43,9 +44,10 @@ def reproduction_chapter(document: Document) -> Chapter:
         sections.append(_ranks_section(document["ranks"]))
     seconds = ", ".join(f"{part} {spent:.1f} s" for part, spent in document["seconds"].items())
     sections.append(Section("Time", (Text(f"{seconds}."),)))
+    sections.append(Section("Data", (Text(f"Fingerprint of the inputs: {document['data']}."),)))
     return Chapter(
-        f"{document['benchmark']}: what does {label} reach in a domain held out, chosen by "
-        "training-domain validation?",
+        f"The paper's experiment on {document['benchmark']}",
+        f"What does {label} reach in a domain held out, chosen by training-domain validation?",
         f"Accuracy (%): {told}{tail}, from {document['runs']} runs.",
         tuple(sections),
     )
@@ -72,6 +74,7 @@ def collection_chapter(document: Document) -> Chapter:
     remarks = remarks if document["unfinished"] else []
     remarks += [f"{remark}." for remark in document["uneven"]]
     return Chapter(
+        "Algorithms by DomainBed's protocol",
         f"Which algorithm is best in domains held out, by DomainBed's protocol, from "
         f"{document['runs']} runs?",
         verdict,
@@ -101,10 +104,13 @@ def _selection_table(title: str, rows: Document) -> Table:
 
 
 def _risks_section(points: list[dict[str, Any]], names: list[str]) -> Section:
-    every = -(-len(points) // _MOST_POINTS)
+    # The first and the last head of each game stay, however many there are between.
+    between = [point for point in points if point["stage"] == BETWEEN]
+    ends = [point for point in points if point["stage"] != BETWEEN]
+    every = max(1, -(-len(between) // _MOST_POINTS))
     chart = Chart(
         "Source and target risk of the heads on the way",
-        risks_chart(points[::every], names),
+        risks_chart([*between[::every], *ends], names),
         f"{len(points)} checkpoints of the game, by domain held out.",
     )
     return Section("Checkpoints", (chart,))
@@ -123,11 +129,11 @@ def _checkpoints(by_domain: Mapping[str, list[list[float]]]) -> Iterator[dict[st
     """Marks of the chart from lists of [share of the game, source risk, target risk]."""
     for domain, points in by_domain.items():
         for share, source, target in points:
-            stage = "ERM head" if share == 0 else "last head" if share == 1 else "in between"
+            stage = "ERM head" if share == 0 else "last head" if share == 1 else BETWEEN
             yield {
                 "domain": domain,
                 "stage": stage,
                 "source": round(source, 4),
                 "target": round(target, 4),
-                "size": 20 if stage == "in between" else 70,
+                "size": 20 if stage == BETWEEN else 70,
             }

@@ -19,8 +19,8 @@ WORDS = {
     "plausible domain": "One whose head is a weighted sum of the sources' heads, weights adding up "
     "to one and negative ones allowed: it moves what the sources disagree about, and nothing else.",
     "radius, nats": "How far such a domain may lie from the mean of the sources: by how much it "
-    "moves the log-odds of a typical row, root mean square. 1 nat makes even odds 2.7 to 1, "
-    "4 nats 55 to 1.",
+    "moves the logits, root mean square over rows and classes. With two classes, 1 nat makes even "
+    "odds 7.4 to 1.",
     "risk": "Mean cross-entropy in nats; log 2 = 0.69 is guessing between two classes.",
     "effective rows": "How many rows of equal weight a reweighted sample is worth.",
 }
@@ -47,6 +47,7 @@ def render(report: Report) -> str:
         words=WORDS,
         style=_read("report.css"),
         script=_read("report.js"),
+        warnings=list(dict.fromkeys(w for p in report.provenance.values() for w in p.warnings)),
         has_charts=has_charts,
         library=_library() if has_charts else "",
     )

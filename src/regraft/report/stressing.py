@@ -56,7 +56,7 @@ def frontier_section(frontier: Frontier) -> Section:
             Text(
                 "One head for each training radius: what it has where domains look like the "
                 "sources (to the right is better), and in the worst plausible domain (up is "
-                "better). Radius 0 is plain ERM."
+                f"better).{' Radius 0 is plain ERM.' if first.radius == 0 else ''}"
             ),
             Chart("Labels: training radius", frontier_chart(frontier), description),
             Table(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from regraft.files import write_text
 from regraft.provenance import read_provenance
@@ -14,17 +14,17 @@ from regraft.report.elements import Chapter, Report
 from regraft.report.rendering import render
 
 REPORT = "report.html"
-# What a folder may hold, in the order of the report: file, title, and what is made of it.
-_KINDS: dict[str, tuple[str, Callable[[Any], Chapter]]] = {
-    "demo.json": ("Colored MNIST, and a domain that nobody saw", chapters.demo_chapter),
-    "fit.json": ("A head for domains that nobody has data from", chapters.fit_chapter),
-    "audit.json": ("An audit in unseen domains", chapters.audit_chapter),
-    "frontier.json": ("The price of robustness", chapters.frontier_chapter),
-    "comparison.json": ("Heads compared, each domain left out", chapters.comparison_chapter),
-    "moral.json": ("Moral questions", premises.moral_chapter),
-    "diagnosis.json": ("Do the premises hold?", premises.diagnosis_chapter),
-    "reproduction.json": ("The paper's experiment", protocol.reproduction_chapter),
-    "collect.json": ("Algorithms by DomainBed's protocol", protocol.collection_chapter),
+# What a folder may hold, in the order of the report.
+_KINDS: dict[str, Callable[[Any], Chapter]] = {
+    "demo.json": chapters.demo_chapter,
+    "fit.json": chapters.fit_chapter,
+    "audit.json": chapters.audit_chapter,
+    "frontier.json": chapters.frontier_chapter,
+    "comparison.json": chapters.comparison_chapter,
+    "moral.json": premises.moral_chapter,
+    "diagnosis.json": premises.diagnosis_chapter,
+    "reproduction.json": protocol.reproduction_chapter,
+    "collect.json": protocol.collection_chapter,
 }
 
 
@@ -44,17 +44,13 @@ def read_report(folder: Path) -> Report:
     """What the results in ``folder`` have to say; errors as in :func:`write_report`."""
     if not folder.is_dir():
         raise ValueError(f"{folder} is not a folder: pass the --out of a finished command.")
-    found = [(file, *_KINDS[file.name]) for file in _results(folder)]
+    found = list(_results(folder))
     if not found:
         known = ", ".join(_KINDS)
         raise ValueError(
             f"{folder} holds no results ({known}): pass the --out of a finished command."
         )
-    return Report(
-        title=found[0][1],
-        chapters=tuple(_read(file, make) for file, _, make in found),
-        provenance=read_provenance(folder),
-    )
+    return Report(tuple(_read(file) for file in found), read_provenance(folder))
 
 
 def _results(folder: Path) -> Iterator[Path]:
@@ -65,11 +61,16 @@ def _results(folder: Path) -> Iterator[Path]:
         yield from sorted(folder.glob(f"*/{name}")) if name == "reproduction.json" else ()
 
 
-def _read(path: Path, make: Callable[[Any], Chapter]) -> Chapter:
+def _read(path: Path) -> Chapter:
     try:
-        return make(json.loads(path.read_text(encoding="utf-8")))
-    except (AttributeError, IndexError, KeyError, StopIteration, TypeError, ValueError) as error:
+        text = path.read_text(encoding="utf-8")
+        return _KINDS[path.name](json.loads(text, parse_constant=_refuse))
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise ValueError(
             f"{path} is damaged or of another version ({type(error).__name__}: {error}): run its "
             "command again."
         ) from None
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"it holds {constant}")
