@@ -104,7 +104,7 @@ def one_thread() -> None:
 
 def make_run(out: Path | None = None) -> Run:
     """What a command hands on, for those tests that leave out the command line."""
-    return Run("test", ("regraft", "test"), {}, (), out, html=False, start=0.0)
+    return Run("test", ("regraft", "test"), {}, (), out, html=False, start=0.0, warnings=[])
 
 
 @dataclass(frozen=True)

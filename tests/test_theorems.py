@@ -15,7 +15,7 @@ from torch import Tensor
 
 from regraft.adversary import attack, make_surrogates, plausible_targets
 from regraft.auditing import audit
-from regraft.certificate import Certificate, FiniteSample
+from regraft.certificate import Certificate, FiniteSample, _lipschitz
 from regraft.datasets import make_confounded_domains
 from regraft.diagnostics.invariance import deduction_test
 from regraft.domains import check_domains
@@ -261,14 +261,17 @@ def test_a_mix_of_groups_can_be_noisier_than_any_tilt_of_the_sources() -> None:
 # What the certificate adds up.
 
 
-def test_the_robustness_slack_is_for_points_that_keep_their_labels() -> None:
-    """`thm:robustness` moves inputs; a head without slope does not protect against other labels."""
+@pytest.mark.parametrize("slope", [0.0, 0.5])
+def test_the_robustness_slack_is_for_points_that_keep_their_labels(slope: float) -> None:
+    """`thm:robustness` moves inputs; its slack does not protect against other labels."""
     here, there = torch.tensor([[[0.0, 1.0]], [[1e-3, 1.0]]], dtype=torch.float64)
     yes, mass = torch.tensor([1]), torch.ones(1, dtype=torch.float64)
-    flat = torch.tensor([[0.0, 0.0], [0.0, 2.0]], dtype=torch.float64)  # L_h = 0
-    risk = Sample(here, yes, mass).risk(flat)
-    assert Sample(there, yes, mass).risk(flat) == risk
-    assert Sample(there, 1 - yes, mass).risk(flat) > risk + 1
+    head = torch.tensor([[0.0, 0.0], [slope, 2.0]], dtype=torch.float64)
+    _, loss_slope = _lipschitz(head)
+    slack = loss_slope * float((there - here).norm())
+    risk = Sample(here, yes, mass).risk(head)
+    assert abs(Sample(there, yes, mass).risk(head) - risk) <= slack
+    assert Sample(there, 1 - yes, mass).risk(head) > risk + slack + 1
 
 
 @functools.cache

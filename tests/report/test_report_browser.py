@@ -121,7 +121,7 @@ def test_nothing_overflows(
 
 def test_all_that_was_asked_for_is_there(demo: Path, watch: Callable[..., Any]) -> None:
     page = watch(demo)
-    headings = page.locator("h2").all_inner_texts()
+    headings = page.locator("h2, h3").all_inner_texts()
     for title in (
         "Answer", "Domain by domain", "Under stress: the worst plausible domain",
         "The price of robustness", "The game, round by round", "The certificate", "The premises",
