@@ -18,6 +18,7 @@ from regraft.bench.reproduce import reproduce
 from regraft.provenance import read_provenance
 from regraft.report import write_report
 from regraft.report.elements import Chapter, Report, Section, Text
+from regraft.report.premises import diagnosis_chapter
 from regraft.report.rendering import render
 from regraft.report.writing import read_report
 
@@ -286,3 +287,24 @@ def test_collecting_again_sees_the_same_data(tmp_path: Path, run: Callable[..., 
     provenance = read_provenance(sweep)
     assert provenance["collect"].seed is None and provenance["train"].seed == 3
     assert provenance["train"].data[0].path == str(data)
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "told"),
+    [
+        ({}, "All premises look satisfied on these data; correlation shift"),
+        ({"angles": "undecided"}, "No premise is violated, undecided are: abductions differ;"),
+        (
+            {"angles": "undecided", "basis": "violated", "closure": "violated"},
+            "What the method needs is not given: the factorization does not close, no transplant "
+            "basis exists;",
+        ),
+    ],
+)
+def test_premises_in_one_sentence(verdicts: dict[str, str], told: str) -> None:
+    checks = ("heterogeneity", "closure", "angles", "invariance", "basis")
+    document = {check: {"verdict": verdicts.get(check, "consistent")} for check in checks}
+    shifts = {"correlation": 0.1, "diversity": 0.2}
+    rest = {"rows": 9, "domains": {"a": 4, "b": 5}, "summary": ["One."], "tables": []}
+    chapter = diagnosis_chapter(document | rest | {"shifts": shifts})
+    assert chapter.verdict.startswith(told) and "on 9 rows of 2 domains" in chapter.asked

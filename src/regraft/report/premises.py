@@ -21,6 +21,13 @@ _PREMISES = {
     "invariance": "deduction is invariant",
     "basis": "a transplant basis exists",
 }
+_FAILING = {
+    "sources disagree": "the sources do not disagree",
+    "factorization closes": "the factorization does not close",
+    "abductions differ": "abductions do not differ",
+    "deduction is invariant": "the deduction is not invariant",
+    "a transplant basis exists": "no transplant basis exists",
+}
 _MARKS = {"consistent": "✓ looks true", "violated": "✗ violated", "undecided": "? cannot tell"}
 
 
@@ -30,7 +37,7 @@ def diagnosis_chapter(document: Document) -> Chapter:
     violated = [name for name, verdict in found.items() if verdict == "violated"]
     undecided = [name for name, verdict in found.items() if verdict == "undecided"]
     if violated:
-        verdict = f"Violated is what the method needs here: {', '.join(violated)}"
+        verdict = f"What the method needs is not given: {', '.join(_FAILING[n] for n in violated)}"
     elif undecided:
         verdict = f"No premise is violated, undecided are: {', '.join(undecided)}"
     else:
