@@ -14,18 +14,9 @@ from sklearn.base import clone
 
 from regraft.baselines import ERMClassifier, GroupDROClassifier, IRMClassifier, VRExClassifier
 from regraft.estimator import CROClassifier
-from regraft.files import write_text
 from regraft.linear import LinearHead
-from regraft.persistence import (
-    ARRAYS,
-    CARD,
-    DESCRIPTION,
-    dumps,
-    load,
-    save,
-    write_csv,
-    write_result,
-)
+from regraft.model_format import ARRAYS, CARD, DESCRIPTION
+from regraft.persistence import load, save
 
 
 @pytest.fixture(scope="module")
@@ -274,24 +265,3 @@ def test_damaged_models_are_told_in_one_sentence(
     with pytest.raises(ValueError, match=message) as caught:
         load(tmp_path / "m")
     one_sentence(caught.value)
-
-
-def test_files_are_written_whole_or_not_at_all(tmp_path: Path) -> None:
-    write_csv(tmp_path / "new" / "t.csv", ["a", "b"], [(1, "x, y"), (0.5, "é")])
-    assert (tmp_path / "new" / "t.csv").read_text("utf-8") == 'a,b\n1,"x, y"\n0.5,é\n'
-    with pytest.raises(UnicodeEncodeError):
-        write_text(tmp_path / "new" / "t.csv", "\ud800")
-    assert entries(tmp_path / "new") == ["t.csv"]
-    assert (tmp_path / "new" / "t.csv").read_text("utf-8").startswith("a,b")
-
-
-def test_json_has_no_infinities() -> None:
-    document = {"a": [1.0, float("inf")], "b": (float("nan"), "x", True, None)}
-    assert json.loads(dumps(document)) == {"a": [1.0, None], "b": [None, "x", True, None]}
-
-
-def test_results_need_a_folder(tmp_path: Path) -> None:
-    assert write_result(None, "r.json", {}, "r.png", Path.touch) == []
-    files = write_result(tmp_path / "out", "r.json", {"a": 1}, "r.png", Path.touch)
-    assert [file.name for file in files] == ["r.json", "r.png"]
-    assert entries(tmp_path / "out") == ["r.json", "r.png"]

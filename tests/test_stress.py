@@ -12,8 +12,8 @@ from conftest import Problem, make_problem
 from regraft.auditing import AuditCurve, Frontier, frontier
 from regraft.baselines import ERMClassifier
 from regraft.datasets import make_confounded_domains
+from regraft.documents import dumps
 from regraft.domains import check_domains
-from regraft.persistence import dumps
 from regraft.splitting import hold_out
 from regraft.stress import stress_test
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from regraft.adversary import Objective
 from regraft.auditing import FrontierPoint, audit, frontier, warn_if_fitted_on
-from regraft.persistence import write_result
+from regraft.documents import write_result
 from regraft.plots import plot_audit, plot_frontier
 from regraft.predict_command import load_for
 from regraft.runs import Run

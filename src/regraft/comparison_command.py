@@ -9,8 +9,8 @@ from pathlib import Path
 from regraft.comparison import Comparison, compare
 from regraft.comparison_tables import write_tables
 from regraft.contenders import contenders
+from regraft.documents import write_result
 from regraft.files import claim
-from regraft.persistence import write_result
 from regraft.plots import plot_comparison
 from regraft.ready import READY, read_bank, read_ready
 from regraft.runs import Run

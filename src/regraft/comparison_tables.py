@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from regraft.comparison import Comparison, Row
+from regraft.documents import write_csv
 from regraft.files import write_text
 from regraft.markup import escape_latex, markdown_table
-from regraft.persistence import write_csv
 
 CAPTION = (
     "Accuracy (%) in the domain left out, by domain. Sources: on the rows fitted on, mean over "

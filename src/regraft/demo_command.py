@@ -9,7 +9,7 @@ from regraft.datasets import load_demo
 from regraft.demo import describe_demo, run_demo
 from regraft.diagnostics.command import diagnosis_document
 from regraft.diagnostics.diagnose import diagnose
-from regraft.persistence import write_result
+from regraft.documents import write_result
 from regraft.plots import plot_audit
 from regraft.runs import Run
 from regraft.screen import Screen, percent

@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regraft.adversary import Objective, check_objective, check_radius
+from regraft.documents import dumps
 from regraft.domains import check_device
 from regraft.estimator import CROClassifier
 from regraft.files import write_text
 from regraft.heads import check_ridge
-from regraft.persistence import check_destination, dumps, save
+from regraft.persistence import check_destination, save
 from regraft.runs import Run
 from regraft.screen import Screen, percent
 from regraft.stress import stress_test

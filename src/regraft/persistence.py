@@ -1,15 +1,10 @@
-"""What regraft writes: fitted heads as folders (never a pickle), results as whole files."""
+"""Fitted heads as folders, never a pickle."""
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-import math
 import os
 import shutil
-import warnings
-from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -25,16 +20,13 @@ from regraft.card import model_card
 from regraft.certificate import Certificate
 from regraft.certified import CertifiedHead
 from regraft.estimator import CROClassifier
-from regraft.extras import MissingExtra
-from regraft.files import sibling, write_text
+from regraft.files import sibling
 from regraft.heads import Regularization
 from regraft.linear import LinearHead
 from regraft.literal import LiteralCROClassifier
+from regraft.model_format import ARRAYS, CARD, DESCRIPTION, is_model
 
 FORMAT = 2
-ARRAYS = "model.safetensors"
-DESCRIPTION = "model.json"
-CARD = "README.md"
 _CLASSES: dict[str, type[LinearHead]] = {
     cls.__name__: cls
     for cls in (
@@ -106,11 +98,6 @@ def load(path: str | Path) -> LinearHead:
     return model
 
 
-def is_model(path: Path) -> bool:
-    """Whether ``path`` is a folder with the files of a saved model."""
-    return (path / DESCRIPTION).is_file() and (path / ARRAYS).is_file()
-
-
 def check_destination(path: Path) -> None:
     """Raise ``ValueError`` unless a model may be written to the folder ``path``."""
     if path.exists() and not path.is_dir():
@@ -127,48 +114,6 @@ def check_destination(path: Path) -> None:
             f"{path} holds other files ({min(others)}), which saving would delete: choose another "
             "folder."
         )
-
-
-def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Iterable[Any]]) -> None:
-    """Write a table with a header row."""
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([columns, *rows])
-    write_text(path, text.getvalue())
-
-
-def write_result(
-    folder: Path | None,
-    name: str,
-    result: dict[str, Any],
-    picture: str,
-    plot: Callable[[Path], None],
-) -> list[Path]:
-    """Write a result as JSON and as a picture, if a folder is given; the files written.
-
-    Without matplotlib the picture is left out with a warning.
-    """
-    if folder is None:
-        return []
-    write_text(folder / name, dumps(result))
-    try:
-        plot(folder / picture)
-    except MissingExtra as error:
-        warnings.warn(f"{picture} is not drawn: {error}", stacklevel=2)
-        return [folder / name]
-    return [folder / name, folder / picture]
-
-
-def dumps(document: Any, indent: int | None = 2) -> str:
-    """JSON with null for infinity and NaN, which it does not have."""
-    return json.dumps(_finite(document), indent=indent, allow_nan=False)
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _describe(model: LinearHead) -> dict[str, Any]:

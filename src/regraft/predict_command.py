@@ -7,8 +7,10 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from regraft.documents import write_csv
 from regraft.linear import LinearHead
-from regraft.persistence import is_model, load, write_csv
+from regraft.model_format import is_model
+from regraft.persistence import load
 from regraft.runs import Run
 from regraft.screen import Screen, percent
 from regraft.tables import Table, align, read_table, score

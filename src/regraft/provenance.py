@@ -16,8 +16,9 @@ from typing import Any
 
 from regraft._version import __version__
 from regraft.banks import is_bank, open_bank
+from regraft.documents import dumps
 from regraft.files import write_text
-from regraft.persistence import ARRAYS, dumps, is_model
+from regraft.model_format import ARRAYS, is_model
 
 PROVENANCE = "provenance.json"  # in the folder of a run: by command, the last one's
 _RUN = "results.jsonl"  # of a run by DomainBed's protocol

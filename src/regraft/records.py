@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from regraft.documents import dumps
 from regraft.files import append_line
-from regraft.persistence import dumps
 
 
 class Records:

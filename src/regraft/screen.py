@@ -128,7 +128,7 @@ class Screen:
     def finish(self, document: dict[str, Any], files: Sequence[Path]) -> None:
         """Print the JSON document, or name the files written."""
         if self._json:
-            from regraft.persistence import dumps
+            from regraft.documents import dumps
 
             typer.echo(dumps(document | {"files": [str(file) for file in files]}, indent=None))
         elif files:

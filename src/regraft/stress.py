@@ -42,15 +42,6 @@ class StressTest:
         """Plain numbers, strings, lists and dictionaries."""
         return asdict(self)
 
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> StressTest:
-        """Inverse of :meth:`to_dict`, also after a trip through JSON."""
-        heads = tuple(
-            StressedHead(**{**head, "curve": AuditCurve.from_dict(head["curve"])})
-            for head in data["heads"]
-        )
-        return cls(**{**data, "heads": heads, "frontier": Frontier.from_dict(data["frontier"])})
-
 
 def stress_test(
     X: ArrayLike,

@@ -21,9 +21,9 @@ from regraft.diagnostics.angles import (
     describe_angles,
     stable_rank,
 )
+from regraft.documents import dumps
 from regraft.domains import check_domains
 from regraft.factorization import Penalties, fit_factorization, group_rows
-from regraft.persistence import dumps
 
 COS, SIN = math.cos(math.radians(30)), math.sin(math.radians(30))
 

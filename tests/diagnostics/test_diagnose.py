@@ -11,7 +11,7 @@ import pytest
 from diagnostics.factorized_domains import FactorizedDomains, draw_domains
 
 from regraft.diagnostics.diagnose import Diagnosis, diagnose
-from regraft.persistence import dumps
+from regraft.documents import dumps
 
 CHECKS = {
     "sources disagree",

@@ -17,10 +17,10 @@ from regraft.diagnostics.factorized import (
     compare_predictions,
     unit_folds,
 )
+from regraft.documents import dumps
 from regraft.domains import check_domains
 from regraft.factorization import Penalties, fit_factorization, group_rows
 from regraft.maps import FOLDS
-from regraft.persistence import dumps
 
 PENALTIES = Penalties(1.0, 1.0)
 

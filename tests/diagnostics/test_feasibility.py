@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from regraft.diagnostics.feasibility import TransplantBasis, _bases, _system, check_basis
+from regraft.documents import dumps
 from regraft.factorization import Factorization, fit_observed, fix_gauge
-from regraft.persistence import dumps
 from regraft.transplant import Transplant
 
 

@@ -8,9 +8,9 @@ import torch
 from diagnostics.factorized_domains import draw_domains
 
 from regraft.diagnostics.heterogeneity import check_heterogeneity
+from regraft.documents import dumps
 from regraft.domains import check_domains
 from regraft.factorization import group_rows
-from regraft.persistence import dumps
 
 
 @pytest.mark.parametrize("classes", [2, 3])

@@ -10,9 +10,9 @@ import torch
 from diagnostics.factorized_domains import FactorizedDomains, draw_domains
 
 from regraft.diagnostics.invariance import DeductionInvariance, check_invariance
+from regraft.documents import dumps
 from regraft.domains import check_domains
 from regraft.factorization import GroupedRows, Penalties, fit_factorization, group_rows
-from regraft.persistence import dumps
 
 
 def check(

@@ -11,8 +11,8 @@ from torch import Tensor
 from regraft import load_demo, make_confounded_domains
 from regraft.datasets import ConfoundedDomains
 from regraft.diagnostics.shifts import Shifts, measure_shifts, shifts_between
+from regraft.documents import dumps
 from regraft.domains import check_domains
-from regraft.persistence import dumps
 
 NAMES = ["a", "b"]
 DOMAIN = torch.tensor([0, 0, 1, 1])

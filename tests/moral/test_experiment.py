@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from regraft.baselines import ERMClassifier
 from regraft.diagnostics.angles import describe_angles
+from regraft.documents import dumps
 from regraft.encoders import load_text_encoder
 from regraft.factorization import choose_penalties, fit_factorization
 from regraft.moral import experiment
@@ -28,7 +29,6 @@ from regraft.moral.library import make_library
 from regraft.moral.process import Records, draw_records
 from regraft.moral.responses import MECHANISM, response_probabilities
 from regraft.moral.values import PANELS, PROFILES, profile_name
-from regraft.persistence import dumps
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:[0-9]+ of [0-9]+ features are constant"),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from regraft.documents import dumps
 from regraft.encoders import load_text_encoder
 from regraft.moral.experiment import run_moral
 from regraft.moral.published import ANGLES, BASIS, CLOSURE
@@ -15,7 +16,6 @@ from regraft.moral.responses import MECHANISM, response_probabilities
 from regraft.moral.scenarios import read_library
 from regraft.moral.tables import paper_tables
 from regraft.moral.values import PANELS
-from regraft.persistence import dumps
 
 REAL = Path(__file__).parents[3] / "shared" / "data" / "moralchoice"
 NAMES = [panel.name for panel in PANELS]

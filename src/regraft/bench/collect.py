@@ -16,8 +16,8 @@ from regraft.bench.collect_tables import remarks, tables
 from regraft.bench.datasets import datasets
 from regraft.bench.results import Damage, RunKey, read_results, run_key
 from regraft.bench.selection import RULES, Cell, Record, Selection, count_environments
+from regraft.documents import dumps
 from regraft.files import write_text
-from regraft.persistence import dumps
 from regraft.runs import Run
 from regraft.screen import Screen
 

@@ -25,11 +25,11 @@ from regraft.bench.report import write_tables
 from regraft.bench.selection import Selection, training_domain_validation
 from regraft.bench.sweep import PHASE_2, RANK_SWEEP, AnyRun, Sweep
 from regraft.certificate import Family
+from regraft.documents import dumps
 from regraft.domains import check_device
 from regraft.drawing import write_figure
 from regraft.extras import MissingExtra
 from regraft.files import claim, write_text
-from regraft.persistence import dumps
 from regraft.progress import Countdown, Stopwatch
 from regraft.samples import SurrogateKind, check_surrogate
 

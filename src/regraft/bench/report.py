@@ -14,9 +14,9 @@ from typing import Any
 from regraft.bench.benchmark import COLORED_MNIST, Benchmark
 from regraft.bench.published import Published
 from regraft.bench.selection import Selection
+from regraft.documents import write_csv
 from regraft.files import write_text
 from regraft.markup import TextTable, escape_latex, markdown_row
-from regraft.persistence import write_csv
 
 _NONE = (None, None)
 

@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from regraft.bench.cache import read_cache, write_cache
+from regraft.documents import dumps
 from regraft.files import append_line, claim, remove_unfinished, write_bytes, write_text
-from regraft.persistence import dumps
 
 _STEP = "step"
 RESULTS, DONE, ERROR = "results.jsonl", "done", "err.txt"

@@ -9,10 +9,10 @@ from typing import Any
 
 from regraft.diagnostics.diagnose import Diagnosis, diagnose
 from regraft.diagnostics.tables import details, markdown, verdicts
+from regraft.documents import dumps
 from regraft.domain_names import named_domains
 from regraft.files import write_text
 from regraft.markup import TextTable
-from regraft.persistence import dumps
 from regraft.runs import Run
 from regraft.screen import Screen
 from regraft.tables import read_table

@@ -9,6 +9,7 @@ from pathlib import Path
 from regraft.adversary import check_radius
 from regraft.diagnostics.command import show_diagnosis, show_tables, write_diagnosis
 from regraft.diagnostics.tables import markdown
+from regraft.documents import write_csv, write_result
 from regraft.encoders import load_text_encoder
 from regraft.files import write_text
 from regraft.markup import TextTable
@@ -20,7 +21,6 @@ from regraft.moral.responses import MECHANISM, response_probabilities
 from regraft.moral.scenarios import TOPICS, Library, download_library, read_library
 from regraft.moral.tables import paper_tables, targets_table, transfer_table
 from regraft.moral.values import PROFILES, profile_name
-from regraft.persistence import write_csv, write_result
 from regraft.plots import plot_audit
 from regraft.runs import Run
 from regraft.screen import Screen

@@ -13,7 +13,6 @@ from regraft.report.elements import Chapter, Chart, Section, Table, Text
 from regraft.report.premises import diagnosis_chapter
 from regraft.report.stressing import accuracies_section, frontier_section, stress_section
 from regraft.screen import percent
-from regraft.stress import StressedHead, StressTest
 
 Document = Mapping[str, Any]
 _MOST_CLASSES = 12  # with a column each
@@ -73,15 +72,16 @@ def fit_chapter(document: Document) -> Chapter:
         sections += [accuracies_section(accuracies, "the rows fitted on"), _no_stress()]
         verdict = certificate.summary()[0]
     else:
-        test = StressTest.from_dict(stress)
-        heads = {head.name: head for head in test.heads}
-        measured = f"{test.measured} rows held out from the {test.fitted} fitted on"
-        verdict = _verdict(heads, radius)
+        heads = stress["heads"]
+        curves = {head["name"]: AuditCurve.from_dict(head["curve"]) for head in heads}
+        accuracies = {head["name"]: head["accuracy"] for head in heads}
+        measured = f"{stress['measured']} rows held out from the {stress['fitted']} fitted on"
+        verdict = _verdict(curves, accuracies["CRO"], radius)
         sections += [
             Section("Two kinds of numbers", (Text(_TWO_KINDS),)),
-            stress_section({name: head.curve for name, head in heads.items()}, measured),
-            frontier_section(test.frontier),
-            accuracies_section({name: head.accuracy for name, head in heads.items()}, measured),
+            stress_section(curves, measured),
+            frontier_section(Frontier.from_dict(stress["frontier"])),
+            accuracies_section(accuracies, measured),
         ]
     sections += [game_section(certificate), certificate_section(certificate)]
     return Chapter("A head for domains that nobody has data from", asked, verdict, tuple(sections))
@@ -155,9 +155,12 @@ def comparison_chapter(document: Document) -> Chapter:
     )
 
 
-def _verdict(heads: Mapping[str, StressedHead], radius: float) -> str:
-    """CRO against ERM in the worst case within the radius, and what it gives up."""
-    erm, cro = heads["ERM"].curve, heads["CRO"].curve
+def _verdict(curves: Mapping[str, AuditCurve], accuracy: Mapping[str, float], radius: float) -> str:
+    """CRO against ERM in the worst case within the radius, and what it gives up.
+
+    ``accuracy`` is CRO's, by source.
+    """
+    erm, cro = curves["ERM"], curves["CRO"]
     (worst,) = (p.accuracy for p in cro.points if p.radius == radius)
     (fallen,) = (p.accuracy for p in erm.points if p.radius == radius)
     cost = round(100 * (erm.source_accuracy - cro.source_accuracy), 1)
@@ -173,7 +176,7 @@ def _verdict(heads: Mapping[str, StressedHead], radius: float) -> str:
             f"accuracy and ERM's {percent(fallen)}; on the sources it {price} ERM's "
             f"{percent(erm.source_accuracy)}"
         )
-    return f"{told}{_hard_source(heads['CRO'].accuracy, worst)}."
+    return f"{told}{_hard_source(accuracy, worst)}."
 
 
 def _hard_source(accuracy: Mapping[str, float], worst: float) -> str:

@@ -1,0 +1,14 @@
+"""The files of a saved model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+ARRAYS = "model.safetensors"
+DESCRIPTION = "model.json"
+CARD = "README.md"
+
+
+def is_model(path: Path) -> bool:
+    """Whether ``path`` is a folder with the files of a saved model."""
+    return (path / DESCRIPTION).is_file() and (path / ARRAYS).is_file()
