@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from regraft.documents import dumps, write_csv, write_result
+from regraft.files import write_text
 
 
 def test_files_are_written_whole_or_not_at_all(tmp_path: Path) -> None:
@@ -15,7 +16,7 @@ def test_files_are_written_whole_or_not_at_all(tmp_path: Path) -> None:
     assert (tmp_path / "new" / "t.csv").read_text("utf-8") == 'a,b\n1,"x, y"\n0.5,é\n'
     with pytest.raises(UnicodeEncodeError):
         write_text(tmp_path / "new" / "t.csv", "\ud800")
-    assert entries(tmp_path / "new") == ["t.csv"]
+    assert [entry.name for entry in (tmp_path / "new").iterdir()] == ["t.csv"]
     assert (tmp_path / "new" / "t.csv").read_text("utf-8").startswith("a,b")
 
 
@@ -28,4 +29,4 @@ def test_results_need_a_folder(tmp_path: Path) -> None:
     assert write_result(None, "r.json", {}, "r.png", Path.touch) == []
     files = write_result(tmp_path / "out", "r.json", {"a": 1}, "r.png", Path.touch)
     assert [file.name for file in files] == ["r.json", "r.png"]
-    assert entries(tmp_path / "out") == ["r.json", "r.png"]
+    assert sorted(entry.name for entry in (tmp_path / "out").iterdir()) == ["r.json", "r.png"]
