@@ -118,7 +118,8 @@ def _readable(text: str) -> str:
 def _some(names: Iterable[Any], write: Callable[[str], str]) -> str:
     """The first names, and how many there are beyond them."""
     texts = [str(name) for name in names]
-    shown = ", ".join(map(write, texts[:_SHOWN]))
+    comma = "; " if any("," in text for text in texts) else ", "
+    shown = comma.join(map(write, texts[:_SHOWN]))
     return shown if len(texts) <= _SHOWN else f"{shown} and {len(texts) - _SHOWN} more"
 
 
@@ -140,8 +141,9 @@ def _model_index(model: CertifiedHead) -> list[str]:
     """The certified numbers; their types are names of our own, for no dataset has them."""
     c = model.certificate_
     scope = f"worst plausible domain within {c.radius:g} nats of the sources"
+    there = f"Accuracy where its {c.objective} is worst within {c.radius:g} nats, rows fitted on"
     metrics = [
-        ("worst_case_accuracy", c.worst_case_accuracy, f"Accuracy in the {scope}, rows fitted on"),
+        ("worst_case_accuracy", c.worst_case_accuracy, there),
         (f"worst_case_{c.objective}", c.worst_case, f"{c.objective.title()} (nats) in the {scope}"),
     ]
     if c.source_accuracy is not None:
