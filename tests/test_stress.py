@@ -7,6 +7,7 @@ from dataclasses import asdict
 
 import numpy as np
 import pytest
+import torch
 from conftest import Problem, make_problem
 
 from regraft.auditing import AuditCurve, Frontier, frontier
@@ -88,3 +89,16 @@ def test_too_few_rows_are_told(problem: Problem) -> None:
     few += np.flatnonzero(problem.domain == "source 1")[:4].tolist()
     with pytest.raises(ValueError, match="too few to hold a third of them out"):
         stress_test(problem.X[few], problem.y[few], problem.domain[few])
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+def test_a_gpu_gives_the_same(confounded: Problem) -> None:
+    p = confounded
+    here, there = (
+        stress_test(p.X, p.y, p.domain, radius=4.0, radii=RADII, device=device)
+        for device in ("cpu", "cuda")
+    )
+    for one, other in zip(here.heads, there.heads, strict=True):
+        assert one.accuracy == pytest.approx(other.accuracy, abs=2e-3)
+        for a, b in zip(one.curve.points, other.curve.points, strict=True):
+            assert a.accuracy == pytest.approx(b.accuracy, abs=5e-3)

@@ -88,7 +88,7 @@ class GroupDROClassifier(_RiskBalancer):
         self.ridge = ridge
 
     def _solve(self, sources: SourceHeads, ridge: Tensor) -> Tensor:
-        weights = torch.zeros((len(sources.slices), len(sources.y)), dtype=sources.weight.dtype)
+        weights = sources.weight.new_zeros((len(sources.slices), len(sources.y)))
         for weight, rows in zip(weights, sources.slices, strict=True):
             weight[rows] = sources.weight[rows] * len(sources.slices)
         return minimax_newton(sources.Z, sources.y, weights, ridge=ridge, start=sources.pooled).head
