@@ -47,6 +47,10 @@ def test_erm_is_what_its_own_fit_gives_on_the_rows_held_out(confounded: Problem)
         assert accuracies == sorted(accuracies, reverse=True)
         assert [point.radius for point in head.curve.points] == [0.0, 2.0, 4.0]
     assert (result.fitted, result.measured) == (len(train.y), len(test.y))
+    # Two sources lie on both sides of their mean, equally far.
+    (one, other) = result.distances.values()
+    assert [*result.distances] == ["source 0", "source 1"]
+    assert one > 0 and one == pytest.approx(other)
     assert told[0].startswith("fitting") and "radius 4" in told[-1]
 
 

@@ -35,6 +35,7 @@ class StressTest:
 
     heads: tuple[StressedHead, ...]
     frontier: Frontier
+    distances: dict[str, float]  # of each source from their mean, in nats: the scale of radii
     fitted: int  # rows
     measured: int  # rows
 
@@ -97,4 +98,6 @@ def stress_test(
         X, y, sample_domain, radii,
         objective=objective, rank=rank, ridge=ridge, seed=seed, device=device, on_point=tell,
     )  # fmt: skip
-    return StressTest(tuple(heads), price, len(train.y), len(test.y))
+    norms = hull.sources.norm(dim=1).tolist()
+    distances = dict(zip(names, norms, strict=True))
+    return StressTest(tuple(heads), price, distances, len(train.y), len(test.y))

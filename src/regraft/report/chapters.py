@@ -79,6 +79,7 @@ def fit_chapter(document: Document) -> Chapter:
         verdict = _verdict(curves, accuracies["CRO"], radius)
         sections += [
             Section("Two kinds of numbers", (Text(_TWO_KINDS),)),
+            _scale_section(stress["distances"]),
             stress_section(curves, measured),
             frontier_section(Frontier.from_dict(stress["frontier"])),
             accuracies_section(accuracies, measured),
@@ -205,6 +206,17 @@ def _sources(rows: Mapping[str, Any]) -> str:
     if len(rows) > _MOST_SOURCES:
         return f"{len(rows)} source domains"
     return f"{len(rows)} source domains ({', '.join(rows)})"
+
+
+def _scale_section(distances: Mapping[str, float]) -> Section:
+    rows = tuple((name, f"{distance:.2f}") for name, distance in distances.items())
+    text = Text(
+        "How far the sources themselves lie from their mean, as far as their rows can tell, is the "
+        "scale for a radius: one that is many times as large prepares for domains that are many "
+        "times as different."
+    )
+    table = Table("Distance from the mean of the sources", ("source", "nats"), rows)
+    return Section("How far is far?", (text, table))
 
 
 def _no_stress() -> Section:
