@@ -75,7 +75,7 @@ def fit_chapter(document: Document) -> Chapter:
         heads = stress["heads"]
         curves = {head["name"]: AuditCurve.from_dict(head["curve"]) for head in heads}
         accuracies = {head["name"]: head["accuracy"] for head in heads}
-        measured = f"{stress['measured']} rows held out from the {stress['fitted']} fitted on"
+        measured = f"{stress['measured']} rows held out ({stress['fitted']} others were fitted on)"
         verdict = _verdict(curves, accuracies["CRO"], radius)
         sections += [
             Section("Two kinds of numbers", (Text(_TWO_KINDS),)),
