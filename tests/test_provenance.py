@@ -6,6 +6,7 @@ import hashlib
 import json
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,10 +14,6 @@ from conftest import Problem
 
 import regraft
 from regraft.provenance import PROVENANCE, read_provenance, trace, write_provenance
-
-EMPTY_MACHINE = json.dumps(
-    {"fit": asdict(trace(["regraft"], {}, [], 0)) | {"machine": {}, "seconds": None}}
-)
 
 
 def test_a_file_has_the_checksum_that_sha256sum_tells(tmp_path: Path) -> None:
@@ -62,9 +59,17 @@ def test_commands_are_kept_side_by_side_and_the_last_one_counts(tmp_path: Path) 
     )
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"fit": {}}', '{"fit": 3}', EMPTY_MACHINE])
+@pytest.mark.parametrize("text", ["{", "[]", '{"fit": {}}', '{"fit": 3}'])
 def test_a_damaged_file_is_told_in_one_sentence(tmp_path: Path, text: str) -> None:
     (tmp_path / PROVENANCE).write_text(text)
+    with pytest.raises(ValueError, match="is damaged: delete it"):
+        read_provenance(tmp_path)
+
+
+@pytest.mark.parametrize("change", [{"machine": {}}, {"seconds": None}, {"data": 3}])
+def test_a_part_that_is_damaged_is_told_too(tmp_path: Path, change: dict[str, Any]) -> None:
+    entry = asdict(trace(["regraft"], {}, [], 0)) | change
+    (tmp_path / PROVENANCE).write_text(json.dumps({"fit": entry}))
     with pytest.raises(ValueError, match="is damaged: delete it"):
         read_provenance(tmp_path)
 

@@ -45,7 +45,7 @@ def write(path: Path, rows: Rows = ROWS, names: Sequence[str] = NAMES) -> Path:
     else:
         text.writelines(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows)
     content = text.getvalue().encode()
-    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    path.write_bytes(gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)
     return path
 
 
@@ -175,7 +175,11 @@ BAD_LINES: list[tuple[str, bytes, str]] = [
     ("t.jsonl", b'{"text": "\\ud800", "label": 1, "domain": 2}', "half of a surrogate pair"),
     ("t.jsonl", b'\n{"text": "\xff"}', "line 2 of {path} is not text in UTF-8"),
     ("t.csv.gz", b"text,label,domain\n", "damaged or not gzipped"),
-    ("t.csv.gz", gzip.compress(b"text,label,domain\na,x,d\n")[:-9], "damaged or not gzipped"),
+    (
+        "t.csv.gz",
+        gzip.compress(b"text,label,domain\na,x,d\n", mtime=0)[:-9],
+        "damaged or not gzipped",
+    ),
     ("t.parquet", b"PAR1", "damaged or not a Parquet file"),
     ("t.txt", b"a", "does not end in .csv, .jsonl, .parquet, .csv.gz, .jsonl.gz"),
 ]
