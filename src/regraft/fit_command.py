@@ -5,12 +5,12 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from regraft.adversary import Objective, check_objective, check_radius
+from regraft.adversary import check_objective, check_radius
 from regraft.documents import dumps
 from regraft.domains import check_device
 from regraft.estimator import CROClassifier
@@ -55,9 +55,14 @@ def run_fit(
         table = read_table(data, label=label, domain=domain)
         assert table.y is not None and table.domain is not None  # needed by default
         X, y, groups = table.X, table.y, table.domain
-        _doubt(table, y, groups)
-    settings: dict[str, Any] = {"rank": rank, "ridge": ridge, "device": device}
-    settings |= {"radius": radius, "objective": cast("Objective", objective)}
+        _doubt(table, groups)
+    settings: dict[str, Any] = {
+        "radius": radius,
+        "rank": rank,
+        "objective": objective,
+        "ridge": ridge,
+        "device": device,
+    }
     model = CROClassifier(**settings)
     with screen.working(f"fitting {len(y)} rows of {_count_features(table)}"):
         model.fit(X, y, groups, on_round=screen.round)
@@ -103,7 +108,7 @@ def _count_features(table: Table) -> str:
     return f"{d} features{named}"
 
 
-def _doubt(table: Table, y: NDArray[Any], domain: NDArray[Any]) -> None:
+def _doubt(table: Table, domain: NDArray[Any]) -> None:
     """Warn of what can be fitted and makes little sense."""
     for name, rows in zip(*np.unique(domain, return_counts=True), strict=True):
         if rows < _FEW:
