@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from numpy.typing import NDArray
-
 from regraft.adversary import Objective
 from regraft.auditing import FrontierPoint, audit, frontier, warn_if_fitted_on
 from regraft.documents import write_result
@@ -16,7 +14,7 @@ from regraft.plots import plot_audit, plot_frontier
 from regraft.predict_command import load_for
 from regraft.runs import Run
 from regraft.screen import Screen, percent
-from regraft.tables import Table, read_probabilities, read_table
+from regraft.tables import read_labelled, read_probabilities
 
 
 def run_audit(
@@ -33,7 +31,7 @@ def run_audit(
 ) -> None:
     """Audit a saved model, or a file of probabilities; raises ``ValueError`` with one sentence."""
     with screen.working(f"auditing {predictor} on {data}"):
-        table, y, groups = _read(data, label, domain)
+        table, y, groups = read_labelled(data, label, domain)
         judged: Any
         if predictor.is_dir():
             judged, X = load_for(table, predictor)
@@ -68,7 +66,7 @@ def run_frontier(
 ) -> None:
     """Fit a head at each of the ``radii`` and measure it; ``ValueError`` with one sentence."""
     with screen.working(f"fitting {len(radii)} heads on {data}") as step:
-        table, y, groups = _read(data, label, domain)
+        table, y, groups = read_labelled(data, label, domain)
 
         def tell(point: FrontierPoint) -> None:
             step(f"fitted at radius {point.radius:g}")
@@ -94,9 +92,3 @@ def run_frontier(
     ]
     screen.table(("training radius", "source accuracy", worst), rows)
     run.finish(screen, document, files)
-
-
-def _read(data: Path, label: str, domain: str) -> tuple[Table, NDArray[Any], NDArray[Any]]:
-    table = read_table(data, label=label, domain=domain)
-    assert table.y is not None and table.domain is not None  # needed by default
-    return table, table.y, table.domain

@@ -20,7 +20,7 @@ from regraft.persistence import check_destination, save
 from regraft.runs import Run
 from regraft.screen import Screen, percent
 from regraft.stress import stress_test
-from regraft.tables import Table, read_table, score
+from regraft.tables import Table, read_labelled, score
 
 _FEW = 30  # rows of a domain
 
@@ -52,9 +52,8 @@ def run_fit(
     check_device(device)
     with screen.working(f"reading {data}"):
         check_destination(out / "model")
-        table = read_table(data, label=label, domain=domain)
-        assert table.y is not None and table.domain is not None  # needed by default
-        X, y, groups = table.X, table.y, table.domain
+        table, y, groups = read_labelled(data, label, domain)
+        X = table.X
         _doubt(table, groups)
     settings: dict[str, Any] = {
         "radius": radius,

@@ -65,6 +65,15 @@ def read_table(
     return table
 
 
+def read_labelled(
+    path: str | Path, label: str, domain: str
+) -> tuple[Table, NDArray[Any], NDArray[Any]]:
+    """A table as :func:`read_table` reads it, its labels (n,) and its domains (n,)."""
+    table = read_table(path, label=label, domain=domain)
+    assert table.y is not None and table.domain is not None  # needed by default
+    return table, table.y, table.domain
+
+
 def read_probabilities(path: str | Path, labels: NDArray[Any]) -> NDArray[np.floating[Any]]:
     """Class probabilities (n, C): the array ``probabilities`` of a .npz file, or a table's columns.
 
