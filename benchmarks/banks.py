@@ -10,9 +10,9 @@ import sys
 
 from common import HERE, SHARED
 
-from regraft.comparison import compare
-from regraft.comparison_tables import markdown
-from regraft.ready import read_ready
+from regraft.encoders.known_datasets import read_ready
+from regraft.estimators.comparison import compare
+from regraft.estimators.comparison_tables import markdown
 
 PLACES = {"amazon": "amazon_reviews", "office-caltech10": "office_caltech10_surf", "pacs": "pacs"}
 

@@ -27,11 +27,11 @@ import torch
 from common import HERE, SHARED, machine, table
 from PIL import Image
 
-from regraft.embedding.run import embed_images, embed_texts
 from regraft.encoders import IMAGE_DEFAULT, TEXT_DEFAULT, load_image_encoder, load_text_encoder
 from regraft.encoders.efficientnet_lite import make_efficientnet_lite0
-from regraft.extras import require
-from regraft.files import write_text
+from regraft.encoders.embedding import embed_images, embed_texts
+from regraft.support.extras import require
+from regraft.support.files import write_text
 
 BATCH = 64
 OUT = HERE / "results" / "embedding_speed.json"
@@ -39,7 +39,7 @@ OUT = HERE / "results" / "embedding_speed.json"
 MEMORY = """
 import sys
 from pathlib import Path
-from regraft.embedding.run import embed_images
+from regraft.encoders.embedding import embed_images
 from regraft.encoders import IMAGE_DEFAULT, load_image_encoder
 embed_images(sys.argv[1], load_image_encoder(IMAGE_DEFAULT), sys.argv[2])
 status = Path("/proc/self/status").read_text()

@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from readings import RANK_READING, rank_curves
-
-from regraft.bench.benchmark import COLORED_MNIST, IMAGE_BENCHMARKS
-from regraft.bench.experiment import Plan
-from regraft.bench.figures import draw_ranks, sweep_figures
-from regraft.drawing import write_figure
-from regraft.records import Records
 from regraft.schematics import draw_causal_graph, draw_transplant
+
+from regraft.bench.paper.benchmark import COLORED_MNIST, IMAGE_BENCHMARKS
+from regraft.bench.paper.experiment import Plan
+from regraft.bench.paper.figures import draw_ranks, sweep_figures
+from regraft.support.drawing import write_figure
+from regraft.support.records import Records
 
 BENCHMARKS = {"cmnist": COLORED_MNIST, **IMAGE_BENCHMARKS}
 # What differs between the runs of one sweep.

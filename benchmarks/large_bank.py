@@ -23,10 +23,10 @@ import numpy as np
 from common import HERE, machine, table
 from numpy.typing import NDArray
 
-from regraft.bank_format import ARRAYS
-from regraft.bank_writer import Facts, row_inputs, writing
-from regraft.banks import is_bank, open_bank
-from regraft.files import write_text
+from regraft.data.bank_format import ARRAYS
+from regraft.data.bank_writer import Facts, row_inputs, writing
+from regraft.data.banks import is_bank, open_bank
+from regraft.support.files import write_text
 
 STRENGTHS = (0.9, 0.8, 0.6)  # how often the confounder agrees with the label, by domain
 LABEL_NOISE = 0.25

@@ -19,10 +19,10 @@ import torch
 from safetensors.numpy import save_file
 from torch import nn
 
-from regraft.bench.colored_mnist import ENVIRONMENTS, make_environments
-from regraft.bench.mnist import load_mnist
-from regraft.bench.networks import N_FEATURES, mnist_cnn
-from regraft.bench.pretraining import embed
+from regraft.bench.datasets.colours import ENVIRONMENTS, make_environments
+from regraft.bench.datasets.mnist import load_mnist
+from regraft.bench.paper.pretraining import embed
+from regraft.encoders.mnist_cnn import N_FEATURES, mnist_cnn
 
 STEPS, LEARNING_RATE, BATCH = 500, 1e-3, 64  # Phase 1; the batch is per source
 FULL_ROWS, SHIPPED_ROWS, SHIPPED_TARGET_ROWS = 12_000, 6_000, 3_000

@@ -17,14 +17,14 @@ from common import SHARED, table
 from sklearn.linear_model import LogisticRegression
 
 from regraft import diagnose
-from regraft.diagnostics.invariance import WELL_SAMPLED
-from regraft.diagnostics.tables import TextTable
 from regraft.encoders import load_text_encoder
 from regraft.moral.experiment import MoralResult, run_moral
 from regraft.moral.process import draw_records
 from regraft.moral.responses import MECHANISM, response_probabilities
 from regraft.moral.scenarios import Library, read_library
 from regraft.moral.tables import paper_tables, targets_table, transfer_table
+from regraft.premises.diagnosis_tables import TextTable
+from regraft.premises.invariance import WELL_SAMPLED
 
 ENCODER = "minilm"
 CALIBRATION, COSINE, DEDUCTION, SECONDS = 0.01, 0.99, 1e-6, 120.0

@@ -22,14 +22,14 @@ from sklearn.model_selection import GridSearchCV, StratifiedShuffleSplit
 from torch import Tensor
 
 from regraft import CROClassifier, GroupDROClassifier, make_confounded_domains
-from regraft.adversary import Surrogates, fit_hull, make_surrogates, plausible_targets
-from regraft.contenders import solve
-from regraft.domains import check_domains
-from regraft.families import HullAdversary
-from regraft.game import play
-from regraft.heads import SourceHeads, fit_source_heads
-from regraft.learner import Learner
-from regraft.ready import read_ready
+from regraft.core.domains import check_domains
+from regraft.core.game import play
+from regraft.core.heads import SourceHeads, fit_source_heads
+from regraft.core.hull import Surrogates, fit_hull, make_surrogates, plausible_targets
+from regraft.core.hull_adversary import HullAdversary
+from regraft.core.learner import Learner
+from regraft.encoders.known_datasets import read_ready
+from regraft.estimators.contenders import solve
 
 PLACES = {"office-caltech10": "office_caltech10_surf", "amazon": "amazon_reviews", "pacs": "pacs"}
 RADIUS = CROClassifier().radius

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from regraft.bench.algorithms import Algorithm, Entry, Task, algorithms
-from regraft.bench.spaces import draw_configuration
+from regraft.bench.protocol.spaces import draw_configuration
 
 SHAPE, DOMAINS, TURNS = (2, 28, 28), 2, 2
 

@@ -23,11 +23,11 @@ from scipy.special import expit, softmax
 from scipy.stats import beta
 
 from regraft import fit_latent, fit_observed
-from regraft.diagnostics.invariance import deduction_test
-from regraft.diagnostics.verdicts import LEVEL
-from regraft.domains import check_domains
-from regraft.factorization import group_rows
-from regraft.maps import choose_penalty
+from regraft.core.domains import check_domains
+from regraft.premises.factorization import group_rows
+from regraft.premises.invariance import deduction_test
+from regraft.premises.maps import choose_penalty
+from regraft.premises.verdicts import LEVEL
 
 DRAWS = 999
 

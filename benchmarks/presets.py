@@ -14,13 +14,13 @@ from pathlib import Path
 import torch
 from common import table
 
-from regraft.bench.colored_mnist import ENVIRONMENTS
-from regraft.bench.mnist import load_mnist
-from regraft.bench.phase1 import Job, PhaseOne, fingerprint
-from regraft.bench.pretraining import PRESETS, Preset
-from regraft.bench.refinement import Features
-from regraft.heads import fit_source_heads
-from regraft.newton import log_probabilities, losses
+from regraft.bench.datasets.colours import ENVIRONMENTS
+from regraft.bench.datasets.mnist import load_mnist
+from regraft.bench.paper.phase1 import Job, PhaseOne, fingerprint
+from regraft.bench.paper.pretraining import PRESETS, Preset
+from regraft.bench.paper.refinement import Features
+from regraft.core.heads import fit_source_heads
+from regraft.core.newton import log_probabilities, losses
 
 CANDIDATES = (
     PRESETS["paper"],

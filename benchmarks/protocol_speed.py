@@ -24,15 +24,15 @@ from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
 from torch.utils.data import DataLoader, RandomSampler, TensorDataset
 
-from regraft.bench import training
-from regraft.bench.colored_mnist import split
 from regraft.bench.datasets import Dataset, open_dataset
-from regraft.bench.evaluation import count_correct
-from regraft.bench.jobs import Job
-from regraft.bench.networks import N_FEATURES, mnist_cnn
-from regraft.bench.run_folder import RunFolder
-from regraft.bench.seeds import split_seed
-from regraft.files import write_text
+from regraft.bench.datasets.colours import split
+from regraft.bench.protocol import training
+from regraft.bench.protocol.evaluation import count_correct
+from regraft.bench.protocol.jobs import Job
+from regraft.bench.protocol.run_folder import RunFolder
+from regraft.bench.protocol.seeds import split_seed
+from regraft.encoders.mnist_cnn import N_FEATURES, mnist_cnn
+from regraft.support.files import write_text
 
 DEVICE = torch.device("cuda")
 WORKERS, BATCH, EVERY = 8, 64, 100
@@ -119,7 +119,7 @@ def ours(jobs: list[Job], dataset: Dataset, *, recorded: bool = True) -> dict[st
 def process(job: Job, data: Path) -> float:
     """Seconds of one job as a command of its own."""
     with tempfile.TemporaryDirectory() as folder:
-        code = "from regraft.cli import main; main()"
+        code = "from regraft.cli.app import main; main()"
         options = {
             "algorithm": job.algorithm,
             "hparams-seed": job.hparams_seed,

@@ -24,23 +24,23 @@ import torch
 from common import table
 from torch import Tensor
 
-from regraft.bench.colored_mnist import ENVIRONMENTS
-from regraft.bench.figures import draw_ranks
-from regraft.bench.hparams import draw_hparams
-from regraft.bench.mnist import load_mnist
-from regraft.bench.phase1 import Job, PhaseOne, fingerprint
-from regraft.bench.pretraining import PRESETS
-from regraft.bench.refinement import RADIUS, Features, score
-from regraft.bench.sweep import RANKS
-from regraft.drawing import write_picture
-from regraft.families import hull_adversary
-from regraft.free import FreeAdversary, FreeOptions
-from regraft.game import Outcome, play
-from regraft.heads import SourceHeads, fit_source_heads
-from regraft.learner import AdamLearner, Learner
-from regraft.records import Records
-from regraft.samples import Sample, SurrogateKind
-from regraft.standardization import standardize
+from regraft.bench.datasets.colours import ENVIRONMENTS
+from regraft.bench.datasets.mnist import load_mnist
+from regraft.bench.paper.figures import draw_ranks
+from regraft.bench.paper.hparams import draw_hparams
+from regraft.bench.paper.phase1 import Job, PhaseOne, fingerprint
+from regraft.bench.paper.pretraining import PRESETS
+from regraft.bench.paper.refinement import RADIUS, Features, score
+from regraft.bench.paper.sweep import RANKS
+from regraft.core.free import FreeAdversary, FreeOptions
+from regraft.core.game import Outcome, play
+from regraft.core.heads import SourceHeads, fit_source_heads
+from regraft.core.hull_adversary import hull_adversary
+from regraft.core.learner import AdamLearner, Learner
+from regraft.core.standardization import standardize
+from regraft.core.surrogates import Sample, SurrogateKind
+from regraft.support.drawing import write_picture
+from regraft.support.records import Records
 
 FREE_OPTIONS = FreeOptions.__dataclass_fields__
 RANK_READING = "free, relabelled, over r"

@@ -31,7 +31,7 @@ vl_convert.vegalite_to_html(point, bundle=True)
 
 
 def call(*arguments: object) -> None:
-    program = "from regraft.cli import main; main()"
+    program = "from regraft.cli.app import main; main()"
     words = [sys.executable, "-c", program, *map(str, arguments), "--quiet"]
     subprocess.run(words, check=True)
 

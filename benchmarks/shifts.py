@@ -15,12 +15,12 @@ from common import HERE, SHARED, load_cell, table
 from numpy.typing import NDArray
 
 from regraft import make_confounded_domains
-from regraft.diagnostics.heterogeneity import check_heterogeneity
-from regraft.diagnostics.randomization import DRAWS
-from regraft.diagnostics.shifts import measure_shifts
-from regraft.domains import check_domains
-from regraft.factorization import group_rows
-from regraft.ready import read_ready
+from regraft.core.domains import check_domains
+from regraft.encoders.known_datasets import read_ready
+from regraft.premises.factorization import group_rows
+from regraft.premises.heterogeneity import check_heterogeneity
+from regraft.premises.randomization import DRAWS
+from regraft.premises.shifts import measure_shifts
 
 PLACES = {"office-caltech10": "office_caltech10_surf", "amazon": "amazon_reviews", "pacs": "pacs"}
 Rows = tuple[NDArray[np.floating], NDArray[np.generic], NDArray[np.generic]]

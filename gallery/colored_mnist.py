@@ -16,8 +16,8 @@ import numpy as np
 import torch
 
 from regraft import CROClassifier, ERMClassifier, GroupDROClassifier, audit, frontier, load_demo
-from regraft.markup import markdown_table
-from regraft.plots import plot_audit, plot_frontier
+from regraft.support.markup import markdown_table
+from regraft.support.plots import plot_audit, plot_frontier
 
 SMALL = bool(os.environ.get("REGRAFT_SMALL"))  # half of the rows, fewer radii
 

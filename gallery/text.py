@@ -18,8 +18,8 @@ import numpy as np
 
 from regraft import CROClassifier, ERMClassifier, audit, save
 from regraft.encoders import load_text_encoder
-from regraft.markup import markdown_table
-from regraft.plots import plot_audit
+from regraft.support.markup import markdown_table
+from regraft.support.plots import plot_audit
 
 SMALL = bool(os.environ.get("REGRAFT_SMALL"))  # fewer reviews
 SLANG = {"Bristol": 0.95, "Dublin": 0.85, "Leeds": 0.75, "Sydney": 0.1}  # P(slang fits the label)

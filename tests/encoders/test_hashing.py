@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from regraft.banks import open_bank, verify
-from regraft.cli import app
+from regraft.cli.app import app
+from regraft.data.banks import open_bank, verify
 from regraft.encoders import load_image_encoder, load_text_encoder
 
 TEXTS = ("A fine kettle.", "", "It broke after two days, and nobody answered.", "a FINE kettle!")

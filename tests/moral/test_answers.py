@@ -12,7 +12,7 @@ from regraft.moral.answers import ANSWERS, question_args, read_answers, usable
 from regraft.moral.prompts import Question
 from regraft.moral.scenarios import Library, Scenario, collect
 from regraft.moral.values import PROFILES, Profile
-from regraft.records import Records
+from regraft.support.records import Records
 
 
 def make_library(n: int = 2) -> Library:

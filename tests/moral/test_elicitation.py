@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fake_api import KEY, SOON, FakeApi, Received, Sent, failure, message
 
-from regraft.files import claim
 from regraft.moral.answers import ANSWERS, read_answers
 from regraft.moral.elicitation import Elicited, elicit, plan
 from regraft.moral.prompts import system_prompt
 from regraft.moral.scenarios import Library, Scenario, collect
 from regraft.moral.values import PROFILES
+from regraft.support.files import claim
+from tests.helpers.fake_api import KEY, SOON, FakeApi, Received, Sent, failure, message
 
 QUESTIONS = 27 * 2  # about a scenario
 

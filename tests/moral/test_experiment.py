@@ -12,11 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regraft.baselines import ERMClassifier
-from regraft.diagnostics.angles import describe_angles
-from regraft.documents import dumps
 from regraft.encoders import load_text_encoder
-from regraft.factorization import choose_penalties, fit_factorization
+from regraft.estimators.baselines import ERMClassifier
 from regraft.moral import experiment
 from regraft.moral.experiment import (
     MoralResult,
@@ -30,6 +27,9 @@ from regraft.moral.library import make_library
 from regraft.moral.process import Records, draw_records
 from regraft.moral.responses import MECHANISM, response_probabilities
 from regraft.moral.values import PANELS, PROFILES, profile_name
+from regraft.premises.angles import describe_angles
+from regraft.premises.factorization import choose_penalties, fit_factorization
+from regraft.support.json_files import dumps
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:[0-9]+ of [0-9]+ features are constant"),

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,8 +17,9 @@ from regraft.moral.responses import (
 )
 from regraft.moral.scenarios import RULES, Library, Scenario, collect, read_library
 from regraft.moral.values import PROFILES
+from tests.helpers.paths import SHARED
 
-REAL = Path(__file__).parents[2].parent / "shared" / "data" / "moralchoice"
+REAL = SHARED / "moralchoice"
 SCENARIO = Scenario("a", "Do not kill", "A bus.", "I wait.", "I walk.", (0.0,) * 10, (0.0,) * 10)
 
 

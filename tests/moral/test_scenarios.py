@@ -28,8 +28,9 @@ from regraft.moral.scenarios import (
     download_library,
     read_library,
 )
+from tests.helpers.paths import SHARED
 
-REAL = Path(__file__).parents[2].parent / "shared" / "data" / "moralchoice"
+REAL = SHARED / "moralchoice"
 ANNOTATED = ["death", "pain", "disable", "freedom", "pleasure", "deceive", "cheat"]
 ANNOTATED += ["break_promise", "break_law", "duty"]
 COLUMNS = ["scenario_id", "ambiguity", "generation_rule", "context", "action1", "action2"]

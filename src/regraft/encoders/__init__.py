@@ -32,7 +32,7 @@ def load_image_encoder(
     checkpoint) and all names of timm's models, with or without ``timm:`` before them. Raises
     ``ValueError`` or ``FileNotFoundError`` with one sentence.
     """
-    from regraft.domains import check_device
+    from regraft.core.domains import check_device
 
     check_device(device)
     if name in (TEXT_DEFAULT, _HASHED):
@@ -58,7 +58,7 @@ def load_text_encoder(name: str, *, device: str = "cpu") -> TextEncoder:
     folder that holds one; a bare NAME is one of transformers', unless it starts with
     ``sentence-transformers/``. Raises ``ValueError`` or ``FileNotFoundError`` with one sentence.
     """
-    from regraft.domains import check_device
+    from regraft.core.domains import check_device
 
     check_device(device)
     if name in (IMAGE_DEFAULT, _MNIST):

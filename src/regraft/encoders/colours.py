@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from regraft.extras import require
+from regraft.support.extras import require
 
 if TYPE_CHECKING:
     from PIL.Image import Image

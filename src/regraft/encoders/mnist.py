@@ -33,7 +33,7 @@ def load_mnist_cnn(device: str, weights: Path | None) -> NetworkEncoder:
             "regraft reproduce cmnist with --weights."
         )
     # The benchmark's code is not needed by the other encoders.
-    from regraft.bench.networks import N_FEATURES, mnist_cnn
+    from regraft.encoders.mnist_cnn import N_FEATURES, mnist_cnn
 
     state = {
         name.removeprefix(_FEATURIZER): tensor

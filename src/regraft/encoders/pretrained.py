@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from regraft.extras import require
+from regraft.support.extras import require
 
 TEXT = "text"  # the extra
 # A layer for classifying pairs of texts, which no encoder here asks. Many checkpoints lack it, and

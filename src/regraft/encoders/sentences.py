@@ -17,7 +17,7 @@ from regraft.encoders.pretrained import (
     public_name,
 )
 from regraft.encoders.weights import fingerprint
-from regraft.extras import require
+from regraft.support.extras import require
 
 PREFIX = "sentence-transformers:"
 _MINILM = "minilm"

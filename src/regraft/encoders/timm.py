@@ -16,7 +16,7 @@ from regraft.encoders.colours import to_rgb
 from regraft.encoders.networks import NetworkEncoder
 from regraft.encoders.pretrained import load_pretrained
 from regraft.encoders.weights import put_weights, read_weights
-from regraft.extras import require
+from regraft.support.extras import require
 
 if TYPE_CHECKING:
     from PIL.Image import Image

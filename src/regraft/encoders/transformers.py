@@ -18,7 +18,7 @@ from regraft.encoders.pretrained import (
     public_name,
 )
 from regraft.encoders.weights import fingerprint
-from regraft.extras import require
+from regraft.support.extras import require
 
 PREFIX = "transformers:"
 _NO_LIMIT = 1_000_000  # tokens; a tokenizer that allows more was never told its limit

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from regraft.moral.prompts import PROMPT_VERSION, Letter, Question
 from regraft.moral.scenarios import Library, Scenario, collect
 from regraft.moral.values import PROFILES
-from regraft.records import Records
+from regraft.support.records import Records
 
 ANSWERS = "answers.jsonl"  # in the folder of an elicitation
 MECHANISM = (

@@ -12,13 +12,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from regraft.extras import require
-from regraft.files import claim
 from regraft.moral.answers import ANSWERS, question_args
 from regraft.moral.prompts import Question, parse_answer, system_prompt, user_prompt
 from regraft.moral.scenarios import Library
 from regraft.moral.values import PROFILES
-from regraft.records import Records
+from regraft.support.extras import require
+from regraft.support.files import claim
+from regraft.support.records import Records
 
 DEFAULT_MODEL = "claude-haiku-4-5-20251001"
 KEY = "ANTHROPIC_API_KEY"

@@ -11,34 +11,34 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regraft.auditing import AuditCurve, audit
-from regraft.baselines import ERMClassifier
-from regraft.certificate import Certificate
-from regraft.diagnostics.angles import describe_angles
-from regraft.diagnostics.diagnose import Diagnosis, diagnose
-from regraft.diagnostics.factorized import FactorizationClosure as Closure
-from regraft.diagnostics.factorized import check_closure, unit_folds
-from regraft.domains import check_domains, equal_mass
+from regraft.core.certificate import Certificate
+from regraft.core.domains import check_domains, equal_mass
 from regraft.encoders.base import TextEncoder
-from regraft.estimator import CROClassifier
-from regraft.factorization import (
+from regraft.estimators.audit import AuditCurve, audit
+from regraft.estimators.baselines import ERMClassifier
+from regraft.estimators.cro import CROClassifier
+from regraft.moral.process import Records, draw_records
+from regraft.moral.scenarios import Library
+from regraft.moral.values import PANELS, PROFILES, Panel, profile_name
+from regraft.premises.angles import describe_angles
+from regraft.premises.diagnose import Diagnosis, diagnose
+from regraft.premises.factorization import (
     GroupedRows,
     choose_penalties,
     fit_factorization,
     group_rows,
 )
-from regraft.grouped_audit import (
+from regraft.premises.factorization_check import FactorizationClosure as Closure
+from regraft.premises.factorization_check import check_closure, unit_folds
+from regraft.premises.grouped_audit import (
     AbductionPlacement,
     GroupedAudit,
     audit_abductions,
     place_abduction,
     span_abductions,
 )
-from regraft.maps import Outcomes, choose_penalty, fit_map
-from regraft.moral.process import Records, draw_records
-from regraft.moral.scenarios import Library
-from regraft.moral.values import PANELS, PROFILES, Panel, profile_name
-from regraft.placement import Placement, place_domain
+from regraft.premises.maps import Outcomes, choose_penalty, fit_map
+from regraft.premises.placement import Placement, place_domain
 
 FEW_RECORDS = 2000  # of each panel, at which the angles are measured again
 BETWEEN = (0.5, 0.5)  # weights of the first two panels in one that is plausible by construction

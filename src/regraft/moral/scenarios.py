@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from regraft.files import write_bytes
+from regraft.support.files import write_bytes
 
 RULES = (
     "death",

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from regraft.markup import TextTable
 from regraft.moral.experiment import MoralResult, Transfer
 from regraft.moral.published import ANGLES, BASIS, CLOSURE
-from regraft.screen import percent
+from regraft.support.markup import TextTable, percent
 
 
 def paper_tables(result: MoralResult) -> list[TextTable]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from regraft.certificate import Certificate
+from regraft.core.certificate import Certificate
+from regraft.estimators.certificate_terms import explain
 from regraft.report.charts import rounds_chart
 from regraft.report.elements import Chart, Section, Table, Terms, Text
-from regraft.terms import explain
 
 _SHOWN = 4  # terms before one unfolds the rest
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from regraft.auditing import AuditCurve, Frontier
-from regraft.certificate import Certificate
+from regraft.core.certificate import Certificate
+from regraft.estimators.audit import AuditCurve, Frontier
 from regraft.report.certificates import certificate_section, game_section
 from regraft.report.charts import radius_chart
 from regraft.report.elements import Chapter, Chart, Section, Table, Text
 from regraft.report.premises import diagnosis_chapter
 from regraft.report.stressing import accuracies_section, frontier_section, stress_section
-from regraft.screen import percent
+from regraft.support.markup import percent
 
 Document = Mapping[str, Any]
 _MOST_CLASSES = 12  # with a column each

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from regraft.auditing import AuditCurve, Frontier
-from regraft.drawing import head_places
-from regraft.game import Round
+from regraft.core.game import Round
+from regraft.estimators.audit import AuditCurve, Frontier
+from regraft.support.drawing import head_places
 
 Spec = dict[str, Any]
 

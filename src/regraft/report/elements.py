@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from regraft.provenance import Provenance
-from regraft.terms import Term
+from regraft.estimators.certificate_terms import Term
+from regraft.report.provenance import Provenance
 
 
 @dataclass(frozen=True)

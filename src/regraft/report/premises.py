@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from regraft.auditing import AuditCurve
-from regraft.certificate import Certificate
+from regraft.core.certificate import Certificate
+from regraft.estimators.audit import AuditCurve
 from regraft.report.certificates import certificate_section, game_section
 from regraft.report.elements import Chapter, Section, Table, Text
 from regraft.report.stressing import stress_section
-from regraft.screen import percent
+from regraft.support.markup import percent
 
 Document = Mapping[str, Any]
 

@@ -7,8 +7,8 @@ from importlib.resources import files
 from typing import Any
 
 from regraft._version import __version__
-from regraft.extras import require
 from regraft.report.elements import Chart, Report
+from regraft.support.extras import require
 
 # What a reader who knows regression, but not this method, may ask.
 WORDS = {

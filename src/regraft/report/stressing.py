@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from regraft.auditing import AuditCurve, Frontier
+from regraft.estimators.audit import AuditCurve, Frontier
 from regraft.report.charts import accuracies_chart, frontier_chart, stress_chart
 from regraft.report.elements import Chart, Section, Table, Text
-from regraft.screen import percent
+from regraft.support.markup import percent
 
 
 def stress_section(curves: Mapping[str, AuditCurve], rows: str) -> Section:

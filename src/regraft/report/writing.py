@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
-from regraft.files import write_text
-from regraft.provenance import read_provenance
 from regraft.report import chapters, premises, protocol
 from regraft.report.elements import Chapter, Report
+from regraft.report.provenance import read_provenance
 from regraft.report.rendering import render
+from regraft.support.files import write_text
 
 REPORT = "report.html"
 # What a folder may hold, in the order of the report.

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from torch import Tensor
 
 from regraft.bench.algorithms.erm import ERM, MAIN, domain_losses
-from regraft.bench.spaces import Hparam, ten_to
+from regraft.bench.protocol.spaces import Hparam, ten_to
 
 ALIGNMENT_SPACE: Mapping[str, Hparam] = {"mmd_gamma": ten_to(1.0, -1, 1)}
 

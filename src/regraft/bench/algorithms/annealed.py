@@ -7,7 +7,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from regraft.bench.algorithms.erm import ERM, MAIN, domain_losses
-from regraft.bench.spaces import Hparam, ten_to, whole_power
+from regraft.bench.protocol.spaces import Hparam, ten_to, whole_power
 
 
 def annealed_space(prefix: str, weight: float) -> dict[str, Hparam]:

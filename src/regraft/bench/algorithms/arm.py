@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from regraft.bench.algorithms.base import Task, algorithm
 from regraft.bench.algorithms.erm import ERM, domain_losses
 from regraft.bench.algorithms.grouping import EVALUATION_BATCH, group_means
-from regraft.bench.spaces import Group, Space, constant
+from regraft.bench.protocol.spaces import Group, Space, constant
 
 _WIDTH = 64
 _VECTOR_CONTEXT = 8  # numbers of context that are appended to a vector

@@ -9,12 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regraft.bench.optimizer_state import (
+from regraft.bench.networks.optimizer_state import (
     load_optimizer_state,
     optimizer_state,
     parameters_of_optimizer,
 )
-from regraft.bench.spaces import Group, Hparam, Space, common_space
+from regraft.bench.protocol.spaces import Group, Hparam, Space, common_space
 
 OPTIMIZER, GENERATOR = "optimizer", "generator"
 

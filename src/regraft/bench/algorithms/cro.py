@@ -11,11 +11,11 @@ from torch import Tensor, nn
 
 from regraft.bench.algorithms.base import Task, algorithm
 from regraft.bench.algorithms.erm import ERM
-from regraft.bench.hparams import SPACES
-from regraft.bench.spaces import Group, Space, constant
-from regraft.domains import check_domains
-from regraft.heads import SourceHeads, fit_source_heads
-from regraft.hull_game import play_hull
+from regraft.bench.paper.hparams import SPACES
+from regraft.bench.protocol.spaces import Group, Space, constant
+from regraft.core.domains import check_domains
+from regraft.core.heads import SourceHeads, fit_source_heads
+from regraft.core.hull_game import play_hull
 
 _NEVER = -1e9  # the logit of a class that no source has
 

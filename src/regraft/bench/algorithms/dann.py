@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regraft.bench.algorithms.base import Algorithm, Task, algorithm, parameters_of
-from regraft.bench.networks import make_classifier, make_featurizer, mlp
-from regraft.bench.spaces import (
+from regraft.bench.networks.domainbed import make_classifier, make_featurizer, mlp
+from regraft.bench.protocol.spaces import (
     Group,
     Space,
     choice,

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regraft.bench.algorithms.base import Algorithm, Task, algorithm
-from regraft.bench.networks import make_classifier, make_featurizer
+from regraft.bench.networks.domainbed import make_classifier, make_featurizer
 
 MAIN = "main"
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from regraft.bench.algorithms.base import Task, algorithm
 from regraft.bench.algorithms.erm import ERM, MAIN
-from regraft.bench.spaces import ten_to
+from regraft.bench.protocol.spaces import ten_to
 
 
 @algorithm("GroupDRO", {"groupdro_eta": ten_to(1e-2, -3, -1)})

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from regraft.bench.algorithms.base import algorithm
 from regraft.bench.algorithms.erm import ERM, MAIN, domain_losses
-from regraft.bench.spaces import ten_to
+from regraft.bench.protocol.spaces import ten_to
 
 
 @algorithm("Mixup", {"mixup_alpha": ten_to(0.2, -1, 1)})

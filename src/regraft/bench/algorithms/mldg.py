@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from regraft.bench.algorithms.base import algorithm
 from regraft.bench.algorithms.erm import ERM, MAIN
-from regraft.bench.spaces import choice, ten_to
+from regraft.bench.protocol.spaces import choice, ten_to
 
 _EPS = 1e-8  # Adam's
 

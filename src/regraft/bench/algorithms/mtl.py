@@ -11,8 +11,8 @@ from torch import Tensor
 from regraft.bench.algorithms.base import Task, algorithm
 from regraft.bench.algorithms.erm import ERM, MAIN, domain_losses
 from regraft.bench.algorithms.grouping import EVALUATION_BATCH, group_means
-from regraft.bench.networks import make_classifier
-from regraft.bench.spaces import choice
+from regraft.bench.networks.domainbed import make_classifier
+from regraft.bench.protocol.spaces import choice
 
 
 @algorithm("MTL", {"mtl_ema": choice(0.99, [0.5, 0.9, 0.99, 1.0])})

@@ -8,7 +8,7 @@ from torch.nn import functional
 
 from regraft.bench.algorithms.base import algorithm
 from regraft.bench.algorithms.erm import ERM, MAIN
-from regraft.bench.spaces import uniform
+from regraft.bench.protocol.spaces import uniform
 
 
 @algorithm(

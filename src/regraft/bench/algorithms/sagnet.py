@@ -10,8 +10,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from regraft.bench.algorithms.base import Algorithm, Task, algorithm
-from regraft.bench.networks import make_classifier, make_featurizer
-from regraft.bench.spaces import ten_to
+from regraft.bench.networks.domainbed import make_classifier, make_featurizer
+from regraft.bench.protocol.spaces import ten_to
 
 FEATURES, CONTENT, STYLE = "features", "content", "style"
 _EPSILON = 1e-5

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from regraft.extras import require
+from regraft.support.extras import require
 
 SIZE = 224  # pixels on each side of what the network sees
 _AREA = (0.7, 1.0)  # of the crop, as a share of the image

@@ -10,7 +10,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from regraft.bench.spaces import Group, Space
+from regraft.bench.protocol.spaces import Group, Space
 
 
 class Environment(ABC):

@@ -10,9 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regraft.bench import colored_mnist
+from regraft.bench.datasets import colours as colored_mnist
 from regraft.bench.datasets.base import Environment, RegisteredDataset, dataset
-from regraft.bench.mnist import load_mnist
+from regraft.bench.datasets.mnist import load_mnist
 
 
 class Coloured(Environment):

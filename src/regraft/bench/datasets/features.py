@@ -13,10 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regraft.banks import is_bank, open_bank
 from regraft.bench.datasets.base import Dataset, Environment
-from regraft.domain_names import named_domains
-from regraft.tables import read_table
+from regraft.data.banks import is_bank, open_bank
+from regraft.data.domain_names import named_domains
+from regraft.data.tables import read_table
 
 _SUFFIXES = (".npz", ".csv", ".parquet")
 _MIN_ROWS = 2  # of an environment: one to train on, one to hold out
@@ -49,7 +49,7 @@ class Vectors(Environment):
 class FeatureBank(Dataset):
     """A file of features, labels and domains; its stem is the dataset's name.
 
-    The file is one that :func:`regraft.tables.read_table` reads, with a column ``label`` and a
+    The file is one that :func:`regraft.data.tables.read_table` reads, with a column ``label`` and a
     column ``domain``, or a bank, whose folder names the dataset. In a .npz file an array
     ``domains`` may name the domains that ``domain`` numbers. Classes and environments are in
     sorted order. Raises ``ValueError`` with one sentence.

@@ -17,8 +17,8 @@ from torch import Tensor
 
 from regraft.bench.datasets.augmentation import SIZE, change_image, draw_change, resize
 from regraft.bench.datasets.base import Environment, RegisteredDataset, dataset
-from regraft.bench.spaces import whole_power
-from regraft.extras import require
+from regraft.bench.protocol.spaces import whole_power
+from regraft.support.extras import require
 
 _EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".webp")
 # Mean and deviation of red, green and blue over ImageNet, in [0, 1].

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regraft.bench.datasets.base import Environment, RegisteredDataset, dataset
-from regraft.bench.mnist import load_mnist
+from regraft.bench.datasets.mnist import load_mnist
 
 ANGLES = (0, 15, 30, 45, 60, 75)  # degrees
 _CHUNK = 2048  # images turned at once: about 50 MB

@@ -10,7 +10,7 @@ from typing import Protocol
 
 import torch
 
-from regraft.bench.perform import Assignment, Outcome, one_line, perform
+from regraft.bench.protocol.worker import Assignment, Outcome, one_line, perform
 
 Outcomes = Generator[list[Outcome], None, None]
 

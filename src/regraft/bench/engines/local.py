@@ -16,7 +16,7 @@ from typing import cast
 import torch
 
 from regraft.bench.engines.base import Outcomes, lost, work
-from regraft.bench.perform import Assignment, Outcome
+from regraft.bench.protocol.worker import Assignment, Outcome
 
 
 class LocalEngine:

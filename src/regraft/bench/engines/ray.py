@@ -13,9 +13,9 @@ from typing import Any
 import torch
 
 from regraft.bench.engines.base import Outcomes, lost, work
-from regraft.bench.perform import Assignment, Outcome
-from regraft.bench.run_folder import look_anew
-from regraft.extras import require
+from regraft.bench.protocol.run_folder import look_anew
+from regraft.bench.protocol.worker import Assignment, Outcome
+from regraft.support.extras import require
 
 _FOUND_BY_RAY = ("auto", "local")
 _PATIENCE = 10.0  # seconds

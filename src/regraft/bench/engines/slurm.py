@@ -12,9 +12,9 @@ from typing import Any
 import torch
 
 from regraft.bench.engines.base import Outcomes, lost, settled, work
-from regraft.bench.perform import Assignment, Outcome
-from regraft.bench.run_folder import look_anew
-from regraft.extras import require
+from regraft.bench.protocol.run_folder import look_anew
+from regraft.bench.protocol.worker import Assignment, Outcome
+from regraft.support.extras import require
 
 _MINUTES = 12 * 60
 _POLL = 2.0  # seconds between looks at the queue

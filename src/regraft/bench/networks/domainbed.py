@@ -1,0 +1,72 @@
+"""The networks of DomainBed's protocol, chosen by the shape of the input."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regraft.bench.networks.fused import fuse
+from regraft.encoders.mnist_cnn import N_FEATURES, mnist_cnn
+
+
+def make_featurizer(
+    input_shape: tuple[int, ...], hparams: Mapping[str, Any], generator: torch.Generator
+) -> tuple[nn.Module, int]:
+    """The featurizer for inputs (n, *input_shape), and the number of features it gives.
+
+    Vectors go through one hidden layer, images of 28 x 28 pixels through ``mnist_cnn``, larger
+    ones through a ResNet, which needs the extra ``images``. Initial weights are drawn from torch's
+    global generator, dropout from ``generator``.
+    """
+    if len(input_shape) == 1:
+        width = hparams["featurizer_width"]
+        return nn.Sequential(nn.Linear(input_shape[0], width), nn.ReLU()), width
+    if input_shape[1:] == (28, 28):
+        return fuse(mnist_cnn(input_shape[0])), N_FEATURES
+    from regraft.bench.networks.resnet import make_resnet
+
+    return make_resnet(input_shape[0], hparams, generator)
+
+
+def make_classifier(n_features: int, n_classes: int, hparams: Mapping[str, Any]) -> nn.Module:
+    """Logits from features: linear, or with two hidden layers."""
+    if not hparams["nonlinear_classifier"]:
+        return nn.Linear(n_features, n_classes)
+    widths = (n_features, n_features // 2, n_features // 4)
+    hidden = [
+        layer
+        for n_in, n_out in itertools.pairwise(widths)
+        for layer in (nn.Linear(n_in, n_out), nn.ReLU())
+    ]
+    return nn.Sequential(*hidden, nn.Linear(widths[-1], n_classes))
+
+
+def mlp(
+    n_in: int, n_out: int, hparams: Mapping[str, Any], generator: torch.Generator
+) -> nn.Sequential:
+    """A perceptron (n, n_in) to (n, n_out) of ``mlp_depth`` layers, ``mlp_width`` wide."""
+    width, share = hparams["mlp_width"], hparams["mlp_dropout"]
+    widths = [n_in] + [width] * (hparams["mlp_depth"] - 1)
+    layers: list[nn.Module] = []
+    for before, after in itertools.pairwise(widths):
+        layers += [nn.Linear(before, after), Dropout(share, generator), nn.ReLU()]
+    return nn.Sequential(*layers, nn.Linear(widths[-1], n_out))
+
+
+class Dropout(nn.Module):
+    """Zeroes a ``share`` of the inputs while training, drawn from a generator of its own."""
+
+    def __init__(self, share: float, generator: torch.Generator) -> None:
+        super().__init__()
+        self._share, self._generator = share, generator
+
+    def forward(self, x: Tensor) -> Tensor:
+        """What is kept of ``x``, scaled up so that the mean stays."""
+        if not self.training or self._share == 0:
+            return x
+        draws = torch.rand(x.shape, generator=self._generator, device=x.device, dtype=x.dtype)
+        return x * (draws >= self._share) / (1 - self._share)

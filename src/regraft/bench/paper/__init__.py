@@ -1,0 +1,1 @@
+"""The paper's experiments, from pixels to tables and figures."""

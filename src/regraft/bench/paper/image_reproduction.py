@@ -1,0 +1,141 @@
+"""The paper's experiments on folders of images: PACS and OfficeHome."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+
+from regraft.bench.datasets.folders import PACS, ImageFolders, Listing, OfficeHome
+from regraft.bench.networks.featurizers import load_featurizer
+from regraft.bench.paper.benchmark import Benchmark
+from regraft.bench.paper.experiment import (
+    DATA,
+    PARTS,
+    Plan,
+    Reproduction,
+    alone,
+    check_arguments,
+    claim_folder,
+    conduct,
+)
+from regraft.bench.paper.fine_tuning import Recipe
+from regraft.bench.paper.hparams import default_surrogate
+from regraft.bench.paper.image_phase1 import ImagePhaseOne, make_pool
+from regraft.bench.paper.picture_store import fingerprint, load_pictures
+from regraft.core.certificate import Family
+from regraft.core.surrogates import SurrogateKind
+from regraft.encoders.weights import fingerprint as weights_digest
+from regraft.support.progress import Stopwatch
+
+STEPS = 5000
+SIZE = 224
+
+
+def reproduce_images(
+    benchmark: Benchmark,
+    data: Path,
+    *,
+    encoder: str,
+    out: Path,
+    weights: Path | None = None,
+    steps: int = STEPS,
+    size: int = SIZE,
+    cells: Sequence[int],
+    trials: int = 3,
+    seed: int = 0,
+    configs: int = 20,
+    family: Family = "hull",
+    surrogate: SurrogateKind | None = None,
+    device: str = "cpu",
+    on_progress: Callable[[str], None] | None = None,
+) -> Reproduction:
+    """Hold out each of the environments ``cells`` in turn, and write tables and figure to ``out``.
+
+    ``data`` is the folder with a folder of class folders for each environment, or the one that
+    holds it under DomainBed's name. The ``encoder`` is fine-tuned from its pretrained weights, or
+    from those in the file ``weights``, on images of ``size`` x ``size`` pixels. ``seed`` numbers
+    the first of the trials. Stopped at any moment, it goes on from there when called again. Raises
+    ``ValueError``, ``FileNotFoundError`` or ``MissingExtra`` with one sentence.
+    """
+    check_arguments(cells, trials, configs, family, surrogate, device, benchmark, seed=seed)
+    check_training(steps, size)
+    tell = on_progress or (lambda _: None)
+    watch = Stopwatch(*PARTS)
+    surrogate = surrogate or default_surrogate(family)
+    with watch.part(DATA):
+        listings = list_images(benchmark, data)
+        tell(f"loading {encoder}")
+        featurizer = load_featurizer(encoder, weights)
+        featurizer.n_features(size)  # refuses a size before anything is written
+        recipe = Recipe(encoder, weights_digest(featurizer.network), steps, size)
+    plan = Plan(
+        benchmark, recipe.name, cells, trials, configs, family, surrogate, device, out, seed
+    )
+    with alone(out):
+        with watch.part(DATA):
+            tell("reading the images")
+            files = fingerprint(listings)
+            claim_folder(out, files, recipe.name, asdict(recipe))
+            pictures = load_pictures(listings, files, size, out / "pictures", tell)
+            pool = make_pool(pictures, torch.device(device))
+        sizes = tuple(len(listing.labels) for listing in listings)
+        phase1 = ImagePhaseOne(benchmark, pool, sizes, files, featurizer, recipe, out)
+        return conduct(plan, phase1, watch, tell, data=files)
+
+
+def check_training(steps: int, size: int) -> None:
+    """Raise ``ValueError`` with one sentence for a training that cannot be."""
+    if steps < 1:
+        raise ValueError(f"steps is {steps}: pass at least 1.")
+    if size < 32:
+        raise ValueError(f"size is {size}: pass at least 32 pixels.")
+
+
+def list_images(benchmark: Benchmark, data: Path) -> list[Listing]:
+    """The images of every environment, of all classes in each.
+
+    Raises ``FileNotFoundError`` or ``ValueError`` with one sentence.
+    """
+    listings = _FOLDERS[benchmark.name](data).listings
+    for listing in listings:
+        environment = Path(listing.paths[0]).parents[1]
+        names = sorted(p.name for p in environment.iterdir() if _is_class(p))
+        absent = [name for label, name in enumerate(names) if label not in listing.labels]
+        if absent:
+            raise ValueError(
+                f"{environment} has no images of {', '.join(absent)}: put some there, for every "
+                "environment needs all classes."
+            )
+    return listings
+
+
+def _is_class(path: Path) -> bool:
+    return path.is_dir() and not path.name.startswith(".")
+
+
+class _GivenFolder(ImageFolders):
+    """A dataset in the folder named, or in one of its own inside."""
+
+    def __init__(self, data: Path) -> None:
+        super().__init__(data)
+        if data.is_dir() and not self._root.is_dir():
+            self._root = data
+
+    @property
+    def listings(self) -> list[Listing]:
+        """The images of every environment."""
+        return self._listings
+
+
+class _PACSFolder(_GivenFolder, PACS):
+    pass
+
+
+class _OfficeHomeFolder(_GivenFolder, OfficeHome):
+    pass
+
+
+_FOLDERS: dict[str, type[_GivenFolder]] = {"PACS": _PACSFolder, "OfficeHome": _OfficeHomeFolder}

@@ -1,0 +1,183 @@
+"""Phase 1: empirical risk minimization of featurizer and head on the source environments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from regraft.bench.datasets.colours import Environment
+from regraft.encoders.mnist_cnn import N_FEATURES, mnist_cnn
+from regraft.support.cuda_graphs import repeat
+
+IMAGE_SIZE = 28
+# Rows embedded at once: a processor is twice as fast when a layer's output fits its cache.
+_EMBED_ROWS_CPU, _EMBED_ROWS_GPU = 200, 2000
+
+
+@dataclass(frozen=True)
+class Preset:
+    """How Phase 1 trains. The batch is rows a source and step."""
+
+    name: str
+    steps: int
+    batch: int
+    learning_rate: float = 1e-3
+    shift: float = 0.0  # images move by up to this many pixels
+    rotation: float = 0.0  # turn by up to this many radians
+    scale: float = 0.0  # grow or shrink, in each direction, by up to this share
+    shear: float = 0.0  # and slant by up to this slope
+    average: float = 0.0  # decay of the moving average of the weights; 0 takes the last ones
+
+    @property
+    def warps(self) -> bool:
+        """Whether images are moved, turned, stretched or slanted."""
+        return any((self.shift, self.rotation, self.scale, self.shear))
+
+
+PRESETS = {
+    preset.name: preset
+    for preset in (
+        Preset("paper", steps=500, batch=64),
+        Preset(
+            "best",
+            steps=6000,
+            batch=128,
+            shift=3.0,
+            rotation=0.5,
+            scale=0.2,
+            shear=0.2,
+            average=0.999,
+        ),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Pretraining:
+    """What one Phase 1 sees: the source environments, their training rows, a seed."""
+
+    sources: tuple[Environment, ...]
+    rows: tuple[Tensor, ...]  # of each source, those that may be trained on
+    seed: int
+
+
+def pretrain(
+    jobs: Sequence[Pretraining],
+    preset: Preset,
+    n_classes: int,
+    device: torch.device,
+    on_progress: Callable[[int], None] | None = None,
+) -> list[nn.Sequential]:
+    """Train one network, ``Sequential(featurizer, Linear)``, for each job.
+
+    On a GPU the jobs run side by side. Each network is the same, bit by bit, on every repetition
+    on the same machine, and whatever other jobs it is trained along with.
+    """
+    trainers = [_Trainer(job, preset, n_classes, device) for job in jobs]
+    with torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=True):
+        if device.type == "cuda":
+            repeat([t.step for t in trainers], preset.steps, device, on_progress)
+        else:  # one after the other keeps a network's weights in the processor's cache
+            for done, trainer in enumerate(trainers):
+                tell = _shift(on_progress, done * preset.steps, len(trainers))
+                repeat([trainer.step], preset.steps, device, tell)
+    return [trainer.result() for trainer in trainers]
+
+
+@torch.no_grad()
+def embed(featurizer: nn.Module, environment: Environment) -> Tensor:
+    """(n, 128) features of all rows of ``environment``, float16 on the CPU."""
+    device = environment.images.device
+    size = _EMBED_ROWS_CPU if device.type == "cpu" else _EMBED_ROWS_GPU
+    rows = torch.split(torch.arange(len(environment), device=device), size)
+    with torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=True):
+        return torch.cat([featurizer(environment.inputs(r)).half().cpu() for r in rows])
+
+
+class _Trainer:
+    """One network in training; ``step`` can be recorded as a CUDA graph."""
+
+    def __init__(
+        self, job: Pretraining, preset: Preset, n_classes: int, device: torch.device
+    ) -> None:
+        self._preset = preset
+        generator = torch.Generator().manual_seed(job.seed)
+        sizes = [len(rows) for rows in job.rows]
+        offsets = [sum(len(s) for s in job.sources[:i]) for i in range(len(job.sources))]
+        picks = [
+            offset + rows.cpu()[torch.randint(n, (preset.steps, preset.batch), generator=generator)]
+            for rows, n, offset in zip(job.rows, sizes, offsets, strict=True)
+        ]
+        self._picks = torch.cat(picks, dim=1).to(device)  # (steps, K·batch) rows of the pool
+        self._warps = None  # (steps, K·batch, 2, 3): the affine map of each image
+        if preset.warps:
+            draws = 2 * torch.rand((6, *self._picks.shape), generator=generator) - 1
+            self._warps = _warps(preset, draws).to(device)
+        self._pool = Environment(
+            *(
+                torch.cat([getattr(s, name) for s in job.sources]).to(device)
+                for name in ("images", "y", "colour")
+            )
+        )
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(job.seed)
+            self._network = nn.Sequential(mnist_cnn(), nn.Linear(N_FEATURES, n_classes))
+        self._network.to(device)
+        self._parameters: list[Tensor] = list(self._network.parameters())
+        self._average = [p.detach().clone() for p in self._parameters]
+        self._optimizer = torch.optim.Adam(
+            self._parameters, preset.learning_rate, capturable=device.type == "cuda", fused=True
+        )
+        self._done = torch.zeros(1, dtype=torch.long, device=device)
+
+    def step(self) -> None:
+        """One step of Adam on a fresh minibatch of every source."""
+        rows = self._picks.index_select(0, self._done).squeeze(0)
+        x = self._pool.inputs(rows)
+        if self._warps is not None:
+            x = _warp(x, self._warps.index_select(0, self._done).squeeze(0))
+        loss = functional.cross_entropy(self._network(x), self._pool.y[rows])
+        self._optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        self._optimizer.step()
+        if self._preset.average:
+            with torch.no_grad():
+                torch._foreach_lerp_(self._average, self._parameters, 1 - self._preset.average)
+        self._done += 1
+
+    def result(self) -> nn.Sequential:
+        """The trained network, in evaluation mode."""
+        if self._preset.average:
+            with torch.no_grad():
+                torch._foreach_copy_(self._parameters, self._average)
+        return self._network.eval()
+
+
+def _warps(preset: Preset, draws: Tensor) -> Tensor:
+    """Affine maps (..., 2, 3) from six draws (6, ...) in [-1, 1] each, in grid coordinates."""
+    angle, shear = preset.rotation * draws[0], preset.shear * draws[1]
+    across, down = 1 + preset.scale * draws[2], 1 + preset.scale * draws[3]
+    shift = preset.shift * draws[4:] * 2 / IMAGE_SIZE  # the grid spans [-1, 1]
+    cos, sin = angle.cos(), angle.sin()
+    first = torch.stack([across * cos, shear - across * sin, shift[0]], dim=-1)
+    second = torch.stack([down * sin, down * cos, shift[1]], dim=-1)
+    return torch.stack([first, second], dim=-2)
+
+
+def _warp(x: Tensor, maps: Tensor) -> Tensor:
+    """Images (b, c, h, w), each resampled along its affine map (b, 2, 3)."""
+    grid = functional.affine_grid(maps, list(x.shape), align_corners=False)
+    return functional.grid_sample(x, grid, align_corners=False)
+
+
+def _shift(
+    on_progress: Callable[[int], None] | None, done: int, jobs: int
+) -> Callable[[int], None] | None:
+    """Progress of one of several jobs, as progress of their mean."""
+    if on_progress is None:
+        return None
+    return lambda steps: on_progress((done + steps) // jobs)

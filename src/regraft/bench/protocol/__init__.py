@@ -1,0 +1,1 @@
+"""DomainBed's protocol: jobs, runs, records, selection, tables."""

@@ -1,0 +1,96 @@
+"""What a job sees: its environments, their parts, and the minibatches of every step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regraft.bench.datasets import Dataset
+from regraft.bench.datasets.colours import split
+from regraft.bench.protocol.evaluation import Split, parts
+from regraft.bench.protocol.jobs import Job
+from regraft.bench.protocol.seeds import seed_hash, split_seed
+from regraft.support.prefetch import ahead
+
+
+class JobData:
+    """The data of one job on one device."""
+
+    def __init__(
+        self, job: Job, dataset: Dataset, hparams: Mapping[str, Any], device: torch.device
+    ) -> None:
+        self._job, self._hparams, self._device = job, hparams, device
+        drawn = dataset.environments(job.seed, device)
+        halves = [
+            split(len(env), split_seed(job.trial_seed, i), job.holdout_fraction)
+            for i, env in enumerate(drawn)
+        ]
+        for name, half in zip(dataset.env_names, halves, strict=True):
+            if not all(map(len, half)):
+                raise ValueError(
+                    f"{dataset.name}'s domain {name} has {sum(map(len, half))} rows, of which a "
+                    f"holdout_fraction of {job.holdout_fraction} leaves none on one side: choose "
+                    "another or add rows."
+                )
+        self._sources = [i for i in range(len(drawn)) if i not in job.test_envs]
+        self._rows_in = {i: halves[i][0] for i in self._sources}
+        self.environments = dataset.prepare(drawn, self._rows_in)
+        self.splits = [
+            Split(i, name, rows.to(device))
+            for i, half in enumerate(halves)
+            for name, rows in zip(("in", "out"), half, strict=True)
+        ]
+        self._batch = hparams["batch_size"]
+        self.steps_per_epoch = min(len(rows) for rows, _ in halves) / self._batch
+        self.is_in_memory = all(environment.is_in_memory for environment in self.environments)
+        self._augments = not self.is_in_memory and hparams["data_augmentation"]
+
+    def draw_batches(self, steps: int, first: int) -> None:
+        """Draw the rows of all ``steps``, to be taken from the step ``first`` on."""
+        generator = torch.Generator().manual_seed(seed_hash(self._job.seed, "minibatches"))
+        picks = [self._rows_in[i][self._draw(i, steps, generator)] for i in self._sources]
+        self._picks = torch.stack(picks, dim=1).to(self._device)  # (steps, K, b)
+        # The count is kept on the device, for a recorded step knows no other.
+        self._taken = torch.tensor([first], device=self._device)
+        self._coming = ahead(self._load(step, self._picks[step]) for step in range(first, steps))
+
+    def minibatches(self, step: int) -> tuple[Tensor, Tensor]:
+        """(K, b, ...) inputs and (K, b) labels of ``step``, which is the next of those drawn."""
+        if not self.is_in_memory:
+            return next(self._coming)
+        rows = self._picks.index_select(0, self._taken).squeeze(0)
+        self._taken += 1
+        return self._load(step, rows)
+
+    def _load(self, step: int, rows: Tensor) -> tuple[Tensor, Tensor]:
+        xs, ys = [], []
+        for i, some in zip(self._sources, rows, strict=True):
+            seed = seed_hash(self._job.seed, step, i) if self._augments else None
+            xs.append(self.environments[i].inputs(some, seed))
+            ys.append(self.environments[i].y[some])
+        return torch.stack(xs), torch.stack(ys)
+
+    def sources(self) -> Iterator[tuple[int, Tensor, Tensor]]:
+        """All training rows, some at a time."""
+        for domain, i in enumerate(self._sources):
+            for x, y in parts(self.environments[i], self._rows_in[i].to(self._device)):
+                yield domain, x, y
+
+    def evaluation_seeds(self, step: int) -> dict[int, int]:
+        """DomainBed's fault: what is trained on is evaluated with its random changes."""
+        if not self._augments:
+            return {}
+        return {i: seed_hash(self._job.seed, step, i, "evaluation") for i in self._sources}
+
+    def _draw(self, env: int, steps: int, generator: torch.Generator) -> Tensor:
+        """(steps, b) positions among the training rows of an environment, with replacement."""
+        n = len(self._rows_in[env])
+        if not self._hparams["class_balanced"]:
+            return torch.randint(n, (steps, self._batch), generator=generator)
+        y = self.environments[env].y.cpu()[self._rows_in[env]]
+        weights = 1 / torch.bincount(y)[y]
+        drawn = torch.multinomial(weights, steps * self._batch, True, generator=generator)
+        return drawn.view(steps, self._batch)

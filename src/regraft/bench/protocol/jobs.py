@@ -1,0 +1,184 @@
+"""What one run of the protocol is, told apart from all others by what it depends on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+from regraft.bench.algorithms import find_algorithm
+from regraft.bench.datasets import Dataset
+from regraft.bench.datasets.colours import HOLDOUT
+from regraft.bench.protocol.seeds import job_seed
+from regraft.bench.protocol.spaces import Hparam, draw_configuration
+
+# Raised by hand when the code changes what a run gives, so that runs of old code do not count.
+FORMAT = 1
+_TASK = "domain_generalization"
+
+
+@dataclass(frozen=True)
+class Job:
+    """One algorithm with one configuration on one dataset, with some environments held out."""
+
+    dataset: str
+    algorithm: str
+    test_envs: tuple[int, ...]
+    trial_seed: int = 0
+    hparams_seed: int = 0  # 0 is the default configuration
+    steps: int | None = None  # None for the dataset's
+    holdout_fraction: float = HOLDOUT
+    overrides: str = "{}"  # JSON of hyperparameters that replace those drawn
+    compat: bool = False  # keep DomainBed's known faults
+    fingerprint: str = ""  # of the data, where the dataset's name does not tell it
+
+    @property
+    def seed(self) -> int:
+        """The seed of all that is drawn in the run, splits and hyperparameters aside."""
+        return job_seed(
+            self.dataset, self.algorithm, self.test_envs, self.hparams_seed, self.trial_seed
+        )
+
+    @property
+    def args(self) -> dict[str, Any]:
+        """What tells the run from others, with DomainBed's names, in JSON's types; no paths."""
+        return {
+            "dataset": self.dataset,
+            "algorithm": self.algorithm,
+            "task": _TASK,
+            "test_envs": list(self.test_envs),
+            "trial_seed": self.trial_seed,
+            "hparams_seed": self.hparams_seed,
+            "seed": self.seed,
+            "steps": self.steps,
+            "holdout_fraction": self.holdout_fraction,
+            "hparams": self.overrides,
+            "compat": self.compat,
+            "fingerprint": self.fingerprint,
+            "format": FORMAT,
+        }
+
+    @property
+    def id(self) -> str:
+        """The name of the run's folder, the same on every machine."""
+        text = json.dumps(self.args, sort_keys=True)
+        return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
+
+    @property
+    def label(self) -> str:
+        """The run in a few words."""
+        envs = "+".join(map(str, self.test_envs))
+        return (
+            f"{self.algorithm} on {self.dataset}, test environment {envs}, trial "
+            f"{self.trial_seed}, configuration {self.hparams_seed}"
+        )
+
+    def configuration(self, dataset: Dataset) -> dict[str, Any]:
+        """The hyperparameters of the run."""
+        space = find_algorithm(self.algorithm).space(dataset.group, dataset.own_space)
+        drawn = draw_configuration(space, self.hparams_seed, self.trial_seed, compat=self.compat)
+        overrides: dict[str, Any] = json.loads(self.overrides)
+        return drawn | overrides
+
+
+def parse_overrides(text: str, datasets: Iterable[Dataset], algorithms: Iterable[str]) -> str:
+    """``text``, a JSON object of hyperparameters, in the form that a job keeps.
+
+    Raises ``ValueError`` with one sentence if it is none or names what no algorithm reads.
+    """
+    try:
+        values = json.loads(text)
+    except ValueError:
+        values = None
+    if not isinstance(values, dict):
+        raise ValueError(f"hparams are {text!r}: pass a JSON object such as '{{\"lr\": 0.001}}'.")
+    groups = {dataset.group for dataset in datasets}
+    entries = [find_algorithm(name) for name in algorithms]
+    known: dict[str, Hparam] = {}
+    for entry in entries:
+        for group in groups:
+            known |= entry.space(group)
+    for name, value in values.items():
+        if name not in known:
+            raise ValueError(
+                f"hparams name {name!r}, which nothing reads: choose from "
+                f"{', '.join(sorted(known))}."
+            )
+        _check_kind(name, value, known[name].default)
+    return json.dumps(values, sort_keys=True)
+
+
+def _check_kind(name: str, value: Any, default: Any) -> None:
+    """Refuse a value that is not of the kind of the ``default``."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if isinstance(default, bool):
+        fits, kind = isinstance(value, bool), "true or false"
+    elif isinstance(default, int):
+        least = 0 if name.endswith("_iters") else 1
+        fits, kind = isinstance(value, int) and is_number and value >= least, "a whole number"
+        kind += f" of {least} or more"
+    elif isinstance(default, str):
+        fits, kind = isinstance(value, str), f"a text such as {default!r}"
+    else:  # None stands for a number that is found
+        fits, kind = default is None and value is None, "a number of 0 or more"
+        fits = fits or (is_number and 0 <= value < math.inf)
+    if not fits:
+        raise ValueError(f"hparams set {name} to {value!r}: pass {kind}.")
+
+
+def sweep_jobs(
+    datasets: Sequence[Dataset],
+    algorithms: Sequence[str],
+    *,
+    n_trials: int = 3,
+    first_trial: int = 0,
+    n_hparams: int = 20,
+    pairs: bool = False,
+    test_envs: Sequence[int] | None = None,
+    **settings: Any,
+) -> list[Job]:
+    """The runs that the protocol asks for, those of one trial after those of another.
+
+    Every environment (or each of ``test_envs``) is held out in turn; with ``pairs`` also every
+    two of which one is among these, which only leave-one-domain-out validation needs. Trials are
+    numbered from ``first_trial``. ``settings`` are further fields of the jobs.
+    """
+    jobs = []
+    for trial in range(first_trial, first_trial + n_trials):
+        for dataset in datasets:
+            every = range(len(dataset.env_names))
+            tests = set(every if test_envs is None else test_envs)
+            held: list[tuple[int, ...]] = [(env,) for env in sorted(tests)]
+            if pairs and len(every) > 2:  # one is left to train on
+                held += [pair for pair in combinations(every, 2) if tests & set(pair)]
+            for algorithm in algorithms:
+                jobs += [
+                    Job(
+                        dataset.name,
+                        algorithm,
+                        envs,
+                        trial,
+                        config,
+                        fingerprint=dataset.fingerprint,
+                        **settings,
+                    )
+                    for envs in held
+                    for config in range(n_hparams)
+                ]
+    return jobs
+
+
+def check_test_envs(test_envs: Sequence[int], dataset: Dataset) -> tuple[int, ...]:
+    """The environments to hold out, in order, or ``ValueError`` with one sentence."""
+    n = len(dataset.env_names)
+    names = ", ".join(f"{i} ({name})" for i, name in enumerate(dataset.env_names))
+    chosen = tuple(sorted(set(test_envs)))
+    if not chosen or not set(chosen) <= set(range(n)):
+        raise ValueError(f"test_envs are {list(test_envs)}: {dataset.name} has {names}.")
+    if len(chosen) == n:
+        raise ValueError(f"test_envs are all of {dataset.name}: leave one to train on.")
+    return chosen

@@ -1,0 +1,179 @@
+"""The launcher: has the runs of a sweep done that are not done yet, by whatever engine."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from regraft.bench.engines import Engine
+from regraft.bench.protocol.jobs import Job
+from regraft.bench.protocol.results import RunKey, run_key
+from regraft.bench.protocol.run_folder import RESULTS, RunFolder
+from regraft.bench.protocol.training import SAVE_EVERY
+from regraft.bench.protocol.worker import Assignment, Outcome, group_jobs
+from regraft.support.progress import duration
+
+_TOGETHER_GPU = 20  # runs that a GPU does side by side
+_POLL = 1.0  # seconds between looks at runs that others have
+
+
+@dataclass(frozen=True)
+class Tally:
+    """How far a sweep is."""
+
+    total: int
+    done: int  # those done before included
+    done_before: int
+    running: int  # about: as many as the engine does at once
+    held: int  # those that another launcher has
+    failed: tuple[Outcome, ...]
+    seconds: float  # since the launch
+
+    @property
+    def left(self) -> int:
+        """Runs that are neither done nor failed."""
+        return self.total - self.done - len(self.failed)
+
+    @property
+    def time_left(self) -> str:
+        """About how long the rest takes, empty while nobody knows."""
+        finished = self.done - self.done_before + len(self.failed)
+        return duration(self.seconds / finished * self.left) if finished and self.left else ""
+
+
+def launch(
+    jobs: Sequence[Job],
+    *,
+    out: Path,
+    engine: Engine,
+    data: Path | None = None,
+    device: str = "cpu",
+    together: int | None = None,
+    save_every: float = SAVE_EVERY,
+    keep_models: bool = False,
+    on_change: Callable[[Tally], None] | None = None,
+) -> Tally:
+    """Have those of ``jobs`` done that the folder ``out`` does not have, default ones first.
+
+    A worker does ``together`` runs side by side, by default 20 on a GPU and one elsewhere. Runs
+    that another launcher has are waited for, and done here if it gives them up. Those that fail
+    are not tried again before the next launch.
+    """
+    out, data = out.absolute(), data and data.absolute()
+    book = _Book(jobs, out)
+    ready = sorted(book.left, key=_rank)
+
+    def report(slots: int) -> None:
+        if on_change is not None:
+            on_change(book.tally(slots))
+
+    report(slots=0)
+    while ready:
+        size = _group_size(len(ready), engine.workers, device, together)
+        groups = sorted(group_jobs(ready, size), key=lambda group: _rank(group[0]))
+        assignments = [
+            Assignment(group, out, data, device, save_every, keep_models) for group in groups
+        ]
+        with closing(engine.run(assignments)) as ended:
+            report((engine.workers or len(groups)) * size)
+            for outcomes in ended:
+                book.add(outcomes)
+                report((engine.workers or len(groups)) * size)
+        ready = sorted(book.await_held(lambda: report(slots=0)), key=_rank)
+    return book.tally(slots=0)
+
+
+def check_folder(out: Path, jobs: Sequence[Job]) -> None:
+    """Raise ``ValueError`` if ``out`` holds one of ``jobs`` with other settings.
+
+    No table could be made from both.
+    """
+    ids = {job.id for job in jobs}
+    keys = {run_key({"args": job.args}) for job in jobs}
+    for path in sorted(out.glob(f"*/{RESULTS}")):
+        if path.parent.name not in ids and _recorded_key(path) in keys:
+            raise ValueError(
+                f"{out} holds runs of the same kind with other settings or data, such as "
+                f"{path.parent.name}: choose another folder with --out."
+            )
+
+
+class _Book:
+    """What has become of each run so far."""
+
+    def __init__(self, jobs: Sequence[Job], out: Path) -> None:
+        self._start = time.perf_counter()
+        self._folders = {job: RunFolder(out / job.id, job.id) for job in jobs}
+        self.left = [job for job, folder in self._folders.items() if not folder.is_done]
+        self._done = self._done_before = len(self._folders) - len(self.left)
+        self._failed: list[Outcome] = []
+        self._held: list[Job] = []
+
+    def add(self, outcomes: Sequence[Outcome]) -> None:
+        """Write down what a worker tells."""
+        for outcome in outcomes:
+            if outcome.state == "done":
+                self._done += 1
+            elif outcome.state == "held":
+                self._held.append(outcome.job)
+            else:
+                self._failed.append(outcome)
+
+    def await_held(self, on_look: Callable[[], None]) -> list[Job]:
+        """Wait until others have done what they have, or give up some of it, which is returned."""
+        free: list[Job] = []
+        while self._held and not free:
+            held, self._held = self._held, []
+            for job in held:
+                folder = self._folders[job]
+                with folder.claim() as is_free:
+                    if folder.is_done:
+                        self._done += 1
+                    else:
+                        (free if is_free else self._held).append(job)
+            on_look()
+            if self._held and not free:
+                time.sleep(_POLL)
+        return free
+
+    def tally(self, slots: int) -> Tally:
+        """The counts, with at most ``slots`` runs under way."""
+        n = len(self._folders)
+        left = n - self._done - len(self._failed) - len(self._held)
+        return Tally(
+            total=n,
+            done=self._done,
+            done_before=self._done_before,
+            running=min(slots, left),
+            held=len(self._held),
+            failed=tuple(self._failed),
+            seconds=time.perf_counter() - self._start,
+        )
+
+
+def _rank(job: Job) -> tuple[int, int]:
+    """Default configurations first, so that there is a table of all algorithms early."""
+    return job.hparams_seed, job.trial_seed
+
+
+def _group_size(n: int, workers: int | None, device: str, together: int | None) -> int:
+    """How many runs a worker gets at once, fewer than asked for if some would get none."""
+    if together is None:
+        together = _TOGETHER_GPU if torch.device(device).type == "cuda" else 1
+    return together if workers is None else min(together, math.ceil(n / workers))
+
+
+def _recorded_key(path: Path) -> RunKey | None:
+    """The run that the first record of a file is of, None if it has no whole one."""
+    with path.open("rb") as lines:
+        try:
+            return run_key(json.loads(lines.readline()))
+        except (KeyError, TypeError, ValueError):
+            return None

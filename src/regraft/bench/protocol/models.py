@@ -1,0 +1,112 @@
+"""Algorithms as jobs make them, and those that runs have left behind."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from regraft.bench.algorithms import Algorithm, Task, find_algorithm
+from regraft.bench.datasets import Dataset
+from regraft.bench.protocol.cache import KEY, read_cache
+from regraft.bench.protocol.jobs import Job
+from regraft.bench.protocol.seeds import seed_hash
+
+_UNITS = ("inputs.mean", "inputs.scale")
+
+
+def make_algorithm(
+    job: Job, dataset: Dataset, hparams: Mapping[str, Any], device: torch.device
+) -> Algorithm:
+    """The job's algorithm before its first step."""
+    task = _task(job, dataset, device)
+    generator = torch.Generator(device).manual_seed(seed_hash(job.seed, "training"))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed_hash(job.seed, "weights"))
+        algorithm = find_algorithm(job.algorithm).make(task, hparams, generator)
+    if device.type == "cuda":  # whose convolutions are fastest with the channels innermost
+        algorithm.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return algorithm.to(device)
+
+
+def describe_model(job: Job, dataset: Dataset, hparams: Mapping[str, Any]) -> dict[str, Any]:
+    """What is written beside a trained model, enough to make it again."""
+    task = _task(job, dataset, torch.device("cpu"))
+    return {
+        "args": job.args,
+        "hparams": dict(hparams),
+        "input_shape": list(task.input_shape),
+        "n_classes": task.n_classes,
+        "n_domains": task.n_domains,
+        "env_names": list(dataset.env_names),
+    }
+
+
+def model_tensors(algorithm: Algorithm, units: tuple[Tensor, Tensor] | None) -> dict[str, Tensor]:
+    """What is written of a trained model; ``units`` are those of its inputs, if it has any."""
+    tensors = dict(algorithm.state_dict())
+    return tensors if units is None else tensors | dict(zip(_UNITS, units, strict=True))
+
+
+class TrainedModel:
+    """An algorithm as a run has left it."""
+
+    def __init__(self, algorithm: Algorithm, units: tuple[Tensor, Tensor] | None) -> None:
+        self.algorithm, self._units = algorithm.eval(), units
+
+    @torch.no_grad()
+    def logits(self, x: Any) -> Tensor:
+        """(n, C) for ``x`` (n, ...), rows of one domain: an array or a tensor.
+
+        Features are as they are in the bank; images are as the dataset's ``inputs`` gives them.
+        """
+        rows = torch.as_tensor(x, dtype=torch.float32, device=self.algorithm.task.device)
+        if self._units is not None:
+            mean, scale = self._units
+            rows = (rows - mean) / scale
+        return self.algorithm.predict(rows)
+
+    def predict(self, x: Any) -> Tensor:
+        """The numbers (n,) of the classes, in their sorted order."""
+        return self.logits(x).argmax(dim=1)
+
+
+def load_model(path: str | Path, device: str = "cpu") -> TrainedModel:
+    """The model in a run's ``model.safetensors``.
+
+    Raises ``FileNotFoundError`` or ``ValueError`` with one sentence.
+    """
+    path, place = Path(path), torch.device(device)
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no {path}: pass a run's model.safetensors.")
+    try:
+        with safe_open(path, "pt") as file:
+            description = json.loads(file.metadata()[KEY])
+        tensors = read_cache(path, description)
+        args, hparams = description["args"], description["hparams"]
+        shape, n_classes = tuple(description["input_shape"]), description["n_classes"]
+        task = Task(shape, n_classes, description["n_domains"], place, args["compat"])
+    except (SafetensorError, KeyError, TypeError, ValueError):
+        tensors = None
+    if tensors is None:
+        raise ValueError(f"{path} is not a model that a run has left: train it again.")
+    with torch.random.fork_rng(devices=[]):
+        algorithm = find_algorithm(args["algorithm"]).make(
+            task, {**hparams, "pretrained": False}, torch.Generator(place)
+        )
+    units = None
+    if set(_UNITS) <= tensors.keys():
+        mean, scale = (tensors.pop(name).to(place) for name in _UNITS)
+        units = mean, scale
+    algorithm.load_state_dict(tensors)
+    return TrainedModel(algorithm.to(place), units)
+
+
+def _task(job: Job, dataset: Dataset, device: torch.device) -> Task:
+    n_domains = len(dataset.env_names) - len(job.test_envs)
+    return Task(dataset.input_shape, dataset.n_classes, n_domains, device, job.compat)

@@ -1,0 +1,174 @@
+"""The results of finished and unfinished runs, ours or DomainBed's, read from their folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from regraft.bench.protocol.run_folder import DONE, RESULTS
+from regraft.bench.protocol.selection import Record, count_environments
+
+_ARGS = {
+    "dataset": str,
+    "algorithm": str,
+    "test_envs": list,
+    "trial_seed": int,
+    "hparams_seed": int,
+}
+_KINDS = {int: "an integer", str: "text", list: "a list", dict: "an object"}
+
+
+class RunKey(NamedTuple):
+    """What tells the runs of a sweep apart."""
+
+    dataset: str
+    algorithm: str
+    test_envs: frozenset[int]
+    trial_seed: int
+    hparams_seed: int
+
+
+@dataclass(frozen=True)
+class Damage:
+    """A line that is no record; lines are counted from one."""
+
+    path: Path
+    line: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.path} line {self.line}: {self.reason}"
+
+
+@dataclass(frozen=True)
+class Results:
+    """One record a checkpoint: its step, accuracies by environment, hparams and args, no more."""
+
+    records: list[dict[str, Any]]
+    runs: int
+    unfinished: int  # job folders whose run goes on or has failed
+    damaged: list[Damage]  # by path and line
+
+
+def run_key(record: Record) -> RunKey:
+    """The run that the record is of."""
+    args = record["args"]
+    return RunKey(
+        args["dataset"],
+        args["algorithm"],
+        frozenset(args["test_envs"]),
+        args["trial_seed"],
+        args["hparams_seed"],
+    )
+
+
+def read_results(folder: Path) -> Results:
+    """The records in the job folders of ``folder``, or in ``folder`` if it is one itself.
+
+    A job folder holds a results.jsonl. Of a step that a file has twice, as after a kill, the last
+    line counts; lines that are no records are left out and told in ``damaged``. Raises
+    ``FileNotFoundError`` if there is no such folder, ``ValueError`` if it holds no record or two
+    folders with the same run, each with one sentence.
+    """
+    if not folder.is_dir():
+        raise FileNotFoundError(f"{folder} is not a folder: pass the folder of a sweep.")
+    damaged: list[Damage] = []
+    records: list[dict[str, Any]] = []
+    owners: dict[RunKey, Path] = {}
+    unfinished = 0
+    for job in _jobs(folder):
+        checkpoints = dict(_read(job / RESULTS, damaged))
+        unfinished += bool(checkpoints) and not (job / DONE).exists()
+        for key in {key for key, _ in checkpoints}:
+            owner = owners.setdefault(key, job)
+            if owner is not job:
+                raise ValueError(
+                    f"{owner} and {job} both hold {_describe(key)}: collect one sweep at a time."
+                )
+        records += checkpoints.values()
+    if not records:
+        lines = f" ({len(damaged)} damaged lines)" if damaged else ""
+        raise ValueError(
+            f"{folder} holds no records{lines}: pass a folder whose subfolders have a {RESULTS}."
+        )
+    return Results(records, len(owners), unfinished, damaged)
+
+
+def _jobs(folder: Path) -> list[Path]:
+    if (folder / RESULTS).is_file():
+        return [folder]
+    return sorted(path for path in folder.iterdir() if (path / RESULTS).is_file())
+
+
+def _describe(key: RunKey) -> str:
+    envs = " and ".join(map(str, sorted(key.test_envs)))
+    return (
+        f"{key.algorithm} on {key.dataset} with test environment {envs}, trial {key.trial_seed} "
+        f"and hparams_seed {key.hparams_seed}"
+    )
+
+
+def _read(path: Path, damaged: list[Damage]) -> Iterator[tuple[tuple[RunKey, int], dict[str, Any]]]:
+    """The records by run and step, in the order of the file; appends to ``damaged``."""
+    lines = path.read_bytes().split(b"\n")
+    previous: dict[str, Any] = {"args": None, "hparams": None}
+    key = None
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            record = _parse(line)
+        except ValueError as error:
+            # Every whole line ends with a line break, so something follows it.
+            reason = str(error) if number < len(lines) else f"{error}, cut off"
+            damaged.append(Damage(path, number, reason))
+            continue
+        # A sweep has many lines with the same settings: keeping one copy saves most of the memory.
+        if record["hparams"] == previous["hparams"]:
+            record["hparams"] = previous["hparams"]
+        if key is None or record["args"] != previous["args"]:
+            key = run_key(record)
+        else:
+            record["args"] = previous["args"]
+        previous = record
+        yield (key, record["step"]), record
+
+
+def _parse(line: bytes) -> dict[str, Any]:
+    """The part of a record that is kept; raises ``ValueError`` with a reason."""
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):  # not JSON, or not even text
+        raise ValueError("not JSON") from None
+    if not isinstance(record, dict):
+        raise ValueError("not a JSON object")
+    for name, kind in {"step": int, "hparams": dict, "args": dict}.items():
+        _check_type(record, name, kind)
+    for name, kind in _ARGS.items():
+        _check_type(record["args"], name, kind)
+    n_envs = count_environments(record)
+    if n_envs < 2:
+        raise ValueError("no accuracies of two environments or more")
+    if not all(type(env) is int and 0 <= env < n_envs for env in record["args"]["test_envs"]):
+        raise ValueError(f"test_envs are not among the {n_envs} environments with accuracies")
+    kept = {"step": record["step"], "args": record["args"], "hparams": record["hparams"]}
+    for i in range(n_envs):
+        for key in (f"env{i}_in_acc", f"env{i}_out_acc"):
+            value: Any = record.get(key)
+            if type(value) not in (int, float) or not 0 <= value <= 1:  # nor is NaN
+                raise ValueError(f"{key} is not a number from 0 to 1")
+            kept[key] = value
+    names = record.get("env_names")
+    if isinstance(names, list) and len(names) == n_envs:
+        kept["env_names"] = list(map(str, names))
+    return kept
+
+
+def _check_type(values: dict[str, Any], name: str, kind: type) -> None:
+    if name not in values:
+        raise ValueError(f"{name} is missing")
+    if type(values[name]) is not kind:  # isinstance would let true pass as an integer
+        raise ValueError(f"{name} is not {_KINDS[kind]}")

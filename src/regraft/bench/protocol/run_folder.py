@@ -1,0 +1,117 @@
+"""The folder of one run: records that survive a kill, a checkpoint, and whether it is done.
+
+Its layout is DomainBed's: ``results.jsonl`` with a line for every evaluation and an empty file
+``done``. Beside them lie ``checkpoint.safetensors`` while the run is under way and
+``model.safetensors`` afterwards, if it is to be kept.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regraft.bench.protocol.cache import read_cache, write_cache
+from regraft.support.files import append_line, claim, remove_unfinished, write_bytes, write_text
+from regraft.support.json_files import dumps
+
+_STEP = "step"
+RESULTS, DONE, ERROR = "results.jsonl", "done", "err.txt"
+
+
+class RunFolder:
+    """The folder ``path`` of the run with the identity ``run``; one process at a time writes."""
+
+    def __init__(self, path: Path, run: str) -> None:
+        self.path, self._run = path, run
+        self._results = path / RESULTS
+        self._checkpoint = path / "checkpoint.safetensors"
+        self._model = path / "model.safetensors"
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the run is finished."""
+        return (self.path / DONE).exists()
+
+    @property
+    def has_model(self) -> bool:
+        """Whether the trained model is kept."""
+        return self._model.exists()
+
+    @contextmanager
+    def claim(self) -> Iterator[bool]:
+        """Whether the folder is this process's own inside the context; False if another has it."""
+        with claim(self.path) as is_ours:
+            look_anew(self.path)
+            yield is_ours
+
+    def resume(self) -> tuple[int, dict[str, Tensor]] | None:
+        """The last step and the state of the latest checkpoint, None if there is none.
+
+        Records of later steps, whole or torn, are dropped, for they are made again.
+        """
+        remove_unfinished(self.path)
+        (self.path / ERROR).unlink(missing_ok=True)
+        kept = read_cache(self._checkpoint, {"run": self._run})
+        last = -1 if kept is None else int(kept.pop(_STEP))
+        lines = [line for line, record in self._whole_lines() if record[_STEP] <= last]
+        write_bytes(self._results, b"".join(lines))
+        return None if kept is None else (last, kept)
+
+    def append(self, record: Mapping[str, Any]) -> None:
+        """Write a record to the disk before returning.
+
+        Raises ``TypeError`` if it is not plain data, and ``OSError`` if the disk is full.
+        """
+        line = dumps(dict(record), indent=None).encode() + b"\n"
+        append_line(self._results, line)
+
+    def save(self, step: int, state: Mapping[str, Tensor]) -> None:
+        """Keep the state after ``step``, from which ``resume`` goes on."""
+        tensors = {**state, _STEP: torch.tensor(step)}
+        write_cache(self._checkpoint, {"run": self._run}, tensors)
+
+    def finish(self, model: Mapping[str, Tensor] | None, description: Mapping[str, Any]) -> None:
+        """Mark the run as done, keeping ``model`` if there is one, with its ``description``."""
+        if model is not None:
+            write_cache(self._model, description, model)
+        (self.path / ERROR).unlink(missing_ok=True)
+        write_text(self.path / DONE, "done")
+        self._checkpoint.unlink(missing_ok=True)
+
+    def fail(self, message: str) -> None:
+        """Leave a note of why the run stopped."""
+        write_text(self.path / ERROR, message + "\n")
+
+    @property
+    def failure(self) -> str:
+        """The last line of the note of why the run stopped, empty if there is none."""
+        path = self.path / ERROR
+        lines = path.read_text(encoding="utf-8").split("\n") if path.exists() else []
+        return next((line for line in reversed(lines) if line.strip()), "")
+
+    def records(self) -> list[dict[str, Any]]:
+        """All whole records, in the order of their steps."""
+        return [record for _, record in self._whole_lines()]
+
+    def _whole_lines(self) -> Iterator[tuple[bytes, dict[str, Any]]]:
+        content = self._results.read_bytes() if self._results.exists() else b""
+        for line in content.splitlines(keepends=True):
+            try:
+                record = json.loads(line)
+            except ValueError:
+                continue
+            if line.endswith(b"\n") and isinstance(record, dict) and _STEP in record:
+                yield line, record
+
+
+def look_anew(folder: Path) -> None:
+    """Have files seen that other machines wrote: on a network, absence may be remembered."""
+    with suppress(OSError):
+        os.scandir(folder).close()

@@ -1,0 +1,113 @@
+"""Hyperparameters with DomainBed's names, defaults and ranges, each drawn from its own seed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from regraft.bench.protocol.seeds import hparam_state
+
+Draw = Callable[[np.random.RandomState], Any]
+# Which ranges of the common hyperparameters a dataset takes.
+Group = Literal["small images", "images", "features"]
+
+
+class Hparam(NamedTuple):
+    """A default and how to draw another value."""
+
+    default: Any
+    draw: Draw
+
+
+Space = Mapping[str, Hparam]
+
+
+def constant(value: Any) -> Hparam:
+    """The same in every configuration."""
+    return Hparam(value, lambda state: value)
+
+
+def uniform(default: float, low: float, high: float) -> Hparam:
+    """A number between ``low`` and ``high``."""
+    return Hparam(default, lambda state: state.uniform(low, high))
+
+
+def ten_to(default: float, low: float, high: float) -> Hparam:
+    """Ten to a power between ``low`` and ``high``."""
+    return Hparam(default, lambda state: 10 ** state.uniform(low, high))
+
+
+def whole_power(default: int, base: int, low: float, high: float) -> Hparam:
+    """``base`` to a power between ``low`` and ``high``, rounded down."""
+    return Hparam(default, lambda state: int(base ** state.uniform(low, high)))
+
+
+def choice(default: Any, values: list[Any]) -> Hparam:
+    """One of ``values``, as NumPy draws it, which is a NumPy scalar."""
+    return Hparam(default, lambda state: state.choice(values))
+
+
+def whole_choice(default: int, values: list[int]) -> Hparam:
+    """One of ``values``, as a plain integer."""
+    return Hparam(default, lambda state: int(state.choice(values)))
+
+
+# Of DomainBed's further switches none changes a default run: vit, dinov2, lars and linear_steps
+# belong to networks and algorithms that are not here.
+_COMMON: Space = {
+    "data_augmentation": constant(True),
+    "resnet18": constant(False),
+    "resnet50_augmix": constant(True),
+    "freeze_bn": constant(False),
+    "pretrained": constant(True),
+    "resnet_dropout": choice(0.0, [0.0, 0.1, 0.5]),
+    "class_balanced": constant(False),
+    "nonlinear_classifier": constant(False),
+}
+_SMALL_LR, _LARGE_LR = ten_to(1e-3, -4.5, -2.5), ten_to(5e-5, -5, -3.5)
+_NO_DECAY, _SOME_DECAY = constant(0.0), ten_to(0.0, -6, -2)
+_BY_GROUP: Mapping[Group, Space] = {
+    "small images": {
+        "lr": _SMALL_LR,
+        "weight_decay": _NO_DECAY,
+        "batch_size": whole_power(64, 2, 3, 9),
+    },
+    "images": {
+        "lr": _LARGE_LR,
+        "weight_decay": _SOME_DECAY,
+        "batch_size": whole_power(32, 2, 3, 5.5),
+    },
+    # DomainBed has no frozen features. Their networks are small, as those of small images are, and
+    # start from nothing, so they take those learning rates; the rows are few, as in its folders.
+    "features": {
+        "lr": _SMALL_LR,
+        "weight_decay": _SOME_DECAY,
+        "batch_size": whole_power(32, 2, 3, 5.5),
+        "featurizer_width": constant(64),
+    },
+}
+
+
+def common_space(group: Group) -> dict[str, Hparam]:
+    """What every algorithm has on datasets of a group."""
+    return {**_COMMON, **_BY_GROUP[group]}
+
+
+def draw_configuration(
+    space: Space, hparams_seed: int, trial_seed: int, *, compat: bool = False
+) -> dict[str, Any]:
+    """Configuration ``hparams_seed`` of a trial; number 0 has the defaults.
+
+    With ``compat`` values stay NumPy's where DomainBed leaves them so, which no record can hold.
+    """
+    values = {
+        name: draw(hparam_state(hparams_seed, trial_seed, name)) if hparams_seed else default
+        for name, (default, draw) in space.items()
+    }
+    return values if compat else {name: _plain(value) for name, value in values.items()}
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value

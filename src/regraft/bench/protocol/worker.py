@@ -1,0 +1,119 @@
+"""Runs given to a worker: those that nobody else has or has done are brought to their end."""
+
+from __future__ import annotations
+
+import errno
+import traceback
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal
+
+import torch
+
+from regraft.bench.datasets import Dataset, open_dataset
+from regraft.bench.protocol.jobs import Job
+from regraft.bench.protocol.run_folder import RunFolder
+from regraft.bench.protocol.training import SAVE_EVERY, Record, Training, train
+
+State = Literal["done", "held", "failed"]
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """Runs for one worker to do side by side, and where. Paths are as the worker sees them."""
+
+    jobs: tuple[Job, ...]
+    out: Path
+    data: Path | None = None
+    device: str = "cpu"
+    save_every: float = SAVE_EVERY
+    keep_model: bool = False
+
+    def folder(self, job: Job) -> RunFolder:
+        """The folder of one of the runs."""
+        # A state of one kind of device is of no use to another, which starts over.
+        return RunFolder(self.out / job.id, f"{job.id} {torch.device(self.device).type}")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a run: done (now or before), held by another worker, or failed."""
+
+    job: Job
+    state: State
+    message: str = ""  # why it failed, in one line
+
+
+def perform(
+    assignment: Assignment, on_record: Callable[[Job, Record], None] | None = None
+) -> list[Outcome]:
+    """Do the runs of ``assignment``, each from where it was stopped; in their order.
+
+    A run that fails leaves the reason in its folder and does not stop the others.
+    """
+    device = torch.device(assignment.device)
+    outcomes: dict[Job, Outcome] = {}
+    trainings = []
+    with ExitStack() as claims:
+        for job in assignment.jobs:
+            folder = assignment.folder(job)
+            try:
+                is_ours = folder.is_done or claims.enter_context(folder.claim())
+                # Asked again, for another worker may have finished it before the claim.
+                if folder.is_done:
+                    outcomes[job] = Outcome(job, "done")
+                elif not is_ours:
+                    outcomes[job] = Outcome(job, "held")
+                else:
+                    training = Training(
+                        job,
+                        _open(job.dataset, assignment.data, job.fingerprint),
+                        folder,
+                        device=device,
+                        save_every=assignment.save_every,
+                        keep_model=assignment.keep_model,
+                    )
+                    trainings.append(training)
+            except Exception as error:
+                outcomes[job] = _failed(folder, job, error)
+        for job, failure in train(trainings, on_record).items():
+            outcomes[job] = _failed(assignment.folder(job), job, failure)
+    return [outcomes.get(job, Outcome(job, "done")) for job in assignment.jobs]
+
+
+def group_jobs(jobs: Sequence[Job], size: int) -> list[tuple[Job, ...]]:
+    """``jobs`` in groups of at most ``size``, each of one dataset."""
+    groups = []
+    for name in dict.fromkeys(job.dataset for job in jobs):
+        same = [job for job in jobs if job.dataset == name]
+        groups += [tuple(same[i : i + size]) for i in range(0, len(same), size)]
+    return groups
+
+
+# A worker gets many assignments; the dataset of the last one or two is still in its memory.
+@lru_cache(maxsize=2)
+def _open(name: str, data: Path | None, fingerprint: str) -> Dataset:
+    dataset = open_dataset(name, data)
+    if dataset.fingerprint != fingerprint:
+        raise ValueError(f"{name} is other data than the run is for: put that back or start anew.")
+    return dataset
+
+
+def one_line(error: BaseException) -> str:
+    """What an error says, or else what it is."""
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _failed(folder: RunFolder, job: Job, error: Exception) -> Outcome:
+    message = one_line(error)
+    if isinstance(error, torch.OutOfMemoryError):
+        message = "the GPU's memory is full: run fewer side by side with --together."
+    elif isinstance(error, OSError) and error.errno in _FULL:
+        message = f"{folder.path} could not be written ({error.strerror}): free some disk space."
+    with suppress(OSError):  # a full disk, most likely; the message still reaches the launcher
+        folder.fail("".join(traceback.format_exception(error)))
+    return Outcome(job, "failed", message)

@@ -1,0 +1,130 @@
+"""What the commands show: results, progress and JSON, each on its own stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+# rich and the library are imported where they are used, so that --help does not wait for them.
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
+    from regraft.core.game import Round
+
+_ANY_WIDTH = 10_000  # of a table that is measured, which its console would else clip
+
+
+def make_table(columns: Sequence[str], *sections: Sequence[Sequence[str]]) -> Table:
+    """Rows of text under ``columns``; the last column stands out, a line parts the sections."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD)
+    for i, column in enumerate(columns):
+        style = "bold cyan" if i == len(columns) - 1 else None
+        table.add_column(column, justify="right" if i else "left", style=style, no_wrap=True)
+    for rows in sections:
+        for row in rows:
+            table.add_row(*row)
+        table.add_section()
+    return table
+
+
+class Screen:
+    """Results go to stdout, or nowhere when it holds JSON; progress then goes to stderr.
+
+    A ``quiet`` one shows neither, and of results the JSON document alone.
+    """
+
+    def __init__(self, as_json: bool, quiet: bool = False) -> None:
+        from rich.console import Console
+
+        self._json = as_json
+        self._result = Console(quiet=quiet or as_json, markup=False, highlight=False)
+        self._progress = Console(stderr=as_json, quiet=quiet, markup=False, highlight=False)
+
+    @contextmanager
+    def working(self, message: str) -> Iterator[Callable[[str], None]]:
+        """A spinner, or plain lines where there is no terminal; yields a setter of its message."""
+        from rich.text import Text
+
+        if self.is_live:
+            with self._progress.status(Text(f"{message} ...")) as status:
+                yield lambda step: status.update(Text(f"{step} ..."))
+        else:
+            self.note(f"{message} ...")
+            yield lambda step: self.note(f"{step} ...")
+
+    @property
+    def is_live(self) -> bool:
+        """Whether progress is seen in a terminal, where ``live`` can draw."""
+        return self._progress.is_terminal and not self._progress.quiet
+
+    @contextmanager
+    def live(self, draw: Callable[[], RenderableType]) -> Iterator[None]:
+        """Show what ``draw`` returns, asked from another thread twice a second, while inside."""
+        from rich.live import Live
+
+        live = Live(
+            get_renderable=draw, console=self._progress, refresh_per_second=2, transient=True
+        )
+        with live:
+            yield
+
+    def note(self, text: str) -> None:
+        """One line of progress."""
+        self._progress.print(text, soft_wrap=not self._progress.is_terminal)
+
+    def round(self, played: Round) -> None:
+        """One round of the game."""
+        self.note(
+            f"  round {len(played.risks)}: worst domain found {played.attack_value:.3f} nats, "
+            f"learner's answer {played.value:.3f} (gap {played.gap:.0e})"
+        )
+
+    def say(self, *sentences: str) -> None:
+        """Results in words, one paragraph each."""
+        for sentence in sentences:
+            self._result.print(sentence, soft_wrap=not self._result.is_terminal)
+
+    def table(self, columns: Sequence[str], *sections: Sequence[Sequence[str]]) -> None:
+        """Rows of text under ``columns``, as ``make_table`` draws them."""
+        from rich.console import Console
+
+        # A number cut off at the edge of the screen is worse than a broken line, and a console
+        # prints nothing that is wider than itself.
+        wide = Console(
+            file=self._result.file,
+            width=_ANY_WIDTH,
+            quiet=self._result.quiet,
+            markup=False,
+            highlight=False,
+            force_terminal=self._result.is_terminal,
+            color_system="auto" if self._result.is_terminal else None,
+        )
+        table = make_table(columns, *sections)
+        wide.width = max(self._result.width, wide.measure(table).maximum)
+        wide.print(table)
+
+    def document(self, text: str) -> None:
+        """A text in another language, such as Markdown, exactly as it is; not with JSON.
+
+        It goes to a file or a clipboard, so that nothing else is shown after it.
+        """
+        if not self._result.quiet:
+            typer.echo(text)
+            self._result.quiet = self._progress.quiet = True
+
+    def finish(self, document: dict[str, Any], files: Sequence[Path]) -> None:
+        """Print the JSON document, or name the files written."""
+        if self._json:
+            from regraft.support.json_files import dumps
+
+            typer.echo(dumps(document | {"files": [str(file) for file in files]}, indent=None))
+        elif files:
+            self.say(f"Written: {', '.join(map(str, files))}")

@@ -1,0 +1,71 @@
+"""What ``regraft doctor`` shows."""
+
+from __future__ import annotations
+
+import json
+
+import typer
+
+from regraft.cli.checkup import FOLDER, NEEDED, Checkup, Finding, Package, examine
+from regraft.cli.console import Screen
+from regraft.cli.usage import PROGRAM
+
+_GOOD = "All good: regraft demo shows what it does."
+
+
+def run_doctor(screen: Screen, *, as_json: bool, quiet: bool) -> None:
+    """Show a checkup; ends the command with 1 if regraft cannot work at all."""
+    with screen.working("looking around") as step:
+        checkup = examine(step)
+    if as_json:
+        # Not as other documents are printed, which takes the libraries that may be broken.
+        typer.echo(json.dumps(checkup.to_dict() | {"files": []}))
+    _show(screen, checkup)
+    if quiet and checkup.mend:
+        typer.echo(f"{PROGRAM}: {checkup.mend}", err=True)
+    if not checkup.is_usable:
+        raise typer.Exit(1)
+
+
+def _show(screen: Screen, checkup: Checkup) -> None:
+    screen.say(f"regraft {checkup.regraft}, Python {checkup.python}, {checkup.system}")
+    rows = [
+        (package.name, package.version or "not installed", _state(package))
+        for package in checkup.libraries
+    ]
+    screen.table(("library", "version", "state"), rows)
+    screen.say("Devices", *(f"  {device}" for device in checkup.devices))
+    extras = [
+        (extra.name, ", ".join(package.name for package in extra.packages), extra.state)
+        for extra in checkup.extras
+    ]
+    screen.table(("extra", "packages", "state"), extras)
+    if checkup.folder is None:
+        screen.say(
+            f"Data: {FOLDER} is not set; name the folder of your datasets in it, or with --data. "
+            "MNIST is downloaded when it is first needed."
+        )
+    else:
+        screen.say(f"Data in {checkup.folder}")
+        screen.table(("dataset", "state"), _findings(checkup.data))
+    screen.table(("shipped in packages", "state"), _findings(checkup.weights))
+    faults = [
+        *(package.problem for package in checkup.libraries),
+        *(extra.problem for extra in checkup.extras),
+        *(finding.remark for finding in (*checkup.data, *checkup.weights) if finding.is_fault),
+    ]
+    screen.say(*(fault for fault in faults if fault and fault != checkup.mend))
+    if not checkup.is_usable:
+        screen.say(f"Without {', '.join(NEEDED[:-1])} and {NEEDED[-1]} nothing works.")
+    screen.say(f"Mend first: {checkup.mend}" if checkup.mend else _GOOD)
+
+
+def _state(package: Package) -> str:
+    return "broken" if package.problem else "loads" if package.version else "missing"
+
+
+def _findings(findings: tuple[Finding, ...]) -> list[tuple[str, str]]:
+    return [
+        (each.name, "found" if each.found else "of no use" if each.is_fault else "not found")
+        for each in findings
+    ]

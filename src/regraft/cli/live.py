@@ -1,0 +1,141 @@
+"""How far a sweep is, and its table so far, while it runs."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from regraft.bench.protocol.collection_tables import Table
+from regraft.bench.protocol.launch import Tally
+from regraft.cli.console import Screen, make_table
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+_LINE_EVERY = 10.0  # seconds between lines where there is no terminal
+_HEARTBEAT = 60.0  # seconds after which a line comes in any case
+_TABLE_EVERY = 5.0  # seconds between tables
+_TABLE_SHARE = 0.05  # of the time that tables may take
+_BAR_WIDTH = 30
+
+
+def describe(tally: Tally) -> str:
+    """A line such as "120 of 360 runs, 2 failed, about 4 min left"."""
+    parts = [f"{tally.done} of {tally.total} runs"]
+    if tally.failed:
+        parts.append(f"{len(tally.failed)} failed")
+    if tally.held:
+        parts.append(f"{tally.held} in another launcher's hands")
+    if tally.time_left:
+        parts.append(f"{tally.time_left} left")
+    return ", ".join(parts)
+
+
+class LiveSweep:
+    """Shows a sweep on ``screen``: tell it every tally.
+
+    In a terminal there is a bar and below it ``table()``, None for none; that is asked for again
+    every few seconds, from another thread. Elsewhere there is a line with the news every ten
+    seconds, and one every minute without any.
+    """
+
+    def __init__(self, screen: Screen, table: Callable[[], Table | None]) -> None:
+        self._screen, self._table = screen, _Kept(table)
+        self._tally: Tally | None = None
+        self._told_at = self._line_at = float("-inf")
+
+    @contextmanager
+    def showing(self) -> Iterator[Callable[[Tally], None]]:
+        """What is to be told every tally; at the end the last one is left in a line."""
+        if self._screen.is_live:
+            with self._screen.live(self._draw):
+                yield self._tell
+        else:
+            with _every(_HEARTBEAT, self._beat):
+                yield self._tell_in_lines
+        if self._tally is not None and self._line_at < self._told_at:
+            self._screen.note(describe(self._tally))
+
+    def _tell(self, tally: Tally) -> None:
+        self._tally, self._told_at = tally, time.perf_counter()
+
+    def _tell_in_lines(self, tally: Tally) -> None:
+        self._tell(tally)
+        if self._told_at - self._line_at >= _LINE_EVERY:
+            self._screen.note(describe(tally))
+            self._line_at = self._told_at
+
+    def _beat(self) -> None:
+        """A line when there has been none for long, as while twenty runs are under way."""
+        now = time.perf_counter()
+        if self._tally is not None and now - self._line_at >= _HEARTBEAT:
+            elapsed = self._tally.seconds + now - self._told_at
+            running = f"{self._tally.running} running, {_clock(elapsed)} so far"
+            self._screen.note(f"{describe(self._tally)}; {running}")
+            self._line_at = now
+
+    def _draw(self) -> RenderableType:
+        from rich.console import Group
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table as Grid
+        from rich.text import Text
+
+        if self._tally is None:
+            return Text("starting ...")
+        tally = self._tally
+        elapsed = tally.seconds + time.perf_counter() - self._told_at
+        line = Grid.grid(padding=(0, 1))
+        line.add_row(
+            ProgressBar(tally.total, tally.done, width=_BAR_WIDTH),
+            Text(f"{describe(tally)}; {tally.running} running, {_clock(elapsed)} so far"),
+        )
+        table = self._table()
+        if table is None:
+            return line
+        title = Text(f"\n{table.title}, so far")
+        return Group(line, title, make_table(table.columns, table.texts()))
+
+
+class _Kept:
+    """The table that ``make`` made last, made anew when it is old and cheap enough."""
+
+    def __init__(self, make: Callable[[], Table | None]) -> None:
+        self._make = make
+        self._table: Table | None = None
+        self._due = float("-inf")
+
+    def __call__(self) -> Table | None:
+        start = time.perf_counter()
+        if start >= self._due:
+            self._table = self._make()
+            end = time.perf_counter()
+            self._due = end + max(_TABLE_EVERY, (end - start) / _TABLE_SHARE)
+        return self._table
+
+
+@contextmanager
+def _every(seconds: float, act: Callable[[], None]) -> Iterator[None]:
+    """Call ``act`` again and again from another thread while inside."""
+    over = threading.Event()
+
+    def repeat() -> None:
+        while not over.wait(seconds):
+            act()
+
+    thread = threading.Thread(target=repeat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def _clock(seconds: float) -> str:
+    """Hours, minutes and seconds."""
+    minutes, second = divmod(int(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"

@@ -1,0 +1,1 @@
+"""The method on tensors: heads, plausible targets, the game and its certificate."""

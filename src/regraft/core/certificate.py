@@ -1,0 +1,278 @@
+"""What a finished game proves about its head, and under which assumptions."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from regraft.core.closure import closure_residual
+from regraft.core.game import Outcome, Round
+from regraft.core.heads import SourceHeads
+from regraft.core.hull import Hull, Objective
+from regraft.core.newton import log_probabilities, losses
+from regraft.core.surrogates import Sample, SurrogateKind
+from regraft.core.transplant import Witness, find_witness
+
+Family = Literal["hull", "free"]
+
+CLOSURE_ROWS = 1000
+# Scale and confidence at which the terms of prop:finite-sample are evaluated.
+RESOLUTION = 0.01
+CONFIDENCE = 0.95
+_SMALLEST_FLOOR = 1e-100  # keeps a vacuous slack finite, as JSON needs it
+
+
+@dataclass(frozen=True)
+class FiniteSample:
+    """The terms of `prop:finite-sample`, with the constant C_1 taken as 1 (the paper leaves it)."""
+
+    rows: int  # N, of the smallest source
+    metric_entropy: float  # log covering number of the ball of targets at RESOLUTION
+    statistical: float  # sqrt((metric_entropy + log(1 / (1 - CONFIDENCE))) / N)
+    optimization: float  # the duality gap, what the adversary still gains, and the step back
+    closure: float  # the closure residual
+    resolution: float  # eta
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """How good the returned head is in the worst plausible target, and what that rests on.
+
+    Risks are cross-entropies in nats. On the hull with reweighted targets, the ERM head's optimism
+    on its own rows, measured by leaving rows out, is added; the head's own is somewhat larger, for
+    its targets weigh fewer rows up. With ``objective="regret"`` the risk of the target's own head
+    is subtracted. On the hull, the minimax value lies between ``value - gap`` and ``worst_case +
+    ridge_term``, as far as the adversary's search is exact; the free adversary maximizes a
+    penalized risk, so its ``worst_case`` is a lower bound only. Lengths (closure, Lipschitz
+    constants) are in whitened features, or standardized ones in the free family.
+    """
+
+    family: Family
+    surrogate: SurrogateKind
+    objective: Objective
+    radius: float | None  # None in the free family, which penalties bound instead
+    dimension: int  # of the family; of the hull, at most K - 1
+    rounds: tuple[Round, ...]
+    converged: bool
+    value: float  # M_t of the last round
+    gap: float  # its duality gap
+    ridge_term: float  # the ridge's part of the objective at the head
+    worst_case: float  # the head's value on the worst target found
+    worst_case_accuracy: float  # the head's accuracy there, on rows it was fitted on
+    pooled_worst_case: float  # the same value for the pooled ERM head it started from
+    worst_target: dict[str, float]  # affine coefficients of the sources there; empty if free
+    witness_rank: int  # transplant dimension r of its witness
+    fit_residual: float  # (P4)
+    biorthogonality_residual: float  # (P5)
+    closure_residual: float  # epsilon of def:eps-closure between source pairs
+    lipschitz: float  # L_h of the head's probabilities
+    floor: float  # delta: smallest probability the head gives on a source row
+    robustness_slack: float  # (L_h / delta) epsilon of thm:robustness
+    softmax_slack: float  # the sharper bound that holds for linear softmax heads
+    finite_sample: FiniteSample | None  # None in the free family, whose size has no bound
+    share: float = 1.0  # of the way from the ERM head to the minimax one that the head has gone
+    standard_error: float = 0.0  # of the minimax head's worst case; the head may be that much worse
+    source_risk: float = 0.0  # the head's largest risk on one of the sources, rows fitted on
+    # Of the sources' rows, all fitted on; None in certificates from before these were kept.
+    source_rows: tuple[int, ...] | None = None  # of each source, in the order of ``domains_``
+    source_accuracy: float | None = None  # the head's, mean over the sources
+    pooled_source_accuracy: float | None = None  # that of the pooled ERM head it started from
+    pooled_source_risk: float | None = None  # that head's largest risk on one of the sources
+    pooled_worst_case_accuracy: float | None = None  # and its accuracy in the worst target for it
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, strings, lists and dictionaries."""
+        return asdict(self)
+
+    def to_json(self) -> str:
+        """The certificate as JSON."""
+        return json.dumps(self.to_dict(), indent=2)
+
+    def summary(self) -> tuple[str, ...]:
+        """The certificate in plain words, a paragraph each."""
+        settled = "settled" if self.converged else "has not settled"
+        scope, place = "that the free adversary found", ""
+        if self.radius is not None:
+            scope = f"within {self.radius:g} nats of the sources"
+            place = f"That domain weighs the source heads as {_mixture(self.worst_target)}. "
+        return (
+            f"Certificate: in the worst plausible domain {scope}, this head has "
+            f"{self.objective} {self.worst_case:.3f} nats and, on the rows it was fitted on, "
+            f"accuracy {self.worst_case_accuracy:.1%}; the ERM head it started from has "
+            f"{self.objective} up to {self.pooled_worst_case:.3f} nats.{self._price()}",
+            f"{place}The game {settled} after {len(self.rounds)} rounds, its answer within "
+            f"{self.gap:.0e} nats (duality gap) of the best linear head against the domains it "
+            f"collected.{self._step_back()}{self._hard_source()}",
+            "Not certified: that the domain you will meet is a plausible one (closure on the "
+            "target's side); only knowledge of that domain, or labelled rows of it, can tell.",
+        )
+
+    def _price(self) -> str:
+        if self.source_accuracy is None or self.pooled_source_accuracy is None:
+            return ""
+        here, there = (
+            round(100 * share, 1) for share in (self.source_accuracy, self.pooled_source_accuracy)
+        )
+        if here == there:
+            return f" On the sources it gives up nothing against ERM ({here}%), rows fitted on."
+        change = f"gives up {there - here:.1f}" if here < there else f"gains {here - there:.1f}"
+        return (
+            f" On the sources it {change} points of accuracy against ERM ({here}% instead of "
+            f"{there}%), rows fitted on."
+        )
+
+    def _step_back(self) -> str:
+        if self.share == 1:
+            return ""
+        way = f"goes {self.share:.0%} of the way from ERM's to it" if self.share else "is ERM's"
+        return (
+            f" The head {way}: its worst case is within a standard error of the answer's "
+            f"({self.standard_error:.3f} nats), and it stays nearer to ERM's."
+        )
+
+    def _hard_source(self) -> str:
+        if self.objective != "risk" or self.source_risk <= self.worst_case:
+            return ""
+        # Plausible domains are made of all sources' rows, so noise peculiar to one is averaged.
+        return (
+            f" One of the sources is harder than that domain, with {self.source_risk:.3f} nats: it "
+            "lies further away, or its labels are noisier than the shift tells."
+        )
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Certificate:
+        """Inverse of :meth:`to_dict`, also after a trip through JSON."""
+        rounds = tuple(Round(**{**r, "risks": tuple(r["risks"])}) for r in data["rounds"])
+        terms = data["finite_sample"]
+        finite_sample = None if terms is None else FiniteSample(**terms)
+        counts = data.get("source_rows")
+        source_rows = None if counts is None else tuple(counts)
+        changed = {"rounds": rounds, "finite_sample": finite_sample, "source_rows": source_rows}
+        return cls(**{**data, **changed})
+
+
+def certify_hull(
+    sources: SourceHeads,
+    hull: Hull,
+    outcome: Outcome,
+    *,
+    names: list[str],
+    ridge: Tensor,
+    objective: Objective,
+    surrogate: SurrogateKind,
+    radius: float,
+) -> Certificate:
+    """Collect the evidence of a game over the hull of the source heads."""
+    z = outcome.worst.z
+    heads = torch.stack([hull.head(z) for z in hull.sources])
+    return certify(
+        Sample(sources.Z, sources.y, sources.weight),
+        sources.slices,
+        outcome,
+        find_witness(hull.head(z), heads),
+        ridge=ridge,
+        family="hull",
+        surrogate=surrogate,
+        objective=objective,
+        radius=radius,
+        worst_target=dict(zip(names, hull.coefficients(z).tolist(), strict=True)),
+    )
+
+
+def certify(
+    rows: Sample,
+    slices: Sequence[slice],
+    outcome: Outcome,
+    witness: Witness,
+    *,
+    ridge: float | Tensor,
+    family: Family,
+    surrogate: SurrogateKind,
+    objective: Objective,
+    radius: float | None,
+    worst_target: dict[str, float],
+) -> Certificate:
+    """Collect the evidence of a finished game on source ``rows``, sorted into ``slices``.
+
+    ``witness`` is that of the worst target. A family with a radius has a covering number, from
+    which the terms of `prop:finite-sample` follow.
+    """
+    head, worst, start = outcome.head, outcome.worst, outcome.start
+    closure = closure_residual(witness, [rows.Z[s] for s in slices], max_rows=CLOSURE_ROWS)
+    log_p = log_probabilities(rows.Z, head)
+    lipschitz, contrast = _lipschitz(head)
+    floor = math.exp(float(log_p.min()))
+    last = outcome.rounds[-1]
+    ridge_term = float((ridge * head.square()).sum())
+    finite_sample = None
+    if radius is not None:
+        smallest = min(s.stop - s.start for s in slices)
+        entropy = len(worst.z) * math.log1p(2 * radius / RESOLUTION)
+        finite_sample = FiniteSample(
+            rows=smallest,
+            metric_entropy=entropy,
+            statistical=math.sqrt((entropy - math.log(1 - CONFIDENCE)) / smallest),
+            optimization=last.gap + max(outcome.worst_value + ridge_term - last.value, 0.0),
+            closure=closure,
+            resolution=RESOLUTION,
+        )
+    return Certificate(
+        family=family,
+        surrogate=surrogate,
+        objective=objective,
+        radius=radius,
+        dimension=len(worst.z),
+        rounds=outcome.rounds,
+        converged=outcome.converged,
+        value=last.value,
+        gap=last.gap,
+        ridge_term=ridge_term,
+        worst_case=outcome.worst_value,
+        worst_case_accuracy=worst.sample.accuracy(head),
+        pooled_worst_case=outcome.rounds[0].attack_value,
+        worst_target=worst_target,
+        witness_rank=witness.rank,
+        fit_residual=witness.fit_residual,
+        biorthogonality_residual=witness.biorthogonality_residual,
+        closure_residual=closure,
+        lipschitz=lipschitz,
+        floor=floor,
+        robustness_slack=lipschitz / max(floor, _SMALLEST_FLOOR) * closure,
+        softmax_slack=contrast * closure,
+        finite_sample=finite_sample,
+        share=outcome.share,
+        standard_error=outcome.standard_error,
+        source_risk=_largest_risk(log_p, rows.y, slices),
+        source_rows=tuple(s.stop - s.start for s in slices),
+        source_accuracy=rows.accuracy(head),  # whose weights give each source the same mass
+        pooled_source_accuracy=rows.accuracy(start),
+        pooled_source_risk=_largest_risk(log_probabilities(rows.Z, start), rows.y, slices),
+        pooled_worst_case_accuracy=outcome.targets[0].sample.accuracy(start),
+    )
+
+
+def _largest_risk(log_p: Tensor, y: Tensor, slices: Sequence[slice]) -> float:
+    return max(float(losses(log_p[s], y[s]).mean()) for s in slices)
+
+
+def _lipschitz(head: Tensor) -> tuple[float, float]:
+    """Lipschitz constants of the probabilities and of the cross-entropy in the features.
+
+    Softmax has a Jacobian of norm at most 1/2. The cross-entropy's gradient is a convex
+    combination of contrasts of class weights, so the longest contrast bounds it without a floor.
+    """
+    coef = head[:, :-1] - head[:, :-1].mean(dim=0)
+    contrasts = torch.cdist(coef, coef)
+    return float(torch.linalg.matrix_norm(coef, 2)) / 2, float(contrasts.max())
+
+
+def _mixture(weights: dict[str, float]) -> str:
+    largest = sorted(weights.items(), key=lambda item: -abs(item[1]))
+    shown = ", ".join(f"{name}: {weight:+.2f}" for name, weight in largest[:4])
+    return shown if len(largest) <= 4 else f"{shown} and {len(largest) - 4} smaller"

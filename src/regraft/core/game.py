@@ -1,0 +1,126 @@
+"""The learner-adversary game: Algorithm 1, with a duality gap instead of an oracle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from torch import Tensor
+
+from regraft.core.learner import Learner
+from regraft.core.newton import Solution
+from regraft.core.surrogates import Sample
+
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Target:
+    """A plausible target that an adversary names."""
+
+    sample: Sample  # its surrogate distribution
+    z: Tensor  # (m,) where it lies in the adversary's family
+
+
+class Adversary(Protocol):
+    """A family of plausible targets with a search for the worst of them."""
+
+    def attack(self, head: Tensor) -> Target:
+        """The target on which ``head`` (C, k) does worst, as far as the search finds it."""
+        ...
+
+
+@dataclass(frozen=True)
+class Round:
+    """What one round of the game added."""
+
+    # Risks (regrets) have the constants of their targets added: those of unseen rows, on the hull.
+    attack_value: float  # risk (regret) of the previous head on the adversary's new target
+    value: float  # M_t: the learner's minimax value, ridge included
+    gap: float  # duality gap of the learner's answer
+    risks: tuple[float, ...]  # risk (regret) of the new head on each target so far
+    sample_size: float  # effective sample size of the new target's surrogate
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The end of a game."""
+
+    start: Tensor  # (C, k) the head that it began with
+    heads: tuple[Tensor, ...]  # the learner's answer (C, k) of each round
+    rounds: tuple[Round, ...]
+    targets: tuple[Target, ...]
+    mixture: Tensor  # (t,) the learner's dual weights: who binds
+    head: Tensor  # (C, k) the final answer
+    worst: Target  # the worst target found for it
+    worst_value: float  # its risk (regret) there
+    converged: bool  # by the stop rule, and with the last answer within the gap asked for
+    share: float = 1.0  # how much of the way from the start to the learner's answer it went
+    standard_error: float = (
+        0.0  # of the worst value of the learner's answer, if it was stepped back
+    )
+
+
+def play(
+    adversary: Adversary,
+    learner: Learner,
+    start: Tensor,
+    *,
+    tolerance: float = 1e-3,
+    max_rounds: int = 50,
+    on_round: Callable[[Round], None] | None = None,
+) -> Outcome:
+    """Refine the head ``start`` (C, k): ``learner``, still empty, answers ``adversary``.
+
+    Ends when ``t >= 2`` and the minimax value moved by at most ``tolerance``. (With the head
+    frozen, the game is one attack: see :func:`regraft.estimators.audit.audit`.)
+    """
+    head, heads, rounds, targets = start, list[Tensor](), list[Round](), list[Target]()
+    answer: Solution | None = None
+    while True:
+        found = adversary.attack(head)
+        found_value = found.sample.value(head)
+        if _is_over(rounds, tolerance) or len(rounds) == max_rounds:
+            break
+        targets.append(found)
+        learner.add(found.sample)
+        answer = learner.respond(head, answer)
+        if rounds and answer.value < rounds[-1].value - rounds[-1].gap - _ROUNDING:
+            raise RuntimeError(
+                f"the minimax value fell from {rounds[-1].value:.6f} to {answer.value:.6f}, more "
+                "than the duality gap: please report this with your data's shape."
+            )
+        head = answer.head
+        heads.append(head)
+        rounds.append(
+            Round(
+                attack_value=found_value,
+                value=answer.value,
+                gap=answer.gap,
+                risks=tuple((answer.risks - learner.offsets).tolist()),
+                sample_size=found.sample.effective_size,
+            )
+        )
+        if on_round is not None:
+            on_round(rounds[-1])
+    assert answer is not None
+    known = (answer.risks - learner.offsets).tolist()
+    worst, worst_value = max(
+        [(found, found_value), *zip(targets, known, strict=True)], key=lambda pair: pair[1]
+    )
+    return Outcome(
+        start=start,
+        heads=tuple(heads),
+        rounds=tuple(rounds),
+        targets=tuple(targets),
+        mixture=answer.mixture,
+        head=head,
+        worst=worst,
+        worst_value=worst_value,
+        converged=_is_over(rounds, tolerance) and rounds[-1].gap <= learner.tolerance,
+    )
+
+
+def _is_over(rounds: list[Round], tolerance: float) -> bool:
+    return len(rounds) >= 2 and abs(rounds[-1].value - rounds[-2].value) <= tolerance

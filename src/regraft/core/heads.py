@@ -1,0 +1,316 @@
+"""Linear softmax heads: pooled, per source, and the choice of their ridge and whitening.
+
+Noise in the difference of two source heads is what extrapolation amplifies, so the whitening
+shrinkage and the ridges are chosen by cross-validated log-likelihood on the sources.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+
+from regraft.core.crossfit import CrossFit
+from regraft.core.domains import Domains
+from regraft.core.lbfgs import minimize_batch
+from regraft.core.newton import hessian, hessian_diagonal, log_probabilities, losses, minimax_newton
+from regraft.core.whitening import Whitening, fit_whitening, row_chunks
+from regraft.support.memory_map import released
+
+SHRINKAGES = (1e-2, 1e-1, 1.0, 10.0)
+# From the strongest down: weaker ridges start warm and are tried only while they help.
+POOLED_RIDGES = (1e-1, 1e-2, 1e-3, 1e-4)
+SOURCE_RIDGES = (1.0, 1e-1, 1e-2, 1e-3, 1e-4)
+_FOLDS = 3
+# Cross-validated fits stop when their excess risk is estimated to be below this many nats.
+_CV_TOLERANCE = 1e-5
+# Heads of up to this many parameters are preconditioned by their full curvature.
+_DENSE_CURVATURE = 800
+_CURVATURE_ROWS = 4096
+_FIT_TOLERANCE = 1e-9
+_SMALLEST_RIDGE = 1e-10  # below, curvature matrices may not factorize
+
+
+@dataclass(frozen=True)
+class Regularization:
+    """What cross-validation chose."""
+
+    shrinkage: float  # of the whitening
+    pooled_ridge: float
+    source_ridge: float  # pulls each source head towards the pooled head
+    log_likelihood: float  # held-out, per row (nats), of the source heads so regularized
+
+
+@dataclass(frozen=True)
+class SourceHeads:
+    """Whitened source rows, sorted by domain, and the heads fitted on them."""
+
+    whitening: Whitening
+    Z: Tensor  # (n, k) whitened rows with a constant 1; float32 if very many, see Whitening
+    y: Tensor  # (n,)
+    weight: Tensor  # (n,) sums to one, equal mass per domain
+    slices: tuple[slice, ...]  # the rows of each domain
+    order: Tensor  # (n,) row i here is row order[i] of the domains' X
+    pooled: Tensor  # (C, k)
+    heads: Tensor  # (K, C, k)
+    regularization: Regularization
+    held_out: CrossFit  # the same heads, fitted without each fold of the rows
+
+    def optimism(self) -> Tensor:
+        """(n,) by how much the pooled head's loss on each row is too small, having seen the row."""
+        seen = losses(log_probabilities(self.Z, self.pooled), self.y)
+        return self.held_out.pooled_losses(self.Z, self.y) - seen
+
+    def learner_ridge(self, ridge: float | None) -> Tensor:
+        """(k,) column ridges of a head fitted to all rows; None takes the pooled head's.
+
+        A number weighs the variance of the logits, which shrinks a head without turning it; the
+        part that holds weak directions of the features down stays cross-validated.
+        """
+        pooled = self.regularization.pooled_ridge
+        variance = self.whitening.eigenvalues / self.whitening.scale.square()
+        variance = torch.cat([variance, variance.new_ones(1)])
+        return (pooled if ridge is None else ridge) * variance + pooled * (1 - variance)
+
+
+def fit_source_heads(domains: Domains) -> SourceHeads:
+    """Whiten the pooled sources, choose the regularization, fit the pooled and the source heads."""
+    whitening = fit_whitening(domains.X, domains.weight, domains.mapping)
+    order, fold = _sort_and_fold(domains, whitening.mean)
+    y, weight, domain = domains.y[order], domains.weight[order], domains.domain[order]
+    bounds = torch.searchsorted(domain, torch.arange(len(domains.names) + 1, device=y.device))
+    slices = tuple(slice(a, b) for a, b in pairwise(bounds.tolist()))
+
+    whitening = whitening.with_shrinkage(SHRINKAGES[1])
+    Z = whitening(domains.X, order, domains.mapping)
+    choice, held_out = _cross_validate(Z, y, weight, slices, fold, whitening, len(domains.classes))
+    rescale = whitening.scale / whitening.with_shrinkage(choice.shrinkage).scale
+    whitening = whitening.with_shrinkage(choice.shrinkage)
+    Z[:, :-1] *= rescale.to(Z.dtype)
+    rescale = torch.cat([rescale, rescale.new_ones(1)])
+    held_out = CrossFit(fold, held_out.pooled / rescale, held_out.heads / rescale)
+    pooled = _fit(Z, y, weight, choice.pooled_ridge, held_out.pooled.mean(dim=0))
+    heads = torch.stack(
+        [
+            _fit(Z[s], y[s], weight[s] / weight[s].sum(), choice.source_ridge, start, pooled)
+            for s, start in zip(slices, held_out.heads.mean(dim=0), strict=True)
+        ]
+    )
+    return SourceHeads(whitening, Z, y, weight, slices, order, pooled, heads, choice, held_out)
+
+
+def check_ridge(ridge: float | None) -> None:
+    """Raise ``ValueError`` unless ``ridge`` is None or a usable number."""
+    if ridge is not None and not _SMALLEST_RIDGE <= ridge < float("inf"):
+        raise ValueError(
+            f"ridge is {ridge}: pass a number of {_SMALLEST_RIDGE:g} or more, or None to "
+            "cross-validate it."
+        )
+
+
+def _fit(
+    Z: Tensor,
+    y: Tensor,
+    weight: Tensor,
+    ridge: float,
+    start: Tensor,
+    anchor: Tensor | None = None,
+) -> Tensor:
+    return minimax_newton(
+        Z,
+        y,
+        weight.unsqueeze(0),
+        ridge=ridge,
+        start=start,
+        anchor=anchor,
+        tolerance=_FIT_TOLERANCE,
+    ).head
+
+
+def _sort_and_fold(domains: Domains, mean: Tensor) -> tuple[Tensor, Tensor]:
+    """Rows by domain and, within class, by distance from the mean; folds are dealt in turn.
+
+    Folds made from the rows' content, not their order or a seed, are stratified and leave the
+    fit invariant to shuffling, relabelling, rotating and rescaling.
+    """
+    distance = torch.empty(len(domains.y), dtype=mean.dtype, device=mean.device)
+    for rows in released(row_chunks(*domains.X.shape), domains.mapping):
+        distance[rows] = (domains.X[rows].to(mean.dtype) - mean).square().sum(dim=1)
+    order = torch.argsort(distance, stable=True)
+    order = order[torch.argsort(domains.y[order], stable=True)]
+    order = order[torch.argsort(domains.domain[order], stable=True)]
+    cell = domains.domain[order] * len(domains.classes) + domains.y[order]
+    first = torch.searchsorted(cell, cell)  # where the row's domain and class begin
+    return order, (torch.arange(len(order), device=order.device) - first) % _FOLDS
+
+
+def _cross_validate(
+    Z: Tensor,
+    y: Tensor,
+    weight: Tensor,
+    slices: tuple[slice, ...],
+    fold: Tensor,
+    whitening: Whitening,
+    n_classes: int,
+) -> tuple[Regularization, CrossFit]:
+    """The regularization under which held-out source rows are most likely, and its heads.
+
+    For each shrinkage the pooled ridge is the one of the most likely pooled heads; the pair of
+    shrinkage and source ridge is then the one of the most likely source heads.
+    """
+    penalties = torch.stack([whitening.penalty(shrinkage) for shrinkage in SHRINKAGES])
+    zero = weight.new_zeros((n_classes, Z.shape[1]))
+    pooled_path = _Path(Z, y, weight, fold, penalties, zero.expand(_FOLDS, len(penalties), -1, -1))
+    pooled_ridges, anchors = _best_pooled(pooled_path)
+    source_paths = []
+    for rows in slices:
+        share = weight[rows] / weight[rows].sum()
+        source_paths.append(_Path(Z[rows], y[rows], share, fold[rows], penalties, anchors))
+
+    best = Regularization(0.0, 0.0, 0.0, -float("inf"))
+    previous = weight.new_full((len(penalties),), -float("inf"))
+    for ridge in SOURCE_RIDGES:
+        for path in source_paths:
+            path.advance(ridge)
+        likelihood = torch.stack([path.likelihood for path in source_paths]).mean(dim=0)
+        i = int(likelihood.argmax())
+        if float(likelihood[i]) > best.log_likelihood:
+            best = Regularization(SHRINKAGES[i], pooled_ridges[i], ridge, float(likelihood[i]))
+            heads = torch.stack([path.heads[:, i] for path in source_paths], dim=1)
+            held_out = CrossFit(fold, anchors[:, i], heads)
+        rising = likelihood > previous  # a likelihood has one peak along the path
+        if not bool(rising.any()):
+            break
+        for path in source_paths:
+            path.keep(rising)
+        previous = likelihood
+    return best, held_out
+
+
+def _best_pooled(path: _Path) -> tuple[list[float], Tensor]:
+    """The best pooled ridge of each penalty and its fold-wise heads (folds, P, C, k)."""
+    ridges = [POOLED_RIDGES[0]] * len(path.likelihood)
+    heads = path.heads.clone()
+    best = torch.full_like(path.likelihood, -float("inf"))
+    for ridge in POOLED_RIDGES:
+        path.advance(ridge)
+        better = path.likelihood > best
+        if not bool(better.any()):
+            break
+        best = torch.where(better, path.likelihood, best)
+        heads[:, better] = path.heads[:, better]
+        ridges = [ridge if b else r for r, b in zip(ridges, better.tolist(), strict=True)]
+        path.keep(better)
+    return ridges, heads
+
+
+class _Path:
+    """Heads for every fold left out and every penalty, along a falling sequence of ridges.
+
+    All fits of one ridge run as a single batch, warm-started at the previous ridge's. Products
+    with the rows have the rows' precision, which choosing among ridges does not need to exceed;
+    sums over chunks of rows have the heads'.
+    """
+
+    def __init__(
+        self, Z: Tensor, y: Tensor, weight: Tensor, fold: Tensor, penalties: Tensor, anchors: Tensor
+    ) -> None:
+        self._Z, self._y, self._weight, self._fold = Z, y, weight, fold
+        training = torch.stack([weight * (fold != f) for f in range(_FOLDS)])
+        # A fold may hold all rows of a tiny source: its head then stays at the anchor.
+        smallest = torch.finfo(weight.dtype).tiny
+        self._training = training / training.sum(dim=1, keepdim=True).clamp_min(smallest)
+        self._penalties = penalties  # (P, k)
+        self._anchors = anchors  # (folds, P, C, k)
+        self._kept = torch.arange(len(penalties), device=Z.device)
+        self.heads = anchors.clone()
+        self.likelihood = penalties.new_zeros(len(penalties))  # (P,) held-out, mean per row
+
+    def keep(self, mask: Tensor) -> None:
+        """Go on with these penalties (P,) only; the others' likelihoods become -inf."""
+        self._kept = self._kept[mask[self._kept]]
+        self.likelihood = torch.where(mask, self.likelihood, -float("inf"))
+
+    def advance(self, ridge: float) -> None:
+        """Fit the kept penalties at ``ridge``; updates ``heads`` and ``likelihood``."""
+        n_classes, k = self.heads.shape[2:]
+        batch = _FOLDS * len(self._kept)
+        anchor = self._anchors[:, self._kept].reshape(batch, n_classes, k)
+        penalties = ridge * self._penalties[self._kept]
+        column_ridge = penalties.repeat(_FOLDS, 1).unsqueeze(1)  # (B, 1, k)
+
+        def value_and_gradient(flat: Tensor) -> tuple[Tensor, Tensor]:
+            heads = flat.reshape(batch, n_classes, k)
+            shift = heads - anchor
+            value = (column_ridge * shift.square()).sum(dim=(1, 2))
+            gradient = 2 * column_ridge * shift
+            for rows in _chunks(len(self._Z), batch * n_classes):
+                log_p, loss = _batched_losses(self._Z[rows], self._y[rows], heads)
+                row_weight = self._per_problem(self._training[:, rows])
+                value += (row_weight * loss).sum(dim=1)
+                residual = log_p.exp_()  # (C, B, rows)
+                labels = self._y[rows].expand(1, *loss.shape)
+                residual.scatter_add_(0, labels, torch.full_like(loss, -1.0)[None])
+                residual *= row_weight
+                products = residual.reshape(n_classes * batch, -1) @ self._Z[rows]
+                gradient += products.reshape(n_classes, batch, k).transpose(0, 1)
+            return value, gradient.flatten(1)
+
+        flat = minimize_batch(
+            value_and_gradient,
+            self.heads[:, self._kept].reshape(batch, -1),
+            self._preconditioner(penalties),
+            tolerance=_CV_TOLERANCE,
+        )
+        self.heads[:, self._kept] = flat.reshape(_FOLDS, -1, n_classes, k)
+        self.likelihood[self._kept] = self._held_out(flat.reshape(batch, n_classes, k))
+
+    def _held_out(self, heads: Tensor) -> Tensor:
+        total = heads.new_zeros(len(heads))
+        for rows in _chunks(len(self._Z), heads.shape[0] * heads.shape[1]):
+            _, loss = _batched_losses(self._Z[rows], self._y[rows], heads)
+            outside = [self._weight[rows] * (self._fold[rows] == f) for f in range(_FOLDS)]
+            total -= (self._per_problem(torch.stack(outside)) * loss).sum(dim=1)
+        return total.reshape(_FOLDS, -1).sum(dim=0)
+
+    def _per_problem(self, per_fold: Tensor) -> Tensor:
+        """(folds, rows) -> (folds · P, rows)."""
+        return per_fold.repeat_interleave(len(self._kept), dim=0)
+
+    def _preconditioner(self, penalties: Tensor) -> Callable[[Tensor], Tensor]:
+        """Inverse curvature at the present heads' mean, one per column ridge (P', k)."""
+        head = self.heads[:, self._kept].mean(dim=(0, 1))
+        n_classes, k = head.shape
+        # The rows are sorted, so a stride of them is a stratified sample, and enough for this.
+        stride = slice(None, None, max(1, len(self._Z) // _CURVATURE_ROWS))
+        Z, weight = self._Z[stride], self._weight[stride] / self._weight[stride].sum()
+        p = log_probabilities(Z, head).exp()
+        diagonal = 2 * penalties.repeat(1, n_classes)  # (P', C·k)
+        if n_classes * k <= _DENSE_CURVATURE:
+            curvature = hessian(Z, p, weight)
+            factor = torch.linalg.cholesky(curvature + torch.diag_embed(diagonal))
+
+            def dense(gradient: Tensor) -> Tensor:
+                rhs = gradient.reshape(_FOLDS, len(diagonal), -1).permute(1, 2, 0)
+                return torch.cholesky_solve(rhs, factor).permute(2, 0, 1).reshape(gradient.shape)
+
+            return dense
+        diagonal = diagonal + hessian_diagonal(Z, p, weight).flatten()
+        return lambda gradient: gradient / diagonal.repeat(_FOLDS, 1)
+
+
+def _chunks(n: int, columns: int) -> list[slice]:
+    """Row slices small enough for a (rows x columns) temporary to stay in cache."""
+    return row_chunks(n, columns, 400_000)
+
+
+def _batched_losses(Z: Tensor, y: Tensor, heads: Tensor) -> tuple[Tensor, Tensor]:
+    """Log-probabilities (C, B, n) and cross-entropies (B, n) of B heads (B, C, k)."""
+    batch, n_classes, k = heads.shape
+    flat = heads.transpose(0, 1).reshape(-1, k).to(Z.dtype)
+    logits = (flat @ Z.T).reshape(n_classes, batch, len(Z))
+    log_p = torch.log_softmax(logits, dim=0)
+    return log_p, -log_p.gather(0, y.expand(1, batch, len(y))).squeeze(0)

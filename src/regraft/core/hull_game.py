@@ -1,0 +1,108 @@
+"""The game over the hull, and the step back from its answer that noise allows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from regraft.core.game import Adversary, Outcome, Round, Target, play
+from regraft.core.heads import SourceHeads
+from regraft.core.hull import Hull, Objective
+from regraft.core.hull_adversary import hull_adversary
+from regraft.core.learner import Learner
+from regraft.core.newton import log_probabilities, losses
+from regraft.core.surrogates import Sample, SurrogateKind, together
+
+_STEPS = 64  # into which the way from the pooled head to the learner's answer is divided
+
+
+def play_hull(
+    sources: SourceHeads,
+    *,
+    radius: float,
+    rank: int | None = None,
+    objective: Objective = "risk",
+    surrogate: SurrogateKind = "reweighted",
+    ridge: float | None = None,
+    tolerance: float = 1e-3,
+    max_rounds: int = 50,
+    on_round: Callable[[Round], None] | None = None,
+) -> tuple[Hull, Outcome]:
+    """Play from the ERM head on, within ``radius`` nats.
+
+    Where rows keep their own labels, the head is stepped back from the game's answer.
+    """
+    hull, adversary = hull_adversary(
+        sources, radius=radius, rank=rank, objective=objective, surrogate=surrogate
+    )
+    column_ridge = sources.learner_ridge(ridge)
+    start = sources.pooled if ridge is None else _erm(sources, column_ridge)
+    outcome = play(
+        adversary,
+        Learner(ridge=column_ridge),
+        start,
+        tolerance=tolerance,
+        max_rounds=max_rounds,
+        on_round=on_round,
+    )
+    return hull, step_back(outcome, adversary, start) if surrogate == "reweighted" else outcome
+
+
+def _erm(sources: SourceHeads, ridge: Tensor) -> Tensor:
+    """The head of the smallest pooled risk under the learner's own ridge (k,)."""
+    learner = Learner(ridge=ridge)
+    learner.add(Sample(sources.Z, sources.y, sources.weight))
+    return learner.respond(sources.pooled).head
+
+
+def step_back(outcome: Outcome, adversary: Adversary, start: Tensor) -> Outcome:
+    """Move the answer towards the head ``start`` (C, k) while its worst case stays as good.
+
+    As good is within one standard error of the answer's own worst case, which is known no better
+    than that: what is left to choose goes to the risk on the sources, which ``start`` minimizes.
+    """
+    answer = outcome.head
+    error = outcome.worst.sample.standard_error(answer)
+    bound = outcome.worst_value + error
+    targets = [*outcome.targets, outcome.worst]
+    step = 0
+    while True:
+        step = _fewest_steps(targets, start, answer, bound, step)
+        head = torch.lerp(start, answer, step / _STEPS)
+        found = adversary.attack(head)
+        value = found.sample.value(head)
+        if value <= bound or step == _STEPS:
+            break
+        targets.append(found)
+        step += 1
+    return replace(
+        outcome,
+        head=head,
+        worst=found,
+        worst_value=value,
+        share=step / _STEPS,
+        standard_error=error,
+    )
+
+
+def _fewest_steps(
+    targets: Sequence[Target], start: Tensor, answer: Tensor, bound: float, least: int
+) -> int:
+    """The fewest steps, ``least`` or more, at which no target's value exceeds ``bound``."""
+    Z, y, weights = together([target.sample for target in targets])
+    offsets = weights.new_tensor([target.sample.offset for target in targets])
+
+    def exceeds(step: int) -> bool:
+        head = torch.lerp(start, answer, step / _STEPS)
+        values = weights @ losses(log_probabilities(Z, head), y) - offsets
+        return float(values.max()) > bound
+
+    # The largest value is convex along the way and within the bound at its end.
+    low, high = least - 1, _STEPS
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if exceeds(middle) else (low, middle)
+    return high

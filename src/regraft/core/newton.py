@@ -1,0 +1,257 @@
+"""Newton's method for the largest of finitely many weighted softmax risks.
+
+One routine serves every convex fit of the library: a single weighted head is the case of one
+target, the learner's step of Algorithm 1 the case of several. Its answer carries a duality gap.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from torch import Tensor
+
+from regraft.core.whitening import row_chunks, row_slabs
+
+_ARMIJO = 1e-4
+_MAX_HALVINGS = 30
+# Of the conjugate gradients: the first is mostly enough, the next are for steps that fail.
+_CG_TOLERANCES = (3e-2, 1e-3, 3e-5)
+_CG_ITERATIONS = 200
+
+
+@dataclass(frozen=True)
+class Solution:
+    """A minimum of ``max_i risk_i(W) - offset_i + Σ ridge·(W - anchor)²``, up to ``gap``."""
+
+    head: Tensor  # (C, k)
+    mixture: Tensor  # (t,) the dual weights of the targets, on the simplex
+    risks: Tensor  # (t,) weighted cross-entropy of each target, without offset and ridge
+    value: float  # the objective at head
+    gap: float  # value minus a proven lower bound of the minimum
+    iterations: int
+
+
+def logits(Z: Tensor, head: Tensor) -> Tensor:
+    """(n, C) logits of a linear head, in its precision, whatever that of the rows."""
+    if Z.dtype == head.dtype:
+        return Z @ head.T
+    answer = head.new_empty((len(Z), len(head)))
+    for rows in row_slabs(Z, head.dtype):
+        # Not kept in a list: what is allocated between conversions would break up the memory.
+        answer[rows] = Z[rows].to(head.dtype) @ head.T
+    return answer
+
+
+def log_probabilities(Z: Tensor, head: Tensor) -> Tensor:
+    """(n, C) log class probabilities of a linear softmax head."""
+    return torch.log_softmax(logits(Z, head), dim=1)
+
+
+def losses(log_p: Tensor, y: Tensor) -> Tensor:
+    """(n,) cross-entropy of each row."""
+    return -log_p.gather(1, y.unsqueeze(1)).squeeze(1)
+
+
+def minimax_newton(
+    Z: Tensor,
+    y: Tensor,
+    weights: Tensor,
+    *,
+    ridge: float | Tensor,
+    start: Tensor,
+    anchor: Tensor | None = None,
+    offsets: Tensor | None = None,
+    mixture: Tensor | None = None,
+    tolerance: float = 1e-6,
+    max_iterations: int = 60,
+) -> Solution:
+    """Minimize over heads W (C, k) the largest of t weighted risks, by sequential quadratic steps.
+
+    ``Z`` (n, k) rows, ``y`` (n,) class indices, ``weights`` (t, n) non-negative, each row summing
+    to one. The objective is ``max_i [weights_i · loss(W) - offsets_i] + Σ_j ridge_j
+    |W_j - anchor_j|²`` over columns j: ``ridge`` is positive, one number or (k,), and ``anchor``
+    is 0 by default. ``start`` and ``mixture`` are warm starts. Stops when the duality gap is at
+    most ``tolerance``. If ``Z`` is less precise than ``start``, risks, gradients and the gap are
+    still those of its rows in the precision of ``start``.
+    """
+    t = len(weights)
+    anchor = torch.zeros_like(start) if anchor is None else anchor
+    column_ridge = ridge * torch.ones_like(start[0])
+    offsets = start.new_zeros(t) if offsets is None else offsets
+    mixture = start.new_full((t,), 1.0 / t) if mixture is None else mixture
+    one_hot = torch.nn.functional.one_hot(y, len(start)).to(start.dtype)
+
+    def evaluate(head: Tensor) -> tuple[Tensor, Tensor, float, float]:
+        log_p = log_probabilities(Z, head)
+        risks = weights @ losses(log_p, y)
+        ridge_term = float(((head - anchor).square() * column_ridge).sum())
+        return log_p, risks, ridge_term, float((risks - offsets).max()) + ridge_term
+
+    def lower_bound(q: Tensor) -> float:
+        # Each mixture's objective is strongly convex in the ridge's metric: hence the bound.
+        mixed = torch.tensordot(q, gradients, dims=1)
+        slack = float((mixed.square() / (4 * column_ridge)).sum())
+        return float(q @ (risks - offsets)) + ridge_term - slack
+
+    head = start
+    log_p, risks, ridge_term, value = evaluate(head)
+    p = log_p.exp_()
+    tolerances = [0.0] if _is_small(len(Z), Z.shape[1], len(start)) else list(_CG_TOLERANCES)
+    lower, iteration = -float("inf"), 0
+    while True:
+        residual = p - one_hot
+        gradients = weighted_gradients(Z, residual, weights)
+        gradients += 2 * column_ridge * (head - anchor)
+        lower = max(lower, lower_bound(mixture))
+        if value - lower <= tolerance or iteration == max_iterations:
+            break
+        iteration += 1
+        directions = _solve(Z, p, mixture @ weights, column_ridge, gradients, tolerances[0])
+        curvature = torch.einsum("icd,jcd->ij", gradients, directions)
+        mixture = _simplex_qp(curvature, risks - offsets)
+        lower = max(lower, lower_bound(mixture))
+        step = -torch.tensordot(mixture, directions, dims=1)
+        model = float(mixture @ (risks - offsets) - 0.5 * mixture @ curvature @ mixture)
+        decrease = max(value - ridge_term - model, 0.0)
+        size = 1.0
+        for _ in range(_MAX_HALVINGS):
+            candidate = evaluate(head + size * step)
+            if candidate[3] <= value - _ARMIJO * size * decrease:
+                break
+            size /= 2
+        else:
+            if len(tolerances) == 1:  # rounding: no representable step improves the objective
+                break
+            del tolerances[0]
+            continue
+        head = head + size * step
+        log_p, risks, ridge_term, value = candidate
+        p = log_p.exp_()
+    return Solution(head, mixture, risks, value, max(value - lower, 0.0), iteration)
+
+
+def weighted_gradients(Z: Tensor, residual: Tensor, weights: Tensor) -> Tensor:
+    """(t, C, k) gradients of the t weighted risks, from the rows' ``p - one_hot``."""
+    t, classes = len(weights), residual.shape[1]
+    gradients = residual.new_zeros((t * classes, Z.shape[1]))
+    for rows in row_slabs(Z, residual.dtype):
+        scaled = weights[:, rows].T.unsqueeze(2) * residual[rows].unsqueeze(1)
+        gradients.addmm_(scaled.reshape(-1, t * classes).T, Z[rows].to(residual.dtype))
+    return gradients.reshape(t, classes, Z.shape[1])
+
+
+def _is_small(n: int, k: int, classes: int) -> bool:
+    """Whether to factorize the Hessian, rather than to multiply with it some forty times."""
+    dense = classes * (classes - 1) * k * k * n + (classes * k) ** 3 / 3
+    return dense <= 40 * 4 * n * k * classes  # four passes a product
+
+
+def _solve(
+    Z: Tensor, p: Tensor, weight: Tensor, column_ridge: Tensor, rhs: Tensor, tolerance: float
+) -> Tensor:
+    """Apply the inverse Hessian of the mixed risk to ``rhs`` (t, C, k); 0 asks for exactness."""
+    if tolerance == 0:
+        return _solve_dense(Z, p, weight, column_ridge, rhs)
+    return _solve_conjugate(Z, p, weight, column_ridge, rhs, tolerance)
+
+
+def _solve_dense(Z: Tensor, p: Tensor, weight: Tensor, column_ridge: Tensor, rhs: Tensor) -> Tensor:
+    matrix = hessian(Z, p, weight)
+    matrix.diagonal().add_(2 * column_ridge.repeat(p.shape[1]))
+    factor = torch.linalg.cholesky(matrix)
+    return torch.cholesky_solve(rhs.reshape(len(rhs), -1).T, factor).T.reshape(rhs.shape)
+
+
+def hessian(Z: Tensor, p: Tensor, weight: Tensor) -> Tensor:
+    """(C·k, C·k) second derivative of the weighted risk at class probabilities ``p`` (n, C)."""
+    classes, k = p.shape[1], Z.shape[1]
+    blocks = p.new_zeros((classes, k, classes, k))
+    for a in range(classes):
+        for b in range(a):
+            gram = p.new_zeros((k, k))
+            pair = weight * p[:, a] * p[:, b]
+            for rows in row_chunks(*Z.shape):
+                chunk = Z[rows].to(p.dtype)
+                gram.addmm_((chunk * pair[rows, None]).T, chunk)
+            blocks[a, :, b] -= gram
+            blocks[b, :, a] -= gram
+            blocks[a, :, a] += gram
+            blocks[b, :, b] += gram
+    return blocks.reshape(classes * k, classes * k)
+
+
+def hessian_diagonal(Z: Tensor, p: Tensor, weight: Tensor) -> Tensor:
+    """(C, k) diagonal of :func:`hessian`; on whitened rows the rest is small."""
+    diagonal = p.new_zeros((p.shape[1], Z.shape[1]))
+    curvature = (weight.unsqueeze(1) * p * (1 - p)).to(Z.dtype)
+    for rows in row_chunks(*Z.shape):
+        diagonal += curvature[rows].T @ Z[rows].square()
+    return diagonal
+
+
+def _solve_conjugate(
+    Z: Tensor, p: Tensor, weight: Tensor, column_ridge: Tensor, rhs: Tensor, tolerance: float
+) -> Tensor:
+    """Preconditioned conjugate gradients on all right-hand sides at once."""
+    t, classes, k = rhs.shape
+    diagonal = hessian_diagonal(Z, p, weight) + 2 * column_ridge
+    slabs = row_slabs(Z, rhs.dtype)
+    # Curvature in the precision of the rows is far better than the tolerance asks for.
+    curvature = (p * weight.unsqueeze(1)).to(Z.dtype)
+    p = p.to(Z.dtype)
+
+    def product(v: Tensor) -> Tensor:
+        heads = v.reshape(t * classes, k).to(Z.dtype)
+        image = torch.zeros_like(v).reshape(t * classes, k)
+        for rows in slabs:
+            u = (Z[rows] @ heads.T).reshape(-1, t, classes)
+            u = u - (u * p[rows].unsqueeze(1)).sum(dim=2, keepdim=True)
+            u *= curvature[rows].unsqueeze(1)
+            image += u.reshape(-1, t * classes).T @ Z[rows]
+        return image.reshape(v.shape) + 2 * column_ridge * v
+
+    x = rhs / diagonal
+    r = rhs - product(x)
+    z = r / diagonal
+    direction = z.clone()
+    rho = (r * z).sum(dim=(1, 2))
+    goal = tolerance**2 * (rhs.square() / diagonal).sum(dim=(1, 2))
+    for _ in range(_CG_ITERATIONS):
+        if bool((rho <= goal).all()):
+            break
+        image = product(direction)
+        alpha = rho / (direction * image).sum(dim=(1, 2)).clamp_min(torch.finfo(rhs.dtype).tiny)
+        x = x + alpha[:, None, None] * direction
+        r = r - alpha[:, None, None] * image
+        z = r / diagonal
+        rho, previous = (r * z).sum(dim=(1, 2)), rho
+        ratio = rho / previous.clamp_min(torch.finfo(rhs.dtype).tiny)
+        direction = z + ratio[:, None, None] * direction
+    return x
+
+
+def _simplex_qp(curvature: Tensor, values: Tensor) -> Tensor:
+    """``argmax q·values - q·curvature·q / 2`` over the simplex (t is small)."""
+    if len(values) == 1:
+        return torch.ones_like(values)
+    matrix: NDArray[np.float64] = curvature.detach().cpu().double().numpy()
+    matrix = (matrix + matrix.T) / 2
+    linear = values.detach().cpu().double().numpy()
+    linear = linear - linear.max()
+    scale = max(float(np.abs(matrix).max()), float(np.abs(linear).max()), 1e-300)
+    matrix, linear = matrix / scale, linear / scale
+    best = minimize(
+        lambda q: 0.5 * q @ matrix @ q - q @ linear,
+        np.full(len(linear), 1.0 / len(linear)),
+        jac=lambda q: matrix @ q - linear,
+        bounds=[(0.0, 1.0)] * len(linear),
+        constraints={"type": "eq", "fun": lambda q: q.sum() - 1, "jac": lambda q: np.ones_like(q)},
+        method="SLSQP",
+        options={"ftol": 1e-15, "maxiter": 200},
+    )
+    q = np.clip(best.x, 0.0, None)
+    return torch.as_tensor(q / q.sum(), dtype=values.dtype, device=values.device)

@@ -1,0 +1,44 @@
+"""Source rows in units of each feature's deviation: the coordinates of the free adversary."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from regraft.core.heads import SourceHeads
+from regraft.core.surrogates import Sample
+from regraft.core.whitening import EIGENVALUE_FLOOR
+
+
+@dataclass(frozen=True)
+class Standardized:
+    """Rows [(x - mean) / scale, 1] and the maps of heads to and from [x, 1]."""
+
+    rows: Sample
+    mean: Tensor  # (d,)
+    scale: Tensor  # (d,)
+
+    def to_features(self, heads: Tensor) -> Tensor:
+        """Heads (..., d + 1) on standardized rows as heads on [x, 1]."""
+        coef = heads[..., :-1] / self.scale
+        return torch.cat([coef, heads[..., -1:] - (coef @ self.mean).unsqueeze(-1)], dim=-1)
+
+    def from_features(self, heads: Tensor) -> Tensor:
+        """Inverse of :meth:`to_features`."""
+        heads = heads.to(self.mean)
+        coef, intercept = heads[..., :-1], heads[..., -1:]
+        return torch.cat([coef * self.scale, intercept + (coef @ self.mean).unsqueeze(-1)], dim=-1)
+
+
+def standardize(sources: SourceHeads) -> Standardized:
+    """The rows of ``sources``, in their order, with their labels and weights."""
+    whitening, weight = sources.whitening, sources.weight
+    x = (sources.Z[:, :-1] * whitening.scale) @ whitening.basis.T  # centred
+    variance = weight @ x.square()
+    # A feature that hardly varies is rounding noise after whitening; unscaled, it is harmless.
+    varies = variance > EIGENVALUE_FLOOR * whitening.eigenvalues.max()
+    scale = torch.where(varies, variance.sqrt(), torch.ones_like(variance))
+    Z = torch.cat([x / scale, x.new_ones((len(x), 1))], dim=1)
+    return Standardized(Sample(Z, sources.y, weight), whitening.mean, scale)

@@ -1,0 +1,1 @@
+"""Labelled features from files: tables, banks, image folders, example problems."""

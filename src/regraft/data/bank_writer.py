@@ -1,0 +1,238 @@
+"""A bank written row by row, which a kill at any moment does not harm."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regraft.data.bank_format import (
+    ARRAYS,
+    DATA_START,
+    DESCRIPTION,
+    FORMAT,
+    INPUTS,
+    MOST_TOLD,
+    UNFINISHED,
+    data_checksum,
+    header,
+    inputs_checksum,
+)
+from regraft.support.files import append_line, remove_unfinished, sync, sync_folder, write_text
+
+_JOURNAL, _NUMBERS = "journal.jsonl", "numbers.part"
+_PARTS = {ARRAYS: "features.part", INPUTS: "inputs.part"}  # names before they are whole
+_ROWS_AT_ONCE = 65_536  # of labels and domains, copied at the end
+_NUMBER_BYTES = 16  # of a row's label and domain
+
+
+@dataclass(frozen=True)
+class Input:
+    """What a row was made from: ``key`` is a path, or a row number in a table."""
+
+    key: str | int
+    sha256: str
+
+    def line(self) -> bytes:
+        """Its line in the file of inputs."""
+        name = "row" if isinstance(self.key, int) else "path"
+        return json.dumps({name: self.key, "sha256": self.sha256}).encode() + b"\n"
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """An input without a row."""
+
+    key: str | int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a bank tells of itself beside its rows; ``preprocessing`` is plain JSON data."""
+
+    kind: str  # of inputs: images, texts or arrays
+    encoder: str
+    fingerprint: str  # of the encoder's weights
+    preprocessing: Mapping[str, Any]
+    classes: Sequence[str | int]
+    domains: Sequence[str | int]
+    listing: str | None = None  # sha256 of the inputs' listing
+
+
+class BankWriter:
+    """Writes a bank of ``n_features`` columns to ``folder``, which only this process may write.
+
+    What ``append`` has returned from is on the disk: a writer made anew on the same folder goes on
+    after the last block. Nothing is a bank before ``finish``. Raises ``ValueError`` with one
+    sentence if what is there is damaged.
+    """
+
+    def __init__(self, folder: Path, n_features: int) -> None:
+        self._folder, self.n_features = folder, n_features
+        self._work = folder / UNFINISHED
+        self._work.mkdir(parents=True, exist_ok=True)
+        remove_unfinished(folder)
+        for whole, part in _PARTS.items():  # a kill came between the renaming and the description
+            if (folder / whole).exists() and not (folder / DESCRIPTION).exists():
+                (folder / whole).replace(self._work / part)
+        self.blocks = self.rows = self.n_skipped = 0
+        self._input_bytes = 0
+        self._skipped: list[Skipped] = []
+        self._replay()
+        self._features = self._open(_PARTS[ARRAYS], self._feature_bytes())
+        self._inputs = self._open(_PARTS[INPUTS], self._input_bytes)
+        self._numbers = self._open(_NUMBERS, self.rows * _NUMBER_BYTES)
+
+    def append(
+        self,
+        features: NDArray[np.float32],
+        y: NDArray[np.int64],
+        domain: NDArray[np.int64],
+        inputs: Sequence[Input],
+        skipped: Sequence[Skipped] = (),
+    ) -> None:
+        """Add a block: ``features`` (b, d), ``y``, ``domain`` and ``inputs`` (b,).
+
+        ``y`` and ``domain`` are indices into the classes and domains given to ``finish``.
+        """
+        lines = b"".join(each.line() for each in inputs)
+        for file, content in (
+            (self._features, np.ascontiguousarray(features, "<f4").tobytes()),
+            (self._numbers, np.column_stack([y, domain]).astype("<i8").tobytes()),
+            (self._inputs, lines),
+        ):
+            file.write(content)
+            sync(file)
+        rows, input_bytes = self.rows + len(features), self._input_bytes + len(lines)
+        entry = {
+            "rows": rows,
+            "inputs": input_bytes,
+            "skipped": [[each.key, each.reason] for each in skipped],
+        }
+        append_line(self._work / _JOURNAL, json.dumps(entry).encode() + b"\n")
+        self._count(rows, input_bytes, skipped)
+
+    def finish(self, facts: Facts) -> None:
+        """Make the bank of all blocks; ``ValueError`` if they have no rows."""
+        if not self.rows:
+            raise ValueError(
+                f"all {self.n_skipped} inputs were skipped, so {self._folder} would be a bank "
+                "without rows: mend the inputs."
+            )
+        self._write_columns()
+        self._features.seek(0)
+        self._features.write(header(self.rows, self.n_features))
+        sync(self._features)
+        self.close()
+        arrays, inputs = (self._work / part for part in (_PARTS[ARRAYS], _PARTS[INPUTS]))
+        description = {
+            "format": FORMAT,
+            "rows": self.rows,
+            "features": self.n_features,
+            "classes": list(facts.classes),
+            "domains": list(facts.domains),
+            "encoder": {"name": facts.encoder, "fingerprint": facts.fingerprint},
+            "preprocessing": dict(facts.preprocessing),
+            "inputs": {
+                "kind": facts.kind,
+                "listing": facts.listing,
+                "skipped": self.n_skipped,
+                "first_skipped": [[each.key, each.reason] for each in self._skipped],
+            },
+            "checksums": {"features": data_checksum(arrays), "inputs": inputs_checksum(inputs)},
+        }
+        # Without its description an older bank is none, and never a mixture of two.
+        (self._folder / DESCRIPTION).unlink(missing_ok=True)
+        arrays.replace(self._folder / ARRAYS)
+        inputs.replace(self._folder / INPUTS)
+        sync_folder(self._folder)  # the description must not outlive a power cut alone
+        write_text(
+            self._folder / DESCRIPTION, json.dumps(description, indent=2, allow_nan=False) + "\n"
+        )
+        sync_folder(self._folder)
+        shutil.rmtree(self._work)
+
+    def close(self) -> None:
+        """Close the files; more than once does no harm."""
+        for file in (self._features, self._inputs, self._numbers):
+            file.close()
+
+    def _replay(self) -> None:
+        """Count what the journal tells of, and cut off a line that a kill left torn."""
+        path = self._work / _JOURNAL
+        if not path.exists():
+            return
+        whole = 0
+        with path.open("rb") as file:
+            for line in file:
+                if not line.endswith(b"\n"):
+                    break
+                try:
+                    entry = json.loads(line)
+                    skipped = [Skipped(*each) for each in entry["skipped"]]
+                    self._count(int(entry["rows"]), int(entry["inputs"]), skipped)
+                except (KeyError, TypeError, ValueError):
+                    raise self._damage() from None
+                whole += len(line)
+        os.truncate(path, whole)
+
+    def _count(self, rows: int, input_bytes: int, skipped: Sequence[Skipped]) -> None:
+        self.blocks += 1
+        self.rows, self._input_bytes = rows, input_bytes
+        self.n_skipped += len(skipped)
+        self._skipped += skipped[: MOST_TOLD - len(self._skipped)]
+
+    def _open(self, name: str, length: int) -> BinaryIO:
+        """A file cut to ``length``, to be written on from there."""
+        path = self._work / name
+        path.touch()
+        if path.stat().st_size < length and self.blocks:
+            raise self._damage()
+        os.truncate(path, length)
+        file = path.open("r+b")
+        file.seek(length)
+        return file
+
+    def _feature_bytes(self) -> int:
+        return DATA_START + self.rows * self.n_features * 4
+
+    def _write_columns(self) -> None:
+        """All labels, then all domains, after the features."""
+        numbers = np.memmap(self._work / _NUMBERS, "<i8", mode="r", shape=(self.rows, 2))
+        self._features.seek(self._feature_bytes())
+        for column in range(2):
+            for start in range(0, self.rows, _ROWS_AT_ONCE):
+                chunk = numbers[start : start + _ROWS_AT_ONCE, column]
+                self._features.write(chunk.tobytes())
+
+    def _damage(self) -> ValueError:
+        return ValueError(
+            f"{self._work} is damaged: delete {self._folder} and run the same command again."
+        )
+
+
+@contextmanager
+def writing(folder: Path, n_features: int) -> Iterator[BankWriter]:
+    """A writer whose files are closed at the end, finished or not."""
+    writer = BankWriter(folder, n_features)
+    try:
+        yield writer
+    finally:
+        writer.close()
+
+
+def row_inputs(rows: NDArray[np.float32], first: int) -> list[Input]:
+    """The inputs of ``rows`` (b, d) that were given as numbers; ``first`` numbers the first one."""
+    return [
+        Input(first + i, hashlib.sha256(row.tobytes()).hexdigest()) for i, row in enumerate(rows)
+    ]

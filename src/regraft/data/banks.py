@@ -1,0 +1,261 @@
+"""Banks of features on disk: a folder that opens at once, however many rows it has.
+
+``features.safetensors`` holds the arrays ``features`` (n, d) float32, ``label`` (n,) and ``domain``
+(n,) int64; the latter two are indices into the ``classes`` and ``domains`` of ``bank.json``, which
+also tells of the encoder, of skipped inputs and of checksums. ``inputs.jsonl`` has a line for every
+row: the path or the row number of its input, and its sha256.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from regraft.data.bank_format import (
+    AGAIN,
+    ARRAYS,
+    DESCRIPTION,
+    FORMAT,
+    INPUTS,
+    UNFINISHED,
+    Place,
+    data_checksum,
+    inputs_checksum,
+    read_places,
+)
+from regraft.data.bank_writer import Facts, Skipped, row_inputs, writing
+from regraft.support.files import claim
+
+_OWN_FILES = {ARRAYS, DESCRIPTION, INPUTS}
+_ROWS_AT_ONCE = 8192
+
+
+@dataclass(frozen=True)
+class Bank:
+    """The rows of a bank, whose features stay on the disk."""
+
+    folder: Path
+    X: NDArray[np.float32]  # (n, d), a read-only memory map
+    y: NDArray[np.int64]  # (n,) index into classes
+    domain: NDArray[np.int64]  # (n,) index into domains
+    classes: tuple[str | int, ...]
+    domains: tuple[str | int, ...]
+    kind: str  # of inputs: images, texts or arrays
+    encoder: str
+    fingerprint: str  # of the encoder's weights
+    preprocessing: Mapping[str, Any]
+    listing: str | None  # sha256 of the inputs' listing, None for arrays
+    n_skipped: int
+    skipped: tuple[Skipped, ...]  # the first ones
+    checksum: str  # sha256 of the arrays
+    inputs_checksum: str  # sha256 over the inputs' own
+
+    @property
+    def labels(self) -> NDArray[Any]:
+        """The class of every row (n,)."""
+        return np.array(self.classes)[self.y]
+
+    @property
+    def domain_names(self) -> NDArray[Any]:
+        """The domain of every row (n,)."""
+        return np.array(self.domains)[self.domain]
+
+
+def is_bank(path: str | Path) -> bool:
+    """Whether ``path`` is a folder with a finished bank."""
+    return (Path(path) / DESCRIPTION).is_file()
+
+
+def is_unfinished(path: str | Path) -> bool:
+    """Whether ``path`` is a folder in which a bank was begun and not finished."""
+    return (Path(path) / UNFINISHED).is_dir() and not is_bank(path)
+
+
+def open_bank(folder: str | Path) -> Bank:
+    """The bank in ``folder``, its features not read.
+
+    Raises ``ValueError`` with one sentence if the folder holds none, or a damaged one.
+    """
+    folder = Path(folder)
+    if is_unfinished(folder):
+        raise ValueError(
+            f"{folder} is a bank that is not finished: run the command that makes it again."
+        )
+    if not is_bank(folder):
+        raise ValueError(
+            f"{folder} is not a bank of features: pass a folder with {DESCRIPTION} and {ARRAYS}."
+        )
+    description = _read_description(folder / DESCRIPTION)
+    if not (folder / ARRAYS).is_file():
+        raise ValueError(f"{folder} lacks {ARRAYS}: {AGAIN}.")
+    places = read_places(folder / ARRAYS)
+    try:
+        bank = _assemble(folder, description, places)
+        told = description["rows"], description["features"]
+    except (KeyError, TypeError):
+        raise _damage(folder / DESCRIPTION) from None
+    _check(bank, places, told)
+    return bank
+
+
+def verify(bank: Bank) -> None:
+    """Read the whole bank; ``ValueError`` with one sentence if a byte is not as it was written."""
+    if data_checksum(bank.folder / ARRAYS) != bank.checksum:
+        raise ValueError(f"{bank.folder / ARRAYS} was changed since: {AGAIN}.")
+    if not (bank.folder / INPUTS).is_file():
+        raise ValueError(f"{bank.folder} lacks {INPUTS}: {AGAIN}.")
+    if inputs_checksum(bank.folder / INPUTS) != bank.inputs_checksum:
+        raise ValueError(f"{bank.folder / INPUTS} was changed since: {AGAIN}.")
+
+
+def write_bank(
+    folder: str | Path,
+    X: NDArray[Any],
+    y: ArrayLike,
+    domain: ArrayLike,
+    *,
+    encoder: str = "unknown",
+    fingerprint: str = "",
+    preprocessing: Mapping[str, Any] | None = None,
+) -> Bank:
+    """Write arrays as a bank: ``X`` (n, d), ``y`` and ``domain`` (n,) of strings or whole numbers.
+
+    ``X`` may be a memory map, for it is read and written in chunks. A bank that was there is
+    replaced in the end. Raises ``ValueError`` with one sentence.
+    """
+    folder = Path(folder)
+    classes, labels = _index("y", y, len(X))
+    domains, groups = _index("domain", domain, len(X))
+    if X.ndim != 2 or X.dtype.kind not in "fiu" or 0 in X.shape:
+        raise ValueError(
+            f"X has shape {X.shape} and type {X.dtype}: pass numbers of shape (rows, columns)."
+        )
+    check_place(folder)
+    with claim(folder) as is_ours:
+        if not is_ours:
+            raise busy(folder)
+        shutil.rmtree(folder / UNFINISHED, ignore_errors=True)
+        with writing(folder, X.shape[1]) as writer:
+            for start in range(0, len(X), _ROWS_AT_ONCE):
+                rows = slice(start, start + _ROWS_AT_ONCE)
+                features = check_finite(np.asarray(X[rows]), f"row {start + 1} of X and after")
+                inputs = row_inputs(features, start + 1)
+                writer.append(features, labels[rows], groups[rows], inputs)
+            facts = Facts("arrays", encoder, fingerprint, preprocessing or {}, classes, domains)
+            writer.finish(facts)
+    return open_bank(folder)
+
+
+def check_place(folder: Path) -> None:
+    """Raise ``ValueError`` with one sentence unless ``folder`` may hold a bank."""
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{folder} is a file: choose a folder for the bank.")
+    names = {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
+    others = {name for name in names - _OWN_FILES if not name.startswith(".")}
+    if others:
+        raise ValueError(
+            f"{folder} holds other files ({min(others)}): choose another folder for the bank."
+        )
+
+
+def check_finite(features: NDArray[Any], where: str) -> NDArray[np.float32]:
+    """``features`` in 32 bits; ``ValueError`` that tells ``where`` if they are not finite."""
+    with np.errstate(over="ignore"):
+        narrow = features.astype(np.float32, copy=False)
+    if not np.isfinite(narrow).all():
+        raise ValueError(
+            f"the features of {where} are no finite numbers of 32 bits: mend or drop these rows."
+        )
+    return narrow
+
+
+def busy(folder: Path) -> ValueError:
+    """The error for a folder that another process writes to."""
+    return ValueError(
+        f"another process is writing to {folder}: wait for it, or choose another folder."
+    )
+
+
+def _index(name: str, values: ArrayLike, rows: int) -> tuple[list[Any], NDArray[np.int64]]:
+    column = np.asarray(values)
+    if column.shape != (rows,):
+        raise ValueError(
+            f"X has {rows} rows but {name} has shape {column.shape}: pass one value per row."
+        )
+    if column.dtype.kind == "O" and all(isinstance(value, str) for value in column):
+        column = column.astype(str)
+    if column.dtype.kind not in "Uiub":
+        raise ValueError(f"{name} has type {column.dtype}: pass strings or whole numbers.")
+    names, index = np.unique(column, return_inverse=True)
+    return names.tolist(), index.astype(np.int64)
+
+
+def _read_description(path: Path) -> dict[str, Any]:
+    try:
+        description = json.loads(path.read_bytes())
+    except ValueError:  # not JSON, or not even text
+        raise _damage(path) from None
+    if not isinstance(description, dict) or "format" not in description:
+        raise ValueError(f"{path} does not describe a bank: pass a folder made by regraft embed.")
+    if description["format"] != FORMAT:
+        raise ValueError(
+            f"{path} has format {description['format']!r} but this regraft reads {FORMAT}: make "
+            "the bank again."
+        )
+    return description
+
+
+def _assemble(folder: Path, description: dict[str, Any], places: dict[str, Place]) -> Bank:
+    path = folder / ARRAYS
+    features, inputs = places["features"], description["inputs"]
+    empty = 0 in features.shape  # which cannot be mapped
+    X = (
+        np.empty(features.shape, np.float32)
+        if empty
+        else np.memmap(path, "<f4", mode="r", offset=features.start, shape=features.shape)
+    )
+    y, domain = (
+        np.fromfile(path, "<i8", count=place.shape[0], offset=place.start)
+        for place in (places["label"], places["domain"])
+    )
+    return Bank(
+        folder=folder,
+        X=X,
+        y=y,
+        domain=domain,
+        classes=tuple(description["classes"]),
+        domains=tuple(description["domains"]),
+        kind=inputs["kind"],
+        encoder=description["encoder"]["name"],
+        fingerprint=description["encoder"]["fingerprint"],
+        preprocessing=description["preprocessing"],
+        listing=inputs["listing"],
+        n_skipped=inputs["skipped"],
+        skipped=tuple(Skipped(*each) for each in inputs["first_skipped"]),
+        checksum=description["checksums"]["features"],
+        inputs_checksum=description["checksums"]["inputs"],
+    )
+
+
+def _check(bank: Bank, places: dict[str, Place], told: tuple[Any, Any]) -> None:
+    rows = bank.X.shape[0]
+    if 0 in bank.X.shape:
+        raise ValueError(f"{bank.folder} is a bank without rows: make it again.")
+    if bank.X.shape != told or any(places[name].shape != (rows,) for name in ("label", "domain")):
+        raise ValueError(
+            f"{DESCRIPTION} and {ARRAYS} of {bank.folder} are not of one bank: make it again."
+        )
+    for index, names in ((bank.y, bank.classes), (bank.domain, bank.domains)):
+        if index.min() < 0 or index.max() >= len(names):
+            raise _damage(bank.folder / ARRAYS)
+
+
+def _damage(path: Path) -> ValueError:
+    return ValueError(f"{path} is damaged: {AGAIN}.")

@@ -1,0 +1,356 @@
+"""Tables of features, labels, domains and groups from .npz, .csv, .parquet files and banks."""
+
+from __future__ import annotations
+
+import csv
+import zipfile
+import zlib
+from array import array
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regraft.data.banks import is_bank, is_unfinished, open_bank
+from regraft.data.columns import Role, TableError, check_columns, check_roles, quoted, typed
+from regraft.support.extras import require
+
+_SUFFIXES = (".npz", ".csv", ".parquet")
+_PROBABILITY = "probability_"  # and a label: a column that `regraft predict` writes
+# The names that fit() uses are understood too where the file holds arrays, not named features.
+_NPZ_ALIASES = {"label": "y", "domain": "sample_domain"}
+
+
+@dataclass(frozen=True)
+class Table:
+    """The rows of one file."""
+
+    X: NDArray[np.floating[Any]]  # (n, d)
+    y: NDArray[Any] | None  # (n,), None where the file has no label column or one with gaps
+    domain: NDArray[Any] | None  # (n,), None likewise
+    features: tuple[str, ...]  # (d,) names of the columns of X; empty if the file has none
+    group: NDArray[Any] | None = None  # (n,), None where no group was asked for
+
+
+def read_table(
+    path: str | Path,
+    *,
+    label: str = "label",
+    domain: str = "domain",
+    group: str | None = None,
+    need_label: bool = True,
+    need_domain: bool = True,
+) -> Table:
+    """Read a .npz, .csv or .parquet file, or a bank, whose features stay on disk.
+
+    All columns but ``label``, ``domain`` and ``group`` are features. A .npz file holds them as one
+    array ``X`` (or ``features``) of shape (n, d). ``group`` names an observed group, which must be
+    in the file; a bank holds none. Raises :class:`TableError` with one sentence.
+    """
+    path = Path(path)
+    roles = [Role(label, "label", need_label), Role(domain, "domain", need_domain)]
+    if group is not None:
+        roles.append(Role(group, "group", gap="fill it in, drop the row, or leave out --group"))
+    check_roles(roles)
+    if is_bank(path) or is_unfinished(path):
+        return _read_bank(path, roles)
+    _check_file(path)
+    read = {".npz": _read_npz, ".csv": _read_csv, ".parquet": _read_parquet}[path.suffix.lower()]
+    table = read(path, roles)
+    _check_shapes(path, table)
+    return table
+
+
+def read_labelled(
+    path: str | Path, label: str, domain: str
+) -> tuple[Table, NDArray[Any], NDArray[Any]]:
+    """A table as :func:`read_table` reads it, its labels (n,) and its domains (n,)."""
+    table = read_table(path, label=label, domain=domain)
+    assert table.y is not None and table.domain is not None  # needed by default
+    return table, table.y, table.domain
+
+
+def read_probabilities(path: str | Path, labels: NDArray[Any]) -> NDArray[np.floating[Any]]:
+    """Class probabilities (n, C): the array ``probabilities`` of a .npz file, or a table's columns.
+
+    Columns named ``probability_<label>``, as ``regraft predict`` writes them, are put in sorted
+    order of ``labels``; others are taken to be in it. A label column next to them is left out.
+    """
+    path = Path(path)
+    _check_file(path)
+    if path.suffix.lower() != ".npz":
+        table = read_table(path, need_label=False, need_domain=False)
+        return _in_class_order(path, table, np.unique(labels))
+    with _open_npz(path) as arrays:
+        if "probabilities" not in arrays.files:
+            raise TableError(
+                f"{path} has no array 'probabilities' (it has {quoted(arrays.files)}): save one "
+                "of shape (rows, classes)."
+            )
+        return _matrix(path, arrays, "probabilities")
+
+
+def _in_class_order(path: Path, table: Table, classes: NDArray[Any]) -> NDArray[np.floating[Any]]:
+    """The columns of ``table``, one per class; matched by name if they are named by class."""
+    if not any(name.startswith(_PROBABILITY) for name in table.features):
+        return table.X
+    wanted = [f"{_PROBABILITY}{label}".strip() for label in classes]  # headers are stripped too
+    missing = [name for name in wanted if name not in table.features]
+    if missing:
+        raise TableError(
+            f"{path} has no column {quoted(missing)}: write one for each class of the data."
+        )
+    extra = [name for name in table.features if name not in wanted]
+    if extra:
+        raise TableError(f"{path} has {quoted(extra)}, which is no class of the data: drop it.")
+    return table.X[:, [table.features.index(name) for name in wanted]]
+
+
+def align(table: Table, names: Sequence[str], n_features: int) -> NDArray[np.floating[Any]]:
+    """The features (n, n_features) in a model's order, matched by name where both know names."""
+    hint = "name label and domain columns with --label and --domain, and drop other extra columns."
+    found = table.X.shape[1]
+    if len(names) and table.features:
+        missing = [name for name in names if name not in table.features]
+        if missing:
+            raise TableError(f"the data lacks {quoted(missing)}, which the model was fitted on.")
+        extra = [name for name in table.features if name not in names]
+        if extra:
+            raise TableError(f"the model was not fitted on {quoted(extra)}: {hint}")
+        order = [table.features.index(name) for name in names]
+        # Rows stay contiguous, so that sums over them round as they did in fit.
+        return np.ascontiguousarray(table.X[:, order])
+    if found != n_features:
+        raise TableError(
+            f"the data has {found} feature(s) but the model was fitted on {n_features}: {hint}"
+        )
+    return table.X
+
+
+def score(table: Table, labels: NDArray[Any]) -> tuple[float | None, dict[str, float]]:
+    """Accuracy of predicted ``labels`` (n,): over all rows, and by domain; what the table tells."""
+    if table.y is None:
+        return None, {}
+    truth, domain = table.y, table.domain
+    if (labels.dtype.kind == "U") != (truth.dtype.kind == "U"):  # CSV files have no types
+        labels, truth = labels.astype(str), truth.astype(str)
+    correct = labels == truth
+    names = [] if domain is None else sorted(set(domain.tolist()))
+    return float(correct.mean()), {str(n): float(correct[domain == n].mean()) for n in names}
+
+
+def _check_file(path: Path) -> None:
+    if not path.exists():
+        raise TableError(f"{path} does not exist: check the path.")
+    if path.is_dir():
+        raise TableError(
+            f"{path} is a folder but no bank of features: pass one that regraft embed made, or the "
+            "file inside it."
+        )
+    if path.suffix.lower() not in _SUFFIXES:
+        raise TableError(
+            f"{path} does not end in .npz, .csv or .parquet: convert it to one of them."
+        )
+
+
+def _check_shapes(path: Path, table: Table) -> None:
+    n, d = table.X.shape
+    if d == 0:
+        raise TableError(f"{path} has no feature columns: add numeric columns beside the label.")
+    if n == 0:
+        raise TableError(f"{path} has no rows: add data below the header.")
+    for name, column in (("label", table.y), ("domain", table.domain), ("group", table.group)):
+        if column is not None and column.shape != (n,):
+            raise TableError(
+                f"{path} has {n} rows of features but a {name} array of shape {column.shape}: "
+                "save one value per row."
+            )
+
+
+def _table(
+    X: NDArray[np.floating[Any]],
+    columns: Sequence[NDArray[Any] | None],
+    features: tuple[str, ...] = (),
+) -> Table:
+    """``columns`` are those of the roles: label, domain and, where asked for, group."""
+    y, domain, *group = columns
+    return Table(X, y, domain, features, *group)
+
+
+def _read_bank(path: Path, roles: Sequence[Role]) -> Table:
+    try:
+        bank = open_bank(path)
+    except ValueError as error:
+        raise TableError(str(error)) from None
+    held = {"label": bank.labels, "domain": bank.domain_names}
+    for role in roles:
+        if role.option not in held:
+            raise TableError(
+                f"{path} is a bank, which holds only labels and domains, no {role.option} "
+                f"{role.name!r}: write its rows to a .npz or .csv file with that column."
+            )
+    found = [role.find(path, tuple(held)) for role in roles]
+    return _table(bank.X, [None if name is None else held[name] for name in found])
+
+
+def _read_npz(path: Path, roles: Sequence[Role]) -> Table:
+    with _open_npz(path) as arrays:
+        features = next((name for name in ("X", "features") if name in arrays.files), None)
+        if features is None:
+            raise TableError(
+                f"{path} has no array 'X' or 'features' (it has {quoted(arrays.files)}): save "
+                "the features, of shape (rows, columns), under one of these names."
+            )
+        X = _matrix(path, arrays, features)
+        return _table(X, [_npz_column(path, arrays, role) for role in roles])
+
+
+@contextmanager
+def _open_npz(path: Path) -> Iterator[Any]:
+    damaged = TableError(f"{path} is damaged or not a .npz file: write it again with np.savez.")
+    # Told before np.load, which takes any other file for a pickle.
+    if not zipfile.is_zipfile(path):
+        raise damaged
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            yield arrays
+    except (zipfile.BadZipFile, zlib.error, EOFError):
+        raise damaged from None
+
+
+def _npz_array(path: Path, arrays: Any, name: str) -> NDArray[Any]:
+    try:
+        values = arrays[name]
+    except ValueError as error:
+        raise TableError(
+            f"array {name!r} of {path} cannot be read ({str(error).rstrip('.')}): save plain "
+            "numbers or strings, since pickled objects are never loaded."
+        ) from None
+    if not isinstance(values, np.ndarray):
+        raise TableError(f"{name!r} in {path} is not an array: write the file with np.savez.")
+    return values
+
+
+def _matrix(path: Path, arrays: Any, name: str) -> NDArray[np.floating[Any]]:
+    values = _npz_array(path, arrays, name)
+    if values.ndim != 2 or values.dtype.kind not in "fiub":
+        raise TableError(
+            f"array {name!r} of {path} has shape {values.shape} and type {values.dtype}: save "
+            "numbers of shape (rows, columns)."
+        )
+    return _floats(values)
+
+
+def _npz_column(path: Path, arrays: Any, role: Role) -> NDArray[Any] | None:
+    alias = _NPZ_ALIASES.get(role.name, role.name) if role.option in _NPZ_ALIASES else role.name
+    name = alias if role.name not in arrays.files and alias in arrays.files else role.name
+    if Role(name, role.option, role.needed).find(path, arrays.files) is None:
+        return None
+    values = _npz_array(path, arrays, name)
+    if values.ndim == 1 and role.values(path, values.tolist()) is None:
+        return None
+    return values
+
+
+def _read_csv(path: Path, roles: Sequence[Role]) -> Table:
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        reader = csv.reader(file, skipinitialspace=True)
+        try:
+            return _parse_csv(path, reader, roles)
+        except UnicodeDecodeError:
+            raise TableError(f"{path} is not text in UTF-8: save it in that encoding.") from None
+        except csv.Error as error:
+            raise TableError(
+                f"line {reader.line_num} of {path} is not CSV ({error}): write the file again."
+            ) from None
+
+
+def _parse_csv(path: Path, reader: Any, roles: Sequence[Role]) -> Table:
+    header = [name.strip() for name in next(reader, [])]
+    if not header:
+        raise TableError(f"{path} is empty: write a header row and rows of data.")
+    names = [role.find(path, header) for role in roles]
+    check_columns(path, header)
+    places = sorted((header.index(name) for name in names if name is not None), reverse=True)
+    features = tuple(name for name in header if name not in names)
+    cells: dict[str, list[str]] = {header[i]: [] for i in places}
+    values, rows = array("d"), 0
+    for row in reader:
+        if not row:
+            continue
+        rows += 1
+        if len(row) != len(header):
+            raise TableError(
+                f"row {rows} (line {reader.line_num}) of {path} has {len(row)} cells but the "
+                f"header has {len(header)}: make them equal."
+            )
+        for i in places:
+            cells[header[i]].append(row.pop(i))
+        try:
+            values.extend(map(float, row))
+        except ValueError:
+            raise _not_a_number(path, rows, features, row) from None
+    X = np.asarray(values).reshape(rows, len(features))
+    return _table(X, [_csv_column(path, cells, role) for role in roles], features)
+
+
+def _csv_column(path: Path, cells: dict[str, list[str]], role: Role) -> NDArray[Any] | None:
+    values = role.values(path, cells[role.name]) if role.name in cells else None
+    return None if values is None else typed(values)
+
+
+def _not_a_number(
+    path: Path, row: int, features: Sequence[str], cells: Sequence[Any]
+) -> TableError:
+    column = next(i for i, cell in enumerate(cells) if not _is_number(cell))
+    shown = repr(cells[column]) if len(str(cells[column])) <= 40 else "a long text"
+    return TableError(
+        f"row {row} of {path} holds {shown} in feature column {features[column]!r}: make it a "
+        "number, drop the column, or name it with --label or --domain, or with diagnose's --group."
+    )
+
+
+def _is_number(cell: Any) -> bool:
+    try:
+        float(cell)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _read_parquet(path: Path, roles: Sequence[Role]) -> Table:
+    parquet = require("pyarrow.parquet", "parquet")
+    with path.open("rb") as file:
+        try:
+            table = parquet.ParquetFile(file).read()
+        except (OSError, ValueError):
+            raise TableError(f"{path} is damaged or not a Parquet file: write it again.") from None
+    names = [role.find(path, table.column_names) for role in roles]
+    check_columns(path, table.column_names)
+    features = tuple(name for name in table.column_names if name not in names)
+    columns = [_parquet_feature(path, table, name) for name in features]
+    X = np.column_stack(columns) if columns else np.empty((table.num_rows, 0))
+    return _table(_floats(X), [_parquet_column(path, table, role) for role in roles], features)
+
+
+def _parquet_feature(path: Path, table: Any, name: str) -> NDArray[Any]:
+    values: NDArray[Any] = table.column(name).to_numpy()
+    if values.dtype.kind in "fiub":
+        return values
+    row = next((i for i, cell in enumerate(values.tolist()) if not _is_number(cell)), 0)
+    raise _not_a_number(path, row + 1, (name,), (values[row],))
+
+
+def _parquet_column(path: Path, table: Any, role: Role) -> NDArray[Any] | None:
+    if role.name not in table.column_names:
+        return None
+    values = role.values(path, table.column(role.name).to_pylist())
+    return None if values is None else np.array(values)
+
+
+def _floats(values: NDArray[Any]) -> NDArray[np.floating[Any]]:
+    return values if values.dtype.kind == "f" else values.astype(np.float64)

@@ -1,1 +1,0 @@
-"""From images and texts to banks of features."""

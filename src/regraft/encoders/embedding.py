@@ -1,0 +1,252 @@
+"""The loop that makes banks: block by block, from where it was stopped."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regraft.data.bank_format import UNFINISHED
+from regraft.data.bank_writer import BankWriter, Facts, writing
+from regraft.data.banks import Bank, busy, check_finite, check_place, is_bank, open_bank
+from regraft.data.inputs import Block, Listing, Source
+from regraft.encoders.image_blocks import Images
+from regraft.encoders.text_blocks import Texts
+from regraft.support.files import claim, remove_unfinished, write_text
+
+if TYPE_CHECKING:
+    from regraft.encoders.base import ImageEncoder, TextEncoder
+
+T = TypeVar("T")
+OnInputs = Callable[[int, int], None]  # told how many inputs are done, and of how many
+_SETTINGS = "settings.json"
+
+
+@dataclass(frozen=True)
+class Embedding:
+    """A finished bank."""
+
+    bank: Bank
+    was_there: bool  # finished before, so that nothing was computed
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """All that the rows of a bank depend on, rounding apart."""
+
+    kind: str
+    encoder: str
+    fingerprint: str
+    preprocessing: Mapping[str, Any]
+    listing: str
+
+
+def embed_images(
+    path: str | Path,
+    encoder: ImageEncoder,
+    out: str | Path,
+    *,
+    image: str = "path",
+    label: str = "label",
+    domain: str = "domain",
+    on_broken: str = "stop",
+    on_inputs: OnInputs | None = None,
+) -> Embedding:
+    """Make a bank in the folder ``out`` of the images in ``path``, or go on with it.
+
+    ``path`` is a folder in the layout domain/class/file or a .csv file with the columns ``image``,
+    ``label`` and ``domain``. A broken image stops the loop, or with ``on_broken="skip"`` is left
+    out with a warning. Raises ``ValueError`` or ``FileNotFoundError`` with one sentence.
+    """
+    path, out = Path(path), Path(out)
+    source = Images(
+        path, encoder.pixels, image=image, label=label, domain=domain, on_broken=on_broken
+    )
+    if path.is_dir() and out.resolve().is_relative_to(path.resolve()):
+        raise ValueError(f"{out} lies in the folder of images {path}: choose one outside it.")
+    return _embed(source, encoder, encoder.encode, out, on_inputs)
+
+
+def embed_texts(
+    path: str | Path,
+    encoder: TextEncoder,
+    out: str | Path,
+    *,
+    text: str = "text",
+    label: str = "label",
+    domain: str = "domain",
+    on_inputs: OnInputs | None = None,
+) -> Embedding:
+    """Make a bank in the folder ``out`` of the texts in a table, or go on with it.
+
+    ``path`` is a .csv, .jsonl (both also .gz) or .parquet file with the columns ``text``,
+    ``label`` and ``domain``. Raises ``ValueError`` or ``FileNotFoundError`` with one sentence.
+    """
+    source = Texts(Path(path), text=text, label=label, domain=domain)
+    return _embed(source, encoder, encoder.encode, Path(out), on_inputs)
+
+
+def _embed(
+    source: Source[T],
+    encoder: ImageEncoder | TextEncoder,
+    encode: Callable[[T], NDArray[np.float32]],
+    out: Path,
+    on_inputs: OnInputs | None,
+) -> Embedding:
+    check_place(out)
+    with claim(out) as is_ours:
+        if not is_ours:
+            raise busy(out)
+        work = out / UNFINISHED
+        listing = _survey(source, work)
+        settings = _Settings(
+            source.kind,
+            encoder.name,
+            encoder.fingerprint,
+            json.loads(json.dumps(dict(encoder.preprocessing))),  # lists for tuples, as in files
+            listing.digest,
+        )
+        if is_bank(out):
+            shutil.rmtree(work)
+            bank = open_bank(out)
+            _check_same(out, settings, _settings_of(bank))
+            _check_skipped(out, source, bank.n_skipped)
+            return Embedding(bank, was_there=True)
+        _enter(work, out, settings, encoder.device)
+        for note in listing.notes:
+            warnings.warn(note, stacklevel=3)
+        with writing(out, encoder.n_features) as writer:
+            _check_skipped(out, source, writer.n_skipped)
+            _loop(source, listing, encode, writer, work, on_inputs)
+            if writer.rows + writer.n_skipped != listing.rows:
+                raise _changed()
+            writer.finish(
+                Facts(**asdict(settings), classes=listing.classes, domains=listing.domains)
+            )
+    return Embedding(open_bank(out), was_there=False)
+
+
+def _survey(source: Source[Any], work: Path) -> Listing:
+    """List the inputs, leaving no trace if that fails at the first time."""
+    if not (work / _SETTINGS).exists():  # what is there was begun by something else
+        shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(exist_ok=True)
+    remove_unfinished(work)
+    try:
+        return source.survey(work)
+    except BaseException:
+        if not (work / _SETTINGS).exists():
+            shutil.rmtree(work)
+        raise
+
+
+def _enter(work: Path, out: Path, settings: _Settings, device: str) -> None:
+    """Refuse to go on with what was begun with other settings, or where rounding is another."""
+    path = work / _SETTINGS
+    if not path.exists():
+        write_text(path, json.dumps({"settings": asdict(settings), "device": device}))
+        return
+    try:
+        document = json.loads(path.read_bytes())
+        begun, begun_on = _Settings(**document["settings"]), document["device"]
+    except (KeyError, TypeError, ValueError):
+        raise ValueError(
+            f"{path} is damaged: delete {out} and run the same command again."
+        ) from None
+    _check_same(out, settings, begun)
+    if device != begun_on:
+        raise ValueError(
+            f"{out} was begun with --device {begun_on}: pass that, or choose another folder with "
+            "--out."
+        )
+
+
+def _loop(
+    source: Source[T],
+    listing: Listing,
+    encode: Callable[[T], NDArray[np.float32]],
+    writer: BankWriter,
+    work: Path,
+    on_inputs: OnInputs | None,
+) -> None:
+    classes = {str(name): i for i, name in enumerate(listing.classes)}
+    domains = {str(name): i for i, name in enumerate(listing.domains)}
+
+    def tell() -> None:
+        if on_inputs is not None:
+            on_inputs(writer.rows + writer.n_skipped, listing.rows)
+
+    tell()
+    for block in source.blocks(work, writer.rows + writer.n_skipped):
+        try:
+            y = np.array([classes[label] for label in block.labels], np.int64)
+            domain = np.array([domains[name] for name in block.domains], np.int64)
+        except KeyError:
+            raise _changed() from None
+        features = _features(encode, block, writer.n_features)
+        writer.append(features, y, domain, block.inputs, block.skipped)
+        tell()
+
+
+def _features(
+    encode: Callable[[T], NDArray[np.float32]], block: Block[T], n_features: int
+) -> NDArray[np.float32]:
+    expected = len(block.inputs), n_features
+    if not block.inputs:
+        return np.empty(expected, np.float32)
+    features = encode(block.content)
+    if features.shape != expected:
+        raise ValueError(
+            f"the encoder gave features of shape {features.shape} instead of {expected}: mend it."
+        )
+    return check_finite(features, f"{block.inputs[0].key} and the inputs after it")
+
+
+def _check_same(out: Path, asked: _Settings, there: _Settings) -> None:
+    way_out = "or choose another folder with --out"
+    if asked.kind != there.kind:
+        raise ValueError(f"{out} holds a bank of {there.kind}: choose another folder with --out.")
+    if asked.encoder != there.encoder:
+        raise ValueError(
+            f"{out} holds features of the encoder {there.encoder}: pass that with --encoder, "
+            f"{way_out}."
+        )
+    if asked.fingerprint != there.fingerprint:
+        raise ValueError(
+            f"{out} holds features of {there.encoder} with other weights: pass those, {way_out}."
+        )
+    if asked.preprocessing != there.preprocessing:
+        raise ValueError(
+            f"{out} holds features of {asked.kind} that were prepared in another way: prepare them "
+            f"in that way, {way_out}."
+        )
+    if asked.listing != there.listing:
+        raise ValueError(
+            f"{out} holds features of other {asked.kind}, or some were added, removed or changed "
+            f"since: restore them, {way_out}."
+        )
+
+
+def _check_skipped(out: Path, source: Source[Any], n_skipped: int) -> None:
+    if n_skipped and not source.may_skip:
+        raise ValueError(
+            f"{out} leaves out {n_skipped} broken {source.kind}: allow that with --on-broken skip, "
+            "or choose another folder with --out."
+        )
+
+
+def _settings_of(bank: Bank) -> _Settings:
+    return _Settings(
+        bank.kind, bank.encoder, bank.fingerprint, bank.preprocessing, bank.listing or ""
+    )
+
+
+def _changed() -> ValueError:
+    return ValueError("the inputs were changed while they were read: run the same command again.")

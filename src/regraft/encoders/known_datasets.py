@@ -1,0 +1,151 @@
+"""Ready benchmarks: the files that people have of known datasets, as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.io import loadmat
+from scipy.io.matlab import MatReadError
+
+from regraft.data.banks import is_bank
+from regraft.data.domain_names import named_domains
+from regraft.data.tables import Table, read_table
+from regraft.encoders import IMAGE_DEFAULT, TEXT_DEFAULT, load_image_encoder, load_text_encoder
+from regraft.encoders.embedding import embed_images, embed_texts
+from regraft.support.embedding_meter import Meter
+
+_PACS = ("art_painting", "cartoon", "photo", "sketch")
+_PACS_FEATURES = "efficientnet_lite0.npz"
+_AMAZON = ("reviews.jsonl", "reviews.jsonl.gz")
+_OFFICE_CALTECH = {
+    "amazon": "amazon_SURF_L10.mat",
+    "caltech10": "Caltech10_SURF_L10.mat",
+    "dslr": "dslr_SURF_L10.mat",
+    "webcam": "webcam_SURF_L10.mat",
+}
+_TOLD_EVERY = 5.0  # seconds, while features are computed
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a ready benchmark is read from."""
+
+    data: Path  # the user's folder or file
+    bank: Path  # where features are computed into, if they must be
+    device: str
+    tell: Callable[[str], None]  # progress
+
+
+def read_ready(
+    name: str, data: Path, out: Path, *, device: str, on_progress: Callable[[str], None]
+) -> Table:
+    """The benchmark ``name`` from the user's folder or file ``data``.
+
+    Images and texts are embedded first, into a bank in ``out`` that the next call finds there.
+    Raises ``ValueError`` or ``FileNotFoundError`` with one sentence.
+    """
+    if name not in READY:
+        raise ValueError(f"there is no ready benchmark {name!r}: choose one of {', '.join(READY)}.")
+    if not data.exists():
+        raise FileNotFoundError(f"{data} does not exist: check --data.")
+    if is_bank(data):
+        return read_bank(data)
+    return READY[name](Request(data, out / f"{name}-bank", device, on_progress))
+
+
+def read_bank(path: Path, label: str = "label", domain: str = "domain") -> Table:
+    """A file or bank that has labels and domains, the domains named where it names them."""
+    table = read_table(path, label=label, domain=domain)
+    assert table.domain is not None  # needed by default
+    return replace(table, domain=named_domains(path, table.domain))
+
+
+def _read_pacs(request: Request) -> Table:
+    """PACS: features in a .npz file, or pictures in the layout domain/class/file."""
+    data = request.data
+    if data.is_file():
+        return read_bank(data)
+    if (data / _PACS_FEATURES).is_file():
+        return read_bank(data / _PACS_FEATURES)
+    root = data / "PACS" if (data / "PACS").is_dir() else data
+    folders = sorted(e.name for e in root.iterdir() if e.is_dir() and not e.name.startswith("."))
+    if folders != list(_PACS):
+        raise FileNotFoundError(
+            f"{root} holds neither {_PACS_FEATURES} nor just the folders {', '.join(_PACS)}: pass "
+            "one that does with --data."
+        )
+    encoder = load_image_encoder(IMAGE_DEFAULT, device=request.device)
+    meter = Meter(request.tell, "images", _TOLD_EVERY)
+    embed_images(root, encoder, request.bank, on_inputs=meter)
+    return read_bank(request.bank)
+
+
+def _read_amazon(request: Request) -> Table:
+    """Amazon reviews: lines of JSON with text, label and domain."""
+    places = [request.data / name for name in _AMAZON]
+    path = next((p for p in (request.data, *places) if p.is_file()), None)
+    if path is None:
+        raise FileNotFoundError(
+            f"{request.data} holds no {' or '.join(_AMAZON)}: pass a folder that does with --data, "
+            "with text, label and domain on each line."
+        )
+    encoder = load_text_encoder(TEXT_DEFAULT, device=request.device)
+    meter = Meter(request.tell, "texts", _TOLD_EVERY)
+    embed_texts(path, encoder, request.bank, on_inputs=meter)
+    return read_bank(request.bank)
+
+
+def _read_office_caltech10(request: Request) -> Table:
+    """Office-Caltech10: four domains, ten classes, 800-bin histograms of SURF words.
+
+    Rows are divided by their sum, so that a picture's number of keypoints, which follows from its
+    size, does not count; rows that are shares already stay as they are.
+    """
+    parts = {name: _read_mat(request.data / file) for name, file in _OFFICE_CALTECH.items()}
+    X = np.concatenate([counts for counts, _ in parts.values()])
+    totals = X.sum(axis=1, keepdims=True)
+    sizes = [len(y) for _, y in parts.values()]
+    return Table(
+        X=np.divide(X, totals, out=np.zeros_like(X), where=totals > 0),
+        y=np.concatenate([y for _, y in parts.values()]),
+        domain=np.repeat(list(parts), sizes),
+        features=(),
+    )
+
+
+def _read_mat(path: Path) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Histograms ``fts`` (n, d) and ``labels`` (n,) of a MATLAB file."""
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"{path} does not exist: pass a folder with {', '.join(_OFFICE_CALTECH.values())}."
+        )
+    try:
+        arrays = loadmat(path, variable_names=("fts", "labels"))
+        counts, labels = arrays["fts"].astype(np.float64), arrays["labels"].astype(np.int64)
+    except (KeyError, MatReadError, NotImplementedError, OSError, TypeError, ValueError):
+        raise ValueError(
+            f"{path} is no MATLAB file (before version 7.3) with arrays 'fts' and 'labels': "
+            "download it again."
+        ) from None
+    if counts.ndim != 2 or labels.size != len(counts):
+        raise ValueError(
+            f"{path} has 'fts' of shape {counts.shape} and 'labels' of shape {labels.shape}: it "
+            "should have one label for each row."
+        )
+    if not (counts >= 0).all():
+        raise ValueError(
+            f"{path} has values below zero or NaN in 'fts': take the raw histograms, not "
+            "standardized ones."
+        )
+    return counts, labels.reshape(-1)
+
+
+READY: dict[str, Callable[[Request], Table]] = {
+    "amazon": _read_amazon,
+    "office-caltech10": _read_office_caltech10,
+    "pacs": _read_pacs,
+}

@@ -1,0 +1,1 @@
+"""scikit-learn faces, audits, comparisons, saved models and their cards."""

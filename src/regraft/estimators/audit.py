@@ -1,0 +1,305 @@
+"""The worst case of a fixed predictor over plausible targets, and the price of robustness."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol, cast
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from regraft.core.domains import Domains, check_domains, warn_if_one_domain
+from regraft.core.heads import check_ridge, fit_source_heads
+from regraft.core.hull import (
+    Hull,
+    Objective,
+    Surrogates,
+    attack,
+    check_objective,
+    check_radius,
+    check_rank,
+    make_surrogates,
+    plausible_targets,
+)
+from regraft.core.hull_game import play_hull
+from regraft.core.newton import log_probabilities, losses
+from regraft.core.splitting import hold_out
+
+RADII = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
+# Probabilities below this are treated as this, so that one confident error has a finite risk.
+_FLOOR = 1e-12
+_COMPARED = 16  # features whose means tell whether rows are the same
+_ALONE = "the only plausible target is the sources themselves"
+
+
+class Predictor(Protocol):
+    """Anything with class probabilities."""
+
+    classes_: NDArray[Any]
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Probabilities (n, C), columns in the order of ``classes_``."""
+
+
+@dataclass(frozen=True)
+class AuditPoint:
+    """The worst case within one radius."""
+
+    radius: float
+    risk: float  # largest cross-entropy over the targets within the radius (nats)
+    accuracy: float  # smallest accuracy over them
+    risk_target: dict[str, float]  # affine coefficients of the sources at the former
+    accuracy_target: dict[str, float]  # and at the latter
+    sample_size: float  # effective number of rows behind that accuracy
+
+
+@dataclass(frozen=True)
+class AuditCurve:
+    """Worst-case risk and accuracy of one predictor over the radius."""
+
+    points: tuple[AuditPoint, ...]
+    source_accuracy: float  # mean over the source domains
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, strings, lists and dictionaries."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> AuditCurve:
+        """Inverse of :meth:`to_dict`, also after a trip through JSON."""
+        return cls(**{**data, "points": tuple(AuditPoint(**point) for point in data["points"])})
+
+    def plot(self, path: str, name: str = "predictor") -> None:
+        """Write the curve as a picture (needs the extra ``plots``)."""
+        from regraft.support.plots import plot_audit
+
+        plot_audit({name: self}, path)
+
+
+@dataclass(frozen=True)
+class FrontierPoint:
+    """A head trained at one radius, measured on rows that it was not trained on."""
+
+    radius: float
+    source_accuracy: float
+    worst_case_accuracy: float  # over targets within the frontier's audit radius
+    worst_case_risk: float
+
+
+@dataclass(frozen=True)
+class Frontier:
+    """What robustness costs on the sources, and what it buys in the worst case."""
+
+    points: tuple[FrontierPoint, ...]
+    audit_radius: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, strings, lists and dictionaries."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Frontier:
+        """Inverse of :meth:`to_dict`, also after a trip through JSON."""
+        return cls(**{**data, "points": tuple(FrontierPoint(**point) for point in data["points"])})
+
+    def plot(self, path: str) -> None:
+        """Write the frontier as a picture (needs the extra ``plots``)."""
+        from regraft.support.plots import plot_frontier
+
+        plot_frontier(self, path)
+
+
+def audit(
+    predictor: Predictor | ArrayLike,
+    X: ArrayLike,
+    y: ArrayLike,
+    sample_domain: ArrayLike,
+    radii: Sequence[float] = RADII,
+    *,
+    rank: int | None = None,
+    device: str = "cpu",
+) -> AuditCurve:
+    """Worst-case risk and accuracy of a fixed predictor within each radius: the frozen regime.
+
+    ``predictor`` is a fitted classifier with ``predict_proba``, or its probabilities (n, C) on
+    the rows of ``X``, columns in sorted order of the labels. The plausible targets come from
+    ``X``, ``y``, ``sample_domain`` alone, so any two predictors are audited against the same. Pass
+    rows that the predictor was not fitted on where there are some: on its own it looks better.
+    """
+    radii = _check_radii(radii)
+    domains = check_domains(X, y, sample_domain, device=device)
+    check_rank(rank, len(domains.classes))
+    probabilities, columns = _probabilities(predictor, X, domains)
+    warn_if_one_domain(domains, _ALONE)
+    sources = fit_source_heads(domains)
+    hull, surrogates = plausible_targets(sources, rank)
+    p = torch.from_numpy(probabilities).to(sources.weight)[sources.order]
+    label = torch.from_numpy(columns).to(sources.y)[sources.y]
+    loss = losses(p.clamp_min(_FLOOR).log(), label)
+    error = (p.argmax(dim=1) != label).to(p.dtype)
+    names = [str(name) for name in domains.names]
+    return AuditCurve(
+        tuple(worst_cases(surrogates, hull, loss, error, radii, names)),
+        source_accuracy=1 - float(sources.weight @ error),
+    )
+
+
+def frontier(
+    X: ArrayLike,
+    y: ArrayLike,
+    sample_domain: ArrayLike,
+    radii: Sequence[float] = RADII,
+    *,
+    objective: Objective = "risk",
+    rank: int | None = None,
+    ridge: float | None = None,
+    seed: int | None = None,
+    device: str = "cpu",
+    on_point: Callable[[FrontierPoint], None] | None = None,
+) -> Frontier:
+    """Source accuracy against worst-case accuracy for heads trained at each radius.
+
+    Two thirds of the rows train the heads, the others measure them: every third as they stand, or
+    as ``seed`` shuffles them. The worst case is taken within the largest of ``radii``, the same
+    for all heads.
+    """
+    radii = _check_radii(radii)
+    check_objective(objective)
+    check_ridge(ridge)
+    domains = check_domains(X, y, sample_domain, device=device)
+    check_rank(rank, len(domains.classes))
+    train, test = hold_out(domains, seed)
+    warn_if_one_domain(domains, _ALONE)
+    sources = fit_source_heads(train)
+    hull, _ = plausible_targets(sources, rank)
+    Z = sources.whitening(test.X)
+    measured = make_surrogates(hull, Z, test.y, test.weight)
+    points = []
+    for radius in radii:
+        _, outcome = play_hull(sources, radius=radius, rank=rank, objective=objective, ridge=ridge)
+        head = outcome.head
+        log_p = log_probabilities(Z, head)
+        error = (log_p.argmax(dim=1) != test.y).to(log_p.dtype)
+        point = FrontierPoint(
+            radius=radius,
+            source_accuracy=1 - float(test.weight @ error),
+            worst_case_accuracy=1 - attack(measured, error, max(radii)).value,
+            worst_case_risk=attack(measured, losses(log_p, test.y), max(radii)).value,
+        )
+        points.append(point)
+        if on_point is not None:
+            on_point(point)
+    return Frontier(tuple(points), audit_radius=max(radii))
+
+
+def warn_if_fitted_on(predictor: object, X: NDArray[Any], sample_domain: NDArray[Any]) -> None:
+    """Warn if a predictor that knows the mean of its training rows has it from these rows."""
+    fitted = getattr(predictor, "feature_mean_", None)
+    if fitted is None:
+        return
+    few = X[:, :_COMPARED].astype(np.float64)
+    mean = np.mean([few[sample_domain == s].mean(axis=0) for s in np.unique(sample_domain)], axis=0)
+    if np.allclose(fitted[:_COMPARED], mean, rtol=1e-9, atol=1e-12):
+        warnings.warn(
+            "the model was fitted on these very rows, so its worst case looks better than it is: "
+            "audit it on other rows of these domains, or read the risk in its certificate.",
+            stacklevel=2,
+        )
+
+
+def worst_cases(
+    surrogates: Surrogates,
+    hull: Hull,
+    loss: Tensor,
+    error: Tensor,
+    radii: Sequence[float],
+    names: list[str],
+) -> list[AuditPoint]:
+    """The worst of the ``surrogates`` within each radius, by losses and errors (n,) of the rows."""
+    points: list[AuditPoint] = []
+    riskiest: list[Tensor] = []
+    wrongest: list[Tensor] = []
+
+    def named(z: Tensor) -> dict[str, float]:
+        return dict(zip(names, hull.coefficients(z).tolist(), strict=True))
+
+    for radius in radii:
+        # A larger ball holds the smaller one's worst targets too.
+        risk = attack(surrogates, loss, radius, also=riskiest)
+        wrong = attack(surrogates, error, radius, also=wrongest)
+        riskiest, wrongest = [risk.z], [wrong.z]
+        point = AuditPoint(
+            radius=radius,
+            risk=risk.value,
+            accuracy=1 - wrong.value,
+            risk_target=named(risk.z),
+            accuracy_target=named(wrong.z),
+            sample_size=float(1 / wrong.weights.square().sum()),
+        )
+        points.append(point)
+    return points
+
+
+def _check_radii(radii: Sequence[float]) -> list[float]:
+    values = sorted({float(radius) for radius in radii})
+    if not values:
+        raise ValueError("radii is empty: pass at least one radius.")
+    for radius in values:
+        check_radius(radius)
+    return values
+
+
+def _probabilities(
+    predictor: Predictor | ArrayLike, X: ArrayLike, domains: Domains
+) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
+    """(n, P) checked probabilities, and the column (C,) of each of ``domains.classes``.
+
+    P exceeds C if the predictor knows more classes, whose probability it then gives to errors.
+    """
+    if hasattr(predictor, "predict_proba"):
+        judge = cast(Predictor, predictor)
+        columns, width = _columns(judge, domains)
+        predictor = judge.predict_proba(X)
+    else:
+        width = len(domains.classes)
+        columns = np.arange(width)
+    return _check_probabilities(predictor, (len(domains.y), width)), columns
+
+
+def _columns(predictor: Predictor, domains: Domains) -> tuple[NDArray[np.intp], int]:
+    """The predictor's column of each class, and how many columns it has."""
+    if not hasattr(predictor, "classes_"):
+        raise ValueError("the predictor is not fitted: call fit first.")
+    known = np.asarray(predictor.classes_)
+    columns = [np.flatnonzero(known == label) for label in domains.classes]
+    missing = [str(c) for c, at in zip(domains.classes, columns, strict=True) if not len(at)]
+    if missing:
+        raise ValueError(
+            f"the predictor does not know class {missing[0]}: audit it on rows of the classes "
+            "it was trained on."
+        )
+    return np.concatenate(columns), len(known)
+
+
+def _check_probabilities(values: ArrayLike, shape: tuple[int, int]) -> NDArray[np.float64]:
+    try:
+        probabilities = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"a {type(values).__name__} has no probabilities: pass a fitted classifier with "
+            "predict_proba, or a matrix of probabilities."
+        ) from None
+    if probabilities.shape != shape:
+        raise ValueError(
+            f"probabilities have shape {probabilities.shape}: pass one row per row of X and one "
+            f"column per class, {shape}."
+        )
+    if not np.isfinite(probabilities).all() or probabilities.min() < 0:
+        raise ValueError("probabilities hold negative, NaN or infinite values: pass probabilities.")
+    if not np.allclose(probabilities.sum(axis=1), 1, atol=1e-3):
+        raise ValueError("probabilities do not sum to one in every row: normalize them.")
+    return probabilities

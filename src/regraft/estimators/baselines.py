@@ -1,0 +1,212 @@
+"""Linear heads to compare with: ERM, GroupDRO, V-REx and IRMv1.
+
+All are fitted on the whitening and the cross-validated ridge that CROClassifier uses, so a
+difference between two of them is a difference of objectives.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import minimize
+from sklearn.exceptions import ConvergenceWarning
+from torch import Tensor
+
+from regraft.core.domains import warn_if_one_domain
+from regraft.core.heads import SourceHeads, check_ridge, fit_source_heads
+from regraft.core.newton import logits, losses, minimax_newton, weighted_gradients
+from regraft.estimators.linear import LinearHead
+
+_MAX_ITERATIONS = 2000
+_ITERATION_LIMIT = 1  # scipy's status; others are convergence, or steps lost in rounding
+
+
+class ERMClassifier(LinearHead):
+    """Empirical risk minimization: softmax regression on the pooled sources, equal mass each.
+
+    The ridge and the shrinkage of the whitening are cross-validated. Attributes after ``fit`` are
+    those of :class:`~regraft.estimators.linear.LinearHead`.
+    """
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_domain: ArrayLike | None = None) -> Self:
+        """Fit on rows ``X`` (n, d), labels ``y`` (n,) and the domain of each row (n,)."""
+        domains = self._check(X, y, sample_domain)
+        sources = fit_source_heads(domains)
+        self._set_head(domains, sources.whitening.to_features(self.solve(sources)))
+        return self
+
+    def solve(self, sources: SourceHeads) -> Tensor:
+        """The head (C, k) on whitened rows that ``fit`` takes where these source heads are its."""
+        return sources.pooled
+
+
+class _RiskBalancer(LinearHead):
+    """Base of heads whose objective compares the sources' risks."""
+
+    ridge: float | None
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_domain: ArrayLike | None = None) -> Self:
+        """Fit on rows ``X`` (n, d), labels ``y`` (n,) and the domain of each row (n,)."""
+        self._check_parameters()
+        domains = self._check(X, y, sample_domain)
+        sources = fit_source_heads(domains)
+        warn_if_one_domain(domains, "there are no risks to compare and the ERM head is returned")
+        self._set_head(domains, sources.whitening.to_features(self.solve(sources)))
+        return self
+
+    def solve(self, sources: SourceHeads) -> Tensor:
+        """The head (C, k) on whitened rows that ``fit`` takes where these source heads are its."""
+        if len(sources.slices) == 1:
+            return sources.pooled
+        return self._solve(sources, sources.learner_ridge(self.ridge))
+
+    def _check_parameters(self) -> None:
+        check_ridge(self.ridge)
+
+    def _solve(self, sources: SourceHeads, ridge: Tensor) -> Tensor:
+        """The head (C, k) on whitened rows."""
+        raise NotImplementedError
+
+
+class GroupDROClassifier(_RiskBalancer):
+    """Group distributionally robust optimization: the smallest worst risk over the sources.
+
+    The problem is convex and solved to a duality gap, not by stochastic steps.
+
+    Parameters
+    ----------
+    ridge : float or None
+        As in :class:`~regraft.estimators.cro.CROClassifier`.
+    """
+
+    def __init__(self, ridge: float | None = None) -> None:
+        self.ridge = ridge
+
+    def _solve(self, sources: SourceHeads, ridge: Tensor) -> Tensor:
+        weights = sources.weight.new_zeros((len(sources.slices), len(sources.y)))
+        for weight, rows in zip(weights, sources.slices, strict=True):
+            weight[rows] = sources.weight[rows] * len(sources.slices)
+        return minimax_newton(sources.Z, sources.y, weights, ridge=ridge, start=sources.pooled).head
+
+
+class _PenalizedHead(_RiskBalancer):
+    """Base of heads that minimize the mean source risk plus ``penalty`` times a disagreement.
+
+    The objective is not convex; the answer is the local minimum that descent reaches from
+    the ERM head.
+    """
+
+    def __init__(self, penalty: float, ridge: float | None = None) -> None:
+        self.penalty = penalty
+        self.ridge = ridge
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if not 0 <= self.penalty < np.inf:
+            raise ValueError(f"penalty is {self.penalty}: pass a finite number, 0 or more.")
+
+    def _solve(self, sources: SourceHeads, ridge: Tensor) -> Tensor:
+        def value_and_gradient(head: Tensor) -> tuple[Tensor, Tensor]:
+            # Not through Z: autograd would keep it, converted, for the way back.
+            scores = logits(sources.Z, head).requires_grad_()
+            log_p = torch.log_softmax(scores, dim=1)
+            risks = _source_means(losses(log_p, sources.y), sources.slices)
+            value = risks.mean() + self.penalty * self._disagreement(log_p, sources)
+            (slope,) = torch.autograd.grad(value, scores)
+            (gradient,) = weighted_gradients(sources.Z, slope, torch.ones_like(slope[None, :, 0]))
+            ridge_term = (ridge * head.square()).sum()
+            return value.detach() + ridge_term, gradient + 2 * ridge * head
+
+        return _minimize(value_and_gradient, sources.pooled)
+
+    def _disagreement(self, log_p: Tensor, sources: SourceHeads) -> Tensor:
+        """What is penalized, from the log class probabilities (n, C) of the source rows."""
+        raise NotImplementedError
+
+
+class VRExClassifier(_PenalizedHead):
+    """Risk extrapolation: mean source risk plus ``penalty`` times the variance of source risks.
+
+    For a linear head this is convex only up to some penalty; beyond it the answer is the local
+    minimum that descent reaches from the ERM head.
+
+    Parameters
+    ----------
+    penalty : float
+        Weight of the population variance of the sources' risks; 0 is ERM.
+    ridge : float or None
+        As in :class:`~regraft.estimators.cro.CROClassifier`.
+    """
+
+    def __init__(self, penalty: float = 10.0, ridge: float | None = None) -> None:
+        super().__init__(penalty, ridge)
+
+    def _disagreement(self, log_p: Tensor, sources: SourceHeads) -> Tensor:
+        return _source_means(losses(log_p, sources.y), sources.slices).var(correction=0)
+
+
+class IRMClassifier(_PenalizedHead):
+    """Invariant risk minimization (IRMv1): no source gains by rescaling the logits.
+
+    The penalty is the mean over sources of the squared derivative of the source's risk in a common
+    factor of the logits, at 1. It is not convex, and the constant predictor satisfies it too: the
+    answer is the local minimum that descent reaches from the ERM head.
+
+    Parameters
+    ----------
+    penalty : float
+        Weight of the mean squared derivative; 0 is ERM.
+    ridge : float or None
+        As in :class:`~regraft.estimators.cro.CROClassifier`.
+    """
+
+    def __init__(self, penalty: float = 100.0, ridge: float | None = None) -> None:
+        super().__init__(penalty, ridge)
+
+    def _disagreement(self, log_p: Tensor, sources: SourceHeads) -> Tensor:
+        # Log-probabilities serve as logits: what they lack, a constant over classes, cancels.
+        slopes = (log_p.exp() * log_p).sum(dim=1) + losses(log_p, sources.y)
+        return _source_means(slopes, sources.slices).square().mean()
+
+
+def _source_means(values: Tensor, slices: tuple[slice, ...]) -> Tensor:
+    """(K,) mean over each source's rows of ``values`` (n,)."""
+    return torch.stack([values[rows].mean() for rows in slices])
+
+
+def _minimize(
+    value_and_gradient: Callable[[Tensor], tuple[Tensor, Tensor]], start: Tensor
+) -> Tensor:
+    """The local minimum of a smooth function of a head (C, k) that L-BFGS reaches."""
+
+    def flat(parameters: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        head = torch.from_numpy(parameters).reshape(start.shape)
+        value, gradient = value_and_gradient(head)
+        return value.item(), gradient.flatten().numpy()
+
+    answer = minimize(
+        flat,
+        start.flatten().numpy(),
+        jac=True,
+        method="L-BFGS-B",
+        options={
+            "maxiter": _MAX_ITERATIONS,
+            "maxfun": 2 * _MAX_ITERATIONS,
+            "maxcor": 20,
+            "gtol": 1e-7,
+            "ftol": 1e-13,
+        },
+    )
+    if answer.status == _ITERATION_LIMIT:
+        warnings.warn(
+            f"the penalized risk did not settle in {_MAX_ITERATIONS} iterations: lower penalty or "
+            "raise ridge.",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+    return torch.from_numpy(answer.x).reshape(start.shape)

@@ -1,0 +1,287 @@
+"""Model cards: what a saved head is and what its certificate says, as Markdown for people.
+
+The header is YAML with the fields that Hugging Face's hub reads. Names that come from data are
+written so that neither YAML nor Markdown nor HTML takes a part of them for its own.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import platform
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import sklearn
+import torch
+
+from regraft._version import __version__
+from regraft.core.certificate import Certificate
+from regraft.estimators.certificate_terms import Term, explain
+from regraft.estimators.game_head import CertifiedHead
+from regraft.estimators.linear import LinearHead
+from regraft.support.markup import markdown_row, markdown_table
+
+_TAGS = (
+    "regraft",
+    "domain-generalization",
+    "distribution-shift",
+    "robustness",
+    "tabular-classification",
+)
+_SHOWN = 20  # names of a kind, before the rest are counted
+# What Markdown reads in the middle of a line; within a word it leaves underscores alone.
+_SIGNS = re.compile(r"[\\`*\[\]{}|~$]|(?<![^\W_])_|_(?![^\W_])")
+_UNREADABLE = "\N{REPLACEMENT CHARACTER}"
+_KINDS = {
+    "CROClassifier": "Causal Robust Optimization: the head is meant to be as good as a linear one "
+    "can be in the worst of the unseen domains that its sources make plausible, not on average "
+    "over the sources.",
+    "LiteralCROClassifier": "Causal Robust Optimization with the paper's free adversary, for study "
+    "beside CROClassifier, which is the one to use.",
+    "ERMClassifier": "Empirical risk minimization: softmax regression on the pooled sources, each "
+    "with the same mass.",
+    "GroupDROClassifier": "Group distributionally robust optimization: the smallest risk in the "
+    "worst of the sources.",
+    "IRMClassifier": "Invariant risk minimization (IRMv1): small risk, and no source that gains "
+    "much by rescaling the logits.",
+    "VRExClassifier": "Risk extrapolation: small mean risk, and a small variance of the sources' "
+    "risks.",
+}
+_NO_CERTIFICATE = (
+    "This kind of head has no certificate: nothing is claimed about domains other than its "
+    "sources. `regraft audit` measures its worst case in the domains that they make plausible."
+)
+_LIMITS = (
+    "That the domain it meets is a plausible one is assumed. Its inputs have to look like "
+    "transplanted inputs of the sources (closure on the target's side), which no source can show.",
+    "Labels that are noisier than any tilt of the sources' makes them are not covered, such as "
+    "those of people who mix views that the sources keep apart.",
+    "Accuracies, and risks on the sources, are those on the rows that the head was fitted on; new "
+    "rows look somewhat worse. `regraft audit` measures the worst case on such rows.",
+    "It needs features made exactly as those it was fitted on.",
+)
+_RADIUS_LIMIT = (
+    "The radius is an assumption about the domain it will meet, not a measurement. Accuracy on the "
+    "sources cannot choose it, for it always prefers 0, that is, ERM."
+)
+_FREE = (
+    "The adversary of this head was free: any transplant, under penalties instead of a radius. So "
+    "its certificate differs from that of CROClassifier. Its worst case is a lower bound only, "
+    "since the search maximizes a penalized risk; the worst domain is no mixture of the sources; "
+    "there are no finite-sample terms, for a family without a radius has no covering number; and "
+    "lengths are in standardized features. A free adversary can attack every direction of a head, "
+    "so such heads are weak where the sources agree."
+)
+_ALONE = (
+    "The sources do not tell how domains differ (there is one, or their heads are equal), so the "
+    "only plausible domain is the sources themselves, whatever the radius."
+)
+_LICENCE = (
+    "None is given. Before you pass this folder on, choose one and add it to the header of this "
+    "file, for example as a line `license: mit`."
+)
+
+
+def model_card(model: LinearHead) -> str:
+    """The card of a fitted head of regraft's own, Markdown under a YAML header."""
+    sections = [_what(model), _sources(model)]
+    if isinstance(model, CertifiedHead):
+        certificate = model.certificate_
+        sections += [_scope(certificate), _certificate(certificate)]
+        sections += [_price(certificate), _limits(certificate)]
+    else:
+        sections.append(f"## Limits\n\n{_NO_CERTIFICATE} {_LIMITS[-1]}")
+    sections += [_loading(model), _settings(model), f"## Licence\n\n{_LICENCE}", _versions()]
+    return _header(model) + "\n\n".join(sections) + "\n"
+
+
+def escape(text: str) -> str:
+    """``text`` as it stands in a line or a table of Markdown, whatever signs it has."""
+    line = html.escape(_readable(text), quote=False)
+    return _SIGNS.sub(lambda sign: f"&#{ord(sign[0])};", line)
+
+
+def quote(text: str) -> str:
+    """``text`` as a string of YAML, on one line."""
+    return json.dumps(_readable(text), ensure_ascii=False)
+
+
+def _readable(text: str) -> str:
+    """One line, without signs that have no shape or that UTF-8 cannot hold."""
+    line = " ".join(text.split())
+    return "".join(sign if sign.isprintable() else _UNREADABLE for sign in line)
+
+
+def _some(names: Iterable[Any], write: Callable[[str], str]) -> str:
+    """The first names, and how many there are beyond them."""
+    texts = [str(name) for name in names]
+    comma = "; " if any("," in text for text in texts) else ", "
+    shown = comma.join(map(write, texts[:_SHOWN]))
+    return shown if len(texts) <= _SHOWN else f"{shown} and {len(texts) - _SHOWN} more"
+
+
+def _count(number: int, noun: str) -> str:
+    plural = f"{noun}es" if noun.endswith("s") else f"{noun}s"
+    return f"{number:,} {noun if number == 1 else plural}"
+
+
+def _header(model: LinearHead) -> str:
+    lines = ["library_name: regraft", "pipeline_tag: tabular-classification", "tags:"]
+    lines += [f"- {tag}" for tag in _TAGS]
+    # The free adversary's worst case is a lower bound, which a table of results cannot say.
+    if isinstance(model, CertifiedHead) and model.certificate_.radius is not None:
+        lines += _model_index(model)
+    return "\n".join(["---", *lines, "---", "", ""])
+
+
+def _model_index(model: CertifiedHead) -> list[str]:
+    """The certified numbers; their types are names of our own, for no dataset has them."""
+    c = model.certificate_
+    scope = f"worst plausible domain within {c.radius:g} nats of the sources"
+    there = f"Accuracy where its {c.objective} is worst within {c.radius:g} nats, rows fitted on"
+    metrics = [
+        ("worst_case_accuracy", c.worst_case_accuracy, there),
+        (f"worst_case_{c.objective}", c.worst_case, f"{c.objective.title()} (nats) in the {scope}"),
+    ]
+    if c.source_accuracy is not None:
+        metrics.append(("accuracy", c.source_accuracy, "Accuracy on the sources, rows fitted on"))
+    dataset = f"Sources: {_some(model.domains_, str)}"
+    return [
+        "model-index:",
+        f"- name: {type(model).__name__}",
+        "  results:",
+        "  - task:",
+        "      type: tabular-classification",
+        "    dataset:",
+        "      type: unknown",  # the hub's word for data that it does not have
+        f"      name: {quote(dataset)}",
+        "      split: train",
+        "    metrics:",
+        *(
+            f"    - type: {kind}\n      value: {value:.4f}\n      name: {quote(name)}"
+            for kind, value, name in metrics
+        ),
+    ]
+
+
+def _what(model: LinearHead) -> str:
+    name, names = type(model).__name__, getattr(model, "feature_names_in_", ())
+    features = f" ({_some(names, escape)})" if len(names) else ""
+    return (
+        f"# {name}: a linear head fitted by Regraft\n\n{_KINDS[name]}\n\n"
+        f"- {_count(len(model.classes_), 'class')}: {_some(model.classes_, escape)}\n"
+        f"- {_count(model.n_features_in_, 'feature')}{features}\n"
+        f"- {_count(len(model.domains_), 'source domain')}, listed below\n"
+        "- softmax of `coef_ · x + intercept_`, on features as they come"
+    )
+
+
+def _sources(model: LinearHead) -> str:
+    columns = ["source"]
+    cells = [[escape(str(name))] for name in model.domains_]
+    if isinstance(model, CertifiedHead):
+        c = model.certificate_
+        if c.source_rows is not None:
+            columns.append("rows")
+            cells = [[*row, f"{n:,}"] for row, n in zip(cells, c.source_rows, strict=True)]
+        if c.worst_target:
+            columns.append("weight of its head in the worst domain")
+            weights = c.worst_target.values()
+            cells = [[*row, f"{weight:+.2f}"] for row, weight in zip(cells, weights, strict=True)]
+    if len(cells) > _SHOWN:
+        more = [f"and {len(cells) - _SHOWN} more", *[""] * (len(columns) - 1)]
+        cells = [*cells[:_SHOWN], more]
+    return (
+        "## Sources\n\nThe domains that it was fitted on, and all that it knows of how domains "
+        f"differ.\n\n{markdown_table(columns, cells)}"
+    )
+
+
+def _scope(certificate: Certificate) -> str:
+    if certificate.radius is None:
+        return f"## No radius\n\n{_FREE}"
+    text = (
+        f"## Radius: {certificate.radius:g} nats\n\nAn unseen domain counts as plausible if its "
+        "head is an affine combination of the sources' heads, extrapolation included, whose "
+        f"logits differ from those of their mean by at most {certificate.radius:g} nats (root "
+        "mean square)."
+    )
+    return text if certificate.dimension else f"{text} {_ALONE}"
+
+
+def _certificate(certificate: Certificate) -> str:
+    words = "\n\n".join(map(escape, certificate.summary()))
+    return f"## Certificate\n\n{words}\n\n{_term_table(explain(certificate))}"
+
+
+def _term_table(terms: Sequence[Term]) -> str:
+    rows = [markdown_row([term.name, term.value, term.meaning]) for term in terms]
+    return "\n".join([markdown_row(["term", "value", "meaning"]), "|---|---:|---|", *rows])
+
+
+def _price(certificate: Certificate) -> str:
+    c, worst = certificate, "the worst domain for it"
+    rows = [
+        ("accuracy on the sources (mean)", _share(c.source_accuracy), c.pooled_source_accuracy),
+        (f"accuracy in {worst}", _share(c.worst_case_accuracy), c.pooled_worst_case_accuracy),
+    ]
+    cells = [[name, here, _share(there)] for name, here, there in rows]
+    cells += [
+        ["largest risk on a source", _nats(c.source_risk), _nats(c.pooled_source_risk)],
+        [f"{c.objective} in {worst}", _nats(c.worst_case), _nats(c.pooled_worst_case)],
+    ]
+    columns = ["", "this head", "the ERM head it started from"]
+    return (
+        "## Price of robustness\n\nEach head is measured in the plausible domain that the "
+        "adversary found to be worst for it, and on the sources, on rows fitted on.\n\n"
+        f"{markdown_table(columns, cells)}"
+    )
+
+
+def _share(value: float | None) -> str:
+    return "not kept" if value is None else f"{value:.1%}"
+
+
+def _nats(value: float | None) -> str:
+    return "not kept" if value is None else f"{value:.3f} nats"
+
+
+def _limits(certificate: Certificate) -> str:
+    limits = [*_LIMITS, _RADIUS_LIMIT] if certificate.radius is not None else list(_LIMITS)
+    return "## Limits\n\n" + "\n".join(f"- {limit}" for limit in limits)
+
+
+def _loading(model: LinearHead) -> str:
+    certified = isinstance(model, CertifiedHead)
+    return "\n".join(
+        [
+            "## How to load it\n",
+            "```python",
+            "import numpy as np",
+            "import regraft",
+            "",
+            'model = regraft.load(".")  # the folder of this file',
+            f"X = np.zeros((2, {model.n_features_in_}))  # your rows instead",
+            "print(model.predict(X))",
+            "print(model.predict_proba(X))  # columns in the order of model.classes_",
+            *(['print(*model.certificate_.summary(), sep="\\n")'] if certified else []),
+            "```",
+        ]
+    )
+
+
+def _settings(model: LinearHead) -> str:
+    values = [[f"`{name}`", escape(str(value))] for name, value in model.get_params().items()]
+    table = markdown_table(["setting", "value"], values) if values else "There are none."
+    return f"## Settings\n\n{table}"
+
+
+def _versions() -> str:
+    return (
+        f"## Versions\n\nSaved by Regraft {__version__} with Python {platform.python_version()}, "
+        f"NumPy {np.__version__}, PyTorch {torch.__version__} and scikit-learn "
+        f"{sklearn.__version__}; plain files, no pickle."
+    )

@@ -1,0 +1,244 @@
+"""Leave one domain out: every head fitted on the other domains and measured where it never was."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from regraft._version import __version__
+from regraft.core.domains import Domains, check_device, check_domains
+from regraft.core.heads import fit_source_heads
+from regraft.core.whitening import row_chunks
+from regraft.estimators.contenders import DEFAULTS, ERM, RADII, Contender, contenders, solve
+from regraft.support.markup import percent
+from regraft.support.progress import Countdown
+from regraft.support.records import Records
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One head, fitted without one domain and measured in it."""
+
+    target: str  # the domain left out
+    head: str
+    accuracy: float  # on all rows of the target
+    source_accuracy: float  # on the rows that it was fitted on, mean over their domains
+    seconds: float  # the first head of a target also pays for the source heads, which all share
+
+
+@dataclass(frozen=True)
+class Row:
+    """One head over all domains left out."""
+
+    head: str
+    radius: float | None  # of a head of the sweep over the radius, None for the others
+    accuracy: dict[str, float]  # by unseen domain
+    average: float
+    worst: float
+    worst_target: str
+    source: float  # mean of the cells' source accuracies
+    average_gain: float  # average minus ERM's
+    worst_gain: float  # worst minus ERM's worst
+    seconds: float  # in all
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Heads side by side, in domains that none of them was fitted on."""
+
+    targets: tuple[str, ...]  # each domain, left out in turn
+    rows: tuple[Row, ...]  # ERM first
+    cells: tuple[Cell, ...]
+
+    def row(self, head: str) -> Row:
+        """The row of a head; ``ValueError`` names the heads if there is none."""
+        for row in self.rows:
+            if row.head == head:
+                return row
+        known = ", ".join(row.head for row in self.rows)
+        raise ValueError(f"there is no head {head!r}: the comparison has {known}.")
+
+    def verdict(self) -> str:
+        """ERM and CRO at its defaults in one sentence."""
+        return "; ".join(
+            f"{row.head} has {percent(row.average)} on average over the unseen domains, "
+            f"{percent(row.worst)} in the worst ({row.worst_target}) and {percent(row.source)} on "
+            "the rows it was fitted on"
+            for row in (self.row(ERM), self.row(DEFAULTS))
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, strings, lists and dictionaries."""
+        return asdict(self)
+
+
+def compare(
+    X: ArrayLike,
+    y: ArrayLike,
+    sample_domain: ArrayLike,
+    *,
+    radii: Sequence[float] = RADII,
+    device: str = "cpu",
+    records: Path | None = None,
+    on_progress: Callable[[str], None] | None = None,
+) -> Comparison:
+    """Leave each domain out in turn, fit all heads on the others, measure them in it.
+
+    Every head is what its classifier's ``fit`` gives on all rows of the other domains: ERM,
+    GroupDRO, V-REx, IRM and CRO at their defaults, and CRO at each of ``radii`` (nats). The file
+    ``records``, which one process at a time may write, keeps finished cells: the same comparison
+    goes on where it stopped. ``on_progress`` is told after each cell what it gave and how long
+    the rest may take. Raises ``ValueError`` with one sentence.
+    """
+    heads = contenders(radii, device)
+    check_device(device)
+    domains = check_domains(X, y, sample_domain)
+    _check_enough(domains)
+    targets = [str(name) for name in domains.names]
+    common = {"data": _fingerprint(domains), "device": device, "regraft": __version__}
+    keys = {
+        (t, head.name): _key({**common, "target": target, **head.settings()})
+        for t, target in enumerate(targets)
+        for head in heads
+    }
+    memory = _Memory(records)
+    known = len(set(keys.values()) & memory.cells.keys())
+    countdown = Countdown("heads", len(set(keys.values())), known)
+    for t, target in enumerate(targets):
+        missing: dict[str, Contender] = {}
+        for head in heads:
+            # By key: the defaults and the sweep's head at their radius are one and cost one.
+            if keys[t, head.name] not in memory.cells:
+                missing.setdefault(keys[t, head.name], head)
+        measured = _measure(domains, t, list(missing.values()), device)
+        for (key, head), values in zip(missing.items(), measured, strict=True):
+            memory.keep(key, values)
+            if on_progress is not None:
+                result = f"{head.name} without {target}: {percent(values['accuracy'])} there"
+                on_progress(f"{result}; {countdown.next()}")
+    cells = tuple(
+        Cell(target, head.name, **memory.cells[keys[t, head.name]])
+        for t, target in enumerate(targets)
+        for head in heads
+    )
+    return Comparison(tuple(targets), _rows(cells, heads), cells)
+
+
+class _Memory:
+    """What cells gave, by the key of the cell; in a file too if one is named."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._file = None if path is None else Records(path)
+        kept = [] if self._file is None else self._file.read()
+        self.cells: dict[str, dict[str, float]] = {
+            _key(record["args"]): {name: record[name] for name in record if name != "args"}
+            for record in kept
+        }
+
+    def keep(self, key: str, values: dict[str, float]) -> None:
+        """Add a cell."""
+        if self._file is not None:
+            self._file.append({"args": json.loads(key), **values})
+        self.cells[key] = values
+
+
+def _key(args: dict[str, Any]) -> str:
+    return json.dumps(args, sort_keys=True)
+
+
+def _fingerprint(domains: Domains) -> str:
+    """sha256 over the rows, their labels and their domains."""
+    X, y, domain = domains.X.numpy(), domains.y.numpy(), domains.domain.numpy()
+    names = [[str(name) for name in column] for column in (domains.classes, domains.names)]
+    digest = hashlib.sha256(json.dumps([str(X.dtype), X.shape, names]).encode())
+    for column in (y, domain):
+        digest.update(column.tobytes())
+    for rows in row_chunks(len(X)):
+        digest.update(np.ascontiguousarray(X[rows]).data)
+    return digest.hexdigest()
+
+
+def _check_enough(domains: Domains) -> None:
+    if len(domains.names) == 1:
+        raise ValueError(
+            f"all rows belong to one domain ({domains.names[0]!s}), so none can be left out: add "
+            "rows of other domains, three or more in all."
+        )
+    if len(domains.names) == 2:
+        warnings.warn(
+            "with one of two domains left out a single source remains, which tells nothing about "
+            "how domains differ, so every head is ERM's: add rows of a third domain.",
+            stacklevel=3,
+        )
+
+
+def _measure(
+    domains: Domains, target: int, heads: Sequence[Contender], device: str
+) -> Iterator[dict[str, float]]:
+    """Accuracies and seconds of each head fitted without the domain of this index."""
+    if not heads:
+        return
+    X, y, domain = domains.X.numpy(), domains.y.numpy(), domains.domain.numpy()
+    kept = domain != target
+    start = time.perf_counter()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # told of all rows before
+            rest = check_domains(X[kept], domains.classes[y[kept]], domain[kept], device=device)
+    except ValueError as error:
+        raise ValueError(f"without domain {domains.names[target]!s}, {error}") from None
+    sources = fit_source_heads(rest)
+    for head in heads:
+        coefficients = solve(head.model, sources).cpu().numpy()
+        accuracy = _accuracies(X, y, domain, coefficients)
+        now = time.perf_counter()
+        yield {
+            "accuracy": float(accuracy[target]),
+            "source_accuracy": float(np.delete(accuracy, target).mean()),
+            "seconds": round(now - start, 3),
+        }
+        start = time.perf_counter()
+
+
+def _accuracies(
+    X: NDArray[Any], y: NDArray[np.int64], domain: NDArray[np.int64], head: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """(K,) accuracy of a head (C, d + 1) in each domain."""
+    correct = np.empty(len(y), bool)
+    for rows in row_chunks(len(y)):
+        logits = X[rows] @ head[:, :-1].T + head[:, -1]
+        correct[rows] = logits.argmax(axis=1) == y[rows]
+    accuracy: NDArray[np.float64] = np.bincount(domain, weights=correct) / np.bincount(domain)
+    return accuracy
+
+
+def _rows(cells: Sequence[Cell], heads: Sequence[Contender]) -> tuple[Row, ...]:
+    rows: list[Row] = []
+    for head in heads:
+        mine = [cell for cell in cells if cell.head == head.name]
+        worst = min(mine, key=lambda cell: cell.accuracy)
+        average = float(np.mean([cell.accuracy for cell in mine]))
+        erm = rows[0] if rows else None
+        row = Row(
+            head=head.name,
+            radius=head.radius,
+            accuracy={cell.target: cell.accuracy for cell in mine},
+            average=average,
+            worst=worst.accuracy,
+            worst_target=worst.target,
+            source=float(np.mean([cell.source_accuracy for cell in mine])),
+            average_gain=average - erm.average if erm else 0.0,
+            worst_gain=worst.accuracy - erm.worst if erm else 0.0,
+            seconds=round(sum(cell.seconds for cell in mine), 3),
+        )
+        rows.append(row)
+    return tuple(rows)

@@ -1,0 +1,76 @@
+"""The scikit-learn face shared by all linear softmax heads."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import softmax
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from torch import Tensor
+
+from regraft.core.domains import Domains, check_domains, check_features, chunks_of
+
+
+class LinearHead(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Base of classifiers ``argmax_c coef_[c] · x + intercept_[c]`` fitted on several domains.
+
+    Attributes after ``fit``: ``coef_`` (C, d) and ``intercept_`` (C,) on the raw features,
+    ``classes_`` (C,), ``domains_`` (K,), ``n_features_in_``.
+    """
+
+    # Requested at class level, so that pipelines and searches route it once routing is enabled.
+    __metadata_request__fit = {"sample_domain": True}
+
+    coef_: NDArray[np.float64]
+    intercept_: NDArray[np.float64]
+    classes_: NDArray[Any]
+    domains_: NDArray[Any]
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_domain: ArrayLike | None = None) -> Self:
+        """Fit on rows ``X`` (n, d), labels ``y`` (n,) and the domain of each row (n,)."""
+        raise NotImplementedError
+
+    def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Logits (n, C); for two classes their difference (n,)."""
+        logits = self._logits(X)
+        return logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits
+
+    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Class probabilities (n, C), columns in the order of ``classes_``."""
+        probabilities: NDArray[np.float64] = softmax(self._logits(X), axis=1)
+        return probabilities
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Labels (n,)."""
+        index = self._logits(X).argmax(axis=1)
+        labels: NDArray[Any] = self.classes_[index]
+        return labels
+
+    def _logits(self, X: ArrayLike) -> NDArray[np.float64]:
+        check_is_fitted(self)
+        features = check_features(validate_data(self, X, reset=False, ensure_all_finite=False))
+        logits = np.empty((len(features), len(self.coef_)))
+        for rows in chunks_of(features):
+            logits[rows] = features[rows] @ self.coef_.T + self.intercept_
+        return logits
+
+    def _check(
+        self, X: ArrayLike, y: ArrayLike, sample_domain: ArrayLike | None, device: str = "cpu"
+    ) -> Domains:
+        """Validated data."""
+        if y is None:
+            raise ValueError("requires y to be passed, but the target y is None.")
+        X = validate_data(self, X, ensure_all_finite=False)
+        y = column_or_1d(y, warn=True)
+        check_classification_targets(y)
+        return check_domains(X, y, sample_domain, device=device)
+
+    def _set_head(self, domains: Domains, head: Tensor) -> None:
+        """Take a head (C, d + 1) on ``[x, 1]``; last, so that a failed fit leaves no mixture."""
+        self.classes_, self.domains_ = domains.classes, domains.names
+        array = head.cpu().numpy()
+        self.coef_, self.intercept_ = array[:, :-1].copy(), array[:, -1].copy()

@@ -1,0 +1,160 @@
+"""LiteralCROClassifier: the paper's free adversary, with the paper's names."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from numpy.typing import ArrayLike
+
+from regraft.core.certificate import certify
+from regraft.core.domains import warn_if_one_domain
+from regraft.core.free import FreeAdversary, FreeOptions
+from regraft.core.game import play
+from regraft.core.heads import fit_source_heads
+from regraft.core.learner import Learner
+from regraft.core.standardization import standardize
+from regraft.core.surrogates import SurrogateKind, check_surrogate
+from regraft.estimators.game_head import CertifiedHead, warn_unless_settled
+
+
+class LiteralCROClassifier(CertifiedHead):
+    """Causal Robust Optimization with a free adversary, for study beside :class:`CROClassifier`.
+
+    It shares the game, the learner and the certificate with the hull; the family is free (any
+    abductions under exact biorthogonality, found by Adam) and bounded by penalties instead of a
+    radius. Any direction of the head can then be attacked, so its answers are weak where the
+    sources agree: see ``docs/readings.md`` before using it. Features are standardized, g* starts
+    at the pooled ERM head, and the learner's ridge is the one cross-validated for that head.
+
+    Parameters
+    ----------
+    surrogate : {"relabelled", "transplanted", "reweighted"}
+        What a target looks like: pooled rows with labels drawn from g*, transplanted rows with
+        labels drawn from g*, or rows that keep their labels and change their weights.
+    cro_rank : int
+        Transplant dimension r, from 1 to the number of features.
+    cro_gap_eps : float
+        The game ends when its value moves by at most this many nats.
+    cro_max_outer_iters : int
+        Rounds after which it ends regardless.
+    cro_adv_lr, cro_adv_epochs, cro_adv_batch
+        Adam's learning rate at the start of an ascent (it falls to zero at its end), passes over
+        the smallest source, and rows a source and step.
+    cro_lambda_consist, cro_lambda_hausdorff, cro_lambda_op
+        Weights of Fit (averaged over sources), Closure and the transplants' operator norms.
+    cro_val_frac : float
+        Share of each source's rows that judge an ascent instead of driving it.
+    random_state : int
+    device : str
+        Where torch computes; these are small problems, and "cpu" is usually the faster.
+
+    Attributes
+    ----------
+    coef_, intercept_, classes_, domains_, n_features_in_
+        As in :class:`~regraft.estimators.linear.LinearHead`.
+    certificate_ : Certificate
+    regularization_ : Regularization
+    """
+
+    def __init__(
+        self,
+        surrogate: SurrogateKind = "relabelled",
+        *,
+        cro_rank: int = FreeOptions.cro_rank,
+        cro_gap_eps: float = 3e-3,
+        cro_max_outer_iters: int = 10,
+        cro_adv_lr: float = FreeOptions.cro_adv_lr,
+        cro_adv_epochs: int = FreeOptions.cro_adv_epochs,
+        cro_adv_batch: int = FreeOptions.cro_adv_batch,
+        cro_lambda_consist: float = FreeOptions.cro_lambda_consist,
+        cro_lambda_hausdorff: float = FreeOptions.cro_lambda_hausdorff,
+        cro_lambda_op: float = FreeOptions.cro_lambda_op,
+        cro_val_frac: float = FreeOptions.cro_val_frac,
+        random_state: int = 0,
+        device: str = "cpu",
+    ) -> None:
+        self.surrogate = surrogate
+        self.cro_rank = cro_rank
+        self.cro_gap_eps = cro_gap_eps
+        self.cro_max_outer_iters = cro_max_outer_iters
+        self.cro_adv_lr = cro_adv_lr
+        self.cro_adv_epochs = cro_adv_epochs
+        self.cro_adv_batch = cro_adv_batch
+        self.cro_lambda_consist = cro_lambda_consist
+        self.cro_lambda_hausdorff = cro_lambda_hausdorff
+        self.cro_lambda_op = cro_lambda_op
+        self.cro_val_frac = cro_val_frac
+        self.random_state = random_state
+        self.device = device
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_domain: ArrayLike | None = None) -> Self:
+        """Fit on rows ``X`` (n, d), labels ``y`` (n,) and the domain of each row (n,)."""
+        check_surrogate(self.surrogate)
+        self._check_numbers()
+        domains = self._check(X, y, sample_domain, self.device)
+        warn_if_one_domain(domains, "nothing says which part of the features is abduction")
+        sources = fit_source_heads(domains)
+        scaled, to_features = standardize(sources), sources.whitening.to_features
+        start = scaled.from_features(to_features(sources.pooled))
+        ridge = sources.regularization.pooled_ridge
+        adversary = FreeAdversary(
+            scaled.rows, sources.slices, start, self._options(), self.surrogate, self.random_state
+        )
+        outcome = play(
+            adversary,
+            Learner(ridge=ridge),
+            start,
+            tolerance=self.cro_gap_eps,
+            max_rounds=self.cro_max_outer_iters,
+        )
+        warn_unless_settled(outcome, "cro_max_outer_iters or cro_gap_eps")
+        heads = scaled.from_features(to_features(sources.heads))
+        self.certificate_ = certify(
+            scaled.rows,
+            sources.slices,
+            outcome,
+            adversary.witness(outcome.worst, heads),
+            ridge=ridge,
+            family="free",
+            surrogate=self.surrogate,
+            objective="risk",
+            radius=None,
+            worst_target={},
+        )
+        self.regularization_ = sources.regularization
+        self._set_head(domains, scaled.to_features(outcome.head))
+        return self
+
+    def _options(self) -> FreeOptions:
+        return FreeOptions(
+            cro_rank=self.cro_rank,
+            cro_adv_lr=self.cro_adv_lr,
+            cro_lambda_consist=self.cro_lambda_consist,
+            cro_lambda_hausdorff=self.cro_lambda_hausdorff,
+            cro_lambda_op=self.cro_lambda_op,
+            cro_val_frac=self.cro_val_frac,
+            cro_adv_epochs=self.cro_adv_epochs,
+            cro_adv_batch=self.cro_adv_batch,
+        )
+
+    def _check_numbers(self) -> None:
+        least: dict[str, Any] = {
+            "cro_max_outer_iters": 2,
+            "cro_adv_epochs": 1,
+            "cro_adv_batch": 1,
+            "cro_lambda_consist": 0,
+            "cro_lambda_hausdorff": 0,
+            "cro_lambda_op": 0,
+        }
+        for name, low in least.items():
+            if not low <= getattr(self, name) < float("inf"):
+                raise ValueError(
+                    f"{name} is {getattr(self, name)}: pass a number of {low} or more."
+                )
+        for name in ("cro_gap_eps", "cro_adv_lr"):
+            if not 0 < getattr(self, name) < float("inf"):
+                raise ValueError(f"{name} is {getattr(self, name)}: pass a positive number.")
+        if not 0 < self.cro_val_frac < 1:
+            raise ValueError(
+                f"cro_val_frac is {self.cro_val_frac}: pass a share between 0 and 1, such as 0.1."
+            )

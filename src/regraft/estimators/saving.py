@@ -1,0 +1,229 @@
+"""Fitted heads as folders, never a pickle."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors
+import safetensors.numpy
+from numpy.typing import NDArray
+
+from regraft._version import __version__
+from regraft.core.certificate import Certificate
+from regraft.core.heads import Regularization
+from regraft.estimators.baselines import (
+    ERMClassifier,
+    GroupDROClassifier,
+    IRMClassifier,
+    VRExClassifier,
+)
+from regraft.estimators.card import model_card
+from regraft.estimators.cro import CROClassifier
+from regraft.estimators.game_head import CertifiedHead
+from regraft.estimators.linear import LinearHead
+from regraft.estimators.literal import LiteralCROClassifier
+from regraft.estimators.model_files import ARRAYS, CARD, DESCRIPTION, is_model
+from regraft.support.files import sibling
+
+FORMAT = 2
+_CLASSES: dict[str, type[LinearHead]] = {
+    cls.__name__: cls
+    for cls in (
+        CROClassifier,
+        LiteralCROClassifier,
+        ERMClassifier,
+        GroupDROClassifier,
+        IRMClassifier,
+        VRExClassifier,
+    )
+}
+_CRO_ARRAYS = ("source_heads", "hull_heads", "pooled_head", "feature_mean")
+_LABEL_KINDS = "biufUO"
+
+
+def save(model: LinearHead, path: str | Path) -> None:
+    """Write a fitted head to the folder ``path``, replacing a model saved there before.
+
+    With it goes a model card, README.md, for people and for Hugging Face's hub; it is written anew
+    each time. The folder appears complete or not at all. Raises ``ValueError`` with one sentence if
+    ``path`` holds something else or if the model cannot be written.
+    """
+    path = Path(path).resolve()
+    check_destination(path)
+    description = json.dumps(_describe(model), indent=2)
+    arrays = safetensors.numpy.save(_arrays(model))
+    card = model_card(model)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh, old = sibling(path), sibling(path)
+    try:
+        fresh.mkdir()
+        (fresh / ARRAYS).write_bytes(arrays)
+        (fresh / DESCRIPTION).write_text(description, encoding="utf-8")
+        (fresh / CARD).write_text(card, encoding="utf-8")
+        if path.exists():
+            path.rename(old)
+        fresh.rename(path)
+    except BaseException:
+        if old.exists() and not path.exists():
+            old.rename(path)
+        raise
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+        if path.exists():
+            shutil.rmtree(old, ignore_errors=True)
+
+
+def load(path: str | Path) -> LinearHead:
+    """The head saved in the folder ``path``, with the saved one's predictions bit by bit.
+
+    Raises ``ValueError`` with one sentence if the folder is not a model or is damaged.
+    """
+    path = Path(path)
+    if not is_model(path):
+        raise ValueError(
+            f"{path} is not a saved model: pass a folder with {DESCRIPTION} and {ARRAYS}."
+        )
+    description = _read_description(path / DESCRIPTION)
+    try:
+        arrays = safetensors.numpy.load((path / ARRAYS).read_bytes())
+    except safetensors.SafetensorError:
+        raise ValueError(f"{path / ARRAYS} is damaged: save the model again.") from None
+    try:
+        model = _rebuild(description, arrays)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"{path} is damaged ({type(error).__name__}: {error}): save the model again."
+        ) from None
+    return model
+
+
+def check_destination(path: Path) -> None:
+    """Raise ``ValueError`` unless a model may be written to the folder ``path``."""
+    if path.exists() and not path.is_dir():
+        raise ValueError(f"{path} is a file: choose a folder for the model.")
+    if path.exists() and not os.access(path, os.W_OK | os.X_OK):
+        raise ValueError(f"{path} is not writable: choose another folder.")
+    others = {entry.name for entry in path.iterdir()} if path.is_dir() else set()
+    if is_model(path):
+        others -= {DESCRIPTION, ARRAYS}
+        if (path / CARD).is_file():
+            others.remove(CARD)
+    if others:
+        raise ValueError(
+            f"{path} holds other files ({min(others)}), which saving would delete: choose another "
+            "folder."
+        )
+
+
+def _describe(model: LinearHead) -> dict[str, Any]:
+    name = type(model).__name__
+    if _CLASSES.get(name) is not type(model):
+        raise ValueError(f"{name} cannot be saved: pass one of {', '.join(_CLASSES)}.")
+    if not hasattr(model, "coef_"):
+        raise ValueError(f"this {name} is not fitted: call fit before saving it.")
+    description = {
+        "format": FORMAT,
+        "class": name,
+        "regraft": __version__,
+        "parameters": {key: _plain(key, value) for key, value in model.get_params().items()},
+        "classes": _labels("classes", model.classes_),
+        "domains": _labels("domains", model.domains_),
+        "n_features": int(model.n_features_in_),
+    }
+    if hasattr(model, "feature_names_in_"):
+        description["feature_names"] = [str(feature) for feature in model.feature_names_in_]
+    if isinstance(model, CertifiedHead):
+        description["certificate"] = model.certificate_.to_dict()
+        description["regularization"] = asdict(model.regularization_)
+    if isinstance(model, CROClassifier):
+        description["feature_scale"] = model.feature_scale_
+    return description
+
+
+def _arrays(model: LinearHead) -> dict[str, NDArray[np.float64]]:
+    arrays = {"coef": model.coef_, "intercept": model.intercept_}
+    if isinstance(model, CROClassifier):
+        arrays |= {name: getattr(model, f"{name}_") for name in _CRO_ARRAYS}
+    return {name: np.ascontiguousarray(values) for name, values in arrays.items()}
+
+
+def _plain(name: str, value: Any) -> Any:
+    value = value.item() if isinstance(value, np.generic) else value
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise ValueError(f"{name} is a {type(value).__name__}: only numbers and strings can be saved.")
+
+
+def _labels(name: str, labels: NDArray[Any]) -> dict[str, Any]:
+    if labels.dtype.kind not in _LABEL_KINDS:
+        raise ValueError(f"{name} have type {labels.dtype}: only numbers and strings can be saved.")
+    values = [_plain(name, value) for value in labels.tolist()]
+    return {"dtype": labels.dtype.str, "values": values}
+
+
+def _read_description(path: Path) -> dict[str, Any]:
+    try:
+        description = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:  # not JSON, or not even text
+        raise ValueError(f"{path} is damaged: save the model again.") from None
+    if not isinstance(description, dict) or "format" not in description:
+        raise ValueError(f"{path} does not describe a regraft model: pass a folder made by save.")
+    if description["format"] != FORMAT:
+        raise ValueError(
+            f"{path} has format {description['format']!r}, but this regraft ({__version__}) reads "
+            f"{FORMAT}: load it with regraft {description.get('regraft', 'of its time')}."
+        )
+    if str(description.get("class")) not in _CLASSES:
+        raise ValueError(
+            f"{path} names the class {description.get('class')!r}: regraft has "
+            f"{', '.join(_CLASSES)}."
+        )
+    return description
+
+
+def _rebuild(description: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> LinearHead:
+    model = _CLASSES[description["class"]](**description["parameters"])
+    model.classes_ = _restore(description["classes"])
+    model.domains_ = _restore(description["domains"])
+    d, n_classes = int(description["n_features"]), len(model.classes_)
+    model.n_features_in_ = d
+    model.coef_ = _take(arrays, "coef", (n_classes, d))
+    model.intercept_ = _take(arrays, "intercept", (n_classes,))
+    if "feature_names" in description:
+        model.feature_names_in_ = np.array(description["feature_names"], dtype=object)
+        _check_shape("feature_names", model.feature_names_in_, (d,))
+    if isinstance(model, CertifiedHead):
+        model.certificate_ = Certificate.from_dict(description["certificate"])
+        model.regularization_ = Regularization(**description["regularization"])
+    if isinstance(model, CROClassifier):
+        n_sources = len(model.domains_)
+        model.source_heads_ = _take(arrays, "source_heads", (n_sources, n_classes, d + 1))
+        model.hull_heads_ = _take(arrays, "hull_heads", (n_sources, n_classes, d + 1))
+        model.pooled_head_ = _take(arrays, "pooled_head", (n_classes, d + 1))
+        model.feature_mean_ = _take(arrays, "feature_mean", (d,))
+        model.feature_scale_ = float(description["feature_scale"])
+    return model
+
+
+def _restore(labels: dict[str, Any]) -> NDArray[Any]:
+    dtype = np.dtype(labels["dtype"])
+    if dtype.kind not in _LABEL_KINDS:
+        raise ValueError(f"labels of type {dtype}")
+    return np.array(labels["values"], dtype=dtype)
+
+
+def _take(arrays: dict[str, NDArray[Any]], name: str, shape: tuple[int, ...]) -> NDArray[Any]:
+    """A writable, aligned copy of an array of this shape."""
+    _check_shape(name, arrays[name], shape)
+    return np.array(arrays[name], dtype=np.float64)
+
+
+def _check_shape(name: str, values: NDArray[Any], shape: tuple[int, ...]) -> None:
+    if values.shape != shape:
+        raise ValueError(f"{name} has shape {values.shape} instead of {shape}")

@@ -1,0 +1,1 @@
+"""Do the premises of the method hold? Factorizations, diagnoses, placements."""

@@ -1,0 +1,191 @@
+"""Abduction and deduction maps: who may have produced an input, and what follows if so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from regraft.core.domains import Domains, check_domains, index_column
+from regraft.core.whitening import Whitening, fit_whitening
+from regraft.premises.maps import SHRINKAGE, Outcomes, choose_penalty, fit_map
+
+
+@dataclass(frozen=True)
+class Factorization:
+    """P^s(y | x) = sum_u softmax(A_s^T w)_u softmax(D_u^T w)_y on rows w = [x, 1].
+
+    The maps are fixed in the gauge of (P1): A_s has mean zero over the groups u, and D over the
+    classes, which neither softmax sees.
+    """
+
+    abductions: Tensor  # (K, d + 1, r) A_s
+    deduction: Tensor  # (d + 1, r, C) D; for two classes sigmoid reads D[..., 1] - D[..., 0]
+
+    def abduce(self, X: Tensor, domain: Tensor) -> Tensor:
+        """(n, r) P^s(u | x) of rows ``X`` (n, d) in their domains (n,), indices into K."""
+        if len(domain) and not 0 <= int(domain.min()) <= int(domain.max()) < len(self.abductions):
+            raise ValueError(
+                f"domain holds {int(domain.min())} to {int(domain.max())}: pass indices from 0 to "
+                f"{len(self.abductions) - 1}."
+            )
+        scores = X.new_empty((len(X), self.abductions.shape[2]), dtype=self.abductions.dtype)
+        for s, abduction in enumerate(self.abductions):
+            rows = domain == s
+            scores[rows] = read_out(X[rows], abduction)
+        return torch.softmax(scores, dim=1)
+
+    def deduce(self, X: Tensor) -> Tensor:
+        """(n, r, C) P(y | x, u) of rows ``X`` (n, d), the same in every domain."""
+        scores = read_out(X, self.deduction.flatten(1))
+        return torch.softmax(scores.reshape(len(X), *self.deduction.shape[1:]), dim=2)
+
+    def predict(self, X: Tensor, domain: Tensor) -> Tensor:
+        """(n, C) P^s(y | x): eq. `AD-entanglement`."""
+        return torch.einsum("nr,nrc->nc", self.abduce(X, domain), self.deduce(X))
+
+    def in_features(self, whitening: Whitening) -> Factorization:
+        """The maps for rows of features, given these for rows that ``whitening`` made."""
+        return Factorization(
+            whitening.to_features(self.abductions.mT).mT,
+            whitening.to_features(self.deduction.movedim(0, -1)).movedim(-1, 0),
+        )
+
+
+def read_out(X: Tensor, maps: Tensor) -> Tensor:
+    """(n, m) readouts of rows [x, 1] by ``maps`` (d + 1, m)."""
+    return X.to(maps.dtype) @ maps[:-1] + maps[-1]
+
+
+def fix_gauge(maps: Tensor, dim: int = -1) -> Tensor:
+    """``maps`` without their mean over the outcomes along ``dim``, which a softmax ignores."""
+    return maps - maps.mean(dim=dim, keepdim=True)
+
+
+@dataclass(frozen=True)
+class GroupedRows:
+    """Rows of K domains with an observed U, whitened together and shuffled."""
+
+    whitening: Whitening
+    Z: Tensor  # (n, k) whitened rows with a constant 1
+    y: Tensor  # (n,) index of the class
+    domain: Tensor  # (n,)
+    group: Tensor  # (n,) the value of U
+    order: Tensor  # (n,) row i here is row order[i] of the domains' X
+    n_classes: int
+    n_domains: int
+    n_groups: int
+
+    def take(self, rows: Tensor) -> GroupedRows:
+        """Some of the rows, by mask or index (n,)."""
+        return replace(
+            self,
+            Z=self.Z[rows],
+            y=self.y[rows],
+            domain=self.domain[rows],
+            group=self.group[rows],
+            order=self.order[rows],
+        )
+
+    def groups_by_domain(self) -> list[Outcomes]:
+        """What each A_s predicts: U from the rows of domain s."""
+        rows = [self.domain == s for s in range(self.n_domains)]
+        return [Outcomes(self.Z[r], self.group[r], self.n_groups) for r in rows]
+
+    def labels_by_group(self) -> list[Outcomes]:
+        """What each D_u predicts: y from the rows of group u, of all domains."""
+        rows = [self.group == u for u in range(self.n_groups)]
+        return [Outcomes(self.Z[r], self.y[r], self.n_classes) for r in rows]
+
+    def labels_by_domain(self) -> list[Outcomes]:
+        """What a head that knows no U predicts in each domain: y."""
+        rows = [self.domain == s for s in range(self.n_domains)]
+        return [Outcomes(self.Z[r], self.y[r], self.n_classes) for r in rows]
+
+
+@dataclass(frozen=True)
+class Penalties:
+    """What cross-validation chose for the maps of a factorization."""
+
+    abduction: float
+    deduction: float
+
+
+def group_rows(domains: Domains, group: Tensor, n_groups: int, *, seed: int = 0) -> GroupedRows:
+    """Whiten and shuffle the rows of ``domains``, whose values of U are ``group`` (n,)."""
+    order = torch.randperm(len(domains.y), generator=torch.Generator().manual_seed(seed))
+    order = order.to(domains.y.device)
+    whitening = fit_whitening(domains.X, domains.weight, domains.mapping)
+    whitening = whitening.with_shrinkage(SHRINKAGE)
+    return GroupedRows(
+        whitening=whitening,
+        Z=whitening(domains.X, mapping=domains.mapping)[order].to(whitening.mean.dtype),
+        y=domains.y[order],
+        domain=domains.domain[order],
+        group=group[order],
+        order=order,
+        n_classes=len(domains.classes),
+        n_domains=len(domains.names),
+        n_groups=n_groups,
+    )
+
+
+def choose_penalties(rows: GroupedRows, held_out: Tensor | None = None) -> Penalties:
+    """The penalties under which held-out groups, and held-out labels, are most likely.
+
+    ``held_out`` is a mask (n,); by default every third row.
+    """
+    by_domain = by_group = None
+    if held_out is not None:
+        by_domain = [held_out[rows.domain == s] for s in range(rows.n_domains)]
+        by_group = [held_out[rows.group == u] for u in range(rows.n_groups)]
+    return Penalties(
+        choose_penalty(rows.groups_by_domain(), by_domain),
+        choose_penalty(rows.labels_by_group(), by_group),
+    )
+
+
+def fit_factorization(
+    rows: GroupedRows, penalties: Penalties, start: Factorization | None = None
+) -> Factorization:
+    """Multinomial A_s per domain and D_u per group, on the whitened rows less the constant.
+
+    ``start`` holds maps of nearby rows, to begin at.
+    """
+    abduction_starts = [None] * rows.n_domains if start is None else list(start.abductions.mT)
+    deduction_starts = [None] * rows.n_groups if start is None else list(start.deduction.unbind(1))
+    return Factorization(
+        torch.stack(
+            [
+                fit_map(data, penalties.abduction, start=begin).T
+                for data, begin in zip(rows.groups_by_domain(), abduction_starts, strict=True)
+            ]
+        ),
+        torch.stack(
+            [
+                fit_map(data, penalties.deduction, start=None if begin is None else begin.T).T
+                for data, begin in zip(rows.labels_by_group(), deduction_starts, strict=True)
+            ],
+            dim=1,
+        ),
+    )
+
+
+def fit_observed(
+    X: ArrayLike,
+    y: ArrayLike,
+    sample_domain: ArrayLike,
+    group: ArrayLike,
+    *,
+    device: str = "cpu",
+) -> Factorization:
+    """The maps behind labels ``y`` (n,) where U is observed: ``group`` (n,), of any sortable kind.
+
+    Domains, groups and classes of the maps are in sorted order. Penalties are cross-validated.
+    """
+    domains = check_domains(X, y, sample_domain, device=device)
+    values, index = index_column(group, "group", len(domains.y))
+    rows = group_rows(domains, torch.from_numpy(index).to(device), len(values))
+    return fit_factorization(rows, choose_penalties(rows)).in_features(rows.whitening)

@@ -1,0 +1,200 @@
+"""Factorization closure: does the ensemble of abduction and deduction predict the labels?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regraft.core.newton import log_probabilities, losses
+from regraft.premises.factorization import GroupedRows, Penalties, fit_factorization
+from regraft.premises.maps import choose_penalty, fit_map, folds
+from regraft.premises.verdicts import Verdict
+
+_CALIBRATION = 0.01  # of mean probabilities, that a factorization may be off beyond noise
+_NOISE = 3.0  # standard errors
+_LEAST_KEPT = 0.5  # of what direct regression learns, that a factorization must keep
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """How well probabilities describe the labels of one domain."""
+
+    mean: tuple[float, ...]  # (C,) mean probability of each class
+    brier: float  # mean squared error of the probabilities; for two classes, of one of them
+    accuracy: float
+    log_loss: float
+
+
+@dataclass(frozen=True)
+class DomainClosure:
+    """The factorized prediction of one domain against direct regression of y on x."""
+
+    domain: str
+    frequencies: tuple[float, ...]  # (C,) observed share of each class
+    factorized: Prediction
+    direct: Prediction
+    calibration_error: float  # largest difference of a mean probability and its frequency
+    excess: float  # log-loss of the factorized less that of the direct prediction
+    excess_error: float  # its standard error
+    kept: float  # share of the direct prediction's gain over frequencies; NaN if it has none
+    correlation: float  # of the two predictions, over rows and classes
+    agreement: float  # share of rows on which they name the same class
+
+
+@dataclass(frozen=True)
+class FactorizationClosure:
+    """Whether softmax(A_s^T w) · softmax(D^T w) predicts y (eq. `AD-entanglement`), by domain.
+
+    Every row is predicted by maps that have not seen it.
+    """
+
+    verdict: Verdict
+    sentence: str
+    domains: tuple[DomainClosure, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, strings, lists and dictionaries."""
+        return asdict(self)
+
+
+def check_closure(
+    rows: GroupedRows,
+    penalties: Penalties,
+    *,
+    names: Sequence[str],
+    unit: Tensor | None = None,
+) -> FactorizationClosure:
+    """Predict every row by maps fitted to the other folds.
+
+    ``unit`` (n,), indices from 0, tells which rows belong together, such as those about the same
+    text: they are held out together, and errors count units. By default each row is its own.
+    """
+    fold = unit_folds(rows, unit)
+    first = [fold[rows.domain == s] == 0 for s in range(rows.n_domains)]
+    direct_penalty = choose_penalty(rows.labels_by_domain(), first)
+    factorized = rows.Z.new_empty((len(rows.y), rows.n_classes))
+    direct = torch.empty_like(factorized)
+    for f in range(int(fold.max()) + 1):
+        seen, held_out = rows.take(fold != f), rows.take(fold == f)
+        maps = fit_factorization(seen, penalties)
+        factorized[fold == f] = maps.predict(held_out.Z[:, :-1], held_out.domain)
+        heads = [fit_map(data, direct_penalty) for data in seen.labels_by_domain()]
+        by_head = torch.stack([log_probabilities(held_out.Z, head).exp() for head in heads])
+        direct[fold == f] = by_head[held_out.domain, torch.arange(len(held_out.y))]
+    return compare_predictions(rows.y, rows.domain, factorized, direct, names=names, unit=unit)
+
+
+def unit_folds(rows: GroupedRows, unit: Tensor | None) -> Tensor:
+    """(n,) the fold of each row: the same for rows of the same unit."""
+    if unit is None:
+        return folds(len(rows.y), rows.y.device)
+    count = int(unit.max()) + 1
+    order = torch.randperm(count, generator=torch.Generator().manual_seed(0)).to(unit.device)
+    return folds(count, unit.device)[order][unit]
+
+
+def compare_predictions(
+    y: Tensor,
+    domain: Tensor,
+    factorized: Tensor,
+    direct: Tensor,
+    *,
+    names: Sequence[str],
+    unit: Tensor | None = None,
+) -> FactorizationClosure:
+    """The verdict on factorized probabilities (n, C) of labels ``y`` (n,) beside direct ones."""
+    parts = []
+    for s, name in enumerate(names):
+        own = domain == s
+        units = None if unit is None else unit[own]
+        parts.append(_compare(name, y[own], factorized[own], direct[own], units))
+    domains = tuple(part for part, _ in parts)
+    found = {verdict for _, verdict in parts}
+    worst_first: tuple[Verdict, ...] = ("violated", "undecided", "consistent")
+    verdict = next(verdict for verdict in worst_first if verdict in found)
+    return FactorizationClosure(verdict, _sentence(verdict, domains), domains)
+
+
+def _compare(
+    name: str, y: Tensor, factorized: Tensor, direct: Tensor, unit: Tensor | None
+) -> tuple[DomainClosure, Verdict]:
+    """A domain's numbers, and whether the factorization closes there."""
+    frequencies = torch.bincount(y, minlength=factorized.shape[1]).to(factorized.dtype) / len(y)
+    base = losses(frequencies.clamp_min(1e-300).log().expand(len(y), -1), y)
+    loss, direct_loss = (losses(p.clamp_min(1e-12).log(), y) for p in (factorized, direct))
+    excess, gain = loss - direct_loss, base - direct_loss
+    excess_error = _standard_error(excess, unit)
+    kept = float((base - loss).mean() / gain.mean()) if float(gain.mean()) > 0 else float("nan")
+    one_hot = torch.nn.functional.one_hot(y, factorized.shape[1]).to(factorized.dtype)
+    difference = factorized.mean(dim=0) - frequencies
+    errors = [_standard_error(column, unit) for column in (factorized - one_hot).T]
+    limit = [max(_CALIBRATION, _NOISE * error) for error in errors]
+    closure = DomainClosure(
+        domain=name,
+        frequencies=tuple(frequencies.tolist()),
+        factorized=_measure(factorized, y, loss),
+        direct=_measure(direct, y, direct_loss),
+        calibration_error=float(difference.abs().max()),
+        excess=float(excess.mean()),
+        excess_error=excess_error,
+        kept=kept,
+        correlation=_correlation(factorized, direct),
+        agreement=float((factorized.argmax(dim=1) == direct.argmax(dim=1)).double().mean()),
+    )
+    if any(abs(d) > most for d, most in zip(difference.tolist(), limit, strict=True)):
+        return closure, "violated"
+    if kept < _LEAST_KEPT and closure.excess > _NOISE * excess_error:
+        return closure, "violated"
+    learns = float(gain.mean()) > _NOISE * _standard_error(gain, unit)
+    return closure, "consistent" if learns else "undecided"
+
+
+def _standard_error(values: Tensor, unit: Tensor | None) -> float:
+    """Of the mean of values (n,), those of the same unit (n,) being one observation."""
+    centred = values - values.mean()
+    if unit is not None:
+        centred = torch.zeros(int(unit.max()) + 1).to(values).index_add_(0, unit, centred)
+    return float(centred.square().sum().sqrt()) / len(values)
+
+
+def _measure(p: Tensor, y: Tensor, loss: Tensor) -> Prediction:
+    one_hot = torch.nn.functional.one_hot(y, p.shape[1]).to(p.dtype)
+    squares = (p - one_hot).square()
+    brier = squares[:, 1] if p.shape[1] == 2 else squares.sum(dim=1)
+    return Prediction(
+        mean=tuple(p.mean(dim=0).tolist()),
+        brier=float(brier.mean()),
+        accuracy=float((p.argmax(dim=1) == y).double().mean()),
+        log_loss=float(loss.mean()),
+    )
+
+
+def _correlation(one: Tensor, other: Tensor) -> float:
+    """Of centred probabilities; 0 if one of them is constant."""
+    a, b = ((p - p.mean(dim=0)).flatten() for p in (one, other))
+    norms = float(a.norm() * b.norm())
+    return float(a @ b) / norms if norms > 0 else 0.0
+
+
+def _sentence(verdict: Verdict, domains: Sequence[DomainClosure]) -> str:
+    calibration = max(part.calibration_error for part in domains)
+    excess = max(part.excess for part in domains)
+    kept = min((part.kept for part in domains if part.kept == part.kept), default=1.0)
+    start = {
+        "consistent": "The factorization closes",
+        "violated": "The factorization does not close",
+        "undecided": "Whether the factorization closes cannot be told where even direct regression "
+        "learns nothing",
+    }[verdict]
+    most = (
+        f"at most {excess:.3f} nats above" if excess > 0 else f"at least {-excess:.3f} nats below"
+    )
+    keeping = f", keeping at least {100 * kept:.0f}% of what that learns" if 0 <= kept < 1 else ""
+    return (
+        f"{start}: its mean probabilities are within {calibration:.3f} of the frequencies, and its "
+        f"log-loss is {most} direct regression's{keeping}."
+    )

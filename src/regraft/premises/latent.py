@@ -1,0 +1,371 @@
+"""Abduction and deduction maps by maximum likelihood where the groups U are not observed.
+
+The likelihood of the labels alone has several peaks and is climbed from several starts. Whether
+the highest ones are alike tells whether the sources identify the maps.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal, get_args
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import OptimizeResult, linear_sum_assignment, minimize
+from torch import Tensor
+
+from regraft.core.domains import Domains, check_domains
+from regraft.core.newton import minimax_newton
+from regraft.core.whitening import Whitening, fit_whitening, row_chunks
+from regraft.premises.factorization import Factorization, fix_gauge
+
+Shift = Literal["prior", "full"]
+OnRestart = Callable[[int, float], None]
+_Maps = tuple[Tensor, Tensor]  # A (K, k, r) and D (k, r, C) on whitened rows
+
+RIDGE = 1e-4
+RESTARTS = 8
+MAX_ITERATIONS = 500
+MOST_GROUPS = 32
+_SMALLEST_RIDGE = 1e-10  # below, curvature matrices may not factorize
+_SHRINKAGE = 1e-1  # of the whitening
+_CACHED_ENTRIES = 400_000  # of temporaries
+_REACH = 2.0  # of the informed start: groups are further apart than the domains that mix them
+_NUDGE = 0.1  # to its groups, of which equal ones would stay equal
+_CLIMBING = {"maxcor": 30, "ftol": 1e-12, "gtol": 1e-8}  # scipy's options of L-BFGS-B
+_ITERATION_LIMIT = 1  # scipy's status; others are convergence, or steps lost in rounding
+_DEVIATIONS = 2.0  # a gain in likelihood of fewer standard errors may be chance
+_ALIKE = 0.95  # restarts whose P(u, y | x) overlap less than this disagree
+_EMPTY = 0.01  # mean probability below which a group explains too few rows to be known
+_SAME = 0.05  # deductions that differ by less, in total variation, are one
+
+
+@dataclass(frozen=True)
+class LatentFit:
+    """Maps of a U that nobody observed, and what the restarts say about them.
+
+    Groups are numbered by falling mean probability. Likelihoods are nats a row, domains weighing
+    the same; the penalized ones have the ridge taken off.
+    """
+
+    factorization: Factorization  # on the features
+    log_likelihood: float
+    trace: tuple[float, ...]  # penalized, along the best restart: never falls
+    restart_values: tuple[float, ...]  # penalized, where each restart ended
+    agreement: float  # in [0, 1]: least overlap of P(u, y | x) with restarts as good, 1 if none is
+    warnings: tuple[str, ...]  # why the maps may not be the sources' own, one sentence each
+    converged: bool  # whether the best restart came to rest
+
+
+@dataclass(frozen=True)
+class _Model:
+    """The penalized likelihood of maps A (K, k, r) and D (k, r, C) on whitened rows."""
+
+    Z: Tensor  # (n, k) sorted by domain, with a constant 1
+    y: Tensor  # (n,)
+    weight: Tensor  # (n,)
+    slices: tuple[slice, ...]  # the rows of each domain
+    groups: int
+    classes: int
+    shift: Shift
+    ridge: float
+
+    def descend(self, flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        """Minus the penalized log-likelihood of packed maps, and its gradient."""
+        A, D = self.unpack(flat)
+        # Averaged over domains: maps that all of them share cost the same under both shifts.
+        value = -self.ridge * float(A.square().sum() / len(A) + D.square().sum())
+        to_A, to_D = -2 * self.ridge / len(A) * A, -2 * self.ridge * D
+        for s, rows in self.chunks():
+            Z, weight = self.Z[rows].to(A.dtype), self.weight[rows]
+            log_a, log_d = _log_maps(Z, A[s], D)
+            labels = self.y[rows].expand(self.groups, 1, -1)
+            joint = log_a + log_d.gather(1, labels).squeeze(1)
+            likelihood = torch.logsumexp(joint, dim=0)
+            value += float(weight @ likelihood)
+            posterior = joint.sub_(likelihood).exp_().mul_(weight)  # (r, rows)
+            to_A[s] += ((posterior - log_a.exp_().mul_(weight)) @ Z).T
+            residual = log_d.exp_().mul_(-posterior.unsqueeze(1))
+            residual.scatter_add_(1, labels, posterior.unsqueeze(1))
+            to_D += (residual.flatten(0, 1) @ Z).T.reshape(D.shape)
+        return -value, -self.pack(to_A, to_D)
+
+    def chunks(self) -> Iterator[tuple[int, slice]]:
+        """Domains and slices of their rows."""
+        for s, rows in enumerate(self.slices):
+            width = self.groups * (self.classes + 1)
+            for chunk in row_chunks(rows.stop - rows.start, width, _CACHED_ENTRIES):
+                yield s, slice(rows.start + chunk.start, rows.start + chunk.stop)
+
+    def pack(self, A: Tensor, D: Tensor) -> NDArray[np.float64]:
+        """The free numbers of the maps; an isometry, so that it packs gradients too."""
+        if self.shift == "prior":
+            A = torch.cat([A[:, :-1].sum(dim=0) / math.sqrt(len(A)), A[:, -1]])
+        return torch.cat([A.flatten(), D.flatten()]).cpu().numpy()
+
+    def unpack(self, flat: NDArray[np.float64]) -> _Maps:
+        """The maps that :meth:`pack` packed."""
+        K, k, r = len(self.slices), self.Z.shape[1], self.groups
+        numbers = torch.as_tensor(flat, device=self.Z.device)
+        A, D = numbers.tensor_split([len(numbers) - k * r * self.classes])
+        if self.shift == "prior":
+            slopes, intercepts = A.reshape(-1, r).tensor_split([k - 1])
+            slopes = (slopes / math.sqrt(K)).expand(K, -1, -1)
+            A = torch.cat([slopes, intercepts.unsqueeze(1)], dim=1)
+        return A.reshape(K, k, r), D.reshape(k, r, self.classes)
+
+    def joint(self, maps: _Maps) -> Iterator[tuple[slice, Tensor]]:
+        """Slices of the rows, and their (r, C, rows) log P(u, y | x)."""
+        for s, rows in self.chunks():
+            log_a, log_d = _log_maps(self.Z[rows].to(maps[0].dtype), maps[0][s], maps[1])
+            yield rows, log_d.add_(log_a.unsqueeze(1))
+
+
+@dataclass(frozen=True)
+class _Climb:
+    """One restart."""
+
+    maps: _Maps  # in their gauge, groups by falling mean probability
+    shares: Tensor  # (r,) mean probability of each group
+    fits: Tensor  # (n,) log-likelihood of each row
+    trace: tuple[float, ...]
+    converged: bool
+
+
+def fit_latent(
+    X: ArrayLike,
+    y: ArrayLike,
+    sample_domain: ArrayLike,
+    groups: int,
+    *,
+    shift: Shift = "prior",
+    ridge: float = RIDGE,
+    restarts: int = RESTARTS,
+    seed: int = 0,
+    max_iterations: int = MAX_ITERATIONS,
+    device: str = "cpu",
+    on_restart: OnRestart | None = None,
+) -> LatentFit:
+    """Fit P^s(y | x) = sum_u P^s(u | x) P(y | x, u) with ``groups`` values of an unobserved u.
+
+    Under ``shift="prior"`` the abductions of the domains have slopes in common and intercepts of
+    their own, under ``"full"`` they have nothing in common. ``ridge`` weighs the squared maps on
+    whitened rows, with abductions averaged over domains. The first restart sets out from the
+    source heads, the others from random maps; ``on_restart`` is told how many are done and the
+    penalized log-likelihood of the last. What speaks against the maps is warned of and returned.
+    A large ridge decides where the rows do not, and then restarts agree for no good reason.
+    """
+    return fit_latent_domains(
+        check_domains(X, y, sample_domain, device=device),
+        groups,
+        shift=shift,
+        ridge=ridge,
+        restarts=restarts,
+        seed=seed,
+        max_iterations=max_iterations,
+        on_restart=on_restart,
+    )
+
+
+def fit_latent_domains(
+    domains: Domains,
+    groups: int,
+    *,
+    shift: Shift = "prior",
+    ridge: float = RIDGE,
+    restarts: int = RESTARTS,
+    seed: int = 0,
+    max_iterations: int = MAX_ITERATIONS,
+    on_restart: OnRestart | None = None,
+) -> LatentFit:
+    """The same for rows that are :class:`Domains` already."""
+    _check(groups, shift, ridge, restarts, max_iterations)
+    whitening, model = _whiten(domains, groups, shift, ridge)
+    climbs: list[_Climb] = []
+    for start in _starts(model, restarts, seed):
+        climbs.append(_climb(model, start, max_iterations))
+        if on_restart is not None:
+            on_restart(len(climbs), climbs[-1].trace[-1])
+    best = max(climbs, key=lambda climb: climb.trace[-1])
+    peers = [climb for climb in climbs if climb is not best and _as_good(model, best, climb)]
+    agreement = min((_overlap(model, best.maps, peer.maps) for peer in peers), default=1.0)
+    sentences = tuple(_doubts(model, best, len(peers), restarts, agreement))
+    for sentence in sentences:
+        warnings.warn(sentence, stacklevel=2)
+    return LatentFit(
+        factorization=Factorization(*map(fix_gauge, best.maps)).in_features(whitening),
+        log_likelihood=float(model.weight @ best.fits),
+        trace=best.trace,
+        restart_values=tuple(climb.trace[-1] for climb in climbs),
+        agreement=agreement,
+        warnings=sentences,
+        converged=best.converged,
+    )
+
+
+def _check(groups: int, shift: str, ridge: float, restarts: int, max_iterations: int) -> None:
+    if not 1 <= groups <= MOST_GROUPS:
+        raise ValueError(f"groups is {groups}: pass a number from 1 to {MOST_GROUPS}.")
+    if shift not in get_args(Shift):
+        raise ValueError(f"shift is {shift!r}: pass one of {', '.join(get_args(Shift))}.")
+    if not _SMALLEST_RIDGE <= ridge < float("inf"):
+        raise ValueError(f"ridge is {ridge}: pass a number of {_SMALLEST_RIDGE:g} or more.")
+    for name, number in (("restarts", restarts), ("max_iterations", max_iterations)):
+        if number < 1:
+            raise ValueError(f"{name} is {number}: pass 1 or more.")
+
+
+def _whiten(domains: Domains, groups: int, shift: Shift, ridge: float) -> tuple[Whitening, _Model]:
+    whitening = fit_whitening(domains.X, domains.weight, domains.mapping).with_shrinkage(_SHRINKAGE)
+    order = torch.argsort(domains.domain, stable=True)
+    domain, y, weight = domains.domain[order], domains.y[order], domains.weight[order]
+    bounds = torch.searchsorted(domain, torch.arange(len(domains.names) + 1, device=y.device))
+    slices = tuple(slice(a, b) for a, b in pairwise(bounds.tolist()))
+    Z = whitening(domains.X, order, domains.mapping)
+    return whitening, _Model(Z, y, weight, slices, groups, len(domains.classes), shift, ridge)
+
+
+def _starts(model: _Model, restarts: int, seed: int) -> Iterator[NDArray[np.float64]]:
+    """Packed maps to set out from: one along the way the source heads differ, then random ones.
+
+    All domains set out from the same abduction, so that their names make no difference.
+    """
+    rng = np.random.default_rng(seed)
+    K, k, r = len(model.slices), model.Z.shape[1], model.groups
+    pooled, direction = _source_heads(model)
+    spread = torch.linspace(-_REACH, _REACH, r, dtype=pooled.dtype, device=pooled.device)
+    for i in range(restarts):
+        drawn = torch.as_tensor(rng.standard_normal((k, r, 1 + model.classes)) / math.sqrt(k))
+        noise = drawn.to(pooled) * (_NUDGE if i == 0 else 1.0)
+        A, D = noise[..., 0], pooled.unsqueeze(1) + noise[..., 1:]
+        if i == 0:
+            D = D + spread[:, None] * direction.unsqueeze(1)
+        yield model.pack(fix_gauge(A).expand(K, -1, -1), fix_gauge(D))
+
+
+def _source_heads(model: _Model) -> tuple[Tensor, Tensor]:
+    """The pooled head (k, C), and the direction in which the heads of the domains differ most."""
+    pooled = model.weight.new_zeros((model.classes, model.Z.shape[1]))
+    heads = []
+    for rows in (slice(None), *model.slices):
+        weight = model.weight[rows] / model.weight[rows].sum()
+        fitted = minimax_newton(
+            model.Z[rows], model.y[rows], weight.unsqueeze(0), ridge=model.ridge, start=pooled
+        )
+        heads.append(fitted.head)
+    pooled, differences = heads[0], torch.stack(heads[1:]).flatten(1)
+    differences = differences - differences.mean(dim=0)
+    _, sizes, directions = torch.linalg.svd(differences, full_matrices=False)
+    direction = sizes[0] / math.sqrt(len(differences)) * directions[0]
+    return pooled.T, direction.reshape(pooled.shape).T
+
+
+def _climb(model: _Model, start: NDArray[np.float64], max_iterations: int) -> _Climb:
+    """Quasi-Newton steps from ``start``, up to one that rounding would take down."""
+    place, trace = start, [-model.descend(start)[0]]
+
+    def keep(intermediate_result: OptimizeResult) -> None:
+        nonlocal place
+        if -intermediate_result.fun < trace[-1]:
+            raise StopIteration
+        place = intermediate_result.x.copy()
+        trace.append(-float(intermediate_result.fun))
+
+    ended = minimize(
+        model.descend,
+        start,
+        jac=True,
+        method="L-BFGS-B",
+        callback=keep,
+        options={**_CLIMBING, "maxiter": max_iterations},
+    )
+    A, D = model.unpack(place)
+    shares, fits = _summarize(model, (A, D))
+    ranks = torch.argsort(shares, descending=True)
+    maps = fix_gauge(A[..., ranks]), fix_gauge(D[:, ranks])
+    return _Climb(maps, shares[ranks], fits, tuple(trace), ended.status != _ITERATION_LIMIT)
+
+
+def _log_maps(Z: Tensor, abduction: Tensor, deduction: Tensor) -> tuple[Tensor, Tensor]:
+    """(r, n) log P(u | x) and (r, C, n) log P(y | x, u), rows last, which is the fastest."""
+    log_a = torch.log_softmax(abduction.T @ Z.T, dim=0)
+    scores = deduction.flatten(1).T @ Z.T
+    return log_a, torch.log_softmax(scores.reshape(*deduction.shape[1:], -1), dim=1)
+
+
+def _summarize(model: _Model, maps: _Maps) -> tuple[Tensor, Tensor]:
+    """(r,) mean probability of each group, and (n,) log-likelihood of each row."""
+    shares, fits = model.weight.new_zeros(model.groups), torch.empty_like(model.weight)
+    for rows, joint in model.joint(maps):
+        fits[rows] = joint.logsumexp(dim=0).gather(0, model.y[rows].unsqueeze(0)).squeeze(0)
+        shares += joint.exp_().sum(dim=1) @ model.weight[rows]
+    return shares, fits
+
+
+def _as_good(model: _Model, best: _Climb, other: _Climb) -> bool:
+    """Whether the rows cannot tell ``other`` from ``best``, going by Vuong's test of two models."""
+    gains = best.fits - other.fits
+    error = (model.weight * (gains - model.weight @ gains)).norm()
+    one_nat = model.weight.square().sum()  # over all rows: peaks that are one differ by rounding
+    return best.trace[-1] - other.trace[-1] <= float(_DEVIATIONS * error + one_nat)
+
+
+def _overlap(model: _Model, first: _Maps, second: _Maps) -> float:
+    """One minus the mean total variation between P(u, y | x) of both, groups matched at best."""
+    costs = model.weight.new_zeros((model.groups, model.groups))
+    for (rows, one), (_, other) in zip(model.joint(first), model.joint(second), strict=True):
+        one, other = (joint.exp_().mul_(model.weight[rows]).flatten(1) for joint in (one, other))
+        costs += torch.cdist(one, other, p=1) / 2
+    matrix = costs.cpu().numpy()
+    return 1 - min(float(matrix[linear_sum_assignment(matrix)].sum()), 1.0)
+
+
+def _deduction_distances(model: _Model, climb: _Climb) -> Tensor:
+    """(r, r) mean total variation between P(y | x, u) of two groups, over the rows of both."""
+    sums = model.weight.new_zeros((model.groups, model.groups))
+    A, D = climb.maps
+    for s, rows in model.chunks():
+        log_a, log_d = _log_maps(model.Z[rows].to(A.dtype), A[s], D)
+        masses, answers = log_a.exp_() * model.weight[rows], log_d.exp_()
+        for u in range(model.groups):
+            apart = (answers - answers[u]).abs().sum(dim=1) / 2  # (r, rows)
+            sums[u] += ((masses + masses[u]) * apart).sum(dim=1)
+    return sums / (climb.shares + climb.shares.unsqueeze(1))
+
+
+def _doubts(
+    model: _Model, best: _Climb, peers: int, restarts: int, agreement: float
+) -> Iterator[str]:
+    """Sentences on why the maps of ``best`` may not be those that made the data."""
+    if not best.converged:
+        iterations = len(best.trace) - 1
+        yield f"the fit did not come to rest in {iterations} iterations: raise max_iterations."
+    if model.groups == 1:
+        return
+    if len(model.slices) == 1:
+        yield (
+            "all rows belong to one domain, where only their form tells abduction from deduction: "
+            "pass sample_domain with two or more domains."
+        )
+    if peers == 0:
+        yield (
+            f"the best likelihood was reached by one of {restarts} restarts only, so a better one "
+            "may have been missed: raise restarts."
+        )
+    if agreement < _ALIKE:
+        yield (
+            f"restarts that fit as well agree on {agreement:.0%} of P(u, y | x) only, so "
+            f"the sources do not identify {model.groups} groups: lower groups."
+        )
+    known = best.shares >= _EMPTY
+    if not bool(known.all()):
+        empty = int((~known).sum())
+        yield f"{empty} of {model.groups} groups have less than {_EMPTY:.0%} of rows: lower groups."
+    same = (_deduction_distances(model, best) < _SAME) & known & known.unsqueeze(1)
+    for u, v in same.triu(1).nonzero().tolist()[:1]:
+        yield f"groups {u} and {v} have the same deduction and might be one: lower groups."

@@ -1,0 +1,120 @@
+"""Multinomial maps on whitened rows, with free intercepts and a cross-validated penalty.
+
+They describe probabilities that a robust head is not asked to have: of groups given inputs, of
+labels given inputs and groups, of domains given inputs. Intercepts are all but free, so that a
+map's mean probabilities are the observed frequencies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from regraft.core.newton import log_probabilities, losses, minimax_newton
+
+# Of half the squared weights, per fit: scikit-learn's 1 / C, or 2 / C for two outcomes, of which
+# both have weights here.
+PENALTIES = (100_000.0, 10_000.0, 3000.0, 1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.1, 0.01)
+# Of departures from an anchor: the first leaves none.
+PULLS = (100_000.0, 10_000.0, 1000.0, 300.0, 100.0, 30.0, 10.0)
+SHRINKAGE = 1.0  # of the whitening: weak directions of the features count for less
+FOLDS = 3
+_INTERCEPT = 1e-1  # the same for intercepts, which an outcome never seen would else make infinite
+_TOLERANCE = 1e-5
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """Rows and the outcomes to predict from them."""
+
+    Z: Tensor  # (n, k) whitened rows, the last columns constants
+    labels: Tensor  # (n,) index of the outcome
+    n_outcomes: int
+    n_constants: int = 1  # columns at the end that are intercepts
+    constant_penalty: float = _INTERCEPT
+
+    def take(self, rows: Tensor) -> Outcomes:
+        """Some of the rows, by mask or index (n,)."""
+        return replace(self, Z=self.Z[rows], labels=self.labels[rows])
+
+
+def fit_map(
+    data: Outcomes, penalty: float, *, start: Tensor | None = None, anchor: Tensor | None = None
+) -> Tensor:
+    """(m, k) weights of m outcomes, with mean zero over them.
+
+    They are pulled towards ``anchor`` (m, k), zeros by default, and equal it without rows.
+    """
+    n, k = data.Z.shape
+    if anchor is None:
+        anchor = data.Z.new_zeros((data.n_outcomes, k))
+    if n == 0:
+        return anchor
+    ridge = data.Z.new_full((k,), penalty / (2 * n))
+    ridge[k - data.n_constants :] = data.constant_penalty / (2 * n)
+    weight = data.Z.new_full((1, n), 1 / n)
+    fitted = minimax_newton(
+        data.Z,
+        data.labels,
+        weight,
+        ridge=ridge,
+        start=anchor if start is None else start,
+        anchor=anchor,
+        tolerance=_TOLERANCE,
+    ).head
+    return fitted - fitted.mean(dim=0)
+
+
+def choose_penalty(problems: Sequence[Outcomes], held_out: Sequence[Tensor] | None = None) -> float:
+    """The penalty under which held-out rows of all problems are most likely, given the others.
+
+    ``held_out`` are masks (n,), one for each problem; by default every third row of rows in
+    random order.
+    """
+    if held_out is None:
+        held_out = [folds(len(data.Z), data.Z.device) == 0 for data in problems]
+    masks = zip(problems, held_out, strict=True)
+    return best_penalty([(data.take(~mask), data.take(mask)) for data, mask in masks], PENALTIES)
+
+
+def best_penalty(
+    pairs: Sequence[tuple[Outcomes, Outcomes]],
+    penalties: Sequence[float],
+    anchors: Sequence[Tensor] | None = None,
+) -> float:
+    """The penalty that makes the second of each pair most likely, the maps fitted to the first.
+
+    ``penalties`` are tried from the strongest down while they help; maps are pulled towards
+    ``anchors``, zeros by default.
+    """
+    pulls: Sequence[Tensor | None] = [None] * len(pairs) if anchors is None else anchors
+    starts: list[Tensor | None] = [None] * len(pairs)
+    best, best_loss = penalties[0], float("inf")
+    for penalty in penalties:
+        loss = 0.0
+        for i, (seen, held_out) in enumerate(pairs):
+            fitted = fit_map(seen, penalty, start=starts[i], anchor=pulls[i])
+            starts[i] = fitted
+            loss += float(losses(log_probabilities(held_out.Z, fitted), held_out.labels).sum())
+        if loss >= best_loss:
+            break
+        best, best_loss = penalty, loss
+    return best
+
+
+def folds(n: int, device: torch.device) -> Tensor:
+    """(n,) folds dealt in turn."""
+    return torch.arange(n, device=device) % FOLDS
+
+
+def crossfit_probabilities(data: Outcomes, penalty: float) -> Tensor:
+    """(n, m) probabilities of the outcomes of each row, by a map that has not seen its fold."""
+    fold = folds(len(data.Z), data.Z.device)
+    probabilities = data.Z.new_empty((len(data.Z), data.n_outcomes))
+    for f in range(FOLDS):
+        fitted = fit_map(data.take(fold != f), penalty)
+        probabilities[fold == f] = log_probabilities(data.Z[fold == f], fitted).exp()
+    return probabilities

@@ -1,0 +1,268 @@
+"""A test of Y independent of the domain given X and U, in any number of dimensions.
+
+If labels do not depend on the domain, given the input and its group, then domains drawn anew from
+P(s | x, u) are as good as the real ones. So the correlation of the labels' residuals with the real
+domains is compared to that with many redrawn ones (Candès et al. 2018). Residuals are those of a
+model that knows no domains, and domains are centred at P(s | x, u), so an error in either model
+alone does no harm to first order (Shah & Peters 2020). Errors in both do: a deduction that is far
+from linear in the features, where inputs of domains differ in ways that no linear or squared
+feature shows, may pass for one that varies.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.stats import gamma
+from torch import Tensor
+
+from regraft.core.newton import log_probabilities
+from regraft.premises.factorization import GroupedRows
+from regraft.premises.maps import (
+    FOLDS,
+    PULLS,
+    Outcomes,
+    best_penalty,
+    choose_penalty,
+    crossfit_probabilities,
+    fit_map,
+    folds,
+)
+
+DRAWS = 999
+_FEWEST_DRAWS = 99
+_MOST_WORK = 3e11  # multiplications and additions
+_DRAWS_AT_ONCE = 50
+# With fewer effective rows, in all or on average in a cell, p-values are too small.
+_FEWEST_ROWS, _FEWEST_IN_CELL = 150.0, 15.0
+_PRIOR = 2.0  # penalty of a group's intercepts, for groups of few rows
+_SQUARED = 32  # leading coordinates whose squares the domain model knows too
+_LEAST_MASS = 1e-6  # of domains in a group, below which all of its rows are one domain's
+_ROUNDING = 1e-4  # of surprise, by sums in single precision
+_LEAST_TAIL = -1e4  # nats
+_SAME = 1e-10  # relative variance of draws that are all alike
+
+
+@dataclass(frozen=True)
+class Randomization:
+    """The outcome of a conditional randomization test.
+
+    Residuals may depend on domains in their mean or along the features, in single groups or in
+    all of them alike. ``views`` are these four (two, if there is one group): squared correlations
+    as multiples of what chance gives, each about 1 if nothing depends on domains. The p-value is
+    that of the most surprising of them.
+    """
+
+    p_value: float  # (1 + draws at least as surprising) / (1 + draws)
+    views: dict[str, float]
+    cell_p_values: Tensor  # (K, r) of each domain and group; 1 where there is nothing to compare
+    effective_rows: float  # sum over rows of P(s | x, u)'s impurity: what could be exchanged
+    draws: int
+
+    @property
+    def is_informed(self) -> bool:
+        """Whether enough rows could have come from another domain to compare anything."""
+        n_domains, n_groups = self.cell_p_values.shape
+        fewest = max(_FEWEST_ROWS, _FEWEST_IN_CELL * (n_domains - 1) * n_groups)
+        return self.effective_rows >= fewest
+
+
+def domain_probabilities(
+    Z: Tensor, domain: Tensor, n_domains: int, group: Tensor, n_groups: int
+) -> Tensor:
+    """(n, K) estimated P(s | x, u) of rows in random order, by maps that have not seen them.
+
+    Every group has its own intercepts, and slopes that depart from the shared ones as far as
+    held-out rows ask.
+    """
+    data = domain_outcomes(Z, domain, n_domains, group, n_groups)
+    Z = with_squares(Z)
+    penalty = choose_penalty([data])
+    if n_groups == 1:
+        return crossfit_probabilities(data, penalty)
+    fold = folds(len(Z), Z.device)
+    probabilities = Z.new_empty((len(Z), n_domains))
+    pull = None
+    for f in range(FOLDS):
+        anchors = _by_group(fit_map(data.take(fold != f), penalty), Z.shape[1])
+        pairs = []
+        for u in range(n_groups):
+            sides = (group == u) & (fold != f), (group == u) & (fold == f)
+            seen, held_out = (Outcomes(Z[rows], domain[rows], n_domains) for rows in sides)
+            pairs.append((seen, held_out))
+        if pull is None:
+            pull = best_penalty(pairs, PULLS, anchors)
+        for u, ((seen, held_out), anchor) in enumerate(zip(pairs, anchors, strict=True)):
+            own = fit_map(seen, pull, anchor=anchor)
+            rows = (group == u) & (fold == f)
+            probabilities[rows] = log_probabilities(held_out.Z, own).exp()
+    return probabilities
+
+
+def domain_outcomes(
+    Z: Tensor, domain: Tensor, n_domains: int, group: Tensor, n_groups: int
+) -> Outcomes:
+    """The domains (n,) as outcomes to predict from rows and groups."""
+    intercepts = torch.nn.functional.one_hot(group, n_groups).to(Z.dtype)
+    rows = torch.cat([with_squares(Z)[:, :-1], intercepts], dim=1)
+    return Outcomes(rows, domain, n_domains, n_constants=n_groups, constant_penalty=_PRIOR)
+
+
+def with_squares(Z: Tensor) -> Tensor:
+    """Whitened rows (n, k) and before them the squares of their leading coordinates.
+
+    Domains often differ in the spread of their inputs, not only in their means.
+    """
+    leading = Z[:, :-1][:, -_SQUARED:]  # the whitening sorts its coordinates by rising variance
+    return torch.cat([leading.square() - 1, Z], dim=1)
+
+
+def _by_group(shared: Tensor, k: int) -> list[Tensor]:
+    """(K, k) maps of each group: the slopes of a shared map (K, k - 1 + r), its own intercept."""
+    slopes, intercepts = shared[:, : k - 1], shared[:, k - 1 :]
+    return [torch.cat([slopes, intercept.unsqueeze(1)], dim=1) for intercept in intercepts.T]
+
+
+def randomization_test(
+    residuals: Tensor,
+    Z: Tensor,
+    domain: Tensor,
+    group: Tensor,
+    probabilities: Tensor,
+    n_groups: int,
+    *,
+    draws: int = DRAWS,
+    seed: int = 0,
+) -> Randomization:
+    """Test whether residuals (n, m), along whitened rows ``Z`` (n, k), depend on the domain (n,).
+
+    ``residuals`` must be made without knowledge of the domains; ``probabilities`` (n, K) are
+    P(s | x, u) of the rows, ``group`` (n,) their u. There are up to ``draws`` redrawn domains, or
+    fewer, but 99 at least, where these would take very long.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    n_domains = probabilities.shape[1]
+    # One of the residuals is minus the sum of the others, and for two classes says nothing new.
+    residuals = residuals[:, 1:] if residuals.shape[1] == 2 else residuals
+    work = 2 * n_domains * residuals.shape[1] * Z.numel()  # of one draw
+    draws = min(draws, max(_FEWEST_DRAWS, int(_MOST_WORK / work)))
+    common = Z.new_zeros(
+        (draws + 1, n_domains, residuals.shape[1], Z.shape[1]), dtype=torch.float32
+    )
+    cells = torch.zeros(2, draws + 1, n_domains, n_groups)  # of means and of slopes
+    compared = torch.zeros(n_domains, n_groups, dtype=torch.bool)
+    for u in range(n_groups):
+        rows = torch.nonzero(group == u).squeeze(1)
+        if len(rows) == 0:
+            continue
+        p = probabilities[rows]
+        labels = _redraw(domain[rows], p, draws, generator)
+        sums = _sums(residuals[rows].float(), Z[rows].float(), labels, p.float())
+        common += sums
+        cells[:, :, :, u] = _squares(sums).cpu()
+        compared[:, u] = (p * (1 - p)).sum(dim=0).cpu() > _LEAST_MASS
+    views = {
+        "means by group": cells[0].sum(dim=(1, 2)),
+        "slopes by group": cells[1].sum(dim=(1, 2)),
+    }
+    if n_groups > 1:
+        squares = _squares(common).cpu().sum(dim=2)
+        views |= {"means": squares[0], "slopes": squares[1]}
+    return Randomization(
+        p_value=float(_p_value(torch.stack(list(views.values())))),
+        views={name: _multiple(view) for name, view in views.items()},
+        cell_p_values=torch.where(compared, _p_value(cells), 1.0),
+        effective_rows=float((1 - probabilities.square().sum(dim=1)).sum()),
+        draws=draws,
+    )
+
+
+def pooled_test(
+    rows: GroupedRows, data: Outcomes, penalty: float, *, draws: int, seed: int = 0
+) -> Randomization:
+    """Test whether outcomes of all ``rows`` depend on the domain, given the input alone.
+
+    Residuals are those of maps fitted with ``penalty``, each to other folds than it is applied to.
+    """
+    alike = torch.zeros_like(data.labels)
+    return randomization_test(
+        residuals_of(data, penalty),
+        rows.Z,
+        rows.domain,
+        alike,
+        domain_probabilities(rows.Z, rows.domain, rows.n_domains, alike, 1),
+        1,
+        draws=draws,
+        seed=seed,
+    )
+
+
+def residuals_of(data: Outcomes, penalty: float) -> Tensor:
+    """(n, m) outcomes less their cross-fitted probabilities.
+
+    A map that has seen a row would explain away what is special about it.
+    """
+    one_hot = torch.nn.functional.one_hot(data.labels, data.n_outcomes)
+    return one_hot - crossfit_probabilities(data, penalty)
+
+
+def _multiple(view: Tensor) -> float:
+    """The first draw over the mean of the others; 1 if all are zero."""
+    mean = float(view[1:].mean())
+    return float(view[0]) / mean if mean > 0 else 1.0
+
+
+def _p_value(views: Tensor) -> Tensor:
+    """(...) of the most surprising of the views (v, draws + 1, ...), whose first draw is real."""
+    surprise = torch.stack([_surprise(view) for view in views]).amax(dim=0)
+    return (surprise >= surprise[0] - _ROUNDING).double().mean(dim=0)
+
+
+def _surprise(view: Tensor) -> Tensor:
+    """(draws + 1, ...) minus the log tail of a gamma distribution that has the others' moments.
+
+    Squared sums are nearly gamma; the draws themselves make the p-values, so it need not be exact.
+    Each draw is left out of its own moments: the real one is treated as any other, and yet a large
+    value does not hide itself.
+    """
+    draws: NDArray[np.float64] = view.double().numpy()
+    others = len(draws) - 1
+    mean = (draws.sum(axis=0) - draws) / others
+    centred = draws - draws.mean(axis=0)
+    shifted = (centred.sum(axis=0) - centred) / others
+    variance = ((centred**2).sum(axis=0) - centred**2) / others - shifted**2
+    varies = variance > _SAME * mean**2
+    scale = np.divide(variance, mean, out=np.ones_like(mean), where=varies)
+    shape = np.divide(mean, scale, out=np.ones_like(mean), where=varies)
+    tail = gamma.logsf(draws, shape, scale=scale)
+    return torch.from_numpy(np.where(varies, -np.maximum(tail, _LEAST_TAIL), 0.0))
+
+
+def _redraw(domain: Tensor, p: Tensor, draws: int, generator: torch.Generator) -> Tensor:
+    """(draws + 1, n) domains: the real ones, then drawn ones from ``p`` (n, K)."""
+    uniform = torch.rand(draws, len(domain), generator=generator).to(p.device)
+    drawn = torch.zeros(draws, len(domain), dtype=torch.int16, device=p.device)
+    for bound in p.cumsum(dim=1)[:, :-1].float().T:
+        drawn += uniform > bound
+    return torch.cat([domain.to(torch.int16).unsqueeze(0), drawn])
+
+
+def _sums(residuals: Tensor, Z: Tensor, labels: Tensor, p: Tensor) -> Tensor:
+    """(draws + 1, K, m, k) sums over rows of residual x row x (domain less its probability)."""
+    sums = Z.new_empty((len(labels), p.shape[1], residuals.shape[1], Z.shape[1]))
+    for first in range(0, len(labels), _DRAWS_AT_ONCE):
+        some = labels[first : first + _DRAWS_AT_ONCE]
+        for s in range(p.shape[1]):
+            surprise = (some == s).float() - p[:, s]  # (b, n)
+            for m, residual in enumerate(residuals.T):
+                sums[first : first + len(some), s, m] = (surprise * residual) @ Z
+    return sums
+
+
+def _squares(sums: Tensor) -> Tensor:
+    """(2, draws + 1, K) squared lengths of sums: of the constant, which is last, and the rest."""
+    squares = sums.square().sum(dim=2)
+    return torch.stack([squares[..., -1], squares[..., :-1].sum(dim=-1)])

@@ -1,0 +1,94 @@
+"""Diversity shift and correlation shift: how domains differ, in two numbers.
+
+After the idea of OoD-Bench (Ye et al. 2022): inputs of one domain that another does not have, and
+labels that differ on inputs which both have. Densities are compared by a classifier of domains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from itertools import combinations
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regraft.core.domains import Domains
+from regraft.core.heads import fit_source_heads
+from regraft.premises.maps import SHRINKAGE, choose_penalty, crossfit_probabilities
+from regraft.premises.randomization import domain_outcomes
+
+_ABSENT = 0.01  # of the other density, over the sum of both, below which it counts as zero
+
+
+@dataclass(frozen=True)
+class PairShift:
+    """How two domains differ; both numbers lie between 0 and 1."""
+
+    first: str
+    second: str
+    diversity: float  # share of rows, of either domain, where the other's density is almost zero
+    correlation: float  # mean distance of the label distributions where both have inputs
+
+
+@dataclass(frozen=True)
+class Shifts:
+    """Diversity and correlation shift, of every pair of domains and on average."""
+
+    diversity: float
+    correlation: float
+    pairs: tuple[PairShift, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, strings, lists and dictionaries."""
+        return asdict(self)
+
+
+def measure_shifts(domains: Domains, *, seed: int = 0) -> Shifts:
+    """Measure how every pair of domains differs, each row judged by models that have not seen it.
+
+    Needs two domains or more.
+    """
+    sources = fit_source_heads(domains)
+    order = torch.randperm(len(domains.y), generator=torch.Generator().manual_seed(seed))
+    order = order.to(domains.y.device)
+    rescale = sources.whitening.scale / sources.whitening.with_shrinkage(SHRINKAGE).scale
+    Z = sources.Z.to(rescale.dtype)
+    Z = torch.cat([Z[:, :-1] * rescale, Z[:, -1:]], dim=1)
+    domain = domains.domain[sources.order]
+    data = domain_outcomes(Z[order], domain[order], len(domains.names), torch.zeros_like(order), 1)
+    density = torch.empty(len(order), len(domains.names), dtype=Z.dtype, device=Z.device)
+    density[order] = crossfit_probabilities(data, choose_penalty([data]))
+    density /= torch.bincount(domain)  # up to a factor common to all domains
+    logits = sources.held_out.logits(sources.held_out.heads, sources.Z)  # (K, C, n)
+    labels = torch.softmax(logits, dim=1).movedim(2, 0)
+    names = [str(name) for name in domains.names]
+    return shifts_between(density, labels, domain, names)
+
+
+def shifts_between(density: Tensor, labels: Tensor, domain: Tensor, names: Sequence[str]) -> Shifts:
+    """The shifts of rows with densities (n, K), up to a factor each, and P^s(y | x) (n, K, C)."""
+    pairs = []
+    for s, t in combinations(range(len(names)), 2):
+        rows = (domain == s) | (domain == t)
+        share = density[rows][:, [s, t]]
+        share = share / share.sum(dim=1, keepdim=True)
+        first = domain[rows] == s
+        distance = (labels[rows, s] - labels[rows, t]).abs().sum(dim=1) / 2
+        overlap = torch.where((share > _ABSENT).all(dim=1), 2 * share.prod(dim=1).sqrt(), 0.0)
+        shared = distance * overlap
+        diversity = [(share[first, 1] < _ABSENT), (share[~first, 0] < _ABSENT)]
+        pairs.append(
+            PairShift(
+                names[s],
+                names[t],
+                float(sum(absent.double().mean() for absent in diversity) / 2),
+                float((shared[first].mean() + shared[~first].mean()) / 2),
+            )
+        )
+    return Shifts(
+        sum(pair.diversity for pair in pairs) / len(pairs),
+        sum(pair.correlation for pair in pairs) / len(pairs),
+        tuple(pairs),
+    )

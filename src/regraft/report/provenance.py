@@ -1,0 +1,137 @@
+"""Where a result comes from: the command, its options, versions, the machine and the data."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from regraft._version import __version__
+from regraft.data.banks import is_bank, open_bank
+from regraft.estimators.model_files import ARRAYS, is_model
+from regraft.support.files import write_text
+from regraft.support.json_files import dumps
+
+PROVENANCE = "provenance.json"  # in the folder of a run: by command, the last one's
+_RUN = "results.jsonl"  # of a run by DomainBed's protocol
+_LIBRARIES = ("torch", "numpy", "scipy", "scikit-learn")
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A file or folder that a command read."""
+
+    path: str
+    sha256: str
+    of: str  # what the checksum is taken of
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """All that is needed to get a result again."""
+
+    command: str
+    options: dict[str, Any]  # with their defaults
+    data: tuple[DataFile, ...]
+    versions: dict[str, str]
+    machine: dict[str, Any]
+    seconds: float
+    written: str  # date and time, UTC
+    warnings: tuple[str, ...] = ()  # told on the way
+
+    @property
+    def seed(self) -> int | None:
+        """That of the options, None where what is drawn has a fixed one."""
+        seed: int | None = self.options.get("seed", self.options.get("trial_seed"))
+        return seed
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Provenance:
+        """Inverse of ``dataclasses.asdict``, also after a trip through JSON."""
+        files = tuple(DataFile(**each) for each in data["data"])
+        machine = {name: data["machine"][name] for name in ("system", "cores")}
+        changed = {"data": files, "machine": machine, "seconds": float(data["seconds"])}
+        return cls(**{**data, **changed, "warnings": tuple(data["warnings"])})
+
+
+def trace(
+    command: Iterable[str],
+    options: Mapping[str, Any],
+    data: Iterable[Path],
+    seconds: float,
+    warnings: Iterable[str] = (),
+) -> Provenance:
+    """The provenance of what ``command`` made of the files and folders ``data``."""
+    return Provenance(
+        command=shlex.join(command),
+        options=dict(options),
+        data=tuple(_describe(path) for path in data),
+        versions={
+            "regraft": __version__,
+            "python": platform.python_version(),
+            **{name: version(name) for name in _LIBRARIES},
+        },
+        machine={"system": platform.platform(), "cores": os.cpu_count()},
+        seconds=round(seconds, 2),
+        written=datetime.now(UTC).isoformat(timespec="seconds"),
+        warnings=tuple(warnings),
+    )
+
+
+def write_provenance(folder: Path, name: str, provenance: Provenance) -> Path:
+    """Add the provenance of the command ``name`` to those in ``folder``; the file."""
+    path = folder / PROVENANCE
+    known = {key: asdict(value) for key, value in read_provenance(folder).items()}
+    write_text(path, dumps({**known, name: asdict(provenance)}))
+    return path
+
+
+def read_provenance(folder: Path) -> dict[str, Provenance]:
+    """By command, in the order of their first run; none if there is no file.
+
+    Raises ``ValueError`` with one sentence if the file is damaged.
+    """
+    path = folder / PROVENANCE
+    if not path.exists():
+        return {}
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        return {name: Provenance.from_dict(entry) for name, entry in document.items()}
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise ValueError(f"{path} is damaged: delete it and run the command again.") from None
+
+
+def _describe(path: Path) -> DataFile:
+    if path.is_file():
+        return DataFile(str(path), _checksum(path), "the file")
+    if is_bank(path):
+        return DataFile(str(path), open_bank(path).checksum, "the bank's arrays")
+    for folder in (path, path / "model"):
+        if is_model(folder):
+            return DataFile(str(path), _checksum(folder / ARRAYS), "the model's arrays")
+    # A folder of runs may also hold what is made of them, this provenance for one.
+    runs = sorted(path.rglob(_RUN))
+    if runs:
+        return DataFile(str(path), _listing(path, runs), f"the names and sizes of its {_RUN}")
+    files = sorted(file for file in path.rglob("*") if file.is_file())
+    return DataFile(str(path), _listing(path, files), "the names and sizes of its files")
+
+
+def _checksum(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _listing(folder: Path, files: Iterable[Path]) -> str:
+    digest = hashlib.sha256()
+    for path in files:
+        digest.update(f"{path.relative_to(folder)}\t{path.stat().st_size}\n".encode())
+    return digest.hexdigest()

@@ -1,0 +1,1 @@
+"""Leaves that everything else stands on: files, records, tables, extras, progress."""

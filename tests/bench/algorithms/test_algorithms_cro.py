@@ -1,0 +1,102 @@
+"""CRO among the algorithms: Phase 1, then a head that holds where the sources disagree."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from regraft import CROClassifier
+from regraft.bench.algorithms import find_algorithm
+from regraft.bench.datasets import open_dataset
+from regraft.bench.protocol.jobs import Job
+from regraft.bench.protocol.worker import Assignment, perform
+from tests.helpers.small_tasks import IMAGES, VECTORS, Batch, draw_batch, make
+
+
+def test_there_is_one_record_at_the_end_of_phase_1() -> None:
+    algorithm = make("CRO", input_shape=IMAGES, cro_phase1_steps=500)
+    assert algorithm.schedule(5001, 100) == [499]
+    assert algorithm.schedule(201, 100) == [200]
+
+
+def test_phase_1_is_erm() -> None:
+    x, y = draw_batch(b=2, input_shape=IMAGES)
+    erm, cro = make("ERM", input_shape=IMAGES), make("CRO", input_shape=IMAGES)
+    for step in range(2):
+        assert torch.equal(erm.update(step, x, y)["loss"], cro.update(step, x, y)["loss"])
+    assert torch.equal(erm.predict(x[0]), cro.predict(x[0]))
+
+
+def noisy_batch(**shape: Any) -> Batch:
+    x, y = draw_batch(n_domains=2, **shape)
+    flips = torch.rand(y.shape, generator=torch.Generator().manual_seed(0)) < 0.2
+    return x, torch.where(flips, 1 - y, y)
+
+
+@pytest.mark.parametrize(("shape", "b"), [(VECTORS, 60), (IMAGES, 20)])
+def test_phase_2_is_the_game_on_the_features(shape: tuple[int, ...], b: int) -> None:
+    algorithm = make("CRO", input_shape=shape, cro_radius=2.0)
+    x, y = noisy_batch(b=b, input_shape=shape)
+    half = b // 2
+    algorithm.conclude(
+        [(0, x[0], y[0]), (1, x[1, :half], y[1, :half]), (1, x[1, half:], y[1, half:])]
+    )
+    assert algorithm.training
+    with torch.no_grad():
+        features = algorithm.featurizer(x.flatten(0, 1)).double().numpy()
+        logits = algorithm.predict(x.flatten(0, 1)).numpy()
+    head = CROClassifier(radius=2.0).fit(features, y.flatten().numpy(), np.repeat([0, 1], b))
+    found = logits[:, 1] - logits[:, 0]
+    np.testing.assert_allclose(found, head.decision_function(features), rtol=1e-2, atol=1e-2)
+
+
+def test_a_class_that_no_source_has_is_never_predicted() -> None:
+    algorithm = make("CRO", n_classes=3)
+    x, y = noisy_batch(b=40)
+    algorithm.conclude([(0, x[0], 2 * y[0]), (1, x[1], 2 * y[1])])
+    assert set(algorithm.predict(x.flatten(0, 1)).argmax(1).tolist()) == {0, 2}
+
+
+@pytest.mark.parametrize("group", ["small images", "features"])
+def test_the_radius_is_an_assumption_and_never_drawn(group: str) -> None:
+    hparam = find_algorithm("CRO").space(group)["cro_radius"]  # type: ignore[arg-type]
+    draws = {hparam.draw(np.random.RandomState(seed)) for seed in range(5)}
+    assert draws == {hparam.default} == {8.0}
+
+
+def test_it_holds_where_the_confounder_turns_round(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    blocks, labels, domains = [], [], []
+    for domain, agreement in enumerate((0.95, 0.8, 0.05)):
+        y = rng.integers(2, size=2000)
+        cause = np.where(rng.random(2000) < 0.75, y, 1 - y)
+        colour = np.where(rng.random(2000) < agreement, y, 1 - y)
+        signs = 2 * np.column_stack([cause, colour]) - 1
+        blocks.append(signs + 0.1 * rng.standard_normal((2000, 2)))
+        labels.append(y)
+        domains.append(np.full(2000, domain))
+    np.savez(
+        tmp_path / "turn.npz",
+        X=np.concatenate(blocks),
+        label=np.concatenate(labels),
+        domain=np.concatenate(domains),
+    )
+    bank = open_dataset("turn", tmp_path)
+    shares = {}
+    for name in ("ERM", "CRO"):
+        job = Job(
+            "turn",
+            name,
+            (2,),
+            overrides='{"cro_radius": 8}' if name == "CRO" else "{}",
+            fingerprint=bank.fingerprint,
+        )
+        assignment = Assignment((job,), tmp_path / "out", tmp_path)
+        assert [outcome.state for outcome in perform(assignment)] == ["done"]
+        shares[name] = assignment.folder(job).records()[-1]["env2_in_acc"]
+    assert shares["ERM"] < 0.3
+    assert shares["CRO"] > 0.7

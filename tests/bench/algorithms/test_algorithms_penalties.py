@@ -1,0 +1,165 @@
+"""ERM, and the algorithms that weigh or penalize the losses of the domains: IRM, VREx, GroupDRO."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch.nn import functional
+
+from regraft.bench.algorithms.erm import domain_losses
+from regraft.bench.algorithms.irm import scale_slopes
+from tests.helpers.small_tasks import assert_same, draw_batch, gradients, make, snapshot
+
+
+def test_losses_by_domain() -> None:
+    """Even logits lose log 2; a right logit larger by log 3 loses log 4/3."""
+    logits = torch.tensor([[0.0, 0.0], [1.0, 1.0], [math.log(3), 0.0], [0.0, 0.0]])
+    losses = domain_losses(logits, torch.tensor([[0, 1], [0, 1]]))
+    expected = [math.log(2), (math.log(4 / 3) + math.log(2)) / 2]
+    torch.testing.assert_close(losses, torch.tensor(expected))
+
+
+def test_erm_goes_down_the_loss_on_all_rows() -> None:
+    x, y = draw_batch(3, b=5)
+    algorithm, reference = make("ERM", 3), make("ERM", 3)
+    loss = functional.cross_entropy(reference.predict(x.flatten(0, 1)), y.flatten())
+    loss.backward()
+    logged = algorithm.update(0, x, y)
+    torch.testing.assert_close(logged["loss"], loss.detach())
+    for name, gradient in gradients(reference).items():
+        torch.testing.assert_close(gradients(algorithm)[name], gradient)
+
+
+def test_first_step_of_adam() -> None:
+    """By the learning rate, against the sign of the gradient."""
+    algorithm = make("ERM", lr=0.01)
+    before = {name: value.clone() for name, value in algorithm.named_parameters()}
+    algorithm.update(0, *draw_batch())
+    for name, gradient in gradients(algorithm).items():
+        moved = algorithm.get_parameter(name) - before[name]
+        expected = -0.01 * gradient / (gradient.abs() + 1e-8)
+        torch.testing.assert_close(moved, expected, atol=1e-6, rtol=1e-3)
+
+
+def test_slope_by_scale_equals_that_of_autograd() -> None:
+    torch.manual_seed(0)
+    logits = torch.randn(3, 7, 4, dtype=torch.double)
+    y = torch.randint(4, (3, 7))
+    scale = torch.ones(3, 1, requires_grad=True, dtype=torch.double)
+    losses = domain_losses((logits * scale[..., None]).flatten(0, 1), y)
+    (slopes,) = torch.autograd.grad(losses.sum(), scale)
+    torch.testing.assert_close(scale_slopes(logits, y), slopes[:, 0])
+
+
+def irm_penalty(algorithm: torch.nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Domain by domain, with a graph of the gradients."""
+    total = torch.zeros(())
+    for rows, labels in zip(x, y, strict=True):
+        scale = torch.ones((), requires_grad=True)
+        logits = algorithm.predict(rows) * scale
+        halves = [functional.cross_entropy(logits[i::2], labels[i::2]) for i in (0, 1)]
+        slopes = [torch.autograd.grad(half, scale, create_graph=True)[0] for half in halves]
+        total = total + slopes[0] * slopes[1]
+    return total / len(x)
+
+
+@pytest.mark.parametrize("b", [8, 9])
+def test_irm_goes_down_loss_and_penalty(b: int) -> None:
+    x, y = draw_batch(3, b=b)
+    algorithm, reference = make("IRM", 3, irm_lambda=30.0), make("IRM", 3)
+    nll, penalty = reference.losses(x, y).mean(), irm_penalty(reference, x, y)
+    loss = nll + 30 * penalty
+    loss.backward()
+    logged = algorithm.update(500, x, y)
+    expected = {"loss": loss, "nll": nll, "penalty": penalty}
+    torch.testing.assert_close(logged, {name: value.detach() for name, value in expected.items()})
+    for name, gradient in gradients(reference).items():
+        torch.testing.assert_close(gradients(algorithm)[name], gradient, atol=1e-5, rtol=1e-4)
+
+
+def test_vrex_penalizes_the_variance() -> None:
+    x, y = draw_batch(3)
+    algorithm = make("VREx", 3)
+    losses = algorithm.losses(x, y).detach()
+    penalty = ((losses - losses.mean()) ** 2).sum() / 3
+    logged = algorithm.update(500, x, y)
+    expected = {"loss": losses.mean() + 10 * penalty, "nll": losses.mean(), "penalty": penalty}
+    torch.testing.assert_close(logged, expected)
+
+
+def test_vrex_on_one_domain_twice_is_erm() -> None:
+    x, y = draw_batch(1)
+    x, y = x.expand(2, -1, -1), y.expand(2, -1)
+    vrex, erm = make("VREx", vrex_lambda=1e4), make("ERM")
+    for step in range(3):
+        vrex.update(step + 500, x, y)
+        erm.update(step, x, y)
+    for name, value in erm.named_parameters():
+        torch.testing.assert_close(vrex.get_parameter(name), value)
+
+
+@pytest.mark.parametrize(("name", "prefix"), [("IRM", "irm"), ("VREx", "vrex")])
+class TestAnnealing:
+    def test_the_weight_is_one_before(self, name: str, prefix: str) -> None:
+        hparams = {f"{prefix}_lambda": 70.0, f"{prefix}_penalty_anneal_iters": 2}
+        algorithm = make(name, **hparams)
+        assert [algorithm.variant(step) for step in range(5)] == ["before"] * 2 + ["at"] + [
+            "after"
+        ] * 2
+        for step, weight in enumerate([1.0, 1.0, 70.0, 70.0]):
+            logged = algorithm.update(step, *draw_batch(seed=step))
+            torch.testing.assert_close(logged["loss"], logged["nll"] + weight * logged["penalty"])
+
+    def test_the_optimizer_starts_over_at_the_change(self, name: str, prefix: str) -> None:
+        algorithm = make(name, **{f"{prefix}_penalty_anneal_iters": 2})
+        taken = []
+        for step in range(4):
+            algorithm.update(step, *draw_batch(seed=step))
+            taken.append(int(snapshot(algorithm)["optimizer.main.0.step"]))
+        assert taken == [1, 2, 1, 2]
+
+    def test_a_run_goes_on_across_the_change(self, name: str, prefix: str) -> None:
+        hparams = {f"{prefix}_penalty_anneal_iters": 2}
+        first, second = make(name, **hparams), make(name, seed=1, **hparams)
+        first.update(0, *draw_batch())
+        for step in range(1, 4):
+            second.load_state(snapshot(first))
+            for algorithm in (first, second):
+                algorithm.update(step, *draw_batch(seed=step))
+            assert_same(snapshot(first), snapshot(second))
+
+
+def test_groupdro_moves_its_weights_before_the_step() -> None:
+    x, y = draw_batch(3)
+    algorithm = make("GroupDRO", 3, groupdro_eta=0.5)
+    assert torch.equal(algorithm.q, torch.ones(3))
+    losses = algorithm.losses(x, y).detach()
+    q = torch.exp(0.5 * losses) / torch.exp(0.5 * losses).sum()
+    logged = algorithm.update(0, x, y)
+    torch.testing.assert_close(algorithm.q, q)
+    torch.testing.assert_close(logged["loss"], (losses * q).sum())
+    assert algorithm.q.argmax() == losses.argmax()
+
+
+def test_groupdro_takes_the_weights_as_given() -> None:
+    """The gradient is that of the weighted loss, not of the weights."""
+    x, y = draw_batch()
+    algorithm, reference = make("GroupDRO", groupdro_eta=5.0), make("ERM")
+    algorithm.update(0, x, y)
+    (reference.losses(x, y) @ algorithm.q).backward()
+    for name, gradient in gradients(reference).items():
+        torch.testing.assert_close(gradients(algorithm)[name], gradient)
+
+
+def test_groupdro_attends_to_the_domain_that_does_not_learn() -> None:
+    x, y = draw_batch(b=16)
+    x[1], y[1] = 0, torch.arange(16) % 2  # equal rows of both classes
+    algorithm = make("GroupDRO", lr=0.01, groupdro_eta=0.1)
+    weights = []
+    for step in range(60):
+        algorithm.update(step, x, y)
+        weights.append(float(algorithm.q[1]))
+    assert weights[-1] > weights[30] > weights[10] > 0.5
+    assert float(algorithm.q.sum()) == pytest.approx(1)

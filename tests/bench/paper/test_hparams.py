@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import json
+from typing import Any, get_args
+
+import pytest
+
+from regraft.bench.paper.hparams import SPACES, Family, default_surrogate, draw_hparams
+from regraft.bench.protocol.seeds import hparam_state
+
+FAMILIES = get_args(Family)
+
+# tab:hp-search-cro; drawn log-uniformly.
+PUBLISHED_RANGES = {
+    "cro_gap_eps": (1e-3, 1e-2),
+    "cro_adv_lr": (1e-3, 1e-2),
+    "cro_learner_lr": (1e-3, 1e-2),
+    "cro_lambda_hausdorff": (0.1, 1.0),
+    "cro_lambda_consist": (10.0, 100.0),
+    "cro_lambda_op": (0.1, 1.0),
+}
+# tab:hp-search-cro and, for Colored MNIST, tab:hp-search-phase2.
+PUBLISHED_CHOICES: dict[str, set[Any]] = {
+    "cro_rank": {4, 8, 16},
+    "cro_val_frac": {0.1},
+    "cro_max_outer_iters": {5, 10},
+    "cro_adv_epochs": {5, 10},
+    "cro_learner_epochs": {5, 10},
+    "cro_adv_batch": {32, 64},
+    "cro_learner_batch": {32, 64},
+}
+RANGES = PUBLISHED_RANGES | {"ridge": (1e-5, 1e-2)}
+CHOICES = PUBLISHED_CHOICES | {"objective": {"risk", "regret"}}
+
+
+def _draws(family: Family) -> list[dict[str, Any]]:
+    return [draw_hparams(family, i, trial) for i in range(1, 101) for trial in (0, 1)]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("trial", [0, 1, 2])
+def test_configuration_zero_has_the_defaults(family: Family, trial: int) -> None:
+    defaults = {name: default for name, (default, _) in SPACES[family].items()}
+    assert draw_hparams(family, 0, trial) == defaults
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_draws_fill_the_ranges_and_never_leave_them(family: Family) -> None:
+    draws = _draws(family)
+    for name in SPACES[family]:
+        values = [draw[name] for draw in draws]
+        if name in CHOICES:
+            assert set(values) == CHOICES[name]
+            continue
+        low, high = RANGES[name]
+        assert all(low * (1 - 1e-12) <= value <= high * (1 + 1e-12) for value in values)
+        assert min(values) < low * (high / low) ** 0.1
+        assert max(values) > low * (high / low) ** 0.9
+        middle = sum(value < (low * high) ** 0.5 for value in values) / len(values)
+        assert middle == pytest.approx(0.5, abs=0.15)  # uniform in the logarithm
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_defaults_lie_in_the_ranges(family: Family) -> None:
+    for name, default in draw_hparams(family, 0, 0).items():
+        if name in CHOICES:
+            assert default in CHOICES[name]
+        elif default is not None:  # None: cross-validated
+            assert RANGES[name][0] <= default <= RANGES[name][1]
+
+
+def test_the_free_family_searches_the_published_tables() -> None:
+    assert set(SPACES["free"]) == set(PUBLISHED_RANGES) | set(PUBLISHED_CHOICES)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_name_has_a_random_state_of_its_own(family: Family) -> None:
+    for name, (_, draw) in SPACES[family].items():
+        assert draw_hparams(family, 7, 2)[name] == draw(hparam_state(7, 2, name))
+
+
+def test_a_name_of_both_families_draws_the_same_in_both() -> None:
+    """Adding a name to a space, or removing one, leaves the other draws as they are."""
+    hull, free = draw_hparams("hull", 3, 1), draw_hparams("free", 3, 1)
+    assert hull["cro_gap_eps"] == free["cro_gap_eps"]
+
+
+def test_the_hull_does_not_search_a_rank_that_changes_nothing() -> None:
+    assert set(SPACES["hull"]) == {"cro_gap_eps", "objective", "ridge"}
+
+
+def test_each_family_has_a_default_surrogate() -> None:
+    assert {family: default_surrogate(family) for family in FAMILIES} == {
+        "hull": "reweighted",
+        "free": "relabelled",
+    }
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_configurations_and_trials_differ_and_repeat(family: Family) -> None:
+    draws = _draws(family)
+    assert draws == _draws(family)
+    assert len({json.dumps(draw) for draw in draws}) == len(draws)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_configurations_survive_json(family: Family) -> None:
+    for draw in (draw_hparams(family, 0, 0), *_draws(family)[:20]):
+        assert json.loads(json.dumps(draw)) == draw
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_radius_is_not_searched(family: Family) -> None:
+    assert not any("radius" in name for name in SPACES[family])

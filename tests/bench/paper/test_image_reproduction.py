@@ -1,0 +1,259 @@
+"""``regraft reproduce pacs`` on tiny pictures: its records, its tables, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import safetensors.torch
+import torch
+from typer.testing import CliRunner, Result
+
+from regraft.bench.paper.benchmark import IMAGE_BENCHMARKS
+from regraft.bench.paper.experiment import Reproduction
+from regraft.bench.paper.hparams import draw_hparams
+from regraft.bench.paper.image_reproduction import list_images, reproduce_images
+from regraft.bench.protocol.seeds import job_seed
+from regraft.bench.protocol.selection import training_domain_validation
+from regraft.cli.app import app
+from regraft.cli.options import RESUMES
+from regraft.support.extras import require
+from regraft.support.records import Records
+from tests.helpers.small_pictures import CLASSES, DOMAINS, write_pacs
+
+timm = require("timm", "images")
+PACS = IMAGE_BENCHMARKS["pacs"]
+NAME = "test_resnet.r160_in1k"  # timm's own toy
+SIZE: dict[str, Any] = {"steps": 2, "size": 32, "cells": [1, 3], "trials": 1, "configs": 2}
+RECIPE = f"{NAME}-32px-2"
+PICTURES = [f"checkpoints.{kind}" for kind in ("png", "svg", "pdf")]
+FILES = ["table.md", "table.csv", "table.tex", *PICTURES, "timings.json", "reproduction.json"]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_pacs(tmp_path_factory.mktemp("data"), each=5)
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    torch.manual_seed(0)
+    path = tmp_path_factory.mktemp("weights") / "toy.safetensors"
+    safetensors.torch.save_file(timm.create_model(NAME, num_classes=5).state_dict(), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def finished(data: Path, weights: Path, tmp_path_factory: pytest.TempPathFactory) -> Reproduction:
+    out = tmp_path_factory.mktemp("finished")
+    return reproduce_images(PACS, data, encoder=NAME, weights=weights, out=out, **SIZE)
+
+
+def root(reproduction: Reproduction) -> Path:
+    return reproduction.files[0].parents[1]
+
+
+def test_the_files_and_the_records(finished: Reproduction) -> None:
+    out = root(finished) / f"{RECIPE}-hull-reweighted"
+    assert finished.files == [out / name for name in FILES]
+    assert {path.name for path in out.iterdir()} == {*FILES, "records.jsonl", "erm.jsonl"}
+    jobs = {f"PACS-{env}-0-{RECIPE}-cpu.safetensors" for env in (1, 3)}
+    for kind in ("phase1", "features"):
+        assert {path.name for path in (root(finished) / kind).iterdir()} == jobs
+    runs = [(r["args"]["test_envs"], r["args"]["hparams_seed"]) for r in finished.records]
+    assert runs == [([1], 0), ([1], 1), ([3], 0), ([3], 1)]
+    for record in finished.records:
+        args, config = record["args"], record["args"]["hparams_seed"]
+        assert (args["dataset"], args["algorithm"], args["preset"]) == ("PACS", "CRO", RECIPE)
+        assert args["radius"] == 8.0
+        assert args["seed"] == job_seed("PACS", "CRO", args["test_envs"], config, 0)
+        assert record["hparams"] == draw_hparams("hull", config, 0) | {"cro_rank": 6}
+        assert record["rounds"] >= 1 and record["converged"]
+
+
+def test_erm_is_recorded_in_every_part_of_every_environment(finished: Reproduction) -> None:
+    records = Records(root(finished) / f"{RECIPE}-hull-reweighted" / "erm.jsonl").read()
+    heads = [(r["args"]["algorithm"], r["args"]["test_envs"]) for r in records]
+    assert heads == [("ERM", [1]), ("ERM, refitted", [1]), ("ERM", [3]), ("ERM, refitted", [3])]
+    for record in records:
+        for env in range(4):
+            assert all(0 <= record[f"env{env}_{part}_acc"] <= 1 for part in ("in", "out"))
+    # The game starts at the refitted head.
+    for refitted in records[1::2]:
+        (env,) = refitted["args"]["test_envs"]
+        game = next(r for r in finished.records if r["args"]["test_envs"] == [env])
+        start = game["checkpoints"][0]
+        assert start["target_risk"] == pytest.approx(1 - refitted[f"env{env}_in_acc"])
+        sources = [refitted[f"env{other}_out_acc"] for other in range(4) if other != env]
+        assert start["source_risk"] == pytest.approx(1 - sum(sources) / 3)
+
+
+def test_the_accuracy_of_erm_is_that_of_phase_1s_head(finished: Reproduction) -> None:
+    name = f"PACS-3-0-{RECIPE}-cpu.safetensors"
+    checkpoint, features = (
+        safetensors.torch.load_file(root(finished) / kind / name) for kind in ("phase1", "features")
+    )
+    record = Records(root(finished) / f"{RECIPE}-hull-reweighted" / "erm.jsonl").read()[2]
+    X, y = features["X3"].double(), features["y3"]
+    logits = X @ checkpoint["1.weight"].double().T + checkpoint["1.bias"].double()
+    right = (logits.argmax(dim=1) == y).double()
+    n_out = int(0.2 * len(y))
+    share = (len(y) - n_out) * record["env3_in_acc"] + n_out * record["env3_out_acc"]
+    assert share == pytest.approx(float(right.sum()))
+
+
+def test_the_tables_show_erm_beside_cro_and_the_worst_environment(finished: Reproduction) -> None:
+    lines = finished.files[0].read_text("utf-8").splitlines()
+    assert "| Algorithm | Source | A | C | P | S | Avg | Worst |" in lines
+    published = (
+        "| ERM | DomainBed | 84.7 ± 0.4 | 80.8 ± 0.6 | 97.2 ± 0.3 | 79.3 ± 1.0 | 85.5 | 79.3 |"
+    )
+    assert published in lines
+    labels = [
+        f"ERM (regraft, preset {RECIPE})",
+        f"ERM, refitted (regraft, preset {RECIPE})",
+        f"CRO, hull (regraft, preset {RECIPE})",
+    ]
+    assert [*finished.baselines, finished.label] == labels
+    assert finished.selection == training_domain_validation(finished.records)
+    for label, selection in {**finished.baselines, finished.label: finished.selection}.items():
+        c, s = (f"{100 * cell.mean:.1f}" for cell in selection.cells.values())
+        assert f"| {label} | this run | – | {c} | – | {s} | – | – |" in lines
+    document = finished.to_dict()
+    assert list(document["baselines"]) == labels[:2]
+    assert list(document["cells"]) == ["C", "S"] and document["runs"] == 4
+    assert json.loads(json.dumps(document))["baselines"][labels[0]]["average"] is None
+
+
+def test_a_second_time_nothing_is_done_and_more_can_be_added(
+    data: Path, weights: Path, finished: Reproduction, tmp_path: Path
+) -> None:
+    copy = Path(shutil.copytree(root(finished), tmp_path / "copy"))
+    before = (copy / f"{RECIPE}-hull-reweighted" / "records.jsonl").read_bytes()
+    told: list[str] = []
+    usual: dict[str, Any] = {"encoder": NAME, "weights": weights, "out": copy}
+    again = reproduce_images(PACS, data, **usual, **SIZE, on_progress=told.append)
+    assert not any(text.startswith(("Phase", "images:", "features")) for text in told)
+    assert again.records == finished.records and again.baselines == finished.baselines
+    more = reproduce_images(PACS, data, **usual, **SIZE | {"configs": 3, "cells": [3]})
+    records = (copy / f"{RECIPE}-hull-reweighted" / "records.jsonl").read_bytes()
+    assert records.startswith(before) and len(more.records) == 3
+    assert set(more.selection.cells) == {3}
+
+
+def test_other_images_or_weights_are_not_mixed_in(
+    data: Path, weights: Path, finished: Reproduction, tmp_path: Path
+) -> None:
+    copy = Path(shutil.copytree(root(finished), tmp_path / "copy"))
+    changed = Path(shutil.copytree(data, tmp_path / "data"))
+    first = changed / DOMAINS[0] / CLASSES[0]
+    (first / "0.png").write_bytes((first / "1.png").read_bytes())
+    with pytest.raises(ValueError, match="holds runs on other images"):
+        reproduce_images(PACS, changed, encoder=NAME, weights=weights, out=copy, **SIZE)
+    tensors = safetensors.torch.load_file(weights)
+    name = next(name for name in tensors if name.endswith("weight"))
+    safetensors.torch.save_file(tensors | {name: tensors[name] + 1}, tmp_path / "w.safetensors")
+    with pytest.raises(ValueError, match="another preset"):
+        reproduce_images(
+            PACS, data, encoder=NAME, weights=tmp_path / "w.safetensors", out=copy, **SIZE
+        )
+
+
+def test_the_folder_may_be_given_directly_or_hold_it(data: Path, tmp_path: Path) -> None:
+    shutil.copytree(data, tmp_path / "PACS")
+    direct, inside = list_images(PACS, data), list_images(PACS, tmp_path)
+    assert [listing.labels for listing in direct] == [listing.labels for listing in inside]
+    assert [len(listing.paths) for listing in direct] == [35] * 4
+    assert Path(inside[1].paths[0]).parts[-4:-1] == ("PACS", "cartoon", "dog")
+
+
+def test_officehome_has_its_own_shape(tmp_path: Path) -> None:
+    benchmark = IMAGE_BENCHMARKS["officehome"]
+    assert benchmark.fixed["cro_rank"] == 64 and benchmark.environments == ("A", "C", "P", "R")
+    for domain in ("Art", "Clipart", "Product", "Real World"):
+        for label in range(65):
+            folder = tmp_path / "office_home" / domain / f"class{label:02}"
+            folder.mkdir(parents=True)
+            (folder / "one.jpg").touch()
+    listings = list_images(benchmark, tmp_path)
+    assert [listing.labels for listing in listings] == [tuple(range(65))] * 4
+    assert "Real World" in listings[3].paths[0]
+
+
+def call(*arguments: object) -> Result:
+    return CliRunner().invoke(app, ["reproduce", *(str(argument) for argument in arguments)])
+
+
+def test_the_command_line(
+    data: Path, weights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+    monkeypatch.setattr("regraft.cli.reproduce._QUICK_STEPS", 2)
+    out = tmp_path / "out"
+    line = ("pacs", "--data", data, "--encoder", NAME, "--weights", weights, "--size", "32")
+    result = call(*line, "--quick", "--configs", "1", "--out", out)
+    assert result.exit_code == 0, result.output
+    for text in ("SagNet (DomainBed)", "CRO (CRO paper)", "ERM, refitted", "Worst", "S: "):
+        assert text in result.output
+    again = call(*line, "--quick", "--configs", "1", "--out", out, "--json")
+    document = json.loads(again.stdout)
+    assert document["runs"] == 1 and list(document["cells"]) == ["S"]
+    assert document["seconds"]["Phase 1"] == 0
+
+
+def test_an_interrupt_says_how_to_go_on(
+    data: Path, weights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("regraft.bench.paper.image_phase1.fine_tune", interrupt)
+    result = call(
+        *("pacs", "--data", data, "--encoder", NAME, "--weights", weights, "--size", "32"),
+        *("--quick", "--out", tmp_path),
+    )
+    assert result.exit_code == 130 and RESUMES in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("pac",), "benchmark is 'pac': choose cmnist, pacs or officehome."),
+        (("pacs",), "--data is missing: name the folder of PACS's images."),
+        (("pacs", "--data", "absent"), "there is no folder absent/PACS"),
+        (("pacs", "--data", "DATA", "--preset", "best"), "--preset is for cmnist"),
+        (("cmnist", "--steps", "5"), "--steps is for images"),
+        (("cmnist", "--encoder", NAME), "--encoder is for images"),
+        (("pacs", "--data", "DATA", "--cells", "A,X"), "cells are 'A,X': choose from A,C,P,S."),
+        (("pacs", "--data", "DATA", "--steps", "0"), "steps is 0: pass at least 1."),
+        (("pacs", "--data", "DATA", "--size", "8"), "size is 8: pass at least 32 pixels."),
+        (("pacs", "--data", "DATA", "--trials", "0"), "trials is 0"),
+        (("pacs", "--data", "DATA", "--family", "ball"), "family is 'ball'"),
+        (
+            ("pacs", "--data", "DATA", "--encoder", "x"),
+            "no image encoder 'x': choose efficientnet_lite0",
+        ),
+        (("officehome", "--data", "DATA"), "OfficeHome has 65 classes but"),
+    ],
+)
+def test_wrong_arguments_are_told_before_any_work(
+    data: Path, tmp_path: Path, arguments: tuple[str, ...], sentence: str
+) -> None:
+    line = [str(data) if argument == "DATA" else argument for argument in arguments]
+    result = call(*line, "--out", tmp_path / "new")
+    assert result.exit_code == 2
+    (told,) = [line for line in result.stderr.splitlines() if line.startswith("regraft: ")]
+    assert sentence in told and told.endswith(".")
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_class_without_images_is_named(data: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(data, tmp_path / "data"))
+    for name in ("giraffe", "guitar"):
+        for path in (copy / "photo" / name).iterdir():
+            path.unlink()
+    with pytest.raises(ValueError, match=r"photo has no images of giraffe, guitar: put some"):
+        list_images(PACS, copy)

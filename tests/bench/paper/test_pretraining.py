@@ -1,0 +1,162 @@
+"""Phase 1: the same bits whenever and along whatever it is trained, and only from its rows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from regraft.bench.datasets.colours import Environment, make_environments, split
+from regraft.bench.paper import pretraining
+from regraft.bench.paper.pretraining import (
+    PRESETS,
+    Preset,
+    Pretraining,
+    _warp,
+    _warps,
+    embed,
+    pretrain,
+)
+from regraft.encoders.mnist_cnn import N_FEATURES
+
+CPU = torch.device("cpu")
+TINY = Preset("tiny", steps=6, batch=8)
+MOVING = replace(TINY, shift=2.0, rotation=0.3, scale=0.2, shear=0.2)
+
+Digits = tuple[NDArray[np.uint8], NDArray[np.uint8]]
+
+
+def make_job(blobs: Digits, seed: int = 0) -> Pretraining:
+    environments = make_environments(*blobs, seed)[:2]
+    rows = tuple(split(len(env), i)[0] for i, env in enumerate(environments))
+    return Pretraining(environments, rows, seed)
+
+
+@pytest.fixture(scope="module")
+def job(blobs: Digits) -> Pretraining:
+    return make_job(blobs)
+
+
+def weights(
+    jobs: Pretraining | list[Pretraining], preset: Preset = TINY, device: torch.device = CPU
+) -> list[Tensor]:
+    jobs = [jobs] if isinstance(jobs, Pretraining) else jobs
+    networks = pretrain(jobs, preset, 2, device)
+    return [nn.utils.parameters_to_vector(network.parameters()).detach() for network in networks]
+
+
+def test_the_presets_are_those_stated() -> None:
+    assert PRESETS["paper"] == Preset("paper", steps=500, batch=64)
+    best = PRESETS["best"]
+    assert (best.steps, best.batch, best.learning_rate) == (6000, 128, 1e-3)
+    assert (best.shift, best.rotation, best.scale, best.shear) == (3.0, 0.5, 0.2, 0.2)
+    assert best.average == 0.999 and best.warps and not PRESETS["paper"].warps
+    assert {name: preset.name for name, preset in PRESETS.items()} == {n: n for n in PRESETS}
+
+
+@pytest.mark.parametrize("preset", [TINY, MOVING, replace(MOVING, average=0.9)])
+def test_repetitions_have_the_same_bits(job: Pretraining, preset: Preset) -> None:
+    (first,) = weights(job, preset)
+    torch.manual_seed(1)  # whatever the global generator is at
+    (second,) = weights(job, preset)
+    assert torch.equal(first, second)
+
+
+def test_other_jobs_along_change_nothing(blobs: Digits, job: Pretraining) -> None:
+    other = make_job(blobs, seed=1)
+    (alone,) = weights(job, MOVING)
+    for jobs, place in (([job, other], 0), ([other, job, other], 1)):
+        assert torch.equal(weights(jobs, MOVING)[place], alone)
+    assert not torch.equal(weights(other, MOVING)[0], alone)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_gpu_gives_the_same_bits_alone_and_among_others(blobs: Digits, job: Pretraining) -> None:
+    device, preset = torch.device("cuda"), replace(MOVING, steps=60, average=0.9)
+    others = [make_job(blobs, seed=1), make_job(blobs, seed=2)]
+    (alone,) = weights(job, preset, device)
+    for _ in range(2):
+        assert torch.equal(weights(job, preset, device)[0], alone)
+        assert torch.equal(weights([others[0], job, others[1]], preset, device)[1], alone)
+
+
+def test_the_global_generator_is_left_alone(job: Pretraining) -> None:
+    before = torch.get_rng_state()
+    weights(job, MOVING)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_rows_held_out_are_never_seen(job: Pretraining) -> None:
+    spoilt = []
+    for environment, rows in zip(job.sources, job.rows, strict=True):
+        images, y = torch.zeros_like(environment.images), 1 - environment.y
+        images[rows], y[rows] = environment.images[rows], environment.y[rows]
+        spoilt.append(Environment(images, y, environment.colour))
+    assert torch.equal(weights(job)[0], weights(replace(job, sources=tuple(spoilt)))[0])
+
+
+def test_training_lowers_the_risk(job: Pretraining) -> None:
+    risks = []
+    for steps in (0, 15):
+        (network,) = pretrain([job], replace(TINY, steps=steps, batch=16), 2, CPU)
+        assert not network.training
+        with torch.no_grad():
+            risk = [
+                nn.functional.cross_entropy(network(env.inputs(rows)), env.y[rows])
+                for env, rows in zip(job.sources, job.rows, strict=True)
+            ]
+        risks.append(float(sum(risk)))
+    assert risks[1] < risks[0]
+
+
+def test_the_average_of_the_weights(job: Pretraining) -> None:
+    start, last = (weights(job, replace(TINY, steps=steps))[0] for steps in (0, 1))
+    (average,) = weights(job, replace(TINY, steps=1, average=0.75))
+    torch.testing.assert_close(average, 0.75 * start + 0.25 * last)
+
+
+def test_progress_covers_all_jobs(blobs: Digits, job: Pretraining) -> None:
+    heard: list[int] = []
+    pretrain([job, make_job(blobs, 1)], TINY, 2, CPU, heard.append)
+    assert heard == sorted(heard) and heard[-1] == TINY.steps
+
+
+def test_features_of_all_rows(job: Pretraining, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pretraining, "_EMBED_ROWS_CPU", 64)
+    (network,) = pretrain([job], TINY, 2, CPU)
+    environment = job.sources[0]
+    features = embed(network[0], environment)
+    assert features.shape == (len(environment), N_FEATURES) and features.dtype == torch.float16
+    assert not features.requires_grad
+    rows = torch.tensor([0, len(environment) - 1])
+    with torch.no_grad():
+        expected = network[0](environment.inputs(rows)).half()
+    torch.testing.assert_close(features[rows], expected)
+
+
+def test_warps_of_an_image() -> None:
+    x = torch.zeros(1, 1, 28, 28)
+    x[:, :, 10:14, 8:16] = 1
+
+    def warped(draws: list[float], **most: float) -> Tensor:
+        maps = _warps(replace(TINY, **most), torch.tensor(draws)[:, None])
+        return _warp(x, maps)
+
+    def close(a: Tensor, b: Tensor) -> bool:
+        return torch.allclose(a, b, atol=1e-4)
+
+    assert close(warped([0.0] * 6, shift=2.0, rotation=1.0, scale=0.5, shear=0.5), x)
+    assert close(warped([1.0] * 6), x)
+    # A map says where a pixel comes from, so the image moves against it.
+    assert close(warped([0, 0, 0, 0, 1, 0], shift=3.0), x.roll(-3, dims=-1))
+    assert close(warped([0, 0, 0, 0, 0, -1], shift=2.0), x.roll(2, dims=-2))
+    turned = warped([1, 0, 0, 0, 0, 0], rotation=torch.pi / 2)
+    assert any(close(turned, x.rot90(k, dims=(-2, -1))) for k in (1, 3))
+    wide, narrow = (warped([0, 0, sign, 0, 0, 0], scale=0.5) for sign in (-1.0, 1.0))
+    assert narrow.sum() < x.sum() < wide.sum()
+    slanted = warped([0, 1, 0, 0, 0, 0], shear=0.5)
+    assert not close(slanted, x) and slanted.sum().item() == pytest.approx(x.sum().item(), rel=0.01)

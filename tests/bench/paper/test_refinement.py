@@ -1,0 +1,220 @@
+"""Phase 2 on features with a shape, a colour and noise: Colored MNIST in small."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
+from torch import Tensor
+
+from regraft.bench.paper.hparams import default_surrogate, draw_hparams
+from regraft.bench.paper.refinement import Features, Refinement, score
+from regraft.core.certificate import Family
+from regraft.core.surrogates import SurrogateKind
+
+D = 6
+FLIPS = (0.1, 0.2, 0.9)  # how often colour and label differ, by environment
+SURROGATES: tuple[SurrogateKind, ...] = get_args(SurrogateKind)
+# The free adversary's defaults, at a rank and an amount of work that suit small features.
+SMALL: dict[str, Any] = {"cro_rank": 3, "cro_max_outer_iters": 3, "cro_adv_epochs": 2}
+
+
+def _environment(
+    rng: np.random.Generator, flip: float, n: int
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    shape = rng.integers(2, size=n)
+    y = np.where(rng.random(n) < 0.25, 1 - shape, shape)
+    colour = np.where(rng.random(n) < flip, 1 - y, y)
+    X = 0.3 * rng.standard_normal((n, D))
+    X[:, 0] += 2 * shape - 1
+    X[:, 1] += 2 * colour - 1
+    return X @ np.linalg.qr(np.random.default_rng(9).standard_normal((D, D)))[0], y
+
+
+@cache
+def _features(test_env: int = 2) -> Features:
+    rng = np.random.default_rng(0)
+    data = [_environment(rng, flip, n) for flip, n in zip(FLIPS, (600, 560, 640), strict=True)]
+    orders = [torch.from_numpy(rng.permutation(len(y))) for _, y in data]
+    cuts = [len(order) // 5 for order in orders]
+    rows_in = tuple(order[cut:] for order, cut in zip(orders, cuts, strict=True))
+    rows_out = tuple(order[:cut] for order, cut in zip(orders, cuts, strict=True))
+    X = tuple(torch.from_numpy(x).half() for x, _ in data)
+    y = tuple(torch.from_numpy(labels) for _, labels in data)
+    sources = [env for env in range(3) if env != test_env]
+    erm = LogisticRegression().fit(
+        np.concatenate([X[i][rows_in[i]].double().numpy() for i in sources]),
+        np.concatenate([y[i][rows_in[i]].numpy() for i in sources]),
+    )
+    row = torch.from_numpy(np.append(erm.coef_[0], erm.intercept_[0])).float()
+    return Features(X, y, rows_in, rows_out, torch.stack([-row / 2, row / 2]), test_env)
+
+
+def _hparams(family: Family, **changes: Any) -> dict[str, Any]:
+    small = SMALL if family == "free" else {}
+    return {**draw_hparams(family, 0, 0), **small, **changes}
+
+
+def _run(
+    family: Family, surrogate: SurrogateKind, test_env: int = 2, **changes: Any
+) -> dict[str, Any]:
+    refinement = Refinement(_features(test_env), family=family, surrogate=surrogate)
+    return refinement.run(_hparams(family, **changes))
+
+
+def _accuracy(head: Tensor, env: int, rows: Tensor) -> float:
+    X, y = _features().X[env][rows].double(), _features().y[env][rows]
+    logits = X @ head[:, :-1].double().T + head[:, -1].double()
+    return float((logits.argmax(dim=1) == y).double().mean())
+
+
+def test_the_game_beats_erm_where_the_colour_is_reversed() -> None:
+    record = _run("hull", "reweighted")
+    erm = 1 - record["checkpoints"][0]["target_risk"]
+    assert erm < 0.4
+    assert record["env2_in_acc"] > 0.65
+    assert record["env2_out_acc"] > 0.6
+    assert record["converged"]
+
+
+@pytest.mark.parametrize("test_env", [0, 1])
+def test_the_game_costs_little_where_the_colour_holds(test_env: int) -> None:
+    """The other sources disagree by a reversal, so the answer looks at the shape alone."""
+    record = _run("hull", "reweighted", test_env)
+    assert record[f"env{test_env}_in_acc"] > 0.65
+
+
+def test_a_record_names_every_part_of_every_environment() -> None:
+    record = _run("hull", "reweighted")
+    names = {f"env{env}_{part}_acc" for env in range(3) for part in ("in", "out")}
+    assert {name for name in record if name.endswith("_acc")} == names
+    assert all(0 <= record[name] <= 1 for name in names)
+
+
+def test_accuracies_are_those_of_the_head() -> None:
+    """The free game starts at Phase 1's head, which the first checkpoint judges as it is."""
+    f = _features()
+    first = _run("free", "relabelled")["checkpoints"][0]
+    out = [_accuracy(f.head, env, f.rows_out[env]) for env in (0, 1)]
+    assert first["source_risk"] == pytest.approx(1 - sum(out) / 2)
+    assert first["target_risk"] == pytest.approx(1 - _accuracy(f.head, 2, f.rows_in[2]))
+
+
+def test_accuracies_follow_from_a_direct_count() -> None:
+    f = _features()
+    heads = torch.randn(3, 2, D + 1, generator=torch.Generator().manual_seed(0)).double()
+    counted = score(f, torch.stack([f.head.double(), *heads]))
+    for i, head in enumerate([f.head, *heads]):
+        for env in range(3):
+            assert counted[f"env{env}_in_acc"][i] == _accuracy(head, env, f.rows_in[env])
+            assert counted[f"env{env}_out_acc"][i] == _accuracy(head, env, f.rows_out[env])
+
+
+@pytest.mark.parametrize("family", get_args(Family))
+def test_checkpoints_count_the_errors_of_every_round(family: Family) -> None:
+    record = _run(family, "reweighted")
+    checkpoints = record["checkpoints"]
+    assert [c["step"] for c in checkpoints] == list(range(record["rounds"] + 1))
+    assert record["step"] == record["rounds"]
+    for checkpoint in checkpoints:
+        assert set(checkpoint) == {"step", "source_risk", "target_risk"}
+        assert 0 <= checkpoint["source_risk"] <= 1
+        assert 0 <= checkpoint["target_risk"] <= 1
+    out = (record["env0_out_acc"] + record["env1_out_acc"]) / 2
+    assert checkpoints[-1]["source_risk"] == pytest.approx(1 - out)
+    assert checkpoints[-1]["target_risk"] == pytest.approx(1 - record["env2_in_acc"])
+
+
+@pytest.mark.parametrize("surrogate", SURROGATES)
+def test_full_rank_leaves_the_hull_at_erm(surrogate: SurrogateKind) -> None:
+    record = _run("hull", surrogate, cro_rank=D)
+    first, last = record["checkpoints"][0], record["checkpoints"][-1]
+    assert last["source_risk"] == pytest.approx(first["source_risk"], abs=0.02)
+    assert last["target_risk"] == pytest.approx(first["target_risk"], abs=0.05)
+    assert record["env2_in_acc"] < 0.4
+
+
+def test_a_rank_between_the_classes_and_the_features_changes_nothing() -> None:
+    """Two heads differ in one direction of classes."""
+    usual = _run("hull", "reweighted")
+    assert _run("hull", "reweighted", cro_rank=1) == usual
+    assert _run("hull", "reweighted", cro_rank=D - 1) == usual
+
+
+@pytest.mark.parametrize("family", get_args(Family))
+@pytest.mark.parametrize("surrogate", SURROGATES)
+def test_every_game_runs_and_leaves_plain_numbers(family: Family, surrogate: SurrogateKind) -> None:
+    record = _run(family, surrogate)
+    assert json.loads(json.dumps(record, allow_nan=False)) == record
+    assert record["rounds"] >= 2
+    assert 0 <= record["gap"] <= 1e-4
+    assert isinstance(record["converged"], bool)
+
+
+@pytest.mark.parametrize("hparams_seed", [1, 2, 3])
+@pytest.mark.parametrize("surrogate", SURROGATES)
+def test_drawn_configurations_of_the_hull_run(hparams_seed: int, surrogate: SurrogateKind) -> None:
+    record = Refinement(_features(), surrogate=surrogate).run(draw_hparams("hull", hparams_seed, 0))
+    assert record["converged"]
+    assert json.loads(json.dumps(record, allow_nan=False)) == record
+
+
+@pytest.mark.parametrize("family", get_args(Family))
+@pytest.mark.parametrize("surrogate", SURROGATES)
+def test_a_configuration_repeats_after_another(family: Family, surrogate: SurrogateKind) -> None:
+    """What configurations share is computed once, and none of them changes it."""
+    refinement = Refinement(_features(), family=family, surrogate=surrogate)
+    hparams = _hparams(family)
+    first = refinement.run(hparams)
+    refinement.run({**hparams, "cro_rank": 1, "cro_gap_eps": 1e-2})
+    assert refinement.run(hparams) == first
+    assert Refinement(_features(), family=family, surrogate=surrogate).run(hparams) == first
+
+
+def test_the_seed_is_that_of_the_free_adversary() -> None:
+    records = [
+        Refinement(_features(), family=family).run(_hparams(family), seed=seed)
+        for family in get_args(Family)
+        for seed in (0, 1)
+    ]
+    assert records[0] == records[1]
+    assert records[2] != records[3]
+
+
+@pytest.mark.parametrize("family", get_args(Family))
+def test_the_default_surrogate_is_the_familys(family: Family) -> None:
+    record = Refinement(_features(), family=family).run(_hparams(family))
+    assert record == _run(family, default_surrogate(family))
+
+
+def test_the_target_environments_labels_are_not_used() -> None:
+    f = _features()
+    blind = Features(
+        f.X, (*f.y[:2], torch.zeros_like(f.y[2])), f.rows_in, f.rows_out, f.head, f.test_env
+    )
+    for family in get_args(Family):
+        hparams = _hparams(family)
+        seen, unseen = (Refinement(x, family=family).run(hparams) for x in (f, blind))
+        for name in ("env0_in_acc", "env1_out_acc", "value", "worst_case", "rounds"):
+            assert seen[name] == unseen[name]
+
+
+def test_sources_are_the_other_environments() -> None:
+    assert [_features(env).sources for env in range(3)] == [[1, 2], [0, 2], [0, 1]]
+
+
+def test_baselines_are_the_heads_that_no_game_has_refined() -> None:
+    """The second is where a game on the hull starts."""
+    f = _features()
+    own, refitted = Refinement(f).baselines().values()
+    for env in range(3):
+        assert own[f"env{env}_in_acc"] == _accuracy(f.head, env, f.rows_in[env])
+        assert own[f"env{env}_out_acc"] == _accuracy(f.head, env, f.rows_out[env])
+    start = _run("hull", "reweighted")["checkpoints"][0]
+    assert 1 - refitted["env2_in_acc"] == pytest.approx(start["target_risk"])

@@ -1,0 +1,145 @@
+"""The tables: which numbers they show, and that LaTeX would take them."""
+
+from __future__ import annotations
+
+import csv
+import re
+from pathlib import Path
+
+import pytest
+
+from regraft.bench.paper.benchmark import COLORED_MNIST, IMAGE_BENCHMARKS
+from regraft.bench.paper.published import ORACLE
+from regraft.bench.paper.report import (
+    csv_columns,
+    csv_rows,
+    latex,
+    markdown,
+    write_tables,
+)
+from regraft.bench.protocol.selection import Cell, Selection
+
+COLUMNS = csv_columns(COLORED_MNIST)
+LABEL = "CRO (regraft, preset paper)"
+FULL = Selection(
+    {
+        0: Cell(0.7214, 0.0021, (0.72, 0.7228), (3, 0), (0.5, 0.7312)),
+        1: Cell(0.7246, 0.0003, (0.72, 0.7292), (1, 1), (0.6, 0.74)),
+        2: Cell(0.70449, 0.0104, (0.7, 0.70898), (17, 4), (0.0987, 0.7601)),
+    },
+    0.716833,
+)
+PARTIAL = Selection({2: FULL.cells[2]}, None)
+
+
+def test_markdown_shows_ours_beside_the_published() -> None:
+    lines = markdown({LABEL: FULL}).splitlines()
+    assert "| Algorithm | Source | +90% | +80% | -90% | Avg |" in lines
+    assert "| ERM | DomainBed | 71.7 ± 0.1 | 72.9 ± 0.2 | 10.0 ± 0.1 | 51.5 |" in lines
+    assert "| CRO | CRO paper | 72.1 ± 0.7 | 72.4 ± 0.3 | 76.0 ± 0.7 | 73.5 |" in lines
+    assert f"| {LABEL} | this run | 72.1 ± 0.2 | 72.5 ± 0.0 | 70.4 ± 1.0 | 71.7 |" in lines
+    table = [line for line in lines if line.startswith("|")]
+    assert len(table) == 2 + 14 + 1 + 1
+    assert {line.count("|") for line in table} == {7}
+    assert [line for line in lines if line.startswith("- ")] == [
+        f"- {LABEL}, +90%: 50.0 to 73.1 over all configurations and trials; chosen by trial: 3, 0",
+        f"- {LABEL}, +80%: 60.0 to 74.0 over all configurations and trials; chosen by trial: 1, 1",
+        f"- {LABEL}, -90%: 9.9 to 76.0 over all configurations and trials; chosen by trial: 17, 4",
+    ]
+
+
+def test_absent_cells_are_dashes() -> None:
+    assert "| a\\|b | this run | – | – | 70.4 ± 1.0 | – |" in markdown({"a|b": PARTIAL})
+    assert r"x & this run & -- & -- & 70.4 $\pm$ 1.0 & -- \\" in latex({"x": PARTIAL})
+    row = dict(zip(COLUMNS, csv_rows({"x": PARTIAL})[-1], strict=True))
+    assert row["+90% mean"] is row["+80% highest"] is row["average"] is None
+    assert row["-90% mean"] == 70.449
+
+
+def test_csv_has_every_number_in_percent() -> None:
+    rows = [dict(zip(COLUMNS, row, strict=True)) for row in csv_rows({LABEL: FULL})]
+    assert len(rows) == 16
+    assert rows[0]["algorithm"] == "ERM" and rows[0]["-90% mean"] == 10.0
+    assert rows[0]["-90% lowest"] is None
+    ours = rows[-1]
+    assert ours["algorithm"] == LABEL and ours["source"] == "this run"
+    assert (ours["-90% mean"], ours["-90% error"]) == (70.449, 1.04)
+    assert (ours["-90% lowest"], ours["-90% highest"]) == (9.87, 76.01)
+    assert ours["average"] == 71.6833
+
+
+def test_latex_is_well_formed() -> None:
+    text = latex({"100% #1 & {so} _on_ ^ ~ $ \\": FULL, LABEL: PARTIAL})
+    opened = re.findall(r"\\begin\{(\w+)\}", text)
+    assert opened == re.findall(r"\\end\{(\w+)\}", text) == ["tabular"]
+    assert not re.search(r"(?<!\\)%", text)  # a bare one would comment out the rest of its line
+    bare = re.sub(r"\\[&%$#_{}]", "", text)
+    assert bare.count("{") == bare.count("}")
+    assert bare.count("$") % 2 == 0
+    assert not re.search(r"[#~^_]", bare)
+    rows = [line for line in bare.splitlines() if "&" in line]
+    assert len(rows) == 1 + 14 + 1 + 2
+    assert {row.count("&") for row in rows} == {5}
+    assert all(row.endswith(r"\\") for row in rows)
+    assert bare.count(r"\multicolumn{6}") == 4
+    assert [bare.count(rule) for rule in (r"\toprule", r"\midrule", r"\bottomrule")] == [1, 3, 1]
+
+
+def test_the_best_of_each_column_is_bold() -> None:
+    published = latex({LABEL: FULL})
+    assert re.findall(r"\\textbf\{([\d.]+)\}", published) == ["82.0", "76.5", "76.0", "73.5"]
+    better = Selection({2: Cell(0.76004, 0.0, (0.76004,), (0,), (0.7, 0.8))}, 0.9)
+    text = latex({"x": better})
+    assert re.findall(r"\\textbf\{([\d.]+)\}", text) == ["82.0", "76.5", "76.0", "76.0", "90.0"]
+
+
+def test_other_rows_can_be_compared_with() -> None:
+    text = markdown({"x": FULL}, ORACLE)
+    assert "| IRM | DomainBed | 72.0 ± 0.1 | 72.5 ± 0.3 | 58.5 ± 3.3 | 67.7 |" in text
+    assert "CRO paper" not in text
+
+
+@pytest.mark.parametrize("ours", [{}, {LABEL: FULL}, {"a": FULL, "b": PARTIAL}])
+def test_all_three_files_are_written(tmp_path: Path, ours: dict[str, Selection]) -> None:
+    files = write_tables(tmp_path / "new", ours)
+    assert [file.name for file in files] == ["table.md", "table.csv", "table.tex"]
+    assert sorted(tmp_path.joinpath("new").iterdir()) == sorted(files)
+    assert files[0].read_text("utf-8") == markdown(ours)
+    assert files[2].read_text("utf-8") == latex(ours)
+    with files[1].open(encoding="utf-8", newline="") as file:
+        rows = list(csv.reader(file))
+    assert tuple(rows[0]) == COLUMNS
+    assert len(rows) == 1 + 15 + len(ours)
+
+
+def on_pacs(*means: float) -> Selection:
+    cells = {env: Cell(m, 0.01, (m, m), (0, 0), (m, m)) for env, m in enumerate(means)}
+    return Selection(cells, sum(means) / 4 if len(means) == 4 else None)
+
+
+def test_images_have_a_column_for_the_worst_environment() -> None:
+    pacs = IMAGE_BENCHMARKS["pacs"]
+    ours = {"ERM (x)": on_pacs(0.8, 0.7, 0.95, 0.75), "CRO (x)": on_pacs(0.8, 0.7)}
+    lines = markdown(ours, benchmark=pacs).splitlines()
+    assert lines[0].startswith("PACS, test accuracy (%)")
+    assert "| Algorithm | Source | A | C | P | S | Avg | Worst |" in lines
+    assert (
+        "| ERM (x) | this run | 80.0 ± 1.0 | 70.0 ± 1.0 | 95.0 ± 1.0 | 75.0 ± 1.0 | 80.0 | 70.0 |"
+    ) in lines
+    # Which environment is the worst is not known before all are.
+    assert "| CRO (x) | this run | 80.0 ± 1.0 | 70.0 ± 1.0 | – | – | – | – |" in lines
+    columns = csv_columns(pacs)
+    assert columns[-2:] == ("average", "worst") and len(columns) == 2 + 4 * 4 + 2
+    rows = [dict(zip(columns, row, strict=True)) for row in csv_rows(ours, benchmark=pacs)]
+    assert rows[0]["worst"] == 79.3 and rows[-2]["worst"] == 70.0 and rows[-1]["worst"] is None
+    text = latex(ours, benchmark=pacs)
+    assert r"Algorithm & Source & A & C & P & S & Avg & Worst \\" in text
+    rows_of_numbers = [line for line in text.splitlines() if line.count("&") > 1]
+    assert {row.replace(r"\&", "").count("&") for row in rows_of_numbers} == {7}
+    assert r"\multicolumn{8}" in text
+
+
+def test_one_trial_has_no_error() -> None:
+    once = Selection({0: Cell(0.8, 0.0, (0.8,), (0,), (0.8, 0.8))}, None)
+    assert "| CRO (x) | this run | 80.0 | – | – | – |" in markdown({"CRO (x)": once})
+    assert "± 0.0" not in markdown({"CRO (x)": once}).split("CRO (x)", 1)[1]

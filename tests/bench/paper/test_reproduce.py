@@ -1,0 +1,395 @@
+"""The whole experiment on tiny digits: what it writes, and that a kill costs nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+from numpy.typing import NDArray
+
+from regraft._version import __version__
+from regraft.bench.paper import refinement, sweep
+from regraft.bench.paper.hparams import draw_hparams
+from regraft.bench.paper.phase1 import Job
+from regraft.bench.paper.pretraining import Preset
+from regraft.bench.paper.reproduce import PARTS, Reproduction, reproduce
+from regraft.bench.paper.sweep import RANKS
+from regraft.bench.protocol.seeds import job_seed
+from regraft.bench.protocol.selection import training_domain_validation
+from regraft.cli.console import Screen
+from regraft.cli.reproduce import show
+from regraft.support.records import Records
+from tests.helpers.commands import make_run
+from tests.helpers.paths import SOURCE
+
+TINY = Preset("tiny", steps=8, batch=8)
+SIZE: dict[str, Any] = {"preset": TINY, "cells": [2], "trials": 2, "configs": 2}
+HULL = "tiny-hull-reweighted"
+BEGINNINGS = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
+PICTURES = [f"{name}.{kind}" for name in ("checkpoints", "ranks", "rounds") for kind in BEGINNINGS]
+FILES = ["table.md", "table.csv", "table.tex", *PICTURES, "timings.json", "reproduction.json"]
+
+Digits = tuple[NDArray[np.uint8], NDArray[np.uint8]]
+
+
+@pytest.fixture(scope="module")
+def told() -> list[str]:
+    return []
+
+
+@pytest.fixture(scope="module")
+def finished(
+    blobs: Digits, told: list[str], tmp_path_factory: pytest.TempPathFactory
+) -> Reproduction:
+    """One run that nobody interrupted."""
+    out = tmp_path_factory.mktemp("finished")
+    return reproduce(*blobs, **SIZE, out=out, on_progress=told.append)
+
+
+@pytest.fixture
+def copy(finished: Reproduction, tmp_path: Path) -> Path:
+    """A folder like the finished one, to be spoilt."""
+    return Path(shutil.copytree(root(finished), tmp_path / "copy"))
+
+
+def root(reproduction: Reproduction) -> Path:
+    """The folder that was called ``out``."""
+    return reproduction.files[0].parents[1]
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    # Whether the lock's file stays when it is released depends on the system.
+    files = (path for path in folder.rglob("*") if path.is_file() and path.name != ".lock")
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+def caches(folder: Path) -> dict[str, int]:
+    """When each cache file was written."""
+    return {
+        str(path.relative_to(folder)): path.stat().st_mtime_ns
+        for path in folder.rglob("*.safetensors")
+    }
+
+
+def numbers(path: Path) -> torch.Tensor:
+    """All numbers in a cache file."""
+    tensors = safetensors.torch.load(path.read_bytes())
+    return torch.cat([tensors[name].flatten().double() for name in sorted(tensors)])
+
+
+def results(folder: Path) -> dict[str, dict[str, Any]]:
+    """What the records say, by run; no run is there twice."""
+    found: dict[str, dict[str, Any]] = {}
+    for path in (*folder.glob("*/records.jsonl"), *folder.glob("*/ranks.jsonl")):
+        for line in path.read_text().splitlines():
+            record = json.loads(line)
+            run = json.dumps(record.pop("args"), sort_keys=True)
+            assert run not in found and record.pop("seconds") >= 0
+            found[run] = record
+    return found
+
+
+def forget(folder: Path, keep: int) -> None:
+    """Cut the records so that work is left to do."""
+    path = folder / HULL / "records.jsonl"
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:keep]))
+
+
+def test_the_files_and_the_records(finished: Reproduction) -> None:
+    out = root(finished) / HULL
+    assert finished.files == [out / name for name in FILES]
+    jobs = [f"ColoredMNIST-2-{trial}-tiny-cpu.safetensors" for trial in (0, 1)]
+    kept = [f"{folder}/{job}" for folder in ("features", "phase1") for job in jobs]
+    own = [f"{HULL}/{name}" for name in (*FILES, "ranks.jsonl", "records.jsonl")]
+    assert sorted(contents(root(finished))) == sorted([*own, *kept, "settings.json"])
+    assert finished.records == Records(out / "records.jsonl").read()
+    for record, (trial, config) in zip(
+        finished.records, [(0, 0), (0, 1), (1, 0), (1, 1)], strict=True
+    ):
+        args = dict(record["args"])
+        assert len(args.pop("hparams_digest")) == 16
+        assert args == {
+            "format": sweep.FORMAT,
+            "dataset": "ColoredMNIST",
+            "algorithm": "CRO",
+            "family": "hull",
+            "surrogate": "reweighted",
+            "preset": "tiny",
+            "device": "cpu",
+            "radius": refinement.RADIUS,
+            "test_envs": [2],
+            "hparams_seed": config,
+            "trial_seed": trial,
+            "seed": job_seed("ColoredMNIST", "CRO", [2], config, trial),
+            "data_seed": Job(2, trial).seed,
+        }
+        assert record["hparams"] == draw_hparams("hull", config, trial)
+        assert all(
+            0 <= record[f"env{env}_{part}_acc"] <= 1 for env in range(3) for part in ("in", "out")
+        )
+        assert record["seconds"] >= 0 and record["rounds"] >= 1
+    ranks = Records(out / "ranks.jsonl").read()
+    assert [record["args"]["cro_rank"] for record in ranks] == list(RANKS)
+    assert [record["hparams"]["cro_rank"] for record in ranks] == list(RANKS)
+    assert {record["args"]["trial_seed"] for record in ranks} == {0}
+    for name in PICTURES:
+        assert (out / name).read_bytes().startswith(BEGINNINGS[name.split(".")[1]])
+
+
+def test_the_table_and_the_timings(finished: Reproduction) -> None:
+    out = finished.files[0].parent
+    assert finished.selection == training_domain_validation(finished.records)
+    cell = finished.selection.cells[2]
+    row = f"{100 * cell.mean:.1f} ± {100 * cell.error:.1f}"
+    label = "CRO, hull (regraft, preset tiny)"
+    assert f"| {label} | this run | – | – | {row} | – |" in (out / "table.md").read_text("utf-8")
+    timings = json.loads((out / "timings.json").read_text())
+    assert timings["seconds"] == finished.seconds
+    assert list(finished.seconds) == [*PARTS, "total"]
+    assert all(finished.seconds[part] > 0 for part in ("Phase 1", "Phase 2", "total"))
+    assert sum(finished.seconds[part] for part in PARTS) <= finished.seconds["total"] + 0.1
+    assert timings["device"] == "cpu" and timings["regraft"] == __version__
+    assert timings["torch"] == torch.__version__
+
+
+def test_progress_counts_steps_and_runs(finished: Reproduction, told: list[str]) -> None:
+    steps = [text for text in told if text.startswith("Phase 1")]
+    assert steps[0].startswith("Phase 1, steps: 8 of 16, about") and steps[0].endswith(" left")
+    assert steps[-1] == "Phase 1, steps: 16 of 16"
+    runs = [text for text in told if text.startswith("Phase 2")]
+    assert [text.split(",")[1] for text in runs] == [f" runs: {i} of 17" for i in range(1, 18)]
+
+
+def test_a_second_time_nothing_is_done(blobs: Digits, copy: Path) -> None:
+    before, written = contents(copy), caches(copy)
+    told: list[str] = []
+    again = reproduce(*blobs, **SIZE, out=copy, on_progress=told.append)
+    assert told == ["writing tables and figures"]
+    assert caches(copy) == written
+    after = contents(copy)
+    for name in ("timings.json", "reproduction.json"):  # both tell how long it took
+        del before[f"{HULL}/{name}"], after[f"{HULL}/{name}"]
+    assert after == before
+    assert len(again.records) == 4
+
+
+def test_more_can_be_added(blobs: Digits, finished: Reproduction, copy: Path) -> None:
+    written, old = caches(copy), results(copy)
+    more = reproduce(*blobs, **SIZE | {"cells": [2, 0], "trials": 1, "configs": 3}, out=copy)
+    assert {name: when for name, when in caches(copy).items() if name in written} == written
+    new = results(copy)
+    assert old.items() <= new.items() and len(new) == len(old) + 1 + 3 + len(RANKS)
+    assert sorted(more.selection.cells) == [0, 2]
+    table = (copy / HULL / "table.md").read_bytes()
+    other = {"preset": replace(TINY, name="other", steps=1), "trials": 1, "configs": 1}
+    reproduce(*blobs, **SIZE | other, out=copy)
+    assert new.items() <= results(copy).items()
+    assert (copy / HULL / "table.md").read_bytes() == table
+
+
+def test_the_table_holds_what_was_asked_for_alone(blobs: Digits, copy: Path) -> None:
+    forget(copy, keep=3)  # the second trial is unfinished
+    less = reproduce(*blobs, **SIZE | {"trials": 1}, out=copy)
+    assert len(less.selection.cells[2].trials) == 1
+    runs = [(r["args"]["trial_seed"], r["args"]["hparams_seed"]) for r in less.records]
+    assert runs == [(0, 0), (0, 1)]
+    least = reproduce(*blobs, **SIZE | {"trials": 1, "configs": 1}, out=copy)
+    assert least.records == less.records[:1]
+    low, high = least.selection.cells[2].spread
+    assert low == high
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_cpu_and_gpu_live_in_one_folder(blobs: Digits, copy: Path) -> None:
+    before, written = results(copy), caches(copy)
+    gpu = reproduce(*blobs, **SIZE, out=copy, device="cuda")
+    assert {record["args"]["device"] for record in gpu.records} == {"cuda"}
+    assert before.items() <= results(copy).items() and len(results(copy)) == 2 * len(before)
+    assert written.items() <= caches(copy).items() and len(caches(copy)) == 2 * len(written)
+
+
+def test_another_radius_is_not_answered_from_old_records(
+    blobs: Digits, finished: Reproduction, copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (refinement, sweep):
+        monkeypatch.setattr(module, "RADIUS", 0.5)
+    monkeypatch.setattr(sweep, "RANKS", (1,))
+    before = results(copy)
+    narrow = reproduce(*blobs, **SIZE | {"trials": 1}, out=copy)
+    assert [record["args"]["radius"] for record in narrow.records] == [0.5, 0.5]
+    assert narrow.records[0]["worst_case"] < finished.records[0]["worst_case"]
+    assert before.items() <= results(copy).items() and len(results(copy)) == len(before) + 3
+
+
+def test_the_free_family_has_a_folder_and_a_surrogate_of_its_own(
+    blobs: Digits, copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweep, "RANKS", (1, 128))
+    before, written = contents(copy), caches(copy)
+    size = SIZE | {"trials": 1, "configs": 1}
+    free = reproduce(*blobs, **size, out=copy, family="free")
+    assert free.label == "CRO, free, relabelled (regraft, preset tiny)"
+    assert free.files == [copy / "tiny-free-relabelled" / name for name in FILES]
+    assert before.items() <= contents(copy).items() and caches(copy) == written
+    (record,) = free.records
+    assert record["args"]["surrogate"] == "relabelled" and "radius" not in record["args"]
+    assert record["hparams"] == draw_hparams("free", 0, 0)
+    ranks = Records(copy / "tiny-free-relabelled" / "ranks.jsonl").read()
+    assert [rank["hparams"]["cro_rank"] for rank in ranks] == [1, 128]
+
+
+def test_leftovers_of_a_kill_are_removed(blobs: Digits, copy: Path) -> None:
+    before = set(contents(copy))
+    for kind in ("phase1", "features"):
+        (copy / kind / ".ColoredMNIST-2-0-tiny-cpu.safetensors.0123abcd").write_bytes(b"half")
+    reproduce(*blobs, **SIZE, out=copy)
+    assert set(contents(copy)) == before
+
+
+@pytest.mark.parametrize("kind", ["phase1", "features"])
+@pytest.mark.parametrize("damage", ["truncated", "flipped", "lost"])
+def test_damaged_caches_are_made_again(blobs: Digits, copy: Path, kind: str, damage: str) -> None:
+    path = copy / kind / "ColoredMNIST-2-1-tiny-cpu.safetensors"
+    before, expected = numbers(path), results(copy)
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.unlink()
+    if damage != "lost":
+        path.write_bytes(content if damage == "flipped" else content[: len(content) // 2])
+    forget(copy, keep=2)
+    if damage == "lost":
+        reproduce(*blobs, **SIZE, out=copy)
+    else:
+        with pytest.warns(
+            UserWarning, match="2-1-tiny-cpu.safetensors is damaged and is made again"
+        ):
+            reproduce(*blobs, **SIZE, out=copy)
+    assert results(copy) == expected
+    assert torch.equal(numbers(path), before)
+
+
+def test_training_does_not_depend_on_the_other_jobs(
+    blobs: Digits, finished: Reproduction, tmp_path: Path
+) -> None:
+    reproduce(*blobs, **SIZE | {"trials": 1, "configs": 1}, out=tmp_path)
+    name = "ColoredMNIST-2-0-tiny-cpu.safetensors"
+    for kind in ("phase1", "features"):
+        whole = root(finished) / kind / name
+        assert torch.equal(numbers(tmp_path / kind / name), numbers(whole))
+
+
+def test_other_settings_are_not_mixed_in(blobs: Digits, copy: Path) -> None:
+    before, (images, digits) = contents(copy), blobs
+    changed = images.copy()
+    changed[0, 0, 0] ^= 1
+    longer = SIZE | {"preset": replace(TINY, steps=9)}
+    for data, size, message in (
+        ((changed, digits), SIZE, "other images"),
+        ((images, (digits + 1) % 10), SIZE, "other images"),
+        (blobs, longer, "another preset 'tiny'"),
+    ):
+        with pytest.raises(ValueError, match=message) as caught:
+            reproduce(*data, **size, out=copy)
+        assert str(caught.value).endswith("--out.") and ". " not in str(caught.value)
+    assert contents(copy) == before
+    for text in ("", "[]", "{}", '{"data": "x", "presets": 1}'):
+        (copy / "settings.json").write_text(text)
+        with pytest.raises(ValueError, match="damaged"):
+            reproduce(*blobs, **SIZE, out=copy)
+
+
+def test_what_is_shown(finished: Reproduction, capsys: pytest.CaptureFixture[str]) -> None:
+    show(Screen(as_json=False), make_run(), finished)
+    out = capsys.readouterr().out
+    for text in ("ERM (DomainBed)", "ARM (DomainBed)", "CRO (CRO paper)", finished.label):
+        assert text in out
+    low, high = finished.selection.cells[2].spread
+    assert f"-90%: {100 * low:.1f} to {100 * high:.1f} over all configurations" in out
+    assert "Time: data" in out and "total" in out and "timings.json" in out
+    show(Screen(as_json=True), make_run(), finished)
+    document = json.loads(capsys.readouterr().out)
+    assert document["cells"]["-90%"] == json.loads(json.dumps(asdict(finished.selection.cells[2])))
+    assert document["average"] is None and document["runs"] == 4
+    assert document["files"] == [str(file) for file in finished.files]
+
+
+PROGRAM = """
+import sys
+from pathlib import Path
+import numpy as np
+import torch
+from regraft.bench.paper.pretraining import Preset
+from regraft.bench.paper.reproduce import reproduce
+torch.set_num_threads(1)
+data = np.load(sys.argv[1])
+reproduce(data["images"], data["digits"], preset=Preset("tiny", steps=8, batch=8), cells=[2],
+          trials=2, configs=2, out=Path(sys.argv[2]))
+"""
+
+
+def test_kills_at_any_moment_lose_and_repeat_nothing(
+    blobs: Digits, finished: Reproduction, tmp_path: Path
+) -> None:
+    np.savez(tmp_path / "data.npz", images=blobs[0], digits=blobs[1])
+    out = tmp_path / "out"
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-c", PROGRAM, str(tmp_path / "data.npz"), str(out)]
+    random = np.random.default_rng(0)
+
+    def lines(name: str) -> int:
+        path = out / HULL / name
+        return path.read_bytes().count(b"\n") if path.exists() else 0
+
+    def kill_when(is_time: Callable[[], bool], delay: float) -> None:
+        with subprocess.Popen(command, env=environment) as process:
+            while process.poll() is None and not is_time():
+                time.sleep(0.002)
+            time.sleep(delay)
+            process.kill()
+        assert process.returncode == -signal.SIGKILL  # it had not ended before
+
+    trained = out / "phase1" / "ColoredMNIST-2-0-tiny-cpu.safetensors"
+    kill_when(trained.exists, 0)
+    written = caches(out)
+    assert "phase1/ColoredMNIST-2-0-tiny-cpu.safetensors" in written
+    totals = {"records.jsonl": 4, "ranks.jsonl": len(RANKS)}
+    for name, more in (("records.jsonl", 1), ("ranks.jsonl", 4), ("records.jsonl", 1)):
+        goal = min(lines(name) + more, totals[name])
+        kill_when(lambda: lines(name) >= goal, float(random.uniform(0, 0.05)))  # noqa: B023
+        assert written.items() <= caches(out).items()
+        written = caches(out)
+    assert len(written) == 4
+    subprocess.run(command, env=environment, check=True)
+    assert results(out) == results(root(finished))
+    assert caches(out) == written and not list(out.glob("*/.*.safetensors.*"))
+
+
+def test_without_matplotlib(copy: Path, blobs: Digits, tmp_path: Path) -> None:
+    (tmp_path / "path" / "matplotlib").mkdir(parents=True)
+    (tmp_path / "path" / "matplotlib" / "__init__.py").write_text(
+        "raise ModuleNotFoundError(name='matplotlib')"
+    )
+    np.savez(tmp_path / "data.npz", images=blobs[0], digits=blobs[1])
+    for name in PICTURES:
+        (copy / HULL / name).unlink()
+    path = os.pathsep.join([str(tmp_path / "path"), str(SOURCE)])
+    command = [sys.executable, "-c", PROGRAM, str(tmp_path / "data.npz"), str(copy)]
+    ran = subprocess.run(
+        command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True
+    )
+    assert ran.returncode == 0
+    assert ran.stderr.count("the figures are not drawn: matplotlib is not installed") == 1
+    assert not [name for name in PICTURES if (copy / HULL / name).exists()]

@@ -1,0 +1,139 @@
+"""Folders of results: what is read, what is told to be damaged and what is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regraft.bench.protocol.results import Damage, Results, read_results, run_key
+
+
+def record(
+    step: int = 0, test_envs: tuple[int, ...] = (0,), trial: int = 0, config: int = 0, **more: Any
+) -> dict[str, Any]:
+    args = {
+        "dataset": "Toy",
+        "algorithm": "ERM",
+        "test_envs": list(test_envs),
+        "trial_seed": trial,
+        "hparams_seed": config,
+        "steps": 201,
+    }
+    accuracies = {f"env{i}_{part}_acc": 0.5 for i in range(3) for part in ("in", "out")}
+    return {"step": step, "args": args, "hparams": {"lr": 0.1}} | accuracies | more
+
+
+def write(job: Path, *lines: dict[str, Any] | str, end: str = "\n") -> Path:
+    job.mkdir(parents=True, exist_ok=True)
+    texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
+    path = job / "results.jsonl"
+    path.write_text("\n".join(texts) + end, encoding="utf-8")
+    return path
+
+
+def test_all_checkpoints_of_all_jobs_are_read(tmp_path: Path) -> None:
+    write(tmp_path / "b", record(0, loss=1.5), record(100, loss=0.5, mem_gb=2))
+    write(tmp_path / "a", record(0, test_envs=(1, 2)))
+    (tmp_path / "b" / "done").touch()
+    (tmp_path / "c").mkdir()  # launched, but nothing written yet
+    (tmp_path / "notes.txt").write_text("{}")
+    assert read_results(tmp_path) == Results(
+        [record(0, test_envs=(1, 2)), record(0), record(100)], runs=2, unfinished=1, damaged=[]
+    )
+    only = read_results(tmp_path / "b")
+    assert only == Results([record(0), record(100)], runs=1, unfinished=0, damaged=[])
+    # One copy of what all lines of a run share.
+    assert only.records[0]["args"] is only.records[1]["args"]
+    assert only.records[0]["hparams"] is only.records[1]["hparams"]
+
+
+def test_the_last_line_of_a_step_counts(tmp_path: Path) -> None:
+    again = record(100, env0_in_acc=0.75)
+    write(tmp_path / "job", record(0), record(100), record(200), again)
+    assert read_results(tmp_path).records == [record(0), again, record(200)]
+
+
+def test_one_file_may_hold_several_runs(tmp_path: Path) -> None:
+    write(tmp_path / "job", record(config=0), record(config=1), record(config=0, step=100))
+    results = read_results(tmp_path)
+    assert results.runs == 2
+    assert [run_key(r).hparams_seed for r in results.records] == [0, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("{", "not JSON"),
+        ("[" * 100_000, "not JSON"),
+        ("null", "not a JSON object"),
+        (record(step=1.0), "step is not an integer"),
+        (record(step=True), "step is not an integer"),
+        (record(hparams=None), "hparams is not an object"),
+        (record(args=[]), "args is not an object"),
+        ({"step": 0, "hparams": {}}, "args is missing"),
+        (record(args=record()["args"] | {"test_envs": 0}), "test_envs is not a list"),
+        (record(args=record()["args"] | {"trial_seed": "0"}), "trial_seed is not an integer"),
+        (record(args={"dataset": "Toy"}), "algorithm is missing"),
+        (record(test_envs=(3,)), "test_envs are not among the 3 environments with accuracies"),
+        (record(env1_out_acc=float("nan")), "env1_out_acc is not a number from 0 to 1"),
+        (record(env1_out_acc=float("inf")), "env1_out_acc is not a number from 0 to 1"),
+        (record(env0_in_acc=None), "env0_in_acc is not a number from 0 to 1"),
+        (record(env2_in_acc=71.7), "env2_in_acc is not a number from 0 to 1"),
+        (record(env3_out_acc=0.5), "env3_in_acc is not a number from 0 to 1"),
+        (
+            {k: v for k, v in record().items() if not re.match("env[12]", k)},
+            "no accuracies of two environments or more",
+        ),
+    ],
+)
+def test_damaged_lines_are_told_and_skipped(
+    tmp_path: Path, line: dict[str, Any] | str, reason: str
+) -> None:
+    path = write(tmp_path / "job", record(0), "", line, record(100))
+    results = read_results(tmp_path)
+    assert results.records == [record(0), record(100)]
+    assert results.damaged == [Damage(path, 3, reason)]
+    assert str(results.damaged[0]) == f"{path} line 3: {reason}"
+
+
+def test_a_torn_last_line_is_told_and_a_whole_one_kept(tmp_path: Path) -> None:
+    torn = json.dumps(record(100))[:-20]
+    path = write(tmp_path / "a", record(0), torn, end="")
+    write(tmp_path / "b", record(0, config=1), record(100, config=1), end="")
+    (tmp_path / "c").mkdir()
+    binary = tmp_path / "c" / "results.jsonl"
+    binary.write_bytes(b"\xff\xfe\n")
+    results = read_results(tmp_path)
+    assert results.records == [record(0), record(0, config=1), record(100, config=1)]
+    assert results.damaged == [Damage(path, 2, "not JSON, cut off"), Damage(binary, 1, "not JSON")]
+
+
+def test_mixed_sweeps_are_refused(tmp_path: Path) -> None:
+    longer = record()["args"] | {"steps": 5001, "test_envs": [2, 1]}
+    write(tmp_path / "a", record(0, test_envs=(1, 2)), record(100, test_envs=(1, 2)))
+    write(tmp_path / "b", record(100, args=longer))
+    with pytest.raises(ValueError, match="collect one sweep at a time") as caught:
+        read_results(tmp_path)
+    message = str(caught.value)
+    assert str(tmp_path / "a") in message and str(tmp_path / "b") in message
+    assert "ERM on Toy with test environment 1 and 2, trial 0 and hparams_seed 0" in message
+    assert message.endswith(".") and ". " not in message
+    # Also if they have no step in common, as runs that were asked for other steps.
+    write(tmp_path / "b", record(200, args=longer))
+    with pytest.raises(ValueError, match="collect one sweep at a time"):
+        read_results(tmp_path)
+
+
+def test_folders_without_results_are_told(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="is not a folder: pass the folder of a sweep"):
+        read_results(tmp_path / "nowhere")
+    with pytest.raises(ValueError, match="holds no records: pass a folder"):
+        read_results(tmp_path)
+    write(tmp_path / "job", "?", "?")
+    with pytest.raises(ValueError, match=r"holds no records \(2 damaged lines\): pass") as caught:
+        read_results(tmp_path)
+    assert str(caught.value).count(". ") == 0

@@ -1,0 +1,150 @@
+"""Run folders: claims, records and checkpoints, whatever a kill or a full disk left of them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regraft.bench.protocol.run_folder import RunFolder
+
+HOLDER = """
+import sys
+from pathlib import Path
+from regraft.bench.protocol.run_folder import RunFolder
+with RunFolder(Path(sys.argv[1]), "run").claim() as is_ours:
+    print(is_ours, flush=True)
+    sys.stdin.read()
+"""
+STATE = {"weights": torch.arange(3.0)}
+
+
+def record(step: int) -> dict[str, Any]:
+    return {"step": step, "loss": step / 2}
+
+
+def started(path: Path, *steps: int) -> RunFolder:
+    """A folder of a run that has been begun and has written ``steps``."""
+    folder = RunFolder(path, "run")
+    with folder.claim():
+        folder.resume()
+    for step in steps:
+        folder.append(record(step))
+    return folder
+
+
+def test_a_new_run_starts_at_its_beginning(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "new", "run")
+    assert not folder.is_done
+    with folder.claim() as is_ours:
+        assert is_ours
+        assert folder.resume() is None
+    assert folder.records() == []
+
+
+def test_records_after_the_checkpoint_are_made_again(tmp_path: Path) -> None:
+    folder = started(tmp_path, 0, 100)
+    folder.save(100, STATE)
+    folder.append(record(200))
+    resumed = folder.resume()
+    assert resumed is not None
+    last, state = resumed
+    assert last == 100
+    assert state.keys() == STATE.keys()
+    assert torch.equal(state["weights"], STATE["weights"])
+    assert folder.records() == [record(0), record(100)]
+
+
+def test_without_a_checkpoint_all_records_are_made_again(tmp_path: Path) -> None:
+    folder = started(tmp_path, 0, 100)
+    assert folder.resume() is None
+    assert folder.records() == []
+
+
+def test_the_checkpoint_of_another_run_does_not_count(tmp_path: Path) -> None:
+    started(tmp_path, 0).save(0, STATE)
+    assert RunFolder(tmp_path, "another").resume() is None
+
+
+def test_a_damaged_checkpoint_is_told_and_does_not_count(tmp_path: Path) -> None:
+    folder = started(tmp_path, 0)
+    folder.save(0, STATE)
+    path = tmp_path / "checkpoint.safetensors"
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    with pytest.warns(UserWarning, match="is damaged"):
+        assert folder.resume() is None
+    assert folder.records() == []
+
+
+@given(st.integers(0, 120))
+def test_a_torn_file_loses_only_what_was_torn(length: int) -> None:
+    with TemporaryDirectory() as place:
+        folder = started(Path(place), 0, 100, 200)
+        folder.save(200, STATE)
+        path = Path(place) / "results.jsonl"
+        content = path.read_bytes()[:length]
+        path.write_bytes(content)
+        whole = content.count(b"\n")
+        folder.resume()
+        assert folder.records() == [record(step) for step in (0, 100, 200)[:whole]]
+        folder.append(record(300))
+        assert folder.records()[-1] == record(300)
+        assert len(folder.records()) == whole + 1
+
+
+def test_a_record_that_is_not_plain_data_is_refused_and_not_written(tmp_path: Path) -> None:
+    folder = started(tmp_path, 0)
+    with pytest.raises(TypeError):
+        folder.append({"step": 1, "loss": torch.zeros(1)})
+    assert folder.records() == [record(0)]
+
+
+def test_what_a_killed_process_left_of_a_file_is_removed(tmp_path: Path) -> None:
+    folder = started(tmp_path, 0)
+    (tmp_path / ".checkpoint.safetensors.0123abcd").write_bytes(b"half")
+    folder.resume()
+    assert {path.name for path in tmp_path.iterdir()} == {".lock", "results.jsonl"}
+
+
+def test_finishing_leaves_the_records_and_the_model(tmp_path: Path) -> None:
+    folder = started(tmp_path, 0)
+    folder.save(0, STATE)
+    folder.fail("the disk was full")
+    assert (tmp_path / "err.txt").read_text() == "the disk was full\n"
+    folder.finish(STATE, {"hparams": {"lr": 0.1}})
+    assert folder.is_done
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {".lock", "results.jsonl", "done", "model.safetensors"}
+
+
+def test_a_model_is_kept_only_if_there_is_one(tmp_path: Path) -> None:
+    folder = started(tmp_path, 0)
+    folder.finish(None, {})
+    assert {path.name for path in tmp_path.iterdir()} == {".lock", "results.jsonl", "done"}
+
+
+def test_a_claim_keeps_others_out_until_its_end_even_by_a_kill(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path, "run")
+    with folder.claim() as is_ours, RunFolder(tmp_path, "run").claim() as is_theirs:
+        assert (is_ours, is_theirs) == (True, False)
+    command = [sys.executable, "-c", HOLDER, str(tmp_path)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "True\n"
+        with folder.claim() as is_ours:
+            assert not is_ours
+        holder.kill()
+        holder.wait()
+    with folder.claim() as is_ours:
+        assert is_ours

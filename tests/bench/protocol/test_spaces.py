@@ -1,0 +1,169 @@
+"""Hyperparameters against the values that DomainBed's own code draws."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regraft.bench.algorithms import algorithms, find_algorithm
+from regraft.bench.protocol.spaces import Group, common_space, draw_configuration
+
+COMMON = {
+    "resnet_dropout": 0.5,
+    "lr": 0.00011906162909279594,
+    "weight_decay": 0.0,
+    "batch_size": 372,
+}
+ADVERSARIAL = {
+    "lambda": 3.500347568342894,
+    "weight_decay_d": 0.00010096814830489473,
+    "d_steps_per_g_step": 7,
+    "grad_penalty": 3.044417571888086,
+    "beta1": 0.5,
+    "mlp_width": 255,
+    "mlp_depth": 4,
+    "mlp_dropout": 0.5,
+    "lr_g": 0.0015950807441571075,
+    "lr_d": 6.700771289296927e-05,
+    "weight_decay_g": 0.0,
+}
+# Configuration 1 of trial 0 on images of 28 x 28 pixels, beside the common ones.
+RECORDED: dict[str, dict[str, Any]] = {
+    "ERM": {},
+    "IRM": {"irm_lambda": 65030.52212762795, "irm_penalty_anneal_iters": 2},
+    "GroupDRO": {"groupdro_eta": 0.01297606872689568},
+    "Mixup": {"mixup_alpha": 0.6313491980790861},
+    "MLDG": {"mldg_beta": 5.4211455811356215, "n_meta_test": 1},
+    "CORAL": {"mmd_gamma": 1.4227570299330277},
+    "MMD": {"mmd_gamma": 1.4227570299330277},
+    "DANN": ADVERSARIAL,
+    "CDANN": ADVERSARIAL,
+    "MTL": {"mtl_ema": 0.99},
+    "SagNet": {"sag_w_adv": 0.010638215739319792},
+    "ARM": {},
+    "VREx": {"vrex_lambda": 3307.1978049278796, "vrex_penalty_anneal_iters": 47},
+    "RSC": {"rsc_f_drop_factor": 0.4041248591083744, "rsc_b_drop_factor": 0.2581555339499306},
+}
+DEFAULTS: dict[str, dict[str, Any]] = {
+    "ERM": {},
+    "IRM": {"irm_lambda": 100.0, "irm_penalty_anneal_iters": 500},
+    "GroupDRO": {"groupdro_eta": 0.01},
+    "Mixup": {"mixup_alpha": 0.2},
+    "MLDG": {"mldg_beta": 1.0, "n_meta_test": 2},
+    "CORAL": {"mmd_gamma": 1.0},
+    "MMD": {"mmd_gamma": 1.0},
+    "DANN": {
+        "lambda": 1.0,
+        "weight_decay_d": 0.0,
+        "d_steps_per_g_step": 1,
+        "grad_penalty": 0.0,
+        "beta1": 0.5,
+        "mlp_width": 256,
+        "mlp_depth": 3,
+        "mlp_dropout": 0.0,
+        "lr_g": 1e-3,
+        "lr_d": 1e-3,
+        "weight_decay_g": 0.0,
+    },
+    "MTL": {"mtl_ema": 0.99},
+    "SagNet": {"sag_w_adv": 0.1},
+    "ARM": {},
+    "VREx": {"vrex_lambda": 10.0, "vrex_penalty_anneal_iters": 500},
+    "RSC": {"rsc_f_drop_factor": 1 / 3, "rsc_b_drop_factor": 1 / 3},
+}
+DEFAULTS["CDANN"] = DEFAULTS["DANN"]
+GROUPS: tuple[Group, ...] = ("small images", "images", "features")
+
+
+def draw(name: str, group: Group, hparams_seed: int, **how: Any) -> dict[str, Any]:
+    return draw_configuration(find_algorithm(name).space(group), hparams_seed, 0, **how)
+
+
+@pytest.mark.parametrize("name", RECORDED)
+@pytest.mark.parametrize("compat", [False, True])
+def test_recorded_configurations(name: str, compat: bool) -> None:
+    """To the last digit."""
+    expected = {**COMMON, **RECORDED[name]}
+    drawn = draw(name, "small images", 1, compat=compat)
+    assert {key: drawn[key] for key in expected} == expected
+
+
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_defaults(name: str) -> None:
+    expected = {"lr": 1e-3, "weight_decay": 0.0, "batch_size": 64, "resnet_dropout": 0.0}
+    drawn = draw(name, "small images", 0)
+    # What is not expected is common to all: no algorithm has a hyperparameter too many.
+    assert drawn == {**draw("ERM", "small images", 0), **expected, **DEFAULTS[name]}
+
+
+def test_recorded_configuration_of_large_images() -> None:
+    """Of VLCS and of PACS."""
+    expected = {
+        "lr": 2.7028930742148706e-05,
+        "batch_size": 39,
+        "weight_decay": 0.00044832883881609976,
+        "resnet_dropout": 0.5,
+    }
+    drawn = draw("ERM", "images", 1)
+    assert {key: drawn[key] for key in expected} == expected
+    default = draw("ERM", "images", 0)
+    assert (default["lr"], default["batch_size"], default["weight_decay"]) == (5e-5, 32, 0.0)
+
+
+@pytest.mark.parametrize("name", [name for name in DEFAULTS if name != "MLDG"])
+def test_with_compat_only_mldg_cannot_be_written(name: str) -> None:
+    for config in range(1, 6):
+        assert json.dumps(draw(name, "small images", config, compat=True))
+
+
+def test_numpys_integers_stay_only_where_asked_for() -> None:
+    """DomainBed cannot write the records of MLDG's random configurations."""
+    kept = draw("MLDG", "small images", 1, compat=True)
+    assert isinstance(kept["n_meta_test"], np.integer)
+    with pytest.raises(TypeError, match="int64"):
+        json.dumps(kept)
+    assert type(draw("MLDG", "small images", 1)["n_meta_test"]) is int
+    assert type(draw("MLDG", "small images", 0, compat=True)["n_meta_test"]) is int
+
+
+@given(
+    st.sampled_from(sorted(algorithms())),
+    st.sampled_from(GROUPS),
+    st.integers(0, 1000),
+    st.integers(0, 10),
+)
+def test_configurations_are_plain_data(
+    name: str, group: Group, hparams_seed: int, trial_seed: int
+) -> None:
+    space = find_algorithm(name).space(group)
+    drawn = draw_configuration(space, hparams_seed, trial_seed)
+    assert json.loads(json.dumps(drawn)) == drawn
+    assert not any(isinstance(value, np.generic) for value in drawn.values())
+    assert drawn == draw_configuration(space, hparams_seed, trial_seed, compat=True)
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_a_draw_depends_on_its_own_name_alone(group: Group) -> None:
+    """A common hyperparameter is the same for all algorithms and in any order."""
+    space = common_space(group)
+    backwards = dict(reversed(space.items()))
+    for hparams_seed in range(1, 5):
+        drawn = draw_configuration(space, hparams_seed, 0)
+        assert drawn == draw_configuration(backwards, hparams_seed, 0)
+        assert drawn == {key: draw("MLDG", group, hparams_seed)[key] for key in space}
+        assert drawn["lr"] != draw_configuration(space, hparams_seed, 1)["lr"]
+
+
+def test_ranges() -> None:
+    """Over many draws, ends included or not reached."""
+    drawn = [draw("RSC", "small images", seed) for seed in range(1, 200)]
+    rates, sizes = [d["lr"] for d in drawn], [d["batch_size"] for d in drawn]
+    assert 10**-4.5 <= min(rates) < 10**-4.3 and 10**-2.7 < max(rates) <= 10**-2.5
+    assert min(sizes) == 8 and 400 < max(sizes) < 512
+    assert {d["resnet_dropout"] for d in drawn} == {0.0, 0.1, 0.5}
+    assert all(0 <= d["rsc_f_drop_factor"] <= 0.5 for d in drawn)

@@ -1,0 +1,104 @@
+"""The demonstration, end to end on the shipped embeddings."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regraft.bench.demo import AUDITED, CEILING, RADII, DemoResult, describe_demo, run_demo
+from regraft.cli.app import app
+from regraft.core.game import Round
+
+
+@pytest.fixture(scope="module")
+def told() -> tuple[DemoResult, list[str], list[Round]]:
+    steps: list[str] = []
+    rounds: list[Round] = []
+    result = run_demo("-90%", on_step=steps.append, on_round=rounds.append)
+    return result, steps, rounds
+
+
+def test_the_unseen_domain_breaks_erm_and_not_cro(told: Any) -> None:
+    result: DemoResult = told[0]
+    accuracy = {row.name: row.target_accuracy for row in result.rows}
+    assert list(accuracy) == ["ERM", "GroupDRO", "V-REx", "IRM", "CRO"]
+    assert accuracy["ERM"] < 0.15
+    assert accuracy["CRO"] > 0.65
+    assert accuracy["CRO"] > max(accuracy[name] for name in list(accuracy)[:-1]) + 0.2
+    assert result.ceiling.name == CEILING
+    assert abs(accuracy["CRO"] - result.ceiling.target_accuracy) < 0.03
+    assert result.rows[0].source_accuracy > result.rows[-1].source_accuracy
+
+
+def test_steps_and_rounds_are_told_as_they_happen(told: Any) -> None:
+    result, steps, rounds = told
+    assert steps[0] == "fitting ERM" and steps[-1] == "auditing CRO"
+    assert tuple(rounds) == result.certificate.rounds
+
+
+def test_audits_show_who_holds(told: Any) -> None:
+    curves = told[0].curves
+    assert tuple(curves) == AUDITED
+    for curve in curves.values():
+        assert tuple(point.radius for point in curve.points) == RADII
+    worst = {name: curve.points[-1].accuracy for name, curve in curves.items()}
+    assert worst["ERM"] < worst["GroupDRO"] < 0.3 < worst["CRO"]
+    certificate = told[0].certificate
+    # The audit takes the losses on fitted rows as they are; the certificate corrects them.
+    assert 0 < certificate.worst_case - curves["CRO"].points[-1].risk < 0.1
+
+
+def test_the_story_is_told_in_numbers(told: Any) -> None:
+    result: DemoResult = told[0]
+    description = describe_demo("-90%")
+    assert "90% of the images of +90%" in description and "-90%, has 10%" in description
+    assert f"ERM {100 * result.curves['ERM'].points[-1].accuracy:.1f}%" in result.verdict()
+    certificate = result.certificate
+    risk, mixture, limits = certificate.summary()
+    assert f"{certificate.worst_case:.3f} nats" in risk and "within 8 nats" in risk
+    assert "settled after" in mixture and "+90%: " in mixture
+    assert limits.startswith("Not certified")
+
+
+def test_the_command_prints_one_document_and_writes_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        app(["demo", "--cell", "+90%", "--out", str(tmp_path / "o"), "--json"])
+    captured = capsys.readouterr()
+    assert not ended.value.code
+    document = json.loads(captured.out)
+    assert document["target"] == "+90%" and document["sources"] == ["+80%", "-90%"]
+    names = ["demo.json", "stress_curve.png", "provenance.json"]
+    assert document.pop("files") == [str(tmp_path / "o" / name) for name in names]
+    assert {entry.name for entry in (tmp_path / "o").iterdir()} == set(names)
+    assert json.loads((tmp_path / "o" / "demo.json").read_text()) == document
+    assert "round 1:" in captured.err
+    price = document["ceiling"]["target_accuracy"] - document["rows"][-1]["target_accuracy"]
+    assert price < 0.03
+
+
+def test_the_command_tells_the_story(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        app(["demo", "--out", str(tmp_path)])
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    for text in ("Colored MNIST", "round 1:", CEILING, "Certificate:", "Not certified", "Next:"):
+        assert text in captured.out
+    assert str(tmp_path / "stress_curve.png") in captured.out
+    table = captured.out[captured.out.index("unseen -90%") :]
+    assert table.index("ERM") < table.index("CRO") < table.index(CEILING)
+
+
+def test_the_seed_chooses_the_rows_held_out_and_the_price_is_asked_for(told: Any) -> None:
+    other = run_demo("-90%", seed=1, price=True)
+    assert told[0].frontier is None and other.frontier is not None
+    assert [row.by_source for row in other.rows] != [row.by_source for row in told[0].rows]
+    for row in other.rows:
+        assert row.source_accuracy == pytest.approx(sum(row.by_source.values()) / 2)
+    first, last = other.frontier.points[0], other.frontier.points[-1]
+    assert first.source_accuracy > last.source_accuracy
+    assert first.worst_case_accuracy + 0.4 < last.worst_case_accuracy

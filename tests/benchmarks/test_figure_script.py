@@ -1,0 +1,125 @@
+"""The script that draws the paper's figures from the records that there are."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from regraft.support.drawing import FORMATS
+from regraft.support.records import Records
+from tests.helpers.paths import ROOT
+
+SCHEMATICS = ["causal_graph", "transplant"]
+
+
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    return import_module("figures")
+
+
+def record(dataset: str, env: int, config: int, **more: Any) -> dict[str, Any]:
+    checkpoints = [
+        {"step": step, "source_risk": 0.3, "target_risk": 0.9 - 0.3 * step} for step in range(3)
+    ]
+    args = {"dataset": dataset, "preset": "tiny", "family": "hull", "surrogate": "reweighted"}
+    args |= {"device": "cpu", "test_envs": [env], "trial_seed": 0, "hparams_seed": config} | more
+    return {"args": args, "checkpoints": checkpoints, "rounds": 2, f"env{env}_in_acc": 0.7}
+
+
+def write(path: Path, *records: dict[str, Any]) -> Path:
+    for one in records:
+        Records(path).append(one)
+    return path.parent
+
+
+@pytest.fixture
+def colored(tmp_path: Path) -> Path:
+    """The folder of a reproduction on two types of devices, with readings."""
+    folder = tmp_path / "cmnist" / "tiny-hull-reweighted"
+    runs = [record("ColoredMNIST", env, config) for env in range(3) for config in range(2)]
+    write(folder / "records.jsonl", *runs, record("ColoredMNIST", 0, 0, device="cuda"))
+    ranks = [record("ColoredMNIST", env, 0, cro_rank=r) for env in range(3) for r in (1, 128)]
+    other = record("ColoredMNIST", 0, 0, cro_rank=64, device="cuda")
+    write(folder / "ranks.jsonl", *ranks, other)
+    readings = [
+        {"args": {"reading": "a", "test_env": env, "cro_rank": 2}, "target": 0.6}
+        for env in range(3)
+    ]
+    write(folder.parent / "readings.jsonl", *readings)
+    return folder.parent
+
+
+def call(script: ModuleType, monkeypatch: pytest.MonkeyPatch, out: Path, *runs: Path) -> None:
+    arguments = ["figures.py", "--out", str(out)]
+    monkeypatch.setattr(sys, "argv", arguments + (["--runs", *map(str, runs)] if runs else []))
+    script.main()
+
+
+def test_without_runs_the_schematics_are_drawn_and_the_rest_is_told(
+    script: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    call(script, monkeypatch, tmp_path)
+    files = [f"{name}.{kind}" for name in SCHEMATICS for kind in FORMATS]
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(files)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:6] == [str(tmp_path / file) for file in files]
+    assert lines[6:] == [
+        f"left out: {name}, for which run {command}" for name, command in script.NEEDS_DATA.items()
+    ]
+    assert "regraft reproduce cmnist" in lines[6] and "reproduce pacs" in lines[-1]
+
+
+def test_the_commands_it_names_exist(script: ModuleType) -> None:
+    for command in script.NEEDS_DATA.values():
+        if command.startswith("regraft reproduce "):
+            assert command.split()[2] in script.BENCHMARKS
+        else:
+            assert (ROOT / command.split()[1]).is_file()
+
+
+def test_all_that_a_folder_holds_is_drawn(
+    script: ModuleType, colored: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    drawn = script.figures_of(colored)
+    assert list(drawn) == [*(f"cmnist_{n}" for n in ("checkpoints", "ranks", "rounds")),
+                           "cmnist_literal_ranks"]  # fmt: skip
+    assert "1 runs of other sweeps are left out" in capsys.readouterr().out
+    every = drawn["cmnist_checkpoints"].axes[0]
+    assert sum(len(c.get_offsets()) for c in every.collections) == 6 * 3  # the CPU's alone
+    ranks = drawn["cmnist_ranks"].axes[0]
+    assert [label.get_text() for label in ranks.get_xticklabels()] == ["1", "128"]
+    (label,) = ranks.get_legend().get_texts()
+    assert label.get_text() == "CRO, hull (regraft, preset tiny)"
+    lines = [line for line in drawn["cmnist_literal_ranks"].axes[0].lines if len(line.get_xdata())]
+    assert [list(line.get_ydata()) for line in lines] == [[0.4]] * 3
+
+
+def test_images_have_checkpoints_alone(script: ModuleType, tmp_path: Path) -> None:
+    folder = write(tmp_path / "p" / "records.jsonl", *(record("PACS", env, 0) for env in range(4)))
+    assert list(script.figures_of(folder)) == ["pacs_checkpoints"]
+
+
+def test_what_cannot_be_drawn_is_one_sentence(
+    script: ModuleType, colored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "empty").mkdir()
+    write(tmp_path / "again" / "records.jsonl", record("ColoredMNIST", 0, 0))
+    out = tmp_path / "out"
+    for runs, message in (
+        ([tmp_path / "absent"], "absent is not a folder: pass one"),
+        ([tmp_path / "empty"], "empty holds no finished runs: pass one"),
+        ([colored, tmp_path / "again"], "again gives cmnist_checkpoints a second time: pass one"),
+    ):
+        with pytest.raises(SystemExit, match=message) as caught:
+            call(script, monkeypatch, out, *runs)
+        assert str(caught.value).endswith(".")
+        assert not out.exists()

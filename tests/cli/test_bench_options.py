@@ -1,0 +1,161 @@
+"""``regraft train | sweep | collect`` as a user types them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from regraft.cli.app import app
+from tests.helpers.toy_sweep import write_bank
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_bank(tmp_path_factory.mktemp("bank"))
+
+
+def call(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def train(data: Path, out: Path, *arguments: object) -> Result:
+    return call("train", "--dataset", "toy", "--data", data, "--out", out, *arguments)
+
+
+def test_train_tells_its_steps_and_shows_the_end(data: Path, tmp_path: Path) -> None:
+    result = train(data, tmp_path, "--steps", 120, "--test-envs", "2")
+    assert result.exit_code == 0, result.output
+    assert "step 100: accuracy by domain" in result.output
+    assert "held out" in result.output
+    (run,) = (path for path in tmp_path.iterdir() if path.is_dir())
+    assert {path.name for path in run.iterdir()} == {
+        *(".lock", "done", "model.safetensors", "results.jsonl"),
+    }
+    assert str(run / "model.safetensors") in result.output.replace("\n", "")
+
+
+def test_the_seed_of_a_run_is_its_trial(data: Path, tmp_path: Path) -> None:
+    for option in ("--seed", "--trial-seed"):
+        assert train(data, tmp_path, "--steps", 5, option, 3).exit_code == 0
+    (results,) = tmp_path.glob("*/results.jsonl")
+    assert json.loads(results.read_text().splitlines()[0])["args"]["trial_seed"] == 3
+
+
+def test_train_a_second_time_does_nothing_again(data: Path, tmp_path: Path) -> None:
+    first = train(data, tmp_path, "--steps", 20, "--json", "--quiet", "--skip-model-save")
+    assert first.stderr == ""
+    (results,) = tmp_path.glob("*/results.jsonl")
+    written = results.stat().st_mtime_ns
+    second = train(data, tmp_path, "--steps", 20, "--json", "--skip-model-save")
+    assert results.stat().st_mtime_ns == written
+    document = json.loads(first.stdout)
+    assert json.loads(second.stdout) == document
+    assert document["step"] == 19
+    assert not list(tmp_path.glob("*/model.safetensors"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--algorithm", "Erm"), "algorithm is 'Erm': choose from ARM, CDANN,"),
+        (("--dataset", "tou"), "dataset is 'tou': choose from ColoredMNIST, DomainNet,"),
+        (("--hparams", "{lr: 1}"), "pass a JSON object"),
+        (("--hparams", '{"l": 1}'), "hparams name 'l', which nothing reads"),
+        (("--test-envs", "x"), "test-envs are 'x': pass numbers such as 0,1."),
+        (("--test-envs", "0,1,2"), "leave one to train on"),
+        (("--test-envs", "3"), "toy has 0 (0), 1 (1), 2 (2)."),
+        (("--steps", "0"), "steps is 0: pass at least 1."),
+        (("--holdout-fraction", "1"), "pass a share between 0 and 1"),
+        (("--device", "abacus"), "abacus"),
+        (("--trial-seed", "-1"), "trial_seed is -1: pass 0 or more."),
+        (("--seed", "-1"), "trial_seed is -1: pass 0 or more."),
+        (("--dataset", "PACS"), "there is no folder"),
+    ],
+)
+def test_train_refuses_in_one_sentence(
+    data: Path, tmp_path: Path, arguments: tuple[str, ...], sentence: str
+) -> None:
+    result = train(data, tmp_path / "out", *arguments)
+    assert result.exit_code == 2
+    (line,) = [line for line in result.stderr.splitlines() if line.startswith("regraft: ")]
+    assert sentence in line
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_that_cannot_be_made_is_refused_before_anything_runs(data: Path) -> None:
+    for command in ("train", "sweep"):
+        option = "--dataset" if command == "train" else "--datasets"
+        result = call(command, option, "toy", "--data", data, "--out", "/proc/regraft")
+        assert result.exit_code == 2
+        assert "regraft: /proc/regraft" in result.stderr
+        assert "choose another folder with --out." in result.stderr
+        assert "runs" not in result.stdout
+
+
+def test_a_model_that_was_not_kept_is_told(data: Path, tmp_path: Path) -> None:
+    assert train(data, tmp_path, "--steps", 5, "--skip-model-save").exit_code == 0
+    again = train(data, tmp_path, "--steps", 5)
+    assert again.exit_code == 0
+    assert "made before without keeping its model" in again.output
+
+
+def test_sweep_and_collect(data: Path, tmp_path: Path) -> None:
+    result = call(
+        *("sweep", "--datasets", "toy", "--data", data, "--out", tmp_path / "sweep"),
+        *("--algorithms", "ERM,GroupDRO", "--n-hparams", 2, "--n-trials", 1, "--steps", 20),
+        *("--workers", 1, "--pairs"),
+    )
+    assert result.exit_code == 0, result.output
+    assert "GroupDRO" in result.output
+    shown = call("collect", tmp_path / "sweep", "--json", "--out", tmp_path / "tables")
+    document = json.loads(shown.stdout)
+    assert document["runs"] == 2 * 2 * (3 + 3)
+    assert {rule: set(table["datasets"]) for rule, table in document["selections"].items()} == {
+        rule: {"toy"} for rule in ("training-domain", "leave-one-domain-out", "oracle")
+    }
+    assert [Path(file).name for file in document["files"]] == [
+        *("collect.md", "collect.tex", "collect.json", "provenance.json"),
+    ]
+    quiet = call("collect", tmp_path / "sweep", "--quiet", "--out", tmp_path / "quiet")
+    assert (quiet.exit_code, quiet.output) == (0, "")
+    tables = [(tmp_path / name / "collect.md").read_text() for name in ("quiet", "tables")]
+    assert tables[0] == tables[1]
+    assert call("collect", tmp_path / "sweep", "--markdown", "--quiet").output == ""
+    markdown = call("collect", tmp_path / "sweep", "--markdown", "--selection", "oracle")
+    lines = markdown.stdout.splitlines()
+    assert sum(line.startswith("| ERM |") for line in lines) == 1
+    assert not any("reading" in line for line in lines)
+
+
+def test_collect_reports_damage_with_file_and_line(data: Path, tmp_path: Path) -> None:
+    assert train(data, tmp_path, "--steps", 20).exit_code == 0
+    (results,) = tmp_path.glob("*/results.jsonl")
+    with results.open("a") as file:
+        file.write("{}\n")
+    result = call("collect", tmp_path)
+    assert result.exit_code == 0
+    assert f"{results} line 3" in result.output.replace("\n", "")
+
+
+def test_collect_tells_what_cannot_be_compared(data: Path, tmp_path: Path) -> None:
+    for env, steps, config in ((0, 5, 0), (0, 5, 1), (1, 7, 0)):
+        options = ("--test-envs", env, "--steps", steps, "--hparams-seed", config)
+        assert train(data, tmp_path, *options).exit_code == 0
+    output = call("collect", tmp_path).output
+    assert "runs on toy differ in steps: 5, 7" in output
+    assert "ERM on toy with test environment 1 has 1 of 2 runs" in output
+
+
+def test_collect_refuses_in_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for arguments, sentence in (
+        ((tmp_path / "missing",), "is not a folder"),
+        ((tmp_path / "empty",), "holds no records"),
+        ((tmp_path / "empty", "--selection", "best"), "choose from training-domain"),
+    ):
+        result = call("collect", *arguments)
+        assert result.exit_code == 2
+        assert sentence in result.stderr

@@ -1,0 +1,120 @@
+"""``regraft compare``: what it prints and writes, how it goes on, and how it fails."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.io import savemat
+
+from regraft.data.banks import write_bank
+from regraft.support.files import claim
+from tests.helpers.commands import Ran
+from tests.helpers.problems import make_problem
+
+TABLES = [f"comparison.{kind}" for kind in ("csv", "json", "md", "png", "tex")]
+FILES = ["cells.jsonl", *TABLES, "provenance.json"]
+
+
+@pytest.fixture
+def run(run: Callable[..., Ran]) -> Callable[..., Ran]:
+    return functools.partial(run, "compare")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Numbered domains that the file names."""
+    problem = make_problem(seed=3, n=30, d=3, classes=2, sources=3)
+    path = tmp_path_factory.mktemp("compare") / "data.npz"
+    domain = np.array([int(name[-1]) for name in problem.domain])
+    names = np.array(["Bern", "Aarau", "Chur"])
+    np.savez(path, X=problem.X, hit=problem.y, town=domain, domains=names)
+    return path
+
+
+def visible(folder: Path) -> list[str]:
+    return sorted(e.name for e in folder.iterdir() if not e.name.startswith("."))
+
+
+def test_tables_picture_and_progress(tmp_path: Path, data: Path, run: Callable[..., Ran]) -> None:
+    out = tmp_path / "out"
+    arguments = data, "--label", "hit", "--domain", "town", "--radii", "1,4", "--out", out
+    ran = run(*arguments)
+    assert ran.code == 0 and ran.err == ""
+    for text in ("Aarau", "Bern", "Chur", "GroupDRO", "CRO (defaults)", "CRO (radius 4)", "worst"):
+        assert text in ran.out
+    assert "heads: 1 of 21, about" in ran.out and "heads: 21 of 21" in ran.out
+    assert "ERM has" in ran.out and "Written:" in ran.out
+    assert visible(out) == FILES
+    document = json.loads((out / "comparison.json").read_text())
+    assert document["targets"] == ["Aarau", "Bern", "Chur"] and len(document["cells"]) == 21
+    assert (out / "comparison.png").read_bytes().startswith(b"\x89PNG")
+
+    again = run(*arguments, "--json")
+    assert again.code == 0 and "heads:" not in again.err
+    printed = json.loads(again.out)
+    assert printed.pop("files")[0] == str(out / "comparison.json")
+    assert printed == document
+
+
+def test_a_bank_is_compared_like_a_file(tmp_path: Path, run: Callable[..., Ran]) -> None:
+    problem = make_problem(seed=4, n=20, d=2, classes=2, sources=3)
+    write_bank(tmp_path / "bank", problem.X, problem.y.tolist(), problem.domain.tolist())
+    ran = run(tmp_path / "bank", "--radii", "2", "--out", tmp_path / "out", "--json")
+    assert ran.code == 0
+    assert json.loads(ran.out)["targets"] == ["source 0", "source 1", "source 2"]
+
+
+def test_a_ready_benchmark(tmp_path: Path, run: Callable[..., Ran]) -> None:
+    folder = tmp_path / "office"
+    folder.mkdir()
+    rng = np.random.default_rng(0)
+    for name in ("amazon", "Caltech10", "dslr", "webcam"):
+        labels = np.repeat([1, 2], 12)
+        counts = rng.poisson(np.array([[5, 2, 1], [2, 5, 1]])[labels - 1])
+        arrays = {"fts": counts, "labels": labels[:, None]}
+        savemat(folder / f"{name}_SURF_L10.mat", arrays)
+    arguments = "office-caltech10", "--radii", "1", "--out", tmp_path / "out"
+    ran = run(*arguments, "--data", folder, "--json")
+    assert ran.code == 0
+    document = json.loads(ran.out)
+    assert document["targets"] == ["amazon", "caltech10", "dslr", "webcam"]
+    assert document["rows"][0]["average"] > 0.6
+
+    lost = run(*arguments)
+    assert lost.code == 2
+    assert lost.err == (
+        "regraft: office-caltech10 is a ready benchmark: say where its files are with --data, or "
+        "pass the path of a file or bank.\n"
+    )
+
+
+def test_what_is_refused(tmp_path: Path, data: Path, run: Callable[..., Ran]) -> None:
+    out = tmp_path / "out"
+
+    def refuse(sentence: str, *arguments: object) -> None:
+        ran = run(*arguments, "--out", out)
+        assert ran.code == 2 and ran.err.startswith("regraft: ") and ran.err.count("\n") == 1
+        assert sentence in ran.err
+        assert not out.exists()
+
+    columns = "--label", "hit", "--domain", "town"
+    known = "ready benchmark (amazon, office-caltech10, pacs)"
+    refuse(f"nowhere.csv does not exist: pass a file, a bank, or a {known}", "nowhere.csv")
+    refuse(f"--data goes with the name of a {known}, not", data, *columns, "--data", tmp_path)
+    refuse("has no label column 'label'", data)
+    refuse("radii are '1,x'", data, *columns, "--radii", "1,x")
+    refuse("radius is -1", data, *columns, "--radii", "1,-1")
+    refuse("does not exist: check --data", "pacs", "--data", tmp_path / "nowhere")
+
+
+def test_two_at_once_in_one_folder(tmp_path: Path, data: Path, run: Callable[..., Ran]) -> None:
+    with claim(tmp_path / "out") as is_ours:
+        assert is_ours
+        ran = run(data, "--label", "hit", "--domain", "town", "--out", tmp_path / "out")
+    assert ran.code == 2 and "another comparison is at work" in ran.err
+    assert visible(tmp_path / "out") == []

@@ -1,0 +1,112 @@
+"""Completion in a shell: of commands, of options, and of values that are known without torch."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import get_args
+
+import pytest
+
+from regraft.bench.algorithms import algorithms
+from regraft.bench.datasets import datasets
+from regraft.bench.engines import ENGINES
+from regraft.bench.paper.benchmark import IMAGE_BENCHMARKS
+from regraft.bench.paper.pretraining import PRESETS
+from regraft.bench.protocol.selection import RULES
+from regraft.cli import bench_app as bench
+from regraft.cli.app import CELLS
+from regraft.cli.reproduce import CMNIST
+from regraft.core.certificate import Family
+from regraft.core.hull import Objective
+from regraft.core.surrogates import SurrogateKind
+from regraft.data.examples import load_demo
+from tests.helpers.paths import SOURCE
+
+PROGRAM = """
+import sys
+from regraft.cli.app import main
+try:
+    main()
+finally:
+    print("torch" in sys.modules, file=sys.stderr)
+"""
+
+
+@pytest.fixture(scope="module")
+def complete() -> Callable[[str], list[str]]:
+    """What bash is offered at the end of a line."""
+
+    def ask(line: str) -> list[str]:
+        words = line.split(" ")
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(SOURCE),
+            "_REGRAFT_COMPLETE": "complete_bash",
+            "COMP_WORDS": line,
+            "COMP_CWORD": str(len(words) - 1),
+        }
+        ran = subprocess.run(
+            [sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True
+        )
+        assert (ran.returncode, ran.stderr) == (0, "False\n")
+        return ran.stdout.split()
+
+    return ask
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("regraft f", ["fit", "frontier"]),
+        ("regraft moral ", ["run", "elicit"]),
+        ("regraft audit --ra", ["--radii", "--rank"]),
+        ("regraft fit --objective ", ["risk", "regret"]),
+        ("regraft demo --cell ", ["-90%", "+90%"]),
+        ("regraft reproduce ", ["cmnist", "pacs", "officehome"]),
+        ("regraft reproduce cmnist --preset b", ["best"]),
+        ("regraft reproduce cmnist --family ", ["hull", "free"]),
+        ("regraft reproduce cmnist --surrogate re", ["reweighted", "relabelled"]),
+        ("regraft train --dataset P", ["PACS"]),
+        ("regraft train --algorithm CO", ["CORAL"]),
+        ("regraft sweep --engine ", ["local", "ray", "slurm"]),
+        ("regraft sweep --algorithms ERM,M", ["ERM,Mixup", "ERM,MLDG", "ERM,MMD", "ERM,MTL"]),
+        ("regraft collect runs --selection l", ["leave-one-domain-out"]),
+        ("regraft embed images photos --on-broken ", ["stop", "skip"]),
+        ("regraft embed text t.csv --encoder h", ["hashed"]),
+        ("regraft fit --device cu", ["cuda"]),
+        ("regraft fit da", []),  # left to the shell, which knows the files
+    ],
+)
+def test_what_is_offered(
+    complete: Callable[[str], list[str]], line: str, offered: list[str]
+) -> None:
+    assert complete(line) == offered
+
+
+def test_the_names_are_those_of_the_library() -> None:
+    assert set(bench.BENCHMARKS) == {CMNIST, *IMAGE_BENCHMARKS}
+    assert set(bench.PRESETS) == PRESETS.keys()
+    assert set(bench.FAMILIES) == set(get_args(Family))
+    assert set(bench.SURROGATES) == set(get_args(SurrogateKind))
+    assert set(bench.ENGINES) == ENGINES.keys()
+    assert set(bench.RULES) == RULES.keys()
+    assert set(bench.DATASETS) == datasets().keys()
+    assert set(bench.ALGORITHMS) == algorithms().keys()
+    assert set(get_args(Objective)) == {"risk", "regret"}
+    assert all(load_demo(cell).target == cell for cell in CELLS)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_script_for_a_shell(shell: str) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE), "_REGRAFT_COMPLETE": f"source_{shell}"}
+    ran = subprocess.run(
+        [sys.executable, "-c", "from regraft.cli.app import main; main()"],
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert ran.returncode == 0
+    assert f"_REGRAFT_COMPLETE=complete_{shell}" in ran.stdout

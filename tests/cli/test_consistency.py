@@ -1,0 +1,135 @@
+"""The same option means the same, is there and reads the same on every command."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import typer
+
+from regraft.cli.app import app
+
+SHARED = ("--out", "--html", "--json", "--quiet", "--device", "--seed")
+
+NOTHING_RANDOM = "nothing is drawn at random"
+NO_TORCH = "nothing is computed that a GPU would speed up"
+NO_PAGE = "report has no chapter for it"
+# What a command does without, and why. A new command must be written down here.
+ABSENT: dict[str, dict[str, str]] = {
+    "demo": {},
+    "fit": {},
+    "predict": {
+        "--html": "labels are for a table, not for a page",
+        "--device": "one product of matrices, done where the rows are",
+        "--seed": NOTHING_RANDOM,
+    },
+    "audit": {"--seed": NOTHING_RANDOM},
+    "frontier": {},
+    "compare": {"--seed": "each domain is left out whole"},
+    "diagnose": {},
+    "report": {
+        "--html": "it writes nothing else",
+        "--device": NO_TORCH,
+        "--seed": NOTHING_RANDOM,
+    },
+    "doctor": {
+        "--out": "it is about this machine, now",
+        "--html": NO_PAGE,
+        "--device": "it looks at all of them",
+        "--seed": NOTHING_RANDOM,
+    },
+    "reproduce": {},
+    "train": {"--html": "one run is no result: collect has the page"},
+    "sweep": {"--html": "collect has the page"},
+    "collect": {"--device": NO_TORCH, "--seed": NOTHING_RANDOM},
+    "embed images": {"--html": NO_PAGE, "--seed": NOTHING_RANDOM},
+    "embed text": {"--html": NO_PAGE, "--seed": NOTHING_RANDOM},
+    "embed verify": {
+        "--out": "it writes nothing",
+        "--html": NO_PAGE,
+        "--device": NO_TORCH,
+        "--seed": NOTHING_RANDOM,
+    },
+    "moral run": {},
+    "moral elicit": {
+        "--html": "answers are for moral run, which has the page",
+        "--device": "the model is elsewhere",
+        "--seed": "every question is asked, and the model answers as it likes",
+    },
+}
+
+# Options whose help differs between commands, and why.
+DIFFERENT = {
+    "--out": "a bank is a folder of its own kind, a report one file, and one default has a name",
+    "--seed": "of a draw, of the rows held out, or of a trial, as DomainBed numbers them",
+    "--data": "each reads other files",
+    "--encoder": "images and texts have other encoders",
+    "--steps": "defaults of another kind",
+    "--test-envs": "held out together, or in turn",
+    "--scenarios": "only one of the two can download them",
+    "--model": "to ask, or whose answers to take",
+}
+
+
+def commands() -> dict[str, Any]:
+    """All commands that do something, by their path."""
+
+    def walk(command: Any, path: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
+        children = getattr(command, "commands", None)
+        if children is None:
+            yield " ".join(path), command
+        for name, child in (children or {}).items():
+            yield from walk(child, (*path, name))
+
+    return dict(walk(typer.main.get_command(app), ()))
+
+
+def options(command: Any) -> dict[str, Any]:
+    return {
+        name: parameter
+        for parameter in command.params
+        if parameter.param_type_name == "option"
+        for name in parameter.opts
+    }
+
+
+def test_every_command_is_in_the_table() -> None:
+    assert commands().keys() == ABSENT.keys()
+
+
+@pytest.mark.parametrize("name", ABSENT)
+def test_a_command_has_the_shared_options_or_a_reason(name: str) -> None:
+    known = options(commands()[name])
+    assert {option for option in SHARED if option not in known} == ABSENT[name].keys()
+    assert all(ABSENT[name].values())
+
+
+@pytest.mark.parametrize("name", ABSENT)
+def test_switches_are_off_and_defaults_are_the_same(name: str) -> None:
+    known = options(commands()[name])
+    for switch in ("--json", "--quiet", "--html"):
+        assert switch not in known or known[switch].default is False
+    assert "--device" not in known or known["--device"].default == "cpu"
+    assert "--seed" not in known or known["--seed"].default in (0, None)
+    assert "--label" not in known or known["--label"].default == "label"
+    assert "--domain" not in known or known["--domain"].default == "domain"
+
+
+def test_the_same_option_has_the_same_help() -> None:
+    texts: dict[str, set[str]] = defaultdict(set)
+    for command in commands().values():
+        for name, parameter in options(command).items():
+            texts[name].add(parameter.help)
+    assert {name for name, found in texts.items() if len(found) > 1} == DIFFERENT.keys()
+    assert len(texts["--out"]) == 4 and len(texts["--seed"]) == 3
+
+
+@pytest.mark.parametrize("name", ABSENT)
+def test_everything_has_a_help_that_is_a_sentence(name: str) -> None:
+    command = commands()[name]
+    assert command.help.strip().partition("\n")[0].endswith(".")
+    for parameter in command.params:
+        if parameter.name != "help":
+            assert parameter.help and parameter.help.endswith(".")

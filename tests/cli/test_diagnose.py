@@ -1,0 +1,144 @@
+"""``regraft diagnose``: what it prints and writes, and how it fails."""
+
+from __future__ import annotations
+
+import csv
+import functools
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from diagnostics.factorized_domains import draw_domains
+
+from regraft.data.banks import write_bank
+from tests.helpers.commands import Ran
+
+PREMISES = (
+    "sources disagree",
+    "factorization closes",
+    "abductions differ",
+    "deduction is invariant",
+    "a transplant basis exists",
+)
+DATA = draw_domains(1, n=150, d=5)
+TOWNS = np.array(["Aarau", "Bern"])[DATA.domain]
+
+
+@pytest.fixture
+def run(run: Callable[..., Ran]) -> Callable[..., Ran]:
+    return functools.partial(run, "diagnose")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("diagnose") / "data.npz"
+    np.savez(path, X=DATA.X, y=DATA.y, sample_domain=TOWNS, u=DATA.group)
+    return path
+
+
+def test_verdicts_files_and_json(tmp_path: Path, data: Path, run: Callable[..., Ran]) -> None:
+    out = tmp_path / "out"
+    ran = run(data, "--group", "u", "--out", out)
+    assert ran.code == 0 and ran.err == ""
+    document = json.loads((out / "diagnosis.json").read_text())
+    assert all(table["title"] in ran.out for table in document.pop("tables"))
+    names = "heterogeneity", "closure", "angles", "invariance", "basis"
+    for premise, name in zip(PREMISES, names, strict=True):
+        line = next(line for line in ran.out.splitlines() if line.strip().startswith(premise))
+        assert line.split()[-1] == document[name]["verdict"]
+    for sentence in document["summary"]:
+        assert sentence in ran.out
+    for title in ("Factorization closure", "Principal angles", "Deduction columns", "Shifts"):
+        assert title in ran.out
+    assert "comparing deductions ..." in ran.out and "Written:" in ran.out
+    files = ["diagnosis.json", "diagnosis.md", "provenance.json"]
+    assert sorted(entry.name for entry in out.iterdir()) == files
+    text = (out / "diagnosis.md").read_text()
+    assert text.startswith("# Diagnosis\n\n- ") and "## Premises" in text
+    assert all(f"- {sentence}\n" in text for sentence in document["summary"])
+    assert "Aarau vs. Bern" in text
+
+    printed = run(data, "--group", "u", "--out", out, "--json")
+    assert printed.code == 0 and "comparing deductions ..." in printed.err
+    answer = json.loads(printed.out)
+    assert answer.pop("files") == [str(out / name) for name in files]
+    assert answer == document
+    assert answer["domains"] == {"Aarau": 150, "Bern": 150} and answer["groups"] == ["0", "1"]
+
+
+def test_without_groups(tmp_path: Path, data: Path, run: Callable[..., Ran]) -> None:
+    ran = run(data, "--groups", "3", "--json")
+    assert ran.code == 0
+    document = json.loads(ran.out)
+    assert not document["groups_observed"] and document["groups"] == ["1", "2", "3"]
+    assert document["invariance"]["verdict"] == "undecided"
+    assert document["invariance"]["p_value"] is None and document["files"] == []
+    shown = run(data, "--groups", "3")
+    assert shown.code == 0 and "Deduction columns" not in shown.out
+    assert "fitting 3 unobserved groups to all rows, start 3 of 3 ..." in shown.out
+    assert all(remark in shown.out for remark in document["remarks"])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_columns_of_other_names_and_seeds(tmp_path: Path, run: Callable[..., Ran]) -> None:
+    path = tmp_path / "data.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow([*"abcde", "hit", "town", "kind"])
+        kinds = np.array(["old", "young"])[DATA.group]
+        for x, *rest in zip(DATA.X.tolist(), DATA.y, TOWNS, kinds, strict=True):
+            writer.writerow([*x, *rest])
+    columns = "--label", "hit", "--domain", "town", "--group", "kind", "--json"
+    first, other = (json.loads(run(path, *columns, "--seed", s).out) for s in (0, 1))
+    assert first["groups"] == ["old", "young"] and first["features"] == 5
+    assert first["heterogeneity"]["views"] != other["heterogeneity"]["views"]
+
+
+def test_a_bank_without_groups(tmp_path: Path, run: Callable[..., Ran]) -> None:
+    write_bank(tmp_path / "bank", DATA.X, DATA.y.tolist(), TOWNS.tolist())
+    ran = run(tmp_path / "bank", "--json", "--quiet")
+    assert ran.code == 0 and ran.err == ""
+    assert json.loads(ran.out)["domains"] == {"Aarau": 150, "Bern": 150}
+
+
+def test_what_is_refused(tmp_path: Path, data: Path, run: Callable[..., Ran]) -> None:
+    out = tmp_path / "out"
+
+    def refuse(sentence: str, *arguments: object) -> None:
+        ran = run(*arguments, "--out", out)
+        assert ran.code == 2 and ran.err.startswith("regraft: ") and ran.err.count("\n") == 1
+        assert sentence in ran.err
+        assert not out.exists()
+
+    refuse("nowhere.npz does not exist: check the path.", tmp_path / "nowhere.npz")
+    refuse("'v'", data, "--group", "v")
+    refuse("groups is 0: pass a number from 2 to 32.", data, "--groups", "0")
+    refuse("seed is -1: pass 0 or more.", data, "--seed", "-1")
+    refuse("seed is 9223372036854775808: pass a number from 0", data, "--seed", 2**63)
+    refuse("device 'abacus' is not available here", data, "--device", "abacus")
+    arrays: dict[str, Any] = {"X": DATA.X, "y": DATA.y, "u": DATA.group}
+    one = tmp_path / "one.npz"
+    np.savez(one, **arrays, domain=np.zeros(300))
+    refuse("all rows belong to one domain", one, "--group", "u")
+    same = tmp_path / "same.npz"
+    np.savez(same, **(arrays | {"u": np.ones(300, int)}), domain=TOWNS)
+    refuse("group is 1 in every row: pass two groups or more.", same, "--group", "u")
+    short = tmp_path / "short.npz"
+    np.savez(short, **(arrays | {"u": np.ones(299)}), domain=TOWNS)
+    refuse("300 rows of features but a group array of shape (299,)", short, "--group", "u")
+
+
+def test_help_names_the_options_without_torch() -> None:
+    code = (
+        "import sys\nfrom regraft.cli.app import app\n"
+        "try:\n    app(['diagnose', '--help'])\n"
+        "finally:\n    print('torch' in sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout.splitlines()[-1] == "False"
+    assert "--group" in done.stdout and "--groups" in done.stdout

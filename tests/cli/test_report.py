@@ -1,0 +1,81 @@
+"""--html and ``regraft report``: where the page is, and how they fail."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.helpers.commands import Ran
+from tests.helpers.paths import SOURCE
+from tests.helpers.problems import make_problem
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    problem = make_problem(seed=3, n=40, d=3)
+    path = tmp_path_factory.mktemp("report") / "data.npz"
+    np.savez(path, X=problem.X, label=problem.y, domain=problem.domain)
+    return path
+
+
+def test_a_page_with_the_results_or_after_them(
+    tmp_path: Path, data: Path, run: Callable[..., Ran]
+) -> None:
+    pytest.importorskip("vl_convert")
+    with_page, without = tmp_path / "with", tmp_path / "without"
+    line = ("frontier", data, "--radii", "0,2")
+    ran = run(*line, "--out", with_page, "--html", "--json")
+    assert ran.code == 0
+    page = with_page / "report.html"
+    assert json.loads(ran.out)["files"][-1] == str(page)
+    assert "<html" in page.read_text()
+    assert run(*line, "--out", without).code == 0 and not (without / "report.html").exists()
+
+    ran = run("report", without)
+    assert ran.code == 0 and ran.err == ""
+    assert ran.out.splitlines()[-1] == f"Written: {without / 'report.html'}"
+    elsewhere = tmp_path / "new" / "page.html"
+    ran = run("report", without, "--out", elsewhere, "--json", "--quiet")
+    assert (ran.code, ran.err) == (0, "")
+    assert json.loads(ran.out) == {"report": str(elsewhere), "files": [str(elsewhere)]}
+    assert elsewhere.read_text() == (without / "report.html").read_text()
+    assert run("report", without, "--quiet") == Ran(0, "", "")
+
+
+def test_what_is_refused(tmp_path: Path, data: Path, run: Callable[..., Ran]) -> None:
+    ran = run("frontier", data, "--html")
+    assert ran.code == 2 and ran.err.count("\n") == 1
+    assert ran.err == (
+        "regraft: --html writes report.html into the folder of results: add --out.\n"
+    )
+    for folder, sentence in ((tmp_path / "nowhere", "is not a folder"), (tmp_path, "no results")):
+        ran = run("report", folder)
+        assert ran.code == 2 and ran.err.startswith("regraft: ") and ran.err.count("\n") == 1
+        assert sentence in ran.err and list(tmp_path.iterdir()) == []
+    ran = run("report", tmp_path, "--out", tmp_path)
+    assert ran.code == 2 and f"{tmp_path} is a folder: name a file with --out" in ran.err
+
+
+def test_without_the_extra(tmp_path: Path, data: Path) -> None:
+    """Told before anything is computed."""
+    (tmp_path / "path").mkdir()
+    (tmp_path / "path" / "vl_convert.py").write_text("raise ModuleNotFoundError(name='vl_convert')")
+    path = os.pathsep.join(map(str, (tmp_path / "path", SOURCE)))
+    line = ["frontier", str(data), "--out", str(tmp_path / "out"), "--html"]
+    ran = subprocess.run(
+        [sys.executable, "-c", "from regraft.cli.app import main; main()", *line],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+    )
+    assert ran.returncode == 2 and not (tmp_path / "out").exists()
+    assert ran.stderr == (
+        'regraft: vl_convert is not installed: run pip install "regraft[report]".\n'
+    )

@@ -1,0 +1,191 @@
+"""``regraft reproduce`` from idx files to its table, and what stopping it leaves behind."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import os
+import signal
+import struct
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from regraft.bench.datasets import mnist
+from regraft.bench.paper import sweep
+from regraft.bench.paper.pretraining import PRESETS, Preset
+from regraft.bench.paper.reproduce import reproduce
+from regraft.bench.paper.sweep import RANKS
+from regraft.cli.app import app
+from regraft.cli.options import RESUMES
+from tests.helpers.paths import SOURCE
+
+TINY = Preset("paper", steps=4, batch=8)
+# A shell that starts tests in the background may leave SIGINT ignored.
+PROGRAM = """
+import json, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from regraft.bench.datasets import mnist
+from regraft.bench.paper.pretraining import PRESETS, Preset
+from regraft.cli.app import main
+mnist.CHECKSUMS.update(json.loads(sys.argv.pop(1)))
+PRESETS["paper"] = Preset("paper", steps=100_000, batch=8)
+main()
+"""
+HOLDER = """
+import sys
+from filelock import FileLock
+lock = FileLock(sys.argv[1])
+lock.acquire()
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+Digits = tuple[NDArray[np.uint8], NDArray[np.uint8]]
+
+
+def idx(array: NDArray[np.uint8]) -> bytes:
+    sizes = struct.pack(f">{array.ndim}I", *array.shape)
+    return bytes([0, 0, 8, array.ndim]) + sizes + array.tobytes()
+
+
+@pytest.fixture
+def checksums(blobs: Digits, tmp_path: Path) -> dict[str, str]:
+    """Of files with tiny digits, which are written to the folder "data"."""
+    images, digits = blobs
+    (tmp_path / "data").mkdir()
+    sums = {}
+    for part, rows in (("train", slice(0, 500)), ("t10k", slice(500, None))):
+        for kind, array in (("images-idx3", images), ("labels-idx1", digits)):
+            content, name = idx(array[rows]), f"{part}-{kind}-ubyte"
+            (tmp_path / "data" / f"{name}.gz").write_bytes(gzip.compress(content))
+            sums[name] = hashlib.md5(content).hexdigest()
+    assert sums.keys() == mnist.CHECKSUMS.keys()
+    return sums
+
+
+@pytest.fixture
+def tiny(checksums: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tiny digits pass for MNIST, and the preset `paper` takes four steps."""
+    for name, checksum in checksums.items():
+        monkeypatch.setitem(mnist.CHECKSUMS, name, checksum)
+    monkeypatch.setitem(PRESETS, "paper", TINY)
+
+
+@pytest.mark.usefixtures("tiny")
+def test_quick_runs_one_cell_and_resumes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    line = ["reproduce", "cmnist", "--quick", "--data", "data"]
+    with pytest.raises(SystemExit) as ended:
+        app(line, prog_name="regraft")
+    shown = capsys.readouterr()
+    assert ended.value.code == 0 and shown.err == ""
+    for text in (
+        "Phase 1, steps: 4 of 4",
+        f"Phase 2, runs: {3 + len(RANKS)} of {3 + len(RANKS)}",
+        "CRO, hull (regraft, preset paper)",
+        "CRO (CRO paper)",
+        "Time: data",
+        "Written: regraft-cmnist/paper-hull-reweighted/table.md",
+    ):
+        assert text in shown.out
+    records = tmp_path / "regraft-cmnist" / "paper-hull-reweighted" / "records.jsonl"
+    before = records.read_bytes()
+    runs = [json.loads(record)["args"] for record in before.splitlines()]
+    assert [(run["test_envs"], run["trial_seed"], run["hparams_seed"]) for run in runs] == [
+        ([2], 0, config) for config in range(3)
+    ]
+    # Another trial is added to these, with a rank sweep of its own.
+    with pytest.raises(SystemExit):
+        app([*line, "--configs", "1", "--seed", "2", "--quiet"], prog_name="regraft")
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err) == ("", "")
+    assert records.read_bytes().startswith(before)
+    (added,) = records.read_bytes()[len(before) :].splitlines()
+    assert json.loads(added)["args"]["trial_seed"] == 2
+    ranks = (records.parent / "ranks.jsonl").read_bytes().splitlines()
+    trials = [json.loads(line)["args"]["trial_seed"] for line in ranks]
+    assert trials == [0] * len(RANKS) + [2] * len(RANKS)
+    before = records.read_bytes()
+    with pytest.raises(SystemExit):
+        app([*line, "--configs", "1", "--json"], prog_name="regraft")
+    document = json.loads(capsys.readouterr().out)
+    assert document["runs"] == 1 and list(document["cells"]) == ["-90%"]
+    assert document["seconds"]["Phase 1"] == 0 and records.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ({"cells": []}, "cells are"),
+        ({"cells": [3]}, "cells are"),
+        ({"trials": 0}, "trials is 0"),
+        ({"configs": -1}, "configs is -1"),
+        ({"seed": -1}, "seed is -1"),
+        ({"family": "ball"}, "family is 'ball'"),
+        ({"surrogate": "made up"}, "surrogate is 'made up'"),
+        ({"device": "abacus"}, "device 'abacus'"),
+    ],
+)
+def test_wrong_arguments_are_told_before_any_work(
+    blobs: Digits, tmp_path: Path, bad: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message) as caught:
+        reproduce(*blobs, **{"preset": TINY} | bad, out=tmp_path / "new")
+    assert str(caught.value).endswith(".") and ". " not in str(caught.value)
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.usefixtures("tiny")
+def test_one_process_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sweep, "RANKS", (1,))
+    monkeypatch.chdir(tmp_path)
+    Path("out").mkdir()
+    line = ["reproduce", "cmnist", "--quick", "--configs", "1", "--data", "data", "--out", "out"]
+    start = [sys.executable, "-c", HOLDER, "out/.lock"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(start, **pipes) as holder:  # type: ignore[call-overload]
+        assert holder.stdout.readline() == b"held\n"
+        with pytest.raises(SystemExit) as ended:
+            app(line, prog_name="regraft")
+        assert ended.value.code == 2 and os.listdir("out") == [".lock"]
+        assert capsys.readouterr().err == (
+            "regraft: out is in use by another process: wait for it or choose another folder "
+            "with --out.\n"
+        )
+        holder.kill()
+    with pytest.raises(SystemExit) as ended:  # a kill gives the folder back
+        app(line, prog_name="regraft")
+    assert ended.value.code == 0
+
+
+def test_an_interrupt_says_how_to_go_on(checksums: dict[str, str], tmp_path: Path) -> None:
+    start = [sys.executable, "-c", PROGRAM, json.dumps(checksums)]
+    line = ["reproduce", "cmnist", "--quick", "--data", "data", "--out", "out"]
+    with subprocess.Popen(
+        [*start, *line],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        for text in process.stdout:
+            if text.startswith("Phase 1, steps: 50 of"):
+                process.send_signal(signal.SIGINT)
+                break
+        _, err = process.communicate()
+    assert process.returncode == 130 and err == f"regraft: interrupted: {RESUMES}.\n"
+    left = {path.name for path in (tmp_path / "out").iterdir()}
+    assert left - {".lock"} == {"settings.json"}

@@ -1,0 +1,196 @@
+"""``regraft sweep`` behind its options: from names to the table, and what goes wrong on the way."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regraft.bench import engines
+from regraft.bench.datasets import open_dataset
+from regraft.bench.protocol.run_folder import RunFolder
+from regraft.cli.console import Screen
+from regraft.cli.options import RESUMES
+from regraft.cli.sweep import _together, run_sweep
+from tests.helpers.commands import make_run
+from tests.helpers.toy_sweep import Here, is_free, make_jobs, read_records, wait_until, write_bank
+
+# A shell that starts tests in the background may leave SIGINT ignored.
+PROGRAM = """
+import signal
+from regraft.cli.app import main
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    main()
+"""
+
+
+@pytest.fixture(autouse=True)
+def here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine "local" is this process, which saves the start of others."""
+    kind = engines._Kind(lambda options: Here())
+    monkeypatch.setitem(engines.ENGINES, "local", kind)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return write_bank(tmp_path / "data")
+
+
+def sweep(data: Path, as_json: bool = False, **options: Any) -> None:
+    options = {"n_trials": 1, "n_hparams": 1, "steps": 11} | options
+    datasets, algorithms = options.pop("datasets", ["toy"]), options.pop("algorithms", ["ERM"])
+    out = options.pop("out", data.parent / "out")
+    screen, run = Screen(as_json), make_run(out)
+    run_sweep(screen, run, datasets, algorithms, data=data, out=out, **options)
+
+
+def test_a_sweep_ends_with_its_table(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sweep(data, algorithms=["ERM", "GroupDRO"])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:2] == ["looking at the data ...", "0 of 6 runs"]
+    assert "6 of 6 runs" in lines
+    assert "Test accuracy (%), toy, training-domain validation" in lines
+    assert [line.split()[0] for line in lines if "±" in line] == ["ERM", "GroupDRO"]
+    sweep(data, algorithms=["ERM", "GroupDRO"])
+    again = capsys.readouterr().out.splitlines()
+    assert again[1] == "6 of 6 runs"
+    assert again[2:] == lines[lines.index("6 of 6 runs") + 1 :]
+
+
+def test_trials_are_numbered_from_the_seed(data: Path) -> None:
+    for seed in (0, 2):
+        sweep(data, test_envs=[0], n_trials=2, seed=seed)
+    records = read_records(data.parent / "out").values()
+    assert sorted(run[0]["args"]["trial_seed"] for run in records) == [0, 1, 2, 3]
+
+
+def test_the_document_has_the_counts_and_the_selection(
+    data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sweep(data, as_json=True, n_hparams=2, pairs=True)
+    output = capsys.readouterr()
+    document = json.loads(output.out)
+    assert "12 of 12 runs" in output.err
+    assert document["sweep"].pop("seconds") > 0
+    assert document["sweep"] == {"total": 12, "done": 12, "done_before": 0, "failed": []}
+    assert document["runs"] == 12
+    cells = document["selections"]["training-domain"]["datasets"]["toy"]["ERM"]["cells"]
+    assert cells.keys() == {"0", "1", "2"}
+
+
+def test_options_reach_the_runs(data: Path) -> None:
+    out = data.parent / "out"
+    sweep(
+        data,
+        test_envs=[2],
+        hparams='{"lr": 0.5}',
+        holdout_fraction=0.5,
+        compat=True,
+        keep_models=True,
+    )
+    [[*_, last]] = read_records(out).values()
+    assert last["step"] == 10
+    assert last["hparams"]["lr"] == 0.5
+    args = last["args"]
+    assert (args["test_envs"], args["holdout_fraction"], args["compat"]) == ([2], 0.5, True)
+    assert len(list(out.glob("*/model.safetensors"))) == 1
+
+
+def test_without_names_all_algorithms_are_run_that_make_sense(data: Path) -> None:
+    sweep(data, algorithms=[], test_envs=[0], steps=2)
+    done = {
+        records[0]["args"]["algorithm"] for records in read_records(data.parent / "out").values()
+    }
+    assert {"ERM", "IRM", "VREx"} <= done
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"n_trials": 0}, "n_trials is 0: pass at least 1."),
+        ({"together": 0}, "together is 0: pass at least 1."),
+        ({"seed": -1}, "seed is -1: pass 0 or more."),
+        ({"holdout_fraction": 1.0}, "holdout_fraction is 1.0: pass a share between 0 and 1."),
+        ({"device": "abacus"}, "device 'abacus' is not available here: pass cpu."),
+        ({"engine": "cloud"}, "engine is 'cloud': choose from local, ray, slurm."),
+        ({"test_envs": [3]}, "test_envs are [3]: toy has 0 (0), 1 (1), 2 (2)."),
+        ({"datasets": []}, "there is nothing to run: name a dataset and algorithms that suit it."),
+    ],
+)
+def test_wrong_options_are_told_before_anything_is_done(
+    data: Path, options: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(ValueError) as error:
+        sweep(data, **options)
+    assert str(error.value) == sentence
+    assert not (data.parent / "out").exists()
+
+
+def test_unknown_names_are_told(data: Path) -> None:
+    with pytest.raises(ValueError, match=r"^algorithm is 'Erm': choose from .*ERM"):
+        sweep(data, algorithms=["Erm"])
+    with pytest.raises(ValueError, match=r"^dataset is 'toys': choose from .*toy"):
+        sweep(data, datasets=["toys"])
+
+
+def test_another_sweep_with_the_same_runs_is_refused(data: Path) -> None:
+    sweep(data)
+    with pytest.raises(ValueError, match="choose another folder with --out"):
+        sweep(data, steps=12)
+
+
+def test_failures_are_listed_and_the_rest_is_shown(
+    data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = data.parent / "out"
+    done, *others = make_jobs(data, "ERM", steps=11, n_trials=4, n_hparams=1)
+    out.mkdir()
+    for job in others:
+        (out / job.id).write_text("a file where the folder of a run should be")
+    with pytest.raises(ValueError) as error:
+        sweep(data, n_trials=4)
+    assert str(error.value) == (
+        "11 of 12 runs failed: see err.txt in their folders, then run the same command again."
+    )
+    lines = capsys.readouterr().out.splitlines()
+    failures = [line for line in lines if line.startswith("failed: ")]
+    assert len(failures) == 10
+    assert all(f"{job.label} ({out / job.id}): " in "".join(failures) for job in others[:10])
+    assert "and 1 more" in lines
+    assert [line.split()[0] for line in lines if "±" in line] == ["ERM"]
+    assert done.id in read_records(out)
+
+
+def test_an_interrupt_stops_the_workers_quietly(data: Path) -> None:
+    out = data.parent / "out"
+    options = "--datasets", "toy", "--algorithms", "ERM", "--steps", "300000"
+    places = "--data", str(data), "--out", str(out)
+    command = [sys.executable, "-c", PROGRAM, "sweep", *options, *places]
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        wait_until(lambda: any(path.stat().st_size for path in out.glob("*/results.jsonl")))
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+        output, errors = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert errors == f"regraft: interrupted: {RESUMES}.\n"
+    assert "0 of 180 runs" in output
+    assert all(is_free(RunFolder(folder, folder.name)) for folder in out.iterdir())
+
+
+def test_large_networks_are_not_put_side_by_side_unasked(data: Path) -> None:
+    toy, pacs = open_dataset("toy", data), open_dataset("PACS", data)
+    assert _together([toy]) is None
+    assert _together([toy, pacs]) == 1

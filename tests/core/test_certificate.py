@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regraft.core.certificate import Certificate, _lipschitz
+from regraft.estimators.cro import CROClassifier
+from tests.helpers.problems import Problem
+
+
+@pytest.fixture(scope="module")
+def certificate(three_sources: Problem) -> Certificate:
+    p = three_sources
+    return CROClassifier(radius=4.0).fit(p.X, p.y, p.domain).certificate_
+
+
+@pytest.mark.parametrize("radius", [1.0, 16.0])
+@pytest.mark.parametrize("ridge", [None, 1e-6])
+def test_brackets_the_minimax_regret(
+    three_sources: Problem, radius: float, ridge: float | None
+) -> None:
+    p = three_sources
+    model = CROClassifier(radius, objective="regret", ridge=ridge).fit(p.X, p.y, p.domain)
+    c = model.certificate_
+    assert c.converged
+    assert c.value - c.gap <= c.worst_case + c.ridge_term + 1e-9
+    allowed = c.standard_error + 2e-2
+    assert c.finite_sample is not None and c.finite_sample.optimization < allowed
+    risk = CROClassifier(radius, ridge=ridge).fit(p.X, p.y, p.domain).certificate_
+    assert 0 < c.worst_case < risk.worst_case
+
+
+def test_a_source_that_is_harder_is_told_of(three_sources: Problem) -> None:
+    p = three_sources
+    model = CROClassifier(radius=4.0).fit(p.X, p.y, p.domain)
+    c = model.certificate_
+    loss = -np.log(model.predict_proba(p.X)[np.arange(len(p.y)), p.y])
+    risks = [loss[p.domain == name].mean() for name in np.unique(p.domain)]
+    assert c.source_risk == pytest.approx(max(risks))
+    told = "One of the sources is harder than that domain"
+    easier, harder = replace(c, source_risk=0.0), replace(c, source_risk=c.worst_case + 1)
+    assert told not in " ".join(easier.summary()) and told in " ".join(harder.summary())
+    reasons = "it lies further away, or its labels are noisier than the shift tells."
+    assert reasons in " ".join(harder.summary())
+    assert told not in " ".join(replace(harder, objective="regret").summary())
+
+
+def test_the_price_on_the_sources_is_that_of_the_rows(three_sources: Problem) -> None:
+    p = three_sources
+    model = CROClassifier(radius=4.0).fit(p.X, p.y, p.domain)
+    c, names = model.certificate_, np.unique(p.domain)
+    pooled = p.X @ model.pooled_head_[:, :-1].T + model.pooled_head_[:, -1]
+    loss = np.log(np.exp(pooled).sum(axis=1)) - pooled[np.arange(len(p.y)), p.y]
+    right = {"head": model.predict(p.X) == p.y, "pooled": pooled.argmax(axis=1) == p.y}
+    means = {who: np.mean([hit[p.domain == s].mean() for s in names]) for who, hit in right.items()}
+    assert c.source_rows == (300, 300, 300)
+    assert c.source_accuracy == pytest.approx(means["head"])
+    assert c.pooled_source_accuracy == pytest.approx(means["pooled"])
+    assert c.pooled_source_risk == pytest.approx(max(loss[p.domain == s].mean() for s in names))
+    # The domain that is worst for ERM is not worse for the head than its own worst one.
+    assert c.pooled_worst_case_accuracy is not None
+    assert c.pooled_worst_case_accuracy < c.worst_case_accuracy
+    assert c.pooled_worst_case_accuracy < c.pooled_source_accuracy
+
+
+def test_with_a_ridge_the_price_is_against_the_head_of_that_ridge(problem: Problem) -> None:
+    p = problem
+    held = CROClassifier(radius=0.0, ridge=1.0).fit(p.X, p.y, p.domain)
+    c = held.certificate_
+    assert c.share == 0 and c.source_accuracy == c.pooled_source_accuracy
+    assert c.source_risk == c.pooled_source_risk
+    assert c.worst_case_accuracy == pytest.approx(c.pooled_worst_case_accuracy)
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "told"),
+    [
+        (0.706, 0.855, "gives up 14.9 points of accuracy against ERM (70.6% instead of 85.5%)"),
+        (0.7064, 0.8546, "gives up 14.9 points of accuracy against ERM (70.6% instead of 85.5%)"),
+        (0.8551, 0.8549, "gives up nothing against ERM (85.5%)"),
+        (1.0, 0.999, "gains 0.1 points of accuracy against ERM (100.0% instead of 99.9%)"),
+    ],
+)
+def test_the_price_is_told_in_a_sentence(
+    certificate: Certificate, here: float, there: float, told: str
+) -> None:
+    priced = replace(certificate, source_accuracy=here, pooled_source_accuracy=there)
+    assert priced.summary()[0].endswith(f" On the sources it {told}, rows fitted on.")
+    unknown = replace(certificate, source_accuracy=None)
+    assert "On the sources" not in unknown.summary()[0] and len(unknown.summary()) == 3
+
+
+def test_certificates_from_before_the_price_are_read(certificate: Certificate) -> None:
+    new = ("source_rows", "source_accuracy", "pooled_source_accuracy", "pooled_source_risk")
+    new += ("pooled_worst_case_accuracy",)
+    old = {key: value for key, value in certificate.to_dict().items() if key not in new}
+    read = Certificate.from_dict(json.loads(json.dumps(old)))
+    assert read == replace(certificate, **dict.fromkeys(new))
+
+
+def test_survives_json(certificate: Certificate) -> None:
+    assert Certificate.from_dict(json.loads(certificate.to_json())) == certificate
+
+
+def test_brackets_the_minimax_value(certificate: Certificate) -> None:
+    assert 0 <= certificate.gap <= 1e-3
+    assert (
+        certificate.value - certificate.gap
+        <= certificate.worst_case + certificate.ridge_term + 1e-9
+    )
+    # One standard error above the minimax head's worst case, which the ridge keeps off the value.
+    bound = certificate.value - certificate.ridge_term + certificate.standard_error
+    assert certificate.worst_case <= bound + 1e-2
+    assert 0 < certificate.share <= 1
+    assert certificate.worst_case < certificate.pooled_worst_case
+    assert 0 < certificate.worst_case_accuracy < 1
+
+
+def test_terms_follow_from_each_other(certificate: Certificate) -> None:
+    c = certificate
+    assert c.dimension == 2
+    assert sum(c.worst_target.values()) == pytest.approx(1)
+    assert c.fit_residual < 1e-8
+    assert c.biorthogonality_residual < 1e-8
+    assert c.closure_residual > 0
+    assert c.robustness_slack == pytest.approx(c.lipschitz / c.floor * c.closure_residual)
+    assert c.softmax_slack <= c.robustness_slack
+    terms = c.finite_sample
+    assert terms is not None
+    assert terms.rows == 300
+    assert terms.metric_entropy == pytest.approx(2 * math.log1p(2 * 4.0 / 0.01))
+    assert terms.statistical == pytest.approx(
+        math.sqrt((terms.metric_entropy + math.log(20)) / 300)
+    )
+    assert terms.optimization >= c.gap
+    for r in c.rounds:
+        assert 1 <= r.sample_size <= 900
+
+
+@given(st.integers(0, 200))
+def test_slopes_bound_probabilities_and_losses(seed: int) -> None:
+    """Both constants of the robustness slack are true Lipschitz constants."""
+    generator = torch.Generator().manual_seed(seed)
+    head = 3 * torch.randn(4, 6, dtype=torch.float64, generator=generator)
+    probability_slope, loss_slope = _lipschitz(head)
+    w, step = torch.randn(2, 50, 5, dtype=torch.float64, generator=generator)
+    ones = torch.ones(50, 1, dtype=torch.float64)
+    there = w + 0.1 * step
+    log_p, log_q = (torch.log_softmax(torch.cat([v, ones], 1) @ head.T, dim=1) for v in (w, there))
+    distance = (there - w).norm(dim=1)
+    assert bool(((log_p.exp() - log_q.exp()).norm(dim=1) <= probability_slope * distance).all())
+    assert bool(((log_p - log_q).abs() <= loss_slope * distance[:, None]).all())
+
+
+def test_numbers_are_plain(certificate: Certificate) -> None:
+    def walk(value: object) -> None:
+        assert not isinstance(value, np.generic | torch.Tensor)
+        if isinstance(value, dict):
+            for inner in value.values():
+                walk(inner)
+        if isinstance(value, list | tuple):
+            for inner in value:
+                walk(inner)
+
+    walk(certificate.to_dict())

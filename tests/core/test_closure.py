@@ -1,0 +1,242 @@
+"""Hausdorff distances against brute force, closure residuals, and thm:robustness."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from regraft.core.closure import (
+    _CHUNK_ENTRIES,
+    _chunked_hausdorff,
+    _distances,
+    closure_residual,
+    directed_hausdorff,
+    minibatch_hausdorff,
+)
+from regraft.core.transplant import Transplant, Witness, find_witness, transplant_bases
+
+seeds = st.integers(0, 2**32 - 1)
+sizes = st.integers(1, 30)
+examples = settings(deadline=None, max_examples=60)
+
+
+def normal(seed: int, *shape: int) -> Tensor:
+    """Standard normal entries, a function of the seed alone."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+
+def brute_force(points: Tensor, reference: Tensor) -> float:
+    """The definition, in plain Python."""
+    return max(min(math.dist(p, q) for q in reference.tolist()) for p in points.tolist())
+
+
+def closed_sources(seed: int, n: int = 40) -> tuple[Witness, list[Tensor]]:
+    """Three sources whose supports are transplants of one another."""
+    witness = find_witness(normal(seed, 3, 12), normal(seed + 1, 3, 3, 12))
+    first = torch.cat([normal(seed + 2, n, 11), torch.ones(n, 1, dtype=torch.float64)], dim=1)
+    return witness, [witness.transplant(0, s)(first) for s in range(3)]
+
+
+@examples
+@given(seeds, sizes, sizes, st.integers(1, 5), st.integers(1, 100))
+def test_all_forms_equal_brute_force(seed: int, n: int, m: int, d: int, entries: int) -> None:
+    """scipy, the chunked form at any chunk size, and the differentiable form agree."""
+    points, reference = normal(seed, n, d), normal(seed + 1, m, d)
+    expected = brute_force(points, reference)
+    assert directed_hausdorff(points, reference) == pytest.approx(expected, rel=1e-12)
+    assert _chunked_hausdorff(points, reference, entries) == pytest.approx(expected, rel=1e-12)
+    assert float(minibatch_hausdorff(points, reference)) == pytest.approx(expected, rel=1e-12)
+
+
+def test_chunks_cover_every_row() -> None:
+    """The farthest point counts in the first, a middle and the last chunk."""
+    points, reference = normal(0, 50, 3), normal(1, 7, 3)
+    for outlier in (0, 13, 49):
+        moved = points.clone()
+        moved[outlier] += 100.0
+        exact = directed_hausdorff(moved, reference)
+        assert exact > 100.0
+        assert _chunked_hausdorff(moved, reference, entries=21) == pytest.approx(exact, rel=1e-12)
+
+
+def test_the_differentiable_form_never_holds_all_distances(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Large sets are searched in chunks, the gradient still reaches the attaining pair."""
+    held: list[int] = []
+
+    def record(points: Tensor, reference: Tensor, mode: str) -> Tensor:
+        distances = _distances(points, reference, mode)
+        held.append(distances.numel())
+        return distances
+
+    monkeypatch.setattr("regraft.core.closure._distances", record)
+    points, reference = normal(0, 3000, 2), normal(1, 3000, 2)
+    points[2345] += 100.0
+    value = minibatch_hausdorff(points.requires_grad_(), reference)
+    value.backward()
+    assert sum(held) == 3000 * 3000 and max(held) <= _CHUNK_ENTRIES
+    assert float(value.detach()) == pytest.approx(directed_hausdorff(points, reference))
+    assert points.grad is not None
+    assert points.grad.norm(dim=1).nonzero().tolist() == [[2345]]
+
+
+@examples
+@given(seeds, st.integers(2, 20), st.integers(1, 5))
+def test_subset_is_at_distance_zero_but_not_conversely(seed: int, n: int, d: int) -> None:
+    """The distance is directed."""
+    points = normal(seed, n, d)
+    points[0] += 50.0
+    subset = points[1:]
+    for distance in (directed_hausdorff, _chunked_hausdorff):
+        assert distance(subset, points) == 0.0
+        assert distance(points, subset) > 1.0
+
+
+def test_small_distances_far_from_the_origin_keep_their_digits() -> None:
+    """Matrix-product distances would be off by their own size here."""
+    points = normal(0, 20, 4) + 1e4
+    shifted = points + torch.tensor([1e-6, 0.0, 0.0, 0.0], dtype=torch.float64)
+    for distance in (directed_hausdorff, _chunked_hausdorff):
+        assert distance(shifted, points) == pytest.approx(1e-6, rel=1e-4)
+
+
+def test_empty_sets_are_refused() -> None:
+    """There is no maximum, or no minimum, over an empty set."""
+    empty, points = torch.zeros(0, 3, dtype=torch.float64), normal(0, 2, 3)
+    for pair in ((empty, points), (points, empty)):
+        with pytest.raises(ValueError, match="at least one row"):
+            directed_hausdorff(*pair)
+        with pytest.raises(ValueError, match="at least one row"):
+            minibatch_hausdorff(*pair)
+
+
+@examples
+@given(seeds, st.integers(1, 10), st.integers(1, 10))
+def test_gradient_is_the_unit_vector_of_the_attaining_pair(seed: int, n: int, m: int) -> None:
+    """One row moves, at unit speed, and moving it lowers the distance."""
+    points, reference = normal(seed, n, 3).requires_grad_(), normal(seed + 1, m, 3)
+    minibatch_hausdorff(points, reference).backward()
+    assert points.grad is not None
+    norms = points.grad.norm(dim=1)
+    assert int((norms > 0).sum()) == 1
+    assert float(norms.max()) == pytest.approx(1.0)
+    stepped = points.detach() - 1e-6 * points.grad
+    assert minibatch_hausdorff(stepped, reference) < minibatch_hausdorff(points, reference)
+
+
+def test_gradient_is_finite_at_distance_zero() -> None:
+    """The norm has no derivative at zero; its subgradient zero is used."""
+    points = normal(0, 5, 3).requires_grad_()
+    value = minibatch_hausdorff(points, points.detach().clone())
+    value.backward()
+    assert float(value.detach()) == 0.0
+    assert points.grad is not None
+    assert torch.equal(points.grad, torch.zeros_like(points))
+
+
+def test_gradient_reaches_the_transplant_parameters() -> None:
+    """What an adversary that optimizes L needs."""
+    basis = normal(0, 4, 1).requires_grad_()
+    moved = Transplant(basis, normal(1, 4, 1), normal(2, 4, 1))(normal(3, 8, 4))
+    minibatch_hausdorff(moved, normal(4, 8, 4)).backward()
+    assert basis.grad is not None
+    assert torch.isfinite(basis.grad).all()
+    assert float(basis.grad.abs().max()) > 0.0
+
+
+@examples
+@given(seeds)
+def test_closed_supports_have_no_residual(seed: int) -> None:
+    """Exact closure is the case epsilon = 0 of `def:eps-closure`."""
+    witness, rows = closed_sources(seed)
+    scale = max(float(sample.abs().max()) for sample in rows)
+    assert closure_residual(witness, rows) < 1e-10 * scale**2
+
+
+def test_residual_is_the_largest_over_ordered_pairs() -> None:
+    """Against brute force over all pairs, which differ."""
+    witness, rows = closed_sources(0)
+    rows = [rows[0], rows[1][:25], rows[2] + 0.05 * normal(7, *rows[2].shape)]
+    pairs = [
+        brute_force(witness.transplant(s, t)(rows[s]), rows[t])
+        for s in range(3)
+        for t in range(3)
+        if s != t
+    ]
+    assert min(pairs) < 0.5 * max(pairs)
+    assert closure_residual(witness, rows) == pytest.approx(max(pairs), rel=1e-9)
+
+
+def test_one_source_is_closed() -> None:
+    """There is no pair to compare."""
+    witness = find_witness(normal(0, 3, 12), normal(1, 1, 3, 12))
+    assert closure_residual(witness, [normal(2, 10, 12)]) == 0.0
+
+
+def test_thinning_is_seeded_and_leaves_small_samples_alone() -> None:
+    """Samples thinned apart from each other are no longer exact transplants."""
+    witness, rows = closed_sources(0, n=60)
+    everything = closure_residual(witness, rows, max_rows=None)
+    assert closure_residual(witness, rows, max_rows=60) == everything
+    thinned = closure_residual(witness, rows, max_rows=20, seed=3)
+    assert thinned == closure_residual(witness, rows, max_rows=20, seed=3)
+    assert thinned != closure_residual(witness, rows, max_rows=20, seed=4)
+    assert thinned > everything
+
+
+def test_every_source_needs_a_sample() -> None:
+    """A missing sample would hide its pairs."""
+    witness, rows = closed_sources(0)
+    with pytest.raises(ValueError, match="3 sources need as many samples, got 2"):
+        closure_residual(witness, rows[:2])
+
+
+def risk(mass: Tensor, positive: Tensor, predicted: Tensor) -> float:
+    """Cross-entropy of predicted P(y_1) under atoms of given mass and true P(y_1)."""
+    loss = -(positive * predicted.log() + (1.0 - positive) * (1.0 - predicted).log())
+    return float(mass @ loss)
+
+
+@examples
+@given(seeds, st.floats(0.01, 0.45), st.floats(1e-4, 2.0), st.floats(0.1, 20.0))
+def test_risk_moves_at_most_linearly_in_the_closure_residual(
+    seed: int, floor: float, size: float, slope: float
+) -> None:
+    """`thm:robustness`: snap transplanted atoms to a perturbed support, as the coupling does."""
+    A = normal(seed, 3, 10, 2)
+    L = transplant_bases(list(A), normal(seed + 1, 10, 2)).particular
+    moved = Transplant(L, A[0], A[2])(normal(seed + 2, 30, 10))
+    support = moved + size * normal(seed + 3, 30, 10) / math.sqrt(10)
+    epsilon = directed_hausdorff(moved, support)
+    snapped = support[torch.cdist(moved, support).argmin(dim=1)]
+
+    mass, positive = normal(seed + 4, 30).softmax(0), normal(seed + 5, 30).sigmoid()
+    direction = slope * torch.nn.functional.normalize(normal(seed + 6, 10), dim=0)
+    lipschitz = (1.0 - 2.0 * floor) * slope / 4.0
+
+    def head(rows: Tensor) -> Tensor:
+        return floor + (1.0 - 2.0 * floor) * (rows @ direction).sigmoid()
+
+    gap = abs(risk(mass, positive, head(moved)) - risk(mass, positive, head(snapped)))
+    assert gap <= lipschitz / floor * epsilon
+
+
+@pytest.mark.parametrize("floor", [0.02, 0.1, 0.3])
+def test_the_robustness_slack_is_attained(floor: float) -> None:
+    """At the floor the constant L_h / delta cannot be improved."""
+    lipschitz, epsilon = 2.0, 1e-5
+    one = torch.ones(1, dtype=torch.float64)
+
+    def head(row: Tensor) -> Tensor:
+        return (floor + lipschitz * row).clamp(floor, 1.0 - floor)
+
+    gap = risk(one, one, head(0.0 * one)) - risk(one, one, head(epsilon * one))
+    bound = lipschitz / floor * epsilon
+    assert 0.99 * bound < gap <= bound

@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+
+from regraft.core.domains import check_domains
+from regraft.core.game import Round, play
+from regraft.core.heads import fit_source_heads
+from regraft.core.hull import Hull, Objective, Surrogates, fit_hull, make_surrogates
+from regraft.core.hull_adversary import HullAdversary
+from regraft.core.learner import Learner
+from regraft.core.newton import losses
+from tests.helpers.problems import make_problem
+
+
+def _tiny(seed: int) -> tuple[torch.Tensor, Surrogates]:
+    """A finite problem on a line: seven points, two labels, one direction of disagreement."""
+    rng = np.random.default_rng(seed)
+    points = torch.from_numpy(rng.standard_normal((7, 1)))
+    rows = torch.cat([points, torch.ones(7, 1, dtype=torch.float64)], dim=1)
+    Z = rows.repeat_interleave(2, dim=0)
+    y = torch.arange(2).repeat(7)
+    center, shift = (torch.from_numpy(rng.standard_normal((2, 2))) for _ in range(2))
+    p = torch.softmax(rows @ (center - center.mean(0)).T, dim=1)
+    weight = (p * torch.from_numpy(rng.dirichlet(np.ones(7)))[:, None]).flatten()
+    none = torch.zeros(1, 1)
+    hull = Hull(center, (shift - shift.mean(0))[None], none, none, torch.eye(2))
+    return Z, make_surrogates(hull, Z, y, weight / weight.sum())
+
+
+def _brute_force(Z: torch.Tensor, surrogates: Surrogates, radius: float, ridge: float) -> float:
+    """min over heads of max over a fine grid of targets, by a general solver from many starts."""
+    grid = torch.linspace(-radius, radius, 201, dtype=torch.float64)[:, None]
+    weights = torch.stack([surrogates.weights(z) for z in grid])
+
+    def slack(v: np.ndarray) -> np.ndarray:
+        head = torch.from_numpy(v[:-1]).reshape(2, 2)
+        return v[-1] - (weights @ losses(torch.log_softmax(Z @ head.T, 1), surrogates.y)).numpy()
+
+    values = []
+    for start in np.random.default_rng(0).standard_normal((4, 4)):
+        answer = minimize(
+            lambda v: v[-1] + ridge * (v[:-1] ** 2).sum(),
+            np.append(start, 5.0),
+            constraints={"type": "ineq", "fun": slack},
+            method="SLSQP",
+            options={"maxiter": 500, "ftol": 1e-10},
+        )
+        if answer.success:
+            values.append(answer.fun)
+    return min(values)
+
+
+@given(st.integers(0, 40), st.sampled_from([0.5, 2.0, 5.0]))
+def test_reaches_the_minimax_value_of_a_tiny_problem(seed: int, radius: float) -> None:
+    """thm:min-max-conv: within the tolerance of the brute-force value, and never above it."""
+    Z, surrogates = _tiny(seed)
+    ridge = 1e-3
+    outcome = play(
+        HullAdversary(Z, surrogates, radius),
+        Learner(ridge=ridge, tolerance=1e-7),
+        Z.new_zeros((2, 2)),
+        tolerance=1e-6,
+    )
+    value = _brute_force(Z, surrogates, radius, ridge)
+    assert outcome.rounds[-1].value == pytest.approx(value, abs=2e-4)
+    penalty = ridge * float(outcome.head.square().sum())
+    assert outcome.worst_value + penalty == pytest.approx(value, abs=1e-3)
+
+
+@given(st.integers(0, 20), st.sampled_from([1.0, 8.0]), st.sampled_from(["risk", "regret"]))
+def test_value_never_falls_and_the_rule_stops_it(
+    seed: int, radius: float, objective: Objective
+) -> None:
+    p = make_problem(seed, n=120, d=4, classes=3, sources=3)
+    sources = fit_source_heads(check_domains(p.X, p.y, p.domain))
+    hull = fit_hull(sources.heads, sources.Z, sources.weight)
+    surrogates = make_surrogates(hull, sources.Z, sources.y, sources.weight)
+    seen: list[Round] = []
+    outcome = play(
+        HullAdversary(sources.Z, surrogates, radius, objective),
+        Learner(ridge=1e-3),
+        sources.pooled,
+        on_round=seen.append,
+    )
+    assert outcome.converged
+    assert tuple(seen) == outcome.rounds
+    assert len(outcome.rounds) >= 2
+    values = [r.value for r in outcome.rounds]
+    for before, after in pairwise(outcome.rounds):
+        assert after.value >= before.value - before.gap - 1e-9
+        assert after.gap <= 1e-4
+    assert abs(values[-1] - values[-2]) <= 1e-3
+    assert all(abs(b - a) > 1e-3 for a, b in pairwise(values[:-1]))
+    assert len(outcome.targets) == len(outcome.mixture) == len(outcome.rounds)
+    assert len(outcome.heads) == len(outcome.rounds)
+    assert all(float(target.z.norm()) <= radius * (1 + 1e-9) for target in outcome.targets)
+
+
+def test_radius_zero_is_erm() -> None:
+    p = make_problem()
+    sources = fit_source_heads(check_domains(p.X, p.y, p.domain))
+    hull = fit_hull(sources.heads, sources.Z, sources.weight)
+    flat = make_surrogates(hull, sources.Z, sources.y, sources.weight)
+    ridge = sources.regularization.pooled_ridge
+    outcome = play(
+        HullAdversary(sources.Z, flat, 0.0),
+        Learner(ridge=ridge, tolerance=1e-9),
+        sources.pooled,
+    )
+    assert torch.allclose(outcome.head, sources.pooled, atol=1e-3)
+
+
+def test_gives_up_after_max_rounds() -> None:
+    p = make_problem(n=120, classes=3, sources=3)
+    sources = fit_source_heads(check_domains(p.X, p.y, p.domain))
+    hull = fit_hull(sources.heads, sources.Z, sources.weight)
+    surrogates = make_surrogates(hull, sources.Z, sources.y, sources.weight)
+    outcome = play(
+        HullAdversary(sources.Z, surrogates, 8.0),
+        Learner(ridge=1e-3),
+        sources.pooled,
+        tolerance=1e-9,
+        max_rounds=2,
+    )
+    assert len(outcome.rounds) == 2
+    assert not outcome.converged
+
+
+def test_rounding_is_not_a_fall() -> None:
+    """At radius 0 every round solves the same problem; its last digits may differ."""
+    for seed in range(6):
+        p = make_problem(seed, n=200, classes=5, sources=3)
+        sources = fit_source_heads(check_domains(p.X, p.y, p.domain))
+        hull = fit_hull(sources.heads, sources.Z, sources.weight)
+        surrogates = make_surrogates(hull, sources.Z, sources.y, sources.weight)
+        outcome = play(
+            HullAdversary(sources.Z, surrogates, 0.0), Learner(ridge=1e-2), sources.pooled
+        )
+        assert len(outcome.rounds) == 2

@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+from sklearn.linear_model import LogisticRegression
+
+from regraft.core import newton
+from regraft.core.newton import hessian, hessian_diagonal, losses, minimax_newton
+from tests.helpers.problems import make_problem
+
+
+def _data(
+    seed: int, targets: int, classes: int = 3
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    problem = make_problem(seed, n=60, d=3, classes=classes)
+    X = torch.from_numpy(problem.X)
+    Z = torch.cat([X, torch.ones(len(X), 1, dtype=torch.float64)], dim=1)
+    weights = torch.rand(
+        targets, len(Z), dtype=torch.float64, generator=torch.Generator().manual_seed(seed)
+    ).pow(4)
+    return Z, torch.from_numpy(problem.y), weights / weights.sum(dim=1, keepdim=True)
+
+
+def _objective(
+    Z: torch.Tensor, y: torch.Tensor, weights: torch.Tensor, ridge: float, head: torch.Tensor
+) -> torch.Tensor:
+    loss = losses(torch.log_softmax(Z @ head.T, dim=1), y)
+    return (weights @ loss).max() + ridge * head.square().sum()
+
+
+def test_one_target_is_logistic_regression() -> None:
+    Z, y, weights = _data(0, 1)
+    solution = minimax_newton(Z, y, weights, ridge=0.01, start=Z.new_zeros((3, 4)), tolerance=1e-10)
+    peer = LogisticRegression(C=1 / 0.02, fit_intercept=False, tol=1e-10, max_iter=10_000)
+    peer.fit(Z.numpy(), y.numpy(), sample_weight=weights[0].numpy())
+    assert np.allclose(solution.head.numpy(), peer.coef_, atol=1e-4)
+
+
+@given(st.integers(0, 200), st.integers(1, 5))
+def test_gap_bounds_what_any_other_head_could_gain(seed: int, targets: int) -> None:
+    Z, y, weights = _data(seed, targets)
+    solution = minimax_newton(Z, y, weights, ridge=1e-3, start=Z.new_zeros((3, 4)), tolerance=1e-7)
+    assert 0 <= solution.gap <= 1e-7
+    assert solution.value == pytest.approx(
+        float(_objective(Z, y, weights, 1e-3, solution.head)), abs=1e-12
+    )
+    generator = torch.Generator().manual_seed(seed)
+    for scale in (1e-3, 1e-1, 1.0):
+        step = torch.randn(solution.head.shape, dtype=torch.float64, generator=generator)
+        other = _objective(Z, y, weights, 1e-3, solution.head + scale * step)
+        assert float(other) >= solution.value - solution.gap
+
+
+def test_agrees_with_a_smooth_epigraph_solver() -> None:
+    Z, y, weights = _data(3, 3, classes=2)
+    solution = minimax_newton(Z, y, weights, ridge=1e-2, start=Z.new_zeros((2, 4)), tolerance=1e-9)
+    shape = (2, 4)
+
+    def slack(v: np.ndarray) -> np.ndarray:
+        head = torch.from_numpy(v[:-1]).reshape(shape)
+        loss = losses(torch.log_softmax(Z @ head.T, dim=1), y)
+        return v[-1] - (weights @ loss).numpy()
+
+    peer = minimize(
+        lambda v: v[-1] + 1e-2 * (v[:-1] ** 2).sum(),
+        np.append(np.zeros(8), 1.0),
+        constraints={"type": "ineq", "fun": slack},
+        method="SLSQP",
+        options={"maxiter": 500, "ftol": 1e-12},
+    )
+    assert solution.value == pytest.approx(peer.fun, abs=1e-5)
+
+
+@given(st.integers(0, 100))
+def test_mixture_is_a_dual_certificate(seed: int) -> None:
+    Z, y, weights = _data(seed, 4)
+    solution = minimax_newton(Z, y, weights, ridge=1e-2, start=Z.new_zeros((3, 4)), tolerance=1e-8)
+    q = solution.mixture
+    assert float(q.sum()) == pytest.approx(1)
+    assert bool((q >= 0).all())
+    mixed = minimax_newton(
+        Z, y, (q @ weights)[None], ridge=1e-2, start=solution.head, tolerance=1e-10
+    )
+    assert mixed.value == pytest.approx(solution.value, abs=1e-7)  # strong duality
+
+
+def test_offsets_shift_the_targets() -> None:
+    Z, y, weights = _data(1, 2)
+    far = torch.tensor([0.0, 100.0], dtype=torch.float64)
+    solution = minimax_newton(Z, y, weights, ridge=1e-2, start=Z.new_zeros((3, 4)), offsets=far)
+    alone = minimax_newton(Z, y, weights[:1], ridge=1e-2, start=Z.new_zeros((3, 4)))
+    assert torch.allclose(solution.head, alone.head, atol=1e-2)
+    assert float(solution.mixture[1]) == pytest.approx(0, abs=1e-9)
+
+
+def test_anchor_and_column_ridges() -> None:
+    Z, y, weights = _data(2, 1)
+    anchor = torch.randn(3, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    strong = minimax_newton(Z, y, weights, ridge=1e6, start=Z.new_zeros((3, 4)), anchor=anchor)
+    assert torch.allclose(strong.head, anchor, atol=1e-4)
+    ridge = torch.tensor([1e4, 1e-2, 1e-2, 1e-2], dtype=torch.float64)
+    held = minimax_newton(Z, y, weights, ridge=ridge, start=Z.new_zeros((3, 4)))
+    assert float(held.head[:, 0].abs().max()) < 1e-4 < float(held.head[:, 1].abs().max())
+
+
+def test_hessian_is_the_second_derivative() -> None:
+    Z, y, weights = _data(4, 1)
+    head = torch.randn(3, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+
+    def risk(h: torch.Tensor) -> torch.Tensor:
+        return weights[0] @ losses(torch.log_softmax(Z @ h.reshape(3, 4).T, dim=1), y)
+
+    exact = torch.autograd.functional.hessian(risk, head.flatten())
+    p = torch.softmax(Z @ head.T, dim=1)
+    assert torch.allclose(hessian(Z, p, weights[0]), exact, atol=1e-10)
+    assert torch.allclose(hessian_diagonal(Z, p, weights[0]).flatten(), exact.diagonal())
+
+
+@given(st.integers(0, 100), st.integers(1, 3))
+def test_conjugate_gradients_solve_the_dense_system(seed: int, targets: int) -> None:
+    Z, _, weights = _data(seed, targets)
+    head = torch.randn(3, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    p = torch.softmax(Z @ head.T, dim=1)
+    ridge = torch.full((4,), 1e-2, dtype=torch.float64)
+    rhs = torch.randn(targets, 3, 4, dtype=torch.float64)
+    dense = newton._solve_dense(Z, p, weights[0], ridge, rhs)
+    for tolerance in (3e-2, 3e-5):
+        conjugate = newton._solve_conjugate(Z, p, weights[0], ridge, rhs, tolerance)
+        residual = (conjugate - dense).flatten(1).norm(dim=1)
+        assert bool((residual <= 7 * tolerance * dense.flatten(1).norm(dim=1)).all())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_steps_that_fail_are_solved_for_more_precisely(dtype: torch.dtype) -> None:
+    """More columns than it pays to factorize for, and a gap that coarse directions miss."""
+    generator = torch.Generator().manual_seed(0)
+    Z = torch.randn(400, 60, generator=generator).to(dtype)
+    y = torch.randint(4, (400,), generator=generator)
+    weights = torch.rand(3, 400, dtype=torch.float64, generator=generator)
+    weights /= weights.sum(dim=1, keepdim=True)
+    start = torch.zeros(4, 60, dtype=torch.float64)
+    assert not newton._is_small(400, 60, 4)
+    answer = minimax_newton(Z, y, weights, ridge=1e-2, start=start, tolerance=1e-6)
+    assert answer.gap <= 1e-6
+
+
+def test_conjugate_gradients_of_nothing_are_nothing() -> None:
+    Z, _, weights = _data(0, 1)
+    p = torch.full((len(Z), 3), 1 / 3, dtype=torch.float64)
+    ridge = torch.full((4,), 1e-2, dtype=torch.float64)
+    rhs = torch.zeros(1, 3, 4, dtype=torch.float64)
+    assert torch.equal(newton._solve_conjugate(Z, p, weights[0], ridge, rhs, 3e-2), rhs)

@@ -1,0 +1,424 @@
+"""Tables from real files: what is read, and one sentence for what cannot be."""
+
+from __future__ import annotations
+
+import csv
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from regraft.data.banks import write_bank
+from regraft.data.tables import Table, TableError, align, read_probabilities, read_table, score
+from regraft.estimators.cro import CROClassifier
+
+X = np.array([[0.1, 2.0], [1 / 3, -1e-300], [5.0, 6.0], [7.0, 1e22]])
+Y = np.array([1, 0, 1, 0])
+DOMAIN = np.array(["a", "a", "b", "b"])
+
+
+def write(path: Path, features: Any = X, y: Any = Y, domain: Any = DOMAIN) -> Path:
+    """The same rows in the format that the suffix names."""
+    names = [f"f{i}" for i in range(np.shape(features)[1])]
+    if path.suffix == ".npz":
+        np.savez(path, X=features, label=y, domain=domain)
+    elif path.suffix == ".csv":
+        with path.open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow([*names, "label", "domain"])
+            for row in zip(np.asarray(features).tolist(), y, domain, strict=True):
+                writer.writerow([*row[0], *row[1:]])
+    else:
+        columns = dict(zip(names, np.asarray(features).T, strict=True))
+        pyarrow.parquet.write_table(pyarrow.table({**columns, "label": y, "domain": domain}), path)
+    return path
+
+
+def one_sentence(error: Exception) -> str:
+    message = str(error)
+    assert "\n" not in message
+    assert message.endswith(".")
+    assert ". " not in message
+    return message
+
+
+suffixes = pytest.mark.parametrize("suffix", [".npz", ".csv", ".parquet"])
+
+
+@suffixes
+def test_every_format_gives_the_same_table(tmp_path: Path, suffix: str) -> None:
+    table = read_table(write(tmp_path / f"data{suffix}"))
+    np.testing.assert_array_equal(table.X, X)
+    assert table.X.dtype == np.float64
+    assert table.y is not None and table.domain is not None
+    np.testing.assert_array_equal(table.y, Y)
+    assert table.y.dtype.kind == "i"
+    np.testing.assert_array_equal(table.domain, DOMAIN)
+    assert table.features == (() if suffix == ".npz" else ("f0", "f1"))
+
+
+def test_every_format_gives_the_same_fit(tmp_path: Path, problem: Any) -> None:
+    heads = []
+    for suffix in (".npz", ".csv", ".parquet"):
+        table = read_table(write(tmp_path / f"d{suffix}", problem.X, problem.y, problem.domain))
+        assert table.y is not None and table.domain is not None
+        heads.append(CROClassifier().fit(table.X, table.y, table.domain).coef_)
+    np.testing.assert_array_equal(heads[0], heads[1])
+    np.testing.assert_array_equal(heads[0], heads[2])
+
+
+def test_a_bank_is_a_table_whose_features_stay_on_disk(tmp_path: Path) -> None:
+    features = X[:, :1].astype(np.float32)
+    write_bank(tmp_path / "bank", features, Y, DOMAIN)
+    table = read_table(tmp_path / "bank")
+    assert isinstance(table.X, np.memmap)
+    np.testing.assert_array_equal(table.X, features)
+    np.testing.assert_array_equal(table.y, Y)
+    np.testing.assert_array_equal(table.domain, DOMAIN)
+    assert table.features == ()
+    assert read_table(tmp_path / "bank", label="domain", domain="label").y is not None
+    without = read_table(tmp_path / "bank", label="none", need_label=False)
+    assert without.y is None and without.domain is not None
+    with pytest.raises(TableError, match=r"no label column 'none' \(it has 'label', 'domain'\)"):
+        read_table(tmp_path / "bank", label="none")
+
+
+def test_a_bank_gives_the_fit_of_its_arrays(tmp_path: Path, problem: Any) -> None:
+    features = problem.X.astype(np.float32)
+    write_bank(tmp_path / "bank", features, problem.y, problem.domain)
+    table = read_table(tmp_path / "bank")
+    assert table.y is not None and table.domain is not None
+    head = CROClassifier().fit(table.X, table.y, table.domain)
+    expected = CROClassifier().fit(features, problem.y, problem.domain)
+    np.testing.assert_array_equal(head.coef_, expected.coef_)
+    np.testing.assert_array_equal(head.predict(table.X), expected.predict(features))
+
+
+def test_banks_that_cannot_be_read(tmp_path: Path) -> None:
+    write_bank(tmp_path / "bank", X[:, :1], Y, DOMAIN)
+    with pytest.raises(TableError, match="is a folder") as caught:
+        read_probabilities(tmp_path / "bank", Y)
+    one_sentence(caught.value)
+    (tmp_path / "bank" / "features.safetensors").write_bytes(b"")
+    with pytest.raises(TableError, match="damaged or cut off") as caught:
+        read_table(tmp_path / "bank")
+    one_sentence(caught.value)
+    (tmp_path / "begun" / ".unfinished").mkdir(parents=True)
+    with pytest.raises(TableError, match="not finished") as caught:
+        read_table(tmp_path / "begun")
+    one_sentence(caught.value)
+
+
+def test_npz_understands_the_names_of_fit(tmp_path: Path) -> None:
+    np.savez(tmp_path / "d.npz", features=X, y=Y, sample_domain=DOMAIN)
+    table = read_table(tmp_path / "d.npz")
+    np.testing.assert_array_equal(table.y, Y)
+    np.testing.assert_array_equal(table.domain, DOMAIN)
+
+
+def test_small_floats_stay_small_and_integers_become_floats(tmp_path: Path) -> None:
+    assert read_table(write(tmp_path / "a.npz", X.astype(np.float32))).X.dtype == np.float32
+    assert read_table(write(tmp_path / "b.npz", np.eye(4, dtype=int))).X.dtype == np.float64
+    assert read_table(write(tmp_path / "c.parquet", np.eye(4, dtype=bool))).X.dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        (["1", "-2", "3", "1"], [1, -2, 3, 1]),
+        (["007", "7", "7", "007"], ["007", "7", "7", "007"]),
+        (["a, b", "c", 'say "d"', "c"], ["a, b", "c", 'say "d"', "c"]),
+        (["0.0", "1.0", "1.0", "0.0"], ["0.0", "1.0", "1.0", "0.0"]),
+    ],
+)
+def test_csv_labels_are_whole_numbers_or_text(
+    tmp_path: Path, cells: list[str], expected: list[Any]
+) -> None:
+    table = read_table(write(tmp_path / "d.csv", y=cells))
+    assert table.y is not None
+    assert table.y.tolist() == expected
+
+
+def test_csv_allows_a_byte_order_mark_blank_lines_spaces_and_any_column_order(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "d.csv"
+    path.write_text("\ufeffplace, f0 ,target,f1\n\nx,1, yes,2\ny, 3,no,4\n\n", encoding="utf-8")
+    table = read_table(path, label="target", domain="place")
+    np.testing.assert_array_equal(table.X, [[1, 2], [3, 4]])
+    assert table.features == ("f0", "f1")
+    np.testing.assert_array_equal(table.y, ["yes", "no"])
+    np.testing.assert_array_equal(table.domain, ["x", "y"])
+
+
+@suffixes
+def test_optional_columns_may_be_absent_or_have_gaps(tmp_path: Path, suffix: str) -> None:
+    gaps = np.array([1.0, np.nan, 0.0, 1.0]) if suffix == ".npz" else [1, None, 0, 1]
+    path = write(tmp_path / f"d{suffix}", y=gaps)
+    table = read_table(path, need_label=False)
+    assert table.y is None
+    assert table.domain is not None
+    with pytest.raises(TableError, match=r"row 2 .*has no label") as caught:
+        read_table(path)
+    one_sentence(caught.value)
+    if suffix == ".npz":
+        np.savez(path, X=X)
+    else:
+        path = tmp_path / "x.csv"
+        path.write_text("f0,f1\n1,2\n")
+    table = read_table(path, need_label=False, need_domain=False)
+    assert table.y is None and table.domain is None
+
+
+@suffixes
+def test_unknown_columns_are_answered_with_those_that_exist(tmp_path: Path, suffix: str) -> None:
+    path = write(tmp_path / f"d{suffix}", np.ones((4, 12)))
+    with pytest.raises(TableError, match="--label") as caught:
+        read_table(path, label="target")
+    message = one_sentence(caught.value)
+    assert "'target'" in message
+    if suffix != ".npz":
+        assert "'f3', 6 more, 'f10', 'f11', 'label', 'domain'" in message and "'f8'" not in message
+        with pytest.raises(TableError, match="did you mean 'label'"):
+            read_table(path, label="lable")
+    with pytest.raises(TableError, match=r"'place'.*--domain"):
+        read_table(path, domain="place")
+
+
+def test_semicolons_are_told(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("label;domain;f0\n1;a;0.5\n")
+    with pytest.raises(TableError, match="separated by semicolons"):
+        read_table(tmp_path / "a.csv")
+
+
+def damaged(path: Path) -> None:
+    write(path)
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+def foreign(path: Path) -> None:
+    path.write_bytes(b"\x80\x04\x95 this is neither a zip nor a parquet file")
+
+
+def corrupted(path: Path) -> None:
+    np.savez_compressed(path, X=np.zeros((500, 2)), label=np.zeros(500), domain=np.zeros(500))
+    content = bytearray(path.read_bytes())
+    content[60:70] = b"\xff" * 10
+    path.write_bytes(content)
+
+
+def zipped_text(path: Path) -> None:
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("X", "text")
+
+
+BROKEN: list[tuple[str, Callable[[Path], object], str]] = [
+    ("d.npz", lambda p: None, "does not exist"),
+    ("d.npz", Path.mkdir, "is a folder"),
+    ("d.json", lambda p: p.write_text("{}"), r"\.npz, \.csv or \.parquet"),
+    ("d.npz", Path.touch, "damaged or not"),
+    ("d.npz", damaged, "damaged or not"),
+    ("d.npz", foreign, "damaged or not"),
+    ("d.npz", corrupted, "damaged or not"),
+    ("d.npz", zipped_text, "not an array"),
+    ("d.npz", lambda p: np.savez(p, label=Y, domain=DOMAIN), "no array 'X' or 'features'"),
+    ("d.npz", lambda p: np.savez(p, X=X[:, 0], label=Y, domain=DOMAIN), r"shape \(4,\)"),
+    ("d.npz", lambda p: np.savez(p, X=X.astype(str), label=Y, domain=DOMAIN), "type <U"),
+    ("d.npz", lambda p: np.savez(p, X=X, label=Y[:3], domain=DOMAIN), r"4 rows.*label.*\(3,\)"),
+    ("d.npz", lambda p: np.savez(p, X=X, label=Y, domain=DOMAIN[:2]), r"domain array of.*\(2,\)"),
+    ("d.npz", lambda p: np.savez(p, X=X, label=np.eye(4), domain=DOMAIN), r"\(4, 4\)"),
+    ("d.npz", lambda p: np.savez(p, X=X[:0], label=Y[:0], domain=DOMAIN[:0]), "no rows"),
+    ("d.csv", Path.touch, "is empty"),
+    ("d.csv", lambda p: p.write_text("f0,label,domain\n"), "no rows"),
+    ("d.csv", lambda p: p.write_text("label,domain\n1,a\n"), "no feature columns"),
+    ("d.csv", lambda p: p.write_text("f0,label,domain\n1,1\n"), r"row 1 \(line 2\).*2 cells.*3"),
+    ("d.csv", lambda p: p.write_text("f0,label,domain\n1,1,a,b\n"), "4 cells"),
+    ("d.csv", lambda p: p.write_text("f0,label,domain\n1,1,a\nx,0,a\n"), "row 2 .*'x' .*'f0'"),
+    ("d.csv", lambda p: p.write_text("f0,f1,label,domain\n1,,1,a\n"), "row 1 .*'' .*'f1'"),
+    ("d.csv", lambda p: p.write_text(f"f0,label,domain\n{'x' * 99},1,a\n"), "a long text"),
+    ("d.csv", lambda p: p.write_text("f0,f0,label,domain\n1,2,1,a\n"), "more than one.*'f0'"),
+    ("d.csv", lambda p: p.write_bytes(b"f0,label,domain\n1,\xff\xfe,a\n"), "UTF-8"),
+    ("d.csv", lambda p: p.write_text(f"f0,label,domain\n1,{'x' * 200_000},a\n"), "not CSV"),
+    ("d.parquet", Path.touch, "damaged or not"),
+    ("d.parquet", damaged, "damaged or not"),
+    ("d.parquet", foreign, "damaged or not"),
+    ("d.parquet", lambda p: write(p, np.array([["1", "2"], ["x", "3"]] * 2)), "row 2 .*'x' .*'f0'"),
+]
+
+
+@pytest.mark.parametrize(("name", "make", "message"), BROKEN)
+def test_broken_files_are_told_in_one_sentence(
+    tmp_path: Path, name: str, make: Callable[[Path], object], message: str
+) -> None:
+    path = tmp_path / name
+    make(path)
+    with pytest.raises(TableError, match=message) as caught:
+        read_table(path)
+    one_sentence(ValueError(str(caught.value).replace(str(path), "path")))
+
+
+class Bomb:
+    """Pickled, it would make a file when it is loaded."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.path,)
+
+
+@pytest.mark.parametrize("name", ["X", "label", "domain"])
+def test_objects_are_never_unpickled(tmp_path: Path, name: str) -> None:
+    trace = tmp_path / "exploded"
+    arrays = {"X": X, "label": Y, "domain": DOMAIN, name: np.array([Bomb(trace)] * 4, object)}
+    np.savez(tmp_path / "d.npz", **arrays)  # type: ignore[arg-type]
+    with pytest.raises(TableError, match=f"'{name}'.*never loaded"):
+        read_table(tmp_path / "d.npz")
+    assert not trace.exists()
+
+
+def test_one_column_cannot_be_both_label_and_domain(tmp_path: Path) -> None:
+    with pytest.raises(TableError, match="both 'label'"):
+        read_table(write(tmp_path / "d.csv"), domain="label")
+
+
+def test_probabilities_come_from_arrays_and_from_predictions(tmp_path: Path) -> None:
+    p = np.array([[0.25, 0.75], [0.5, 0.5]])
+    np.savez(tmp_path / "p.npz", probabilities=p)
+    np.testing.assert_array_equal(read_probabilities(tmp_path / "p.npz", Y), p)
+    (tmp_path / "p.csv").write_text("label,probability_0,probability_1\n1,0.25,0.75\n0,0.5,0.5\n")
+    np.testing.assert_array_equal(read_probabilities(tmp_path / "p.csv", Y), p)
+    np.savez(tmp_path / "q.npz", other=p)
+    with pytest.raises(TableError, match="no array 'probabilities'"):
+        read_probabilities(tmp_path / "q.npz", Y)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_named_probabilities_follow_the_order_of_the_labels(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"p{suffix}"
+    names = ["probability_10", "probability_2"]  # as text, "10" comes first
+    if suffix == ".csv":
+        path.write_text(f"label,{','.join(names)}\n10,0.75,0.25\n")
+    else:
+        columns = dict(zip(names, ([0.75], [0.25]), strict=True))
+        pyarrow.parquet.write_table(pyarrow.table(columns), path)
+    assert read_probabilities(path, np.array([10, 2, 10])).tolist() == [[0.25, 0.75]]
+    assert read_probabilities(path, np.array(["2", "10"])).tolist() == [[0.75, 0.25]]
+    for labels, message in (
+        ([2, 3, 10], "has no column 'probability_3'"),
+        ([10, 10], "'probability_2', which is no class"),
+    ):
+        with pytest.raises(TableError, match=message) as caught:
+            read_probabilities(path, np.array(labels))
+        one_sentence(ValueError(str(caught.value).replace(str(path), "path")))
+
+
+def test_unnamed_probabilities_keep_their_order(tmp_path: Path) -> None:
+    (tmp_path / "p.csv").write_text("second,first\n0.75,0.25\n")
+    assert read_probabilities(tmp_path / "p.csv", Y).tolist() == [[0.75, 0.25]]
+
+
+def test_features_are_matched_by_name(tmp_path: Path) -> None:
+    table = read_table(write(tmp_path / "d.csv"))
+    np.testing.assert_array_equal(align(table, ["f1", "f0"], 2), X[:, ::-1])
+    np.testing.assert_array_equal(align(table, [], 2), X)
+    with pytest.raises(TableError, match="lacks 'g'"):
+        align(table, ["f0", "g"], 2)
+    with pytest.raises(TableError, match="not fitted on 'f1'"):
+        align(table, ["f0"], 1)
+    unnamed = read_table(write(tmp_path / "d.npz"))
+    np.testing.assert_array_equal(align(unnamed, ["f1", "f0"], 2), X)
+    with pytest.raises(TableError, match=r"2 feature\(s\).*fitted on 3"):
+        align(unnamed, [], 3)
+
+
+def test_scores_compare_numbers_with_text() -> None:
+    table = Table(X, np.array(["1", "0", "0", "0"]), DOMAIN, ())
+    assert score(table, Y) == (0.75, {"a": 1.0, "b": 0.5})
+    assert score(Table(X, np.array([True, False, True, True]), None, ()), Y == 1) == (0.75, {})
+    assert score(Table(X, None, DOMAIN, ()), Y) == (None, {})
+
+
+GROUP = [7, 7, 8, 9]
+
+
+def write_group(path: Path, group: Any = GROUP) -> Path:
+    """The rows of :func:`write` with a column "place" between the features and the label."""
+    if path.suffix == ".npz":
+        np.savez(path, X=X, place=group, label=Y, domain=DOMAIN)
+    elif path.suffix == ".csv":
+        rows = zip(X.tolist(), group, Y, DOMAIN, strict=True)
+        with path.open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(["f0", "f1", "place", "label", "domain"])
+            writer.writerows([*features, *others] for features, *others in rows)
+    else:
+        features = {"f0": X[:, 0], "f1": X[:, 1]}
+        columns = {**features, "place": group, "label": Y, "domain": DOMAIN}
+        pyarrow.parquet.write_table(pyarrow.table(columns), path)
+    return path
+
+
+@suffixes
+@pytest.mark.parametrize(("group", "kind"), [(GROUP, "i"), (["s", "t", "s", "7"], "U")])
+def test_a_group_is_read_as_label_and_domain_are(
+    tmp_path: Path, suffix: str, group: list[Any], kind: str
+) -> None:
+    table = read_table(write_group(tmp_path / f"d{suffix}", group), group="place")
+    assert table.group is not None
+    assert table.group.tolist() == group
+    assert table.group.dtype.kind == kind
+    np.testing.assert_array_equal(table.X, X)
+    np.testing.assert_array_equal(table.y, Y)
+    np.testing.assert_array_equal(table.domain, DOMAIN)
+    assert table.features == (() if suffix == ".npz" else ("f0", "f1"))
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_a_group_that_is_not_asked_for_stays_a_feature(tmp_path: Path, suffix: str) -> None:
+    table = read_table(write_group(tmp_path / f"d{suffix}"))
+    assert table.group is None
+    assert table.features == ("f0", "f1", "place")
+    np.testing.assert_array_equal(table.X, np.column_stack([X, GROUP]))
+
+
+@suffixes
+def test_a_group_must_be_there_without_gaps(tmp_path: Path, suffix: str) -> None:
+    optional: dict[str, Any] = {"need_label": False, "need_domain": False}
+    gaps = np.array([7.0, 7.0, np.nan, 9.0]) if suffix == ".npz" else [7, 7, None, 9]
+    path = write_group(tmp_path / f"d{suffix}", gaps)
+    with pytest.raises(TableError, match=r"row 3 .*no group \(column 'place'\).*--group") as caught:
+        read_table(path, group="place", **optional)
+    one_sentence(ValueError(str(caught.value).replace(str(path), "path")))
+    with pytest.raises(TableError, match=r"no group column 'town'.*'place'.*--group") as caught:
+        read_table(path, group="town", **optional)
+    one_sentence(ValueError(str(caught.value).replace(str(path), "path")))
+
+
+def test_a_group_of_an_npz_file_is_the_array_of_its_name(tmp_path: Path) -> None:
+    with pytest.raises(TableError, match=r"4 rows.*group array of shape \(3,\)"):
+        read_table(write_group(tmp_path / "short.npz", GROUP[:3]), group="place")
+    np.savez(tmp_path / "d.npz", X=X, y=Y, sample_domain=DOMAIN)
+    with pytest.raises(TableError, match="no group column 'label'"):  # "y" is no other name of it
+        read_table(tmp_path / "d.npz", label="y", group="label")
+
+
+def test_a_bank_has_no_group(tmp_path: Path) -> None:
+    write_bank(tmp_path / "bank", X[:, :1], Y, DOMAIN)
+    with pytest.raises(TableError, match=r"only labels and domains.*'place'.*\.npz or") as caught:
+        read_table(tmp_path / "bank", group="place")
+    one_sentence(caught.value)
+    with pytest.raises(TableError, match="only labels and domains"):
+        read_table(tmp_path / "bank", label="none", need_label=False, group="label")
+
+
+@pytest.mark.parametrize("role", ["label", "domain"])
+def test_a_group_is_a_column_of_its_own(tmp_path: Path, role: str) -> None:
+    with pytest.raises(TableError, match=f"{role} and group are both '{role}'") as caught:
+        read_table(write_group(tmp_path / "d.csv"), group=role)
+    one_sentence(caught.value)

@@ -1,0 +1,421 @@
+"""The loop: the same bank however often it was stopped, and nothing mixed into it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import weakref
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from PIL import Image
+
+from regraft.data.banks import is_bank, open_bank, verify, write_bank
+from regraft.encoders.embedding import embed_images, embed_texts
+from regraft.encoders.image_blocks import Images
+from regraft.support.embedding_meter import Meter
+from regraft.support.files import claim
+from tests.helpers.paths import ROOT, SOURCE
+from tests.helpers.toy_encoders import ToyImages, ToyTexts, write_images
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != ".lock"}
+
+
+def one_sentence(error: BaseException) -> str:
+    message = str(error)
+    assert message.endswith(".") and ". " not in message and "\n" not in message
+    return message
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """400 images: seven blocks."""
+    return write_images(tmp_path_factory.mktemp("images") / "r", n=100)
+
+
+@pytest.fixture(scope="module")
+def reference(images: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """The files of a bank that nothing interrupted."""
+    out = tmp_path_factory.mktemp("reference") / "bank"
+    embed_images(images, ToyImages(), out)
+    return contents(out)
+
+
+def write_texts(path: Path, n: int = 3000) -> Path:
+    rows = [f"text {i},{'xy'[i % 2]},{'abc'[i % 3]}" for i in range(n)]
+    path.write_text("\n".join(["text,label,domain", *rows]))
+    return path
+
+
+def test_a_bank_of_images_holds_what_the_encoder_gave(images: Path, tmp_path: Path) -> None:
+    encoder, told = ToyImages(), []
+    result = embed_images(images, encoder, tmp_path / "b", on_inputs=lambda *n: told.append(n))
+    bank = result.bank
+    verify(bank)
+    assert not result.was_there and encoder.calls == 7
+    assert told == [(n, 400) for n in (0, 64, 128, 192, 256, 320, 384, 400)]
+    assert bank.X.shape == (400, 4)
+    row = bank.X[3 * 100 + 42]  # b/y/0042
+    np.testing.assert_allclose(row[:3] * 255, [47, 90, 42], rtol=1e-6)
+    assert (bank.labels[342], bank.domain_names[342]) == ("y", "b")
+    assert np.bincount(bank.domain).tolist() == [200, 200]
+    assert (bank.kind, bank.encoder, bank.fingerprint) == ("images", "toy", "f" * 64)
+    assert bank.preprocessing == {"size": 4, "mean": [0.5, 0.5, 0.5]}
+    line = (bank.folder / "inputs.jsonl").read_text().splitlines()[342]
+    assert json.loads(line)["path"] == "b/y/0042.png"
+
+
+def test_two_runs_give_the_same_files(
+    images: Path, tmp_path: Path, reference: dict[str, bytes]
+) -> None:
+    moved = tmp_path / "elsewhere"
+    shutil.copytree(images, moved)
+    embed_images(moved, ToyImages(), tmp_path / "bank")
+    assert contents(tmp_path / "bank") == reference
+    assert sorted(reference) == ["bank.json", "features.safetensors", "inputs.jsonl"]
+
+
+@pytest.mark.parametrize("fail_at", range(7))
+def test_an_interrupted_run_goes_on(
+    images: Path, tmp_path: Path, fail_at: int, reference: dict[str, bytes]
+) -> None:
+    with pytest.raises(RuntimeError, match="out of memory"):
+        embed_images(images, ToyImages(fail_at=fail_at), tmp_path / "bank")
+    assert not is_bank(tmp_path / "bank")
+    encoder, told = ToyImages(), []
+    embed_images(images, encoder, tmp_path / "bank", on_inputs=lambda *n: told.append(n))
+    assert encoder.calls == 7 - fail_at
+    assert told[0] == (64 * fail_at, 400)
+    assert contents(tmp_path / "bank") == reference
+
+
+def test_a_killed_process_goes_on(
+    images: Path, tmp_path: Path, reference: dict[str, bytes]
+) -> None:
+    """Killed twice while it computes, and then finished."""
+    out = tmp_path / "bank"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(SOURCE), str(ROOT)))}
+    journal = out / ".unfinished" / "journal.jsonl"
+    for blocks in (2, 4):
+        command = [sys.executable, "-m", "tests.helpers.slow_embedding", str(images), str(out)]
+        process = subprocess.Popen(command, env=environment)
+        while not (journal.exists() and journal.read_bytes().count(b"\n") >= blocks):
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL
+        assert not is_bank(out)
+    encoder = ToyImages()
+    embed_images(images, encoder, out)
+    assert 1 <= encoder.calls <= 3
+    assert contents(out) == reference
+
+
+def test_texts_go_on_too(tmp_path: Path) -> None:
+    table = write_texts(tmp_path / "t.csv")
+    whole = embed_texts(table, ToyTexts(), tmp_path / "whole").bank
+    with pytest.raises(RuntimeError, match="out of memory"):
+        embed_texts(table, ToyTexts(fail_at=2), tmp_path / "bank")
+    bank = embed_texts(table, ToyTexts(), tmp_path / "bank").bank
+    assert contents(bank.folder) == contents(whole.folder)
+    assert bank.X[:, 2].tolist() == [1024] * 2048 + [952] * 952
+    assert (bank.kind, bank.domains) == ("texts", ("a", "b", "c"))
+    assert bank.labels[:3].tolist() == ["x", "y", "x"]
+
+
+def test_a_finished_bank_is_left_alone(images: Path, tmp_path: Path) -> None:
+    embed_images(images, ToyImages(), tmp_path / "bank")
+    before = contents(tmp_path / "bank")
+    encoder = ToyImages()
+    again = embed_images(images, encoder, tmp_path / "bank")
+    assert again.was_there and encoder.calls == 0
+    assert contents(tmp_path / "bank") == before
+
+
+def other_preprocessing() -> ToyImages:
+    encoder = ToyImages()
+    encoder.preprocessing = {"size": 5}
+    return encoder
+
+
+@pytest.mark.parametrize("is_finished", [False, True])
+@pytest.mark.parametrize(
+    ("encoder", "message"),
+    [
+        (ToyImages("net"), "holds features of the encoder toy: pass that with --encoder"),
+        (ToyImages(fingerprint="0" * 64), "of toy with other weights"),
+        (other_preprocessing(), "prepared in another way"),
+    ],
+)
+def test_other_settings_are_refused(
+    tmp_path: Path, encoder: ToyImages, message: str, is_finished: bool
+) -> None:
+    root = write_images(tmp_path / "r", n=20)
+    begin(root, tmp_path / "bank", is_finished)
+    before = contents(tmp_path / "bank") if is_finished else {}
+    with pytest.raises(ValueError, match=re.escape(message)) as caught:
+        embed_images(root, encoder, tmp_path / "bank")
+    assert str(tmp_path / "bank") in one_sentence(caught.value)
+    if is_finished:
+        assert contents(tmp_path / "bank") == before
+    embed_images(root, ToyImages(), tmp_path / "bank")
+
+
+def test_one_bank_is_made_on_one_type_of_device(
+    images: Path, tmp_path: Path, reference: dict[str, bytes]
+) -> None:
+    with pytest.raises(RuntimeError):
+        embed_images(images, ToyImages(device="cuda", fail_at=1), tmp_path / "bank")
+    with pytest.raises(ValueError, match="begun with --device cuda: pass that") as caught:
+        embed_images(images, ToyImages(), tmp_path / "bank")
+    one_sentence(caught.value)
+    embed_images(images, ToyImages(device="cuda"), tmp_path / "bank")
+    assert contents(tmp_path / "bank") == reference  # which does not tell the device
+    assert embed_images(images, ToyImages(), tmp_path / "bank").was_there
+
+
+@pytest.mark.filterwarnings("ignore:.*left out")
+def test_blocks_of_another_size_neither_skip_nor_double(
+    images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "r"
+    shutil.copytree(images, root)
+    spoil(root, "a/x/0003.png")
+    with pytest.raises(RuntimeError):
+        embed_images(root, ToyImages(fail_at=2), tmp_path / "bank", on_broken="skip")
+    monkeypatch.setattr(Images, "block_rows", 50)
+    bank = embed_images(root, ToyImages(), tmp_path / "bank", on_broken="skip").bank
+    keys = [json.loads(each)["path"] for each in (bank.folder / "inputs.jsonl").open()]
+    files = sorted(path.relative_to(root).as_posix() for path in root.glob("*/*/*.png"))
+    files.remove("a/x/0003.png")
+    assert keys == files
+
+
+@pytest.mark.filterwarnings("ignore:.*left out")
+def test_what_was_left_out_is_not_passed_over(tmp_path: Path) -> None:
+    root = spoil(write_images(tmp_path / "r", n=40), "a/x/0003.png")
+    with pytest.raises(RuntimeError):
+        embed_images(root, ToyImages(fail_at=1), tmp_path / "bank", on_broken="skip")
+    for _ in range(2):  # unfinished, and then finished
+        with pytest.raises(ValueError, match="leaves out 1 broken images") as caught:
+            embed_images(root, ToyImages(), tmp_path / "bank")
+        one_sentence(caught.value)
+        embed_images(root, ToyImages(), tmp_path / "bank", on_broken="skip")
+
+
+@pytest.mark.parametrize("is_finished", [False, True])
+def test_other_inputs_are_refused(tmp_path: Path, is_finished: bool) -> None:
+    root = write_images(tmp_path / "r", n=20)
+    begin(root, tmp_path / "bank", is_finished)
+    (root / "a/x/0000.png").rename(tmp_path / "kept")
+    with pytest.raises(ValueError, match="added, removed or changed since") as caught:
+        embed_images(root, ToyImages(), tmp_path / "bank")
+    one_sentence(caught.value)
+    table = write_texts(tmp_path / "t.csv")
+    with pytest.raises(ValueError, match="holds a bank of images") as caught:
+        embed_texts(table, ToyTexts(), tmp_path / "bank")
+    one_sentence(caught.value)
+    (tmp_path / "kept").rename(root / "a/x/0000.png")
+    embed_images(root, ToyImages(), tmp_path / "bank")
+    assert open_bank(tmp_path / "bank").X.shape == (80, 4)
+
+
+def begin(root: Path, out: Path, is_finished: bool) -> None:
+    if is_finished:
+        embed_images(root, ToyImages(), out)
+        return
+    with pytest.raises(RuntimeError):
+        embed_images(root, ToyImages(fail_at=1), out)
+
+
+def test_two_processes_do_not_write_one_bank(images: Path, tmp_path: Path) -> None:
+    with (
+        claim(tmp_path / "bank"),
+        pytest.raises(ValueError, match="another process is writing") as caught,
+    ):
+        embed_images(images, ToyImages(), tmp_path / "bank")
+    one_sentence(caught.value)
+
+
+def test_a_bank_of_arrays_is_not_overwritten(images: Path, tmp_path: Path) -> None:
+    write_bank(tmp_path / "bank", np.eye(2), [0, 1], ["a", "b"])
+    with pytest.raises(ValueError, match="holds a bank of arrays"):
+        embed_images(images, ToyImages(), tmp_path / "bank")
+    assert open_bank(tmp_path / "bank").kind == "arrays"
+
+
+def test_a_failed_listing_leaves_no_bank_behind(tmp_path: Path) -> None:
+    (tmp_path / "r").mkdir()
+    with pytest.raises(ValueError, match="is empty"):
+        embed_images(tmp_path / "r", ToyImages(), tmp_path / "bank")
+    assert contents(tmp_path / "bank") == {}
+
+
+def test_damaged_settings_are_told(tmp_path: Path) -> None:
+    root = write_images(tmp_path / "r", n=20)
+    begin(root, tmp_path / "bank", is_finished=False)
+    (tmp_path / "bank" / ".unfinished" / "settings.json").write_text("{")
+    with pytest.raises(ValueError, match=r"settings\.json is damaged: delete") as caught:
+        embed_images(root, ToyImages(), tmp_path / "bank")
+    one_sentence(caught.value)
+
+
+def spoil(root: Path, *names: str) -> Path:
+    for name in names:
+        (root / name).write_bytes(b"")
+    return root
+
+
+def test_a_broken_image_stops_and_can_be_left_out_then(tmp_path: Path) -> None:
+    root = spoil(write_images(tmp_path / "r", n=40), "b/x/0003.png", "b/y/0030.png")
+    with pytest.raises(ValueError, match=r"b/x/0003\.png cannot be read"):
+        embed_images(root, ToyImages(), tmp_path / "bank")
+    encoder = ToyImages()
+    with pytest.warns(UserWarning, match="is left out") as warned:
+        bank = embed_images(root, encoder, tmp_path / "bank", on_broken="skip").bank
+    assert len(warned) == 2 and encoder.calls == 2  # the first of three blocks was done
+    assert len(bank.X) == 158
+    told = json.loads((bank.folder / "bank.json").read_bytes())["inputs"]
+    assert told["skipped"] == 2
+    assert told["first_skipped"] == [
+        ["b/x/0003.png", "it is empty"],
+        ["b/y/0030.png", "it is empty"],
+    ]
+    verify(bank)
+    keys = [json.loads(each)["path"] for each in (bank.folder / "inputs.jsonl").open()]
+    assert len(keys) == 158 and "b/x/0003.png" not in keys
+    with pytest.warns(UserWarning):
+        at_once = embed_images(root, ToyImages(), tmp_path / "other", on_broken="skip").bank
+    assert contents(at_once.folder) == contents(bank.folder)
+
+
+@pytest.mark.filterwarnings("ignore:.*left out")
+def test_blocks_of_broken_images_alone(tmp_path: Path) -> None:
+    root = write_images(tmp_path / "r", n=64)
+    spoil(root, *(f"a/y/{i:04}.png" for i in range(64)))
+    bank = embed_images(root, ToyImages(), tmp_path / "bank", on_broken="skip").bank
+    assert (len(bank.X), bank.n_skipped, len(bank.skipped)) == (192, 64, 64)
+    spoil(root, *(f"{place}/{i:04}.png" for place in ("a/x", "b/x", "b/y") for i in range(64)))
+    with pytest.raises(ValueError, match="all 256 inputs were skipped") as caught:
+        embed_images(root, ToyImages(), tmp_path / "none", on_broken="skip")
+    one_sentence(caught.value)
+
+
+class Bad(ToyImages):
+    def __init__(self, features: NDArray[Any]) -> None:
+        super().__init__()
+        self._features = features
+
+    def encode(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
+        return self._features
+
+
+@pytest.mark.parametrize(
+    ("features", "message"),
+    [
+        (np.full((12, 4), np.nan, np.float32), "features of a/x/0000.png and the inputs after it"),
+        (np.ones((12, 5), np.float32), "shape (12, 5) instead of (12, 4)"),
+    ],
+)
+def test_what_no_encoder_should_give(tmp_path: Path, features: NDArray[Any], message: str) -> None:
+    root = write_images(tmp_path / "r")
+    with pytest.raises(ValueError, match=re.escape(message)) as caught:
+        embed_images(root, Bad(features), tmp_path / "bank")
+    one_sentence(caught.value)
+
+
+class Growing(ToyTexts):
+    """Encodes a table that somebody writes to meanwhile."""
+
+    def __init__(self, path: Path, line: str) -> None:
+        super().__init__()
+        self._path, self._line = path, line
+
+    def encode(self, texts: Any) -> NDArray[np.float32]:
+        if not self.calls:
+            with self._path.open("a") as file:
+                file.write(self._line)
+        return super().encode(texts)
+
+
+@pytest.mark.parametrize("line", ["\nmore,x,a", "\nmore,x,new domain"])
+def test_a_table_that_changes_meanwhile(tmp_path: Path, line: str) -> None:
+    table = write_texts(tmp_path / "t.csv", 6000)
+    with pytest.raises(ValueError, match="changed while they were read") as caught:
+        embed_texts(table, Growing(table, line), tmp_path / "bank")
+    one_sentence(caught.value)
+    assert not is_bank(tmp_path / "bank")
+
+
+class Counting(ToyImages):
+    """Counts the decoded images that are alive while it encodes."""
+
+    def __init__(self) -> None:
+        super().__init__(delay=0.05)  # for the readers to run ahead as far as they may
+        self._alive: weakref.WeakSet[Any] = weakref.WeakSet()
+        self.most = 0
+
+    def pixels(self, image: Any) -> NDArray[np.uint8]:
+        class Pixels(np.ndarray):
+            __hash__ = object.__hash__  # type: ignore[assignment]
+
+        decoded = super().pixels(image).view(Pixels)
+        self._alive.add(decoded)
+        return decoded
+
+    def encode(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
+        features = super().encode(np.asarray(pixels))
+        self.most = max(self.most, len(self._alive))
+        return features
+
+
+def test_only_a_few_blocks_are_in_memory(tmp_path: Path) -> None:
+    root = write_images(tmp_path / "r", n=320)  # 20 blocks
+    encoder = Counting()
+    embed_images(root, encoder, tmp_path / "bank")
+    assert encoder.calls == 20
+    assert 64 <= encoder.most <= 3 * 64
+
+
+def test_gaps_are_told_once_the_bank_is_made(tmp_path: Path) -> None:
+    root = write_images(tmp_path / "r")
+    shutil.rmtree(root / "b" / "y")
+    with pytest.warns(UserWarning, match="no images of class 'y' in 'b'"):
+        bank = embed_images(root, ToyImages(), tmp_path / "bank").bank
+    assert bank.y.max() == 1 and len(bank.X) == 9
+
+
+def test_progress_is_told_now_and_then() -> None:
+    told: list[str] = []
+    meter = Meter(told.append, "images", every=1e9)
+    for done in (64, 128, 192, 256):
+        meter(done, 256)
+    first, last = told
+    assert first == "images: 64 of 256"
+    assert re.fullmatch(r"images: 256 of 256, \d+ images/s", last)
+    meter = Meter(told.append, "images", every=0)
+    meter(0, 256)
+    meter(64, 256)
+    assert re.fullmatch(r"images: 64 of 256, about \d+ s left, \d+ images/s", told[-1])
+
+
+def test_formats_that_pillow_reads(tmp_path: Path) -> None:
+    modes = {"p.gif": "P", "l.bmp": "L", "rgba.png": "RGBA", "la.tiff": "LA", "j.jpeg": "CMYK"}
+    for domain in "ab":
+        for label in "xy":
+            (tmp_path / "r" / domain / label).mkdir(parents=True)
+            for name, mode in modes.items():
+                Image.new(mode, (9, 7)).save(tmp_path / "r" / domain / label / name)
+    bank = embed_images(tmp_path / "r", ToyImages(), tmp_path / "bank").bank
+    assert bank.X.shape == (20, 4)

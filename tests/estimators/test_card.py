@@ -1,0 +1,249 @@
+"""Cards tell of the head, parse as YAML and Markdown, and run what they tell people to run."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from regraft import (
+    CROClassifier,
+    ERMClassifier,
+    GroupDROClassifier,
+    IRMClassifier,
+    LiteralCROClassifier,
+    VRExClassifier,
+    __version__,
+    save,
+)
+from regraft.estimators.card import escape, model_card, quote
+from regraft.estimators.certificate_terms import explain
+from regraft.estimators.linear import LinearHead
+from tests.helpers.problems import Problem, make_problem
+
+MARKDOWN = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+HOSTILE = (
+    "<script>alert(1)</script>",
+    "| a",
+    "x\n---\nlicense: mit",
+    "---",
+    ": x",
+    "*_a_* [b](c) `d` ~~e~~ \\",
+    "\"quoted\" '' # no comment",
+    "&lt;b&gt; \x00\x1b\u2028\ufeff\udc80 😀",
+    "art_painting",
+)
+SECTIONS = ("Sources", "Limits", "How to load it", "Settings", "Licence", "Versions")
+CERTIFIED = ("Certificate", "Price of robustness")
+
+
+@pytest.fixture(scope="module")
+def model(problem: Problem) -> CROClassifier:
+    return CROClassifier(radius=2.0).fit(problem.X, problem.y, problem.domain)
+
+
+def header(card: str) -> dict[str, Any]:
+    yaml = pytest.importorskip("yaml")
+    start, text, _ = card.split("---\n", 2)
+    assert start == ""
+    fields: dict[str, Any] = yaml.safe_load(text)
+    return fields
+
+
+def body(card: str) -> list[Token]:
+    return MARKDOWN.parse(card.split("\n---\n", 1)[1])
+
+
+def headings(card: str) -> list[str]:
+    tokens = body(card)
+    return [tokens[i + 1].content for i, t in enumerate(tokens) if t.type == "heading_open"]
+
+
+def words(token: Token) -> str:
+    """The text of a line as a reader sees it; fails on anything but text."""
+    children = token.children or []
+    assert {child.type for child in children} <= {"text", "text_special"}, token.content
+    return "".join(child.content for child in children)
+
+
+def first_table(card: str) -> list[list[str]]:
+    """The cells of the first table, which is that of the sources."""
+    rows: list[list[str]] = []
+    tokens = body(card)
+    for before, token in pairwise(tokens):
+        if before.type == "tr_open":
+            rows.append([])
+        if before.type in ("td_open", "th_open"):
+            rows[-1].append(words(token))
+        if before.type == "table_close":
+            break
+    return rows
+
+
+def renamed(model: CROClassifier, names: list[str]) -> CROClassifier:
+    """The head as if its classes, features and sources had these names."""
+    other = CROClassifier(radius=2.0)
+    other.__dict__ |= model.__dict__
+    other.classes_, other.feature_names_in_ = np.array(names, object), np.array(names, object)
+    other.domains_ = np.array(names, object)
+    weights = dict(zip(names, np.linspace(-1, 2, len(names)).tolist(), strict=True))
+    rows = tuple(range(1, len(names) + 1))
+    other.certificate_ = replace(model.certificate_, worst_target=weights, source_rows=rows)
+    return other
+
+
+def test_the_header_has_the_fields_of_the_hub(model: CROClassifier) -> None:
+    fields = header(model_card(model))
+    assert set(fields) == {"library_name", "pipeline_tag", "tags", "model-index"}
+    assert fields["library_name"] == "regraft"
+    assert fields["pipeline_tag"] == "tabular-classification"
+    assert {"domain-generalization", "distribution-shift", "robustness"} < set(fields["tags"])
+    (entry,) = fields["model-index"]
+    (result,) = entry["results"]
+    assert result["dataset"]["name"] == "Sources: source 0, source 1"
+    numbers = {metric["type"]: metric["value"] for metric in result["metrics"]}
+    c = model.certificate_
+    assert numbers == {
+        "worst_case_accuracy": pytest.approx(c.worst_case_accuracy, abs=1e-4),
+        "worst_case_risk": pytest.approx(c.worst_case, abs=1e-4),
+        "accuracy": pytest.approx(c.source_accuracy, abs=1e-4),
+    }
+    assert all("rows fitted on" in m["name"] or "nats)" in m["name"] for m in result["metrics"])
+
+
+def test_the_hub_reads_it(model: CROClassifier) -> None:
+    hub = pytest.importorskip("huggingface_hub")
+    data = hub.ModelCard(model_card(model)).data
+    assert data.library_name == "regraft" and data.license is None
+    assert [result.metric_type for result in data.eval_results] == [
+        "worst_case_accuracy", "worst_case_risk", "accuracy"
+    ]  # fmt: skip
+
+
+def test_the_body_tells_the_certificate_and_its_price(model: CROClassifier) -> None:
+    card, c = model_card(model), model.certificate_
+    assert set(headings(card)) >= {*SECTIONS, *CERTIFIED, "Radius: 2 nats"}
+    for paragraph in c.summary():
+        assert paragraph in card
+    for term in explain(c):
+        assert f"| {term.name} | {term.value} | {term.meaning} |" in card
+        assert term.meaning.endswith(".") and "\n" not in term.meaning
+    assert c.source_accuracy is not None and c.pooled_source_accuracy is not None
+    prices = f"{c.source_accuracy:.1%} | {c.pooled_source_accuracy:.1%}"
+    assert f"| accuracy on the sources (mean) | {prices} |" in card
+    prices = f"{c.worst_case:.3f} nats | {c.pooled_worst_case:.3f} nats"
+    assert f"| risk in the worst domain for it | {prices} |" in card
+    weights = [f"{weight:+.2f}" for weight in c.worst_target.values()]
+    assert [row[1:] for row in first_table(card)[1:]] == [["300", weights[0]], ["300", weights[1]]]
+    for limit in ("closure on the target's side", "noisier than any tilt", "is an assumption"):
+        assert limit in card
+    assert "`license: mit`" in card and f"Regraft {__version__}" in card
+
+
+def test_every_term_is_told_where_it_means_something(model: CROClassifier) -> None:
+    names = [term.name for term in explain(model.certificate_)]
+    assert len(names) == len(set(names)) == 23
+    regret = replace(model.certificate_, objective="regret")
+    assert "worst-case regret" in {term.name for term in explain(regret)}
+    # Of other surrogates there is no step back, and no optimism is added.
+    other = explain(replace(model.certificate_, surrogate="relabelled"))
+    assert set(names) - {term.name for term in other} == {"share of the way", "standard error"}
+    assert "optimism" in explain(model.certificate_)[0].meaning
+    assert "optimism" not in other[0].meaning
+
+
+@pytest.mark.parametrize(
+    "head",
+    [ERMClassifier(), GroupDROClassifier(), IRMClassifier(), VRExClassifier(penalty=2.0)],
+    ids=lambda head: type(head).__name__,
+)
+def test_heads_without_a_certificate_claim_nothing(problem: Problem, head: LinearHead) -> None:
+    card = model_card(head.fit(problem.X, problem.y, problem.domain))
+    assert headings(card)[1:] == list(SECTIONS)
+    assert "no certificate" in card and "nats" not in card
+    assert "model-index" not in header(card)
+    assert first_table(card) == [["source"], ["source 0"], ["source 1"]]
+
+
+def test_the_card_of_the_free_adversary_says_what_differs(problem: Problem) -> None:
+    quick = {"cro_rank": 2, "cro_adv_epochs": 2, "cro_adv_batch": 32, "cro_gap_eps": 0.05}
+    head = LiteralCROClassifier(**quick).fit(problem.X, problem.y, problem.domain)
+    card = model_card(head)
+    assert set(headings(card)) >= {*SECTIONS, *CERTIFIED, "No radius"}
+    assert "lower bound only" in card and "The radius is an assumption" not in card
+    assert "model-index" not in header(card)
+    names = {term.name for term in explain(head.certificate_)}
+    assert "statistical term" not in names and "standardized features" in card
+    c = head.certificate_
+    assert c.pooled_source_accuracy is not None and c.pooled_source_accuracy > 0.7
+    assert first_table(card) == [["source", "rows"], ["source 0", "300"], ["source 1", "300"]]
+
+
+def test_one_source_tells_nothing_about_others() -> None:
+    p = make_problem(n=60, sources=1)
+    with pytest.warns(UserWarning, match="one domain"):
+        model = CROClassifier().fit(p.X, p.y)
+    card = model_card(model)
+    assert "the only plausible domain is the sources themselves" in card
+    assert "gives up nothing against ERM" in card and "1 source domain, listed" in card
+
+
+def test_names_from_data_stay_names(model: CROClassifier) -> None:
+    names = list(HOSTILE)
+    card = model_card(renamed(model, names))
+    card.encode()
+    fields = header(card)
+    assert "license" not in fields and fields["library_name"] == "regraft"
+    dataset = fields["model-index"][0]["results"][0]["dataset"]["name"]
+    assert dataset.startswith("Sources: <script>alert(1)</script>, | a, x --- license: mit, ---, :")
+    assert "😀" in dataset
+    assert headings(card)[1:] == headings(model_card(model))[1:]
+    rows = first_table(card)
+    assert [len(row) for row in rows] == [3] * (len(names) + 1)
+    assert [row[0] for row in rows[1:3]] == names[:2]
+    assert [row[0] for row in rows[3:-2]] == ["x --- license: mit", *names[3:-2]]
+    assert "art_painting" in card
+    for token in body(card):
+        assert token.type != "html_block"
+        assert all(child.type != "html_inline" for child in token.children or ())
+    assert "<script" not in card.split("\n---\n", 1)[1]
+
+
+@given(st.text(st.characters(exclude_categories=())))
+def test_any_name_reads_as_itself_on_one_line(name: str) -> None:
+    yaml = pytest.importorskip("yaml")
+    seen = yaml.safe_load(f"a: {quote(name)}\nb: 1")
+    assert seen["b"] == 1 and len(seen["a"].splitlines()) <= 1
+    assert " ".join(name.split()) == seen["a"] or "\N{REPLACEMENT CHARACTER}" in seen["a"]
+    rows = first_table(f"---\n---\n| a | b |\n|---|---|\n| {escape(name)} | end |")
+    assert rows == [["a", "b"], [seen["a"], "end"]]
+
+
+def test_long_lists_are_cut(model: CROClassifier) -> None:
+    card = model_card(renamed(model, [f"n{i}" for i in range(25)]))
+    assert first_table(card)[-1] == ["and 5 more", "", ""]
+    assert "25 classes: n0, n1," in card and "n19 and 5 more" in card and "n20" not in card
+
+
+def test_the_python_block_runs(
+    tmp_path: Path,
+    model: CROClassifier,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    save(model, tmp_path / "m")
+    monkeypatch.chdir(tmp_path / "m")
+    (code,) = re.findall(r"```python\n(.*?)```", Path("README.md").read_text("utf-8"), re.DOTALL)
+    exec(compile(code, "README.md", "exec"), {})
+    printed = capsys.readouterr().out
+    assert model.certificate_.summary()[0] in printed
+    assert str(model.predict(np.zeros((2, model.n_features_in_)))) in printed

@@ -1,0 +1,218 @@
+"""Leave-one-domain-out: the shared path against separate fits, resuming, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from regraft import CROClassifier, ERMClassifier
+from regraft.core.domains import check_domains
+from regraft.core.heads import fit_source_heads
+from regraft.estimators.comparison import Cell, Comparison, compare
+from regraft.estimators.contenders import DEFAULTS, ERM, RADII, Contender, contenders, solve
+from tests.helpers.problems import Problem, make_problem
+
+HEADS = [ERM, "GroupDRO", "V-REx", "IRM", DEFAULTS]
+
+
+@pytest.fixture(scope="module")
+def data() -> Problem:
+    return make_problem(seed=3, n=40, d=3, classes=2, sources=3)
+
+
+@pytest.fixture(scope="module")
+def comparison(data: Problem) -> Comparison:
+    return compare(data.X, data.y, data.domain, radii=(2.0, 0.5))
+
+
+def one_sentence(error: BaseException) -> None:
+    text = str(error)
+    assert text.endswith(".") and ". " not in text and "\n" not in text
+
+
+@pytest.mark.parametrize("contender", contenders((0.0, 1.0)), ids=lambda c: c.name)
+def test_shared_source_heads_give_what_fit_gives(contender: Contender) -> None:
+    data = make_problem(seed=3, n=60, d=4, classes=3, sources=3)
+    sources = fit_source_heads(check_domains(data.X, data.y, data.domain))
+    head = solve(contender.model, sources).numpy()
+    fitted = contender.model.fit(data.X, data.y, data.domain)
+    np.testing.assert_array_equal(head[:, :-1], fitted.coef_)
+    np.testing.assert_array_equal(head[:, -1], fitted.intercept_)
+
+
+def test_contenders_are_the_defaults_and_the_radii_in_order() -> None:
+    found = contenders((4.0, 0.5, 4.0))
+    assert [c.name for c in found] == [*HEADS, "CRO (radius 0.5)", "CRO (radius 4)"]
+    assert [c.radius for c in found] == [None] * 5 + [0.5, 4.0]
+    assert found[4].model.get_params() == CROClassifier().get_params()
+    assert found[-1].model.get_params() == CROClassifier(4.0).get_params()
+    assert len({c.name for c in contenders((1.0, 1.0 + 1e-9))}) == 7
+    assert len(contenders()) == 5 + len(RADII)
+
+
+def test_every_cell_is_a_separate_fit_on_the_other_domains(
+    data: Problem, comparison: Comparison
+) -> None:
+    cells = {(cell.target, cell.head): cell for cell in comparison.cells}
+    models = {ERM: ERMClassifier(), DEFAULTS: CROClassifier(), "CRO (radius 2)": CROClassifier(2.0)}
+    for target in comparison.targets:
+        unseen = data.domain == target
+        for name, model in models.items():
+            model.fit(data.X[~unseen], data.y[~unseen], data.domain[~unseen])
+            correct = model.predict(data.X) == data.y
+            sources = [s for s in comparison.targets if s != target]
+            own = [correct[data.domain == s].mean() for s in sources]
+            assert cells[target, name].accuracy == pytest.approx(correct[unseen].mean(), abs=1e-12)
+            assert cells[target, name].source_accuracy == pytest.approx(np.mean(own), abs=1e-12)
+
+
+def test_rows_sum_up_the_cells(comparison: Comparison) -> None:
+    names = [*HEADS, "CRO (radius 0.5)", "CRO (radius 2)"]
+    assert [row.head for row in comparison.rows] == names
+    assert len(comparison.cells) == 3 * len(names)
+    erm = comparison.row(ERM)
+    for row in comparison.rows:
+        cells = [cell for cell in comparison.cells if cell.head == row.head]
+        assert row.accuracy == {cell.target: cell.accuracy for cell in cells}
+        assert row.average == pytest.approx(sum(row.accuracy.values()) / 3)
+        assert row.worst == min(row.accuracy.values()) == row.accuracy[row.worst_target]
+        assert row.source == pytest.approx(sum(cell.source_accuracy for cell in cells) / 3)
+        assert row.average_gain == pytest.approx(row.average - erm.average)
+        assert row.worst_gain == pytest.approx(row.worst - erm.worst)
+    assert (erm.average_gain, erm.worst_gain) == (0.0, 0.0)
+    json.dumps(comparison.to_dict(), allow_nan=False)  # plain data
+    assert f"in the worst ({erm.worst_target})" in comparison.verdict()
+    with pytest.raises(ValueError, match="there is no head 'SVM': the comparison has ERM,") as told:
+        comparison.row("SVM")
+    one_sentence(told.value)
+
+
+@settings(max_examples=5)
+@given(st.randoms(use_true_random=False))
+def test_the_order_of_rows_does_not_matter(
+    data: Problem, comparison: Comparison, random: Any
+) -> None:
+    order = list(range(len(data.y)))
+    random.shuffle(order)
+    again = compare(data.X[order], data.y[order], data.domain[order], radii=(2.0,))
+    for row in again.rows:
+        assert row.accuracy == pytest.approx(comparison.row(row.head).accuracy, abs=1e-12)
+
+
+def test_the_defaults_are_not_fitted_twice(data: Problem) -> None:
+    told: list[str] = []
+    radius = CROClassifier().radius
+    found = compare(data.X, data.y, data.domain, radii=(radius,), on_progress=told.append)
+    assert len(told) == 3 * 5 and len(found.rows) == 6
+    assert found.rows[-1].accuracy == found.row(DEFAULTS).accuracy
+    assert told[0].startswith("ERM without source 0: ") and "heads: 1 of 15, about" in told[0]
+    assert told[-1].startswith(f"{DEFAULTS} without source 2: ") and "15 of 15" in told[-1]
+
+
+def strip_seconds(cells: tuple[Cell, ...]) -> list[tuple[str, str, float, float]]:
+    return [(cell.target, cell.head, cell.accuracy, cell.source_accuracy) for cell in cells]
+
+
+def test_an_interrupted_comparison_goes_on(
+    tmp_path: Path, data: Problem, comparison: Comparison
+) -> None:
+    path = tmp_path / "new" / "cells.jsonl"
+    told: list[str] = []
+
+    def stop_in_the_second_target(text: str) -> None:
+        told.append(text)
+        if len(told) == 10:
+            raise KeyboardInterrupt
+
+    arguments: dict[str, Any] = {"radii": (0.5, 2.0), "records": path}
+    with pytest.raises(KeyboardInterrupt):
+        compare(data.X, data.y, data.domain, on_progress=stop_in_the_second_target, **arguments)
+    before = path.read_bytes()
+    assert before.count(b"\n") == 10
+    path.write_bytes(before + b'{"args": {"da')  # a kill in the middle of a line
+
+    rest: list[str] = []
+    found = compare(data.X, data.y, data.domain, on_progress=rest.append, **arguments)
+    assert len(rest) == 21 - 10 and "heads: 11 of 21" in rest[0]
+    assert path.read_bytes().startswith(before) and path.read_bytes().count(b"\n") == 21
+    assert strip_seconds(found.cells) == strip_seconds(comparison.cells)
+
+    again = compare(data.X, data.y, data.domain, on_progress=rest.append, **arguments)
+    assert again == found and len(rest) == 11
+    # Another radius needs its own cells only, other rows need all.
+    compare(data.X, data.y, data.domain, radii=(0.5, 1.0), records=path, on_progress=rest.append)
+    assert len(rest) == 11 + 3
+    X = data.X.copy()
+    X[0, 0] += 1e-9
+    compare(X, data.y, data.domain, radii=(0.5,), records=path, on_progress=rest.append)
+    assert len(rest) == 14 + 18
+
+
+def test_a_damaged_file_of_cells_is_told(tmp_path: Path, data: Problem) -> None:
+    path = tmp_path / "cells.jsonl"
+    path.write_text("hello\n")
+    with pytest.raises(ValueError, match=r"line 1 of .* is not a record") as told:
+        compare(data.X, data.y, data.domain, records=path)
+    one_sentence(told.value.with_traceback(None))
+
+
+def test_two_domains_leave_erm_alone(problem: Problem) -> None:
+    rows = np.r_[:80, 300:380]
+    with pytest.warns(UserWarning, match="every head is ERM's: add rows of a third domain"):
+        found = compare(problem.X[rows], problem.y[rows], problem.domain[rows], radii=(4.0,))
+    for row in found.rows:
+        assert row.accuracy == pytest.approx(found.row(ERM).accuracy, abs=0.02)
+
+
+def test_types_of_features_labels_and_domains(data: Problem, comparison: Comparison) -> None:
+    labels = np.array(["red", "yellow"])[data.y]
+    numbers = np.array([int(name[-1]) + 7 for name in data.domain])
+    found = compare(data.X.astype(np.float32), labels.tolist(), numbers[:, None], radii=(2.0,))
+    assert found.targets == ("7", "8", "9")
+    for row in found.rows:
+        expected = list(comparison.row(row.head).accuracy.values())
+        assert list(row.accuracy.values()) == pytest.approx(expected, abs=0.04)  # a row or two
+
+
+def test_what_cannot_be_compared(data: Problem) -> None:
+    X, y, domain = data.X, data.y, data.domain
+
+    def refuse(match: str, *arguments: Any, **options: Any) -> None:
+        with pytest.raises(ValueError, match=match) as told:
+            compare(*arguments, **options)
+        one_sentence(told.value)
+
+    first = domain == "source 0"
+    refuse(r"one domain \(source 0\), so none can be left out", X[first], y[first], domain[first])
+    kept = ~((domain == "source 1") & (y == 1))
+    refuse("class 1 is missing from domain source 1", X[kept], y[kept], domain[kept])
+    refuse("radius", X, y, domain, radii=(-1.0,))
+    refuse("device 'tpu9'", X, y, domain, device="tpu9")
+
+
+def test_a_class_that_is_too_rare_without_a_domain(problem: Problem) -> None:
+    """Two rows of a class in all: enough for every check but those of the cells."""
+    second = problem.domain == "source 1"
+    drop = np.zeros(len(problem.y), bool)
+    for part in (second, ~second):
+        drop[np.flatnonzero(part & (problem.y == 1))[1:]] = True
+    with (
+        pytest.warns(UserWarning, match="third domain"),
+        pytest.raises(ValueError, match="without domain source 0, class 1 has one sample") as told,
+    ):
+        compare(problem.X[~drop], problem.y[~drop], problem.domain[~drop])
+    one_sentence(told.value)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
+def test_a_gpu_gives_the_same(data: Problem, comparison: Comparison) -> None:
+    found = compare(data.X, data.y, data.domain, radii=(2.0,), device="cuda")
+    for row in found.rows:
+        assert row.accuracy == pytest.approx(comparison.row(row.head).accuracy, abs=0.03)

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from regraft import ERMClassifier, LiteralCROClassifier, load, save
+from tests.helpers.problems import Problem, make_problem
+
+QUICK = {"cro_rank": 2, "cro_adv_epochs": 2, "cro_adv_batch": 32, "cro_gap_eps": 0.05}
+
+
+@pytest.fixture(scope="module")
+def fitted(problem: Problem) -> LiteralCROClassifier:
+    return LiteralCROClassifier(**QUICK).fit(problem.X, problem.y, problem.domain)
+
+
+def test_it_shares_the_certificate_of_the_hull(fitted: LiteralCROClassifier) -> None:
+    c = fitted.certificate_
+    assert (c.family, c.surrogate, c.radius, c.worst_target) == ("free", "relabelled", None, {})
+    assert len(fitted.rounds_) >= 2
+    assert c.biorthogonality_residual < 1e-8
+    assert c.witness_rank == 2
+    assert c.gap <= 1e-4
+    first, second, last = c.summary()
+    assert "that the free adversary found" in first
+    assert second.startswith("The game settled after") and "Not certified" in last
+
+
+def test_a_fit_repeats_and_another_seed_differs(
+    problem: Problem, fitted: LiteralCROClassifier
+) -> None:
+    again = clone(fitted).fit(problem.X, problem.y, problem.domain)
+    np.testing.assert_array_equal(again.coef_, fitted.coef_)
+    other = LiteralCROClassifier(**QUICK, random_state=1)
+    assert not np.array_equal(other.fit(problem.X, problem.y, problem.domain).coef_, fitted.coef_)
+
+
+def test_at_full_rank_no_transplant_is_left_and_the_head_is_nearly_erm(problem: Problem) -> None:
+    """With r = d the basis is square, all abductions coincide and every target is the pool."""
+    full = LiteralCROClassifier(**{**QUICK, "cro_rank": problem.X.shape[1]})
+    full.fit(problem.X, problem.y, problem.domain)
+    erm = ERMClassifier().fit(problem.X, problem.y, problem.domain)
+    agreement = np.mean(full.predict(problem.X) == erm.predict(problem.X))
+    assert agreement > 0.95
+
+
+@pytest.mark.parametrize("surrogate", ["transplanted", "reweighted"])
+def test_every_surrogate_plays(problem: Problem, surrogate: str) -> None:
+    model = LiteralCROClassifier(surrogate, **QUICK)  # type: ignore[arg-type]
+    model.fit(problem.X, problem.y, problem.domain)
+    assert model.certificate_.surrogate == surrogate
+    assert model.score(problem.X, problem.y) > 0.5
+
+
+def test_it_is_saved_and_loaded(fitted: LiteralCROClassifier, tmp_path: Path) -> None:
+    save(fitted, tmp_path / "model")
+    loaded = load(tmp_path / "model")
+    assert isinstance(loaded, LiteralCROClassifier)
+    np.testing.assert_array_equal(loaded.coef_, fitted.coef_)
+    assert loaded.certificate_ == fitted.certificate_
+
+
+def test_it_says_when_the_game_did_not_settle(problem: Problem) -> None:
+    model = LiteralCROClassifier(**{**QUICK, "cro_gap_eps": 1e-9}, cro_max_outer_iters=2)
+    with pytest.warns(ConvergenceWarning, match="cro_max_outer_iters"):
+        model.fit(problem.X, problem.y, problem.domain)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"surrogate": "other"}, "surrogate is 'other'"),
+        ({"cro_rank": 0}, "rank from 1 to 6"),
+        ({"cro_rank": 7}, "rank from 1 to 6"),
+        ({"cro_gap_eps": 0.0}, "positive"),
+        ({"cro_max_outer_iters": 1}, "2 or more"),
+        ({"cro_adv_batch": 0}, "1 or more"),
+        ({"cro_lambda_op": -1.0}, "0 or more"),
+        ({"cro_lambda_consist": float("nan")}, "0 or more"),
+        ({"cro_val_frac": 1.0}, "between 0 and 1"),
+    ],
+)
+def test_impossible_parameters_are_refused_in_one_sentence(
+    parameters: dict[str, object], message: str
+) -> None:
+    p = make_problem(n=40)
+    with pytest.raises(ValueError, match=message) as caught:
+        LiteralCROClassifier(**parameters).fit(p.X, p.y, p.domain)  # type: ignore[arg-type]
+    assert "\n" not in str(caught.value) and str(caught.value).endswith(".")

@@ -1,0 +1,272 @@
+"""Saved heads come back as they were, and nothing else is taken for one."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas
+import pytest
+from sklearn.base import clone
+
+from regraft.estimators.baselines import (
+    ERMClassifier,
+    GroupDROClassifier,
+    IRMClassifier,
+    VRExClassifier,
+)
+from regraft.estimators.cro import CROClassifier
+from regraft.estimators.linear import LinearHead
+from regraft.estimators.model_files import ARRAYS, CARD, DESCRIPTION
+from regraft.estimators.saving import load, save
+
+
+@pytest.fixture(scope="module")
+def model(problem: Any) -> CROClassifier:
+    return CROClassifier(radius=2.0).fit(problem.X, problem.y, problem.domain)
+
+
+def entries(folder: Path) -> list[str]:
+    return sorted(entry.name for entry in folder.iterdir())
+
+
+def one_sentence(error: Exception) -> None:
+    assert "\n" not in str(error) and str(error).endswith(".")
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        CROClassifier(np.float64(3.0), objective="regret", rank=1, ridge=0.01),
+        ERMClassifier(),
+        GroupDROClassifier(ridge=0.01),
+        VRExClassifier(penalty=2.0),
+        IRMClassifier(),
+    ],
+    ids=lambda estimator: type(estimator).__name__,
+)
+def test_every_head_predicts_the_same_bits(
+    tmp_path: Path, problem: Any, estimator: LinearHead
+) -> None:
+    fitted = clone(estimator).fit(problem.X, problem.y, problem.domain)
+    save(fitted, tmp_path / "m")
+    loaded = load(tmp_path / "m")
+    assert type(loaded) is type(fitted)
+    assert loaded.get_params() == fitted.get_params()
+    np.testing.assert_array_equal(
+        loaded.decision_function(problem.X), fitted.decision_function(problem.X)
+    )
+    np.testing.assert_array_equal(loaded.predict_proba(problem.X), fitted.predict_proba(problem.X))
+    np.testing.assert_array_equal(loaded.domains_, fitted.domains_)
+    assert entries(tmp_path) == ["m"]
+    assert entries(tmp_path / "m") == [CARD, DESCRIPTION, ARRAYS]
+
+
+def test_the_evidence_of_the_game_comes_back(tmp_path: Path, model: CROClassifier) -> None:
+    save(model, tmp_path / "m")
+    loaded = load(tmp_path / "m")
+    assert isinstance(loaded, CROClassifier)
+    assert loaded.certificate_ == model.certificate_
+    assert loaded.rounds_ == model.rounds_
+    assert loaded.regularization_ == model.regularization_
+    np.testing.assert_array_equal(loaded.source_heads_, model.source_heads_)
+    np.testing.assert_array_equal(loaded.pooled_head_, model.pooled_head_)
+    assert loaded.witness().rank == model.witness().rank
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.array([-3, 7]),
+        np.array([0, 1], np.uint8),
+        np.array([False, True]),
+        np.array([0.0, 1.0], np.float32),
+        np.array(["café", "naïve"]),
+        np.array(["a", "b"], object),
+    ],
+    ids=lambda labels: str(labels.dtype),
+)
+def test_labels_and_domains_keep_their_type(tmp_path: Path, problem: Any, labels: Any) -> None:
+    domain = labels[(problem.domain == "source 1").astype(int)]
+    fitted = ERMClassifier().fit(problem.X, labels[problem.y], domain)
+    save(fitted, tmp_path / "m")
+    loaded = load(tmp_path / "m")
+    prediction = loaded.predict(problem.X)
+    np.testing.assert_array_equal(prediction, fitted.predict(problem.X))
+    assert prediction.dtype == fitted.predict(problem.X).dtype
+    assert loaded.domains_.dtype == fitted.domains_.dtype
+    assert [type(label) for label in loaded.classes_.tolist()] == [
+        type(label) for label in fitted.classes_.tolist()
+    ]
+
+
+def test_feature_names_come_back(tmp_path: Path, problem: Any) -> None:
+    frame = pandas.DataFrame(problem.X, columns=[f"f{i}" for i in range(problem.X.shape[1])])
+    fitted = ERMClassifier().fit(frame, problem.y, problem.domain)
+    save(fitted, tmp_path / "m")
+    loaded = load(tmp_path / "m")
+    assert loaded.feature_names_in_.tolist() == list(frame.columns)
+    np.testing.assert_array_equal(loaded.predict(frame), fitted.predict(frame))
+    with pytest.raises(ValueError, match="feature names"):
+        loaded.predict(frame[frame.columns[::-1]])
+
+
+def test_the_description_is_plain_json(tmp_path: Path, model: CROClassifier) -> None:
+    save(model, tmp_path / "m")
+    description = json.loads((tmp_path / "m" / DESCRIPTION).read_text())
+    assert description["format"] == 2
+    assert description["class"] == "CROClassifier"
+    assert description["parameters"]["radius"] == 2.0
+    assert description["classes"] == {"dtype": "<i8", "values": [0, 1]}
+
+
+def test_saving_replaces_a_model_and_creates_parents(
+    tmp_path: Path, model: CROClassifier, problem: Any
+) -> None:
+    folder = tmp_path / "deep" / "er"
+    save(ERMClassifier().fit(problem.X, problem.y, problem.domain), folder)
+    save(model, folder)
+    assert isinstance(load(folder), CROClassifier)
+    assert entries(folder.parent) == ["er"]
+    (tmp_path / "empty").mkdir()
+    save(model, tmp_path / "empty")
+    assert isinstance(load(tmp_path / "empty"), CROClassifier)
+
+
+def test_what_is_not_a_model_is_never_overwritten(tmp_path: Path, model: CROClassifier) -> None:
+    foreign = tmp_path / "thesis"
+    foreign.mkdir()
+    (foreign / "chapter.txt").write_text("years of work")
+    save(model, tmp_path / "mixed")
+    (tmp_path / "mixed" / "notes.txt").write_text("mine")
+    (tmp_path / "file").write_text("text")
+    before = entries(tmp_path)
+    for name, message in (("thesis", "chapter"), ("mixed", "notes"), ("file", "is a file")):
+        with pytest.raises(ValueError, match=message) as caught:
+            save(model, tmp_path / name)
+        one_sentence(caught.value)
+    assert entries(tmp_path) == before
+    assert (foreign / "chapter.txt").read_text() == "years of work"
+    assert isinstance(load(tmp_path / "mixed"), CROClassifier)
+
+
+def test_the_card_is_part_of_the_model(tmp_path: Path, model: CROClassifier) -> None:
+    folder = tmp_path / "m"
+    save(model, folder)
+    card = (folder / CARD).read_text("utf-8")
+    (folder / CARD).write_text("edited")
+    save(model, folder)
+    assert (folder / CARD).read_text("utf-8") == card
+    (folder / CARD).unlink()
+    (folder / CARD).mkdir()
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / CARD).write_text("of something else")
+    for other in (folder, tmp_path / "project"):
+        with pytest.raises(ValueError, match=CARD) as caught:
+            save(model, other)
+        one_sentence(caught.value)
+    assert (tmp_path / "project" / CARD).read_text() == "of something else"
+
+
+def test_a_model_from_before_cards_and_prices_is_loaded_and_saved(
+    tmp_path: Path, model: CROClassifier, problem: Any
+) -> None:
+    folder = tmp_path / "m"
+    save(model, folder)
+    (folder / CARD).unlink()
+    description = json.loads((folder / DESCRIPTION).read_text())
+    for name in ("source_rows", "source_accuracy", "pooled_source_accuracy", "pooled_source_risk"):
+        del description["certificate"][name]
+    (folder / DESCRIPTION).write_text(json.dumps(description))
+    loaded = load(folder)
+    assert isinstance(loaded, CROClassifier) and loaded.certificate_.source_accuracy is None
+    np.testing.assert_array_equal(loaded.predict(problem.X), model.predict(problem.X))
+    save(loaded, folder)
+    assert entries(folder) == [CARD, DESCRIPTION, ARRAYS]
+    assert "not kept" in (folder / CARD).read_text("utf-8")
+
+
+def test_a_failed_save_leaves_the_old_model_and_nothing_else(
+    tmp_path: Path, model: CROClassifier
+) -> None:
+    # The name is as long as names may be, so there is none left for the temporary folder.
+    folder = tmp_path / ("m" * 250)
+    save(model, tmp_path / "m")
+    (tmp_path / "m").rename(folder)
+    with pytest.raises(OSError):
+        save(model, folder)
+    assert entries(tmp_path) == [folder.name]
+    assert isinstance(load(folder), CROClassifier)
+
+
+def test_what_cannot_be_saved_is_refused(tmp_path: Path, problem: Any) -> None:
+    class Mine(ERMClassifier):
+        pass
+
+    dates = np.array(["2020-01-01", "2021-01-01"], "datetime64[D]")[problem.y]
+    strange = ERMClassifier().fit(problem.X, problem.y, problem.domain)
+    strange.classes_ = np.unique(dates)
+    odd = VRExClassifier().fit(problem.X, problem.y, problem.domain)
+    odd.penalty = [1.0]  # type: ignore[assignment]
+    cases: list[tuple[LinearHead, str]] = [
+        (ERMClassifier(), "not fitted"),
+        (Mine().fit(problem.X, problem.y, problem.domain), "Mine cannot be saved"),
+        (strange, "classes have type datetime64"),
+        (odd, "penalty is a list"),
+    ]
+    for head, message in cases:
+        with pytest.raises(ValueError, match=message) as caught:
+            save(head, tmp_path / "m")
+        one_sentence(caught.value)
+    assert entries(tmp_path) == []
+
+
+def edited(folder: Path, **changes: Any) -> None:
+    path = folder / DESCRIPTION
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-30])
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda f: shutil.rmtree(f), "not a saved model"),
+        (lambda f: (f / ARRAYS).unlink(), "not a saved model"),
+        (lambda f: (f / DESCRIPTION).unlink(), "not a saved model"),
+        (lambda f: truncate(f / ARRAYS), "damaged"),
+        (lambda f: (f / ARRAYS).write_bytes(b""), "damaged"),
+        (lambda f: (f / ARRAYS).write_bytes(b"PK\x03\x04 a foreign file"), "damaged"),
+        (lambda f: truncate(f / DESCRIPTION), "damaged"),
+        (lambda f: (f / DESCRIPTION).write_bytes(b"\xff\xfe\x00"), "damaged"),
+        (lambda f: (f / DESCRIPTION).write_text("[1, 2]"), "does not describe"),
+        (lambda f: (f / DESCRIPTION).write_text('{"name": "other"}'), "does not describe"),
+        (lambda f: edited(f, format=99), "format 99"),
+        (lambda f: edited(f, **{"class": "os.system"}), "'os.system'"),
+        (lambda f: edited(f, **{"class": ["CROClassifier"]}), "names the class"),
+        (lambda f: edited(f, n_features=3), "coef has shape"),
+        (lambda f: edited(f, n_features=None), "damaged"),
+        (lambda f: edited(f, classes={"dtype": "<i8", "values": [0, 1, 2]}), "coef has shape"),
+        (lambda f: edited(f, classes={"dtype": "datetime64[D]", "values": [0, 1]}), "damaged"),
+        (lambda f: edited(f, classes={"dtype": "nonsense", "values": [0, 1]}), "damaged"),
+        (lambda f: edited(f, classes=None), "damaged"),
+        (lambda f: edited(f, domains={"dtype": "<i8", "values": [0]}), "source_heads has shape"),
+        (lambda f: edited(f, parameters={"depth": 3}), "damaged"),
+        (lambda f: edited(f, certificate={}), "damaged"),
+        (lambda f: edited(f, regularization={"shrinkage": 1}), "damaged"),
+        (lambda f: edited(f, feature_names=["one"]), "feature_names has shape"),
+    ],
+)
+def test_damaged_models_are_told_in_one_sentence(
+    tmp_path: Path, model: CROClassifier, damage: Any, message: str
+) -> None:
+    save(model, tmp_path / "m")
+    damage(tmp_path / "m")
+    with pytest.raises(ValueError, match=message) as caught:
+        load(tmp_path / "m")
+    one_sentence(caught.value)

@@ -1,0 +1,1 @@
+"""What tests share: small problems, toy components, checks of pictures."""

@@ -1,0 +1,47 @@
+"""Small confounded problems that every test may share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Problem:
+    X: NDArray[np.float64]
+    y: NDArray[np.int64]
+    domain: NDArray[np.str_]
+
+
+def make_problem(
+    seed: int = 0, n: int = 300, d: int = 6, classes: int = 2, sources: int = 2
+) -> Problem:
+    """A cause in one direction, a confounder in another whose strength differs by domain."""
+    rng = np.random.default_rng(seed)
+    blocks, labels, names = [], [], []
+    codes = rng.standard_normal((2, classes, d))
+    for s in range(sources):
+        y = np.concatenate([np.arange(classes), rng.integers(classes, size=n - classes)])
+        agrees = rng.random(n) < 0.95 - 0.15 * s
+        confounder = np.where(agrees, y, rng.integers(classes, size=n))
+        X = codes[0, y] + 1.5 * codes[1, confounder] + rng.standard_normal((n, d))
+        blocks.append(X)
+        labels.append(y)
+        names.append(np.full(n, f"source {s}"))
+    return Problem(np.concatenate(blocks), np.concatenate(labels), np.concatenate(names))
+
+
+Digits = tuple[NDArray[np.uint8], NDArray[np.uint8]]
+
+
+def draw_blobs(n: int = 600, seed: int = 0) -> Digits:
+    """Images (n, 28, 28) with a bright square whose place is the digit's own, and noise."""
+    rng = np.random.default_rng(seed)
+    digits = rng.integers(0, 10, size=n, dtype=np.uint8)
+    images = rng.integers(0, 40, size=(n, 28, 28), dtype=np.uint8)
+    for image, digit in zip(images, digits, strict=True):
+        top, left = 2 + 9 * (digit // 4), 2 + 6 * (digit % 4)
+        image[top : top + 6, left : left + 5] += 180
+    return images, digits

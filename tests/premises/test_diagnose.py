@@ -1,0 +1,201 @@
+"""All checks together, with groups that were observed and without."""
+
+from __future__ import annotations
+
+import json
+import math
+from functools import cache
+
+import numpy as np
+import pytest
+from diagnostics.factorized_domains import FactorizedDomains, draw_domains
+
+from regraft.premises.diagnose import Diagnosis, diagnose
+from regraft.support.json_files import dumps
+
+CHECKS = {
+    "sources disagree",
+    "factorization closes",
+    "abductions differ",
+    "deduction is invariant",
+    "a transplant basis exists",
+}
+
+
+@cache
+def full() -> FactorizedDomains:
+    return draw_domains(0, n=1000, d=8, classes=3, sources=3, shift="full")
+
+
+@cache
+def observed() -> Diagnosis:
+    data = full()
+    names = np.array(["Aarau", "Bern", "Chur"])[data.domain]
+    return diagnose(data.X, data.y, names, np.array(["old", "young"])[data.group])
+
+
+@cache
+def small() -> FactorizedDomains:
+    return draw_domains(1, n=150, d=5)
+
+
+@cache
+def latent() -> Diagnosis:
+    return diagnose(small().X, small().y, small().domain, groups=2)
+
+
+def test_true_premises_look_satisfied() -> None:
+    found = observed()
+    assert {name: check.verdict for name, check in found.checks.items()} == dict.fromkeys(
+        CHECKS, "consistent"
+    )
+    assert found.observed and found.groups == ("old", "young") and found.remarks == ()
+    assert found.domains == {"Aarau": 1000, "Bern": 1000, "Chur": 1000}
+    assert (found.n_rows, found.n_features) == (3000, 8)
+    assert found.invariance.n_cells == 6
+    assert found.basis.columns == 3 * 1 + 2 * 2
+    assert len(found.shifts.pairs) == len(found.angles.pairs) == 3
+    assert [part.domain for part in found.closure.domains] == ["Aarau", "Bern", "Chur"]
+    assert {(c.domain, c.group) for c in found.invariance.cells} == {
+        (s, u) for s in ("Aarau", "Bern", "Chur") for u in ("old", "young")
+    }
+
+
+def test_a_deduction_of_its_own_is_found() -> None:
+    data = draw_domains(0, n=800, d=8, reversed_last=True)
+    found = diagnose(data.X, data.y, data.domain, data.group)
+    assert found.checks["deduction is invariant"].verdict == "violated"
+    assert found.checks["sources disagree"].verdict == "consistent"
+    assert found.invariance.sentence in found.summary()
+
+
+def test_too_few_features_for_a_basis_are_found() -> None:
+    data = draw_domains(0, n=300, d=3, groups=2, sources=2)
+    found = diagnose(data.X, data.y, data.domain, data.group)
+    assert found.checks["a transplant basis exists"].verdict == "violated"
+    assert found.basis.columns == 4 and found.basis.rank == 3
+
+
+def test_groups_that_domains_lack_are_counted() -> None:
+    data = draw_domains(0, n=300, d=9, groups=3, sources=2)
+    group = data.group.copy()
+    group[data.domain == 1] = 0
+    found = diagnose(data.X, data.y, data.domain, group)
+    assert found.invariance.n_cells == 4 and found.basis.columns == 7
+    assert "some domain has no rows of some group (2 in all)" in found.basis.sentence
+
+
+def test_without_groups_what_needs_them_stays_undecided() -> None:
+    found = latent()
+    assert not found.observed and found.groups == ("1", "2")
+    verdicts = {name: check.verdict for name, check in found.checks.items()}
+    assert verdicts.keys() == CHECKS
+    assert verdicts["deduction is invariant"] == verdicts["abductions differ"] == "undecided"
+    assert verdicts["a transplant basis exists"] == "consistent"
+    assert found.invariance.cells == () and math.isnan(found.invariance.p_value)
+    assert "cannot be tested without the groups" in found.invariance.sentence
+    assert "cannot be tested without the groups" in found.angles.sentence
+    held_out = [part.factorized.mean for part in found.closure.domains]
+    assert len(held_out) == 2 and all(sum(mean) == pytest.approx(1) for mean in held_out)
+    assert found.summary()[-len(found.remarks) :] == found.remarks != ()
+
+
+def test_labels_of_no_meaning_are_not_predicted_where_they_were_held_out() -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((300, 20)), rng.integers(2, size=300)
+    found = diagnose(X, y, np.arange(300) % 2, groups=2)
+    assert min(part.factorized.log_loss for part in found.closure.domains) > math.log(2)
+
+
+def test_labels_and_inputs_say_the_same_with_and_without_groups() -> None:
+    data = small()
+    known = diagnose(data.X, data.y, data.domain, data.group)
+    assert known.heterogeneity == latent().heterogeneity
+    assert known.shifts == latent().shifts
+
+
+@pytest.mark.parametrize("find", [observed, latent])
+def test_documents_are_plain_json(find: object) -> None:
+    found: Diagnosis = find()  # type: ignore[operator]
+    document = found.to_dict()
+    text = dumps(document)
+    read = json.loads(text)
+    assert read["rows"] == found.n_rows and read["groups_observed"] == found.observed
+    assert read["summary"] == list(found.summary()) and len(read["summary"]) >= 6
+    for name, check in zip(
+        ("heterogeneity", "closure", "angles", "invariance", "basis"),
+        found.checks.values(),
+        strict=True,
+    ):
+        assert read[name]["verdict"] == check.verdict
+        assert read[name]["sentence"] == check.sentence
+        assert check.sentence.endswith(".") and "\n" not in check.sentence
+    assert (read["angles"]["p_value"] is None) == (not found.observed)
+    assert read["shifts"]["diversity"] == found.shifts.diversity
+    assert f"Diversity shift {found.shifts.diversity:.2f}" in read["summary"][5]
+
+
+def test_the_seed_decides() -> None:
+    data = small()
+    first, again, other = (
+        dumps(diagnose(data.X, data.y, data.domain, data.group, seed=seed).to_dict())
+        for seed in (0, 0, 1)
+    )
+    assert first == again != other
+
+
+def test_steps_are_told() -> None:
+    data = small()
+    told: dict[bool, list[str]] = {True: [], False: []}
+    for known, steps in told.items():
+        group = data.group if known else None
+        diagnose(data.X, data.y, data.domain, group, on_step=steps.append)
+    assert told[True] == [
+        "testing whether the sources disagree",
+        "measuring shifts",
+        "fitting abduction and deduction maps",
+        "predicting held-out rows",
+        "comparing abductions",
+        "comparing deductions",
+        "looking for a transplant basis",
+    ]
+    assert "fitting 2 unobserved groups to two thirds of the rows, start 1 of 3" in told[False]
+    assert told[False][-1] == "looking for a transplant basis"
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (
+            {"sample_domain": np.zeros(300)},
+            r"^all rows belong to one domain: pass rows of two domains or more\.$",
+        ),
+        ({"group": np.full(300, "a")}, r"^group is a in every row: pass two groups or more\.$"),
+        (
+            {"group": np.zeros(299)},
+            r"^X has 300 rows but group has 299: pass one per row\.$",
+        ),
+        ({"group": np.full(300, np.nan)}, r"^group holds NaN or infinity: drop those rows\.$"),
+        ({"groups": 0}, r"^groups is 0: pass a number from 2 to 32\.$"),
+        ({"groups": 1}, r"^groups is 1: pass a number from 2 to 32\.$"),
+        ({"groups": 33}, r"^groups is 33: pass a number from 2 to 32\.$"),
+        (
+            {"group": np.arange(300) % 101},
+            r"^group has 101 values: pass 100 or fewer, for example by binning numbers\.$",
+        ),
+        ({"seed": -1}, r"^seed is -1: pass a number from 0 to 2\*\*63 - 1\.$"),
+        ({"seed": 2**63}, r"^seed is 9223372036854775808: pass a number from 0 to 2\*\*63 - 1\.$"),
+        ({"device": "abacus"}, r"^device 'abacus' is not available here: pass cpu\.$"),
+    ],
+)
+def test_what_is_refused(change: dict[str, object], sentence: str) -> None:
+    data = small()
+    arguments = {"X": data.X, "y": data.y, "sample_domain": data.domain} | change
+    with pytest.raises(ValueError, match=sentence):
+        diagnose(**arguments)  # type: ignore[arg-type]
+
+
+def test_two_features_are_too_few_for_a_basis() -> None:
+    data = draw_domains(0, n=150, d=2)
+    found = diagnose(data.X, data.y, data.domain, data.group)
+    assert found.basis.verdict == "violated"

@@ -1,0 +1,141 @@
+"""Numbers of a diagnosis as text, by hand."""
+
+from __future__ import annotations
+
+import pytest
+from diagnostics.factorized_domains import draw_domains
+
+from regraft.premises.angles import AbductionAngles, AnglePair
+from regraft.premises.diagnose import diagnose
+from regraft.premises.diagnosis_tables import (
+    angles_table,
+    basis_table,
+    cells_table,
+    closure_table,
+    details,
+    markdown,
+    shifts_table,
+    verdicts,
+)
+from regraft.premises.factorization_check import DomainClosure, FactorizationClosure, Prediction
+from regraft.premises.feasibility import BasisPoint, TransplantBasis
+from regraft.premises.invariance import DeductionCell, DeductionInvariance
+from regraft.premises.shifts import PairShift, Shifts
+from regraft.premises.verdicts import p_text
+from regraft.support.markup import TextTable
+
+
+def closure(means: tuple[float, ...], frequencies: tuple[float, ...]) -> FactorizationClosure:
+    domain = DomainClosure(
+        domain="Bern",
+        frequencies=frequencies,
+        factorized=Prediction(means, 0.12345, 0.87654, 0.4567),
+        direct=Prediction(frequencies, 0.2, 0.8, 0.5),
+        calibration_error=0.1,
+        excess=-0.0433,
+        excess_error=0.01,
+        kept=0.9,
+        correlation=0.987,
+        agreement=0.934,
+    )
+    return FactorizationClosure("consistent", "It closes.", (domain,))
+
+
+def test_closure_shows_the_second_of_two_classes() -> None:
+    table = closure_table(closure((0.3, 0.7), (0.25, 0.75)))
+    assert table.columns == (
+        "domain", "prediction", "mean", "observed", "Brier", "accuracy", "log-loss", "correlation",
+        "agreement",
+    )  # fmt: skip
+    assert table.rows == (
+        ("Bern", "factorized", "0.700", "0.750", "0.123", "0.877", "0.457", "0.99", "93%"),
+        ("Bern", "direct", "0.750", "0.750", "0.200", "0.800", "0.500", "", ""),
+    )
+
+
+def test_closure_shows_all_of_three_classes() -> None:
+    table = closure_table(closure((0.3, 0.5, 0.2), (0.25, 0.5, 0.25)))
+    assert table.rows[0][2:4] == ("0.30 0.50 0.20", "0.25 0.50 0.25")
+
+
+def test_angles_are_degrees() -> None:
+    angles = AbductionAngles(
+        verdict="undecided",
+        sentence="",
+        p_value=0.5,
+        pairs=(AnglePair("a", "b", 1.2, 44.6, 89.9), AnglePair("a", "c", 0, 0, 0)),
+        stable_ranks={"a": 1.0, "b": 1.0, "c": 1.0},
+        halves_apart=1.0,
+        halves_together=1.0,
+    )
+    assert angles_table(angles).rows == (("a vs. b", "1", "45", "90"), ("a vs. c", "0", "0", "0"))
+
+
+def invariance(*records: int) -> DeductionInvariance:
+    cells = tuple(
+        DeductionCell("a", str(u), n, 0.98769, 0.5, 0.0123) for u, n in enumerate(records)
+    )
+    return DeductionInvariance("consistent", "", 0.5, {}, 100.0, cells, len(records), 10.0)
+
+
+def test_cells_are_the_well_sampled_ones_or_else_the_largest() -> None:
+    table = cells_table(invariance(800, 500, 499))
+    assert table.rows == (
+        ("a", "0", "800", "0.9877", "0.500", "0.012"),
+        ("a", "1", "500", "0.9877", "0.500", "0.012"),
+    )
+    assert [row[2] for row in cells_table(invariance(499, 20)).rows] == ["499", "20"]
+    assert len(cells_table(invariance(*[50] * 40)).rows) == 30
+
+
+def test_basis_by_weight() -> None:
+    points = (
+        BasisPoint(0.0, 1.23e-16, 1.0, 12.345, 3.4e-16, 20.457),
+        BasisPoint(10.0, 0.998, 1.41281, 0.01, 0.0, 3.97),
+    )
+    table = basis_table(TransplantBasis("consistent", "", 4, 4, 0.0, points))
+    assert table.columns[0] == "lambda_H"
+    assert table.rows == (
+        ("0", "1.2e-16", "1.00", "12.3", "3e-16", "20.5"),
+        ("10", "1", "1.41", "0.01", "0e+00", "3.97"),
+    )
+
+
+def test_shifts_by_pair() -> None:
+    table = shifts_table(Shifts(0.1, 0.2, (PairShift("a", "b", 0.104, 0.206),)))
+    assert table.rows == (("a vs. b", "0.10", "0.21"),)
+
+
+def test_markdown_puts_tables_under_their_titles() -> None:
+    tables = [TextTable("One", ("a", "b"), (("x|y", "1"),)), TextTable("Two", ("c",), ())]
+    assert markdown(tables) == (
+        "## One\n\n| a | b |\n|---|---:|\n| x\\|y | 1 |\n\n## Two\n\n| c |\n|---|\n"
+    )
+
+
+def test_a_diagnosis_has_a_row_for_each_premise_and_its_tables() -> None:
+    data = draw_domains(1, n=100, d=5)
+    known = diagnose(data.X, data.y, data.domain, data.group)
+    table = verdicts(known)
+    assert table.rows == tuple((name, check.verdict) for name, check in known.checks.items())
+    assert len(table.rows) == 5
+    titles = [part.title.split(",")[0] for part in details(known)]
+    assert titles == [
+        "Factorization closure",
+        "Principal angles between col(A_s)",
+        "Deduction columns",
+        "Transplant basis",
+        "Shifts",
+    ]
+    for part in details(known):
+        assert all(len(row) == len(part.columns) for row in part.rows)
+    unknown = diagnose(data.X, data.y, data.domain)
+    assert "Deduction columns" not in [part.title for part in details(unknown)]
+
+
+@pytest.mark.parametrize(
+    ("p_value", "draws", "text"),
+    [(0.001, 999, "p ≤ 0.001"), (0.002, 999, "p = 0.002"), (0.01, 99, "p ≤ 0.01"), (1, 9, "p = 1")],
+)
+def test_p_values_in_words(p_value: float, draws: int, text: str) -> None:
+    assert p_text(p_value, draws) == text

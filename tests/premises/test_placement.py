@@ -1,0 +1,145 @@
+"""Domains whose heads are known, found again among the plausible targets of others."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from regraft.core.domains import Domains, check_domains
+from regraft.premises.placement import Placement, place_domain
+
+Array = NDArray[np.float64]
+
+SOURCES = ("Aarau", "Bern", "Chur")
+ROWS = 3000  # of each domain
+# On [x, 1] with standard normal x: three classes, whose heads differ in the first two features.
+HEADS = np.array(
+    [
+        [[1.5, 0.0, 0.7, 0.3], [-1.5, 0.0, -0.7, 0.0], [0.0, 0.0, 0.0, -0.3]],
+        [[-1.0, 1.0, 0.7, 0.3], [1.0, -1.0, -0.7, 0.0], [0.0, 0.0, 0.0, -0.3]],
+        [[0.0, 0.0, 0.7, 0.3], [0.0, 1.5, -0.7, 0.0], [0.0, -1.5, 0.0, -0.3]],
+    ]
+)
+
+
+def draw(head: Array, seed: int, n: int = ROWS) -> tuple[Array, NDArray[np.str_]]:
+    """Rows (n, 3) and their labels, whose logits are those of ``head`` (3, 4)."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 3))
+    logits = X @ head[:, :3].T + head[:, 3]
+    chosen = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
+    return X, np.array(["no", "perhaps", "yes"])[chosen]
+
+
+def gather(places: tuple[int, ...]) -> Domains:
+    drawn = [draw(HEADS[s], seed=s) for s in places]
+    X, y = (np.concatenate(column) for column in zip(*drawn, strict=True))
+    return check_domains(X, y, np.repeat([SOURCES[s] for s in places], ROWS))
+
+
+def nats(head: Array) -> float:
+    """Root mean square over classes and standard normal rows of the logits of ``head`` (3, 4)."""
+    # The features and the constant are uncorrelated and of variance, or square, one.
+    return float(np.sqrt(np.square(head - head.mean(axis=0)).sum() / len(head)))
+
+
+@pytest.fixture(scope="module")
+def three() -> Domains:
+    return gather((0, 1, 2))
+
+
+@pytest.fixture(scope="module")
+def two() -> Domains:
+    return gather((0, 1))
+
+
+@pytest.mark.parametrize("source", [0, 1, 2])
+def test_a_source_lies_at_its_own_place(three: Domains, source: int) -> None:
+    placed = place_domain(three, *draw(HEADS[source], seed=10 + source))
+    for s, name in enumerate(SOURCES):
+        assert placed.weights[name] == pytest.approx(float(s == source), abs=0.1)
+    expected = nats(HEADS[source] - HEADS.mean(axis=0))
+    assert placed.distance == pytest.approx(expected, rel=0.1)
+    assert abs(placed.misfit) < 0.01
+
+
+def test_halfway_between_two_sources(three: Domains) -> None:
+    placed = place_domain(three, *draw(HEADS[:2].mean(axis=0), seed=20))
+    weights = [placed.weights[name] for name in SOURCES]
+    assert weights == pytest.approx([0.5, 0.5, 0.0], abs=0.1)
+    expected = nats(HEADS[:2].mean(axis=0) - HEADS.mean(axis=0))
+    assert placed.distance == pytest.approx(expected, rel=0.1)
+    assert abs(placed.misfit) < 0.01
+
+
+def test_the_mean_of_two_sources_is_no_distance_away(two: Domains) -> None:
+    placed = place_domain(two, *draw(HEADS[:2].mean(axis=0), seed=21))
+    assert placed.weights == pytest.approx({"Aarau": 0.5, "Bern": 0.5}, abs=0.05)
+    assert placed.distance < 0.1 * nats((HEADS[0] - HEADS[1]) / 2)
+    assert abs(placed.misfit) < 0.01
+
+
+def test_beyond_the_sources_weights_leave_the_simplex(two: Domains) -> None:
+    placed = place_domain(two, *draw(1.6 * HEADS[0] - 0.6 * HEADS[1], seed=22))
+    assert placed.weights == pytest.approx({"Aarau": 1.6, "Bern": -0.6}, abs=0.15)
+    # At 1.1 times the difference from the mean.
+    assert placed.distance == pytest.approx(1.1 * nats(HEADS[0] - HEADS[1]), rel=0.1)
+    assert abs(placed.misfit) < 0.01
+
+
+def test_other_conditionals_are_misfits(two: Domains) -> None:
+    inside = place_domain(two, *draw(HEADS[0], seed=23))
+    outside = HEADS[0].copy()
+    outside[:, 2] *= -1  # what both sources agree on, turned around
+    placed = place_domain(two, *draw(outside, seed=23))
+    assert placed.misfit > 0.1 > 10 * abs(inside.misfit)
+
+
+def test_a_small_domain_lies_where_a_large_one_does_up_to_noise(two: Domains) -> None:
+    placed = place_domain(two, *draw(HEADS[1], seed=24, n=200))
+    assert placed.weights == pytest.approx({"Aarau": 0.0, "Bern": 1.0}, abs=0.3)
+
+
+@settings(max_examples=5)
+@given(st.integers(0, 2**32 - 1))
+def test_the_order_of_the_rows_does_not_move_the_place(two: Domains, seed: int) -> None:
+    X, y = draw(HEADS[1], seed=25, n=150)
+    placed = place_domain(two, X, y)
+    order = np.random.default_rng(seed).permutation(len(y))
+    shuffled = place_domain(two, X[order], y[order], seed=seed)
+    assert shuffled.distance == pytest.approx(placed.distance, rel=1e-3)
+    assert shuffled.risk == pytest.approx(placed.risk, abs=1e-6)
+    assert sum(shuffled.weights.values()) == pytest.approx(1)
+
+
+def test_the_seed_deals_the_rows_anew(two: Domains) -> None:
+    X, y = draw(HEADS[1], seed=26, n=150)
+    first, again, other = (place_domain(two, X, y, seed=seed) for seed in (0, 0, 1))
+    assert first == again and first.own_risk != other.own_risk
+
+
+def test_misfit_is_the_difference_of_the_risks() -> None:
+    assert Placement(1.0, {}, risk=0.75, own_risk=0.5).misfit == 0.25
+
+
+def test_other_classes_are_refused(two: Domains) -> None:
+    X, y = draw(HEADS[0], seed=27, n=100)
+    for labels in (np.where(y == "yes", "no", y), np.where(y == "yes", "never", y)):
+        with pytest.raises(ValueError) as refused:
+            place_domain(two, X, labels)
+        found = sorted(set(labels.tolist()))
+        assert str(refused.value) == (
+            f"the domain to place has the classes {found}, its sources ['no', 'perhaps', 'yes']: "
+            "pass rows of the same."
+        )
+
+
+def test_one_source_is_refused() -> None:
+    with pytest.raises(ValueError) as refused:
+        place_domain(gather((0,)), *draw(HEADS[0], seed=28, n=100))
+    assert str(refused.value) == (
+        "one source has no hull to place a domain in: pass two sources or more."
+    )

@@ -1,0 +1,23 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import regraft
+
+
+def test_every_public_name_is_there() -> None:
+    for name in regraft.__all__:
+        assert getattr(regraft, name) is not None
+    assert dir(regraft) == regraft.__all__
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        regraft.nothing  # noqa: B018
+
+
+def test_importing_has_no_side_effects() -> None:
+    """Neither torch nor scikit-learn is loaded before it is needed."""
+    code = "import regraft.cli.app, sys; print('torch' in sys.modules, 'sklearn' in sys.modules)"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.split() == ["False", "False"]

@@ -1,0 +1,102 @@
+"""What the README tells people to type works as it stands there."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from regraft.cli.app import app
+from tests.helpers.paths import ROOT
+from tests.helpers.problems import make_problem
+
+README = (ROOT / "README.md").read_text()
+
+
+def _blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+
+
+def test_python_block(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (code,) = _blocks("python")
+    exec(compile(code, "README.md", "exec"), {})
+    accuracy, worst = map(float, capsys.readouterr().out.split())
+    assert accuracy > 0.65 and worst > 0.65
+    assert f"# {accuracy:.2f} where" in code
+    assert (tmp_path / "stress.png").exists() and (tmp_path / "model" / "model.json").exists()
+
+
+def _draw_photos(folder: Path) -> None:
+    """Three hospitals, two classes: noise that is brighter in one of them."""
+    rng = np.random.default_rng(0)
+    for hospital in "abc":
+        for name, light in (("ill", 60), ("well", 160)):
+            (folder / hospital / name).mkdir(parents=True)
+            for i in range(4):
+                pixels = rng.integers(light, light + 80, size=(32, 32, 3), dtype=np.uint8)
+                Image.fromarray(pixels).save(folder / hospital / name / f"{i}.png")
+
+
+def test_four_commands_lead_to_a_report_on_ones_own_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (block,) = (block for block in _blocks("sh") if block.startswith("git clone"))
+    clone, change, install, fit = (line.split("#")[0].split() for line in block.splitlines())
+    assert clone[:2] == ["git", "clone"] and change == ["cd", clone[-1]]
+    makefile = (ROOT / "Makefile").read_text()
+    assert install[0] == "make" and f"\n{install[1]}:" in makefile
+    monkeypatch.chdir(tmp_path)
+    _write_table(Path("PATH/TO/embeddings.csv"))
+    assert fit[0] == ".venv/bin/regraft"
+    _call(fit[1:])
+    assert "<title>A head for domains" in Path("run/report.html").read_text()
+
+
+def _write_table(path: Path, **more: list[str]) -> None:
+    problem = make_problem(n=80)
+    columns = {"label": problem.y.tolist(), "hospital": problem.domain.tolist(), **more}
+    columns |= {f"f{i}": x.round(4).tolist() for i, x in enumerate(problem.X.T)}
+    rows = [
+        ",".join(columns),
+        *(",".join(map(str, row)) for row in zip(*columns.values(), strict=True)),
+    ]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(rows) + "\n")
+
+
+def _call(arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        app(arguments, prog_name="regraft")
+    assert not ended.value.code, arguments
+
+
+def test_shell_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("train.csv", "new.csv"):
+        _write_table(Path(name))
+    _write_table(Path("scans.csv"), scanner=["new", "old"] * 80)
+    _draw_photos(Path("photos"))
+    commands = [
+        line.split("#")[0] for block in _blocks("sh") for line in block.splitlines()
+        if line.startswith("regraft ")
+    ]  # fmt: skip
+    # The paper's experiments take minutes, or need MNIST; their own tests run them on small data.
+    of_paper = ("reproduce", "sweep", "collect", "moral")
+    long = [command for command in commands if command.split()[1] in of_paper]
+    commands = [command for command in commands if command not in long]
+    assert (len(commands), len(long)) == (9, 7)
+    commands += [f"{command} --help" for command in long]
+    for command in commands:
+        _call(shlex.split(command)[1:])
+    written = {entry.name for entry in Path("run").iterdir()}
+    assert {"model", "certificate.json", "predictions.csv", "audit.png", "frontier.png"} <= written
+    assert {"comparison.md", "comparison.png"} <= {e.name for e in Path("comparison").iterdir()}
+    assert {"diagnosis.json", "diagnosis.md"} <= {e.name for e in Path("premises").iterdir()}
+    assert {"model", "audit.png"} <= {entry.name for entry in Path("model").iterdir()}

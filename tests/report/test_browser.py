@@ -1,0 +1,199 @@
+"""Reports in a real browser: nothing is loaded, nothing overflows, names from data stay text.
+
+Screenshots are left in the folder ``artefacts`` of the project.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regraft.cli.app import app
+from tests.helpers.hostile_table import HOSTILE, write_hostile_table
+from tests.helpers.paths import ROOT
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+
+ARTEFACTS = ROOT / "artefacts"
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None, reason="there is no Chromium: apt-get install chromium"
+)
+WIDTHS = (1280, 390)
+Once = Callable[[str, Callable[[Path], None]], Path]
+
+# Elements that stick out of the page, but for what is in a box that scrolls by itself.
+OVERFLOWING = """() => [...document.querySelectorAll("body *")]
+  .filter((e) => !e.closest(".table") && e.id !== "vg-tooltip-element")
+  .filter((e) => e.getBoundingClientRect().right > innerWidth + 1)
+  .map((e) => e.outerHTML.slice(0, 100))"""
+
+
+def call(*arguments: object) -> None:
+    with pytest.raises(SystemExit) as ended:
+        app([str(argument) for argument in arguments], prog_name="regraft")
+    assert not ended.value.code, arguments
+
+
+@pytest.fixture(scope="module")
+def demo(once: Once) -> Path:
+    return once("demo", lambda out: call("demo", "--html", "--quiet", "--out", out))
+
+
+@pytest.fixture(scope="module")
+def hostile(once: Once) -> Path:
+    """Everything that can be known about a table with hostile names, in one folder."""
+
+    def make(out: Path) -> None:
+        out.mkdir(exist_ok=True)
+        table = out / "table.csv"
+        write_hostile_table(table)
+        call("fit", table, "--radius", 2, "--out", out, "--html", "--quiet")
+        call("audit", out, table, "--out", out, "--quiet")
+        call("compare", table, "--radii", 1, "--out", out, "--quiet")
+        call("diagnose", table, "--out", out, "--html", "--quiet")
+
+    return once("hostile", make)
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    with playwright.sync_playwright() as driver:
+        # Chromium's own sandbox does not work for root, as whom containers run.
+        arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=arguments)
+        yield browser
+        browser.close()
+
+
+class Watched:
+    """A page, and what it did that a report must not do."""
+
+    def __init__(self, chromium: Any, folder: Path, **settings: Any) -> None:
+        self.complaints: list[str] = []
+        self.requests: list[str] = []
+        self.page = chromium.new_context(**settings).new_page()
+        self.page.on("console", lambda message: self.complaints.append(message.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("dialog", lambda dialog: (self.complaints.append("dialog"), dialog.dismiss()))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.goto((folder / "report.html").as_uri())
+        charts = self.page.locator("figure").count()
+        playwright.expect(self.page.locator(".chart svg.marks")).to_have_count(charts)
+
+
+@pytest.fixture
+def watch(chromium: Any) -> Iterator[Callable[..., Any]]:
+    """Open the report in a folder; at the end it must have kept quiet and alone."""
+    opened: list[Watched] = []
+
+    def open_report(folder: Path, width: int = 1280, **settings: Any) -> Any:
+        view = {"width": width, "height": 900}
+        opened.append(Watched(chromium, folder, viewport=view, **settings))
+        return opened[-1].page
+
+    yield open_report
+    for watched in opened:
+        watched.page.context.close()
+        assert watched.complaints == []
+        assert len(watched.requests) == 1, watched.requests
+
+
+@pytest.mark.parametrize("name", ["demo", "hostile"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_nothing_overflows(
+    watch: Callable[..., Any], name: str, scheme: str, width: int, request: pytest.FixtureRequest
+) -> None:
+    page = watch(request.getfixturevalue(name), width, color_scheme=scheme)
+    ARTEFACTS.mkdir(exist_ok=True)
+    page.screenshot(path=ARTEFACTS / f"report_{name}_{width}_{scheme}.png", full_page=True)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate(OVERFLOWING) == []
+
+
+def test_all_that_was_asked_for_is_there(demo: Path, watch: Callable[..., Any]) -> None:
+    page = watch(demo)
+    headings = page.locator("h2, h3").all_inner_texts()
+    for title in (
+        "Answer", "Domain by domain", "Under stress: the worst plausible domain",
+        "The price of robustness", "The game, round by round", "The certificate", "The premises",
+        "How to get this again",
+    ):  # fmt: skip
+        assert any(title in heading for heading in headings), title
+    row = json.loads((demo / "demo.json").read_text())["rows"][0]
+    assert f"{100 * row['target_accuracy']:.1f}%" in page.locator(".answer").first.inner_text()
+    marked = page.locator("table", has_text="Accuracy by domain").locator("tr.marked")
+    assert marked.count() == 1 and "unseen" in marked.inner_text()
+    assert page.locator("pre").first.inner_text() == f"regraft demo --out {demo} --html"
+
+
+def test_hovering_tells_the_values_at_the_radius(demo: Path, watch: Callable[..., Any]) -> None:
+    page = watch(demo)
+    figure = page.locator("figure", has_text="Worst-case accuracy over the radius")
+    figure.scroll_into_view_if_needed()
+    box = figure.locator("svg.marks").bounding_box()
+    page.mouse.move(box["x"] + 0.97 * box["width"], box["y"] + 0.3 * box["height"])
+    tooltip = page.locator("#vg-tooltip-element")
+    playwright.expect(tooltip).to_be_visible()
+    curves = json.loads((demo / "demo.json").read_text())["curves"]
+    told = tooltip.inner_text()
+    assert told.startswith("radius (nats)\t8\n")
+    for name, curve in curves.items():
+        assert f"{name} (%)\t{100 * curve['points'][-1]['accuracy']:.2f}".rstrip("0") in told
+    page.screenshot(path=ARTEFACTS / "report_demo_hover.png")
+
+
+def _ground_and_ink(page: Any) -> tuple[str, str]:
+    ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    ink = page.evaluate("getComputedStyle(document.querySelector('.chart svg text')).fill")
+    return ground, ink
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_theme_can_be_chosen_and_charts_follow(
+    demo: Path, watch: Callable[..., Any], scheme: str
+) -> None:
+    page = watch(demo, color_scheme=scheme)
+    button = page.get_by_role("button")
+    seen = {"auto": _ground_and_ink(page)}
+    for theme in ("light", "dark"):
+        button.click()
+        assert theme in button.inner_text()
+        seen[theme] = _ground_and_ink(page)
+    assert seen["auto"] == seen[scheme]
+    assert seen["light"][0] != seen["dark"][0] and seen["light"][1] != seen["dark"][1]
+    button.click()
+    assert "auto" in button.inner_text() and _ground_and_ink(page) == seen["auto"]
+
+
+def test_paper_is_white(demo: Path, watch: Callable[..., Any]) -> None:
+    page = watch(demo, color_scheme="dark")
+    page.emulate_media(media="print")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert not page.get_by_role("button").is_visible()
+    assert page.pdf().startswith(b"%PDF")
+
+
+def test_names_from_data_show_as_text(hostile: Path, watch: Callable[..., Any]) -> None:
+    page = watch(hostile)
+    body = page.locator("body").inner_text()
+    for name in HOSTILE:
+        assert name in body
+    assert page.locator("main img, main b[onmouseover], main i").count() == 0
+    chart = page.locator("figure", has_text="a ring marks each head's worst domain").first
+    labels = " ".join(chart.locator("svg text").all_text_contents())
+    assert "<script>" in labels
+
+
+@pytest.mark.parametrize("name", ["demo", "hostile"])
+def test_it_is_small(name: str, request: pytest.FixtureRequest) -> None:
+    assert (request.getfixturevalue(name) / "report.html").stat().st_size < 3_000_000

@@ -1,0 +1,311 @@
+"""Reports of every kind of run, from the folders that the commands leave."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from html import unescape
+from pathlib import Path
+
+import numpy as np
+import pytest
+from bench.toy_sweep import write_bank
+
+from regraft.bench.paper.pretraining import Preset
+from regraft.bench.paper.reproduce import reproduce
+from regraft.report import write_report
+from regraft.report.elements import Chapter, Report, Section, Text
+from regraft.report.premises import diagnosis_chapter
+from regraft.report.provenance import read_provenance
+from regraft.report.rendering import render
+from regraft.report.writing import read_report
+from tests.helpers.commands import Ran
+from tests.helpers.problems import Digits, Problem
+
+pytest.importorskip("vl_convert")
+
+
+@pytest.fixture
+def table(problem: Problem, tmp_path: Path) -> Path:
+    path = tmp_path / "table.npz"
+    np.savez(path, X=problem.X, y=problem.y, sample_domain=problem.domain)
+    return path
+
+
+def titles(report: Report) -> list[str]:
+    return [section.title for chapter in report.chapters for section in chapter.sections]
+
+
+def words(path: Path) -> str:
+    """What stands on the page, without what draws it."""
+    text = re.sub(r"<(script|style)\b.*?</\1>", "", path.read_text(), flags=re.DOTALL)
+    return " ".join(unescape(re.sub(r"<[^>]*>", " ", text)).split())
+
+
+def test_fit_with_html_puts_the_head_under_stress(
+    table: Path, tmp_path: Path, run: Callable[..., Ran]
+) -> None:
+    out = tmp_path / "run"
+    ran = run("fit", table, "--radius", 2, "--out", out, "--html", "--json")
+    assert ran.code == 0
+    assert str(out / "report.html") in json.loads(ran.out)["files"]
+    document = json.loads((out / "fit.json").read_text())
+    heads = {head["name"]: head for head in document["stress"]["heads"]}
+    at_radius = [p for p in heads["CRO"]["curve"]["points"] if p["radius"] == 2]
+    page = words(out / "report.html")
+    assert f"{100 * at_radius[0]['accuracy']:.1f}%" in page
+    assert f"regraft fit {table} --out {out} --radius 2.0 --html" in page
+    assert "Rows by source" in page and document["rows"] == {
+        f"source {s}": {
+            str(c): int(count) for c, count in enumerate(document_counts(table)[s]) if count
+        }
+        for s in range(2)
+    }
+    again = tmp_path / "again.html"
+    assert run("report", out, "--out", again).code == 0
+    assert again.read_text() == (out / "report.html").read_text()
+
+
+def document_counts(table: Path) -> list[list[int]]:
+    arrays = np.load(table)
+    return [
+        np.bincount(arrays["y"][arrays["sample_domain"] == f"source {s}"]).tolist()
+        for s in range(2)
+    ]
+
+
+def test_results_of_one_folder_make_one_report(
+    table: Path, tmp_path: Path, run: Callable[..., Ran]
+) -> None:
+    out = tmp_path / "run"
+    assert run("fit", table, "--out", out).code == 0
+    report = read_report(out)
+    assert "Not measured in this run" in str(report) and len(report.chapters) == 1
+    for command in (("audit", out), ("frontier",)):
+        assert run(*command, table, "--radii", "0,1", "--out", out).code == 0
+    assert run("compare", table, "--radii", "1", "--out", out, "--html").code == 0
+    report = read_report(out)
+    assert [*report.provenance] == ["fit", "audit", "frontier", "compare"]
+    assert len(report.chapters) == 4
+    assert {"The price of robustness", "Which domain is the worst?", "Domain by domain"} <= {
+        *titles(report)
+    }
+    data = {file.path for origin in report.provenance.values() for file in origin.data}
+    assert data == {str(table), str(out)}
+
+
+def test_too_few_rows_for_a_stress_test_leave_a_report_without(
+    problem: Problem, tmp_path: Path, run: Callable[..., Ran]
+) -> None:
+    few = np.concatenate([np.arange(100), 300 + np.flatnonzero(problem.y[300:] == 0)[:30]])
+    few = np.append(few, 300 + np.flatnonzero(problem.y[300:] == 1)[:2])
+    table = tmp_path / "few.npz"
+    np.savez(table, X=problem.X[few], y=problem.y[few], sample_domain=problem.domain[few])
+    ran = run("fit", table, "--out", tmp_path / "run", "--html")
+    assert ran.code == 0 and "the report has no stress test: domain source 1 has 2 row" in ran.err
+    assert "Not measured in this run" in words(tmp_path / "run" / "report.html")
+
+
+def test_a_head_that_stepped_back_to_erm_says_so(
+    problem: Problem, tmp_path: Path, run: Callable[..., Ran]
+) -> None:
+    table = tmp_path / "alike.npz"
+    domain = np.repeat(["one", "the same"], len(problem.y))
+    X, y = np.tile(problem.X, (2, 1)), np.tile(problem.y, 2)
+    np.savez(table, X=X, y=y, sample_domain=domain)
+    assert run("fit", table, "--out", tmp_path / "run", "--html").code == 0
+    assert json.loads((tmp_path / "run" / "fit.json").read_text())["certificate"]["share"] == 0
+    assert "this head does as ERM's: 97.0%" in read_report(tmp_path / "run").chapters[0].verdict
+
+
+def test_one_domain_has_a_report_too(
+    problem: Problem, tmp_path: Path, run: Callable[..., Ran]
+) -> None:
+    table = tmp_path / "one.npz"
+    np.savez(table, X=problem.X, y=problem.y, sample_domain=np.full(len(problem.y), "here"))
+    ran = run("fit", table, "--out", tmp_path / "run", "--html")
+    assert ran.code == 0 and "all rows belong to one domain" in ran.err
+    assert "here" in words(tmp_path / "run" / "report.html")
+
+
+def test_moral_questions(tmp_path: Path, run: Callable[..., Ran]) -> None:
+    assert run("moral", "run", "--records", 40, "--out", tmp_path, "--html").code == 0
+    report = read_report(tmp_path)
+    assert len(report.chapters) == 2  # and the diagnosis
+    assert "Centrist" in report.chapters[0].verdict
+    assert "Principal angles in degrees: ours (paper)" in words(tmp_path / "report.html")
+
+
+def test_a_sweep(tmp_path: Path, run: Callable[..., Ran]) -> None:
+    data = write_bank(tmp_path / "data")
+    ran = run(
+        *("sweep", "--datasets", "toy", "--data", data, "--out", tmp_path / "sweep"),
+        *("--algorithms", "ERM,GroupDRO", "--n-hparams", 1, "--n-trials", 1, "--steps", 20),
+        *("--workers", 1, "--quiet"),
+    )
+    assert ran.code == 0
+    assert run("collect", tmp_path / "sweep", "--out", tmp_path / "tables", "--html").code == 0
+    page = words(tmp_path / "tables" / "report.html")
+    overall = json.loads((tmp_path / "tables" / "collect.json").read_text())["selections"]
+    best = max(overall["training-domain"]["overall"].values())
+    assert f"is best with {100 * best:.1f} % on average" in page and "GroupDRO" in page
+
+
+def test_a_reproduction(blobs: Digits, tmp_path: Path) -> None:
+    result = reproduce(
+        *blobs,
+        preset=Preset("paper", steps=4, batch=8),
+        out=tmp_path,
+        cells=[2],
+        trials=1,
+        configs=2,
+    )
+    report = read_report(tmp_path)
+    cell = result.selection.cells[2]
+    assert f"{100 * cell.mean:.1f} on -90%" in report.chapters[0].verdict
+    assert {"Checkpoints", "Transplant dimension", "All configurations"} <= {*titles(report)}
+    page = words(write_report(tmp_path))
+    assert "CRO, hull (regraft, preset paper)" in page and "76.0" in page  # the paper's number
+    assert "does not say which command made it" in page
+
+
+def test_a_folder_without_results_is_refused(tmp_path: Path, run: Callable[..., Ran]) -> None:
+    ran = run("report", tmp_path)
+    assert ran.code == 2 and "holds no results (demo.json, fit.json" in ran.err
+    assert list(tmp_path.iterdir()) == []
+    ran = run("report", tmp_path / "absent")
+    assert ran.code == 2 and "is not a folder" in ran.err
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"points": [{"radius": 1}]}', "\xff"])
+def test_a_damaged_result_is_told(tmp_path: Path, text: str) -> None:
+    (tmp_path / "audit.json").write_bytes(text.encode("latin1"))
+    with pytest.raises(ValueError, match=r"audit\.json is damaged or of another version"):
+        write_report(tmp_path)
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_html_needs_a_folder(table: Path, run: Callable[..., Ran]) -> None:
+    ran = run("diagnose", table, "--html")
+    assert ran.code == 2 and "add --out" in ran.err
+
+
+def test_text_is_escaped_and_pages_without_charts_are_small() -> None:
+    attack = "<script>alert(1)</script>&{{ 7 * 7 }}"
+    parts = (Text(attack),)
+    page = render(Report((Chapter(attack, attack, attack, (Section(attack, parts),)),), {}))
+    assert attack not in page and page.count("&lt;script&gt;alert(1)&lt;/script&gt;&amp;{{") >= 5
+    assert len(page) < 20_000
+
+
+def test_a_source_that_is_harder_than_the_worst_case_is_named(
+    problem: Problem, tmp_path: Path, run: Callable[..., Ran]
+) -> None:
+    rng, X = np.random.default_rng(0), problem.X.copy()
+    hard = np.flatnonzero(problem.domain == "source 1")
+    X[hard] += 6 * rng.standard_normal(X[hard].shape)
+    table = tmp_path / "hard.npz"
+    np.savez(table, X=X, y=problem.y, sample_domain=problem.domain)
+    assert run("fit", table, "--radius", 0, "--out", tmp_path / "run", "--html").code == 0
+    verdict = read_report(tmp_path / "run").chapters[0].verdict
+    assert "one of the sources, source 1, is harder than that with " in verdict
+
+
+def test_what_makes_little_sense_is_told(
+    problem: Problem, tmp_path: Path, run: Callable[..., Ran]
+) -> None:
+    rows = [0, 1, 2, 3, *range(300, 360)]
+    lines = ["row,a,b,label,domain"]
+    lines += [
+        f"{i},{problem.X[k, 0]},{problem.X[k, 1]},{problem.y[k]},{problem.domain[k]}"
+        for i, k in enumerate(rows)
+    ]
+    (tmp_path / "few.csv").write_text("\n".join(lines) + "\n")
+    ran = run("fit", tmp_path / "few.csv", "--out", tmp_path / "run")
+    assert ran.code == 0 and "3 features (row to b)" in ran.out
+    assert "domain source 0 has 4 rows: what is said about so few is mostly noise" in ran.err
+    assert "column 'row' numbers the rows and is taken as a feature" in ran.err
+
+
+def test_the_other_cell_of_the_demo_tells_its_own_story(
+    tmp_path: Path, run: Callable[..., Ran]
+) -> None:
+    assert run("demo", "--cell", "+90%", "--out", tmp_path, "--quiet").code == 0
+    chapter = read_report(tmp_path).chapters[0]
+    assert "holds in +90%" in chapter.asked and "other label" not in chapter.asked
+    erm = json.loads((tmp_path / "demo.json").read_text())["rows"][0]
+    told = f"ERM goes from {100 * erm['source_accuracy']:.1f}% to"
+    assert told in chapter.verdict
+
+
+def test_parts_have_headings_and_warnings_are_kept(
+    table: Path, tmp_path: Path, run: Callable[..., Ran]
+) -> None:
+    out = tmp_path / "run"
+    assert run("fit", table, "--out", out).code == 0
+    assert "fitted on these very rows" in run("audit", out, table, "--out", out, "--html").err
+    text = (out / "report.html").read_text()
+    headings = re.findall(r'<h2 class="part" id="part-(\d)">(.*?)</h2>', text)
+    assert [int(number) for number, _ in headings] == [1, 2]
+    assert headings[1][1] == "2. An audit in unseen domains" and 'href="#part-2"' in text
+    assert "the model was fitted on these very rows" in words(out / "report.html")
+
+
+def test_a_ridge_is_the_same_in_curve_and_frontier(
+    table: Path, tmp_path: Path, run: Callable[..., Ran]
+) -> None:
+    ran = run("fit", table, "--ridge", 1, "--radius", 16, "--out", tmp_path / "r", "--html")
+    assert ran.code == 0
+    stress = json.loads((tmp_path / "r" / "fit.json").read_text())["stress"]
+    curve, price = stress["heads"][-1]["curve"]["points"][-1], stress["frontier"]["points"][-1]
+    assert curve["accuracy"] == pytest.approx(price["worst_case_accuracy"], abs=1e-6)
+
+
+def test_what_is_wrong_in_the_folder_does_not_cost_the_result(
+    table: Path, tmp_path: Path, run: Callable[..., Ran]
+) -> None:
+    (tmp_path / "provenance.json").write_text("[]")
+    ran = run("frontier", table, "--radii", 1, "--out", tmp_path)
+    assert ran.code == 2 and "provenance.json is damaged" in ran.err
+    assert not (tmp_path / "frontier.json").exists()  # told before anything was computed
+    (tmp_path / "provenance.json").unlink()
+    (tmp_path / "collect.json").write_text("{}")
+    ran = run("frontier", table, "--radii", 1, "--out", tmp_path, "--html", "--json")
+    assert ran.code == 2 and "collect.json is damaged" in ran.err
+    assert json.loads(ran.out)["audit_radius"] == 1
+
+
+def test_collecting_again_sees_the_same_data(tmp_path: Path, run: Callable[..., Ran]) -> None:
+    data, sweep = write_bank(tmp_path / "data"), tmp_path / "sweep"
+    train = ("train", "--dataset", "toy", "--data", data, "--steps", 20, "--seed", 3)
+    assert run(*train, "--out", sweep, "--quiet").code == 0
+    checksums = []
+    for _ in range(2):
+        assert run("collect", sweep, "--out", sweep, "--html").code == 0
+        checksums.append(read_report(sweep).provenance["collect"].data)
+    assert checksums[0] == checksums[1]
+    provenance = read_provenance(sweep)
+    assert provenance["collect"].seed is None and provenance["train"].seed == 3
+    assert provenance["train"].data[0].path == str(data)
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "told"),
+    [
+        ({}, "All premises look satisfied on these data; correlation shift"),
+        ({"angles": "undecided"}, "No premise is violated, undecided are: abductions differ;"),
+        (
+            {"angles": "undecided", "basis": "violated", "closure": "violated"},
+            "What the method needs is not given: the factorization does not close, no transplant "
+            "basis exists;",
+        ),
+    ],
+)
+def test_premises_in_one_sentence(verdicts: dict[str, str], told: str) -> None:
+    checks = ("heterogeneity", "closure", "angles", "invariance", "basis")
+    document = {check: {"verdict": verdicts.get(check, "consistent")} for check in checks}
+    shifts = {"correlation": 0.1, "diversity": 0.2}
+    rest = {"rows": 9, "domains": {"a": 4, "b": 5}, "summary": ["One."], "tables": []}
+    chapter = diagnosis_chapter(document | rest | {"shifts": shifts})
+    assert chapter.verdict.startswith(told) and "on 9 rows of 2 domains" in chapter.asked

@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from regraft.support.extras import MissingExtra, mend_torchvision, require
+
+# torchvision as it is where its compiled operators do not load.
+BROKEN = """
+import torch
+from torchvision import extension
+
+@torch.library.register_fake("torchvision::nms")
+def nms(dets, scores, iou_threshold):
+    return dets
+
+@torch.library.register_fake("torchvision::qnms")
+def qnms(dets, scores, iou_threshold):
+    return dets
+"""
+OTHERWISE_BROKEN = "raise RuntimeError('built for another torch')"
+
+
+def test_present_module_is_returned() -> None:
+    assert require("json", "plots").loads("1") == 1
+
+
+def test_missing_module_names_the_extra() -> None:
+    with pytest.raises(MissingExtra, match=r'run pip install "regraft\[plots\]"') as caught:
+        require("no_such_module.part", "plots")
+    assert str(caught.value).startswith("no_such_module is not installed")
+
+
+def test_what_an_installed_package_lacks_is_told(tmp_path: Path) -> None:
+    (tmp_path / "halfway.py").write_text("import no_such_dependency")
+    (tmp_path / "outdated.py").write_text("from json import no_such_function")
+    code = """
+from regraft.support.extras import MissingExtra, require
+for module in ("halfway", "outdated"):
+    try:
+        require(module, "plots")
+    except MissingExtra as error:
+        print(error)
+"""
+    halfway, outdated = run(code, tmp_path).splitlines()
+    assert halfway == (
+        "halfway does not load (No module named 'no_such_dependency'): reinstall it with pip "
+        'install "regraft[plots]".'
+    )
+    assert outdated.startswith("outdated does not load (cannot import name 'no_such_function'")
+
+
+def run(code: str, folder: Path | None = None) -> str:
+    """What a process of its own prints, in which ``folder`` comes first in the search path."""
+    path = "" if folder is None else f"import sys; sys.path.insert(0, {str(folder)!r})\n"
+    done = subprocess.run(
+        [sys.executable, "-c", path + code], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def make_torchvision(folder: Path, code: str) -> Path:
+    package = folder / "torchvision"
+    package.mkdir()
+    (package / "__init__.py").write_text(code)
+    (package / "extension.py").write_text("")
+    return folder
+
+
+def test_torchvision_without_its_operators_is_mended(tmp_path: Path) -> None:
+    folder = make_torchvision(tmp_path, BROKEN)
+    code = """
+from regraft.support.extras import require
+for attempt in range(2):
+    module = require("torchvision", "images")
+print(module.extension.__name__, module.__file__)
+"""
+    name, file = run(code, folder).split(maxsplit=1)
+    assert name == "torchvision.extension"
+    assert Path(file).is_relative_to(tmp_path)
+
+
+def test_torchvision_broken_in_another_way_is_told_of(tmp_path: Path) -> None:
+    folder = make_torchvision(tmp_path, OTHERWISE_BROKEN)
+    code = """
+from regraft.support.extras import MissingExtra, require
+try:
+    require("torchvision.transforms", "images")
+except MissingExtra as error:
+    print(error)
+"""
+    expected = (
+        "torchvision.transforms does not load (built for another torch): reinstall it with pip "
+        'install "regraft[images]".'
+    )
+    assert run(code, folder) == expected
+
+
+def test_libraries_that_import_torchvision_load() -> None:
+    used = {
+        "timm": "create_model",
+        "transformers": "RobertaModel",
+        "sentence_transformers": "SentenceTransformer",
+    }
+    there = {name: attribute for name, attribute in used.items() if find_spec(name)}
+    lines = [f"print(require({name!r}, '').{there[name]}.__name__)" for name in there]
+    code = "\n".join(["from regraft.support.extras import require", *lines])
+    assert run(code).splitlines() == list(there.values())
+
+
+def test_mending_leaves_a_working_torchvision_alone() -> None:
+    mend_torchvision()
+    before = pytest.importorskip("torchvision")
+    mend_torchvision()
+    assert sys.modules["torchvision"] is before

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from regraft.support.files import append_line, remove_unfinished, write_bytes, write_text
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+    write_bytes(tmp_path / "c", b"old")
+    with pytest.raises(TypeError):
+        write_bytes(tmp_path / "c", "not bytes")  # type: ignore[arg-type]
+    assert [(entry.name, entry.read_bytes()) for entry in tmp_path.iterdir()] == [("c", b"old")]
+
+
+def test_only_unfinished_files_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    others = ["c.safetensors", ".hidden", ".c.safetensors.lock", "c.0123abcd"]
+    for name in others:
+        (tmp_path / name).touch()
+    with monkeypatch.context() as killed:
+        killed.setattr(Path, "replace", lambda *_: None)
+        killed.setattr(Path, "unlink", lambda *_, **__: None)
+        write_bytes(tmp_path / "new.safetensors", b"half")
+    assert len(list(tmp_path.iterdir())) == len(others) + 1
+    remove_unfinished(tmp_path)
+    assert {entry.name for entry in tmp_path.iterdir()} == set(others)
+    remove_unfinished(tmp_path / "no such folder")
+
+
+def test_text_is_utf_8_and_makes_its_folder(tmp_path: Path) -> None:
+    write_text(tmp_path / "new" / "t", "é\n")
+    assert (tmp_path / "new" / "t").read_bytes() == "é\n".encode()
+
+
+def test_lines_are_added_whole_or_with_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "lines"
+    append_line(path, b"one\n")
+    append_line(path, b"two\n")
+    assert path.read_bytes() == b"one\ntwo\n"
+    if Path("/dev/full").exists():  # the kernel's own full disk
+        with pytest.raises(OSError, match="No space left"):
+            append_line(Path("/dev/full"), b"three\n")

@@ -1,0 +1,102 @@
+"""Pictures of audits, frontiers and comparisons: what is drawn, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from matplotlib.colors import to_hex
+
+from regraft.estimators.audit import AuditCurve, AuditPoint, Frontier, FrontierPoint
+from regraft.estimators.comparison import Comparison, Row
+from regraft.estimators.contenders import contenders
+from regraft.support import plots
+from regraft.support.drawing import look
+from tests.helpers.figure_checks import check_texts, written
+
+CURVE = AuditCurve(tuple(AuditPoint(r, 0.5 + r, 0.8, {}, {}, 10.0) for r in (0.0, 1.0)), 0.8)
+FRONTIER = Frontier(
+    tuple(
+        FrontierPoint(radius, source, worst, 1.0)
+        for radius, source, worst in (
+            (0.0, 0.86, 0.2), (0.5, 0.82, 0.38), (1.0, 0.75, 0.65), (2.0, 0.725, 0.69),
+            (4.0, 0.724, 0.7), (8.0, 0.723, 0.71),
+        )
+    ),
+    8.0,
+)  # fmt: skip
+
+
+def compare() -> Comparison:
+    """Heads whose accuracies all differ."""
+    rows = [
+        Row(c.name, c.radius, {"a": 0.6, "b": 0.7}, 0.6 + i / 50, 0.5 + i / 50, "a", 0.9 - i / 50,
+            0.0, 0.0, 1.0)
+        for i, c in enumerate(contenders())
+    ]  # fmt: skip
+    return Comparison(("a", "b"), tuple(rows), ())
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The figures that would be written."""
+    caught: list[Any] = []
+    monkeypatch.setattr(plots, "write_picture", lambda figure, path: caught.append(figure))
+    return caught
+
+
+@pytest.mark.parametrize("name", ["x.png", "x.PNG", "x"])
+def test_folders_are_made(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "new" / "deeper" / name
+    CURVE.plot(str(path))
+    assert path.read_bytes().startswith(b"\x89PNG")
+    assert [entry.name for entry in path.parent.iterdir()] == [name]
+
+
+def test_an_unknown_format_is_one_sentence_and_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"use \.png, \.svg or \.pdf") as caught:
+        CURVE.plot(str(tmp_path / "new" / "x.doc"))
+    message = str(caught.value).replace(str(tmp_path), "")
+    assert message.endswith(".") and ". " not in message and "\n" not in message
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_text_overlaps_or_is_cut_off(drawn: list[Any]) -> None:
+    plots.plot_audit({"ERM": CURVE, "GroupDRO": CURVE, "CRO": CURVE}, "x.png")
+    plots.plot_frontier(FRONTIER, "x.png")
+    plots.plot_comparison(compare(), "x.png")
+    for figure in drawn:
+        check_texts(figure)
+
+
+def test_points_that_nearly_touch_share_a_label(drawn: list[Any]) -> None:
+    plots.plot_frontier(FRONTIER, "x.png")
+    (axes,) = drawn[0].axes
+    assert [text.get_text() for text in axes.texts] == ["0", "0.5", "1", "2, 4, 8"]
+    same = Frontier(tuple(FrontierPoint(r, 0.7, 0.7, 1.0) for r in (0.0, 8.0)), 8.0)
+    plots.plot_frontier(same, "x.png")
+    assert [text.get_text() for text in drawn[1].axes[0].texts] == ["0, 8"]
+
+
+def test_a_head_looks_the_same_in_every_picture(drawn: list[Any]) -> None:
+    plots.plot_audit({"ERM": CURVE, "CRO": CURVE}, "x.png")
+    plots.plot_audit({"CRO": CURVE}, "x.png")
+    plots.plot_comparison(compare(), "x.png")
+
+    def colours(figure: Any) -> dict[str, str]:
+        return {line.get_label(): to_hex(line.get_color()).upper() for line in figure.axes[0].lines}
+
+    both, alone, compared = map(colours, drawn)
+    assert both["CRO"] == alone["CRO"] == compared["CRO (defaults)"] == look(0).colour
+    assert compared["CRO over the radius"] == look(0).colour
+    assert both["ERM"] == compared["ERM"] != both["CRO"]
+
+
+def test_the_lines_of_a_comparison_differ_without_their_colours(drawn: list[Any]) -> None:
+    plots.plot_comparison(compare(), "x.png")
+    for axes in drawn[0].axes:
+        styles = {(str(line._dash_pattern), line.get_marker()) for line in axes.lines}
+        assert len(styles) == len(axes.lines) == 6
+    titles = {text.get_text() for text in written(drawn[0])}
+    assert {"Unseen domains, average", "Worst unseen domain", "CRO over the radius"} <= titles
