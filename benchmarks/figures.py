@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from readings import RANK_READING, rank_curves
-from regraft.schematics import draw_causal_graph, draw_transplant
+from schematics import draw_causal_graph, draw_transplant
 
 from regraft.bench.paper.benchmark import COLORED_MNIST, IMAGE_BENCHMARKS
 from regraft.bench.paper.experiment import Plan

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from diagnostics.factorized_domains import draw_domains
 
 from regraft.data.banks import write_bank
 from tests.helpers.commands import Ran
+from tests.helpers.factorized_domains import draw_domains
 
 PREMISES = (
     "sources disagree",

@@ -11,12 +11,12 @@ from importlib.metadata import metadata, version
 from pathlib import Path
 
 import pytest
-from bench.small_pictures import write_pacs
 
 from regraft._version import __version__
 from regraft.cli.checkup import Checkup, Finding, examine
 from tests.helpers.commands import Ran
 from tests.helpers.paths import SOURCE
+from tests.helpers.small_pictures import write_pacs
 
 METADATA = """Metadata-Version: 2.1
 Name: regraft

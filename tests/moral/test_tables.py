@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from diagnostics.factorized_domains import draw_domains
 
 from regraft.estimators.cro import CROClassifier
 from regraft.moral.experiment import HeadRow, MoralResult, TargetRow, Transfer
@@ -16,6 +15,7 @@ from regraft.premises.factorization_check import DomainClosure, FactorizationClo
 from regraft.premises.feasibility import BasisPoint, TransplantBasis
 from regraft.premises.grouped_audit import AbductionPlacement, GroupedAudit
 from regraft.premises.placement import Placement
+from tests.helpers.factorized_domains import draw_domains
 from tests.helpers.problems import make_problem
 
 

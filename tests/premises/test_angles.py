@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from diagnostics.factorized_domains import draw_domains
 from scipy.stats import binom
 from torch import Tensor
 
@@ -24,6 +23,7 @@ from regraft.premises.angles import (
 )
 from regraft.premises.factorization import Penalties, fit_factorization, group_rows
 from regraft.support.json_files import dumps
+from tests.helpers.factorized_domains import draw_domains
 
 COS, SIN = math.cos(math.radians(30)), math.sin(math.radians(30))
 

@@ -8,10 +8,10 @@ from functools import cache
 
 import numpy as np
 import pytest
-from diagnostics.factorized_domains import FactorizedDomains, draw_domains
 
 from regraft.premises.diagnose import Diagnosis, diagnose
 from regraft.support.json_files import dumps
+from tests.helpers.factorized_domains import FactorizedDomains, draw_domains
 
 CHECKS = {
     "sources disagree",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from diagnostics.factorized_domains import draw_domains
 
 from regraft.premises.angles import AbductionAngles, AnglePair
 from regraft.premises.diagnose import diagnose
@@ -23,6 +22,7 @@ from regraft.premises.invariance import DeductionCell, DeductionInvariance
 from regraft.premises.shifts import PairShift, Shifts
 from regraft.premises.verdicts import p_text
 from regraft.support.markup import TextTable
+from tests.helpers.factorized_domains import draw_domains
 
 
 def closure(means: tuple[float, ...], frequencies: tuple[float, ...]) -> FactorizationClosure:

@@ -7,7 +7,6 @@ from functools import cache
 import numpy as np
 import pytest
 import torch
-from diagnostics.factorized_domains import FactorizedDomains, Shift, draw_domains, random_maps
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
@@ -23,6 +22,7 @@ from regraft.premises.factorization import (
     group_rows,
     read_out,
 )
+from tests.helpers.factorized_domains import FactorizedDomains, Shift, draw_domains, random_maps
 
 PENALTIES = Penalties(1.0, 1.0)
 

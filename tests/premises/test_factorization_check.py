@@ -7,7 +7,6 @@ import math
 import numpy as np
 import pytest
 import torch
-from diagnostics.factorized_domains import draw_domains
 from torch import Tensor
 
 from regraft.core.domains import check_domains
@@ -21,6 +20,7 @@ from regraft.premises.factorization_check import (
 )
 from regraft.premises.maps import FOLDS
 from regraft.support.json_files import dumps
+from tests.helpers.factorized_domains import draw_domains
 
 PENALTIES = Penalties(1.0, 1.0)
 

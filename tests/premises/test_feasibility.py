@@ -7,7 +7,6 @@ import math
 import numpy as np
 import pytest
 import torch
-from diagnostics.factorized_domains import draw_domains, random_maps
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -16,6 +15,7 @@ from regraft.core.transplant import Transplant
 from regraft.premises.factorization import Factorization, fit_observed, fix_gauge
 from regraft.premises.feasibility import TransplantBasis, _bases, _system, check_basis
 from regraft.support.json_files import dumps
+from tests.helpers.factorized_domains import draw_domains, random_maps
 
 
 def samples(seed: int, d: int, sources: int, n: int = 15) -> list[Tensor]:

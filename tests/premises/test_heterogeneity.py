@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from diagnostics.factorized_domains import draw_domains
 
 from regraft.core.domains import check_domains
 from regraft.premises.factorization import group_rows
 from regraft.premises.heterogeneity import check_heterogeneity
 from regraft.support.json_files import dumps
+from tests.helpers.factorized_domains import draw_domains
 
 
 @pytest.mark.parametrize("classes", [2, 3])

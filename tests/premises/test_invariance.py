@@ -7,12 +7,12 @@ from collections import Counter
 import numpy as np
 import pytest
 import torch
-from diagnostics.factorized_domains import FactorizedDomains, draw_domains
 
 from regraft.core.domains import check_domains
 from regraft.premises.factorization import GroupedRows, Penalties, fit_factorization, group_rows
 from regraft.premises.invariance import DeductionInvariance, check_invariance
 from regraft.support.json_files import dumps
+from tests.helpers.factorized_domains import FactorizedDomains, draw_domains
 
 
 def check(

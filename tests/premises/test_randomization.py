@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from diagnostics.factorized_domains import Shift, draw_domains
 from scipy.special import expit
 from scipy.stats import binom
 from torch import Tensor
@@ -23,6 +22,7 @@ from regraft.premises.randomization import (
     randomization_test,
     with_squares,
 )
+from tests.helpers.factorized_domains import Shift, draw_domains
 
 PENALTY = 1.0  # a weak one, which data of such strong signals choose
 

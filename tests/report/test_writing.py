@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bench.toy_sweep import write_bank
 
 from regraft.bench.paper.pretraining import Preset
 from regraft.bench.paper.reproduce import reproduce
@@ -22,6 +21,7 @@ from regraft.report.rendering import render
 from regraft.report.writing import read_report
 from tests.helpers.commands import Ran
 from tests.helpers.problems import Digits, Problem
+from tests.helpers.toy_sweep import write_bank
 
 pytest.importorskip("vl_convert")
 
