@@ -9,13 +9,13 @@ from typing import Any
 from regraft.bench.algorithms import algorithms as all_algorithms
 from regraft.bench.algorithms import find_algorithm
 from regraft.bench.datasets import Dataset, open_dataset
-from regraft.bench.datasets.colours import HOLDOUT
 from regraft.bench.engines import EngineOptions, make_engine
 from regraft.bench.protocol.collection import collect
 from regraft.bench.protocol.collection_tables import Table, tables
 from regraft.bench.protocol.jobs import Job, check_test_envs, parse_overrides, sweep_jobs
 from regraft.bench.protocol.launch import Tally, check_folder, launch
 from regraft.bench.protocol.run_folder import ERROR
+from regraft.bench.protocol.splits import HOLDOUT
 from regraft.cli.console import Screen
 from regraft.cli.live import LiveSweep
 from regraft.cli.session import Run

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from regraft.bench.datasets.colours import ENVIRONMENTS
+from regraft.bench.datasets.colored_mnist import ENVIRONMENTS
 
 PACS_ENVIRONMENTS = ("A", "C", "P", "S")
 OFFICE_HOME_ENVIRONMENTS = ("A", "C", "P", "R")
