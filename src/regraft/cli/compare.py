@@ -9,9 +9,9 @@ from pathlib import Path
 from regraft.cli.console import Screen
 from regraft.cli.session import Run
 from regraft.encoders.known_datasets import READY, read_bank, read_ready
+from regraft.estimators.compared_heads import compared_heads
 from regraft.estimators.comparison import Comparison, compare
 from regraft.estimators.comparison_tables import write_tables
-from regraft.estimators.contenders import contenders
 from regraft.support.files import claim
 from regraft.support.json_files import write_result
 from regraft.support.markup import percent
@@ -37,7 +37,7 @@ def run_compare(
     Writes the tables, the picture and the finished cells to ``out``. Raises ``ValueError`` with
     one sentence.
     """
-    contenders(radii)  # refuses a wrong radius before anything is read
+    compared_heads(radii)  # refuses a wrong radius before anything is read
     with screen.working(f"reading {data}") as step:
         if _is_ready(data, folder):
             assert folder is not None  # what makes it ready

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from regraft.estimators.comparison import Comparison, Row
+from regraft.estimators.comparison import Comparison, ComparisonRow
 from regraft.support.files import write_text
 from regraft.support.json_files import write_csv
 from regraft.support.markup import escape_latex, markdown_table
@@ -63,11 +63,11 @@ def write_tables(folder: Path, comparison: Comparison) -> list[Path]:
     return files
 
 
-def _summary(row: Row) -> tuple[float, float, float]:
+def _summary(row: ComparisonRow) -> tuple[float, float, float]:
     return row.average, row.worst, row.source
 
 
-def _csv_row(row: Row) -> list[object]:
+def _csv_row(row: ComparisonRow) -> list[object]:
     accuracy = [_points(value) for value in row.accuracy.values()]
     summary = [_points(row.average), _points(row.worst), row.worst_target, _points(row.source)]
     gains = [_points(row.average_gain), _points(row.worst_gain)]

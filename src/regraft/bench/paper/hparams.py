@@ -14,7 +14,7 @@ from typing import Any
 
 from regraft.bench.protocol.spaces import Hparam, Space, choice, draw_configuration
 from regraft.core.certificate import Family
-from regraft.core.free import FreeOptions
+from regraft.core.free_adversary import FreeAdversaryOptions
 from regraft.core.surrogates import SurrogateKind
 
 
@@ -31,18 +31,18 @@ SPACES: Mapping[Family, Space] = {
         "ridge": log_uniform(None, 1e-5, 1e-2),
     },
     "free": {
-        "cro_rank": choice(FreeOptions.cro_rank, [4, 8, 16]),
+        "cro_rank": choice(FreeAdversaryOptions.cro_rank, [4, 8, 16]),
         "cro_gap_eps": log_uniform(3e-3, 1e-3, 1e-2),
-        "cro_adv_lr": log_uniform(FreeOptions.cro_adv_lr, 1e-3, 1e-2),
+        "cro_adv_lr": log_uniform(FreeAdversaryOptions.cro_adv_lr, 1e-3, 1e-2),
         "cro_learner_lr": log_uniform(3e-3, 1e-3, 1e-2),
-        "cro_lambda_hausdorff": log_uniform(FreeOptions.cro_lambda_hausdorff, 0.1, 1.0),
-        "cro_lambda_consist": log_uniform(FreeOptions.cro_lambda_consist, 10.0, 100.0),
-        "cro_lambda_op": log_uniform(FreeOptions.cro_lambda_op, 0.1, 1.0),
-        "cro_val_frac": choice(FreeOptions.cro_val_frac, [0.1]),
+        "cro_lambda_hausdorff": log_uniform(FreeAdversaryOptions.cro_lambda_hausdorff, 0.1, 1.0),
+        "cro_lambda_consist": log_uniform(FreeAdversaryOptions.cro_lambda_consist, 10.0, 100.0),
+        "cro_lambda_op": log_uniform(FreeAdversaryOptions.cro_lambda_op, 0.1, 1.0),
+        "cro_val_frac": choice(FreeAdversaryOptions.cro_val_frac, [0.1]),
         "cro_max_outer_iters": choice(10, [5, 10]),
-        "cro_adv_epochs": choice(FreeOptions.cro_adv_epochs, [5, 10]),
+        "cro_adv_epochs": choice(FreeAdversaryOptions.cro_adv_epochs, [5, 10]),
         "cro_learner_epochs": choice(10, [5, 10]),
-        "cro_adv_batch": choice(FreeOptions.cro_adv_batch, [32, 64]),
+        "cro_adv_batch": choice(FreeAdversaryOptions.cro_adv_batch, [32, 64]),
         "cro_learner_batch": choice(64, [32, 64]),
     },
 }

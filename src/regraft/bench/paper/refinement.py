@@ -14,8 +14,8 @@ from torch import Tensor
 from regraft.bench.paper.hparams import default_surrogate
 from regraft.core.certificate import Family
 from regraft.core.domains import Domains, check_domains
-from regraft.core.free import FreeAdversary, FreeOptions
-from regraft.core.game import Outcome, play
+from regraft.core.free_adversary import FreeAdversary, FreeAdversaryOptions
+from regraft.core.game import GameOutcome, play
 from regraft.core.heads import SourceHeads, fit_source_heads
 from regraft.core.hull_game import play_hull
 from regraft.core.learner import Learner
@@ -24,7 +24,7 @@ from regraft.core.surrogates import SurrogateKind
 
 RADIUS = 8.0  # nats; an assumption, the same for all configurations
 ERM, REFITTED = "ERM", "ERM, refitted"  # the heads without a game
-_FREE_OPTIONS = frozenset(field.name for field in fields(FreeOptions))
+_FREE_OPTIONS = frozenset(field.name for field in fields(FreeAdversaryOptions))
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class Refinement:
             for i, name in enumerate((ERM, REFITTED))
         }
 
-    def _play_hull(self, hparams: Mapping[str, Any]) -> tuple[Tensor, Outcome, list[Tensor]]:
+    def _play_hull(self, hparams: Mapping[str, Any]) -> tuple[Tensor, GameOutcome, list[Tensor]]:
         sources = self._sources
         rank = hparams.get("cro_rank", 1)
         # Heads of C classes differ in C - 1 directions, so a larger r adds nothing; but at r = d
@@ -125,12 +125,17 @@ class Refinement:
 
     def _play_free(
         self, hparams: Mapping[str, Any], seed: int
-    ) -> tuple[Tensor, Outcome, list[Tensor]]:
+    ) -> tuple[Tensor, GameOutcome, list[Tensor]]:
         sources, scaled = self._sources, self._standardized
         options = {name: value for name, value in hparams.items() if name in _FREE_OPTIONS}
         start = scaled.from_features(self._features.head.to(self._device))
         adversary = FreeAdversary(
-            scaled.rows, sources.slices, start, FreeOptions(**options), self._surrogate, seed
+            scaled.rows,
+            sources.slices,
+            start,
+            FreeAdversaryOptions(**options),
+            self._surrogate,
+            seed,
         )
         outcome = play(
             adversary,
