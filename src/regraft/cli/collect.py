@@ -74,4 +74,4 @@ def show_tables(session: Session, collection: Collection, before: str = "") -> N
 
     for table in tables(collection):
         session.say(f"{before}{table.title}")
-        session.table(table.columns, table.texts())
+        session.table(table.columns, table.rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,30 +12,14 @@ import typer
 # rich and the library are imported where they are used, so that --help does not wait for them.
 if TYPE_CHECKING:
     from rich.console import RenderableType
-    from rich.table import Table
 
     from regraft.core.game import Round
     from regraft.support.embedding_meter import Meter
+    from regraft.support.table import Cell
 
 _UPDATE_EVERY = 0.5  # seconds, in a terminal
 _LINE_EVERY = 10.0  # seconds between lines elsewhere
 _ANY_WIDTH = 10_000  # of a table that is measured, which its console would else clip
-
-
-def make_table(columns: Sequence[str], *sections: Sequence[Sequence[str]]) -> Table:
-    """Draw rows of text; the last column stands out, a line parts the sections."""
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD)
-    for i, column in enumerate(columns):
-        style = "bold cyan" if i == len(columns) - 1 else None
-        table.add_column(column, justify="right" if i else "left", style=style, no_wrap=True)
-    for rows in sections:
-        for row in rows:
-            table.add_row(*row)
-        table.add_section()
-    return table
 
 
 class Console:
@@ -103,9 +87,11 @@ class Console:
         for sentence in sentences:
             self._result.print(sentence, soft_wrap=not self._result.is_terminal)
 
-    def table(self, columns: Sequence[str], *sections: Sequence[Sequence[str]]) -> None:
-        """Print rows of text under ``columns``, as ``make_table`` draws them."""
+    def table(self, columns: Sequence[str], *sections: Iterable[Sequence[Cell]]) -> None:
+        """Print rows under ``columns``, the sections apart."""
         from rich.console import Console as RichConsole
+
+        from regraft.support.table import Table
 
         # A number cut off at the edge of the screen is worse than a broken line, and a console
         # prints nothing that is wider than itself.
@@ -118,7 +104,7 @@ class Console:
             force_terminal=self._result.is_terminal,
             color_system="auto" if self._result.is_terminal else None,
         )
-        table = make_table(columns, *sections)
+        table = Table.from_sections("", columns, *sections).terminal()
         wide.width = max(self._result.width, wide.measure(table).maximum)
         wide.print(table)
 

@@ -13,7 +13,7 @@ from regraft.cli.session import Session
 
 if TYPE_CHECKING:
     from regraft.premises.diagnose import Diagnosis
-    from regraft.support.markup import TextTable
+    from regraft.support.table import Table
 
 
 @command(html=True)
@@ -33,19 +33,17 @@ def diagnose(
     out: Out = None,
 ) -> None:
     """Do the premises of the method look satisfied on these data? Verdicts, with their numbers."""
-    from regraft.data.domain_names import named_domains
-    from regraft.data.tables import read_table
+    from regraft.data.labelled import read_labelled
     from regraft.premises.diagnose import diagnose as check_premises
     from regraft.premises.diagnosis_files import write_diagnosis
 
     with session.working(f"reading {data}"):
-        table = read_table(data, label=label, domain=domain, group=group)
-        assert table.y is not None and table.domain is not None  # needed by default
+        table = read_labelled(data, label, domain, group)
     with session.working("checking the premises") as step:
         diagnosis = check_premises(
             table.X,
             table.y,
-            named_domains(data, table.domain),
+            table.domain,
             table.group,
             groups=groups,
             seed=seed,
@@ -67,7 +65,7 @@ def show_diagnosis(session: Session, diagnosis: Diagnosis) -> None:
     show_tables(session, details(diagnosis))
 
 
-def show_tables(session: Session, tables: Iterable[TextTable]) -> None:
+def show_tables(session: Session, tables: Iterable[Table]) -> None:
     """Print tables under their titles."""
     for table in tables:
         session.say(table.title)

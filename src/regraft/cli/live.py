@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from regraft.cli.console import Console, make_table
+from regraft.cli.console import Console
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from regraft.bench.protocol.collection_tables import Table
     from regraft.bench.protocol.launch import Tally
+    from regraft.support.table import Table
 
 _LINE_EVERY = 10.0  # seconds between lines where there is no terminal
 _HEARTBEAT = 60.0  # seconds after which a line comes in any case
@@ -97,7 +97,7 @@ class LiveSweep:
         if table is None:
             return line
         title = Text(f"\n{table.title}, so far")
-        return Group(line, title, make_table(table.columns, table.texts()))
+        return Group(line, title, table.terminal())
 
 
 class _Kept:

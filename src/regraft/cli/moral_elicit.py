@@ -110,7 +110,7 @@ def _show(
 ) -> dict[str, Any]:
     """Print what was asked and what it cost; returns it as a document."""
     from regraft.moral.costs import Tokens, dollars
-    from regraft.support.markup import percent
+    from regraft.support.table import percent
 
     now = Tokens(elicited.input_tokens, elicited.output_tokens)
     ever = Tokens(answers.input_tokens, answers.output_tokens)

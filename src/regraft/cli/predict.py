@@ -29,8 +29,9 @@ def predict(
 ) -> None:
     """Predict labels and probabilities; score them if the data has a label column."""
     from regraft.data.tables import read_table, score
-    from regraft.support.json_files import write_csv
-    from regraft.support.markup import percent
+    from regraft.support.files import write_text
+    from regraft.support.table import Table as PrintedTable
+    from regraft.support.table import percent
 
     with session.working(f"reading {data}"):
         table = read_table(data, label=label, domain=domain, need_label=False, need_domain=False)
@@ -39,7 +40,8 @@ def predict(
     files = [] if out is None else [out / "predictions.csv"]
     for file in files:
         names = ["label", *(f"probability_{name}" for name in head.classes_)]
-        write_csv(file, names, zip(labels.tolist(), *probabilities.T.tolist(), strict=True))
+        rows = zip(labels.tolist(), *probabilities.T.tolist(), strict=True)
+        write_text(file, PrintedTable.from_sections("Predictions", names, rows).csv())
     counts = [(str(name), str((labels == name).sum())) for name in head.classes_]
     session.table(("predicted label", "rows"), counts)
     accuracy, by_domain = score(table, labels)

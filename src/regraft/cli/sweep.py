@@ -31,9 +31,9 @@ from regraft.cli.train import make_folder
 
 if TYPE_CHECKING:
     from regraft.bench.datasets import Dataset as OpenDataset
-    from regraft.bench.protocol.collection_tables import Table
     from regraft.bench.protocol.jobs import Job
     from regraft.bench.protocol.launch import Tally
+    from regraft.support.table import Table
 
 _RULE = "training-domain"
 _MOST_FAILURES = 10  # that are listed one by one

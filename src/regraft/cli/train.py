@@ -113,7 +113,7 @@ def _line(record: Record, n_envs: int) -> str:
 
 
 def _shares(record: Record, env: int) -> tuple[str, str]:
-    from regraft.support.markup import percent
+    from regraft.support.table import percent
 
     first, second = (percent(record[f"env{env}_{part}_acc"]) for part in ("in", "out"))
     return first, second

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import asdict
 from pathlib import Path
 
 from regraft.moral.experiment import MoralResult
@@ -14,12 +13,12 @@ from regraft.moral.values import PROFILES, profile_name
 from regraft.premises.diagnosis_files import write_diagnosis
 from regraft.premises.diagnosis_tables import markdown
 from regraft.support.files import write_text
-from regraft.support.json_files import write_csv, write_result
-from regraft.support.markup import TextTable
+from regraft.support.json_files import write_result
 from regraft.support.plots import plot_audit
+from regraft.support.table import Table
 
 
-def result_tables(result: MoralResult) -> list[TextTable]:
+def result_tables(result: MoralResult) -> list[Table]:
     """Make the paper's tables, and those of the panel held out."""
     transfer = result.transfer
     return [*paper_tables(result), transfer_table(transfer), targets_table(transfer)]
@@ -41,12 +40,12 @@ def write_moral(out: Path, result: MoralResult, library: Library, drawn: Records
     files = write_diagnosis(out, result.diagnosis)
     tables = result_tables(result)
     draw = functools.partial(plot_audit, result.transfer.curves)
-    document = result.to_dict() | {"tables": [asdict(table) for table in tables]}
+    document = result.to_dict() | {"tables": [table.to_dict() for table in tables]}
     files += write_result(out, "moral.json", document, "stress_curve.png", draw)
     head = [f"Scenarios: {result.origin}.", result.mechanism, *remarks(result)]
     words = "\n".join(f"- {sentence}" for sentence in head)
     write_text(out / "moral.md", f"# Moral questions\n\n{words}\n\n{markdown(tables)}")
-    rows = (
+    rows = tuple(
         (
             drawn.names[panel],
             profile_name(PROFILES[profile]),
@@ -58,5 +57,6 @@ def write_moral(out: Path, result: MoralResult, library: Library, drawn: Records
             drawn.panel, drawn.profile, drawn.scenario, drawn.y, strict=True
         )
     )
-    write_csv(out / "records.csv", ("panel", "profile", "topic", "scenario", "action1"), rows)
+    columns = "panel", "profile", "topic", "scenario", "action1"
+    write_text(out / "records.csv", Table("Records", columns, rows).csv())
     return [*files, out / "moral.md", out / "records.csv"]

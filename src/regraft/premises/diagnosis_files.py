@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -24,4 +23,4 @@ def write_diagnosis(folder: Path, diagnosis: Diagnosis) -> list[Path]:
 
 def diagnosis_document(diagnosis: Diagnosis) -> dict[str, Any]:
     """Return all numbers, and the tables in which they are shown."""
-    return diagnosis.to_dict() | {"tables": [asdict(table) for table in details(diagnosis)]}
+    return diagnosis.to_dict() | {"tables": [table.to_dict() for table in details(diagnosis)]}
