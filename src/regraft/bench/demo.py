@@ -13,15 +13,24 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from regraft.core.certificate import Certificate
+from regraft.core.domains import check_domains
 from regraft.core.game import Round
+from regraft.core.heads import fit_source_heads
 from regraft.data.examples import DemoBank, load_demo
-from regraft.estimators.audit import AuditCurve, Frontier, FrontierPoint, audit, frontier
+from regraft.estimators.audit import (
+    AuditCurve,
+    Frontier,
+    FrontierPoint,
+    audit_on_sources,
+    frontier,
+)
 from regraft.estimators.baselines import (
     ERMClassifier,
     GroupDROClassifier,
     IRMClassifier,
     VRExClassifier,
 )
+from regraft.estimators.compared_heads import on_cpu
 from regraft.estimators.cro import CROClassifier
 from regraft.support.plain_data import PlainData
 from regraft.support.table import percent
@@ -52,7 +61,7 @@ class DemoResult(PlainData):
     ceiling: DemoRow  # trained with the colour, which no head above knows
     certificate: Certificate  # of the CRO head
     curves: dict[str, AuditCurve]  # of the heads AUDITED
-    frontier: Frontier | None  # of CRO, where it was asked for
+    frontier: Frontier  # of CRO
 
     def verdict(self) -> str:
         """ERM and CRO where nobody trained, then the ends of the stress curves."""
@@ -87,15 +96,13 @@ def run_demo(
     *,
     seed: int = 0,
     device: str = "cpu",
-    price: bool = False,
     on_step: Callable[[str], None] | None = None,
     on_round: Callable[[Round], None] | None = None,
 ) -> DemoResult:
     """Fit all heads on four fifths of the source rows and measure them where they did not train.
 
-    ``seed`` chooses the fifth, ``device`` is CRO's and the audits', and ``price`` asks for the
-    frontier, which fits CRO at several radii. ``on_step`` is told what comes next; ``on_round``
-    gets each round of CRO's game.
+    All heads and audits share the source heads. ``seed`` chooses the fifth, ``device`` is CRO's and
+    the audits'. ``on_step`` gets what comes next, ``on_round`` each round of CRO's game.
     """
     bank = load_demo(cell)
     test = _held_out(bank.sample_domain, seed)
@@ -116,20 +123,22 @@ def run_demo(
         "V-REx": VRExClassifier(),
         "IRM": IRMClassifier(),
     }
+    domains = check_domains(X, y, domain, device=device)
+    sources = fit_source_heads(domains)
     for name, head in heads.items():
         announce(f"fitting {name}")
-        head.fit(X, y, domain)
+        head.fit_sources(domains, on_cpu(sources))
     announce("fitting CRO")
-    heads["CRO"] = cro = CROClassifier(device=device).fit(X, y, domain, on_round=on_round)
+    cro = CROClassifier(device=device).fit_sources(domains, sources, on_round=on_round)
+    heads["CRO"] = cro
     curves = {}
     for name in AUDITED:
         announce(f"auditing {name}")
-        curves[name] = audit(heads[name], X, y, domain, RADII, device=device)
+        curves[name] = audit_on_sources(heads[name], X, domains, sources, RADII)
 
     def tell(point: FrontierPoint) -> None:
         announce(f"the price of robustness at radius {point.radius:g}")
 
-    cost = frontier(X, y, domain, RADII, device=device, on_point=tell) if price else None
     return DemoResult(
         sources=tuple(str(name) for name in cro.domains_),
         target=bank.target,
@@ -137,7 +146,7 @@ def run_demo(
         ceiling=measure(CEILING, _fit_ceiling(bank, ~test)),
         certificate=cro.certificate_,
         curves=curves,
-        frontier=cost,
+        frontier=frontier(X, y, domain, RADII, device=device, on_point=tell),
     )
 
 

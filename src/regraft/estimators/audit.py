@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from regraft.core.domains import Domains, check_domains, warn_if_one_domain
-from regraft.core.heads import check_ridge, fit_source_heads
+from regraft.core.game import GameOutcome
+from regraft.core.heads import SourceHeads, check_ridge, fit_source_heads
 from regraft.core.hull import (
     Hull,
     Objective,
@@ -25,6 +26,7 @@ from regraft.core.hull import (
     plausible_targets,
     tilt_rows,
 )
+from regraft.core.hull_adversary import HullOptions
 from regraft.core.hull_game import play_hull
 from regraft.core.newton import log_probabilities, losses
 from regraft.core.splitting import hold_out
@@ -123,20 +125,41 @@ def audit(
     ``X``, ``y``, ``sample_domain`` alone, so any two predictors are audited against the same. Pass
     rows that the predictor was not fitted on where there are some: on its own it looks better.
     """
-    radii = _check_radii(radii)
+    radii = check_radii(radii)
     domains = check_domains(X, y, sample_domain, device=device)
     check_rank(rank, len(domains.classes))
     probabilities, columns = _probabilities(predictor, X, domains)
     warn_if_one_domain(domains, _ONE_DOMAIN_CONSEQUENCE)
-    sources = fit_source_heads(domains)
+    return _audit(probabilities, columns, domains, fit_source_heads(domains), radii, rank)
+
+
+def audit_on_sources(
+    predictor: Predictor,
+    X: ArrayLike,
+    domains: Domains,
+    sources: SourceHeads,
+    radii: Sequence[float] = RADII,
+) -> AuditCurve:
+    """Audit as :func:`audit` does on the rows ``X`` of ``domains``, whose heads are ``sources``."""
+    probabilities, columns = _probabilities(predictor, X, domains)
+    return _audit(probabilities, columns, domains, sources, radii, rank=None)
+
+
+def _audit(
+    probabilities: NDArray[np.float64],
+    columns: NDArray[np.intp],
+    domains: Domains,
+    sources: SourceHeads,
+    radii: Sequence[float],
+    rank: int | None,
+) -> AuditCurve:
     hull, surrogates = plausible_targets(sources, rank)
     p = torch.from_numpy(probabilities).to(sources.weight)[sources.order]
     label = torch.from_numpy(columns).to(sources.y)[sources.y]
     loss = losses(p.clamp_min(_PROBABILITY_FLOOR).log(), label)
     error = (p.argmax(dim=1) != label).to(p.dtype)
-    names = [str(name) for name in domains.names]
     return AuditCurve(
-        tuple(worst_cases(surrogates, hull, loss, error, radii, names)),
+        tuple(worst_cases(surrogates, hull, loss, error, radii, _names(domains))),
         source_accuracy=1 - float(sources.weight @ error),
     )
 
@@ -160,33 +183,68 @@ def frontier(
     as ``seed`` shuffles them. The worst case is taken within the largest of ``radii``, the same
     for all heads.
     """
-    radii = _check_radii(radii)
+    radii = check_radii(radii)
     check_objective(objective)
     check_ridge(ridge)
     domains = check_domains(X, y, sample_domain, device=device)
     check_rank(rank, len(domains.classes))
-    train, test = hold_out(domains, seed)
+    held_out = HeldOut.of(domains, rank, seed)
     warn_if_one_domain(domains, _ONE_DOMAIN_CONSEQUENCE)
-    sources = fit_source_heads(train)
-    hull, _ = plausible_targets(sources, rank)
-    Z = sources.whitening(test.X)
-    measured = tilt_rows(hull, Z, test.y, test.weight)
-    points = []
-    for radius in radii:
-        _, outcome = play_hull(sources, radius=radius, rank=rank, objective=objective, ridge=ridge)
-        head = outcome.head
-        log_p = log_probabilities(Z, head)
-        error = (log_p.argmax(dim=1) != test.y).to(log_p.dtype)
-        point = FrontierPoint(
-            radius=radius,
-            source_accuracy=1 - float(test.weight @ error),
-            worst_case_accuracy=1 - attack(measured, error, max(radii)).value,
-            worst_case_risk=attack(measured, losses(log_p, test.y), max(radii)).value,
-        )
-        points.append(point)
-        if on_point is not None:
-            on_point(point)
-    return Frontier(tuple(points), audit_radius=max(radii))
+    options: HullOptions = {"rank": rank, "objective": objective}
+    return held_out.frontier(radii, ridge, options, on_point)[0]
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Source heads fitted on two thirds of the rows, and the others, which measure heads."""
+
+    sources: SourceHeads
+    hull: Hull
+    test: Domains  # the rows held out
+    Z: Tensor  # (n, k) these rows, whitened
+    tilted: TiltedRows  # the same, to be reweighted
+    names: list[str]  # of the domains
+
+    @classmethod
+    def of(cls, domains: Domains, rank: int | None, seed: int | None) -> HeldOut:
+        """Hold rows out and fit the source heads on the rest; ``ValueError`` if there are too few.
+
+        ``seed`` shuffles the rows first.
+        """
+        train, test = hold_out(domains, seed)
+        sources = fit_source_heads(train)
+        hull, _ = plausible_targets(sources, rank)
+        Z = sources.whitening(test.X)
+        tilted = tilt_rows(hull, Z, test.y, test.weight)
+        return cls(sources, hull, test, Z, tilted, _names(domains))
+
+    def measure(self, head: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the losses and the errors (n,) of a head (C, k) on the rows held out."""
+        log_p = log_probabilities(self.Z, head)
+        return losses(log_p, self.test.y), (log_p.argmax(dim=1) != self.test.y).to(log_p.dtype)
+
+    def frontier(
+        self,
+        radii: Sequence[float],
+        ridge: float | None,
+        options: HullOptions,
+        on_point: Callable[[FrontierPoint], None] | None = None,
+    ) -> tuple[Frontier, dict[float, GameOutcome]]:
+        """Play one game for each radius and measure its head; also return the games by radius."""
+        points, games = [], {}
+        for radius in radii:
+            _, games[radius] = play_hull(self.sources, radius=radius, ridge=ridge, **options)
+            loss, error = self.measure(games[radius].head)
+            point = FrontierPoint(
+                radius=radius,
+                source_accuracy=1 - float(self.test.weight @ error),
+                worst_case_accuracy=1 - attack(self.tilted, error, max(radii)).value,
+                worst_case_risk=attack(self.tilted, loss, max(radii)).value,
+            )
+            points.append(point)
+            if on_point is not None:
+                on_point(point)
+        return Frontier(tuple(points), audit_radius=max(radii)), games
 
 
 def warn_if_fitted_on(predictor: object, X: NDArray[Any], sample_domain: NDArray[Any]) -> None:
@@ -237,7 +295,12 @@ def worst_cases(
     return points
 
 
-def _check_radii(radii: Sequence[float]) -> list[float]:
+def _names(domains: Domains) -> list[str]:
+    return [str(name) for name in domains.names]
+
+
+def check_radii(radii: Sequence[float]) -> list[float]:
+    """Return the radii once each, sorted, or raise ``ValueError`` with one sentence."""
     values = sorted({float(radius) for radius in radii})
     if not values:
         raise ValueError("radii is empty: pass at least one radius.")
