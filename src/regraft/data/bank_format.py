@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from regraft.support.digests import digest_file, digest_parts
+from regraft.support.json_files import parse_object, read_lines
 
 FORMAT = 1
 DESCRIPTION, ARRAYS, INPUTS = "bank.json", "features.safetensors", "inputs.jsonl"
@@ -93,30 +95,23 @@ def _damage(path: Path) -> ValueError:
 
 
 def data_checksum(path: Path) -> str:
-    """sha256 of all that follows the header of a safetensors file."""
+    """Compute the checksum of all that follows the header of a safetensors file."""
     with path.open("rb") as file:
         length = int.from_bytes(file.read(_LENGTH_BYTES), "little")
-        file.seek(_LENGTH_BYTES + length)
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return digest_file(path, start=_LENGTH_BYTES + length)
 
 
 def inputs_checksum(path: Path) -> str:
-    """sha256 over the sha256s of all inputs, in their order.
+    """Compute the checksum of the checksums of all inputs, in their order.
 
     Raises ``ValueError`` with one sentence if a line of the file is not an input.
     """
-    digest = hashlib.sha256()
-    for each in _input_digests(path):
-        digest.update(bytes.fromhex(each))
-    return digest.hexdigest()
+    return digest_parts(_input_digests(path))
 
 
-def _input_digests(path: Path) -> Iterator[str]:
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            try:
-                digest = json.loads(line)["sha256"]
-                bytes.fromhex(digest)
-            except (KeyError, TypeError, ValueError):
-                raise ValueError(f"line {number} of {path} is damaged: {AGAIN}.") from None
-            yield digest
+def _input_digests(path: Path) -> Iterator[bytes]:
+    for line in read_lines(path):
+        try:
+            yield bytes.fromhex(parse_object(line.content)["sha256"])
+        except (KeyError, TypeError, ValueError):
+            raise ValueError(f"line {line.number} of {path} is damaged: {AGAIN}.") from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -27,7 +26,15 @@ from regraft.data.bank_format import (
     header,
     inputs_checksum,
 )
-from regraft.support.files import append_line, remove_unfinished, sync, sync_folder, write_text
+from regraft.support.digests import digest_parts
+from regraft.support.files import remove_unfinished, sync, sync_folder, write_text
+from regraft.support.json_files import (
+    append_json,
+    drop_torn_line,
+    make_line,
+    parse_object,
+    read_lines,
+)
 
 _JOURNAL, _NUMBERS = "journal.jsonl", "numbers.part"
 _PARTS = {ARRAYS: "features.part", INPUTS: "inputs.part"}  # names before they are whole
@@ -45,7 +52,7 @@ class Input:
     def line(self) -> bytes:
         """Its line in the file of inputs."""
         name = "row" if isinstance(self.key, int) else "path"
-        return json.dumps({name: self.key, "sha256": self.sha256}).encode() + b"\n"
+        return make_line({name: self.key, "sha256": self.sha256})
 
 
 @dataclass(frozen=True)
@@ -119,7 +126,7 @@ class BankWriter:
             "inputs": input_bytes,
             "skipped": [[each.key, each.reason] for each in skipped],
         }
-        append_line(self._work / _JOURNAL, json.dumps(entry).encode() + b"\n")
+        append_json(self._work / _JOURNAL, entry)
         self._count(rows, input_bytes, skipped)
 
     def finish(self, facts: Facts) -> None:
@@ -168,23 +175,15 @@ class BankWriter:
             file.close()
 
     def _replay(self) -> None:
-        """Count what the journal tells of, and cut off a line that a kill left torn."""
-        path = self._work / _JOURNAL
-        if not path.exists():
-            return
-        whole = 0
-        with path.open("rb") as file:
-            for line in file:
-                if not line.endswith(b"\n"):
-                    break
-                try:
-                    entry = json.loads(line)
-                    skipped = [Skipped(*each) for each in entry["skipped"]]
-                    self._count(int(entry["rows"]), int(entry["inputs"]), skipped)
-                except (KeyError, TypeError, ValueError):
-                    raise self._damage() from None
-                whole += len(line)
-        os.truncate(path, whole)
+        """Count the blocks in the journal, and cut off a line that a kill left torn."""
+        drop_torn_line(self._work / _JOURNAL)
+        for line in read_lines(self._work / _JOURNAL):
+            try:
+                entry = parse_object(line.content)
+                skipped = [Skipped(*each) for each in entry["skipped"]]
+                self._count(int(entry["rows"]), int(entry["inputs"]), skipped)
+            except (KeyError, TypeError, ValueError):
+                raise self._damage() from None
 
     def _count(self, rows: int, input_bytes: int, skipped: Sequence[Skipped]) -> None:
         self.blocks += 1
@@ -233,6 +232,4 @@ def writing(folder: Path, n_features: int) -> Iterator[BankWriter]:
 
 def row_inputs(rows: NDArray[np.float32], first: int) -> list[Input]:
     """The inputs of ``rows`` (b, d) that were given as numbers; ``first`` numbers the first one."""
-    return [
-        Input(first + i, hashlib.sha256(row.tobytes()).hexdigest()) for i, row in enumerate(rows)
-    ]
+    return [Input(first + i, digest_parts([row.tobytes()])) for i, row in enumerate(rows)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import gzip
-import json
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from typing import Any
 
 from regraft.data.columns import Role, TableError, is_missing
 from regraft.support.extras import require
+from regraft.support.json_files import parse_object
 
 _SUFFIXES = (".csv", ".jsonl", ".parquet", ".csv.gz", ".jsonl.gz")
 _PARQUET_ROWS = 1024  # in memory at once
@@ -146,13 +146,11 @@ def _json_rows(path: Path, roles: Sequence[Role]) -> Iterator[Row]:
             continue
         number += 1
         try:
-            record = json.loads(line)
+            record = parse_object(line)
         except ValueError:
-            record = None
-        if not isinstance(record, dict):
             raise TableError(
                 f"line {line_number} of {path} is not a JSON object: write one object a line."
-            )
+            ) from None
         if number == 1:
             for role in roles:
                 role.find(path, list(record))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 import os
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 from regraft.data.bank_writer import Input, Skipped
 from regraft.data.image_folders import check_source, list_folder, list_table
 from regraft.data.inputs import Block, Listing, Source
+from regraft.support.digests import digest_parts
 from regraft.support.extras import require
 
 ON_BROKEN = ("stop", "skip")
@@ -116,7 +116,7 @@ class Images(Source[Pixels]):
             raise
         except Exception as error:  # Pillow raises almost anything for damaged files
             return _Read(key, label, domain, reason=self._reason(error))
-        return _Read(key, label, domain, hashlib.sha256(content).hexdigest(), pixels)
+        return _Read(key, label, domain, digest_parts([content]), pixels)
 
     def _reason(self, error: Exception) -> str:
         """The same words for the same fault, without places in memory or on disk."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -11,6 +10,7 @@ from regraft.data.bank_writer import Input
 from regraft.data.columns import Role
 from regraft.data.input_rows import check_table, name_of, read_rows, text_of
 from regraft.data.inputs import Block, Census, Listing, Source
+from regraft.support.digests import digest_text
 from regraft.support.prefetch import ahead
 
 
@@ -34,7 +34,7 @@ class Texts(Source[list[str]]):
         """Read the table once; nothing is kept in ``folder``."""
         census = Census()
         for _, text, label, domain in self._rows():
-            census.add(label, domain, _digest(text))
+            census.add(label, domain, digest_text(text))
         listing = census.listing("texts")
         if not listing.rows:
             raise ValueError(f"{self._path} has no rows: add data below the header.")
@@ -60,10 +60,7 @@ class Texts(Source[list[str]]):
         while rows_here := list(islice(rows, self.block_rows)):
             numbers, texts, labels, domains = zip(*rows_here, strict=True)
             inputs = tuple(
-                Input(number, _digest(text)) for number, text in zip(numbers, texts, strict=True)
+                Input(number, digest_text(text))
+                for number, text in zip(numbers, texts, strict=True)
             )
             yield Block(list(texts), inputs, labels, domains)
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from regraft.core.domains import Domains, check_device, check_domains
 from regraft.core.heads import fit_source_heads
 from regraft.core.whitening import row_chunks
 from regraft.estimators.contenders import DEFAULTS, ERM, RADII, Contender, contenders, solve
+from regraft.support.digests import digest_parts
 from regraft.support.progress import Countdown
 from regraft.support.records import Records
 from regraft.support.table import percent
@@ -156,15 +157,12 @@ def _key(args: dict[str, Any]) -> str:
 
 
 def _fingerprint(domains: Domains) -> str:
-    """sha256 over the rows, their labels and their domains."""
+    """Compute the checksum of the rows, their labels and their domains."""
     X, y, domain = domains.X.numpy(), domains.y.numpy(), domains.domain.numpy()
     names = [[str(name) for name in column] for column in (domains.classes, domains.names)]
-    digest = hashlib.sha256(json.dumps([str(X.dtype), X.shape, names]).encode())
-    for column in (y, domain):
-        digest.update(column.tobytes())
-    for rows in row_chunks(len(X)):
-        digest.update(np.ascontiguousarray(X[rows]).data)
-    return digest.hexdigest()
+    head = json.dumps([str(X.dtype), X.shape, names]).encode()
+    chunks = (np.ascontiguousarray(X[rows]).data for rows in row_chunks(len(X)))
+    return digest_parts(chain([head, y.tobytes(), domain.tobytes()], chunks))
 
 
 def _check_enough(domains: Domains) -> None:

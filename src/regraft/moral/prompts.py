@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from dataclasses import dataclass
 from typing import Literal
 
 from regraft.moral.scenarios import Scenario
 from regraft.moral.values import AXES, PROFILES, Profile
+from regraft.support.digests import digest_text
 
 Letter = Literal["A", "B"]
 
@@ -87,7 +87,7 @@ def _letter(found: str) -> Letter:
 def _version() -> str:
     """The sha256 of all that is said to the model, apart from the scenario."""
     texts = [*map(system_prompt, PROFILES), _USER]
-    return hashlib.sha256("\n".join(texts).encode()).hexdigest()
+    return digest_text("\n".join(texts))
 
 
 PROMPT_VERSION = _version()
