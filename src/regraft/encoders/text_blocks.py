@@ -59,8 +59,5 @@ class Texts(Source[list[str]]):
     def _gather(self, rows: Iterator[tuple[int, str, str, str]]) -> Iterator[Block[list[str]]]:
         while rows_here := list(islice(rows, self.block_rows)):
             numbers, texts, labels, domains = zip(*rows_here, strict=True)
-            inputs = tuple(
-                Input(number, digest_text(text))
-                for number, text in zip(numbers, texts, strict=True)
-            )
+            inputs = tuple(map(Input, numbers, map(digest_text, texts)))
             yield Block(list(texts), inputs, labels, domains)
