@@ -12,7 +12,7 @@ from regraft.cli.predict import load_for
 from regraft.cli.session import Run
 from regraft.core.hull import Objective
 from regraft.data.tables import read_labelled, read_probabilities
-from regraft.estimators.audit import FrontierPoint, audit, frontier, warn_if_fitted_on
+from regraft.estimators.audit import audit, frontier, warn_if_fitted_on
 from regraft.support.json_files import write_result
 from regraft.support.plots import plot_audit, plot_frontier
 from regraft.support.table import percent
@@ -68,10 +68,6 @@ def run_frontier(
     """Fit a head at each of the ``radii`` and measure it; ``ValueError`` with one sentence."""
     with screen.working(f"fitting {len(radii)} heads on {data}") as step:
         table, y, groups = read_labelled(data, label, domain)
-
-        def tell(point: FrontierPoint) -> None:
-            step(f"fitted at radius {point.radius:g}")
-
         result = frontier(
             table.X,
             y,
@@ -81,7 +77,7 @@ def run_frontier(
             rank=rank,
             seed=seed,
             device=device,
-            on_point=tell,
+            on_progress=step,
         )
     document = result.to_dict()
     draw = functools.partial(plot_frontier, result)

@@ -20,6 +20,7 @@ from typing import Any
 
 from regraft._version import __version__
 from regraft.support.extras import MissingExtra, require
+from regraft.support.progress import OnProgress, ignore_progress
 
 NEEDED = ("torch", "numpy", "scikit-learn")  # without which nothing works
 FOLDER = "REGRAFT_DATA"
@@ -118,22 +119,22 @@ class Checkup:
         return document | {"is_usable": self.is_usable, "mend": self.mend}
 
 
-def examine(on_step: Callable[[str], None] = lambda step: None) -> Checkup:
-    """Look at this installation; nothing is downloaded. ``on_step`` is told what comes next."""
+def examine(on_progress: OnProgress = ignore_progress) -> Checkup:
+    """Look at this installation; nothing is downloaded. ``on_progress`` hears what comes next."""
     core, extras = _requirements()
     modules = _modules()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of packages that are merely being tried
-        on_step("loading the libraries")
+        on_progress("loading the libraries")
         libraries = tuple(_package(name, None, modules) for name in core)
         found = []
         for extra, names in extras.items():
-            on_step(f"loading the extra {extra}")
+            on_progress(f"loading the extra {extra}")
             found.append(Extra(extra, tuple(_package(name, extra, modules) for name in names)))
         works = all(not p.problem and p.version for p in libraries)
-        on_step("looking for devices")
+        on_progress("looking for devices")
         devices = tuple(_devices(works))
-        on_step("looking for data")
+        on_progress("looking for data")
         folder = os.environ.get(FOLDER) or None
         data = tuple(_data(Path(folder))) if folder and works else ()
         weights = tuple(_weights())

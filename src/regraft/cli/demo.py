@@ -21,7 +21,7 @@ def run_demo_command(screen: Screen, run: Run, cell: str, *, seed: int, device: 
     screen.say(describe_demo(cell), "")
     with screen.working("comparing heads") as step:
         result = run_demo(
-            cell, seed=seed, device=device, price=run.html, on_step=step, on_round=screen.round
+            cell, seed=seed, device=device, price=run.html, on_progress=step, on_round=screen.round
         )
     draw = functools.partial(plot_audit, result.curves)
     document = result.to_dict()
@@ -47,6 +47,6 @@ def _diagnose(screen: Screen, cell: str, seed: int, device: str) -> dict[str, An
     bank = load_demo(cell)
     with screen.working("checking the premises") as step:
         diagnosis = diagnose(
-            bank.X, bank.y, bank.sample_domain, seed=seed, device=device, on_step=step
+            bank.X, bank.y, bank.sample_domain, seed=seed, device=device, on_progress=step
         )
     return diagnosis_document(diagnosis)

@@ -42,7 +42,7 @@ def run_diagnose(
             groups=groups,
             seed=seed,
             device=device,
-            on_step=step,
+            on_progress=step,
         )
     files = [] if run.out is None else write_diagnosis(run.out, diagnosis)
     show_diagnosis(screen, diagnosis)

@@ -27,7 +27,7 @@ from regraft.moral.elicitation import (
 from regraft.moral.library import make_library
 from regraft.moral.prompts import Question, system_prompt, user_prompt
 from regraft.moral.scenarios import Library, read_library
-from regraft.support.embedding_meter import Meter
+from regraft.support.progress import Meter
 from regraft.support.table import percent
 
 CHARACTERS_PER_TOKEN = 3.5  # of English; a rule of thumb, off by some ten percent either way
@@ -164,7 +164,7 @@ def _ask(
             out=out,
             concurrency=concurrency,
             limit=limit,
-            on_progress=Meter(tell, "questions", every),
+            on_count=Meter(tell, "questions", every),
         )
 
 

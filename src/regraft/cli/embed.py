@@ -15,8 +15,8 @@ from regraft.data.banks import Bank, check_place, open_bank, verify
 from regraft.data.image_folders import check_source
 from regraft.data.input_rows import check_table
 from regraft.encoders import load_image_encoder, load_text_encoder
-from regraft.encoders.embedding import Embedding, OnInputs, embed_images, embed_texts
-from regraft.support.embedding_meter import Meter
+from regraft.encoders.embedding import Embedding, embed_images, embed_texts
+from regraft.support.progress import Meter, OnCount
 
 _TOLD_EVERY = 0.5  # seconds
 # What a finished bank is known by, beside labels and domains.
@@ -43,7 +43,7 @@ def run_embed_images(
     with screen.working(f"loading {encoder}"):
         loaded = load_image_encoder(encoder, device=device, weights=weights)
 
-    def embed(tell: OnInputs) -> Embedding:
+    def embed(tell: OnCount) -> Embedding:
         return embed_images(
             path,
             loaded,
@@ -52,7 +52,7 @@ def run_embed_images(
             label=label,
             domain=domain,
             on_broken=on_broken,
-            on_inputs=tell,
+            on_count=tell,
         )
 
     _run(screen, "images", embed)
@@ -75,8 +75,8 @@ def run_embed_texts(
     with screen.working(f"loading {encoder}"):
         loaded = load_text_encoder(encoder, device=device)
 
-    def embed(tell: OnInputs) -> Embedding:
-        return embed_texts(path, loaded, out, text=text, label=label, domain=domain, on_inputs=tell)
+    def embed(tell: OnCount) -> Embedding:
+        return embed_texts(path, loaded, out, text=text, label=label, domain=domain, on_count=tell)
 
     _run(screen, "texts", embed)
 
@@ -90,7 +90,7 @@ def run_verify(screen: Screen, folder: Path) -> None:
     screen.finish(_to_dict(bank), [])
 
 
-def _run(screen: Screen, name: str, embed: Callable[[OnInputs], Embedding]) -> None:
+def _run(screen: Screen, name: str, embed: Callable[[OnCount], Embedding]) -> None:
     every = _TOLD_EVERY if screen.is_live else _LINE_EVERY
     with screen.working(f"listing the {name}") as tell:
         embedding = embed(Meter(tell, name, every))

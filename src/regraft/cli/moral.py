@@ -65,7 +65,7 @@ def run_moral_command(
             radius=radius,
             seed=seed,
             device=device,
-            on_step=step,
+            on_progress=step,
         )
     files = _write(out, result, library, drawn)
     show_diagnosis(screen, result.diagnosis)

@@ -20,12 +20,12 @@ from regraft.data.inputs import Block, Listing, Source
 from regraft.encoders.image_blocks import Images
 from regraft.encoders.text_blocks import Texts
 from regraft.support.files import claim, remove_unfinished, write_text
+from regraft.support.progress import OnCount
 
 if TYPE_CHECKING:
     from regraft.encoders.base import ImageEncoder, TextEncoder
 
 T = TypeVar("T")
-OnInputs = Callable[[int, int], None]  # told how many inputs are done, and of how many
 _SETTINGS = "settings.json"
 
 
@@ -57,7 +57,7 @@ def embed_images(
     label: str = "label",
     domain: str = "domain",
     on_broken: str = "stop",
-    on_inputs: OnInputs | None = None,
+    on_count: OnCount | None = None,
 ) -> Embedding:
     """Make a bank in the folder ``out`` of the images in ``path``, or go on with it.
 
@@ -71,7 +71,7 @@ def embed_images(
     )
     if path.is_dir() and out.resolve().is_relative_to(path.resolve()):
         raise ValueError(f"{out} lies in the folder of images {path}: choose one outside it.")
-    return _embed(source, encoder, encoder.encode, out, on_inputs)
+    return _embed(source, encoder, encoder.encode, out, on_count)
 
 
 def embed_texts(
@@ -82,7 +82,7 @@ def embed_texts(
     text: str = "text",
     label: str = "label",
     domain: str = "domain",
-    on_inputs: OnInputs | None = None,
+    on_count: OnCount | None = None,
 ) -> Embedding:
     """Make a bank in the folder ``out`` of the texts in a table, or go on with it.
 
@@ -90,7 +90,7 @@ def embed_texts(
     ``label`` and ``domain``. Raises ``ValueError`` or ``FileNotFoundError`` with one sentence.
     """
     source = Texts(Path(path), text=text, label=label, domain=domain)
-    return _embed(source, encoder, encoder.encode, Path(out), on_inputs)
+    return _embed(source, encoder, encoder.encode, Path(out), on_count)
 
 
 def _embed(
@@ -98,7 +98,7 @@ def _embed(
     encoder: ImageEncoder | TextEncoder,
     encode: Callable[[T], NDArray[np.float32]],
     out: Path,
-    on_inputs: OnInputs | None,
+    on_count: OnCount | None,
 ) -> Embedding:
     check_place(out)
     with claim(out) as is_ours:
@@ -124,7 +124,7 @@ def _embed(
             warnings.warn(note, stacklevel=3)
         with writing(out, encoder.n_features) as writer:
             _check_skipped(out, source, writer.n_skipped)
-            _loop(source, listing, encode, writer, work, on_inputs)
+            _loop(source, listing, encode, writer, work, on_count)
             if writer.rows + writer.n_skipped != listing.rows:
                 raise _changed()
             writer.finish(
@@ -174,16 +174,16 @@ def _loop(
     encode: Callable[[T], NDArray[np.float32]],
     writer: BankWriter,
     work: Path,
-    on_inputs: OnInputs | None,
+    on_count: OnCount | None,
 ) -> None:
     classes = {str(name): i for i, name in enumerate(listing.classes)}
     domains = {str(name): i for i, name in enumerate(listing.domains)}
 
-    def tell() -> None:
-        if on_inputs is not None:
-            on_inputs(writer.rows + writer.n_skipped, listing.rows)
+    def report() -> None:
+        if on_count is not None:
+            on_count(writer.rows + writer.n_skipped, listing.rows)
 
-    tell()
+    report()
     for block in source.blocks(work, writer.rows + writer.n_skipped):
         try:
             y = np.array([classes[label] for label in block.labels], np.int64)
@@ -192,7 +192,7 @@ def _loop(
             raise _changed() from None
         features = _features(encode, block, writer.n_features)
         writer.append(features, y, domain, block.inputs, block.skipped)
-        tell()
+        report()
 
 
 def _features(

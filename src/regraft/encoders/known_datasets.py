@@ -16,7 +16,7 @@ from regraft.data.domain_names import named_domains
 from regraft.data.tables import Table, read_table
 from regraft.encoders import IMAGE_DEFAULT, TEXT_DEFAULT, load_image_encoder, load_text_encoder
 from regraft.encoders.embedding import embed_images, embed_texts
-from regraft.support.embedding_meter import Meter
+from regraft.support.progress import Meter, OnProgress
 
 _PACS = ("art_painting", "cartoon", "photo", "sketch")
 _PACS_FEATURES = "efficientnet_lite0.npz"
@@ -27,7 +27,7 @@ _OFFICE_CALTECH = {
     "dslr": "dslr_SURF_L10.mat",
     "webcam": "webcam_SURF_L10.mat",
 }
-_TOLD_EVERY = 5.0  # seconds, while features are computed
+_SHOWN_EVERY = 5.0  # seconds, while features are computed
 
 
 @dataclass(frozen=True)
@@ -37,12 +37,10 @@ class Request:
     data: Path  # the user's folder or file
     bank: Path  # where features are computed into, if they must be
     device: str
-    tell: Callable[[str], None]  # progress
+    on_progress: OnProgress
 
 
-def read_ready(
-    name: str, data: Path, out: Path, *, device: str, on_progress: Callable[[str], None]
-) -> Table:
+def read_ready(name: str, data: Path, out: Path, *, device: str, on_progress: OnProgress) -> Table:
     """The benchmark ``name`` from the user's folder or file ``data``.
 
     Images and texts are embedded first, into a bank in ``out`` that the next call finds there.
@@ -79,8 +77,8 @@ def _read_pacs(request: Request) -> Table:
             "one that does with --data."
         )
     encoder = load_image_encoder(IMAGE_DEFAULT, device=request.device)
-    meter = Meter(request.tell, "images", _TOLD_EVERY)
-    embed_images(root, encoder, request.bank, on_inputs=meter)
+    meter = Meter(request.on_progress, "images", _SHOWN_EVERY)
+    embed_images(root, encoder, request.bank, on_count=meter)
     return read_bank(request.bank)
 
 
@@ -94,8 +92,8 @@ def _read_amazon(request: Request) -> Table:
             "with text, label and domain on each line."
         )
     encoder = load_text_encoder(TEXT_DEFAULT, device=request.device)
-    meter = Meter(request.tell, "texts", _TOLD_EVERY)
-    embed_texts(path, encoder, request.bank, on_inputs=meter)
+    meter = Meter(request.on_progress, "texts", _SHOWN_EVERY)
+    embed_texts(path, encoder, request.bank, on_count=meter)
     return read_bank(request.bank)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol, cast
 
@@ -28,6 +28,7 @@ from regraft.core.hull import (
 from regraft.core.hull_game import play_hull
 from regraft.core.newton import log_probabilities, losses
 from regraft.core.splitting import hold_out
+from regraft.support.progress import OnProgress, ignore_progress
 
 RADII = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 # Probabilities below this are treated as this, so that one confident error has a finite risk.
@@ -159,7 +160,7 @@ def frontier(
     ridge: float | None = None,
     seed: int | None = None,
     device: str = "cpu",
-    on_point: Callable[[FrontierPoint], None] | None = None,
+    on_progress: OnProgress = ignore_progress,
 ) -> Frontier:
     """Source accuracy against worst-case accuracy for heads trained at each radius.
 
@@ -191,8 +192,7 @@ def frontier(
             worst_case_risk=attack(measured, losses(log_p, test.y), max(radii)).value,
         )
         points.append(point)
-        if on_point is not None:
-            on_point(point)
+        on_progress(f"fitted at radius {radius:g}")
     return Frontier(tuple(points), audit_radius=max(radii))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
@@ -20,7 +20,7 @@ from regraft.core.heads import fit_source_heads
 from regraft.core.whitening import row_chunks
 from regraft.estimators.contenders import DEFAULTS, ERM, RADII, Contender, contenders, solve
 from regraft.support.digests import digest_parts
-from regraft.support.progress import Countdown
+from regraft.support.progress import Countdown, OnProgress, ignore_progress
 from regraft.support.records import Records
 from regraft.support.table import percent
 
@@ -90,15 +90,15 @@ def compare(
     radii: Sequence[float] = RADII,
     device: str = "cpu",
     records: Path | None = None,
-    on_progress: Callable[[str], None] | None = None,
+    on_progress: OnProgress = ignore_progress,
 ) -> Comparison:
     """Leave each domain out in turn, fit all heads on the others, measure them in it.
 
     Every head is what its classifier's ``fit`` gives on all rows of the other domains: ERM,
     GroupDRO, V-REx, IRM and CRO at their defaults, and CRO at each of ``radii`` (nats). The file
     ``records``, which one process at a time may write, keeps finished cells: the same comparison
-    goes on where it stopped. ``on_progress`` is told after each cell what it gave and how long
-    the rest may take. Raises ``ValueError`` with one sentence.
+    goes on where it stopped. ``on_progress`` is called after each cell with its accuracy and
+    how long the rest may take. Raises ``ValueError`` with one sentence.
     """
     heads = contenders(radii, device)
     check_device(device)
@@ -123,9 +123,8 @@ def compare(
         measured = _measure(domains, t, list(missing.values()), device)
         for (key, head), values in zip(missing.items(), measured, strict=True):
             memory.keep(key, values)
-            if on_progress is not None:
-                result = f"{head.name} without {target}: {percent(values['accuracy'])} there"
-                on_progress(f"{result}; {countdown.next()}")
+            result = f"{head.name} without {target}: {percent(values['accuracy'])} there"
+            on_progress(f"{result}; {countdown.next()}")
     cells = tuple(
         Cell(target, head.name, **memory.cells[keys[t, head.name]])
         for t, target in enumerate(targets)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +32,7 @@ from regraft.premises.latent import MOST_GROUPS, LatentFit, fit_latent_domains
 from regraft.premises.maps import choose_penalty, fit_map
 from regraft.premises.randomization import DRAWS
 from regraft.premises.shifts import Shifts, measure_shifts
+from regraft.support.progress import OnProgress, ignore_progress
 
 _MOST_OBSERVED = 100  # groups
 _RESTARTS, _ITERATIONS = 3, 200  # of unobserved groups, here where only their predictions count
@@ -101,15 +101,14 @@ def diagnose(
     groups: int = 2,
     seed: int = 0,
     device: str = "cpu",
-    on_step: Callable[[str], None] | None = None,
+    on_progress: OnProgress = ignore_progress,
 ) -> Diagnosis:
     """Check the premises on rows ``X`` (n, d), labels ``y`` (n,) and their domains (n,).
 
     ``group`` (n,) is the U of each row where it was observed. Else ``groups`` unobserved values
-    are fitted by maximum likelihood; what needs U then stays undecided. ``on_step`` is told what
-    comes next. Raises ``ValueError`` with one sentence.
+    are fitted by maximum likelihood; what needs U then stays undecided. ``on_progress`` is called
+    with what comes next. Raises ``ValueError`` with one sentence.
     """
-    tell = on_step if on_step is not None else (lambda step: None)
     if not 0 <= seed < 2**63:
         raise ValueError(f"seed is {seed}: pass a number from 0 to 2**63 - 1.")
     domains = check_domains(X, y, sample_domain, device=device)
@@ -133,13 +132,15 @@ def diagnose(
             )
         values = [str(value) for value in found]
         index = torch.from_numpy(places).to(domains.y)
-    tell("testing whether the sources disagree")
+    on_progress("testing whether the sources disagree")
     rows = group_rows(domains, index, 1 if group is None else len(values), seed=seed)
     heterogeneity = check_heterogeneity(rows, draws=DRAWS, seed=seed)
-    tell("measuring shifts")
+    on_progress("measuring shifts")
     shifts = measure_shifts(domains, seed=seed)
     part = _latent if group is None else _observed
-    closure, angles, invariance, basis, remarks = part(domains, rows, names, values, seed, tell)
+    closure, angles, invariance, basis, remarks = part(
+        domains, rows, names, values, seed, on_progress
+    )
     return Diagnosis(
         n_rows=len(domains.y),
         n_features=domains.X.shape[1],
@@ -167,14 +168,14 @@ def _observed(
     names: list[str],
     values: list[str],
     seed: int,
-    tell: Callable[[str], None],
+    on_progress: OnProgress,
 ) -> _Parts:
-    tell("fitting abduction and deduction maps")
+    on_progress("fitting abduction and deduction maps")
     penalties = choose_penalties(rows)
     maps = fit_factorization(rows, penalties)
-    tell("predicting held-out rows")
+    on_progress("predicting held-out rows")
     closure = check_closure(rows, penalties, names=names)
-    tell("comparing abductions")
+    on_progress("comparing abductions")
     angles = check_angles(
         rows,
         maps.abductions,
@@ -183,7 +184,7 @@ def _observed(
         draws=DRAWS,
         seed=seed,
     )
-    tell("comparing deductions")
+    on_progress("comparing deductions")
     invariance = check_invariance(
         rows,
         maps.deduction,
@@ -193,7 +194,7 @@ def _observed(
         draws=DRAWS,
         seed=seed,
     )
-    tell("looking for a transplant basis")
+    on_progress("looking for a transplant basis")
     unseen = len(names) * len(values) - invariance.n_cells
     basis = check_basis(maps.in_features(rows.whitening), _by_domain(domains), unseen=unseen)
     return closure, angles, invariance, basis, ()
@@ -205,10 +206,10 @@ def _latent(
     names: list[str],
     values: list[str],
     seed: int,
-    tell: Callable[[str], None],
+    on_progress: OnProgress,
 ) -> _Parts:
-    fit = _fit_quietly(domains, len(values), seed, tell, "all rows")
-    closure = _latent_closure(domains, names, len(values), seed, tell)
+    fit = _fit_quietly(domains, len(values), seed, on_progress, "all rows")
+    closure = _latent_closure(domains, names, len(values), seed, on_progress)
     angles = describe_angles(fit.factorization.abductions, names)
     invariance = DeductionInvariance(
         verdict="undecided",
@@ -221,17 +222,17 @@ def _latent(
         n_cells=0,
         pull=float("nan"),
     )
-    tell("looking for a transplant basis")
+    on_progress("looking for a transplant basis")
     basis = check_basis(fit.factorization, _by_domain(domains))
     return closure, angles, invariance, basis, fit.warnings
 
 
 def _latent_closure(
-    domains: Domains, names: list[str], groups: int, seed: int, tell: Callable[[str], None]
+    domains: Domains, names: list[str], groups: int, seed: int, on_progress: OnProgress
 ) -> FactorizationClosure:
     """Predict a third of the rows by maps of unobserved groups fitted to the others."""
     train, test = hold_out(domains)
-    maps = _fit_quietly(train, groups, seed, tell, "two thirds of the rows").factorization
+    maps = _fit_quietly(train, groups, seed, on_progress, "two thirds of the rows").factorization
     seen = group_rows(train, torch.zeros_like(train.y), 1, seed=seed)
     direct = [fit_map(data, choose_penalty([data])) for data in seen.labels_by_domain()]
     heads = seen.whitening.to_features(torch.stack(direct)).mT  # (K, d + 1, C)
@@ -246,13 +247,15 @@ def _by_domain(domains: Domains) -> list[Tensor]:
 
 
 def _fit_quietly(
-    domains: Domains, groups: int, seed: int, tell: Callable[[str], None], which: str
+    domains: Domains, groups: int, seed: int, on_progress: OnProgress, which: str
 ) -> LatentFit:
-    def tell_restart(done: int, _: float) -> None:
+    def report_restart(done: int, _: float) -> None:
         if done < _RESTARTS:
-            tell(f"fitting {groups} unobserved groups to {which}, start {done + 1} of {_RESTARTS}")
+            on_progress(
+                f"fitting {groups} unobserved groups to {which}, start {done + 1} of {_RESTARTS}"
+            )
 
-    tell_restart(0, 0.0)
+    report_restart(0, 0.0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they are in the answer too
         return fit_latent_domains(
@@ -262,5 +265,5 @@ def _fit_quietly(
             restarts=_RESTARTS,
             seed=seed,
             max_iterations=_ITERATIONS,
-            on_restart=tell_restart,
+            on_restart=report_restart,
         )
