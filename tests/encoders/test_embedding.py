@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from regraft.data.banks import is_bank, open_bank, verify, write_bank
+from regraft.data.image_inputs import ImageInputs
 from regraft.encoders.embedding import embed_images, embed_texts
-from regraft.encoders.image_blocks import Images
 from regraft.support.files import claim
 from tests.helpers.paths import ROOT, SOURCE
 from tests.helpers.toy_encoders import ToyImages, ToyTexts, write_images
@@ -193,7 +193,7 @@ def test_blocks_of_another_size_neither_skip_nor_double(
     spoil(root, "a/x/0003.png")
     with pytest.raises(RuntimeError):
         embed_images(root, ToyImages(fail_at=2), tmp_path / "bank", on_broken="skip")
-    monkeypatch.setattr(Images, "block_rows", 50)
+    monkeypatch.setattr(ImageInputs, "block_rows", 50)
     bank = embed_images(root, ToyImages(), tmp_path / "bank", on_broken="skip").bank
     keys = [json.loads(each)["path"] for each in (bank.folder / "inputs.jsonl").open()]
     files = sorted(path.relative_to(root).as_posix() for path in root.glob("*/*/*.png"))

@@ -13,7 +13,7 @@ from regraft.cli.console import Screen
 from regraft.data.bank_format import ARRAYS, DESCRIPTION, INPUTS
 from regraft.data.banks import Bank, check_place, open_bank, verify
 from regraft.data.image_folders import check_source
-from regraft.data.input_rows import check_table
+from regraft.data.table_rows import check_table
 from regraft.encoders import load_image_encoder, load_text_encoder
 from regraft.encoders.embedding import Embedding, embed_images, embed_texts
 from regraft.support.progress import Meter, OnCount

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
-from regraft.encoders.colours import to_rgb
-from regraft.encoders.networks import NetworkEncoder
+from regraft.data.image_files import to_rgb
+from regraft.encoders.network_encoder import NetworkEncoder
 from regraft.encoders.weights import put_weights, read_weights
 from regraft.support.extras import require
 

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from regraft.data.bank_format import UNFINISHED
 from regraft.data.bank_writer import BankWriter, Facts, writing
 from regraft.data.banks import Bank, busy, check_finite, check_place, is_bank, open_bank
-from regraft.data.inputs import Block, Listing, Source
-from regraft.encoders.image_blocks import Images
-from regraft.encoders.text_blocks import Texts
+from regraft.data.image_inputs import ImageInputs
+from regraft.data.input_blocks import Block, InputSource, Survey
+from regraft.data.text_inputs import TextInputs
 from regraft.support.files import claim, remove_unfinished, write_text
 from regraft.support.progress import OnCount
 
@@ -66,7 +66,7 @@ def embed_images(
     out with a warning. Raises ``ValueError`` or ``FileNotFoundError`` with one sentence.
     """
     path, out = Path(path), Path(out)
-    source = Images(
+    source = ImageInputs(
         path, encoder.pixels, image=image, label=label, domain=domain, on_broken=on_broken
     )
     if path.is_dir() and out.resolve().is_relative_to(path.resolve()):
@@ -89,12 +89,12 @@ def embed_texts(
     ``path`` is a .csv, .jsonl (both also .gz) or .parquet file with the columns ``text``,
     ``label`` and ``domain``. Raises ``ValueError`` or ``FileNotFoundError`` with one sentence.
     """
-    source = Texts(Path(path), text=text, label=label, domain=domain)
+    source = TextInputs(Path(path), text=text, label=label, domain=domain)
     return _embed(source, encoder, encoder.encode, Path(out), on_count)
 
 
 def _embed(
-    source: Source[T],
+    source: InputSource[T],
     encoder: ImageEncoder | TextEncoder,
     encode: Callable[[T], NDArray[np.float32]],
     out: Path,
@@ -133,7 +133,7 @@ def _embed(
     return Embedding(open_bank(out), was_there=False)
 
 
-def _survey(source: Source[Any], work: Path) -> Listing:
+def _survey(source: InputSource[Any], work: Path) -> Survey:
     """List the inputs, leaving no trace if that fails at the first time."""
     if not (work / _SETTINGS).exists():  # what is there was begun by something else
         shutil.rmtree(work, ignore_errors=True)
@@ -169,8 +169,8 @@ def _enter(work: Path, out: Path, settings: _Settings, device: str) -> None:
 
 
 def _loop(
-    source: Source[T],
-    listing: Listing,
+    source: InputSource[T],
+    listing: Survey,
     encode: Callable[[T], NDArray[np.float32]],
     writer: BankWriter,
     work: Path,
@@ -234,7 +234,7 @@ def _check_same(out: Path, asked: _Settings, there: _Settings) -> None:
         )
 
 
-def _check_skipped(out: Path, source: Source[Any], n_skipped: int) -> None:
+def _check_skipped(out: Path, source: InputSource[Any], n_skipped: int) -> None:
     if n_skipped and not source.may_skip:
         raise ValueError(
             f"{out} leaves out {n_skipped} broken {source.kind}: allow that with --on-broken skip, "

@@ -13,6 +13,7 @@ from scipy.io.matlab import MatReadError
 
 from regraft.data.banks import is_bank
 from regraft.data.domain_names import named_domains
+from regraft.data.image_folders import list_entries
 from regraft.data.tables import Table, read_table
 from regraft.encoders import IMAGE_DEFAULT, TEXT_DEFAULT, load_image_encoder, load_text_encoder
 from regraft.encoders.embedding import embed_images, embed_texts
@@ -70,8 +71,7 @@ def _read_pacs(request: Request) -> Table:
     if (data / _PACS_FEATURES).is_file():
         return read_bank(data / _PACS_FEATURES)
     root = data / "PACS" if (data / "PACS").is_dir() else data
-    folders = sorted(e.name for e in root.iterdir() if e.is_dir() and not e.name.startswith("."))
-    if folders != list(_PACS):
+    if list_entries(root).folders != list(_PACS):
         raise FileNotFoundError(
             f"{root} holds neither {_PACS_FEATURES} nor just the folders {', '.join(_PACS)}: pass "
             "one that does with --data."

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from regraft.encoders.colours import to_rgb
-from regraft.encoders.networks import NetworkEncoder
+from regraft.data.image_files import to_rgb
+from regraft.encoders.network_encoder import NetworkEncoder
 from regraft.encoders.weights import put_weights, read_weights
 
 if TYPE_CHECKING:

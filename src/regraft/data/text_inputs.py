@@ -8,13 +8,13 @@ from pathlib import Path
 
 from regraft.data.bank_writer import Input
 from regraft.data.columns import Role
-from regraft.data.input_rows import check_table, name_of, read_rows, text_of
-from regraft.data.inputs import Block, Census, Listing, Source
+from regraft.data.input_blocks import Block, Census, InputSource, Survey
+from regraft.data.table_rows import check_table, name_of, read_rows, text_of
 from regraft.support.digests import digest_text
 from regraft.support.prefetch import ahead
 
 
-class Texts(Source[list[str]]):
+class TextInputs(InputSource[list[str]]):
     """The rows of a .csv, .jsonl (both also .gz) or .parquet file, read as they are needed.
 
     Raises ``ValueError`` or ``FileNotFoundError`` with one sentence if ``path`` is none of them.
@@ -30,7 +30,7 @@ class Texts(Source[list[str]]):
         self._path = path
         self._roles = Role(text, "text"), Role(label, "label"), Role(domain, "domain")
 
-    def survey(self, folder: Path) -> Listing:
+    def survey(self, folder: Path) -> Survey:
         """Read the table once; nothing is kept in ``folder``."""
         census = Census()
         for _, text, label, domain in self._rows():

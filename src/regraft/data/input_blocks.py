@@ -21,7 +21,7 @@ _MOST_NAMED = 8
 
 
 @dataclass(frozen=True)
-class Listing:
+class Survey:
     """All inputs, seen but not embedded; whole numbers as names are in the order of numbers."""
 
     rows: int
@@ -42,7 +42,7 @@ class Block(Generic[T]):
     skipped: tuple[Skipped, ...] = ()
 
 
-class Source(ABC, Generic[T]):
+class InputSource(ABC, Generic[T]):
     """Inputs in an order of their own."""
 
     kind: str
@@ -50,7 +50,7 @@ class Source(ABC, Generic[T]):
     may_skip = False  # whether inputs that cannot be read are left out
 
     @abstractmethod
-    def survey(self, folder: Path) -> Listing:
+    def survey(self, folder: Path) -> Survey:
         """Look at all inputs, keeping in ``folder`` what ``blocks`` needs.
 
         Raises ``ValueError`` or ``FileNotFoundError`` with one sentence.
@@ -78,7 +78,7 @@ class Census:
         self._counts[domain, label] += 1
         return line
 
-    def listing(self, noun: str) -> Listing:
+    def listing(self, noun: str) -> Survey:
         """What was counted; ``noun`` names inputs in sentences."""
         labels, domains = ({cell[i] for cell in self._counts} for i in (1, 0))
         gaps = [
@@ -96,7 +96,7 @@ class Census:
                 "domain.",
             )
         rows = self._counts.total()
-        return Listing(rows, _sorted(labels), _sorted(domains), self._digest.hexdigest(), notes)
+        return Survey(rows, _sorted(labels), _sorted(domains), self._digest.hexdigest(), notes)
 
 
 def _sorted(names: set[str]) -> tuple[str | int, ...]:
