@@ -16,24 +16,24 @@ FORMAT = 1
 DESCRIPTION, ARRAYS, INPUTS = "bank.json", "features.safetensors", "inputs.jsonl"
 UNFINISHED = ".unfinished"  # the folder of what is not whole yet
 DATA_START = 512  # bytes: the header is written last, into the space left for it
-MOST_TOLD = 100  # of the skipped inputs, in the description
+MOST_NAMED = 100  # of the skipped inputs, in the description
 
 _LENGTH_BYTES = 8  # a safetensors file starts with the length of its header
 _SIZES = {"F32": 4, "I64": 8}  # bytes of a number
 _KINDS = {"features": ("F32", 2), "label": ("I64", 1), "domain": ("I64", 1)}
-AGAIN = "delete the bank and make it again"  # what mends a damaged one
+AGAIN = "delete the bank and make it again"  # the way out for a damaged one
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where the numbers of an array are in a file."""
+    """The place of an array in a file."""
 
     shape: tuple[int, ...]
     start: int  # bytes from the beginning of the file
 
 
 def header(rows: int, n_features: int) -> bytes:
-    """The first ``DATA_START`` bytes of a file of ``features``, ``label`` and ``domain``."""
+    """Make the first ``DATA_START`` bytes of a file of ``features``, ``label`` and ``domain``."""
     entries, end = {}, 0
     for name, (dtype, dimensions) in _KINDS.items():
         shape = [rows, n_features][:dimensions]
@@ -45,7 +45,7 @@ def header(rows: int, n_features: int) -> bytes:
 
 
 def read_places(path: Path) -> dict[str, Place]:
-    """Where the arrays are, by name, checked against the size of the file.
+    """Find where each array lies in a file, and check that against the size of the file.
 
     Raises ``ValueError`` with one sentence.
     """
@@ -77,7 +77,7 @@ def _entries(text: bytes) -> dict[str, Any] | None:
 
 
 def _place(entry: Any, data_start: int, dtype: str, dimensions: int) -> Place | None:
-    """None if the entry is not an array of this kind."""
+    """Read an entry of the header; return None if it is not an array of this kind."""
     try:
         shape = tuple(int(length) for length in entry["shape"])
         start, end = (int(offset) for offset in entry["data_offsets"])

@@ -1,4 +1,4 @@
-"""A bank written row by row, which a kill at any moment does not harm."""
+"""The writer of banks: block by block, safe against a kill at any moment."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from regraft.data.bank_format import (
     DESCRIPTION,
     FORMAT,
     INPUTS,
-    MOST_TOLD,
+    MOST_NAMED,
     UNFINISHED,
     data_checksum,
     header,
@@ -44,20 +44,20 @@ _NUMBER_BYTES = 16  # of a row's label and domain
 
 @dataclass(frozen=True)
 class Input:
-    """What a row was made from: ``key`` is a path, or a row number in a table."""
+    """The input of a row: ``key`` is its path, or its row number in a table."""
 
     key: str | int
     sha256: str
 
     def line(self) -> bytes:
-        """Its line in the file of inputs."""
+        """Write the line of this input in the file of inputs."""
         name = "row" if isinstance(self.key, int) else "path"
         return make_line({name: self.key, "sha256": self.sha256})
 
 
 @dataclass(frozen=True)
 class Skipped:
-    """An input without a row."""
+    """An input that has no row in the bank, and why."""
 
     key: str | int
     reason: str
@@ -65,7 +65,7 @@ class Skipped:
 
 @dataclass(frozen=True)
 class Facts:
-    """What a bank tells of itself beside its rows; ``preprocessing`` is plain JSON data."""
+    """The description of a bank beside its rows; ``preprocessing`` is plain JSON data."""
 
     kind: str  # of inputs: images, texts or arrays
     encoder: str
@@ -77,10 +77,10 @@ class Facts:
 
 
 class BankWriter:
-    """Writes a bank of ``n_features`` columns to ``folder``, which only this process may write.
+    """A writer of a bank with ``n_features`` columns to ``folder``; one process at a time.
 
-    What ``append`` has returned from is on the disk: a writer made anew on the same folder goes on
-    after the last block. Nothing is a bank before ``finish``. Raises ``ValueError`` with one
+    A block is on the disk when ``append`` returns: a new writer on the same folder goes on after
+    the last block. The folder is a bank only after ``finish``. Raises ``ValueError`` with one
     sentence if what is there is damaged.
     """
 
@@ -130,11 +130,11 @@ class BankWriter:
         self._count(rows, input_bytes, skipped)
 
     def finish(self, facts: Facts) -> None:
-        """Make the bank of all blocks; ``ValueError`` if they have no rows."""
+        """Turn all blocks into the bank; raise ``ValueError`` if they have no rows."""
         if not self.rows:
             raise ValueError(
                 f"all {self.n_skipped} inputs were skipped, so {self._folder} would be a bank "
-                "without rows: mend the inputs."
+                "without rows: repair the inputs."
             )
         self._write_columns()
         self._features.seek(0)
@@ -170,7 +170,7 @@ class BankWriter:
         shutil.rmtree(self._work)
 
     def close(self) -> None:
-        """Close the files; more than once does no harm."""
+        """Close the files; calling this again does no harm."""
         for file in (self._features, self._inputs, self._numbers):
             file.close()
 
@@ -189,10 +189,10 @@ class BankWriter:
         self.blocks += 1
         self.rows, self._input_bytes = rows, input_bytes
         self.n_skipped += len(skipped)
-        self._skipped += skipped[: MOST_TOLD - len(self._skipped)]
+        self._skipped += skipped[: MOST_NAMED - len(self._skipped)]
 
     def _open(self, name: str, length: int) -> BinaryIO:
-        """A file cut to ``length``, to be written on from there."""
+        """Open a file and cut it to ``length``, to be continued from there."""
         path = self._work / name
         path.touch()
         if path.stat().st_size < length and self.blocks:
@@ -206,7 +206,7 @@ class BankWriter:
         return DATA_START + self.rows * self.n_features * 4
 
     def _write_columns(self) -> None:
-        """All labels, then all domains, after the features."""
+        """Write all labels, then all domains, after the features."""
         numbers = np.memmap(self._work / _NUMBERS, "<i8", mode="r", shape=(self.rows, 2))
         self._features.seek(self._feature_bytes())
         for column in range(2):
@@ -222,7 +222,7 @@ class BankWriter:
 
 @contextmanager
 def writing(folder: Path, n_features: int) -> Iterator[BankWriter]:
-    """A writer whose files are closed at the end, finished or not."""
+    """Provide a writer, and close its files at the end, finished or not."""
     writer = BankWriter(folder, n_features)
     try:
         yield writer
@@ -231,5 +231,5 @@ def writing(folder: Path, n_features: int) -> Iterator[BankWriter]:
 
 
 def row_inputs(rows: NDArray[np.float32], first: int) -> list[Input]:
-    """The inputs of ``rows`` (b, d) that were given as numbers; ``first`` numbers the first one."""
+    """Describe ``rows`` (b, d) that were given as numbers; ``first`` is the number of the first."""
     return [Input(first + i, digest_parts([row.tobytes()])) for i, row in enumerate(rows)]

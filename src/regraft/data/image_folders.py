@@ -88,7 +88,7 @@ def list_folder(root: Path, file: BinaryIO) -> Survey:
                 f"{root / domain} holds no images in class folders: fill or remove it, or pass it "
                 "instead if it holds the domains."
             )
-    return _with_notes(root, census.listing("images"), others, empty)
+    return _with_notes(root, census.survey("images"), others, empty)
 
 
 def list_table(path: Path, file: BinaryIO, *, image: str, label: str, domain: str) -> Survey:
@@ -111,7 +111,7 @@ def list_table(path: Path, file: BinaryIO, *, image: str, label: str, domain: st
             ) from None
         key = _from(folder, Path(place)) if os.path.isabs(place) else place
         file.write(census.add(own_label, own_domain, [key.replace(os.sep, "/"), size]))
-    listing = census.listing("images")
+    listing = census.survey("images")
     if not listing.rows:
         raise ValueError(f"{path} has no rows: add data below the header.")
     return listing

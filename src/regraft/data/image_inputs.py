@@ -1,4 +1,4 @@
-"""Images on disk, decoded by several threads while the encoder computes."""
+"""Images to embed, decoded by several threads while the encoder computes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts in a table, with labels and domains."""
+"""Texts to embed, with labels and domains, from a table."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ class TextInputs(InputSource[list[str]]):
         census = Census()
         for _, text, label, domain in self._rows():
             census.add(label, domain, digest_text(text))
-        listing = census.listing("texts")
+        listing = census.survey("texts")
         if not listing.rows:
             raise ValueError(f"{self._path} has no rows: add data below the header.")
         return listing
 
     def blocks(self, folder: Path, first: int) -> Iterator[Block[list[str]]]:
-        """Blocks of rows; row numbers are the keys."""
+        """Yield blocks of rows, keyed by their row numbers."""
         rows = islice(self._rows(), first, None)
         return ahead(self._gather(rows))
 
     def _rows(self) -> Iterator[tuple[int, str, str, str]]:
-        """Number, text, label and domain of every row."""
+        """Yield number, text, label and domain of every row."""
         text, label, domain = self._roles
         for row in read_rows(self._path, self._roles):
             yield (

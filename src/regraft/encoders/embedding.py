@@ -1,4 +1,4 @@
-"""The loop that makes banks: block by block, from where it was stopped."""
+"""Embed images and texts into banks, block by block, from where it was stopped."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Embedding:
 
 @dataclass(frozen=True)
 class _Settings:
-    """All that the rows of a bank depend on, rounding apart."""
+    """All that the rows of a bank depend on, apart from rounding."""
 
     kind: str
     encoder: str
@@ -134,7 +134,7 @@ def _embed(
 
 
 def _survey(source: InputSource[Any], work: Path) -> Survey:
-    """List the inputs, leaving no trace if that fails at the first time."""
+    """Count the inputs; leave no trace if that fails the first time."""
     if not (work / _SETTINGS).exists():  # what is there was begun by something else
         shutil.rmtree(work, ignore_errors=True)
     work.mkdir(exist_ok=True)
@@ -148,7 +148,7 @@ def _survey(source: InputSource[Any], work: Path) -> Survey:
 
 
 def _enter(work: Path, out: Path, settings: _Settings, device: str) -> None:
-    """Refuse to go on with what was begun with other settings, or where rounding is another."""
+    """Refuse to continue what was begun with other settings, or on another kind of device."""
     path = work / _SETTINGS
     if not path.exists():
         write_text(path, json.dumps({"settings": asdict(settings), "device": device}))
@@ -204,7 +204,7 @@ def _features(
     features = encode(block.content)
     if features.shape != expected:
         raise ValueError(
-            f"the encoder gave features of shape {features.shape} instead of {expected}: mend it."
+            f"the encoder gave features of shape {features.shape} instead of {expected}: repair it."
         )
     return check_finite(features, f"{block.inputs[0].key} and the inputs after it")
 

@@ -17,7 +17,7 @@ _WORDS = (1, 2)  # in a row
 
 
 class HashedEncoder(TextEncoder):
-    """Counts of hashed words and pairs of neighbours, scaled to length one; no words, zeros.
+    """Counts of hashed words and pairs of neighbours, scaled to length one; zeros without words.
 
     Two that share a feature may cancel out, for their hash gives them a sign too.
     """
@@ -38,6 +38,6 @@ class HashedEncoder(TextEncoder):
         )
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Features (n, 384) of texts, each independent of the others."""
+        """Compute features (n, 384) of texts, each independent of the others."""
         features: NDArray[np.float32] = self._vectorizer.transform(texts).toarray()
         return features

@@ -1,4 +1,4 @@
-"""Ready benchmarks: the files that people have of known datasets, as tables."""
+"""Ready benchmarks: known datasets, read from their usual files."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _SHOWN_EVERY = 5.0  # seconds, while features are computed
 
 @dataclass(frozen=True)
 class Request:
-    """What a ready benchmark is read from."""
+    """The place and the way to read a ready benchmark."""
 
     data: Path  # the user's folder or file
     bank: Path  # where features are computed into, if they must be
@@ -42,7 +42,7 @@ class Request:
 
 
 def read_ready(name: str, data: Path, out: Path, *, device: str, on_progress: OnProgress) -> Table:
-    """The benchmark ``name`` from the user's folder or file ``data``.
+    """Read the benchmark ``name`` from the user's folder or file ``data``.
 
     Images and texts are embedded first, into a bank in ``out`` that the next call finds there.
     Raises ``ValueError`` or ``FileNotFoundError`` with one sentence.
@@ -57,14 +57,14 @@ def read_ready(name: str, data: Path, out: Path, *, device: str, on_progress: On
 
 
 def read_bank(path: Path, label: str = "label", domain: str = "domain") -> Table:
-    """A file or bank that has labels and domains, the domains named where it names them."""
+    """Read a file or bank with labels and domains, and name its domains where it can."""
     table = read_table(path, label=label, domain=domain)
     assert table.domain is not None  # needed by default
     return replace(table, domain=named_domains(path, table.domain))
 
 
 def _read_pacs(request: Request) -> Table:
-    """PACS: features in a .npz file, or pictures in the layout domain/class/file."""
+    """Read PACS: features in a .npz file, or pictures in the layout domain/class/file."""
     data = request.data
     if data.is_file():
         return read_bank(data)
@@ -83,7 +83,7 @@ def _read_pacs(request: Request) -> Table:
 
 
 def _read_amazon(request: Request) -> Table:
-    """Amazon reviews: lines of JSON with text, label and domain."""
+    """Read Amazon reviews: JSON lines with text, label and domain."""
     places = [request.data / name for name in _AMAZON]
     path = next((p for p in (request.data, *places) if p.is_file()), None)
     if path is None:
@@ -98,7 +98,7 @@ def _read_amazon(request: Request) -> Table:
 
 
 def _read_office_caltech10(request: Request) -> Table:
-    """Office-Caltech10: four domains, ten classes, 800-bin histograms of SURF words.
+    """Read Office-Caltech10: four domains, ten classes, 800-bin histograms of SURF words.
 
     Rows are divided by their sum, so that a picture's number of keypoints, which follows from its
     size, does not count; rows that are shares already stay as they are.
@@ -116,7 +116,7 @@ def _read_office_caltech10(request: Request) -> Table:
 
 
 def _read_mat(path: Path) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Histograms ``fts`` (n, d) and ``labels`` (n,) of a MATLAB file."""
+    """Read histograms ``fts`` (n, d) and ``labels`` (n,) from a MATLAB file."""
     if not path.is_file():
         raise FileNotFoundError(
             f"{path} does not exist: pass a folder with {', '.join(_OFFICE_CALTECH.values())}."

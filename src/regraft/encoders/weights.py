@@ -1,4 +1,4 @@
-"""The weights of encoders: read from files, told apart by a checksum."""
+"""The weights of encoders: read from files, identified by a checksum."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def fingerprint(network: nn.Module, without: str = "") -> str:
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
-    """The tensors of a safetensors file, on the CPU.
+    """Read the tensors of a safetensors file, on the CPU.
 
     Raises ``FileNotFoundError`` or ``ValueError`` with one sentence.
     """

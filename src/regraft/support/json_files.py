@@ -22,7 +22,7 @@ def write_result(
     picture: str,
     plot: Callable[[Path], None],
 ) -> list[Path]:
-    """Write a result as JSON and as a picture, if a folder is given; the files written.
+    """Write a result as JSON and as a picture, if a folder is given; return their paths.
 
     Without matplotlib the picture is left out with a warning.
     """
@@ -62,7 +62,7 @@ class Line:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the line break is there; a kill or a full disk leaves a line without it."""
+        """Return whether the line break is there; a kill or a full disk leaves a line without."""
         return self.content.endswith(b"\n")
 
 

@@ -1,4 +1,4 @@
-"""Progress of a long computation: who hears of it, how long parts take, and what is left."""
+"""Progress of a long computation: callbacks, the time of its parts, and the time left."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def ignore_progress(message: str) -> None:
 
 
 class Stopwatch:
-    """Seconds by part, in the order of ``parts``, and in all since it was made."""
+    """The seconds of each of the ``parts``, and of all since it was made."""
 
     def __init__(self, *parts: str) -> None:
         self._start = time.perf_counter()
@@ -31,13 +31,13 @@ class Stopwatch:
             self._seconds[name] += time.perf_counter() - start
 
     def seconds(self) -> dict[str, float]:
-        """Every part, then "total", to the hundredth."""
+        """Return the seconds of every part, then of "total", to the hundredth."""
         total = time.perf_counter() - self._start
         return {name: round(s, 2) for name, s in (*self._seconds.items(), ("total", total))}
 
 
 class Countdown:
-    """Steps of the same kind, of which ``done`` were done before."""
+    """A count of equal steps, of which ``done`` were done before."""
 
     def __init__(self, name: str, total: int, done: int = 0) -> None:
         self._name, self._total, self._done, self._before = name, total, done, done

@@ -78,7 +78,7 @@ class Records:
 
 def _check_record(record: Mapping[str, Any]) -> None:
     if not isinstance(record.get("args"), Mapping):
-        raise ValueError("the record has no args to tell its run by: add a dictionary of them.")
+        raise ValueError("the record has no args to identify its run by: add a dictionary of them.")
     for key, value in record.items():
         _check_plain(key, value)
 
