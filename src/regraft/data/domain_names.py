@@ -12,7 +12,7 @@ _NAMES = "domains"
 
 
 def named_domains(path: Path, domain: NDArray[Any]) -> NDArray[Any]:
-    """Replace the numbers in ``domain`` (n,) by the names that the file gives them, if it does.
+    """``domain`` (n,) with numbers replaced by the names that the file gives them, if it does.
 
     ``path`` is what ``domain`` was read from; a .npz file may hold the names of the domains
     0, 1, … as an array ``domains``. Raises ``ValueError`` with one sentence if they do not fit.
