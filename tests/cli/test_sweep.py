@@ -35,7 +35,7 @@ if __name__ == "__main__":
 @pytest.fixture(autouse=True)
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
     """The engine "local" is this process, which saves the start of others."""
-    kind = engines._Kind(lambda options: Here())
+    kind = engines._EngineEntry(lambda options: Here())
     monkeypatch.setitem(engines.ENGINES, "local", kind)
 
 

@@ -9,8 +9,8 @@ import pytest
 from matplotlib.colors import to_hex
 
 from regraft.estimators.audit import AuditCurve, AuditPoint, Frontier, FrontierPoint
-from regraft.estimators.comparison import Comparison, Row
-from regraft.estimators.contenders import contenders
+from regraft.estimators.compared_heads import compared_heads
+from regraft.estimators.comparison import Comparison, ComparisonRow
 from regraft.support import plots
 from regraft.support.drawing import look
 from tests.helpers.figure_checks import check_texts, written
@@ -31,9 +31,9 @@ FRONTIER = Frontier(
 def compare() -> Comparison:
     """Heads whose accuracies all differ."""
     rows = [
-        Row(c.name, c.radius, {"a": 0.6, "b": 0.7}, 0.6 + i / 50, 0.5 + i / 50, "a", 0.9 - i / 50,
-            0.0, 0.0, 1.0)
-        for i, c in enumerate(contenders())
+        ComparisonRow(c.name, c.radius, {"a": 0.6, "b": 0.7}, 0.6 + i / 50, 0.5 + i / 50, "a",
+            0.9 - i / 50, 0.0, 0.0, 1.0)
+        for i, c in enumerate(compared_heads())
     ]  # fmt: skip
     return Comparison(("a", "b"), tuple(rows), ())
 

@@ -44,14 +44,14 @@ def compare_command(
     """
     steps = numbers(radii)
     from regraft.encoders.known_datasets import read_bank, read_ready
+    from regraft.estimators.compared_heads import compared_heads
     from regraft.estimators.comparison import compare
     from regraft.estimators.comparison_tables import write_tables
-    from regraft.estimators.contenders import contenders
     from regraft.support.files import claim
     from regraft.support.json_files import write_result
     from regraft.support.plots import plot_comparison
 
-    contenders(steps)  # refuses a wrong radius before anything is read
+    compared_heads(steps)  # refuses a wrong radius before anything is read
     with session.working(f"reading {data}") as step:
         _check_place(data, folder)
         if folder is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from regraft.core.certificate import Certificate
-from regraft.estimators.certificate_terms import explain
+from regraft.estimators.certificate_terms import explain_certificate
 from regraft.report.charts import rounds_chart
 from regraft.report.elements import Chart, Section, Terms, Text
 from regraft.support.table import Table
@@ -14,7 +14,7 @@ _SHOWN = 4  # terms before one unfolds the rest
 def certificate_section(certificate: Certificate) -> Section:
     """What is certified, what it rests on, and what is not certified."""
     *certified, limits = certificate.summary()
-    terms = Terms("The other terms, each explained", explain(certificate), shown=_SHOWN)
+    terms = Terms("The other terms, each explained", explain_certificate(certificate), shown=_SHOWN)
     return Section("The certificate", (*map(Text, certified), terms, Text(limits)))
 
 

@@ -19,14 +19,14 @@ import pytest
 import safetensors.torch
 import torch
 from numpy.typing import NDArray
+from regraft.bench.paper.hparams import draw_hparams
+from regraft.bench.paper.sweep import RANKS
 
 from regraft._version import __version__
 from regraft.bench.paper import refinement, sweep
-from regraft.bench.paper.hparams import draw_hparams
 from regraft.bench.paper.phase1 import Job
 from regraft.bench.paper.pretraining import Preset
 from regraft.bench.paper.reproduce import PARTS, Reproduction, reproduce
-from regraft.bench.paper.sweep import RANKS
 from regraft.bench.protocol.seeds import job_seed
 from regraft.bench.protocol.selection import training_domain_validation
 from regraft.cli.reproduce import show
