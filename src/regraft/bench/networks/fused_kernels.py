@@ -75,7 +75,7 @@ class ReluGroupNorm(torch.autograd.Function):
     def forward(
         ctx: Any, z: Tensor, shift: Tensor, weight: Tensor, bias: Tensor, groups: int, eps: float
     ) -> Tensor:
-        """Return (b, c, h, w) with the dtype of ``z``, given ``shift``, ``weight``, ``bias`` (c,)."""
+        """Return (b, c, h, w) with the dtype of ``z``; the other tensors are (c,)."""
         z = z.contiguous(memory_format=torch.channels_last)
         n, c, h, w = z.shape
         out = torch.empty_like(z)
