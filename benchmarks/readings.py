@@ -23,16 +23,16 @@ import numpy as np
 import torch
 from adam_learner import AdamLearner
 from common import table
-from torch import Tensor
-
-from regraft.bench.datasets.colours import ENVIRONMENTS
-from regraft.bench.datasets.mnist import load_mnist
-from regraft.bench.paper.figures import draw_ranks
 from regraft.bench.paper.hparams import draw_hparams
-from regraft.bench.paper.phase1 import Job, PhaseOne, fingerprint
-from regraft.bench.paper.pretraining import PRESETS
 from regraft.bench.paper.refinement import RADIUS, Features, score
 from regraft.bench.paper.sweep import RANKS
+from torch import Tensor
+
+from regraft.bench.datasets.colored_mnist import ENVIRONMENTS
+from regraft.bench.datasets.mnist import load_mnist
+from regraft.bench.paper.figures import draw_ranks
+from regraft.bench.paper.phase1 import Job, PhaseOne, fingerprint
+from regraft.bench.paper.pretraining import PRESETS
 from regraft.core.free_adversary import FreeAdversary, FreeAdversaryOptions
 from regraft.core.game import GameOutcome, play
 from regraft.core.heads import SourceHeads, fit_source_heads

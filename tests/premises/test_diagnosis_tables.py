@@ -21,7 +21,7 @@ from regraft.premises.factorization_closure import DomainClosure, FactorizationC
 from regraft.premises.shifts import PairShift, Shifts
 from regraft.premises.transplant_basis import BasisPoint, TransplantBasis
 from regraft.premises.verdicts import format_p_value
-from regraft.support.markup import TextTable
+from regraft.support.table import Table
 from tests.helpers.factorized_domains import draw_domains
 
 
@@ -107,7 +107,7 @@ def test_shifts_by_pair() -> None:
 
 
 def test_markdown_puts_tables_under_their_titles() -> None:
-    tables = [TextTable("One", ("a", "b"), (("x|y", "1"),)), TextTable("Two", ("c",), ())]
+    tables = [Table("One", ("a", "b"), (("x|y", "1"),)), Table("Two", ("c",), ())]
     assert markdown(tables) == (
         "## One\n\n| a | b |\n|---|---:|\n| x\\|y | 1 |\n\n## Two\n\n| c |\n|---|\n"
     )

@@ -22,7 +22,7 @@ from regraft.core.certificate import Certificate
 from regraft.estimators.certificate_terms import Term, explain_certificate
 from regraft.estimators.game_head import GameHead
 from regraft.estimators.linear import LinearHead
-from regraft.support.markup import markdown_row, markdown_table
+from regraft.support.table import Table
 
 _TAGS = (
     "regraft",
@@ -202,7 +202,7 @@ def _describe_sources(model: LinearHead) -> str:
         cells = [*cells[:_MAX_NAMES], more]
     return (
         "## Sources\n\nThe domains that it was fitted on, and all that it knows of how domains "
-        f"differ.\n\n{markdown_table(columns, cells)}"
+        f"differ.\n\n{_table(columns, cells)}"
     )
 
 
@@ -224,8 +224,8 @@ def _describe_certificate(certificate: Certificate) -> str:
 
 
 def _term_table(terms: Sequence[Term]) -> str:
-    rows = [markdown_row([term.name, term.value, term.meaning]) for term in terms]
-    return "\n".join([markdown_row(["term", "value", "meaning"]), "|---|---:|---|", *rows])
+    rows = tuple((term.name, term.value, term.meaning) for term in terms)
+    return Table("Certificate", ("term", "value", "meaning"), rows, align="lrl").markdown()
 
 
 def _describe_price(certificate: Certificate) -> str:
@@ -259,8 +259,12 @@ def _describe_price(certificate: Certificate) -> str:
     return (
         "## Price of robustness\n\nEach head is measured in the plausible domain that the "
         "adversary found to be worst for it, and on the sources, on rows fitted on.\n\n"
-        f"{markdown_table(columns, cells)}"
+        f"{_table(columns, cells)}"
     )
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    return Table.from_sections("", columns, rows).markdown()
 
 
 def _format_share(value: float | None) -> str:
@@ -297,7 +301,7 @@ def _describe_loading(model: LinearHead) -> str:
 
 def _describe_settings(model: LinearHead) -> str:
     values = [[f"`{name}`", escape(str(value))] for name, value in model.get_params().items()]
-    table = markdown_table(["setting", "value"], values) if values else "There are none."
+    table = _table(["setting", "value"], values) if values else "There are none."
     return f"## Settings\n\n{table}"
 
 

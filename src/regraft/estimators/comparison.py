@@ -26,10 +26,10 @@ from regraft.estimators.compared_heads import (
     compared_heads,
     solve_on_sources,
 )
-from regraft.support.markup import percent
 from regraft.support.plain_data import PlainData
 from regraft.support.progress import Countdown
 from regraft.support.records import Records
+from regraft.support.table import percent
 
 
 @dataclass(frozen=True)

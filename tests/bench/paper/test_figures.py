@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 from matplotlib.colors import to_hex
+from regraft.bench.paper.sweep import RANKS
 
 from regraft.bench.paper import figures
 from regraft.bench.paper.benchmark import COLORED_MNIST, IMAGE_BENCHMARKS
-from regraft.bench.paper.sweep import RANKS
 from regraft.support.drawing import FORMATS, look, write_figure
 from tests.helpers.figure_checks import check_texts
 
