@@ -60,7 +60,7 @@ class Algorithm(nn.Module):
         raise NotImplementedError
 
     def predict_all(self, x: Tensor) -> Tensor:
-        """Logits (h, n, C) of all classifiers that are evaluated, of which the last one counts."""
+        """Return logits (h, n, C) of all evaluated classifiers; the last one counts."""
         return self.predict(x)[None]
 
     def variant(self, step: int) -> Hashable:
@@ -81,7 +81,7 @@ class Algorithm(nn.Module):
         """
 
     def summary(self) -> dict[str, Any]:
-        """What else a record says of the run, in JSON's types."""
+        """Return additional facts about the run for its record, in JSON's types."""
         return {}
 
     def adam(
