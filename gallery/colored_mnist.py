@@ -14,9 +14,9 @@ import os
 
 import numpy as np
 import torch
+from regraft.support.markup import markdown_table
 
 from regraft import CROClassifier, ERMClassifier, GroupDROClassifier, audit, frontier, load_demo
-from regraft.support.markup import markdown_table
 from regraft.support.plots import plot_audit, plot_frontier
 
 SMALL = bool(os.environ.get("REGRAFT_SMALL"))  # half of the rows, fewer radii

@@ -24,6 +24,7 @@ import os
 from pathlib import Path
 
 import numpy as np
+from regraft.support.markup import markdown_table
 
 from regraft import CROClassifier, compare, open_bank
 from regraft.core.domains import check_domains
@@ -31,7 +32,6 @@ from regraft.data.banks import is_bank
 from regraft.encoders.known_datasets import read_bank
 from regraft.estimators.comparison_tables import markdown
 from regraft.premises.shifts import measure_shifts
-from regraft.support.markup import markdown_table
 from regraft.support.plots import plot_comparison
 
 SMALL = bool(os.environ.get("REGRAFT_SMALL"))  # 20 rows of each class and domain, one radius

@@ -15,10 +15,10 @@ import csv
 import os
 
 import numpy as np
+from regraft.support.markup import markdown_table
 
 from regraft import CROClassifier, ERMClassifier, audit, save
 from regraft.encoders import load_text_encoder
-from regraft.support.markup import markdown_table
 from regraft.support.plots import plot_audit
 
 SMALL = bool(os.environ.get("REGRAFT_SMALL"))  # fewer reviews

@@ -8,17 +8,17 @@ from dataclasses import replace
 
 import pytest
 
-from regraft.bench.protocol.collection_tables import Table
 from regraft.bench.protocol.jobs import Job
 from regraft.bench.protocol.launch import Tally
 from regraft.bench.protocol.worker import Outcome
 from regraft.cli import live
 from regraft.cli.console import Screen
 from regraft.cli.live import LiveSweep, describe
+from regraft.support.table import Number, Table
 
 START = Tally(total=360, done=0, done_before=0, running=2, held=0, failed=(), seconds=0.0)
 FAILED = Outcome(Job("toy", "ERM", (0,)), "failed", "no")
-TABLE = Table("toy, validation", ("Algorithm", "a", "Avg"), (("ERM", ((71.25, 0.5), None)),))
+TABLE = Table("toy, validation", ("Algorithm", "a", "Avg"), (("ERM", Number(71.25, 0.5), None),))
 
 
 class Clock:

@@ -21,7 +21,7 @@ from regraft.premises.feasibility import BasisPoint, TransplantBasis
 from regraft.premises.invariance import DeductionCell, DeductionInvariance
 from regraft.premises.shifts import PairShift, Shifts
 from regraft.premises.verdicts import p_text
-from regraft.support.markup import TextTable
+from regraft.support.table import Table
 from tests.helpers.factorized_domains import draw_domains
 
 
@@ -107,7 +107,7 @@ def test_shifts_by_pair() -> None:
 
 
 def test_markdown_puts_tables_under_their_titles() -> None:
-    tables = [TextTable("One", ("a", "b"), (("x|y", "1"),)), TextTable("Two", ("c",), ())]
+    tables = [Table("One", ("a", "b"), (("x|y", "1"),)), Table("Two", ("c",), ())]
     assert markdown(tables) == (
         "## One\n\n| a | b |\n|---|---:|\n| x\\|y | 1 |\n\n## Two\n\n| c |\n|---|\n"
     )

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from tests.helpers.paths import SOURCE
 
 PACKAGE = SOURCE / "regraft"

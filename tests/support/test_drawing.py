@@ -130,7 +130,7 @@ import json, sys
 from hashlib import sha256
 from pathlib import Path
 from regraft.support.drawing import write_figure
-from regraft.schematics import draw_causal_graph
+from benchmarks.schematics import draw_causal_graph
 files = write_figure(draw_causal_graph(), Path(sys.argv[1]))
 digests = [sha256(file.read_bytes()).hexdigest() for file in files]
 print(json.dumps([digests, "matplotlib.pyplot" in sys.modules]))
@@ -138,7 +138,7 @@ print(json.dumps([digests, "matplotlib.pyplot" in sys.modules]))
 
 
 def test_another_process_writes_the_same_bytes_without_pyplot(tmp_path: Path) -> None:
-    from regraft.schematics import draw_causal_graph
+    from benchmarks.schematics import draw_causal_graph
 
     environment = {**os.environ, "PYTHONPATH": str(SOURCE), "PYTHONHASHSEED": "7"}
     command = [sys.executable, "-c", PROGRAM, str(tmp_path / "there")]

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from regraft.support.files import write_text
-from regraft.support.json_files import dumps, write_csv, write_result
+from regraft.support.json_files import dumps, write_result
 
 
 def test_files_are_written_whole_or_not_at_all(tmp_path: Path) -> None:
-    write_csv(tmp_path / "new" / "t.csv", ["a", "b"], [(1, "x, y"), (0.5, "é")])
-    assert (tmp_path / "new" / "t.csv").read_text("utf-8") == 'a,b\n1,"x, y"\n0.5,é\n'
+    write_text(tmp_path / "new" / "t.csv", "a,b\n1,é\n")
+    assert (tmp_path / "new" / "t.csv").read_text("utf-8") == "a,b\n1,é\n"
     with pytest.raises(UnicodeEncodeError):
         write_text(tmp_path / "new" / "t.csv", "\ud800")
     assert [entry.name for entry in (tmp_path / "new").iterdir()] == ["t.csv"]

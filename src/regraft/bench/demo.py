@@ -23,7 +23,7 @@ from regraft.estimators.baselines import (
     VRExClassifier,
 )
 from regraft.estimators.cro import CROClassifier
-from regraft.support.markup import percent
+from regraft.support.table import percent
 
 CEILING = "probe told the colour (ceiling)"
 AUDITED = ("ERM", "GroupDRO", "CRO")

@@ -61,4 +61,4 @@ def _show(screen: Screen, collection: Collection) -> None:
     )
     for table in tables(collection):
         screen.say(table.title)
-        screen.table(table.columns, table.texts())
+        screen.table(table.columns, table.rows)

@@ -14,8 +14,8 @@ from regraft.estimators.comparison_tables import write_tables
 from regraft.estimators.contenders import contenders
 from regraft.support.files import claim
 from regraft.support.json_files import write_result
-from regraft.support.markup import percent
 from regraft.support.plots import plot_comparison
+from regraft.support.table import percent
 
 RECORDS = "cells.jsonl"  # in --out: the cells finished so far
 

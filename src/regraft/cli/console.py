@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,27 +12,11 @@ import typer
 # rich and the library are imported where they are used, so that --help does not wait for them.
 if TYPE_CHECKING:
     from rich.console import RenderableType
-    from rich.table import Table
 
     from regraft.core.game import Round
+    from regraft.support.table import Cell
 
 _ANY_WIDTH = 10_000  # of a table that is measured, which its console would else clip
-
-
-def make_table(columns: Sequence[str], *sections: Sequence[Sequence[str]]) -> Table:
-    """Rows of text under ``columns``; the last column stands out, a line parts the sections."""
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD)
-    for i, column in enumerate(columns):
-        style = "bold cyan" if i == len(columns) - 1 else None
-        table.add_column(column, justify="right" if i else "left", style=style, no_wrap=True)
-    for rows in sections:
-        for row in rows:
-            table.add_row(*row)
-        table.add_section()
-    return table
 
 
 class Screen:
@@ -92,9 +76,11 @@ class Screen:
         for sentence in sentences:
             self._result.print(sentence, soft_wrap=not self._result.is_terminal)
 
-    def table(self, columns: Sequence[str], *sections: Sequence[Sequence[str]]) -> None:
-        """Rows of text under ``columns``, as ``make_table`` draws them."""
+    def table(self, columns: Sequence[str], *sections: Iterable[Sequence[Cell]]) -> None:
+        """Print rows under ``columns``, the sections apart."""
         from rich.console import Console
+
+        from regraft.support.table import Table
 
         # A number cut off at the edge of the screen is worse than a broken line, and a console
         # prints nothing that is wider than itself.
@@ -107,7 +93,7 @@ class Screen:
             force_terminal=self._result.is_terminal,
             color_system="auto" if self._result.is_terminal else None,
         )
-        table = make_table(columns, *sections)
+        table = Table.from_sections("", columns, *sections).terminal()
         wide.width = max(self._result.width, wide.measure(table).maximum)
         wide.print(table)
 

@@ -12,8 +12,8 @@ from regraft.cli.session import Run
 from regraft.data.examples import load_demo
 from regraft.premises.diagnose import diagnose
 from regraft.support.json_files import write_result
-from regraft.support.markup import percent
 from regraft.support.plots import plot_audit
+from regraft.support.table import percent
 
 
 def run_demo_command(screen: Screen, run: Run, cell: str, *, seed: int, device: str) -> None:

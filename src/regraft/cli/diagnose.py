@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from regraft.premises.diagnose import Diagnosis, diagnose
 from regraft.premises.diagnosis_tables import details, markdown, verdicts
 from regraft.support.files import write_text
 from regraft.support.json_files import dumps
-from regraft.support.markup import TextTable
+from regraft.support.table import Table
 
 
 def run_diagnose(
@@ -58,7 +57,7 @@ def show_diagnosis(screen: Screen, diagnosis: Diagnosis) -> None:
     show_tables(screen, details(diagnosis))
 
 
-def show_tables(screen: Screen, tables: Iterable[TextTable]) -> None:
+def show_tables(screen: Screen, tables: Iterable[Table]) -> None:
     """Print tables under their titles."""
     for table in tables:
         screen.say(table.title)
@@ -77,4 +76,4 @@ def write_diagnosis(folder: Path, diagnosis: Diagnosis) -> list[Path]:
 
 def diagnosis_document(diagnosis: Diagnosis) -> dict[str, Any]:
     """All numbers, and the tables in which they are shown."""
-    return diagnosis.to_dict() | {"tables": [asdict(table) for table in details(diagnosis)]}
+    return diagnosis.to_dict() | {"tables": [table.to_dict() for table in details(diagnosis)]}

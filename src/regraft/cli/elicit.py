@@ -28,7 +28,7 @@ from regraft.moral.library import make_library
 from regraft.moral.prompts import Question, system_prompt, user_prompt
 from regraft.moral.scenarios import Library, read_library
 from regraft.support.embedding_meter import Meter
-from regraft.support.markup import percent
+from regraft.support.table import percent
 
 CHARACTERS_PER_TOKEN = 3.5  # of English; a rule of thumb, off by some ten percent either way
 TOKENS_PER_ANSWER = 5  # a letter and the end of the reply

@@ -21,7 +21,7 @@ from regraft.estimators.saving import check_destination, save
 from regraft.estimators.stress import stress_test
 from regraft.support.files import write_text
 from regraft.support.json_files import dumps
-from regraft.support.markup import percent
+from regraft.support.table import percent
 
 _FEW = 30  # rows of a domain
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from regraft.bench.protocol.collection_tables import Table
 from regraft.bench.protocol.launch import Tally
-from regraft.cli.console import Screen, make_table
+from regraft.cli.console import Screen
+from regraft.support.table import Table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -96,7 +96,7 @@ class LiveSweep:
         if table is None:
             return line
         title = Text(f"\n{table.title}, so far")
-        return Group(line, title, make_table(table.columns, table.texts()))
+        return Group(line, title, table.terminal())
 
 
 class _Kept:

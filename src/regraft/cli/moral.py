@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import asdict
 from pathlib import Path
 
 from regraft.cli.console import Screen
@@ -21,9 +20,9 @@ from regraft.moral.tables import paper_tables, targets_table, transfer_table
 from regraft.moral.values import PROFILES, profile_name
 from regraft.premises.diagnosis_tables import markdown
 from regraft.support.files import write_text
-from regraft.support.json_files import write_csv, write_result
-from regraft.support.markup import TextTable
+from regraft.support.json_files import write_result
 from regraft.support.plots import plot_audit
+from regraft.support.table import Table
 
 DOWNLOAD = "download"
 
@@ -98,7 +97,7 @@ def choose_responses(
     return library, probabilities, elicited.mechanism
 
 
-def _tables(result: MoralResult) -> list[TextTable]:
+def _tables(result: MoralResult) -> list[Table]:
     transfer = result.transfer
     return [*paper_tables(result), transfer_table(transfer), targets_table(transfer)]
 
@@ -116,12 +115,12 @@ def _remarks(result: MoralResult) -> list[str]:
 def _write(out: Path, result: MoralResult, library: Library, drawn: Records) -> list[Path]:
     files = write_diagnosis(out, result.diagnosis)
     draw = functools.partial(plot_audit, result.transfer.curves)
-    document = result.to_dict() | {"tables": [asdict(table) for table in _tables(result)]}
+    document = result.to_dict() | {"tables": [table.to_dict() for table in _tables(result)]}
     files += write_result(out, "moral.json", document, "stress_curve.png", draw)
     head = [f"Scenarios: {result.origin}.", result.mechanism, *_remarks(result)]
     words = "\n".join(f"- {sentence}" for sentence in head)
     write_text(out / "moral.md", f"# Moral questions\n\n{words}\n\n{markdown(_tables(result))}")
-    rows = (
+    rows = tuple(
         (
             drawn.names[panel],
             profile_name(PROFILES[profile]),
@@ -133,5 +132,6 @@ def _write(out: Path, result: MoralResult, library: Library, drawn: Records) -> 
             drawn.panel, drawn.profile, drawn.scenario, drawn.y, strict=True
         )
     )
-    write_csv(out / "records.csv", ("panel", "profile", "topic", "scenario", "action1"), rows)
+    columns = "panel", "profile", "topic", "scenario", "action1"
+    write_text(out / "records.csv", Table("Records", columns, rows).csv())
     return [*files, out / "moral.md", out / "records.csv"]

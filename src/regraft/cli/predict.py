@@ -13,8 +13,9 @@ from regraft.data.tables import Table, align, read_table, score
 from regraft.estimators.linear import LinearHead
 from regraft.estimators.model_files import is_model
 from regraft.estimators.saving import load
-from regraft.support.json_files import write_csv
-from regraft.support.markup import percent
+from regraft.support.files import write_text
+from regraft.support.table import Table as PrintedTable
+from regraft.support.table import percent
 
 
 def run_predict(
@@ -28,7 +29,8 @@ def run_predict(
     files = [] if run.out is None else [run.out / "predictions.csv"]
     for file in files:
         names = ["label", *(f"probability_{name}" for name in head.classes_)]
-        write_csv(file, names, zip(labels.tolist(), *probabilities.T.tolist(), strict=True))
+        rows = zip(labels.tolist(), *probabilities.T.tolist(), strict=True)
+        write_text(file, PrintedTable.from_sections("Predictions", names, rows).csv())
     counts = [(str(name), str((labels == name).sum())) for name in head.classes_]
     screen.table(("predicted label", "rows"), counts)
     accuracy, by_domain = score(table, labels)

@@ -12,7 +12,7 @@ from regraft.bench.datasets import Dataset, open_dataset
 from regraft.bench.datasets.colours import HOLDOUT
 from regraft.bench.engines import EngineOptions, make_engine
 from regraft.bench.protocol.collection import collect
-from regraft.bench.protocol.collection_tables import Table, tables
+from regraft.bench.protocol.collection_tables import tables
 from regraft.bench.protocol.jobs import Job, check_test_envs, parse_overrides, sweep_jobs
 from regraft.bench.protocol.launch import Tally, check_folder, launch
 from regraft.bench.protocol.run_folder import ERROR
@@ -21,6 +21,7 @@ from regraft.cli.live import LiveSweep
 from regraft.cli.session import Run
 from regraft.cli.train import check_seed, check_settings, make_folder
 from regraft.core.domains import check_device
+from regraft.support.table import Table
 
 _RULE = "training-domain"
 _MOST_FAILURES = 10  # that are told one by one
@@ -152,7 +153,7 @@ def _show(screen: Screen, run: Run, tally: Tally, out: Path) -> None:
         collection = collect(out, (_RULE,))
         for table in tables(collection):
             screen.say(f"Test accuracy (%), {table.title}")
-            screen.table(table.columns, table.texts())
+            screen.table(table.columns, table.rows)
         document |= collection.to_dict()
     run.finish(screen, document, [])
     if tally.failed:

@@ -14,7 +14,7 @@ from regraft.bench.protocol.worker import Assignment, perform
 from regraft.cli.console import Screen
 from regraft.cli.session import Run
 from regraft.core.domains import check_device
-from regraft.support.markup import percent
+from regraft.support.table import percent
 
 
 def run_train(

@@ -22,7 +22,7 @@ from regraft.core.certificate import Certificate
 from regraft.estimators.certificate_terms import Term, explain
 from regraft.estimators.game_head import CertifiedHead
 from regraft.estimators.linear import LinearHead
-from regraft.support.markup import markdown_row, markdown_table
+from regraft.support.table import Table
 
 _TAGS = (
     "regraft",
@@ -196,7 +196,7 @@ def _sources(model: LinearHead) -> str:
         cells = [*cells[:_SHOWN], more]
     return (
         "## Sources\n\nThe domains that it was fitted on, and all that it knows of how domains "
-        f"differ.\n\n{markdown_table(columns, cells)}"
+        f"differ.\n\n{_table(columns, cells)}"
     )
 
 
@@ -218,8 +218,8 @@ def _certificate(certificate: Certificate) -> str:
 
 
 def _term_table(terms: Sequence[Term]) -> str:
-    rows = [markdown_row([term.name, term.value, term.meaning]) for term in terms]
-    return "\n".join([markdown_row(["term", "value", "meaning"]), "|---|---:|---|", *rows])
+    rows = tuple((term.name, term.value, term.meaning) for term in terms)
+    return Table("Certificate", ("term", "value", "meaning"), rows, align="lrl").markdown()
 
 
 def _price(certificate: Certificate) -> str:
@@ -237,8 +237,12 @@ def _price(certificate: Certificate) -> str:
     return (
         "## Price of robustness\n\nEach head is measured in the plausible domain that the "
         "adversary found to be worst for it, and on the sources, on rows fitted on.\n\n"
-        f"{markdown_table(columns, cells)}"
+        f"{_table(columns, cells)}"
     )
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    return Table.from_sections("", columns, rows).markdown()
 
 
 def _share(value: float | None) -> str:
@@ -275,7 +279,7 @@ def _loading(model: LinearHead) -> str:
 
 def _settings(model: LinearHead) -> str:
     values = [[f"`{name}`", escape(str(value))] for name, value in model.get_params().items()]
-    table = markdown_table(["setting", "value"], values) if values else "There are none."
+    table = _table(["setting", "value"], values) if values else "There are none."
     return f"## Settings\n\n{table}"
 
 

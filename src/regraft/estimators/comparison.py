@@ -19,9 +19,9 @@ from regraft.core.domains import Domains, check_device, check_domains
 from regraft.core.heads import fit_source_heads
 from regraft.core.whitening import row_chunks
 from regraft.estimators.contenders import DEFAULTS, ERM, RADII, Contender, contenders, solve
-from regraft.support.markup import percent
 from regraft.support.progress import Countdown
 from regraft.support.records import Records
+from regraft.support.table import percent
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Section 5.4 from end to end: records, their features, the premises, and CRO on a panel unseen."""
+"""Section 5.4 from end to end: records, features, premises, and CRO on an unseen panel."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ Probabilities = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class HeadRow:
-    """One head on the panels it knows and on the one it does not, by fresh records."""
+    """One head on the panels it was fitted on and on the unseen one, on fresh records."""
 
     name: str
     source_accuracy: float  # mean over the panels fitted on
@@ -70,7 +70,7 @@ class TargetRow:
 
 @dataclass(frozen=True)
 class Transfer:
-    """Heads fitted on two panels and met with others, and whether the certificates held."""
+    """Heads fitted on two panels and tested on others, and whether the certificates held."""
 
     sources: tuple[str, ...]
     target: str
@@ -82,7 +82,7 @@ class Transfer:
     curves: dict[str, AuditCurve]
 
     def sentences(self) -> tuple[str, ...]:
-        """Which bounds the true risk on each panel keeps, in words."""
+        """Say which bounds the true risk on each panel keeps."""
         bounds = {
             "the certificate (hull of heads)": self.certificate.worst_case,
             "the worst abduction (U observed)": self.audit.worst_case,
@@ -102,13 +102,13 @@ class Transfer:
         return tuple(words)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, strings, lists and dictionaries."""
+        """Return plain numbers, strings, lists and dictionaries."""
         return asdict(self) | {"sentences": list(self.sentences())}
 
 
 @dataclass(frozen=True)
 class MoralResult:
-    """All that ``regraft moral run`` measures."""
+    """Everything that ``regraft moral run`` measures."""
 
     mechanism: str  # what made the labels, plainly
     origin: str  # of the scenarios
@@ -122,7 +122,7 @@ class MoralResult:
     transfer: Transfer
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, strings, lists and dictionaries."""
+        """Return plain numbers, strings, lists and dictionaries."""
         return {
             "labels": self.mechanism,
             "scenarios": self.origin,
@@ -153,24 +153,24 @@ def run_moral(
 
     ``probabilities`` (n, 27) are those of action 1, made by ``mechanism``.
     """
-    tell = on_step if on_step is not None else (lambda step: None)
-    tell(f"embedding {len(library.texts)} scenarios with {encoder.name}")
+    announce = on_step if on_step is not None else (lambda step: None)
+    announce(f"embedding {len(library.texts)} scenarios with {encoder.name}")
     features = encoder.encode(library.texts).astype(np.float64)
     features = features[:, np.ptp(features, axis=0) > 0]  # n-grams that no scenario has
     drawn = draw_records(library, probabilities, records, seed=seed)
     panels = np.array(drawn.names)[drawn.panel]
     groups = np.array([profile_name(profile) for profile in PROFILES])[drawn.profile]
     X = features[drawn.scenario]
-    diagnosis = diagnose(X, drawn.y, panels, groups, seed=seed, device=device, on_step=tell)
-    tell("predicting scenarios that no map has seen")
+    diagnosis = diagnose(X, drawn.y, panels, groups, seed=seed, device=device, on_step=announce)
+    announce("predicting scenarios that no map has seen")
     sample = Sample(X, drawn.y, panels, drawn.profile)
     closure = _new_scenarios(sample, drawn.scenario, seed, device)
     angles = {records: diagnosis.angles.median}
     if records > FEW_RECORDS:
-        tell(f"comparing abductions of {FEW_RECORDS} records a panel")
+        announce(f"comparing abductions of {FEW_RECORDS} records a panel")
         few = np.arange(len(panels)) % records < FEW_RECORDS  # panels follow each other
         angles[FEW_RECORDS] = _median_angle(sample.take(few), seed, device)
-    transfer = _transfer(features, library, probabilities, drawn, radius, seed, device, tell)
+    transfer = _transfer(features, library, probabilities, drawn, radius, seed, device, announce)
     result = MoralResult(
         mechanism=mechanism,
         origin=library.origin,
@@ -188,7 +188,7 @@ def run_moral(
 
 @dataclass(frozen=True)
 class Sample:
-    """Records of some panels with their features."""
+    """Records of some panels, with their features."""
 
     X: NDArray[np.float64]
     y: NDArray[np.int64]
@@ -196,11 +196,11 @@ class Sample:
     profile: NDArray[np.int64]
 
     def take(self, rows: NDArray[np.bool_]) -> Sample:
-        """Some of the records."""
+        """Select some of the records."""
         return Sample(self.X[rows], self.y[rows], self.panel[rows], self.profile[rows])
 
     def grouped(self, seed: int, device: str) -> tuple[GroupedRows, list[str]]:
-        """The records as whitened rows, and the panels' names in their order there."""
+        """Whiten the records; also return the names of the panels in the order used there."""
         domains = check_domains(self.X, self.y, self.panel, device=device)
         profile = torch.from_numpy(self.profile).to(device)
         rows = group_rows(domains, profile, len(PROFILES), seed=seed)
@@ -208,7 +208,7 @@ class Sample:
 
 
 def _new_scenarios(sample: Sample, scenario: NDArray[np.int64], seed: int, device: str) -> Closure:
-    """The closure with folds of whole scenarios."""
+    """Check the closure with folds of whole scenarios."""
     rows, names = sample.grouped(seed, device)
     unit = torch.from_numpy(scenario).to(device)[rows.order]
     penalties = choose_penalties(rows, unit_folds(rows, unit) == 0)
@@ -216,6 +216,7 @@ def _new_scenarios(sample: Sample, scenario: NDArray[np.int64], seed: int, devic
 
 
 def _median_angle(sample: Sample, seed: int, device: str) -> float:
+    """Measure the median principal angle between the panels' abductions, in degrees."""
     rows, names = sample.grouped(seed, device)
     maps = fit_factorization(rows, choose_penalties(rows)).in_features(rows.whitening)
     return describe_angles(maps.abductions, names).median
@@ -229,9 +230,9 @@ def _transfer(
     radius: float,
     seed: int,
     device: str,
-    tell: Callable[[str], None],
+    announce: Callable[[str], None],
 ) -> Transfer:
-    """Fit on all panels but the last; measure and audit on records drawn anew."""
+    """Fit on all panels but the last; measure and audit on fresh records."""
     *known, unseen = PANELS
     between = mix_panels(known, BETWEEN)
     n = len(drawn.y) // len(drawn.names)
@@ -242,16 +243,16 @@ def _transfer(
         return Sample(features[records.scenario], records.y, names, records.profile)
 
     train, fresh = draw(known, seed), draw(known, seed + 1)
-    tell(f"fitting ERM and CRO without the {unseen.name} panel")
+    announce(f"fitting ERM and CRO without the {unseen.name} panel")
     erm = ERMClassifier().fit(train.X, train.y, train.panel)
     cro = CROClassifier(radius, device=device).fit(train.X, train.y, train.panel)
     targets = {panel.name: draw([panel], seed + 1) for panel in (unseen, between)}
-    tell("auditing them")
+    announce("auditing them")
     rows, curves = [], {}
     for name, head in (("ERM", erm), ("CRO", cro)):
         rows.append(_head_row(name, head, fresh, targets[unseen.name]))
         curves[name] = audit(head, fresh.X, fresh.y, fresh.panel, device=device)
-    tell("placing the unseen panels among the plausible ones")
+    announce("placing the unseen panels among the plausible ones")
     abductions = _Abductions(train, device)
     domains = check_domains(train.X, train.y, train.panel, device=device)
     placed = []
@@ -280,7 +281,7 @@ def _transfer(
 
 
 class _Abductions:
-    """The abductions of the panels that heads were fitted on, and what they span."""
+    """The abductions of the panels that the heads were fitted on, and their span."""
 
     def __init__(self, sample: Sample, device: str) -> None:
         self._rows, self._names = sample.grouped(0, device)
@@ -320,7 +321,7 @@ class _Abductions:
 
 
 def mix_panels(panels: Sequence[Panel], weights: Sequence[float]) -> Panel:
-    """The panel whose log prior is the affine combination of these panels' log priors."""
+    """Make the panel whose log prior is an affine combination of these panels' log priors."""
     priors = np.log([panel.prior for panel in panels])  # (panels, axes, poles)
     mixed = np.exp(np.tensordot(weights, priors, axes=1))
     mixed /= mixed.sum(axis=1, keepdims=True)
@@ -331,12 +332,13 @@ def mix_panels(panels: Sequence[Panel], weights: Sequence[float]) -> Panel:
 
 
 def _head_row(name: str, head: Any, known: Sample, unseen: Sample) -> HeadRow:
+    """Measure one head on known and unseen panels."""
     accuracy = [float((head.predict(s.X) == s.y).mean()) for s in (known, unseen)]
     risk = [float(_losses(head, s).mean()) for s in (known, unseen)]
     return HeadRow(name, *accuracy, *risk)
 
 
 def _losses(head: Any, sample: Sample) -> NDArray[np.float64]:
-    """(n,) cross-entropy of each record."""
+    """Compute the cross-entropy (n,) of each record."""
     p: NDArray[np.float64] = head.predict_proba(sample.X)
     return -np.log(p[np.arange(len(sample.y)), sample.y])

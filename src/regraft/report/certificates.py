@@ -5,7 +5,8 @@ from __future__ import annotations
 from regraft.core.certificate import Certificate
 from regraft.estimators.certificate_terms import explain
 from regraft.report.charts import rounds_chart
-from regraft.report.elements import Chart, Section, Table, Terms, Text
+from regraft.report.elements import Chart, Section, Terms, Text
+from regraft.support.table import Table
 
 _SHOWN = 4  # terms before one unfolds the rest
 

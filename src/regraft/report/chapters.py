@@ -9,10 +9,10 @@ from regraft.core.certificate import Certificate
 from regraft.estimators.audit import AuditCurve, Frontier
 from regraft.report.certificates import certificate_section, game_section
 from regraft.report.charts import radius_chart
-from regraft.report.elements import Chapter, Chart, Section, Table, Text
+from regraft.report.elements import Chapter, Chart, Section, Text
 from regraft.report.premises import diagnosis_chapter
 from regraft.report.stressing import accuracies_section, frontier_section, stress_section
-from regraft.support.markup import percent
+from regraft.support.table import Table, percent
 
 Document = Mapping[str, Any]
 _MOST_CLASSES = 12  # with a column each

@@ -8,6 +8,7 @@ from typing import Any
 
 from regraft.estimators.certificate_terms import Term
 from regraft.report.provenance import Provenance
+from regraft.support.table import Table
 
 
 @dataclass(frozen=True)
@@ -15,17 +16,6 @@ class Text:
     """A paragraph."""
 
     text: str
-
-
-@dataclass(frozen=True)
-class Table:
-    """Rows of text under a title; those ``marked`` are the ones to look at first."""
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    marked: frozenset[int] = frozenset()
-    note: str = ""
 
 
 @dataclass(frozen=True)

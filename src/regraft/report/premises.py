@@ -8,9 +8,9 @@ from typing import Any
 from regraft.core.certificate import Certificate
 from regraft.estimators.audit import AuditCurve
 from regraft.report.certificates import certificate_section, game_section
-from regraft.report.elements import Chapter, Section, Table, Text
+from regraft.report.elements import Chapter, Section, Text
 from regraft.report.stressing import stress_section
-from regraft.support.markup import percent
+from regraft.support.table import Table, percent
 
 Document = Mapping[str, Any]
 
@@ -82,10 +82,7 @@ def moral_chapter(document: Document) -> Chapter:
 
 def tables_sections(tables: Sequence[Document]) -> tuple[Section, ...]:
     """A section with tables of text as the commands print them."""
-    parts = tuple(
-        Table(table["title"], tuple(table["columns"]), tuple(map(tuple, table["rows"])))
-        for table in tables
-    )
+    parts = tuple(map(Table.from_dict, tables))
     return (Section("The numbers", parts),) if parts else ()
 
 

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from regraft.report.charts import ranks_chart, risks_chart
-from regraft.report.elements import Chapter, Chart, Section, Table, Text
+from regraft.report.elements import Chapter, Chart, Section, Text
 from regraft.report.premises import tables_sections
+from regraft.support.table import Table
 
 Document = Mapping[str, Any]
 _MOST_POINTS = 4000  # of a chart

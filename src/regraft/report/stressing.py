@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from regraft.estimators.audit import AuditCurve, Frontier
 from regraft.report.charts import accuracies_chart, frontier_chart, stress_chart
-from regraft.report.elements import Chart, Section, Table, Text
-from regraft.support.markup import percent
+from regraft.report.elements import Chart, Section, Text
+from regraft.support.table import Table, percent
 
 
 def stress_section(curves: Mapping[str, AuditCurve], rows: str) -> Section:

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from regraft.support.extras import MissingExtra
 from regraft.support.files import write_text
-
-
-def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Iterable[Any]]) -> None:
-    """Write a table with a header row."""
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([columns, *rows])
-    write_text(path, text.getvalue())
 
 
 def write_result(
