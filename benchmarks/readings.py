@@ -39,7 +39,7 @@ from regraft.core.hull_adversary import hull_adversary
 from regraft.core.learner import AdamLearner, Learner
 from regraft.core.standardization import standardize
 from regraft.core.surrogates import Sample, SurrogateKind
-from regraft.support.drawing import write_picture
+from regraft.support.pictures import write_picture
 from regraft.support.records import Records
 
 FREE_OPTIONS = FreeOptions.__dataclass_fields__

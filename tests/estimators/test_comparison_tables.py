@@ -10,7 +10,7 @@ import pytest
 from regraft.estimators.comparison import Comparison, Row
 from regraft.estimators.comparison_tables import latex, markdown, write_tables
 from regraft.estimators.contenders import DEFAULTS, ERM
-from regraft.support.plots import plot_comparison
+from regraft.estimators.plots import plot_comparison
 
 
 def row(head: str, radius: float | None, a: float, b: float, source: float) -> Row:

@@ -13,8 +13,8 @@ from regraft.cli.session import Run
 from regraft.core.hull import Objective
 from regraft.data.tables import read_labelled, read_probabilities
 from regraft.estimators.audit import FrontierPoint, audit, frontier, warn_if_fitted_on
+from regraft.estimators.plots import plot_audit, plot_frontier
 from regraft.support.json_files import write_result
-from regraft.support.plots import plot_audit, plot_frontier
 from regraft.support.table import percent
 
 

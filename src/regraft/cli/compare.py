@@ -12,9 +12,9 @@ from regraft.encoders.known_datasets import READY, read_bank, read_ready
 from regraft.estimators.comparison import Comparison, compare
 from regraft.estimators.comparison_tables import write_tables
 from regraft.estimators.contenders import contenders
+from regraft.estimators.plots import plot_comparison
 from regraft.support.files import claim
 from regraft.support.json_files import write_result
-from regraft.support.plots import plot_comparison
 from regraft.support.table import percent
 
 RECORDS = "cells.jsonl"  # in --out: the cells finished so far

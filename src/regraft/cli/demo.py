@@ -10,9 +10,9 @@ from regraft.cli.console import Screen
 from regraft.cli.diagnose import diagnosis_document
 from regraft.cli.session import Run
 from regraft.data.examples import load_demo
+from regraft.estimators.plots import plot_audit
 from regraft.premises.diagnose import diagnose
 from regraft.support.json_files import write_result
-from regraft.support.plots import plot_audit
 from regraft.support.table import percent
 
 

@@ -10,6 +10,7 @@ from regraft.cli.diagnose import show_diagnosis, show_tables, write_diagnosis
 from regraft.cli.session import Run
 from regraft.core.hull import check_radius
 from regraft.encoders import load_text_encoder
+from regraft.estimators.plots import plot_audit
 from regraft.moral.answers import read_answers, usable
 from regraft.moral.experiment import MoralResult, Probabilities, run_moral
 from regraft.moral.library import make_library
@@ -21,7 +22,6 @@ from regraft.moral.values import PROFILES, profile_name
 from regraft.premises.diagnosis_tables import markdown
 from regraft.support.files import write_text
 from regraft.support.json_files import write_result
-from regraft.support.plots import plot_audit
 from regraft.support.table import Table
 
 DOWNLOAD = "download"

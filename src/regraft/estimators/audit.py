@@ -75,7 +75,7 @@ class AuditCurve:
 
     def plot(self, path: str, name: str = "predictor") -> None:
         """Write the curve as a picture (needs the extra ``plots``)."""
-        from regraft.support.plots import plot_audit
+        from regraft.estimators.plots import plot_audit
 
         plot_audit({name: self}, path)
 
@@ -108,7 +108,7 @@ class Frontier:
 
     def plot(self, path: str) -> None:
         """Write the frontier as a picture (needs the extra ``plots``)."""
-        from regraft.support.plots import plot_frontier
+        from regraft.estimators.plots import plot_frontier
 
         plot_frontier(self, path)
 

@@ -37,9 +37,12 @@ def frontier_chart(frontier: Frontier) -> charts.Spec:
 
 def comparison_chart(swept: charts.Line, others: Mapping[str, float], title: str) -> charts.Spec:
     """Draw CRO's accuracy over the radius, and the other heads' as horizontal lines."""
-    lines = {name: dict.fromkeys(swept, accuracy) for name, accuracy in others.items()}
-    looks = head_looks(others) | {_SWEPT: _SWEPT_LOOK}
-    return charts.radius_chart({**lines, _SWEPT: swept}, title, looks)
+    radii = swept or {0.0: 0.0}  # where no radius was tried, the lines still need a place
+    lines = {name: dict.fromkeys(radii, accuracy) for name, accuracy in others.items()}
+    looks = head_looks(others)
+    if swept:
+        lines, looks = {**lines, _SWEPT: dict(swept)}, {**looks, _SWEPT: _SWEPT_LOOK}
+    return charts.radius_chart(lines, title, looks)
 
 
 def plot_audit(curves: Mapping[str, AuditCurve], path: str | Path) -> None:

@@ -75,7 +75,7 @@ def game_chart(found: Sequence[float], answers: Sequence[float], kind: str) -> S
         for name, line in players.items()
         for i, value in enumerate(line, start=1)
     ]
-    x = {"field": "round", "type": "ordinal", "title": "round", "axis": {"labelAngle": 0}}
+    x = _steps("round", "round")
     y = _axis("value", f"{kind} (nats)")
     return _lines(values, x, y, "player", head_looks(players), unit=" (nats)")
 
@@ -116,7 +116,7 @@ def risks_chart(
     """
     values = list(points)
     axes = {key: ends or _around([point[key] for point in values]) for key in ("source", "target")}
-    low, high = (choose(pair) for choose, pair in zip((max, min), zip(*axes.values()), strict=True))
+    low, high = max(pair[0] for pair in axes.values()), min(pair[1] for pair in axes.values())
     x, y = (_axis(key, f"{key} risk (error rate)", axes[key]) for key in axes)
     equal = _layer("line", {"x": x, "y": y}, color=SOFT, strokeDash=[4, 3], strokeWidth=1)
     equal["data"] = {
@@ -170,8 +170,7 @@ def ranks_chart(
         for name, curve in curves.items()
         for rank, risk in sorted(curve)
     ]
-    x = {"field": "rank", "type": "ordinal", "axis": {"labelAngle": 0, "grid": True}}
-    x["title"] = "transplant dimension r (evenly spaced, not to scale)"
+    x = _steps("rank", "transplant dimension r (evenly spaced, not to scale)")
     y = _axis("risk", "target risk (error rate)", [0, 1])
     return _lines(values, x, y, "series", looks)
 
@@ -183,9 +182,9 @@ def lengths_chart(shares: Mapping[str, Mapping[int, float]], looks: Mapping[str,
         for name, line in shares.items()
         for rounds, share in line.items()
     ]
-    seen = [value["rounds"] for value in values]
-    x = {"field": "rounds", "type": "ordinal", "title": "rounds until the game ended"}
-    x |= {"axis": {"labelAngle": 0}, "scale": {"domain": list(range(min(seen), max(seen) + 1))}}
+    seen = [rounds for line in shares.values() for rounds in line]
+    scale = {"domain": list(range(min(seen), max(seen) + 1))}
+    x = _steps("rounds", "rounds until the game ended", scale=scale)
     place = {
         "x": x,
         "xOffset": {"field": "series", "scale": {"domain": list(shares)}},
@@ -315,6 +314,11 @@ def _axis(field: str, title: str, ends: Sequence[float] | None = None) -> Spec:
     scale = {"zero": False, "nice": True} if ends is None else {"domain": list(ends)}
     return {"field": field, "type": "quantitative", "title": title, "scale": scale,
             "axis": {"tickCount": 6}}  # fmt: skip
+
+
+def _steps(field: str, title: str, **more: Spec) -> Spec:
+    """Return an axis on which the numbers that occur are evenly spaced."""
+    return {"field": field, "type": "ordinal", "title": title, "axis": {"labelAngle": 0}, **more}
 
 
 def _percent(share: float) -> float:

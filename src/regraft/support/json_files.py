@@ -22,7 +22,7 @@ def write_result(
 ) -> list[Path]:
     """Write a result as JSON and as a picture, if a folder is given; the files written.
 
-    Without matplotlib the picture is left out with a warning.
+    Without vl-convert the picture is left out with a warning.
     """
     if folder is None:
         return []

@@ -40,10 +40,15 @@ def panels(
 ) -> Spec:
     """Return charts beside each other, each under its own title, with one legend."""
     beside = [
-        {"title": {"text": name, "fontSize": 13}, "width": width, "height": _PANEL_HEIGHT, "data": chart["data"],
-         "layer": chart["layer"]}
+        {
+            "title": {"text": name, "fontSize": 13},
+            "width": width,
+            "height": _PANEL_HEIGHT,
+            "data": chart["data"],
+            "layer": chart["layer"],
+        }
         for (name, chart), width in zip(charts.items(), widths, strict=True)
-    ]  # fmt: skip
+    ]
     config = next(iter(charts.values()))["config"]
     return _picture({"hconcat": beside, "config": config}, title, subtitle, sum(widths))
 
