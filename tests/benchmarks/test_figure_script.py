@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from regraft.support.drawing import FORMATS
+from regraft.support.pictures import FORMATS
 from regraft.support.records import Records
 from tests.helpers.paths import ROOT
 

@@ -16,4 +16,4 @@ def read_glossary() -> Mapping[str, Mapping[str, str]]:
 
 def meaning(word: str) -> str:
     """Return what ``word`` means, in one or two sentences."""
-    return next(words[word] for words in read_glossary().values() if word in words)
+    return {w: text for words in read_glossary().values() for w, text in words.items()}[word]
