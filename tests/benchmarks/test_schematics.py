@@ -7,6 +7,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+import matplotlib
 import numpy as np
 import pytest
 from matplotlib.text import Text
@@ -155,9 +156,11 @@ def test_no_text_overlaps_or_is_cut_off(name: str, request: pytest.FixtureReques
 def test_the_same_bytes_every_time_and_small_files(tmp_path: Path) -> None:
     draws = (schematics.draw_transplant, schematics.draw_causal_graph)
     for i, draw in enumerate(draws):
-        first, second = (
-            schematics.write_schematic(draw(), tmp_path / f"{i}-{j}") for j in range(2)
-        )
+        first = schematics.write_schematic(draw(), tmp_path / f"{i}-0")
+        with matplotlib.rc_context({"font.size": 30, "svg.fonttype": "path"}):  # the user's
+            before = dict(matplotlib.rcParams)
+            second = schematics.write_schematic(draw(), tmp_path / f"{i}-1")
+            assert dict(matplotlib.rcParams) == before
         for a, b in zip(first, second, strict=True):
             assert a.read_bytes() == b.read_bytes() and a.stat().st_size < 150_000
         # Fonts that only matplotlib has would show other signs in a browser.
