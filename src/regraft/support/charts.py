@@ -17,6 +17,7 @@ ERM_HEAD, BETWEEN, LAST_HEAD = "ERM head (step 0)", "head in between", "last hea
 _STAGE_SIZES = {ERM_HEAD: 60, BETWEEN: 20, LAST_HEAD: 60}
 _HEIGHT = 300
 _TOUCHING = 0.05  # shares of an axis: points nearer than this have one label
+_STEP_LABELS = {"labelAngle": 0, "labelOverlap": True}
 _SMALLEST_SPAN = 5.0  # points of accuracy on an axis
 
 
@@ -61,7 +62,7 @@ def frontier_chart(points: Mapping[float, tuple[float, float]], audit_radius: fl
             _layer(
                 "text",
                 {**place, "text": {"field": "label", "type": "nominal"}},
-                align="left", dx=6, dy=-9, color=INK,
+                align="left", dx=8, dy=-10, color=INK,
             ),
         ],
     )  # fmt: skip
@@ -148,7 +149,7 @@ def _stages_legend() -> Spec:
     encoding = {
         channel: {
             "field": "stage",
-            "type": "nominal",
+            "type": "ordinal",
             "scale": {"type": "ordinal", "domain": list(_STAGE_SIZES), "range": range_},
             "legend": legend,
         }
@@ -170,7 +171,7 @@ def ranks_chart(
         for name, curve in curves.items()
         for rank, risk in sorted(curve)
     ]
-    x = _steps("rank", "transplant dimension r (evenly spaced, not to scale)")
+    x = _steps("rank", "transplant dimension r (not to scale)")
     y = _axis("risk", "target risk (error rate)", [0, 1])
     return _lines(values, x, y, "series", looks)
 
@@ -318,7 +319,7 @@ def _axis(field: str, title: str, ends: Sequence[float] | None = None) -> Spec:
 
 def _steps(field: str, title: str, **more: Spec) -> Spec:
     """Return an axis on which the numbers that occur are evenly spaced."""
-    return {"field": field, "type": "ordinal", "title": title, "axis": {"labelAngle": 0}, **more}
+    return {"field": field, "type": "ordinal", "title": title, "axis": _STEP_LABELS, **more}
 
 
 def _percent(share: float) -> float:
