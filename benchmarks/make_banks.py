@@ -19,7 +19,7 @@ import torch
 from safetensors.numpy import save_file
 from torch import nn
 
-from regraft.bench.datasets.colours import ENVIRONMENTS, make_environments
+from regraft.bench.datasets.colored_mnist import ENVIRONMENTS, make_environments
 from regraft.bench.datasets.mnist import load_mnist
 from regraft.bench.paper.pretraining import embed
 from regraft.encoders.mnist_cnn import N_FEATURES, mnist_cnn

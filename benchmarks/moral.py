@@ -23,7 +23,7 @@ from regraft.moral.process import draw_records
 from regraft.moral.responses import MECHANISM, response_probabilities
 from regraft.moral.scenarios import Library, read_library
 from regraft.moral.tables import paper_tables, targets_table, transfer_table
-from regraft.premises.invariance import WELL_SAMPLED
+from regraft.premises.deduction_invariance import WELL_SAMPLED
 from regraft.support.table import Table
 
 ENCODER = "minilm"

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import torch
 from common import table
+from regraft.bench.paper.refinement import Features
 
-from regraft.bench.datasets.colours import ENVIRONMENTS
+from regraft.bench.datasets.colored_mnist import ENVIRONMENTS
 from regraft.bench.datasets.mnist import load_mnist
 from regraft.bench.paper.phase1 import Job, PhaseOne, fingerprint
 from regraft.bench.paper.pretraining import PRESETS, Preset
-from regraft.bench.paper.refinement import Features
 from regraft.core.heads import fit_source_heads
 from regraft.core.newton import log_probabilities, losses
 

@@ -25,12 +25,12 @@ from torch.profiler import ProfilerActivity, profile
 from torch.utils.data import DataLoader, RandomSampler, TensorDataset
 
 from regraft.bench.datasets import Dataset, open_dataset
-from regraft.bench.datasets.colours import split
 from regraft.bench.protocol import training
 from regraft.bench.protocol.evaluation import count_correct
 from regraft.bench.protocol.jobs import Job
 from regraft.bench.protocol.run_folder import RunFolder
 from regraft.bench.protocol.seeds import split_seed
+from regraft.bench.protocol.splits import split
 from regraft.encoders.mnist_cnn import N_FEATURES, mnist_cnn
 from regraft.support.files import write_text
 

@@ -21,6 +21,11 @@ settings.load_profile("regraft")
 mend_torchvision()  # before tests ask whether timm can be imported
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    text = "test an installation without extras in this virtual environment, made if absent"
+    parser.addoption("--minimal", metavar="FOLDER", help=text)
+
+
 @pytest.fixture(scope="session")
 def problem() -> Problem:
     return make_problem()

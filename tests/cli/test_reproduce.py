@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from regraft.bench.paper.sweep import RANKS
 
 from regraft.bench.datasets import mnist
 from regraft.bench.paper import sweep
 from regraft.bench.paper.pretraining import PRESETS, Preset
 from regraft.bench.paper.reproduce import reproduce
-from regraft.bench.paper.sweep import RANKS
 from regraft.cli.app import app
-from regraft.cli.options import RESUMES
+from regraft.cli.command import RESUMES
 from tests.helpers.paths import SOURCE
 
 TINY = Preset("paper", steps=4, batch=8)

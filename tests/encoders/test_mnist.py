@@ -9,7 +9,7 @@ from PIL import Image
 from safetensors.torch import save_file
 from torch import nn
 
-from regraft.bench.datasets.colours import Environment
+from regraft.bench.datasets.colored_mnist import ColouredDigits
 from regraft.bench.protocol.cache import write_cache
 from regraft.encoders import load_image_encoder
 from regraft.encoders.mnist_cnn import N_FEATURES, mnist_cnn
@@ -40,7 +40,7 @@ def test_features_of_painted_digits_are_those_of_the_benchmark(
     network: nn.Sequential, checkpoint: Path
 ) -> None:
     colour = torch.tensor([0, 1, 1])
-    environment = Environment(torch.from_numpy(DIGITS), torch.zeros(3).long(), colour)
+    environment = ColouredDigits(torch.from_numpy(DIGITS), torch.zeros(3).long(), colour)
     with torch.no_grad():
         expected = network[0](environment.inputs(torch.arange(3)))
     encoder = load_image_encoder("mnist_cnn", weights=checkpoint)

@@ -147,7 +147,7 @@ def test_each_ball_is_told_the_worst_targets_of_the_last(
 
     def record(*arguments: Any, also: Any = ()) -> Attack:
         told.append([float(z) for z in also])
-        found.append(attack(*arguments, also=also))
+        found.append(attack(*arguments, known=also))
         return found[-1]
 
     attack = regraft.estimators.audit.attack

@@ -9,8 +9,8 @@ import pytest
 
 from regraft.estimators import plots
 from regraft.estimators.audit import AuditCurve, AuditPoint, Frontier, FrontierPoint
-from regraft.estimators.comparison import Comparison, Row
-from regraft.estimators.contenders import contenders
+from regraft.estimators.compared_heads import compared_heads
+from regraft.estimators.comparison import Comparison, ComparisonRow
 from regraft.support.pictures import PALETTE
 from tests.helpers.figure_checks import check_texts, legend, written
 
@@ -32,9 +32,9 @@ FRONTIER = Frontier(
 def compare(radii: tuple[float, ...] = (0.5, 1.0, 8.0)) -> Comparison:
     """Heads whose accuracies all differ."""
     rows = [
-        Row(c.name, c.radius, {"a": 0.6, "b": 0.7}, 0.6 + i / 50, 0.5 + i / 50, "a", 0.9 - i / 50,
-            0.0, 0.0, 1.0)
-        for i, c in enumerate(contenders(radii))
+        ComparisonRow(c.name, c.radius, {"a": 0.6, "b": 0.7}, 0.6 + i / 50, 0.5 + i / 50, "a",
+            0.9 - i / 50, 0.0, 0.0, 1.0)
+        for i, c in enumerate(compared_heads(radii))
     ]  # fmt: skip
     return Comparison(("a", "b"), tuple(rows), ())
 

@@ -27,7 +27,7 @@ from regraft.moral.library import make_library
 from regraft.moral.process import Records, draw_records
 from regraft.moral.responses import MECHANISM, response_probabilities
 from regraft.moral.values import PANELS, PROFILES, profile_name
-from regraft.premises.angles import describe_angles
+from regraft.premises.abduction_angles import describe_angles
 from regraft.premises.factorization import choose_penalties, fit_factorization
 from regraft.support.json_files import dumps
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,12 +23,13 @@ from regraft.estimators.baselines import (
     VRExClassifier,
 )
 from regraft.estimators.cro import CROClassifier
+from regraft.support.plain_data import PlainData
 from regraft.support.table import percent
 
 CEILING = "probe told the colour (ceiling)"
 AUDITED = ("ERM", "GroupDRO", "CRO")
 RADII = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)
-_HELD_OUT = 0.2
+_HELD_OUT_SHARE = 0.2
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class DemoRow:
 
 
 @dataclass(frozen=True)
-class DemoResult:
+class DemoResult(PlainData):
     """What the demonstration measured."""
 
     sources: tuple[str, ...]
@@ -63,10 +64,6 @@ class DemoResult:
             f"{percent(cro.source_accuracy)} to {percent(cro.target_accuracy)}. Audited in every "
             f"plausible domain within {RADII[-1]:g} nats, the worst case is: {', '.join(ends)}."
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, strings, lists and dictionaries."""
-        return asdict(self)
 
 
 def describe_demo(cell: str = "-90%") -> str:
@@ -137,7 +134,7 @@ def run_demo(
         sources=tuple(str(name) for name in cro.domains_),
         target=bank.target,
         rows=tuple(measure(name, head) for name, head in heads.items()),
-        ceiling=measure(CEILING, _told_the_colour(bank, ~test)),
+        ceiling=measure(CEILING, _fit_ceiling(bank, ~test)),
         certificate=cro.certificate_,
         curves=curves,
         frontier=cost,
@@ -150,7 +147,7 @@ def _held_out(domain: NDArray[Any], seed: int) -> NDArray[np.bool_]:
     mask = np.zeros(len(domain), bool)
     for name in np.unique(domain):
         rows = np.flatnonzero(domain == name)
-        mask[random.permutation(rows)[: round(_HELD_OUT * len(rows))]] = True
+        mask[random.permutation(rows)[: round(_HELD_OUT_SHARE * len(rows))]] = True
     return mask
 
 
@@ -162,7 +159,7 @@ def _accuracies(
     return {str(name): float(correct[domain == name].mean()) for name in np.unique(domain)}
 
 
-def _told_the_colour(bank: DemoBank, train: NDArray[np.bool_]) -> Any:
+def _fit_ceiling(bank: DemoBank, train: NDArray[np.bool_]) -> Any:
     """A probe whose training rows are reweighted until colour says nothing about the label."""
     X, y = bank.X[train], bank.y[train]
     group = 2 * bank.colour[train] + y

@@ -5,19 +5,20 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from regraft.core.closure import closure_residual
-from regraft.core.game import Outcome, Round
+from regraft.core.game import GameOutcome, Round
 from regraft.core.heads import SourceHeads
 from regraft.core.hull import Hull, Objective
 from regraft.core.newton import log_probabilities, losses
-from regraft.core.surrogates import Sample, SurrogateKind
+from regraft.core.surrogates import SurrogateKind, WeightedSample
 from regraft.core.transplant import Witness, find_witness
+from regraft.support.plain_data import PlainData
 
 Family = Literal["hull", "free"]
 
@@ -41,7 +42,7 @@ class FiniteSample:
 
 
 @dataclass(frozen=True)
-class Certificate:
+class Certificate(PlainData):
     """How good the returned head is in the worst plausible target, and what that rests on.
 
     Risks are cross-entropies in nats. On the hull with reweighted targets, the ERM head's optimism
@@ -85,10 +86,6 @@ class Certificate:
     pooled_source_accuracy: float | None = None  # that of the pooled ERM head it started from
     pooled_source_risk: float | None = None  # that head's largest risk on one of the sources
     pooled_worst_case_accuracy: float | None = None  # and its accuracy in the worst target for it
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, strings, lists and dictionaries."""
-        return asdict(self)
 
     def to_json(self) -> str:
         """The certificate as JSON."""
@@ -160,7 +157,7 @@ class Certificate:
 def certify_hull(
     sources: SourceHeads,
     hull: Hull,
-    outcome: Outcome,
+    outcome: GameOutcome,
     *,
     names: list[str],
     ridge: Tensor,
@@ -172,7 +169,7 @@ def certify_hull(
     z = outcome.worst.z
     heads = torch.stack([hull.head(z) for z in hull.sources])
     return certify(
-        Sample(sources.Z, sources.y, sources.weight),
+        WeightedSample(sources.Z, sources.y, sources.weight),
         sources.slices,
         outcome,
         find_witness(hull.head(z), heads),
@@ -186,9 +183,9 @@ def certify_hull(
 
 
 def certify(
-    rows: Sample,
+    rows: WeightedSample,
     slices: Sequence[slice],
-    outcome: Outcome,
+    outcome: GameOutcome,
     witness: Witness,
     *,
     ridge: float | Tensor,

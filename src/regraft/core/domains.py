@@ -6,6 +6,7 @@ import mmap
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,9 @@ from torch import Tensor
 from regraft.core.whitening import row_chunks
 from regraft.support.memory_map import find_mapping, release, released
 
-_FLOATS = (np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64))
-_SMALLEST, _LARGEST = 1e-100, 1e100
-_DROWNING = 1e3
+_FLOAT_TYPES = (np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64))
+_SMALLEST_ENTRY, _LARGEST_ENTRY = 1e-100, 1e100  # squares of these stay finite
+_MAX_SCALE_RATIO = 1e3
 
 
 @dataclass(frozen=True)
@@ -67,24 +68,30 @@ def check_domains(
         X=rows,
         y=torch.from_numpy(y_index).to(device),
         domain=torch.from_numpy(domain_index).to(device),
-        weight=equal_mass(torch.from_numpy(domain_index), len(names)).to(device),
+        weight=equal_domain_weights(torch.from_numpy(domain_index), len(names)).to(device),
         classes=classes,
         names=names,
         mapping=mapping if rows.device.type == "cpu" else None,
     )
 
 
-def equal_mass(domain: Tensor, n_domains: int) -> Tensor:
+def equal_domain_weights(domain: Tensor, n_domains: int) -> Tensor:
     """(n,) weights that sum to one and give every domain (n,) the same mass, in float64."""
     counts = torch.bincount(domain, minlength=n_domains)
     return 1.0 / (n_domains * counts[domain]).double()
+
+
+def domain_slices(domain: Tensor, n_domains: int) -> tuple[slice, ...]:
+    """Return the rows of each domain, given the domains (n,) of rows that are sorted by them."""
+    bounds = torch.searchsorted(domain, torch.arange(n_domains + 1, device=domain.device))
+    return tuple(slice(a, b) for a, b in pairwise(bounds.tolist()))
 
 
 def check_features(X: ArrayLike) -> NDArray[np.floating[Any]]:
     """``X`` as a finite matrix of floats (not copied if it is one), or ``ValueError``."""
     try:
         features = np.asarray(X)
-        if features.dtype not in _FLOATS or min(features.strides, default=0) < 0:
+        if features.dtype not in _FLOAT_TYPES or min(features.strides, default=0) < 0:
             features = features.astype(np.float64)  # torch takes neither other types nor reversals
     except (TypeError, ValueError) as error:
         raise ValueError(
@@ -98,7 +105,7 @@ def check_features(X: ArrayLike) -> NDArray[np.floating[Any]]:
     if 0 in features.shape:
         raise ValueError(f"X is empty (shape {features.shape}): pass at least one row and column.")
     bad, first = 0, (0, 0)
-    for rows in chunks_of(features):
+    for rows in iterate_row_chunks(features):
         finite = np.isfinite(features[rows])
         if not finite.all():
             if not bad:
@@ -113,7 +120,7 @@ def check_features(X: ArrayLike) -> NDArray[np.floating[Any]]:
     return features
 
 
-def chunks_of(features: NDArray[Any]) -> Iterator[slice]:
+def iterate_row_chunks(features: NDArray[Any]) -> Iterator[slice]:
     """Slices of the rows; pages of a file are let go of after the work on each."""
     return released(row_chunks(*features.shape), find_mapping(features))
 
@@ -193,14 +200,14 @@ def _check_counts(
         missing = [str(names[s]) for s in np.flatnonzero(counts[:, c] == 0)]
         if missing:
             raise ValueError(
-                f"class {label!s} is missing from domain {_listing(missing)}: drop the class, "
+                f"class {label!s} is missing from domain {_join_names(missing)}: drop the class, "
                 "drop the domain, or merge domains until each holds every class."
             )
 
 
 def _check_spread(features: NDArray[np.floating[Any]]) -> None:
     low = high = features[0]
-    for rows in chunks_of(features):
+    for rows in iterate_row_chunks(features):
         low = np.minimum(low, features[rows].min(axis=0))
         high = np.maximum(high, features[rows].max(axis=0))
     constant = int((high == low).sum())
@@ -208,7 +215,7 @@ def _check_spread(features: NDArray[np.floating[Any]]) -> None:
     if constant == d:
         raise ValueError("every feature in X is constant: there is nothing to learn from.")
     largest = float(max(abs(high.max()), abs(low.min())))
-    if not _SMALLEST < largest < _LARGEST:
+    if not _SMALLEST_ENTRY < largest < _LARGEST_ENTRY:
         raise ValueError(
             f"the largest entry of X is {largest:.0e}, out of the range that can be squared: "
             "rescale the features."
@@ -219,11 +226,11 @@ def _check_spread(features: NDArray[np.floating[Any]]) -> None:
             stacklevel=4,
         )
     deviation = _deviation(features)
-    loudest = int(deviation.argmax())
-    if deviation[loudest] > _DROWNING * np.median(deviation[deviation > 0]):
+    largest_feature = int(deviation.argmax())
+    if deviation[largest_feature] > _MAX_SCALE_RATIO * np.median(deviation[deviation > 0]):
         warnings.warn(
-            f"feature {loudest} varies over {_DROWNING:g} times more than the median feature and "
-            "drowns the others: standardize the features.",
+            f"feature {largest_feature} varies over {_MAX_SCALE_RATIO:g} times more than the "
+            "median feature and drowns the others: standardize the features.",
             stacklevel=4,
         )
     if d > n:
@@ -238,14 +245,14 @@ def _deviation(features: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
     """(d,) standard deviation of each feature, in float64."""
     n, d = features.shape
     mean, squares = np.zeros(d), np.zeros(d)
-    for rows in chunks_of(features):
+    for rows in iterate_row_chunks(features):
         mean += features[rows].sum(axis=0, dtype=np.float64) / n
-    for rows in chunks_of(features):
+    for rows in iterate_row_chunks(features):
         squares += np.square(features[rows] - mean).sum(axis=0)
     squares /= n
     return np.sqrt(squares, out=squares)
 
 
-def _listing(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     shown = ", ".join(names[:3])
     return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"

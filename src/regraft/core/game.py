@@ -10,16 +10,16 @@ from torch import Tensor
 
 from regraft.core.learner import Learner
 from regraft.core.newton import Solution
-from regraft.core.surrogates import Sample
+from regraft.core.surrogates import WeightedSample
 
-_ROUNDING = 1e-9
+_ROUNDING_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True)
 class Target:
     """A plausible target that an adversary names."""
 
-    sample: Sample  # its surrogate distribution
+    sample: WeightedSample  # its surrogate distribution
     z: Tensor  # (m,) where it lies in the adversary's family
 
 
@@ -44,7 +44,7 @@ class Round:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class GameOutcome:
     """The end of a game."""
 
     start: Tensor  # (C, k) the head that it began with
@@ -70,7 +70,7 @@ def play(
     tolerance: float = 1e-3,
     max_rounds: int = 50,
     on_round: Callable[[Round], None] | None = None,
-) -> Outcome:
+) -> GameOutcome:
     """Refine the head ``start`` (C, k): ``learner``, still empty, answers ``adversary``.
 
     Ends when ``t >= 2`` and the minimax value moved by at most ``tolerance``. (With the head
@@ -81,12 +81,12 @@ def play(
     while True:
         found = adversary.attack(head)
         found_value = found.sample.value(head)
-        if _is_over(rounds, tolerance) or len(rounds) == max_rounds:
+        if _has_settled(rounds, tolerance) or len(rounds) == max_rounds:
             break
         targets.append(found)
         learner.add(found.sample)
         answer = learner.respond(head, answer)
-        if rounds and answer.value < rounds[-1].value - rounds[-1].gap - _ROUNDING:
+        if rounds and answer.value < rounds[-1].value - rounds[-1].gap - _ROUNDING_TOLERANCE:
             raise RuntimeError(
                 f"the minimax value fell from {rounds[-1].value:.6f} to {answer.value:.6f}, more "
                 "than the duality gap: please report this with your data's shape."
@@ -109,7 +109,7 @@ def play(
     worst, worst_value = max(
         [(found, found_value), *zip(targets, known, strict=True)], key=lambda pair: pair[1]
     )
-    return Outcome(
+    return GameOutcome(
         start=start,
         heads=tuple(heads),
         rounds=tuple(rounds),
@@ -118,9 +118,9 @@ def play(
         head=head,
         worst=worst,
         worst_value=worst_value,
-        converged=_is_over(rounds, tolerance) and rounds[-1].gap <= learner.tolerance,
+        converged=_has_settled(rounds, tolerance) and rounds[-1].gap <= learner.tolerance,
     )
 
 
-def _is_over(rounds: list[Round], tolerance: float) -> bool:
+def _has_settled(rounds: list[Round], tolerance: float) -> bool:
     return len(rounds) >= 2 and abs(rounds[-1].value - rounds[-2].value) <= tolerance

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
 
 import torch
 from torch import Tensor
 
 from regraft.core.crossfit import CrossFit
-from regraft.core.domains import Domains
+from regraft.core.domains import Domains, domain_slices
 from regraft.core.lbfgs import minimize_batch
 from regraft.core.newton import hessian, hessian_diagonal, log_probabilities, losses, minimax_newton
 from regraft.core.whitening import Whitening, fit_whitening, row_chunks
@@ -28,10 +27,10 @@ _FOLDS = 3
 # Cross-validated fits stop when their excess risk is estimated to be below this many nats.
 _CV_TOLERANCE = 1e-5
 # Heads of up to this many parameters are preconditioned by their full curvature.
-_DENSE_CURVATURE = 800
-_CURVATURE_ROWS = 4096
+_MAX_DENSE_PARAMETERS = 800
+_MAX_CURVATURE_ROWS = 4096
 _FIT_TOLERANCE = 1e-9
-_SMALLEST_RIDGE = 1e-10  # below, curvature matrices may not factorize
+SMALLEST_RIDGE = 1e-10  # below, curvature matrices may not factorize
 
 
 @dataclass(frozen=True)
@@ -81,9 +80,7 @@ def fit_source_heads(domains: Domains) -> SourceHeads:
     whitening = fit_whitening(domains.X, domains.weight, domains.mapping)
     order, fold = _sort_and_fold(domains, whitening.mean)
     y, weight, domain = domains.y[order], domains.weight[order], domains.domain[order]
-    bounds = torch.searchsorted(domain, torch.arange(len(domains.names) + 1, device=y.device))
-    slices = tuple(slice(a, b) for a, b in pairwise(bounds.tolist()))
-
+    slices = domain_slices(domain, len(domains.names))
     whitening = whitening.with_shrinkage(SHRINKAGES[1])
     Z = whitening(domains.X, order, domains.mapping)
     choice, held_out = _cross_validate(Z, y, weight, slices, fold, whitening, len(domains.classes))
@@ -92,10 +89,10 @@ def fit_source_heads(domains: Domains) -> SourceHeads:
     Z[:, :-1] *= rescale.to(Z.dtype)
     rescale = torch.cat([rescale, rescale.new_ones(1)])
     held_out = CrossFit(fold, held_out.pooled / rescale, held_out.heads / rescale)
-    pooled = _fit(Z, y, weight, choice.pooled_ridge, held_out.pooled.mean(dim=0))
+    pooled = _fit_head(Z, y, weight, choice.pooled_ridge, held_out.pooled.mean(dim=0))
     heads = torch.stack(
         [
-            _fit(Z[s], y[s], weight[s] / weight[s].sum(), choice.source_ridge, start, pooled)
+            _fit_head(Z[s], y[s], weight[s] / weight[s].sum(), choice.source_ridge, start, pooled)
             for s, start in zip(slices, held_out.heads.mean(dim=0), strict=True)
         ]
     )
@@ -104,14 +101,14 @@ def fit_source_heads(domains: Domains) -> SourceHeads:
 
 def check_ridge(ridge: float | None) -> None:
     """Raise ``ValueError`` unless ``ridge`` is None or a usable number."""
-    if ridge is not None and not _SMALLEST_RIDGE <= ridge < float("inf"):
+    if ridge is not None and not SMALLEST_RIDGE <= ridge < float("inf"):
         raise ValueError(
-            f"ridge is {ridge}: pass a number of {_SMALLEST_RIDGE:g} or more, or None to "
+            f"ridge is {ridge}: pass a number of {SMALLEST_RIDGE:g} or more, or None to "
             "cross-validate it."
         )
 
 
-def _fit(
+def _fit_head(
     Z: Tensor,
     y: Tensor,
     weight: Tensor,
@@ -163,12 +160,14 @@ def _cross_validate(
     """
     penalties = torch.stack([whitening.penalty(shrinkage) for shrinkage in SHRINKAGES])
     zero = weight.new_zeros((n_classes, Z.shape[1]))
-    pooled_path = _Path(Z, y, weight, fold, penalties, zero.expand(_FOLDS, len(penalties), -1, -1))
+    pooled_path = _RidgePath(
+        Z, y, weight, fold, penalties, zero.expand(_FOLDS, len(penalties), -1, -1)
+    )
     pooled_ridges, anchors = _best_pooled(pooled_path)
     source_paths = []
     for rows in slices:
         share = weight[rows] / weight[rows].sum()
-        source_paths.append(_Path(Z[rows], y[rows], share, fold[rows], penalties, anchors))
+        source_paths.append(_RidgePath(Z[rows], y[rows], share, fold[rows], penalties, anchors))
 
     best = Regularization(0.0, 0.0, 0.0, -float("inf"))
     previous = weight.new_full((len(penalties),), -float("inf"))
@@ -190,7 +189,7 @@ def _cross_validate(
     return best, held_out
 
 
-def _best_pooled(path: _Path) -> tuple[list[float], Tensor]:
+def _best_pooled(path: _RidgePath) -> tuple[list[float], Tensor]:
     """The best pooled ridge of each penalty and its fold-wise heads (folds, P, C, k)."""
     ridges = [POOLED_RIDGES[0]] * len(path.likelihood)
     heads = path.heads.clone()
@@ -207,7 +206,7 @@ def _best_pooled(path: _Path) -> tuple[list[float], Tensor]:
     return ridges, heads
 
 
-class _Path:
+class _RidgePath:
     """Heads for every fold left out and every penalty, along a falling sequence of ridges.
 
     All fits of one ridge run as a single batch, warm-started at the previous ridge's. Products
@@ -285,11 +284,11 @@ class _Path:
         head = self.heads[:, self._kept].mean(dim=(0, 1))
         n_classes, k = head.shape
         # The rows are sorted, so a stride of them is a stratified sample, and enough for this.
-        stride = slice(None, None, max(1, len(self._Z) // _CURVATURE_ROWS))
+        stride = slice(None, None, max(1, len(self._Z) // _MAX_CURVATURE_ROWS))
         Z, weight = self._Z[stride], self._weight[stride] / self._weight[stride].sum()
         p = log_probabilities(Z, head).exp()
         diagonal = 2 * penalties.repeat(1, n_classes)  # (P', C·k)
-        if n_classes * k <= _DENSE_CURVATURE:
+        if n_classes * k <= _MAX_DENSE_PARAMETERS:
             curvature = hessian(Z, p, weight)
             factor = torch.linalg.cholesky(curvature + torch.diag_embed(diagonal))
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from torch import Tensor
 
-from regraft.core.whitening import row_chunks, row_slabs
+from regraft.core.whitening import conversion_chunks, row_chunks
 
 _ARMIJO = 1e-4
 _MAX_HALVINGS = 30
@@ -40,7 +40,7 @@ def logits(Z: Tensor, head: Tensor) -> Tensor:
     if Z.dtype == head.dtype:
         return Z @ head.T
     answer = head.new_empty((len(Z), len(head)))
-    for rows in row_slabs(Z, head.dtype):
+    for rows in conversion_chunks(Z, head.dtype):
         # Not kept in a list: what is allocated between conversions would break up the memory.
         answer[rows] = Z[rows].to(head.dtype) @ head.T
     return answer
@@ -100,7 +100,9 @@ def minimax_newton(
     head = start
     log_p, risks, ridge_term, value = evaluate(head)
     p = log_p.exp_()
-    tolerances = [0.0] if _is_small(len(Z), Z.shape[1], len(start)) else list(_CG_TOLERANCES)
+    tolerances = (
+        [0.0] if _prefers_dense_hessian(len(Z), Z.shape[1], len(start)) else list(_CG_TOLERANCES)
+    )
     lower, iteration = -float("inf"), 0
     while True:
         residual = p - one_hot
@@ -138,13 +140,13 @@ def weighted_gradients(Z: Tensor, residual: Tensor, weights: Tensor) -> Tensor:
     """(t, C, k) gradients of the t weighted risks, from the rows' ``p - one_hot``."""
     t, classes = len(weights), residual.shape[1]
     gradients = residual.new_zeros((t * classes, Z.shape[1]))
-    for rows in row_slabs(Z, residual.dtype):
+    for rows in conversion_chunks(Z, residual.dtype):
         scaled = weights[:, rows].T.unsqueeze(2) * residual[rows].unsqueeze(1)
         gradients.addmm_(scaled.reshape(-1, t * classes).T, Z[rows].to(residual.dtype))
     return gradients.reshape(t, classes, Z.shape[1])
 
 
-def _is_small(n: int, k: int, classes: int) -> bool:
+def _prefers_dense_hessian(n: int, k: int, classes: int) -> bool:
     """Whether to factorize the Hessian, rather than to multiply with it some forty times."""
     dense = classes * (classes - 1) * k * k * n + (classes * k) ** 3 / 3
     return dense <= 40 * 4 * n * k * classes  # four passes a product
@@ -199,7 +201,7 @@ def _solve_conjugate(
     """Preconditioned conjugate gradients on all right-hand sides at once."""
     t, classes, k = rhs.shape
     diagonal = hessian_diagonal(Z, p, weight) + 2 * column_ridge
-    slabs = row_slabs(Z, rhs.dtype)
+    slabs = conversion_chunks(Z, rhs.dtype)
     # Curvature in the precision of the rows is far better than the tolerance asks for.
     curvature = (p * weight.unsqueeze(1)).to(Z.dtype)
     p = p.to(Z.dtype)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from regraft.core.heads import SourceHeads
-from regraft.core.surrogates import Sample
+from regraft.core.surrogates import WeightedSample
 from regraft.core.whitening import EIGENVALUE_FLOOR
 
 
@@ -16,7 +16,7 @@ from regraft.core.whitening import EIGENVALUE_FLOOR
 class Standardized:
     """Rows [(x - mean) / scale, 1] and the maps of heads to and from [x, 1]."""
 
-    rows: Sample
+    rows: WeightedSample
     mean: Tensor  # (d,)
     scale: Tensor  # (d,)
 
@@ -41,4 +41,4 @@ def standardize(sources: SourceHeads) -> Standardized:
     varies = variance > EIGENVALUE_FLOOR * whitening.eigenvalues.max()
     scale = torch.where(varies, variance.sqrt(), torch.ones_like(variance))
     Z = torch.cat([x / scale, x.new_ones((len(x), 1))], dim=1)
-    return Standardized(Sample(Z, sources.y, weight), whitening.mean, scale)
+    return Standardized(WeightedSample(Z, sources.y, weight), whitening.mean, scale)

@@ -28,7 +28,7 @@ def check_surrogate(surrogate: str) -> None:
 
 
 @dataclass(frozen=True)
-class Sample:
+class WeightedSample:
     """Rows ``Z`` (n, k), labels ``y`` (n,) and weights (n,) that sum to one.
 
     ``constant`` (n,) is added to the loss of each row, whatever the head: what fitting takes off
@@ -70,35 +70,35 @@ class Sample:
         return float(self.weight @ correct.to(self.weight.dtype))
 
 
-def reweighted(rows: Sample, center: Tensor, head: Tensor) -> Sample:
+def reweight(rows: WeightedSample, center: Tensor, head: Tensor) -> WeightedSample:
     """Source rows with weights that turn the conditional of ``center`` into that of ``head``."""
     log_share = log_probabilities(rows.Z, head - center)
     log_weight = rows.weight.log() - losses(log_share, rows.y)
-    return Sample(rows.Z, rows.y, torch.softmax(log_weight, dim=0))
+    return WeightedSample(rows.Z, rows.y, torch.softmax(log_weight, dim=0))
 
 
-def every_label(rows: Sample, n_classes: int) -> Sample:
+def pair_with_every_label(rows: WeightedSample, n_classes: int) -> WeightedSample:
     """Each row once with every label, at its own weight: what soft labels are weights on.
 
     The rows take the weights' precision: targets are differentiated through them.
     """
     labels = torch.arange(n_classes, device=rows.y.device).repeat_interleave(len(rows.Z))
     Z = rows.Z.to(rows.weight.dtype).repeat(n_classes, 1)
-    return Sample(Z, labels, rows.weight.repeat(n_classes))
+    return WeightedSample(Z, labels, rows.weight.repeat(n_classes))
 
 
-def relabelled(pairs: Sample, head: Tensor) -> Sample:
-    """The rows of ``pairs`` (from :func:`every_label`) with labels drawn from ``head``."""
+def relabel(pairs: WeightedSample, head: Tensor) -> WeightedSample:
+    """Weigh ``pairs`` (from :func:`pair_with_every_label`) by the label shares of ``head``."""
     share = torch.exp(-losses(log_probabilities(pairs.Z, head), pairs.y))
-    return Sample(pairs.Z, pairs.y, pairs.weight * share)
+    return WeightedSample(pairs.Z, pairs.y, pairs.weight * share)
 
 
-def transplanted(pairs: Sample, moved: Tensor, head: Tensor) -> Sample:
+def relabel_moved(pairs: WeightedSample, moved: Tensor, head: Tensor) -> WeightedSample:
     """The rows of ``pairs``, transplanted to ``moved`` (one row a pair), labelled by ``head``."""
-    return relabelled(Sample(moved, pairs.y, pairs.weight), head)
+    return relabel(WeightedSample(moved, pairs.y, pairs.weight), head)
 
 
-def together(samples: Sequence[Sample]) -> tuple[Tensor, Tensor, Tensor]:
+def stack_samples(samples: Sequence[WeightedSample]) -> tuple[Tensor, Tensor, Tensor]:
     """Rows (N, k), labels (N,) and weights (t, N) that describe t samples at once.
 
     Samples with the same rows (the same tensors) share them.

@@ -181,7 +181,7 @@ def decompose(rows: Tensor, basis: Tensor, abduction: Tensor) -> tuple[Tensor, T
     return abduction_part, rows - abduction_part
 
 
-def hull(parameters: Tensor, weights: Tensor) -> Tensor:
+def affine_combination(parameters: Tensor, weights: Tensor) -> Tensor:
     """Return the affine combination of K stacked abductions or heads (K x ...).
 
     Negative weights extrapolate.

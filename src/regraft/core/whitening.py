@@ -12,7 +12,7 @@ from regraft.support.memory_map import released
 
 _CHUNK_ROWS = 8192
 _CHUNK_ENTRIES = 2**21
-_SLAB_ENTRIES = 800_000
+_CONVERSION_ENTRIES = 800_000
 # Rows of short floats that would take more bytes than this in float64 are stored in float32.
 LARGE_BYTES = 2**30
 # Directions whose variance is below this share of the largest carry rounding noise only.
@@ -28,11 +28,11 @@ def row_chunks(n: int, width: int = 1, entries: int = _CHUNK_ENTRIES) -> list[sl
     return [slice(start, min(start + size, n)) for start in range(0, n, size)]
 
 
-def row_slabs(Z: Tensor, dtype: torch.dtype) -> list[slice]:
+def conversion_chunks(Z: Tensor, dtype: torch.dtype) -> list[slice]:
     """All rows at once if ``Z`` has this dtype already, else chunks to convert one by one."""
     if Z.dtype == dtype:
         return [slice(0, len(Z))]
-    return row_chunks(len(Z), Z.shape[1], _SLAB_ENTRIES)
+    return row_chunks(len(Z), Z.shape[1], _CONVERSION_ENTRIES)
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Whitening:
         if order is not None:
             place[order] = place.clone()
         shape = len(X), len(self.eigenvalues) + 1
-        Z = X.new_ones(shape, dtype=_storage(shape, X.dtype, self.mean.dtype))
+        Z = X.new_ones(shape, dtype=_storage_dtype(shape, X.dtype, self.mean.dtype))
         directions = self.basis / self.scale
         for rows in released(row_chunks(*X.shape), mapping):
             whitened = (X[rows].to(self.mean.dtype) - self.mean) @ directions
@@ -107,7 +107,7 @@ def fit_whitening(X: Tensor, weight: Tensor, mapping: mmap.mmap | None = None) -
     return Whitening(mean, basis[:, keep].contiguous(), eigenvalues[keep])
 
 
-def _storage(shape: tuple[int, int], given: torch.dtype, exact: torch.dtype) -> torch.dtype:
+def _storage_dtype(shape: tuple[int, int], given: torch.dtype, exact: torch.dtype) -> torch.dtype:
     """The dtype in which to keep rows of this shape, computed from ``given`` ones in ``exact``."""
     large = shape[0] * shape[1] * exact.itemsize > LARGE_BYTES
     return torch.float32 if large and given.itemsize < exact.itemsize else exact

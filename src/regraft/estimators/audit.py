@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -17,23 +17,24 @@ from regraft.core.heads import check_ridge, fit_source_heads
 from regraft.core.hull import (
     Hull,
     Objective,
-    Surrogates,
+    TiltedRows,
     attack,
     check_objective,
     check_radius,
     check_rank,
-    make_surrogates,
     plausible_targets,
+    tilt_rows,
 )
 from regraft.core.hull_game import play_hull
 from regraft.core.newton import log_probabilities, losses
 from regraft.core.splitting import hold_out
+from regraft.support.plain_data import PlainData
 
 RADII = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 # Probabilities below this are treated as this, so that one confident error has a finite risk.
-_FLOOR = 1e-12
-_COMPARED = 16  # features whose means tell whether rows are the same
-_ALONE = "the only plausible target is the sources themselves"
+_PROBABILITY_FLOOR = 1e-12
+_N_COMPARED_FEATURES = 16  # features whose means tell whether rows are the same
+_ONE_DOMAIN_CONSEQUENCE = "the only plausible target is the sources themselves"
 
 
 class Predictor(Protocol):
@@ -58,15 +59,11 @@ class AuditPoint:
 
 
 @dataclass(frozen=True)
-class AuditCurve:
+class AuditCurve(PlainData):
     """Worst-case risk and accuracy of one predictor over the radius."""
 
     points: tuple[AuditPoint, ...]
     source_accuracy: float  # mean over the source domains
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, strings, lists and dictionaries."""
-        return asdict(self)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> AuditCurve:
@@ -91,15 +88,11 @@ class FrontierPoint:
 
 
 @dataclass(frozen=True)
-class Frontier:
+class Frontier(PlainData):
     """What robustness costs on the sources, and what it buys in the worst case."""
 
     points: tuple[FrontierPoint, ...]
     audit_radius: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, strings, lists and dictionaries."""
-        return asdict(self)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Frontier:
@@ -134,12 +127,12 @@ def audit(
     domains = check_domains(X, y, sample_domain, device=device)
     check_rank(rank, len(domains.classes))
     probabilities, columns = _probabilities(predictor, X, domains)
-    warn_if_one_domain(domains, _ALONE)
+    warn_if_one_domain(domains, _ONE_DOMAIN_CONSEQUENCE)
     sources = fit_source_heads(domains)
     hull, surrogates = plausible_targets(sources, rank)
     p = torch.from_numpy(probabilities).to(sources.weight)[sources.order]
     label = torch.from_numpy(columns).to(sources.y)[sources.y]
-    loss = losses(p.clamp_min(_FLOOR).log(), label)
+    loss = losses(p.clamp_min(_PROBABILITY_FLOOR).log(), label)
     error = (p.argmax(dim=1) != label).to(p.dtype)
     names = [str(name) for name in domains.names]
     return AuditCurve(
@@ -173,11 +166,11 @@ def frontier(
     domains = check_domains(X, y, sample_domain, device=device)
     check_rank(rank, len(domains.classes))
     train, test = hold_out(domains, seed)
-    warn_if_one_domain(domains, _ALONE)
+    warn_if_one_domain(domains, _ONE_DOMAIN_CONSEQUENCE)
     sources = fit_source_heads(train)
     hull, _ = plausible_targets(sources, rank)
     Z = sources.whitening(test.X)
-    measured = make_surrogates(hull, Z, test.y, test.weight)
+    measured = tilt_rows(hull, Z, test.y, test.weight)
     points = []
     for radius in radii:
         _, outcome = play_hull(sources, radius=radius, rank=rank, objective=objective, ridge=ridge)
@@ -201,9 +194,9 @@ def warn_if_fitted_on(predictor: object, X: NDArray[Any], sample_domain: NDArray
     fitted = getattr(predictor, "feature_mean_", None)
     if fitted is None:
         return
-    few = X[:, :_COMPARED].astype(np.float64)
+    few = X[:, :_N_COMPARED_FEATURES].astype(np.float64)
     mean = np.mean([few[sample_domain == s].mean(axis=0) for s in np.unique(sample_domain)], axis=0)
-    if np.allclose(fitted[:_COMPARED], mean, rtol=1e-9, atol=1e-12):
+    if np.allclose(fitted[:_N_COMPARED_FEATURES], mean, rtol=1e-9, atol=1e-12):
         warnings.warn(
             "the model was fitted on these very rows, so its worst case looks better than it is: "
             "audit it on other rows of these domains, or read the risk in its certificate.",
@@ -212,7 +205,7 @@ def warn_if_fitted_on(predictor: object, X: NDArray[Any], sample_domain: NDArray
 
 
 def worst_cases(
-    surrogates: Surrogates,
+    surrogates: TiltedRows,
     hull: Hull,
     loss: Tensor,
     error: Tensor,
@@ -229,8 +222,8 @@ def worst_cases(
 
     for radius in radii:
         # A larger ball holds the smaller one's worst targets too.
-        risk = attack(surrogates, loss, radius, also=riskiest)
-        wrong = attack(surrogates, error, radius, also=wrongest)
+        risk = attack(surrogates, loss, radius, known=riskiest)
+        wrong = attack(surrogates, error, radius, known=wrongest)
         riskiest, wrongest = [risk.z], [wrong.z]
         point = AuditPoint(
             radius=radius,

@@ -17,15 +17,19 @@ class Term:
     meaning: str  # one sentence
 
 
-def explain(certificate: Certificate) -> tuple[Term, ...]:
+def explain_certificate(certificate: Certificate) -> tuple[Term, ...]:
     """The terms of a certificate, those that people ask for first."""
-    terms = [*_worst_case(certificate), *_game(certificate), *_transplants(certificate)]
+    terms = [
+        *_worst_case_terms(certificate),
+        *_game_terms(certificate),
+        *_transplant_terms(certificate),
+    ]
     if certificate.finite_sample is not None:
-        terms += _finite_sample(certificate.finite_sample)
+        terms += _finite_sample_terms(certificate.finite_sample)
     return tuple(terms)
 
 
-def _worst_case(c: Certificate) -> list[Term]:
+def _worst_case_terms(c: Certificate) -> list[Term]:
     found = "found within the radius" if c.radius is not None else "that the free adversary found"
     risk = f"Cross-entropy of this head in the worst domain {found}"
     if c.objective == "regret":
@@ -53,7 +57,7 @@ def _worst_case(c: Certificate) -> list[Term]:
     ]
 
 
-def _game(c: Certificate) -> list[Term]:
+def _game_terms(c: Certificate) -> list[Term]:
     settled = "settled" if c.converged else "not settled"
     terms = [
         Term(
@@ -72,10 +76,12 @@ def _game(c: Certificate) -> list[Term]:
         Term("dimension", f"{c.dimension}", meaning("dimension")),
     ]
     # Only on the hull, and where rows keep their labels, is a head stepped back.
-    return terms + _step_back(c) if (c.family, c.surrogate) == ("hull", "reweighted") else terms
+    return (
+        terms + _step_back_terms(c) if (c.family, c.surrogate) == ("hull", "reweighted") else terms
+    )
 
 
-def _step_back(c: Certificate) -> list[Term]:
+def _step_back_terms(c: Certificate) -> list[Term]:
     return [
         Term(
             "share of the way",
@@ -91,7 +97,7 @@ def _step_back(c: Certificate) -> list[Term]:
     ]
 
 
-def _transplants(c: Certificate) -> list[Term]:
+def _transplant_terms(c: Certificate) -> list[Term]:
     space = "whitened" if c.family == "hull" else "standardized"
     return [
         Term("transplant rank", f"{c.witness_rank}", meaning("transplant rank")),
@@ -127,7 +133,7 @@ def _transplants(c: Certificate) -> list[Term]:
     ]
 
 
-def _finite_sample(terms: FiniteSample) -> list[Term]:
+def _finite_sample_terms(terms: FiniteSample) -> list[Term]:
     return [
         Term("rows", f"{terms.rows:,}", "Of the smallest source."),
         Term(

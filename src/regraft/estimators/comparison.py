@@ -7,7 +7,7 @@ import json
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +18,22 @@ from regraft._version import __version__
 from regraft.core.domains import Domains, check_device, check_domains
 from regraft.core.heads import fit_source_heads
 from regraft.core.whitening import row_chunks
-from regraft.estimators.contenders import DEFAULTS, ERM, RADII, Contender, contenders, solve
+from regraft.estimators.compared_heads import (
+    CRO_DEFAULTS,
+    ERM,
+    RADII,
+    ComparedHead,
+    compared_heads,
+    solve_on_sources,
+)
+from regraft.support.plain_data import PlainData
 from regraft.support.progress import Countdown
 from regraft.support.records import Records
 from regraft.support.table import percent
 
 
 @dataclass(frozen=True)
-class Cell:
+class ComparisonCell:
     """One head, fitted without one domain and measured in it."""
 
     target: str  # the domain left out
@@ -36,7 +44,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Row:
+class ComparisonRow:
     """One head over all domains left out."""
 
     head: str
@@ -52,14 +60,14 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(PlainData):
     """Heads side by side, in domains that none of them was fitted on."""
 
     targets: tuple[str, ...]  # each domain, left out in turn
-    rows: tuple[Row, ...]  # ERM first
-    cells: tuple[Cell, ...]
+    rows: tuple[ComparisonRow, ...]  # ERM first
+    cells: tuple[ComparisonCell, ...]
 
-    def row(self, head: str) -> Row:
+    def row(self, head: str) -> ComparisonRow:
         """The row of a head; ``ValueError`` names the heads if there is none."""
         for row in self.rows:
             if row.head == head:
@@ -73,12 +81,8 @@ class Comparison:
             f"{row.head} has {percent(row.average)} on average over the unseen domains, "
             f"{percent(row.worst)} in the worst ({row.worst_target}) and {percent(row.source)} on "
             "the rows it was fitted on"
-            for row in (self.row(ERM), self.row(DEFAULTS))
+            for row in (self.row(ERM), self.row(CRO_DEFAULTS))
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, strings, lists and dictionaries."""
-        return asdict(self)
 
 
 def compare(
@@ -99,7 +103,7 @@ def compare(
     goes on where it stopped. ``on_progress`` is told after each cell what it gave and how long
     the rest may take. Raises ``ValueError`` with one sentence.
     """
-    heads = contenders(radii, device)
+    heads = compared_heads(radii, device)
     check_device(device)
     domains = check_domains(X, y, sample_domain)
     _check_enough(domains)
@@ -114,7 +118,7 @@ def compare(
     known = len(set(keys.values()) & memory.cells.keys())
     countdown = Countdown("heads", len(set(keys.values())), known)
     for t, target in enumerate(targets):
-        missing: dict[str, Contender] = {}
+        missing: dict[str, ComparedHead] = {}
         for head in heads:
             # By key: the defaults and the sweep's head at their radius are one and cost one.
             if keys[t, head.name] not in memory.cells:
@@ -126,7 +130,7 @@ def compare(
                 result = f"{head.name} without {target}: {percent(values['accuracy'])} there"
                 on_progress(f"{result}; {countdown.next()}")
     cells = tuple(
-        Cell(target, head.name, **memory.cells[keys[t, head.name]])
+        ComparisonCell(target, head.name, **memory.cells[keys[t, head.name]])
         for t, target in enumerate(targets)
         for head in heads
     )
@@ -182,7 +186,7 @@ def _check_enough(domains: Domains) -> None:
 
 
 def _measure(
-    domains: Domains, target: int, heads: Sequence[Contender], device: str
+    domains: Domains, target: int, heads: Sequence[ComparedHead], device: str
 ) -> Iterator[dict[str, float]]:
     """Accuracies and seconds of each head fitted without the domain of this index."""
     if not heads:
@@ -198,7 +202,7 @@ def _measure(
         raise ValueError(f"without domain {domains.names[target]!s}, {error}") from None
     sources = fit_source_heads(rest)
     for head in heads:
-        coefficients = solve(head.model, sources).cpu().numpy()
+        coefficients = solve_on_sources(head.model, sources).cpu().numpy()
         accuracy = _accuracies(X, y, domain, coefficients)
         now = time.perf_counter()
         yield {
@@ -221,14 +225,16 @@ def _accuracies(
     return accuracy
 
 
-def _rows(cells: Sequence[Cell], heads: Sequence[Contender]) -> tuple[Row, ...]:
-    rows: list[Row] = []
+def _rows(
+    cells: Sequence[ComparisonCell], heads: Sequence[ComparedHead]
+) -> tuple[ComparisonRow, ...]:
+    rows: list[ComparisonRow] = []
     for head in heads:
         mine = [cell for cell in cells if cell.head == head.name]
         worst = min(mine, key=lambda cell: cell.accuracy)
         average = float(np.mean([cell.accuracy for cell in mine]))
         erm = rows[0] if rows else None
-        row = Row(
+        row = ComparisonRow(
             head=head.name,
             radius=head.radius,
             accuracy={cell.target: cell.accuracy for cell in mine},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from regraft.estimators.comparison import Comparison, Row
+from regraft.estimators.comparison import Comparison, ComparisonRow
 from regraft.support.files import write_text
 from regraft.support.table import Cell, Number, Table
 
@@ -58,7 +58,7 @@ def _csv_table(comparison: Comparison) -> Table:
     return Table(CAPTION, (*columns, *gains, "seconds"), rows)
 
 
-def _csv_row(row: Row) -> tuple[Cell, ...]:
+def _csv_row(row: ComparisonRow) -> tuple[Cell, ...]:
     accuracy = map(_points, (*row.accuracy.values(), row.average, row.worst))
     rest = map(_points, (row.source, row.average_gain, row.worst_gain))
     return row.head, row.radius, *accuracy, row.worst_target, *rest, round(row.seconds, 2)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from regraft.core.certificate import certify_hull
 from regraft.core.domains import warn_if_one_domain
-from regraft.core.game import Outcome, Round
+from regraft.core.game import GameOutcome, Round
 from regraft.core.heads import SourceHeads, check_ridge, fit_source_heads
 from regraft.core.hull import (
     Hull,
@@ -24,11 +24,11 @@ from regraft.core.hull import (
 )
 from regraft.core.hull_game import play_hull
 from regraft.core.surrogates import SurrogateKind, check_surrogate
-from regraft.core.transplant import Witness, find_witness, hull
-from regraft.estimators.game_head import CertifiedHead, warn_unless_settled
+from regraft.core.transplant import Witness, affine_combination, find_witness
+from regraft.estimators.game_head import GameHead, warn_unless_converged
 
 
-class CROClassifier(CertifiedHead):
+class CROClassifier(GameHead):
     """Causal Robust Optimization: a linear head that is minimax over plausible unseen domains.
 
     Of the heads between ERM's and the minimax one it is the nearest to ERM's whose worst case is
@@ -125,7 +125,7 @@ class CROClassifier(CertifiedHead):
         )
         sources = fit_source_heads(domains)
         plausible, outcome = self._play(sources, on_round)
-        warn_unless_settled(outcome, "max_rounds or tolerance, or the ridge")
+        warn_unless_converged(outcome, "max_rounds or tolerance, or the ridge")
         self.certificate_ = certify_hull(
             sources,
             plausible,
@@ -150,12 +150,12 @@ class CROClassifier(CertifiedHead):
     def solve(self, sources: SourceHeads) -> Tensor:
         """The head (C, k) on whitened rows that ``fit`` takes where these source heads are its."""
         _, outcome = self._play(sources)
-        warn_unless_settled(outcome, "max_rounds or tolerance, or the ridge")
+        warn_unless_converged(outcome, "max_rounds or tolerance, or the ridge")
         return outcome.head
 
     def _play(
         self, sources: SourceHeads, on_round: Callable[[Round], None] | None = None
-    ) -> tuple[Hull, Outcome]:
+    ) -> tuple[Hull, GameOutcome]:
         return play_hull(
             sources,
             radius=self.radius,
@@ -199,4 +199,4 @@ class CROClassifier(CertifiedHead):
         intercept = heads[..., -1:] + (heads[..., :-1] @ mean).unsqueeze(-1)
         heads = torch.cat([coef, intercept], dim=-1)
         weight = heads.new_tensor([given[name] for name in names])
-        return find_witness(hull(heads, weight), heads).in_features(mean, scale)
+        return find_witness(affine_combination(heads, weight), heads).in_features(mean, scale)

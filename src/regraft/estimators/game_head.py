@@ -7,12 +7,12 @@ import warnings
 from sklearn.exceptions import ConvergenceWarning
 
 from regraft.core.certificate import Certificate
-from regraft.core.game import Outcome, Round
+from regraft.core.game import GameOutcome, Round
 from regraft.core.heads import Regularization
 from regraft.estimators.linear import LinearHead
 
 
-class CertifiedHead(LinearHead):
+class GameHead(LinearHead):
     """A linear head with a ``certificate_`` and the ``regularization_`` of its source heads."""
 
     certificate_: Certificate
@@ -24,7 +24,7 @@ class CertifiedHead(LinearHead):
         return self.certificate_.rounds
 
 
-def warn_unless_settled(outcome: Outcome, remedy: str) -> None:
+def warn_unless_converged(outcome: GameOutcome, remedy: str) -> None:
     """Warn, in the name of the caller of ``fit``, that a game stopped early; say what to raise."""
     if not outcome.converged:
         warnings.warn(

@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 from torch import Tensor
 
-from regraft.core.domains import Domains, check_domains, check_features, chunks_of
+from regraft.core.domains import Domains, check_domains, check_features, iterate_row_chunks
 
 
 class LinearHead(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -54,7 +54,7 @@ class LinearHead(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         features = check_features(validate_data(self, X, reset=False, ensure_all_finite=False))
         logits = np.empty((len(features), len(self.coef_)))
-        for rows in chunks_of(features):
+        for rows in iterate_row_chunks(features):
             logits[rows] = features[rows] @ self.coef_.T + self.intercept_
         return logits
 

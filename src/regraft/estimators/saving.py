@@ -25,7 +25,7 @@ from regraft.estimators.baselines import (
 )
 from regraft.estimators.card import model_card
 from regraft.estimators.cro import CROClassifier
-from regraft.estimators.game_head import CertifiedHead
+from regraft.estimators.game_head import GameHead
 from regraft.estimators.linear import LinearHead
 from regraft.estimators.literal import LiteralCROClassifier
 from regraft.estimators.model_files import ARRAYS, CARD, DESCRIPTION, is_model
@@ -138,7 +138,7 @@ def _describe(model: LinearHead) -> dict[str, Any]:
     }
     if hasattr(model, "feature_names_in_"):
         description["feature_names"] = [str(feature) for feature in model.feature_names_in_]
-    if isinstance(model, CertifiedHead):
+    if isinstance(model, GameHead):
         description["certificate"] = model.certificate_.to_dict()
         description["regularization"] = asdict(model.regularization_)
     if isinstance(model, CROClassifier):
@@ -198,7 +198,7 @@ def _rebuild(description: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Li
     if "feature_names" in description:
         model.feature_names_in_ = np.array(description["feature_names"], dtype=object)
         _check_shape("feature_names", model.feature_names_in_, (d,))
-    if isinstance(model, CertifiedHead):
+    if isinstance(model, GameHead):
         model.certificate_ = Certificate.from_dict(description["certificate"])
         model.regularization_ = Regularization(**description["regularization"])
     if isinstance(model, CROClassifier):

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from regraft.core.domains import check_domains
 from regraft.core.heads import fit_source_heads
-from regraft.core.hull import Objective, make_surrogates, plausible_targets
+from regraft.core.hull import Objective, plausible_targets, tilt_rows
 from regraft.core.newton import log_probabilities, losses
 from regraft.core.splitting import hold_out
 from regraft.estimators.audit import (
@@ -78,7 +78,7 @@ def stress_test(
     sources = fit_source_heads(train)
     hull, _ = plausible_targets(sources, rank)
     Z = sources.whitening(test.X)
-    measured = make_surrogates(hull, Z, test.y, test.weight)
+    measured = tilt_rows(hull, Z, test.y, test.weight)
     names = [str(name) for name in domains.names]
 
     def put_under_stress(name: str, head: Tensor) -> StressedHead:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regraft.core.certificate import Certificate
-from regraft.core.domains import check_domains, equal_mass
+from regraft.core.domains import check_domains, equal_domain_weights
 from regraft.encoders.base import TextEncoder
 from regraft.estimators.audit import AuditCurve, audit
 from regraft.estimators.baselines import ERMClassifier
@@ -20,7 +20,7 @@ from regraft.estimators.cro import CROClassifier
 from regraft.moral.process import Records, draw_records
 from regraft.moral.scenarios import Library
 from regraft.moral.values import PANELS, PROFILES, Panel, profile_name
-from regraft.premises.angles import describe_angles
+from regraft.premises.abduction_angles import describe_angles
 from regraft.premises.diagnose import Diagnosis, diagnose
 from regraft.premises.factorization import (
     GroupedRows,
@@ -28,8 +28,8 @@ from regraft.premises.factorization import (
     fit_factorization,
     group_rows,
 )
-from regraft.premises.factorization_check import FactorizationClosure as Closure
-from regraft.premises.factorization_check import check_closure, unit_folds
+from regraft.premises.factorization_closure import FactorizationClosure as Closure
+from regraft.premises.factorization_closure import check_factorization_closure, unit_folds
 from regraft.premises.grouped_audit import (
     AbductionPlacement,
     GroupedAudit,
@@ -37,7 +37,7 @@ from regraft.premises.grouped_audit import (
     place_abduction,
     span_abductions,
 )
-from regraft.premises.maps import Outcomes, choose_penalty, fit_map
+from regraft.premises.multinomial_maps import OutcomeData, choose_penalty, fit_map
 from regraft.premises.placement import Placement, place_domain
 
 FEW_RECORDS = 2000  # of each panel, at which the angles are measured again
@@ -212,7 +212,7 @@ def _new_scenarios(sample: Sample, scenario: NDArray[np.int64], seed: int, devic
     rows, names = sample.grouped(seed, device)
     unit = torch.from_numpy(scenario).to(device)[rows.order]
     penalties = choose_penalties(rows, unit_folds(rows, unit) == 0)
-    return check_closure(rows, penalties, names=names, unit=unit)
+    return check_factorization_closure(rows, penalties, names=names, unit=unit)
 
 
 def _median_angle(sample: Sample, seed: int, device: str) -> float:
@@ -287,21 +287,21 @@ class _Abductions:
         self._rows, self._names = sample.grouped(0, device)
         self._penalty = choose_penalty(self._rows.groups_by_domain())
         maps = [fit_map(data, self._penalty) for data in self._rows.groups_by_domain()]
-        self._weight = equal_mass(self._rows.domain, len(self._names))
+        self._weight = equal_domain_weights(self._rows.domain, len(self._names))
         stacked = torch.stack(maps).mT
         self._spanned = span_abductions(
             stacked, self._rows.Z, self._rows.domain, self._weight, self._penalty
         )
 
     def place(self, sample: Sample) -> AbductionPlacement:
-        own = Outcomes(self._whiten(sample), self._groups(sample), len(PROFILES))
+        own = OutcomeData(self._whiten(sample), self._groups(sample), len(PROFILES))
         fitted = fit_map(own, self._penalty).T
         return place_abduction(self._spanned.hull, fitted, self._rows.Z, self._weight)
 
     def audit(self, loss: NDArray[np.float64], sample: Sample, radius: float) -> GroupedAudit:
         Z = self._whiten(sample)
         _, panel = np.unique(sample.panel, return_inverse=True)
-        weight = equal_mass(torch.from_numpy(panel), len(self._names)).to(Z)
+        weight = equal_domain_weights(torch.from_numpy(panel), len(self._names)).to(Z)
         return audit_abductions(
             self._spanned,
             torch.from_numpy(loss).to(Z),

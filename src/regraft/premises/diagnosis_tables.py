@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from regraft.premises.angles import AbductionAngles
+from regraft.premises.abduction_angles import AbductionAngles
+from regraft.premises.deduction_invariance import WELL_SAMPLED, DeductionInvariance
 from regraft.premises.diagnose import Diagnosis
-from regraft.premises.factorization_check import FactorizationClosure
-from regraft.premises.feasibility import TransplantBasis
-from regraft.premises.invariance import WELL_SAMPLED, DeductionInvariance
+from regraft.premises.factorization_closure import FactorizationClosure
 from regraft.premises.shifts import Shifts
+from regraft.premises.transplant_basis import TransplantBasis
 from regraft.support.table import Table
 
 _MOST_CELLS = 30

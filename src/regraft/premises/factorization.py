@@ -10,7 +10,7 @@ from torch import Tensor
 
 from regraft.core.domains import Domains, check_domains, index_column
 from regraft.core.whitening import Whitening, fit_whitening
-from regraft.premises.maps import SHRINKAGE, Outcomes, choose_penalty, fit_map
+from regraft.premises.multinomial_maps import SHRINKAGE, OutcomeData, choose_penalty, fit_map
 
 
 @dataclass(frozen=True)
@@ -89,20 +89,20 @@ class GroupedRows:
             order=self.order[rows],
         )
 
-    def groups_by_domain(self) -> list[Outcomes]:
+    def groups_by_domain(self) -> list[OutcomeData]:
         """What each A_s predicts: U from the rows of domain s."""
         rows = [self.domain == s for s in range(self.n_domains)]
-        return [Outcomes(self.Z[r], self.group[r], self.n_groups) for r in rows]
+        return [OutcomeData(self.Z[r], self.group[r], self.n_groups) for r in rows]
 
-    def labels_by_group(self) -> list[Outcomes]:
+    def labels_by_group(self) -> list[OutcomeData]:
         """What each D_u predicts: y from the rows of group u, of all domains."""
         rows = [self.group == u for u in range(self.n_groups)]
-        return [Outcomes(self.Z[r], self.y[r], self.n_classes) for r in rows]
+        return [OutcomeData(self.Z[r], self.y[r], self.n_classes) for r in rows]
 
-    def labels_by_domain(self) -> list[Outcomes]:
+    def labels_by_domain(self) -> list[OutcomeData]:
         """What a head that knows no U predicts in each domain: y."""
         rows = [self.domain == s for s in range(self.n_domains)]
-        return [Outcomes(self.Z[r], self.y[r], self.n_classes) for r in rows]
+        return [OutcomeData(self.Z[r], self.y[r], self.n_classes) for r in rows]
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regraft.core.hull import Hull, fit_hull, search
+from regraft.core.ball_search import maximize_in_ball
+from regraft.core.hull import Hull, fit_hull
 from regraft.core.newton import log_probabilities
 from regraft.premises.factorization import fix_gauge
-from regraft.premises.maps import Outcomes, fit_map
+from regraft.premises.multinomial_maps import OutcomeData, fit_map
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ def span_abductions(
 ) -> AbductionHull:
     """The hull of maps (K, k, r) of domains (n,) with rows ``Z`` (n, k) of weights (n,)."""
     maps = abductions.mT
-    mixing = fit_map(Outcomes(Z, domain, len(maps)), penalty).clone()
+    mixing = fit_map(OutcomeData(Z, domain, len(maps)), penalty).clone()
     mass = torch.zeros(len(maps), dtype=weight.dtype, device=weight.device)
     mass.index_add_(0, domain, weight)
     # The map counts rows; domains mix by their weights.
@@ -94,7 +95,7 @@ def audit_abductions(
         (gradient,) = torch.autograd.grad(value, z)
         return float(value.detach()), gradient
 
-    z, worst = search(value_and_gradient, loss.new_zeros(len(hull.directions)), radius)
+    z, worst = maximize_in_ball(value_and_gradient, loss.new_zeros(len(hull.directions)), radius)
     mass = torch.zeros(len(groups), dtype=loss.dtype, device=loss.device)
     total = torch.zeros_like(mass)
     mass.index_add_(0, group, torch.ones_like(loss))

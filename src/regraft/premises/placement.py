@@ -13,7 +13,7 @@ from regraft.core.domains import Domains, check_features, index_column
 from regraft.core.heads import fit_source_heads
 from regraft.core.hull import plausible_targets
 from regraft.core.newton import log_probabilities, losses
-from regraft.premises.maps import Outcomes, choose_penalty, crossfit_probabilities
+from regraft.premises.multinomial_maps import OutcomeData, choose_penalty, crossfit_probabilities
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def place_domain(domains: Domains, X: ArrayLike, y: ArrayLike, *, seed: int = 0)
         return float(losses(log_p, target).mean()), slope.cpu().numpy()
 
     best = minimize(risk, np.zeros(len(hull.directions)), jac=True, method="BFGS")
-    own = Outcomes(Z, target, len(domains.classes))
+    own = OutcomeData(Z, target, len(domains.classes))
     p = crossfit_probabilities(own, choose_penalty([own]))
     weights = hull.coefficients(torch.from_numpy(best.x).to(hull.center)).tolist()
     return Placement(

@@ -21,29 +21,29 @@ from torch import Tensor
 
 from regraft.core.newton import log_probabilities
 from regraft.premises.factorization import GroupedRows
-from regraft.premises.maps import (
+from regraft.premises.multinomial_maps import (
+    ANCHOR_PENALTIES,
     FOLDS,
-    PULLS,
-    Outcomes,
-    best_penalty,
+    OutcomeData,
     choose_penalty,
+    choose_penalty_on_pairs,
     crossfit_probabilities,
+    deal_folds,
     fit_map,
-    folds,
 )
 
 DRAWS = 999
-_FEWEST_DRAWS = 99
-_MOST_WORK = 3e11  # multiplications and additions
+_LEAST_DRAWS = 99
+_MAX_OPERATIONS = 3e11  # multiplications and additions
 _DRAWS_AT_ONCE = 50
 # With fewer effective rows, in all or on average in a cell, p-values are too small.
-_FEWEST_ROWS, _FEWEST_IN_CELL = 150.0, 15.0
-_PRIOR = 2.0  # penalty of a group's intercepts, for groups of few rows
-_SQUARED = 32  # leading coordinates whose squares the domain model knows too
-_LEAST_MASS = 1e-6  # of domains in a group, below which all of its rows are one domain's
-_ROUNDING = 1e-4  # of surprise, by sums in single precision
-_LEAST_TAIL = -1e4  # nats
-_SAME = 1e-10  # relative variance of draws that are all alike
+_LEAST_ROWS, _LEAST_ROWS_PER_CELL = 150.0, 15.0
+_INTERCEPT_PENALTY = 2.0  # penalty of a group's intercepts, for groups of few rows
+_N_SQUARED = 32  # leading coordinates whose squares the domain model knows too
+_LEAST_VARIANCE = 1e-6  # of domains in a group, below which all of its rows are one domain's
+_ROUNDING_TOLERANCE = 1e-4  # of surprise, by sums in single precision
+_LEAST_LOG_TAIL = -1e4  # nats
+_ZERO_VARIANCE = 1e-10  # relative variance of draws that are all alike
 
 
 @dataclass(frozen=True)
@@ -63,10 +63,10 @@ class Randomization:
     draws: int
 
     @property
-    def is_informed(self) -> bool:
+    def has_enough_rows(self) -> bool:
         """Whether enough rows could have come from another domain to compare anything."""
         n_domains, n_groups = self.cell_p_values.shape
-        fewest = max(_FEWEST_ROWS, _FEWEST_IN_CELL * (n_domains - 1) * n_groups)
+        fewest = max(_LEAST_ROWS, _LEAST_ROWS_PER_CELL * (n_domains - 1) * n_groups)
         return self.effective_rows >= fewest
 
 
@@ -83,7 +83,7 @@ def domain_probabilities(
     penalty = choose_penalty([data])
     if n_groups == 1:
         return crossfit_probabilities(data, penalty)
-    fold = folds(len(Z), Z.device)
+    fold = deal_folds(len(Z), Z.device)
     probabilities = Z.new_empty((len(Z), n_domains))
     pull = None
     for f in range(FOLDS):
@@ -91,10 +91,10 @@ def domain_probabilities(
         pairs = []
         for u in range(n_groups):
             sides = (group == u) & (fold != f), (group == u) & (fold == f)
-            seen, held_out = (Outcomes(Z[rows], domain[rows], n_domains) for rows in sides)
+            seen, held_out = (OutcomeData(Z[rows], domain[rows], n_domains) for rows in sides)
             pairs.append((seen, held_out))
         if pull is None:
-            pull = best_penalty(pairs, PULLS, anchors)
+            pull = choose_penalty_on_pairs(pairs, ANCHOR_PENALTIES, anchors)
         for u, ((seen, held_out), anchor) in enumerate(zip(pairs, anchors, strict=True)):
             own = fit_map(seen, pull, anchor=anchor)
             rows = (group == u) & (fold == f)
@@ -104,11 +104,13 @@ def domain_probabilities(
 
 def domain_outcomes(
     Z: Tensor, domain: Tensor, n_domains: int, group: Tensor, n_groups: int
-) -> Outcomes:
+) -> OutcomeData:
     """The domains (n,) as outcomes to predict from rows and groups."""
     intercepts = torch.nn.functional.one_hot(group, n_groups).to(Z.dtype)
     rows = torch.cat([with_squares(Z)[:, :-1], intercepts], dim=1)
-    return Outcomes(rows, domain, n_domains, n_constants=n_groups, constant_penalty=_PRIOR)
+    return OutcomeData(
+        rows, domain, n_domains, n_constants=n_groups, constant_penalty=_INTERCEPT_PENALTY
+    )
 
 
 def with_squares(Z: Tensor) -> Tensor:
@@ -116,7 +118,7 @@ def with_squares(Z: Tensor) -> Tensor:
 
     Domains often differ in the spread of their inputs, not only in their means.
     """
-    leading = Z[:, :-1][:, -_SQUARED:]  # the whitening sorts its coordinates by rising variance
+    leading = Z[:, :-1][:, -_N_SQUARED:]  # the whitening sorts its coordinates by rising variance
     return torch.cat([leading.square() - 1, Z], dim=1)
 
 
@@ -148,7 +150,7 @@ def randomization_test(
     # One of the residuals is minus the sum of the others, and for two classes says nothing new.
     residuals = residuals[:, 1:] if residuals.shape[1] == 2 else residuals
     work = 2 * n_domains * residuals.shape[1] * Z.numel()  # of one draw
-    draws = min(draws, max(_FEWEST_DRAWS, int(_MOST_WORK / work)))
+    draws = min(draws, max(_LEAST_DRAWS, int(_MAX_OPERATIONS / work)))
     common = Z.new_zeros(
         (draws + 1, n_domains, residuals.shape[1], Z.shape[1]), dtype=torch.float32
     )
@@ -163,7 +165,7 @@ def randomization_test(
         sums = _sums(residuals[rows].float(), Z[rows].float(), labels, p.float())
         common += sums
         cells[:, :, :, u] = _squares(sums).cpu()
-        compared[:, u] = (p * (1 - p)).sum(dim=0).cpu() > _LEAST_MASS
+        compared[:, u] = (p * (1 - p)).sum(dim=0).cpu() > _LEAST_VARIANCE
     views = {
         "means by group": cells[0].sum(dim=(1, 2)),
         "slopes by group": cells[1].sum(dim=(1, 2)),
@@ -181,7 +183,7 @@ def randomization_test(
 
 
 def pooled_test(
-    rows: GroupedRows, data: Outcomes, penalty: float, *, draws: int, seed: int = 0
+    rows: GroupedRows, data: OutcomeData, penalty: float, *, draws: int = DRAWS, seed: int = 0
 ) -> Randomization:
     """Test whether outcomes of all ``rows`` depend on the domain, given the input alone.
 
@@ -189,7 +191,7 @@ def pooled_test(
     """
     alike = torch.zeros_like(data.labels)
     return randomization_test(
-        residuals_of(data, penalty),
+        crossfit_residuals(data, penalty),
         rows.Z,
         rows.domain,
         alike,
@@ -200,7 +202,7 @@ def pooled_test(
     )
 
 
-def residuals_of(data: Outcomes, penalty: float) -> Tensor:
+def crossfit_residuals(data: OutcomeData, penalty: float) -> Tensor:
     """(n, m) outcomes less their cross-fitted probabilities.
 
     A map that has seen a row would explain away what is special about it.
@@ -218,7 +220,7 @@ def _multiple(view: Tensor) -> float:
 def _p_value(views: Tensor) -> Tensor:
     """(...) of the most surprising of the views (v, draws + 1, ...), whose first draw is real."""
     surprise = torch.stack([_surprise(view) for view in views]).amax(dim=0)
-    return (surprise >= surprise[0] - _ROUNDING).double().mean(dim=0)
+    return (surprise >= surprise[0] - _ROUNDING_TOLERANCE).double().mean(dim=0)
 
 
 def _surprise(view: Tensor) -> Tensor:
@@ -234,11 +236,11 @@ def _surprise(view: Tensor) -> Tensor:
     centred = draws - draws.mean(axis=0)
     shifted = (centred.sum(axis=0) - centred) / others
     variance = ((centred**2).sum(axis=0) - centred**2) / others - shifted**2
-    varies = variance > _SAME * mean**2
+    varies = variance > _ZERO_VARIANCE * mean**2
     scale = np.divide(variance, mean, out=np.ones_like(mean), where=varies)
     shape = np.divide(mean, scale, out=np.ones_like(mean), where=varies)
     tail = gamma.logsf(draws, shape, scale=scale)
-    return torch.from_numpy(np.where(varies, -np.maximum(tail, _LEAST_TAIL), 0.0))
+    return torch.from_numpy(np.where(varies, -np.maximum(tail, _LEAST_LOG_TAIL), 0.0))
 
 
 def _redraw(domain: Tensor, p: Tensor, draws: int, generator: torch.Generator) -> Tensor:

@@ -7,19 +7,19 @@ labels that differ on inputs which both have. Densities are compared by a classi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from regraft.core.domains import Domains
 from regraft.core.heads import fit_source_heads
-from regraft.premises.maps import SHRINKAGE, choose_penalty, crossfit_probabilities
+from regraft.premises.multinomial_maps import SHRINKAGE, choose_penalty, crossfit_probabilities
 from regraft.premises.randomization import domain_outcomes
+from regraft.support.plain_data import PlainData
 
-_ABSENT = 0.01  # of the other density, over the sum of both, below which it counts as zero
+_ABSENT_DENSITY = 0.01  # of the other density, over the sum of both, below which it counts as zero
 
 
 @dataclass(frozen=True)
@@ -33,16 +33,12 @@ class PairShift:
 
 
 @dataclass(frozen=True)
-class Shifts:
+class Shifts(PlainData):
     """Diversity and correlation shift, of every pair of domains and on average."""
 
     diversity: float
     correlation: float
     pairs: tuple[PairShift, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, strings, lists and dictionaries."""
-        return asdict(self)
 
 
 def measure_shifts(domains: Domains, *, seed: int = 0) -> Shifts:
@@ -76,9 +72,11 @@ def shifts_between(density: Tensor, labels: Tensor, domain: Tensor, names: Seque
         share = share / share.sum(dim=1, keepdim=True)
         first = domain[rows] == s
         distance = (labels[rows, s] - labels[rows, t]).abs().sum(dim=1) / 2
-        overlap = torch.where((share > _ABSENT).all(dim=1), 2 * share.prod(dim=1).sqrt(), 0.0)
+        overlap = torch.where(
+            (share > _ABSENT_DENSITY).all(dim=1), 2 * share.prod(dim=1).sqrt(), 0.0
+        )
         shared = distance * overlap
-        diversity = [(share[first, 1] < _ABSENT), (share[~first, 0] < _ABSENT)]
+        diversity = [(share[first, 1] < _ABSENT_DENSITY), (share[~first, 0] < _ABSENT_DENSITY)]
         pairs.append(
             PairShift(
                 names[s],

@@ -13,7 +13,7 @@ Verdict = Literal["consistent", "violated", "undecided"]
 LEVEL = 0.01
 
 
-def p_text(p_value: float, draws: int) -> str:
+def format_p_value(p_value: float, draws: int) -> str:
     """A p-value of so many draws for a sentence."""
     smallest = 1 / (draws + 1)
     return f"p ≤ {smallest:.1g}" if p_value <= smallest else f"p = {p_value:.2g}"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from regraft.core.certificate import Certificate
 from regraft.estimators.audit import AuditCurve, Frontier
-from regraft.estimators.certificate_terms import explain
+from regraft.estimators.certificate_terms import explain_certificate
 from regraft.estimators.plots import frontier_chart, stress_chart
 from regraft.report.elements import Chart, Document, Part, Section, Terms, Text
 from regraft.support.charts import accuracies_chart, game_chart
@@ -139,7 +139,7 @@ def game_sections(certificate: Certificate) -> tuple[Section, Section]:
         Table(f"Rounds: {kind} in nats", columns, rows),
     )
     *certified, limits = certificate.summary()
-    terms = Terms("The other terms, each explained", explain(certificate), shown=_SHOWN)
+    terms = Terms("The other terms, each explained", explain_certificate(certificate), shown=_SHOWN)
     proof: tuple[Part, ...] = (*map(Text, certified), terms, Text(limits))
     return Section("The game, round by round", game), Section("The certificate", proof)
 

@@ -11,8 +11,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from torch import Tensor
-
 from regraft.bench.datasets.colours import (
     ENVIRONMENTS,
     FLIPS,
@@ -22,6 +20,8 @@ from regraft.bench.datasets.colours import (
     make_environments,
     split,
 )
+from torch import Tensor
+
 from regraft.bench.protocol.seeds import split_seed
 
 N = 70_000

@@ -12,7 +12,7 @@ import pytest
 
 from regraft.bench.paper import figures
 from regraft.bench.paper.benchmark import COLORED_MNIST, IMAGE_BENCHMARKS
-from regraft.bench.paper.sweep import RANKS
+from regraft.bench.paper.experiment import RANKS
 from regraft.support.pictures import FORMATS, PALETTE, write_figure
 from tests.helpers.figure_checks import check_texts, draw, legend, marks, written
 

@@ -4,8 +4,8 @@ import json
 from typing import Any, get_args
 
 import pytest
-
 from regraft.bench.paper.hparams import SPACES, Family, default_surrogate, draw_hparams
+
 from regraft.bench.protocol.seeds import hparam_state
 
 FAMILIES = get_args(Family)

@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 import safetensors.torch
 import torch
+from regraft.bench.paper.hparams import draw_hparams
 from typer.testing import CliRunner, Result
 
 from regraft.bench.paper.benchmark import IMAGE_BENCHMARKS
 from regraft.bench.paper.experiment import Reproduction
-from regraft.bench.paper.hparams import draw_hparams
 from regraft.bench.paper.image_reproduction import list_images, reproduce_images
 from regraft.bench.protocol.seeds import job_seed
 from regraft.bench.protocol.selection import training_domain_validation
 from regraft.cli.app import app
-from regraft.cli.options import RESUMES
+from regraft.cli.command import RESUMES
 from regraft.support.extras import require
 from regraft.support.records import Records
 from tests.helpers.small_pictures import CLASSES, DOMAINS, write_pacs

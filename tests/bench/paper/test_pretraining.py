@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from regraft.bench.datasets.colours import Environment, make_environments, split
 from torch import Tensor, nn
 
-from regraft.bench.datasets.colours import Environment, make_environments, split
 from regraft.bench.paper import pretraining
 from regraft.bench.paper.pretraining import (
     PRESETS,

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from regraft.bench.paper.hparams import default_surrogate, draw_hparams
+from regraft.bench.paper.refinement import Features, Refinement, score
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
-from regraft.bench.paper.hparams import default_surrogate, draw_hparams
-from regraft.bench.paper.refinement import Features, Refinement, score
 from regraft.core.certificate import Family
 from regraft.core.surrogates import SurrogateKind
 

@@ -19,20 +19,19 @@ import pytest
 import safetensors.torch
 import torch
 from numpy.typing import NDArray
+from regraft.bench.paper.hparams import draw_hparams
+from regraft.bench.paper.sweep import RANKS
 
 from regraft._version import __version__
 from regraft.bench.paper import refinement, sweep
-from regraft.bench.paper.hparams import draw_hparams
 from regraft.bench.paper.phase1 import Job
 from regraft.bench.paper.pretraining import Preset
 from regraft.bench.paper.reproduce import PARTS, Reproduction, reproduce
-from regraft.bench.paper.sweep import RANKS
 from regraft.bench.protocol.seeds import job_seed
 from regraft.bench.protocol.selection import training_domain_validation
-from regraft.cli.console import Screen
 from regraft.cli.reproduce import show
 from regraft.support.records import Records
-from tests.helpers.commands import make_run
+from tests.helpers.commands import make_session
 from tests.helpers.paths import SOURCE
 
 TINY = Preset("tiny", steps=8, batch=8)
@@ -312,14 +311,14 @@ def test_other_settings_are_not_mixed_in(blobs: Digits, copy: Path) -> None:
 
 
 def test_what_is_shown(finished: Reproduction, capsys: pytest.CaptureFixture[str]) -> None:
-    show(Screen(as_json=False), make_run(), finished)
+    show(make_session(), finished)
     out = capsys.readouterr().out
     for text in ("ERM (DomainBed)", "ARM (DomainBed)", "CRO (CRO paper)", finished.label):
         assert text in out
     low, high = finished.selection.cells[2].spread
     assert f"-90%: {100 * low:.1f} to {100 * high:.1f} over all configurations" in out
     assert "Time: data" in out and "total" in out and "timings.json" in out
-    show(Screen(as_json=True), make_run(), finished)
+    show(make_session(as_json=True), finished)
     document = json.loads(capsys.readouterr().out)
     assert document["cells"]["-90%"] == json.loads(json.dumps(asdict(finished.selection.cells[2])))
     assert document["average"] is None and document["runs"] == 4

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from regraft.bench.paper.hparams import SPACES, draw_hparams
+from regraft.bench.paper.sweep import PHASE_2, RANK_SWEEP, RANKS, BaselineRun, Run, Sweep
 
 from regraft.bench.paper import sweep
 from regraft.bench.paper.benchmark import IMAGE_BENCHMARKS
-from regraft.bench.paper.hparams import SPACES, draw_hparams
 from regraft.bench.paper.phase1 import Job
-from regraft.bench.paper.sweep import PHASE_2, RANK_SWEEP, RANKS, BaselineRun, Run, Sweep
 from regraft.bench.protocol.seeds import job_seed
 
 JOB = Job(test_env=2, trial=0)

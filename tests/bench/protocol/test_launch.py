@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from regraft.bench.engines.base import Outcomes
+from regraft.bench.engines.base import OutcomeStream
 from regraft.bench.protocol.jobs import Job
 from regraft.bench.protocol.launch import Tally, check_folder, launch
 from regraft.bench.protocol.run_folder import RunFolder
@@ -66,7 +66,7 @@ class Listing:
     def __init__(self, workers: int | None = None) -> None:
         self.workers, self.asked = workers, list[Assignment]()
 
-    def run(self, assignments: Sequence[Assignment]) -> Outcomes:
+    def run(self, assignments: Sequence[Assignment]) -> OutcomeStream:
         self.asked += assignments
         for assignment in assignments:
             yield [Outcome(job, "failed", "not done") for job in assignment.jobs]

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from regraft.bench.algorithms.base import Task, algorithm
+from regraft.bench.algorithms.batch_means import EVALUATION_BATCH, group_means
 from regraft.bench.algorithms.erm import ERM, domain_losses
-from regraft.bench.algorithms.grouping import EVALUATION_BATCH, group_means
 from regraft.bench.protocol.spaces import Group, Space, constant
 
 _WIDTH = 64

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -28,6 +28,7 @@ class Task:
     n_domains: int  # those trained on
     device: torch.device
     compat: bool = False  # keep DomainBed's known faults
+    seed: int = 0  # of the run
 
 
 class Algorithm(nn.Module):
@@ -37,6 +38,8 @@ class Algorithm(nn.Module):
     an algorithm seeds that generator and then moves the algorithm to the task's device. What is
     drawn while training comes from ``generator``, which is on that device.
     """
+
+    has_steps: ClassVar[bool] = True  # False where ``conclude`` alone does the work
 
     def __init__(self, task: Task, hparams: Mapping[str, Any], generator: torch.Generator) -> None:
         super().__init__()
@@ -56,6 +59,10 @@ class Algorithm(nn.Module):
         """Logits (n, C) of ``x`` (n, ...), rows of one domain."""
         raise NotImplementedError
 
+    def predict_all(self, x: Tensor) -> Tensor:
+        """Logits (h, n, C) of all classifiers that are evaluated, of which the last one counts."""
+        return self.predict(x)[None]
+
     def variant(self, step: int) -> Hashable:
         """Steps of the same variant perform the same operations in the same tensors."""
         return None
@@ -65,13 +72,17 @@ class Algorithm(nn.Module):
 
         ``steps`` and ``every`` are what the protocol asks for.
         """
-        return sorted({*range(0, steps, every), steps - 1})
+        return sorted({*range(0, steps, every), steps - 1}) if self.has_steps else [0]
 
     def conclude(self, sources: Iterable[tuple[int, Tensor, Tensor]]) -> None:
         """Called once, after the last step and before the last evaluation.
 
         ``sources`` are all training rows in parts: the number of the domain, ``x`` and ``y``.
         """
+
+    def summary(self) -> dict[str, Any]:
+        """What else a record says of the run, in JSON's types."""
+        return {}
 
     def adam(
         self,
@@ -139,7 +150,7 @@ class Entry:
     """A registered algorithm."""
 
     name: str
-    make: type[Algorithm]
+    make: Callable[[Task, Mapping[str, Any], torch.Generator], Algorithm]
     own: Own
 
     def space(self, group: Group, of_dataset: Space | None = None) -> dict[str, Hparam]:

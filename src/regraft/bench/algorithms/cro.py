@@ -11,11 +11,10 @@ from torch import Tensor, nn
 
 from regraft.bench.algorithms.base import Task, algorithm
 from regraft.bench.algorithms.erm import ERM
-from regraft.bench.paper.hparams import SPACES
+from regraft.bench.algorithms.games import HULL_SPACE, RADIUS, play_hull_game
 from regraft.bench.protocol.spaces import Group, Space, constant
 from regraft.core.domains import check_domains
-from regraft.core.heads import SourceHeads, fit_source_heads
-from regraft.core.hull_game import play_hull
+from regraft.core.heads import fit_source_heads
 
 _NEVER = -1e9  # the logit of a class that no source has
 
@@ -24,8 +23,8 @@ def cro_space(group: Group) -> Space:
     """Of the hull; the radius is an assumption, which no source validation can judge."""
     return {
         "cro_phase1_steps": constant(500),
-        "cro_radius": constant(8.0),
-        **SPACES["hull"],
+        "cro_radius": constant(RADIUS),
+        **HULL_SPACE,
     }
 
 
@@ -52,8 +51,8 @@ class CRO(ERM):
         with warnings.catch_warnings():  # of constant features, about which nobody can do anything
             warnings.simplefilter("ignore", UserWarning)
             domains = check_domains(*arrays, device=str(self.task.device))
-        head = self._play(fit_source_heads(domains))
-        self._set_classifier(head, torch.as_tensor(domains.classes))
+        played = play_hull_game(fit_source_heads(domains), self.hparams)
+        self._set_classifier(played.heads[-1].float(), torch.as_tensor(domains.classes))
 
     @torch.no_grad()
     def _embed(self, x: Tensor) -> Tensor:
@@ -61,17 +60,6 @@ class CRO(ERM):
         features: Tensor = self.featurizer(x).double().cpu()
         self.train()
         return features
-
-    def _play(self, sources: SourceHeads) -> Tensor:
-        """The game's answer, a head (c, d + 1) on the features."""
-        _, outcome = play_hull(
-            sources,
-            radius=self.hparams["cro_radius"],
-            objective=self.hparams["objective"],
-            ridge=self.hparams["ridge"],
-            tolerance=self.hparams["cro_gap_eps"],
-        )
-        return sources.whitening.to_features(outcome.head).float()
 
     @torch.no_grad()
     def _set_classifier(self, head: Tensor, classes: Tensor) -> None:

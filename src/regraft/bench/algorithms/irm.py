@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from regraft.bench.algorithms.annealed import Annealed, annealed_space
+from regraft.bench.algorithms.annealed_penalty import Annealed, annealed_space
 from regraft.bench.algorithms.base import algorithm
 
 

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from regraft.bench.algorithms.base import Task, algorithm
+from regraft.bench.algorithms.batch_means import EVALUATION_BATCH, group_means
 from regraft.bench.algorithms.erm import ERM, MAIN, domain_losses
-from regraft.bench.algorithms.grouping import EVALUATION_BATCH, group_means
 from regraft.bench.networks.domainbed import make_classifier
 from regraft.bench.protocol.spaces import choice
 

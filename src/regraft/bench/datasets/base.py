@@ -10,6 +10,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from regraft.bench.algorithms import Entry, find_algorithm
 from regraft.bench.protocol.spaces import Group, Space
 
 
@@ -56,6 +57,10 @@ class Dataset(ABC):
     @abstractmethod
     def check(self) -> None:
         """Raise one of the usual errors, with one sentence, if the data cannot be had."""
+
+    def find_algorithm(self, name: str) -> Entry:
+        """Return what an algorithm's name means on this dataset, or raise ``ValueError``."""
+        return find_algorithm(name)
 
     def prepare(
         self, environments: Sequence[Environment], rows: Mapping[int, Tensor]

@@ -14,18 +14,18 @@ __all__ = ["ENGINES", "Engine", "EngineOptions", "make_engine"]
 
 
 @dataclass(frozen=True)
-class _Kind:
+class _EngineEntry:
     make: Callable[[EngineOptions], Engine]
     own: tuple[str, ...] = ()  # options that not all engines have
 
 
 ENGINES = {
-    "local": _Kind(lambda o: LocalEngine(o.device, o.workers)),
-    "ray": _Kind(
+    "local": _EngineEntry(lambda o: LocalEngine(o.device, o.workers)),
+    "ray": _EngineEntry(
         lambda o: RayEngine(o.device, o.workers, o.address, o.gpus_per_worker),
         ("address", "gpus_per_worker"),
     ),
-    "slurm": _Kind(
+    "slurm": _EngineEntry(
         lambda o: SlurmEngine(
             o.out / ".submitit",
             o.device,

@@ -12,7 +12,7 @@ import torch
 
 from regraft.bench.protocol.worker import Assignment, Outcome, one_line, perform
 
-Outcomes = Generator[list[Outcome], None, None]
+OutcomeStream = Generator[list[Outcome], None, None]
 
 
 class Engine(Protocol):
@@ -22,7 +22,7 @@ class Engine(Protocol):
     def workers(self) -> int | None:
         """How many assignments are done at once; None if that is not known."""
 
-    def run(self, assignments: Sequence[Assignment]) -> Outcomes:
+    def run(self, assignments: Sequence[Assignment]) -> OutcomeStream:
         """The outcomes of each assignment as it ends, in any order.
 
         The runs of a worker that dies fail, and nothing is raised. Closing the generator, or an
@@ -43,7 +43,7 @@ class EngineOptions:
     slurm_time: int | None = None  # minutes
 
 
-def work(assignment: Assignment) -> list[Outcome]:
+def run_assignment(assignment: Assignment) -> list[Outcome]:
     """What a worker does: the runs of ``assignment``, whatever happens."""
     if torch.device(assignment.device).type == "cpu":
         # One thread, for workers share the cores; and sums depend on the number of threads.
@@ -51,10 +51,10 @@ def work(assignment: Assignment) -> list[Outcome]:
     try:
         return perform(assignment)
     except Exception as error:
-        return lost(assignment, one_line(error))
+        return mark_lost(assignment, one_line(error))
 
 
-def lost(assignment: Assignment, message: str) -> list[Outcome]:
+def mark_lost(assignment: Assignment, message: str) -> list[Outcome]:
     """The outcomes of an assignment whose worker has died, with a note in the runs' folders."""
     outcomes = []
     for job in assignment.jobs:
@@ -71,7 +71,7 @@ def lost(assignment: Assignment, message: str) -> list[Outcome]:
     return outcomes
 
 
-def settled(assignment: Assignment) -> list[Outcome]:
+def read_outcomes(assignment: Assignment) -> list[Outcome]:
     """The outcomes of an assignment whose worker has ended, as its folders tell them."""
     outcomes = []
     for job in assignment.jobs:

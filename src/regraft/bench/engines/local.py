@@ -15,7 +15,7 @@ from typing import cast
 
 import torch
 
-from regraft.bench.engines.base import Outcomes, lost, work
+from regraft.bench.engines.base import OutcomeStream, mark_lost, run_assignment
 from regraft.bench.protocol.worker import Assignment, Outcome
 
 
@@ -31,13 +31,13 @@ class LocalEngine:
         """The number of processes."""
         return self._workers
 
-    def run(self, assignments: Sequence[Assignment]) -> Outcomes:
+    def run(self, assignments: Sequence[Assignment]) -> OutcomeStream:
         """Each worker gets the next assignment when it is through with its last.
 
         A single worker on a GPU is this process itself, which saves the start of another.
         """
         if self._workers == 1 and self._device.type == "cuda":
-            yield from map(work, assignments)
+            yield from map(run_assignment, assignments)
             return
         queue = deque(assignments)
         busy: dict[Connection, _Worker] = {}
@@ -64,7 +64,7 @@ class LocalEngine:
     def _start(self, others: Iterable[_Worker]) -> _Worker:
         taken = {worker.index for worker in others}
         index = next(i for i in range(self._workers) if i not in taken)
-        return _Worker(index, _surroundings(self._device, index))
+        return _Worker(index, _worker_variables(self._device, index))
 
 
 class _Worker:
@@ -75,7 +75,7 @@ class _Worker:
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
         self._process = context.Process(target=_serve, args=(theirs,), daemon=True)
-        with _environment(variables), _without_interrupts():
+        with _environment_variables(variables), _without_interrupts():
             self._process.start()
         theirs.close()
 
@@ -92,7 +92,7 @@ class _Worker:
             return outcomes
         except (EOFError, OSError):
             self.stop()
-            return lost(self._assignment, _epitaph(self._process.exitcode))
+            return mark_lost(self._assignment, _describe_exit(self._process.exitcode))
 
     def stop(self) -> None:
         """End the process now: what it has under way can be taken up again from its folder."""
@@ -104,16 +104,16 @@ class _Worker:
 
 def _serve(connection: Connection) -> None:
     """The worker's side."""
-    threading.Thread(target=_follow_launcher, daemon=True).start()
+    threading.Thread(target=_exit_with_launcher, daemon=True).start()
     while True:
         try:
             assignment = connection.recv()
         except EOFError:
             return
-        connection.send(work(assignment))
+        connection.send(run_assignment(assignment))
 
 
-def _follow_launcher() -> None:
+def _exit_with_launcher() -> None:
     """Die when the launcher does, however that came about."""
     launcher = multiprocessing.parent_process()
     assert launcher is not None
@@ -121,7 +121,7 @@ def _follow_launcher() -> None:
     os._exit(1)
 
 
-def _epitaph(exit_code: int | None) -> str:
+def _describe_exit(exit_code: int | None) -> str:
     if exit_code is not None and exit_code < 0:
         return (
             f"its worker was killed by signal {-exit_code}: run the same command again, with "
@@ -138,7 +138,7 @@ def _default_workers(device: torch.device) -> int:
     return os.cpu_count() or 1
 
 
-def _surroundings(device: torch.device, index: int) -> dict[str, str]:
+def _worker_variables(device: torch.device, index: int) -> dict[str, str]:
     """The environment variables of a worker."""
     if device.type == "cpu":
         return {"OMP_NUM_THREADS": "1"}
@@ -150,7 +150,7 @@ def _surroundings(device: torch.device, index: int) -> dict[str, str]:
 
 
 @contextmanager
-def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+def _environment_variables(variables: Mapping[str, str]) -> Iterator[None]:
     """Processes started inside see ``variables``."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)

@@ -12,13 +12,13 @@ from typing import Any
 
 import torch
 
-from regraft.bench.engines.base import Outcomes, lost, work
+from regraft.bench.engines.base import OutcomeStream, mark_lost, run_assignment
 from regraft.bench.protocol.run_folder import look_anew
 from regraft.bench.protocol.worker import Assignment, Outcome
 from regraft.support.extras import require
 
-_FOUND_BY_RAY = ("auto", "local")
-_PATIENCE = 10.0  # seconds
+_RAY_KEYWORDS = ("auto", "local")
+_CONNECT_SECONDS = 10.0  # seconds
 
 
 class RayEngine:
@@ -54,11 +54,11 @@ class RayEngine:
             room = min(room, resources.get("GPU", 0) / self._gpus)
         return int(room if self._workers is None else min(room, self._workers))
 
-    def run(self, assignments: Sequence[Assignment]) -> Outcomes:
+    def run(self, assignments: Sequence[Assignment]) -> OutcomeStream:
         """A task for each assignment."""
         ray = self._ray
         with self._connection():
-            task = ray.remote(num_cpus=1, num_gpus=self._gpus, max_retries=0)(work)
+            task = ray.remote(num_cpus=1, num_gpus=self._gpus, max_retries=0)(run_assignment)
             queue = deque(assignments)
             running: dict[Any, Assignment] = {}
             try:
@@ -77,8 +77,10 @@ class RayEngine:
             outcomes: list[Outcome] = self._ray.get(reference)
         except self._ray.exceptions.RayError as error:
             reason = str(error).strip().splitlines()[0]
-            return lost(assignment, f"its Ray worker died ({reason}): run the same command again.")
-        return [_seen_here(assignment, outcome) for outcome in outcomes]
+            return mark_lost(
+                assignment, f"its Ray worker died ({reason}): run the same command again."
+            )
+        return [_check_visible_here(assignment, outcome) for outcome in outcomes]
 
     @contextmanager
     def _connection(self) -> Iterator[None]:
@@ -99,7 +101,7 @@ class RayEngine:
             self._ray.shutdown()
 
 
-def _seen_here(assignment: Assignment, outcome: Outcome) -> Outcome:
+def _check_visible_here(assignment: Assignment, outcome: Outcome) -> Outcome:
     """``outcome``, or a failure if the run is done where this machine does not see it."""
     folder = assignment.folder(outcome.job)
     look_anew(folder.path.parent)
@@ -115,11 +117,11 @@ def _seen_here(assignment: Assignment, outcome: Outcome) -> Outcome:
 
 def _check_address(address: str) -> None:
     """Refuse an address at which nobody listens, for which Ray itself waits for minutes."""
-    if address in _FOUND_BY_RAY:
+    if address in _RAY_KEYWORDS:
         return
     host, _, port = address.removeprefix("ray://").rpartition(":")
     try:
-        socket.create_connection((host, int(port)), timeout=_PATIENCE).close()
+        socket.create_connection((host, int(port)), timeout=_CONNECT_SECONDS).close()
     except (OSError, ValueError):
         raise ValueError(
             f"no Ray cluster answers at {address!r}: pass its host:port with --address, or leave "

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
-from regraft.bench.datasets.colours import ENVIRONMENTS
+from regraft.bench.datasets.colored_mnist import ENVIRONMENTS
 from regraft.bench.paper.published import (
     OFFICE_HOME,
     OFFICE_HOME_ENVIRONMENTS,
@@ -26,8 +24,6 @@ class Benchmark:
     environments: tuple[str, ...]
     n_classes: int
     published: tuple[Published, ...]  # chosen by training-domain validation
-    # Hyperparameters of the hull that no configuration draws, where they are not the usual ones.
-    fixed: Mapping[str, Any] = field(default_factory=dict)
     sweeps_ranks: bool = False  # whether the transplant dimension is varied too
     compares_erm: bool = True  # whether tables also have ERM's rows, and the worst environment
 
@@ -43,15 +39,7 @@ COLORED_MNIST = Benchmark(
 )
 
 
-def _of_images(
-    name: str, environments: tuple[str, ...], n_classes: int, published: tuple[Published, ...]
-) -> Benchmark:
-    # Heads of C classes differ in C - 1 directions: the whole hull.
-    fixed = {"cro_rank": n_classes - 1}
-    return Benchmark(name, name, environments, n_classes, published, fixed)
-
-
 IMAGE_BENCHMARKS = {
-    "pacs": _of_images("PACS", PACS_ENVIRONMENTS, 7, PACS),
-    "officehome": _of_images("OfficeHome", OFFICE_HOME_ENVIRONMENTS, 65, OFFICE_HOME),
+    "pacs": Benchmark("PACS", "PACS", PACS_ENVIRONMENTS, 7, PACS),
+    "officehome": Benchmark("OfficeHome", "OfficeHome", OFFICE_HOME_ENVIRONMENTS, 65, OFFICE_HOME),
 }

@@ -5,25 +5,28 @@ from __future__ import annotations
 import json
 import platform
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol, get_args
+from typing import Any, get_args
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from regraft._version import __version__
+from regraft.bench.algorithms.games import game_space
 from regraft.bench.paper.benchmark import COLORED_MNIST, Benchmark
 from regraft.bench.paper.document import reproduction_document
 from regraft.bench.paper.figures import RankCurves, sweep_figures
-from regraft.bench.paper.phase1 import Job
-from regraft.bench.paper.refinement import Features, Refinement
+from regraft.bench.paper.phase1 import PhaseOne
 from regraft.bench.paper.report import write_tables
-from regraft.bench.paper.sweep import PHASE_2, RANK_SWEEP, AnyRun, Sweep
+from regraft.bench.paper.trained_features import CRO, ERM, REFITTED
+from regraft.bench.protocol.jobs import Job
+from regraft.bench.protocol.run_folder import RunFolder
 from regraft.bench.protocol.selection import Selection, training_domain_validation
+from regraft.bench.protocol.spaces import draw_configuration
+from regraft.bench.protocol.worker import Assignment, perform
 from regraft.core.certificate import Family
 from regraft.core.domains import check_device
 from regraft.core.surrogates import SurrogateKind, check_surrogate
@@ -33,8 +36,16 @@ from regraft.support.json_files import dumps
 from regraft.support.pictures import write_figure
 from regraft.support.progress import Countdown, Stopwatch
 
-DATA, PHASE_1, FEATURES, REPORT = "data", "Phase 1", "features", "tables and figures"
-PARTS = (DATA, PHASE_1, FEATURES, PHASE_2, RANK_SWEEP, REPORT)
+PARTS = DATA, PHASE_1, FEATURES, PHASE_2, RANK_SWEEP, REPORT = (
+    "data",
+    "Phase 1",
+    "features",
+    "Phase 2",
+    "rank sweep",
+    "tables and figures",
+)
+# Of the transplant dimension, denser where the paper's method begins to fail.
+RANKS = (1, 2, 4, 8, 16, 32, 64, 96, 113, 120, 125, 127, 128)
 
 
 @dataclass(frozen=True)
@@ -73,19 +84,22 @@ class Reproduction:
         return {"cells": cells, "average": selection.average}
 
 
-class FirstPhase(Protocol):
-    """Trainings and their features, made once and kept in files."""
+@dataclass(frozen=True)
+class PlannedRun:
+    """A run of the protocol, and the part of the experiment that its time counts for."""
 
-    def remove_unfinished(self) -> None:
-        """Remove what killed processes left."""
+    part: str  # PHASE_2 or RANK_SWEEP
+    assignment: Assignment  # of this run alone
 
-    def checkpoints(
-        self, jobs: Sequence[Job], on_progress: Callable[[str], None]
-    ) -> dict[Job, dict[str, Tensor]]:
-        """The trained parameters of every job."""
+    @property
+    def job(self) -> Job:
+        """What the run is."""
+        return self.assignment.jobs[0]
 
-    def features(self, job: Job, checkpoint: dict[str, Tensor]) -> Features:
-        """What Phase 2 sees of a job."""
+    @property
+    def folder(self) -> RunFolder:
+        """Where it is written."""
+        return self.assignment.folder(self.job)
 
 
 @dataclass(frozen=True)
@@ -104,10 +118,9 @@ class Plan:
     seed: int = 0  # number of the first trial
 
     @property
-    def jobs(self) -> list[Job]:
-        """Every held-out environment in every trial."""
-        envs, trials = sorted(set(self.cells)), range(self.seed, self.seed + self.trials)
-        return [Job(env, trial, self.benchmark.name) for env in envs for trial in trials]
+    def folder(self) -> Path:
+        """The folder of the runs with this preset, family and surrogate, in ``out``."""
+        return self.out / f"{self.preset}-{self.family}-{self.surrogate}"
 
     @property
     def label(self) -> str:
@@ -117,64 +130,100 @@ class Plan:
         return f"CRO, {reading} ({self._origin})"
 
     def baseline_label(self, head: str) -> str:
-        """The row of a head that no game has refined."""
+        """Return the row of a head that no game has refined."""
         return f"{head} ({self._origin})"
 
     @property
     def _origin(self) -> str:
         return f"regraft, preset {self.preset}"
 
+    def jobs(self, phase1: PhaseOne) -> list[Job]:
+        """Return those of Phase 1: every held-out environment in every trial."""
+        trials = range(self.seed, self.seed + self.trials)
+        return [phase1.job(env, trial) for env in sorted(set(self.cells)) for trial in trials]
+
+    def runs(self, job: Job) -> list[PlannedRun]:
+        """Return the runs on the features of ``job``.
+
+        They are the default configuration and random ones; where the benchmark has them, ERM's
+        come first, and in the first trial the ranks last.
+        """
+        space = game_space(self.family, self.surrogate, self.benchmark.n_classes)
+        heads = (ERM, REFITTED) if self.benchmark.compares_erm else ()
+        ranks = RANKS if self.benchmark.sweeps_ranks and job.trial_seed == self.seed else ()
+        draws = [draw_configuration(space, i, job.trial_seed) for i in range(self.configs)]
+        return [
+            *(self._run(PHASE_2, replace(job, algorithm=head), 0, {}) for head in heads),
+            *(self._run(PHASE_2, job, i, hparams) for i, hparams in enumerate(draws)),
+            *(self._run(RANK_SWEEP, job, 0, draws[0] | {"cro_rank": rank}) for rank in ranks),
+        ]
+
+    def _run(self, part: str, job: Job, config: int, hparams: Mapping[str, Any]) -> PlannedRun:
+        # All are spelt out, for the same seed draws something else once a space is changed.
+        own = replace(job, hparams_seed=config, overrides=json.dumps(hparams, sort_keys=True))
+        # Tables are made from one kind of device, and from one configuration of each number.
+        place = torch.device(self.device).type
+        out = self.folder / (place if part == PHASE_2 else f"{place}-ranks")
+        return PlannedRun(part, Assignment((own,), out, device=self.device))
+
 
 def conduct(
-    plan: Plan, phase1: FirstPhase, watch: Stopwatch, tell: Callable[[str], None], *, data: str
+    plan: Plan, phase1: PhaseOne, watch: Stopwatch, tell: Callable[[str], None]
 ) -> Reproduction:
     """Finish the runs of ``plan``, and write tables, figures and timings.
 
-    ``data`` is the fingerprint of the data. Nobody else may be at work in the folder.
+    Nobody else may be at work in the folder.
     """
     phase1.remove_unfinished()
-    place = torch.device(plan.device)
-    sweep = Sweep(plan.out, plan.preset, plan.family, plan.surrogate, place.type, plan.benchmark)
-    runs = {job: sweep.runs(job, plan.configs, ranked=plan.seed) for job in plan.jobs}
-
-    def refine(features: Features) -> Refinement:
-        return Refinement(
-            features, family=plan.family, surrogate=plan.surrogate, device=plan.device
-        )
-
-    _perform(runs, phase1, refine, watch, tell)
+    runs = {job: plan.runs(job) for job in plan.jobs(phase1)}
+    _perform(runs, phase1, plan.family, watch, tell)
     with watch.part(REPORT):
         tell("writing tables and figures")
-        asked = [run for job in plan.jobs for run in runs[job]]
-        records = sweep.records(asked)
+        found = [(run, run.folder.records()[-1]) for job in runs for run in runs[job]]
+        games = [record for run, record in found if run.part == PHASE_2]
+        records = _of_algorithm(games, CRO)
         selection = training_domain_validation(records)
         baselines = {
-            plan.baseline_label(head): training_domain_validation(found)
-            for head, found in sweep.baselines(asked).items()
+            plan.baseline_label(head): training_domain_validation(_of_algorithm(games, head))
+            for head in ((ERM, REFITTED) if plan.benchmark.compares_erm else ())
         }
         ours = baselines | {plan.label: selection}
-        files = write_tables(sweep.folder, ours, benchmark=plan.benchmark)
-        curves = sweep.rank_curves(asked)
-        files += _draw(sweep.folder, plan.benchmark, records, {plan.label: curves})
+        files = write_tables(plan.folder, ours, benchmark=plan.benchmark)
+        curves = rank_curves(record for run, record in found if run.part == RANK_SWEEP)
+        files += _draw(plan.folder, plan.benchmark, records, {plan.label: curves})
     seconds = watch.seconds()
-    timings = sweep.folder / "timings.json"
+    timings = plan.folder / "timings.json"
     write_text(timings, dumps({"seconds": seconds} | _machine(plan.device)))
-    document = sweep.folder / "reproduction.json"
+    document = plan.folder / "reproduction.json"
     files += [timings, document]
     result = Reproduction(plan.label, selection, records, seconds, files, plan.benchmark, baselines)
-    write_text(document, dumps(reproduction_document(result, curves, data)))
+    write_text(document, dumps(reproduction_document(result, curves, phase1.data)))
     return result
 
 
+def rank_curves(records: Iterable[Mapping[str, Any]]) -> dict[int, list[tuple[int, float]]]:
+    """Return pairs of a transplant dimension and the error rate, by held-out environment."""
+    curves: dict[int, list[tuple[int, float]]] = {}
+    for record in records:
+        (env,) = record["args"]["test_envs"]
+        point = record["hparams"]["cro_rank"], 1 - record[f"env{env}_in_acc"]
+        curves.setdefault(env, []).append(point)
+    return curves
+
+
+def _of_algorithm(records: Iterable[dict[str, Any]], name: str) -> list[dict[str, Any]]:
+    return [record for record in records if record["args"]["algorithm"] == name]
+
+
 def _perform(
-    runs: Mapping[Job, Sequence[AnyRun]],
-    phase1: FirstPhase,
-    refine: Callable[[Features], Refinement],
+    runs: Mapping[Job, Sequence[PlannedRun]],
+    phase1: PhaseOne,
+    family: Family,
     watch: Stopwatch,
     tell: Callable[[str], None],
 ) -> None:
-    """Finish those of the jobs' ``runs`` that have no record yet."""
-    missing = {job: [run for run in runs[job] if not run.is_done] for job in runs}
+    """Finish those of the jobs' ``runs`` that are not done."""
+    missing = {job: [run for run in runs[job] if not run.folder.is_done] for job in runs}
     pending = [job for job in runs if missing[job]]
     with watch.part(PHASE_1):
         checkpoints = phase1.checkpoints(pending, tell)
@@ -182,17 +231,18 @@ def _perform(
     countdown = Countdown("features", len(pending))
     for job in pending:
         with watch.part(FEATURES):
-            features[job] = phase1.features(job, checkpoints[job])
+            features[job] = phase1.features(job, checkpoints[job], family)
         tell(countdown.next())
 
     total, left = (sum(map(len, lists.values())) for lists in (runs, missing))
     countdown = Countdown("Phase 2, runs", total, done=total - left)
     for job in pending:
-        with watch.part(PHASE_2):
-            refinement = refine(features[job])
+        dataset = features.pop(job)  # what its runs share is forgotten after them
         for run in missing[job]:
             with watch.part(run.part):
-                run.perform(refinement)
+                (outcome,) = perform(run.assignment, dataset=dataset)
+            if outcome.state != "done":
+                raise ValueError(f"{outcome.job.label}: {outcome.message}")
             tell(countdown.next())
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torch
 
+from regraft.bench.algorithms.games import default_surrogate
 from regraft.bench.datasets.folders import PACS, ImageFolders, Listing, OfficeHome
 from regraft.bench.networks.featurizers import load_featurizer
 from regraft.bench.paper.benchmark import Benchmark
@@ -22,8 +23,8 @@ from regraft.bench.paper.experiment import (
     conduct,
 )
 from regraft.bench.paper.fine_tuning import Recipe
-from regraft.bench.paper.hparams import default_surrogate
-from regraft.bench.paper.image_phase1 import ImagePhaseOne, make_pool
+from regraft.bench.paper.image_phase1 import ImageTrainer, make_pool
+from regraft.bench.paper.phase1 import PhaseOne
 from regraft.bench.paper.picture_store import fingerprint, load_pictures
 from regraft.core.certificate import Family
 from regraft.core.surrogates import SurrogateKind
@@ -82,8 +83,8 @@ def reproduce_images(
             pictures = load_pictures(listings, files, size, out / "pictures", tell)
             pool = make_pool(pictures, torch.device(device))
         sizes = tuple(len(listing.labels) for listing in listings)
-        phase1 = ImagePhaseOne(benchmark, pool, sizes, files, featurizer, recipe, out)
-        return conduct(plan, phase1, watch, tell, data=files)
+        trainer = ImageTrainer(pool, sizes, benchmark.n_classes, featurizer, recipe)
+        return conduct(plan, PhaseOne(benchmark, trainer, files, out), watch, tell)
 
 
 def check_training(steps: int, size: int) -> None:

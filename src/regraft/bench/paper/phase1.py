@@ -1,68 +1,87 @@
-"""Phase 1 of a sweep: every training and its features are made once and kept in files."""
+"""Phase 1: every training and its features are made once and kept in files."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
-from regraft.bench.datasets.colours import Environment, make_environments, split
-from regraft.bench.paper.pretraining import Preset, Pretraining, embed, pretrain
-from regraft.bench.paper.refinement import Features
+from regraft.bench.paper.benchmark import Benchmark
+from regraft.bench.paper.fine_tuning import Recipe, steps_taken
+from regraft.bench.paper.pretraining import Preset
+from regraft.bench.paper.trained_features import CRO, TrainedFeatures
 from regraft.bench.protocol.cache import read_cache, write_cache
-from regraft.bench.protocol.seeds import job_seed, split_seed
-from regraft.encoders.mnist_cnn import N_FEATURES, mnist_cnn
+from regraft.bench.protocol.jobs import Job
+from regraft.core.certificate import Family
 from regraft.support.files import remove_unfinished
 from regraft.support.progress import Countdown
 
-DATASET = "ColoredMNIST"
-ALGORITHM = "CRO"
 # Raised by hand when the code changes what a training gives, so that old caches do not answer.
 FORMAT = 1
-_CLASSES = 2
-_KINDS = _CHECKPOINTS, _FEATURES = "phase1", "features"
+_KINDS = _CHECKPOINTS, _FEATURES, _UNDER_WAY = "phase1", "features", "under-way"
+_DIGITS = 12  # of a fingerprint
 
-Checkpoint = dict[str, Tensor]
+Tensors = Mapping[str, Tensor]
+Checkpoint = dict[str, Tensor]  # parameters of Sequential(featurizer, Linear), on the CPU
 
 
-@dataclass(frozen=True)
-class Job:
-    """One held-out environment in one trial: the data and the training of all configurations."""
-
-    test_env: int
-    trial: int
-    dataset: str = DATASET
+class Trainer(Protocol):
+    """How Phase 1 trains a network on the sources of a job, and embeds all environments."""
 
     @property
-    def seed(self) -> int:
-        """The seed of the data, of the initial weights and of the minibatches."""
-        # DomainBed draws the data anew for every configuration. Those that share a Phase 1
-        # cannot: rows it was trained on would come into their validation split. So all take the
-        # data of the default configuration.
-        return job_seed(self.dataset, ALGORITHM, [self.test_env], 0, self.trial)
+    def preset(self) -> Preset | Recipe:
+        """All that a training depends on besides the data and the device."""
 
-    def split(self, env: int, n: int) -> tuple[Tensor, Tensor]:
-        """The rows of an environment of ``n`` that may be trained on, and those held out."""
-        return split(n, split_seed(self.trial, env))
+    @property
+    def device(self) -> torch.device:
+        """Where it trains."""
+
+    @property
+    def is_parallel(self) -> bool:
+        """Whether trainings run side by side."""
+
+    def train(
+        self,
+        jobs: Sequence[Job],
+        kept: Sequence[Tensors | None],
+        keep: Callable[[Job, Tensors], None],
+        on_progress: Callable[[int], None],
+    ) -> list[Checkpoint]:
+        """Train each of ``jobs``, from its state ``kept`` if there is one.
+
+        ``keep`` may be given states to go on from; ``on_progress`` is told the steps taken.
+        """
+
+    def embed(self, job: Job, checkpoint: Checkpoint) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
+        """Return features (n_i, d) and labels (n_i,) of every environment, on the CPU."""
 
 
 @dataclass(frozen=True)
 class PhaseOne:
-    """Trains on ``images`` (n, 28, 28) of ``digits`` (n,) and keeps what it makes in ``folder``."""
+    """Trains with ``trainer`` and keeps what it makes in ``folder``.
 
-    images: NDArray[np.uint8]
-    digits: NDArray[np.uint8]
-    fingerprint: str
-    preset: Preset
-    device: torch.device
+    ``data`` is the fingerprint of the data. A job stands for all runs that share its test
+    environment and trial. DomainBed draws the data anew for every configuration; those that share
+    a Phase 1 cannot, because rows it was trained on would come into their validation split. So
+    all take the data of the default configuration.
+    """
+
+    benchmark: Benchmark
+    trainer: Trainer
+    data: str
     folder: Path
+
+    def job(self, test_env: int, trial: int) -> Job:
+        """Return the default run of CRO, whose seed draws data, weights and minibatches."""
+        text = json.dumps(self._common_key, sort_keys=True)
+        mark = hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
+        return Job(self.benchmark.name, CRO, (test_env,), trial, fingerprint=mark)
 
     def remove_unfinished(self) -> None:
         """Remove what killed processes left in the folder, in which no other may be at work."""
@@ -72,117 +91,85 @@ class PhaseOne:
     def checkpoints(
         self, jobs: Sequence[Job], on_progress: Callable[[str], None]
     ) -> dict[Job, Checkpoint]:
-        """The trained parameters of every job, after training what is missing or damaged."""
-        kept = {job: read_cache(self._path(_CHECKPOINTS, job), self._key(job)) for job in jobs}
-        found = {job: checkpoint for job, checkpoint in kept.items() if checkpoint is not None}
+        """Return the trained parameters, after training what is missing or damaged."""
+        found = {job: kept for job in jobs if (kept := self._read(_CHECKPOINTS, job)) is not None}
         missing = [job for job in jobs if job not in found]
-        countdown = Countdown("Phase 1, steps", len(missing) * self.preset.steps)
-        # A GPU trains all side by side. A CPU would gain nothing, and a kill would lose them all.
-        together = max(1, len(missing)) if self.device.type == "cuda" else 1
-        for first in range(0, len(missing), together):
-            group = missing[first : first + together]
-            before, size = first * self.preset.steps, len(group)
+        begun = {job: self._read(_UNDER_WAY, job) for job in missing}
+        steps = self.trainer.preset.steps
+        done = sum(map(steps_taken, begun.values()))
+        countdown = Countdown("Phase 1, steps", len(missing) * steps, done)
+        # Elsewhere than on a GPU nothing would be gained, and a kill would lose them all.
+        size = max(1, len(missing)) if self.trainer.is_parallel else 1
+        for first in range(0, len(missing), size):
+            group = missing[first : first + size]
+            states = [begun.pop(job) for job in group]
+            done -= sum(map(steps_taken, states))
 
-            def tell(steps: int, before: int = before, size: int = size) -> None:
-                on_progress(countdown.advance(before + size * steps))
+            def tell(taken: int, before: int = done, n: int = len(group)) -> None:
+                on_progress(countdown.advance(before + n * taken))
 
-            inputs = [self._pretraining(job) for job in group]
-            networks = pretrain(inputs, self.preset, _CLASSES, self.device, tell)
-            for job, network in zip(group, networks, strict=True):
-                found[job] = {name: value.cpu() for name, value in network.state_dict().items()}
-                write_cache(self._path(_CHECKPOINTS, job), self._key(job), found[job])
+            trained = self.trainer.train(group, states, self._keep, tell)
+            for job, checkpoint in zip(group, trained, strict=True):
+                write_cache(self._path(_CHECKPOINTS, job), self._key(job), checkpoint)
+                self._path(_UNDER_WAY, job).unlink(missing_ok=True)
+                found[job] = checkpoint
+            done += len(group) * steps
         return found
 
-    def features(self, job: Job, checkpoint: Checkpoint) -> Features:
-        """What Phase 2 sees of a job, after computing what is missing or damaged."""
-        path, key = self._path(_FEATURES, job), self._key(job)
-        return cached_features(path, key, job, checkpoint, lambda: self._embed(job, checkpoint))
-
-    def _pretraining(self, job: Job) -> Pretraining:
-        environments = self._environments(job)
-        sources = [env for env in range(len(environments)) if env != job.test_env]
-        return Pretraining(
-            sources=tuple(environments[env] for env in sources),
-            rows=tuple(job.split(env, len(environments[env]))[0] for env in sources),
-            seed=job.seed,
+    def features(
+        self, job: Job, checkpoint: Checkpoint, family: Family = "hull"
+    ) -> TrainedFeatures:
+        """Return what the runs of a job see, after computing what is missing or damaged."""
+        # A checkpoint trained again elsewhere may differ: its features must not be the old ones.
+        path, key = self._path(_FEATURES, job), self._key(job) | {"checkpoint": _digest(checkpoint)}
+        kept = read_cache(path, key)
+        if kept is None:
+            X, y = self.trainer.embed(job, checkpoint)
+            kept = {f"X{env}": part for env, part in enumerate(X)}
+            kept |= {f"y{env}": part for env, part in enumerate(y)}
+            write_cache(path, key, kept)
+        envs = range(len(self.benchmark.environments))
+        return TrainedFeatures(
+            job,
+            self.benchmark.environments,
+            [kept[f"X{env}"] for env in envs],
+            [kept[f"y{env}"] for env in envs],
+            torch.cat([checkpoint["1.weight"], checkpoint["1.bias"][:, None]], dim=1),
+            family=family,
+            device=str(self.trainer.device),
         )
 
-    def _embed(self, job: Job, checkpoint: Checkpoint) -> dict[str, Tensor]:
-        """X0, X1, … and y0, y1, … of all environments."""
-        with torch.device("meta"):  # no weights are drawn, for they are replaced at once
-            network = nn.Sequential(mnist_cnn(), nn.Linear(N_FEATURES, _CLASSES))
-        network.load_state_dict(checkpoint, assign=True)
-        featurizer = network[0].to(self.device)
-        tensors = {}
-        for env, environment in enumerate(self._environments(job)):
-            tensors[f"X{env}"] = embed(featurizer, environment.to(self.device))
-            tensors[f"y{env}"] = environment.y
-        return tensors
+    def _keep(self, job: Job, state: Tensors) -> None:
+        write_cache(self._path(_UNDER_WAY, job), self._key(job), state)
 
-    def _environments(self, job: Job) -> tuple[Environment, ...]:
-        return make_environments(self.images, self.digits, job.seed)
+    def _read(self, kind: str, job: Job) -> Checkpoint | None:
+        return read_cache(self._path(kind, job), self._key(job))
 
     def _path(self, kind: str, job: Job) -> Path:
-        name = f"{DATASET}-{job.test_env}-{job.trial}-{self.preset.name}-{self.device.type}"
+        (env,), preset, device = job.test_envs, self.trainer.preset, self.trainer.device
+        name = f"{job.dataset}-{env}-{job.trial_seed}-{preset.name}-{device.type}"
         return self.folder / kind / f"{name}.safetensors"
 
     def _key(self, job: Job) -> dict[str, Any]:
+        return self._common_key | {
+            "test_envs": list(job.test_envs),
+            "trial_seed": job.trial_seed,
+        }
+
+    @property
+    def _common_key(self) -> dict[str, Any]:
         return {
             "format": FORMAT,
-            "dataset": DATASET,
-            "data": self.fingerprint,
-            "test_envs": [job.test_env],
-            "trial_seed": job.trial,
-            "preset": asdict(self.preset),
-            "device": self.device.type,
+            "dataset": self.benchmark.name,
+            "data": self.data,
+            "preset": asdict(self.trainer.preset),
+            "device": self.trainer.device.type,
         }
 
 
-def fingerprint(images: NDArray[np.uint8], digits: NDArray[np.uint8]) -> str:
-    """sha256 over the pixels and the digits."""
-    digest = hashlib.sha256(np.ascontiguousarray(images).data)
-    digest.update(np.ascontiguousarray(digits).data)
-    return digest.hexdigest()
-
-
-def cached_features(
-    path: Path,
-    key: Mapping[str, Any],
-    job: Job,
-    checkpoint: Checkpoint,
-    compute: Callable[[], dict[str, Tensor]],
-) -> Features:
-    """What Phase 2 sees of a job: kept in the file ``path``, computed if missing or damaged.
-
-    ``compute`` gives X0, X1, … and y0, y1, … of all environments; ``key`` says what the
-    checkpoint was trained on.
-    """
-    # A checkpoint trained again elsewhere may differ: its features must not be the old ones.
-    whole_key = {**key, "checkpoint": _digest(checkpoint)}
-    kept = read_cache(path, whole_key)
-    if kept is None:
-        kept = compute()
-        write_cache(path, whole_key, kept)
-    return _make_features(job, checkpoint, kept)
-
-
 def _digest(checkpoint: Checkpoint) -> str:
-    """sha256 over the parameters of a ``checkpoint``."""
+    """Return the sha256 of the parameters."""
     total = hashlib.sha256()
     for _, tensor in sorted(checkpoint.items()):
         total.update(tensor.contiguous().numpy().data)
     return total.hexdigest()
-
-
-def _make_features(job: Job, checkpoint: Checkpoint, tensors: Mapping[str, Tensor]) -> Features:
-    """What Phase 2 sees of a job, from X0, X1, … and y0, y1, … of all environments."""
-    envs = range(len(tensors) // 2)
-    splits = [job.split(env, len(tensors[f"y{env}"])) for env in envs]
-    return Features(
-        X=tuple(tensors[f"X{env}"] for env in envs),
-        y=tuple(tensors[f"y{env}"] for env in envs),
-        rows_in=tuple(rows for rows, _ in splits),
-        rows_out=tuple(rows for _, rows in splits),
-        head=torch.cat([checkpoint["1.weight"], checkpoint["1.bias"][:, None]], dim=1),
-        test_env=job.test_env,
-    )

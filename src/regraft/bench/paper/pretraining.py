@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regraft.bench.datasets.colours import Environment
+from regraft.bench.datasets.colored_mnist import ColouredDigits
 from regraft.encoders.mnist_cnn import N_FEATURES, mnist_cnn
 from regraft.support.cuda_graphs import repeat
 
@@ -60,7 +60,7 @@ PRESETS = {
 class Pretraining:
     """What one Phase 1 sees: the source environments, their training rows, a seed."""
 
-    sources: tuple[Environment, ...]
+    sources: tuple[ColouredDigits, ...]
     rows: tuple[Tensor, ...]  # of each source, those that may be trained on
     seed: int
 
@@ -89,7 +89,7 @@ def pretrain(
 
 
 @torch.no_grad()
-def embed(featurizer: nn.Module, environment: Environment) -> Tensor:
+def embed(featurizer: nn.Module, environment: ColouredDigits) -> Tensor:
     """(n, 128) features of all rows of ``environment``, float16 on the CPU."""
     device = environment.images.device
     size = _EMBED_ROWS_CPU if device.type == "cpu" else _EMBED_ROWS_GPU
@@ -117,7 +117,7 @@ class _Trainer:
         if preset.warps:
             draws = 2 * torch.rand((6, *self._picks.shape), generator=generator) - 1
             self._warps = _warps(preset, draws).to(device)
-        self._pool = Environment(
+        self._pool = ColouredDigits(
             *(
                 torch.cat([getattr(s, name) for s in job.sources]).to(device)
                 for name in ("images", "y", "colour")

@@ -77,6 +77,25 @@ def text_table(
     )
 
 
+def short_rows(
+    ours: Mapping[str, Selection], benchmark: Benchmark
+) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
+    """Return the means of ERM, of the best other algorithm and of the paper, then our own."""
+    by_name = {row.algorithm: row for row in benchmark.published}
+    others = [row for name, row in by_name.items() if name not in ("ERM", "CRO")]
+    best = max(others, key=lambda row: row.average)
+    theirs, mine = _rows(ours, (by_name["ERM"], best, by_name["CRO"]), benchmark)
+
+    def texts(row: _Row, label: str) -> tuple[str, ...]:
+        numbers = (*row.means, *row.summary)
+        return label, *("–" if number is None else f"{number:.1f}" for number in numbers)
+
+    return (
+        [texts(row, f"{row.algorithm} ({row.source})") for row in theirs],
+        [texts(row, row.algorithm) for row in mine],
+    )
+
+
 def csv_rows(
     ours: Mapping[str, Selection],
     published: Sequence[Published] | None = None,

@@ -10,7 +10,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from regraft.bench.algorithms.games import default_surrogate
 from regraft.bench.paper.benchmark import COLORED_MNIST
+from regraft.bench.paper.digit_phase1 import DigitTrainer, fingerprint
 from regraft.bench.paper.experiment import (
     DATA,
     PARTS,
@@ -21,8 +23,7 @@ from regraft.bench.paper.experiment import (
     claim_folder,
     conduct,
 )
-from regraft.bench.paper.hparams import default_surrogate
-from regraft.bench.paper.phase1 import PhaseOne, fingerprint
+from regraft.bench.paper.phase1 import PhaseOne
 from regraft.bench.paper.pretraining import Preset
 from regraft.core.certificate import Family
 from regraft.core.surrogates import SurrogateKind
@@ -65,5 +66,6 @@ def reproduce(
         with watch.part(DATA):
             data = fingerprint(images, digits)
             claim_folder(out, data, preset.name, asdict(preset))
-        phase1 = PhaseOne(images, digits, data, preset, torch.device(device), out)
-        return conduct(plan, phase1, watch, on_progress or (lambda _: None), data=data)
+        trainer = DigitTrainer(images, digits, preset, torch.device(device))
+        phase1 = PhaseOne(COLORED_MNIST, trainer, data, out)
+        return conduct(plan, phase1, watch, on_progress or (lambda _: None))

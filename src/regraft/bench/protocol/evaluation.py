@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -50,7 +51,7 @@ def count_correct(
     splits: Sequence[Split],
     augmentation: dict[int, int],
 ) -> Tensor:
-    """How many rows of each split are classified correctly, (len(splits),), without waiting.
+    """Count the correct rows of each classifier and split, (h, len(splits)), without waiting.
 
     ``augmentation`` has a seed for every environment whose inputs are changed at random.
     """
@@ -59,17 +60,33 @@ def count_correct(
     for split in splits:
         seed = augmentation.get(split.env)
         correct = [
-            (algorithm.predict(x).argmax(dim=1) == y).sum()
+            (algorithm.predict_all(x).argmax(dim=2) == y).sum(dim=1)
             for x, y in parts(environments[split.env], split.rows, seed)
         ]
-        counts.append(torch.stack(correct).sum())
+        counts.append(torch.stack(correct).sum(dim=0))
     algorithm.train()
-    return torch.stack(counts)
+    return torch.stack(counts, dim=1)
 
 
-def accuracies(counts: Tensor, splits: Sequence[Split]) -> dict[str, float]:
-    """Shares by DomainBed's names, env0_in_acc and so on."""
-    return {
-        f"env{split.env}_{split.name}_acc": count / len(split.rows)
-        for split, count in zip(splits, counts.tolist(), strict=True)
-    }
+def accuracies(counts: Tensor, splits: Sequence[Split]) -> list[dict[str, float]]:
+    """Return each classifier's shares by DomainBed's names, env0_in_acc and so on."""
+    return [
+        {
+            f"env{split.env}_{split.name}_acc": count / len(split.rows)
+            for split, count in zip(splits, row, strict=True)
+        }
+        for row in counts.tolist()
+    ]
+
+
+def risks(shares: Sequence[Mapping[str, float]], test_envs: Sequence[int]) -> list[dict[str, Any]]:
+    """Return each classifier's error rates: the mean source's, held out, and the mean target's."""
+    found = []
+    for step, share in enumerate(shares):
+        sources = [
+            share[f"env{env}_out_acc"] for env in range(len(share) // 2) if env not in test_envs
+        ]
+        targets = [share[f"env{env}_in_acc"] for env in test_envs]
+        source_risk, target_risk = (1 - sum(part) / len(part) for part in (sources, targets))
+        found.append({"step": step, "source_risk": source_risk, "target_risk": target_risk})
+    return found

@@ -9,10 +9,9 @@ import torch
 from torch import Tensor
 
 from regraft.bench.datasets import Dataset
-from regraft.bench.datasets.colours import split
 from regraft.bench.protocol.evaluation import Split, parts
 from regraft.bench.protocol.jobs import Job
-from regraft.bench.protocol.seeds import seed_hash, split_seed
+from regraft.bench.protocol.seeds import seed_hash
 from regraft.support.prefetch import ahead
 
 
@@ -24,10 +23,7 @@ class JobData:
     ) -> None:
         self._job, self._hparams, self._device = job, hparams, device
         drawn = dataset.environments(job.seed, device)
-        halves = [
-            split(len(env), split_seed(job.trial_seed, i), job.holdout_fraction)
-            for i, env in enumerate(drawn)
-        ]
+        halves = [job.split(i, len(env)) for i, env in enumerate(drawn)]
         for name, half in zip(dataset.env_names, halves, strict=True):
             if not all(map(len, half)):
                 raise ValueError(
@@ -43,10 +39,13 @@ class JobData:
             for i, half in enumerate(halves)
             for name, rows in zip(("in", "out"), half, strict=True)
         ]
-        self._batch = hparams["batch_size"]
-        self.steps_per_epoch = min(len(rows) for rows, _ in halves) / self._batch
+        self._fewest = min(len(rows) for rows, _ in halves)
         self.is_in_memory = all(environment.is_in_memory for environment in self.environments)
         self._augments = not self.is_in_memory and hparams["data_augmentation"]
+
+    def epoch(self, step: int) -> float:
+        """Return how often the smallest environment has been seen after ``step``."""
+        return step / (self._fewest / self._hparams["batch_size"]) if step else 0.0
 
     def draw_batches(self, steps: int, first: int) -> None:
         """Draw the rows of all ``steps``, to be taken from the step ``first`` on."""
@@ -87,10 +86,10 @@ class JobData:
 
     def _draw(self, env: int, steps: int, generator: torch.Generator) -> Tensor:
         """(steps, b) positions among the training rows of an environment, with replacement."""
-        n = len(self._rows_in[env])
+        n, size = len(self._rows_in[env]), self._hparams["batch_size"]
         if not self._hparams["class_balanced"]:
-            return torch.randint(n, (steps, self._batch), generator=generator)
+            return torch.randint(n, (steps, size), generator=generator)
         y = self.environments[env].y.cpu()[self._rows_in[env]]
         weights = 1 / torch.bincount(y)[y]
-        drawn = torch.multinomial(weights, steps * self._batch, True, generator=generator)
-        return drawn.view(steps, self._batch)
+        drawn = torch.multinomial(weights, steps * size, True, generator=generator)
+        return drawn.view(steps, size)

@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
+from torch import Tensor
+
 from regraft.bench.algorithms import find_algorithm
 from regraft.bench.datasets import Dataset
-from regraft.bench.datasets.colours import HOLDOUT
-from regraft.bench.protocol.seeds import job_seed
+from regraft.bench.protocol.seeds import job_seed, split_seed
 from regraft.bench.protocol.spaces import Hparam, draw_configuration
+from regraft.bench.protocol.splits import HOLDOUT, split
 
 # Raised by hand when the code changes what a run gives, so that runs of old code do not count.
 FORMAT = 1
@@ -42,6 +44,10 @@ class Job:
         return job_seed(
             self.dataset, self.algorithm, self.test_envs, self.hparams_seed, self.trial_seed
         )
+
+    def split(self, env: int, n: int) -> tuple[Tensor, Tensor]:
+        """Return the rows of environment ``env``, of ``n``, to train on, and those held out."""
+        return split(n, split_seed(self.trial_seed, env), self.holdout_fraction)
 
     @property
     def args(self) -> dict[str, Any]:
@@ -79,7 +85,7 @@ class Job:
 
     def configuration(self, dataset: Dataset) -> dict[str, Any]:
         """The hyperparameters of the run."""
-        space = find_algorithm(self.algorithm).space(dataset.group, dataset.own_space)
+        space = dataset.find_algorithm(self.algorithm).space(dataset.group, dataset.own_space)
         drawn = draw_configuration(space, self.hparams_seed, self.trial_seed, compat=self.compat)
         overrides: dict[str, Any] = json.loads(self.overrides)
         return drawn | overrides

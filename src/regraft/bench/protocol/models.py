@@ -28,7 +28,7 @@ def make_algorithm(
     generator = torch.Generator(device).manual_seed(seed_hash(job.seed, "training"))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed_hash(job.seed, "weights"))
-        algorithm = find_algorithm(job.algorithm).make(task, hparams, generator)
+        algorithm = dataset.find_algorithm(job.algorithm).make(task, hparams, generator)
     if device.type == "cuda":  # whose convolutions are fastest with the channels innermost
         algorithm.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     return algorithm.to(device)
@@ -109,4 +109,4 @@ def load_model(path: str | Path, device: str = "cpu") -> TrainedModel:
 
 def _task(job: Job, dataset: Dataset, device: torch.device) -> Task:
     n_domains = len(dataset.env_names) - len(job.test_envs)
-    return Task(dataset.input_shape, dataset.n_classes, n_domains, device, job.compat)
+    return Task(dataset.input_shape, dataset.n_classes, n_domains, device, job.compat, job.seed)

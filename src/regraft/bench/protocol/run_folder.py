@@ -60,8 +60,9 @@ class RunFolder:
         (self.path / ERROR).unlink(missing_ok=True)
         kept = read_cache(self._checkpoint, {"run": self._run})
         last = -1 if kept is None else int(kept.pop(_STEP))
-        lines = [line for line, record in self._whole_lines() if record[_STEP] <= last]
-        write_bytes(self._results, b"".join(lines))
+        content = b"".join(line for line, rec in self._whole_lines() if rec[_STEP] <= last)
+        if self._content() != content:
+            write_bytes(self._results, content)
         return None if kept is None else (last, kept)
 
     def append(self, record: Mapping[str, Any]) -> None:
@@ -100,9 +101,11 @@ class RunFolder:
         """All whole records, in the order of their steps."""
         return [record for _, record in self._whole_lines()]
 
+    def _content(self) -> bytes:
+        return self._results.read_bytes() if self._results.exists() else b""
+
     def _whole_lines(self) -> Iterator[tuple[bytes, dict[str, Any]]]:
-        content = self._results.read_bytes() if self._results.exists() else b""
-        for line in content.splitlines(keepends=True):
+        for line in self._content().splitlines(keepends=True):
             try:
                 record = json.loads(line)
             except ValueError:

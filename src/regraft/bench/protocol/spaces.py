@@ -11,7 +11,7 @@ from regraft.bench.protocol.seeds import hparam_state
 
 Draw = Callable[[np.random.RandomState], Any]
 # Which ranges of the common hyperparameters a dataset takes.
-Group = Literal["small images", "images", "features"]
+Group = Literal["small images", "images", "features", "trained features"]
 
 
 class Hparam(NamedTuple):
@@ -34,7 +34,7 @@ def uniform(default: float, low: float, high: float) -> Hparam:
     return Hparam(default, lambda state: state.uniform(low, high))
 
 
-def ten_to(default: float, low: float, high: float) -> Hparam:
+def ten_to(default: float | None, low: float, high: float) -> Hparam:
     """Ten to a power between ``low`` and ``high``."""
     return Hparam(default, lambda state: 10 ** state.uniform(low, high))
 
@@ -70,11 +70,13 @@ _SMALL_LR, _LARGE_LR = ten_to(1e-3, -4.5, -2.5), ten_to(5e-5, -5, -3.5)
 _NO_DECAY, _SOME_DECAY = constant(0.0), ten_to(0.0, -6, -2)
 _BY_GROUP: Mapping[Group, Space] = {
     "small images": {
+        **_COMMON,
         "lr": _SMALL_LR,
         "weight_decay": _NO_DECAY,
         "batch_size": whole_power(64, 2, 3, 9),
     },
     "images": {
+        **_COMMON,
         "lr": _LARGE_LR,
         "weight_decay": _SOME_DECAY,
         "batch_size": whole_power(32, 2, 3, 5.5),
@@ -82,17 +84,19 @@ _BY_GROUP: Mapping[Group, Space] = {
     # DomainBed has no frozen features. Their networks are small, as those of small images are, and
     # start from nothing, so they take those learning rates; the rows are few, as in its folders.
     "features": {
+        **_COMMON,
         "lr": _SMALL_LR,
         "weight_decay": _SOME_DECAY,
         "batch_size": whole_power(32, 2, 3, 5.5),
         "featurizer_width": constant(64),
     },
+    "trained features": {},  # on which heads are found without steps
 }
 
 
 def common_space(group: Group) -> dict[str, Hparam]:
     """What every algorithm has on datasets of a group."""
-    return {**_COMMON, **_BY_GROUP[group]}
+    return dict(_BY_GROUP[group])
 
 
 def draw_configuration(

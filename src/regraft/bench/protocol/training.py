@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from regraft.bench.datasets import Dataset
-from regraft.bench.protocol.evaluation import accuracies, count_correct
+from regraft.bench.protocol.evaluation import accuracies, count_correct, risks
 from regraft.bench.protocol.job_data import JobData
 from regraft.bench.protocol.jobs import Job
 from regraft.bench.protocol.models import describe_model, make_algorithm, model_tensors
@@ -54,8 +54,10 @@ class Training:
         if resumed is not None:
             self._algorithm.load_state(self._log.load_state(resumed[1], device))
         self._next = 0 if resumed is None else resumed[0] + 1
-        self._data.draw_batches(self._last + 1, self._next)
-        is_recorded = recorded and device.type == "cuda" and self._data.is_in_memory
+        if self._algorithm.has_steps:
+            self._data.draw_batches(self._last + 1, self._next)
+        can_record = self._algorithm.has_steps and self._data.is_in_memory
+        is_recorded = recorded and device.type == "cuda" and can_record
         self._recorder = Recorder(device, self._algorithm.generator) if is_recorded else None
         self._device = device
         self._counts: Tensor | None = None
@@ -97,15 +99,18 @@ class Training:
 
     def _write(self, counts: Tensor) -> Record:
         shares = accuracies(counts, self._data.splits)
+        on_the_way = len(shares) > 1
         self._counts, step = None, self._next - 1
         now = time.perf_counter()
         means, steps = self._log.take()
         record = {
             "step": step,
-            "epoch": step / self._data.steps_per_epoch,
+            "epoch": self._data.epoch(step),
             **means,
             "step_time": (now - self._clock) / steps,
-            **shares,
+            **shares[-1],
+            **({"checkpoints": risks(shares, self.job.test_envs)} if on_the_way else {}),
+            **self._algorithm.summary(),
             "mem_gb": _memory(self._device),
             "hparams": self._hparams,
             "args": {**self.job.args, "output_dir": self.job.id},
@@ -136,6 +141,8 @@ class Training:
         return self._recorder.stream() if self._recorder else nullcontext()
 
     def _step(self, step: int) -> None:
+        if not self._algorithm.has_steps:
+            return
         x, y = self._data.minibatches(step)
         self._log.add(self._algorithm.variant(step), self._algorithm.update(step, x, y))
 

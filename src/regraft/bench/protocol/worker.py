@@ -49,11 +49,14 @@ class Outcome:
 
 
 def perform(
-    assignment: Assignment, on_record: Callable[[Job, Record], None] | None = None
+    assignment: Assignment,
+    on_record: Callable[[Job, Record], None] | None = None,
+    dataset: Dataset | None = None,
 ) -> list[Outcome]:
     """Do the runs of ``assignment``, each from where it was stopped; in their order.
 
-    A run that fails leaves the reason in its folder and does not stop the others.
+    A run that fails leaves the reason in its folder and does not stop the others. Without a
+    ``dataset`` in memory that of each run is opened.
     """
     device = torch.device(assignment.device)
     outcomes: dict[Job, Outcome] = {}
@@ -71,7 +74,7 @@ def perform(
                 else:
                     training = Training(
                         job,
-                        _open(job.dataset, assignment.data, job.fingerprint),
+                        dataset or _open(job.dataset, assignment.data, job.fingerprint),
                         folder,
                         device=device,
                         save_every=assignment.save_every,

@@ -19,30 +19,32 @@ from regraft.core.newton import log_probabilities, losses, minimax_newton
 # both have weights here.
 PENALTIES = (100_000.0, 10_000.0, 3000.0, 1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.1, 0.01)
 # Of departures from an anchor: the first leaves none.
-PULLS = (100_000.0, 10_000.0, 1000.0, 300.0, 100.0, 30.0, 10.0)
+ANCHOR_PENALTIES = (100_000.0, 10_000.0, 1000.0, 300.0, 100.0, 30.0, 10.0)
 SHRINKAGE = 1.0  # of the whitening: weak directions of the features count for less
 FOLDS = 3
-_INTERCEPT = 1e-1  # the same for intercepts, which an outcome never seen would else make infinite
+_INTERCEPT_PENALTY = (
+    1e-1  # the same for intercepts, which an outcome never seen would else make infinite
+)
 _TOLERANCE = 1e-5
 
 
 @dataclass(frozen=True)
-class Outcomes:
+class OutcomeData:
     """Rows and the outcomes to predict from them."""
 
     Z: Tensor  # (n, k) whitened rows, the last columns constants
     labels: Tensor  # (n,) index of the outcome
     n_outcomes: int
     n_constants: int = 1  # columns at the end that are intercepts
-    constant_penalty: float = _INTERCEPT
+    constant_penalty: float = _INTERCEPT_PENALTY
 
-    def take(self, rows: Tensor) -> Outcomes:
+    def take(self, rows: Tensor) -> OutcomeData:
         """Some of the rows, by mask or index (n,)."""
         return replace(self, Z=self.Z[rows], labels=self.labels[rows])
 
 
 def fit_map(
-    data: Outcomes, penalty: float, *, start: Tensor | None = None, anchor: Tensor | None = None
+    data: OutcomeData, penalty: float, *, start: Tensor | None = None, anchor: Tensor | None = None
 ) -> Tensor:
     """(m, k) weights of m outcomes, with mean zero over them.
 
@@ -68,20 +70,24 @@ def fit_map(
     return fitted - fitted.mean(dim=0)
 
 
-def choose_penalty(problems: Sequence[Outcomes], held_out: Sequence[Tensor] | None = None) -> float:
+def choose_penalty(
+    problems: Sequence[OutcomeData], held_out: Sequence[Tensor] | None = None
+) -> float:
     """The penalty under which held-out rows of all problems are most likely, given the others.
 
     ``held_out`` are masks (n,), one for each problem; by default every third row of rows in
     random order.
     """
     if held_out is None:
-        held_out = [folds(len(data.Z), data.Z.device) == 0 for data in problems]
+        held_out = [deal_folds(len(data.Z), data.Z.device) == 0 for data in problems]
     masks = zip(problems, held_out, strict=True)
-    return best_penalty([(data.take(~mask), data.take(mask)) for data, mask in masks], PENALTIES)
+    return choose_penalty_on_pairs(
+        [(data.take(~mask), data.take(mask)) for data, mask in masks], PENALTIES
+    )
 
 
-def best_penalty(
-    pairs: Sequence[tuple[Outcomes, Outcomes]],
+def choose_penalty_on_pairs(
+    pairs: Sequence[tuple[OutcomeData, OutcomeData]],
     penalties: Sequence[float],
     anchors: Sequence[Tensor] | None = None,
 ) -> float:
@@ -105,14 +111,14 @@ def best_penalty(
     return best
 
 
-def folds(n: int, device: torch.device) -> Tensor:
+def deal_folds(n: int, device: torch.device) -> Tensor:
     """(n,) folds dealt in turn."""
     return torch.arange(n, device=device) % FOLDS
 
 
-def crossfit_probabilities(data: Outcomes, penalty: float) -> Tensor:
+def crossfit_probabilities(data: OutcomeData, penalty: float) -> Tensor:
     """(n, m) probabilities of the outcomes of each row, by a map that has not seen its fold."""
-    fold = folds(len(data.Z), data.Z.device)
+    fold = deal_folds(len(data.Z), data.Z.device)
     probabilities = data.Z.new_empty((len(data.Z), data.n_outcomes))
     for f in range(FOLDS):
         fitted = fit_map(data.take(fold != f), penalty)

@@ -13,7 +13,7 @@ from scipy.stats import binom
 from torch import Tensor
 
 from regraft.core.domains import check_domains
-from regraft.premises.angles import (
+from regraft.premises.abduction_angles import (
     AbductionAngles,
     abduction_test,
     check_angles,

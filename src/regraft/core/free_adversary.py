@@ -19,20 +19,20 @@ from regraft.core.closure import minibatch_hausdorff
 from regraft.core.game import Target
 from regraft.core.newton import log_probabilities, losses
 from regraft.core.surrogates import (
-    Sample,
     SurrogateKind,
-    every_label,
-    relabelled,
-    reweighted,
-    transplanted,
+    WeightedSample,
+    pair_with_every_label,
+    relabel,
+    relabel_moved,
+    reweight,
 )
 from regraft.core.transplant import Witness, measure_witness
 
-_INITIAL_SIZE = 0.1  # of the abductions' free parts, before dividing by sqrt(d)
+_INITIAL_SCALE = 0.1  # of the abductions' free parts, before dividing by sqrt(d)
 
 
 @dataclass(frozen=True)
-class FreeOptions:
+class FreeAdversaryOptions:
     """How the free adversary climbs."""
 
     cro_rank: int = 8
@@ -60,10 +60,10 @@ class FreeAdversary:
 
     def __init__(
         self,
-        rows: Sample,
+        rows: WeightedSample,
         slices: Sequence[slice],
         start: Tensor,
-        options: FreeOptions,
+        options: FreeAdversaryOptions,
         surrogate: SurrogateKind = "relabelled",
         seed: int = 0,
     ) -> None:
@@ -76,22 +76,22 @@ class FreeAdversary:
         self._rows, self._slices, self._start = rows, tuple(slices), start
         self._options, self._surrogate = options, surrogate
         self._generator = torch.Generator().manual_seed(seed)
-        self._pairs = every_label(rows, len(start))
+        self._pairs = pair_with_every_label(rows, len(start))
         held_out = [self._permutation(s) for s in self._slices]
         cuts = [math.ceil(options.cro_val_frac * len(order)) for order in held_out]
         self._validation = [order[:n] for order, n in zip(held_out, cuts, strict=True)]
         self._training = [order[n:] for order, n in zip(held_out, cuts, strict=True)]
-        self._begin()
+        self._initialize()
 
     def attack(self, head: Tensor) -> Target:
         """Climb from where the last attack ended; the best epoch on held-out rows counts."""
         if not self._options.carried:
-            self._begin()
+            self._initialize()
         optimizer = torch.optim.Adam(self._parameters, self._options.cro_adv_lr)
         batches = min(map(len, self._training)) // self._options.cro_adv_batch or 1
         total = self._options.cro_adv_epochs * batches
         schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, total)
-        best, best_value = self._flat(), -float("inf")
+        best, best_value = self._flat_parameters(), -float("inf")
         for _ in range(self._options.cro_adv_epochs):
             orders = [rows[self._permutation(slice(0, len(rows)))] for rows in self._training]
             for i in range(batches):
@@ -106,8 +106,8 @@ class FreeAdversary:
             with torch.no_grad():
                 value = float(self._objective(head, self._validation))
             if value > best_value:
-                best, best_value = self._flat(), value
-        self._restore(best)
+                best, best_value = self._flat_parameters(), value
+        self._set_parameters(best)
         return Target(self._sample(), best)
 
     def bases(self) -> tuple[Tensor, Tensor]:
@@ -118,23 +118,23 @@ class FreeAdversary:
 
     def witness(self, target: Target, source_heads: Tensor) -> Witness:
         """The transplants behind a target of this adversary, judged against (K, C, d + 1) heads."""
-        now = self._flat()
-        self._restore(target.z)
+        now = self._flat_parameters()
+        self._set_parameters(target.z)
         basis, abductions = (functional.pad(m, (0, 0, 0, 1)) for m in self.bases())
         head = self._head.detach().clone()
-        self._restore(now)
+        self._set_parameters(now)
         center = source_heads.mean(dim=1, keepdim=True)
         return measure_witness(
             head - head.mean(dim=0), source_heads - center, basis, abductions[-1], abductions[:-1]
         )
 
-    def _begin(self) -> None:
+    def _initialize(self) -> None:
         d, r = self._rows.Z.shape[1] - 1, self._options.cro_rank
         shape = (len(self._slices) + 1, d, r)
-        frame = self._normal((d, r))
-        free = _INITIAL_SIZE / math.sqrt(d) * self._normal(shape)
+        frame = self._draw_normal((d, r))
+        free = _INITIAL_SCALE / math.sqrt(d) * self._draw_normal(shape)
         self._parameters = [p.requires_grad_() for p in (frame, free, self._start.clone())]
-        self._power = self._normal((len(self._slices), r, 1))
+        self._power = self._draw_normal((len(self._slices), r, 1))
 
     @property
     def _head(self) -> Tensor:
@@ -152,14 +152,14 @@ class FreeAdversary:
         basis, free = self._split()
         shifts = free[:-1] - free[-1]  # (K, d, r)
         Z = [self._rows.Z[index] for index in rows]
-        moved = [_move(z, shift, basis) for z, shift in zip(Z, shifts, strict=True)]
+        moved = [_transplant_rows(z, shift, basis) for z, shift in zip(Z, shifts, strict=True)]
         labels = [self._rows.y[index] for index in rows]
         fit = sum(
             functional.cross_entropy(m @ self._head.T, y) / n
             for m, y in zip(moved, labels, strict=True)
         )
         closure = sum(
-            minibatch_hausdorff(_move(Z[s], free[s] - free[t], basis), Z[t])
+            minibatch_hausdorff(_transplant_rows(Z[s], free[s] - free[t], basis), Z[t])
             for s in range(n)
             for t in range(n)
             if s != t
@@ -177,8 +177,8 @@ class FreeAdversary:
         """Risk of ``head`` on the surrogate made of these rows; every source weighs the same."""
         if self._surrogate == "reweighted":
             weight = torch.cat([z.new_full((len(z),), 1 / (len(z) * len(Z))) for z in Z])
-            rows = Sample(torch.cat(list(Z)), torch.cat(list(labels)), weight)
-            weight = reweighted(rows, self._start, self._head).weight
+            rows = WeightedSample(torch.cat(list(Z)), torch.cat(list(labels)), weight)
+            weight = reweight(rows, self._start, self._head).weight
             return weight @ losses(log_probabilities(rows.Z, head), rows.y)
         risks = []
         for points in moved if self._surrogate == "transplanted" else Z:
@@ -201,24 +201,27 @@ class FreeAdversary:
         return norms
 
     @torch.no_grad()
-    def _sample(self) -> Sample:
+    def _sample(self) -> WeightedSample:
         head = self._head.detach().clone()
         if self._surrogate == "reweighted":
-            return reweighted(self._rows, self._start, head)
+            return reweight(self._rows, self._start, head)
         if self._surrogate == "relabelled":
-            return relabelled(self._pairs, head)
+            return relabel(self._pairs, head)
         basis, free = self._split()
         Z = self._rows.Z
         moved = torch.cat(
-            [_move(Z[rows], free[i] - free[-1], basis) for i, rows in enumerate(self._slices)]
+            [
+                _transplant_rows(Z[rows], free[i] - free[-1], basis)
+                for i, rows in enumerate(self._slices)
+            ]
         )
-        return transplanted(self._pairs, moved.repeat(len(head), 1), head)
+        return relabel_moved(self._pairs, moved.repeat(len(head), 1), head)
 
-    def _flat(self) -> Tensor:
+    def _flat_parameters(self) -> Tensor:
         return torch.cat([p.detach().reshape(-1) for p in self._parameters])
 
     @torch.no_grad()
-    def _restore(self, flat: Tensor) -> None:
+    def _set_parameters(self, flat: Tensor) -> None:
         pieces = torch.split(flat, [p.numel() for p in self._parameters])
         for parameter, values in zip(self._parameters, pieces, strict=True):
             parameter.copy_(values.reshape(parameter.shape))
@@ -229,12 +232,12 @@ class FreeAdversary:
         )
         return order.to(self._rows.Z.device)
 
-    def _normal(self, shape: tuple[int, ...]) -> Tensor:
+    def _draw_normal(self, shape: tuple[int, ...]) -> Tensor:
         Z = self._rows.Z
         return torch.randn(shape, generator=self._generator, dtype=Z.dtype).to(Z.device)
 
 
-def _move(Z: Tensor, shift: Tensor, basis: Tensor) -> Tensor:
+def _transplant_rows(Z: Tensor, shift: Tensor, basis: Tensor) -> Tensor:
     """Rows [x, 1] with x transplanted: x + L (A_s - A_t)^T x."""
     x = Z[:, :-1]
     return torch.cat([x + (x @ shift) @ basis.T, Z[:, -1:]], dim=1)

@@ -11,32 +11,32 @@ from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
 from regraft.core.newton import log_probabilities
-from regraft.premises.maps import (
+from regraft.premises.multinomial_maps import (
     FOLDS,
     PENALTIES,
-    Outcomes,
-    best_penalty,
+    OutcomeData,
     choose_penalty,
+    choose_penalty_on_pairs,
     crossfit_probabilities,
+    deal_folds,
     fit_map,
-    folds,
 )
 
 
-def draw(seed: int = 0, n: int = 600, k: int = 3, m: int = 3, scale: float = 1.0) -> Outcomes:
-    """Outcomes by softmax(W z) of standard normal rows, with W of this scale."""
+def draw(seed: int = 0, n: int = 600, k: int = 3, m: int = 3, scale: float = 1.0) -> OutcomeData:
+    """OutcomeData by softmax(W z) of standard normal rows, with W of this scale."""
     rng = np.random.default_rng(seed)
     Z = np.column_stack([rng.standard_normal((n, k)), np.ones(n)])
     scores = Z @ (scale * rng.standard_normal((m, k + 1))).T
     labels = (scores + rng.gumbel(size=scores.shape)).argmax(axis=1)
-    return Outcomes(torch.from_numpy(Z), torch.from_numpy(labels), m)
+    return OutcomeData(torch.from_numpy(Z), torch.from_numpy(labels), m)
 
 
-def frequencies(data: Outcomes) -> Tensor:
+def frequencies(data: OutcomeData) -> Tensor:
     return torch.bincount(data.labels, minlength=data.n_outcomes).double() / len(data.labels)
 
 
-def probabilities(data: Outcomes, weights: Tensor) -> Tensor:
+def probabilities(data: OutcomeData, weights: Tensor) -> Tensor:
     return log_probabilities(data.Z, weights).exp()
 
 
@@ -61,7 +61,7 @@ def test_every_constant_is_an_intercept() -> None:
     data = draw(m=2)
     second = data.Z[:, 0] > 0.5
     constants = torch.stack([~second, second], dim=1).double()
-    data = Outcomes(torch.cat([data.Z[:, :-1], constants], dim=1), data.labels, 2, n_constants=2)
+    data = OutcomeData(torch.cat([data.Z[:, :-1], constants], dim=1), data.labels, 2, n_constants=2)
     p = probabilities(data, fit_map(data, 1e9))
     for own in (second, ~second):
         share = data.labels[own].double().mean()
@@ -88,7 +88,7 @@ def test_slopes_are_those_of_logistic_regression(m: int, inverse: float, penalty
 
 def test_an_outcome_without_rows_stays_finite_and_rare() -> None:
     data = draw()
-    wider = Outcomes(data.Z, data.labels, 4)
+    wider = OutcomeData(data.Z, data.labels, 4)
     weights = fit_map(wider, 1.0)
     p = probabilities(wider, weights)
     assert weights.shape == (4, 4) and bool(weights.isfinite().all())
@@ -98,7 +98,7 @@ def test_an_outcome_without_rows_stays_finite_and_rare() -> None:
 
 def test_one_outcome_alone_is_all_but_certain() -> None:
     data = draw()
-    weights = fit_map(Outcomes(data.Z, torch.zeros_like(data.labels), 2), 1.0)
+    weights = fit_map(OutcomeData(data.Z, torch.zeros_like(data.labels), 2), 1.0)
     assert bool(weights.isfinite().all())
     assert float(probabilities(data, weights)[:, 0].min()) > 0.95
 
@@ -128,7 +128,7 @@ def test_gauge_and_names_of_outcomes(seed: int, names: list[int]) -> None:
     data = draw(seed, n=80, k=2)
     weights = fit_map(data, 3.0)
     assert float(weights.mean(dim=0).abs().max()) < 1e-14
-    renamed = fit_map(Outcomes(data.Z, torch.tensor(names)[data.labels], 3), 3.0)
+    renamed = fit_map(OutcomeData(data.Z, torch.tensor(names)[data.labels], 3), 3.0)
     assert torch.allclose(renamed[names], weights, atol=1e-3)
 
 
@@ -156,11 +156,11 @@ def test_masks_choose_the_rows_that_judge_a_penalty() -> None:
     """Labels are those of a map in all rows but the first hundred, which are noise."""
     data, noise = draw(n=3000, scale=3.0), draw(n=100, scale=0.0)
     labels = torch.cat([noise.labels, data.labels[100:]])
-    mixed = Outcomes(data.Z, labels, 3)
+    mixed = OutcomeData(data.Z, labels, 3)
     is_noise = torch.arange(3000) < 100
     assert choose_penalty([mixed], [is_noise]) == PENALTIES[0]
     assert choose_penalty([mixed], [~is_noise & (torch.arange(3000) % 3 == 0)]) < 10
-    third = folds(3000, data.Z.device) == 0
+    third = deal_folds(3000, data.Z.device) == 0
     assert choose_penalty([mixed], [third]) == choose_penalty([mixed])
 
 
@@ -169,18 +169,18 @@ def test_a_right_anchor_is_kept_and_a_wrong_one_left() -> None:
     pair = data.take(torch.arange(600)), data.take(torch.arange(600, 900))
     weak, strong = 1.0, 1e5
     right = fit_map(data, weak)
-    assert best_penalty([pair], (strong, weak), [right]) == strong
-    assert best_penalty([pair], (strong, weak), [-right]) == weak
+    assert choose_penalty_on_pairs([pair], (strong, weak), [right]) == strong
+    assert choose_penalty_on_pairs([pair], (strong, weak), [-right]) == weak
 
 
 def test_folds_are_dealt_in_turn() -> None:
-    assert folds(7, torch.device("cpu")).tolist() == [0, 1, 2, 0, 1, 2, 0]
+    assert deal_folds(7, torch.device("cpu")).tolist() == [0, 1, 2, 0, 1, 2, 0]
 
 
 def test_crossfitted_probabilities_are_of_maps_of_the_other_folds() -> None:
     data = draw(n=120)
     p = crossfit_probabilities(data, 3.0)
-    fold = folds(120, data.Z.device)
+    fold = deal_folds(120, data.Z.device)
     assert torch.allclose(p.sum(dim=1), torch.ones(120, dtype=torch.float64))
     for f in range(FOLDS):
         alone = fit_map(data.take(fold != f), 3.0)
@@ -193,8 +193,8 @@ def test_no_row_is_judged_by_its_own_label(row: int) -> None:
     labels = data.labels.clone()
     labels[row] = 1 - labels[row]
     before = crossfit_probabilities(data, 3.0)
-    change = (crossfit_probabilities(Outcomes(data.Z, labels, 2), 3.0) - before).abs()
-    same = folds(90, data.Z.device) == row % FOLDS
+    change = (crossfit_probabilities(OutcomeData(data.Z, labels, 2), 3.0) - before).abs()
+    same = deal_folds(90, data.Z.device) == row % FOLDS
     # Up to the solver's tolerance: later folds start where earlier ones ended.
     assert float(change[same].max()) < 1e-3
     assert float(change[~same].max()) > 2e-2

@@ -4,6 +4,7 @@ import warnings
 from dataclasses import dataclass
 from functools import cache
 from itertools import permutations
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,13 @@ from regraft.core.domains import Domains, check_domains
 from regraft.core.newton import minimax_newton
 from regraft.core.whitening import fit_whitening
 from regraft.premises.factorization import Factorization
-from regraft.premises.latent import LatentFit, Shift, fit_latent_domains
+from regraft.premises.latent_groups import (
+    LatentFit,
+    LatentOptions,
+    OnRestart,
+    Shift,
+    fit_latent_domains,
+)
 from tests.helpers.problems import make_problem
 
 
@@ -74,7 +81,7 @@ def well_fitted(d: int, groups: int, classes: int) -> LatentFit:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         return fit_latent_domains(
-            well_posed(d, groups, classes).domains, groups, ridge=1e-6, restarts=5
+            well_posed(d, groups, classes).domains, groups, LatentOptions(ridge=1e-6, restarts=5)
         )
 
 
@@ -86,11 +93,13 @@ def mean_likelihood(maps: Factorization, domains: Domains) -> float:
     return float(domains.weight @ p.log())
 
 
-def quietly(domains: Domains, groups: int, **options: object) -> LatentFit:
-    """A fit whose warnings are not the matter."""
+def quietly(
+    domains: Domains, groups: int, on_restart: OnRestart | None = None, **options: Any
+) -> LatentFit:
+    """Fit without warnings."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return fit_latent_domains(domains, groups, **options)  # type: ignore[arg-type]
+        return fit_latent_domains(domains, groups, LatentOptions(**options), on_restart)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -147,13 +156,13 @@ def test_prior_shift_moves_intercepts_only() -> None:
 def test_full_shift_recovers_slopes_and_contains_prior_shift() -> None:
     truth = sample(random_maps(3, 3, 2, 2, 3, turn=1.0), 12_000, seed=4)
     domains = truth.domains
-    full = fit_latent_domains(domains, 2, shift="full", ridge=1e-6, restarts=4)
+    full = fit_latent_domains(domains, 2, LatentOptions(shift="full", ridge=1e-6, restarts=4))
     prior = quietly(domains, 2, ridge=1e-6, restarts=4)
     assert full.log_likelihood > prior.log_likelihood + 0.01
     assert full.log_likelihood >= mean_likelihood(truth.maps, domains)
     assert full.warnings == ()
     without = well_posed(3, 2, 2).domains
-    nested = fit_latent_domains(without, 2, shift="full", ridge=1e-6, restarts=3)
+    nested = fit_latent_domains(without, 2, LatentOptions(shift="full", ridge=1e-6, restarts=3))
     assert nested.trace[-1] >= well_fitted(3, 2, 2).trace[-1]
 
 
@@ -198,7 +207,7 @@ def test_end_is_a_peak_of_the_penalized_likelihood(shift: Shift) -> None:
 def test_one_group_is_the_pooled_logistic_regression(shift: Shift) -> None:
     problem = make_problem(seed=1, classes=3, sources=3)
     domains = check_domains(problem.X, problem.y, problem.domain)
-    fit = fit_latent_domains(domains, 1, shift=shift, ridge=1e-2, restarts=2)
+    fit = fit_latent_domains(domains, 1, LatentOptions(shift=shift, ridge=1e-2, restarts=2))
     whitening = fit_whitening(domains.X, domains.weight).with_shrinkage(0.1)
     Z = whitening(domains.X)
     zero = Z.new_zeros((3, Z.shape[1]))
@@ -229,9 +238,11 @@ def test_order_of_rows_and_names_make_no_difference() -> None:
     truth = sample(random_maps(1, 3, 2, 3, 3), 3_000, seed=8)
     rng = np.random.default_rng(0)
     order = rng.permutation(len(truth.y))
-    fit = fit_latent_domains(truth.domains, 2, restarts=4)
+    fit = fit_latent_domains(truth.domains, 2, LatentOptions(restarts=4))
     shuffled = fit_latent_domains(
-        check_domains(truth.X[order], truth.y[order], truth.domain[order]), 2, restarts=4
+        check_domains(truth.X[order], truth.y[order], truth.domain[order]),
+        2,
+        LatentOptions(restarts=4),
     )
     maps, others = fit.factorization, shuffled.factorization
     assert torch.allclose(others.abductions, maps.abductions, atol=1e-3)
@@ -240,7 +251,7 @@ def test_order_of_rows_and_names_make_no_difference() -> None:
     renamed = fit_latent_domains(
         check_domains(truth.X, np.take(cycle, truth.y), np.take(cycle, truth.domain)),
         2,
-        restarts=4,
+        LatentOptions(restarts=4),
     )
     others = renamed.factorization
     assert torch.allclose(others.abductions[cycle], maps.abductions, atol=1e-3)
@@ -262,7 +273,7 @@ def test_seed_decides_and_restarts_are_told() -> None:
 def test_too_many_groups_disagree() -> None:
     domains = sample(random_maps(1, 3, 2, 3, 3), 2_000, seed=10).domains
     with pytest.warns(UserWarning, match="do not identify 4 groups: lower groups"):
-        fit = fit_latent_domains(domains, 4, ridge=1e-4, restarts=5)
+        fit = fit_latent_domains(domains, 4, LatentOptions(ridge=1e-4, restarts=5))
     assert fit.agreement < 0.95
     assert sum("do not identify 4 groups" in sentence for sentence in fit.warnings) == 1
 
@@ -272,14 +283,14 @@ def test_groups_that_are_one_by_construction_disagree() -> None:
     one = Factorization(maps.abductions, maps.deduction[:, :1].expand(-1, 2, -1))
     domains = sample(one, 4_000, seed=11).domains
     with pytest.warns(UserWarning, match="do not identify 2 groups: lower groups"):
-        fit_latent_domains(domains, 2, ridge=1e-5, restarts=6)
+        fit_latent_domains(domains, 2, LatentOptions(ridge=1e-5, restarts=6))
 
 
 def test_groups_of_one_deduction_are_found() -> None:
     """The ridge makes them so: with it, a group to spare is best spent on halving another."""
     domains = sample(random_maps(1, 3, 2, 3, 3), 4_000, seed=10).domains
     with pytest.warns(UserWarning, match="groups . and . have the same deduction"):
-        fit_latent_domains(domains, 5, ridge=1e-2, restarts=3)
+        fit_latent_domains(domains, 5, LatentOptions(ridge=1e-2, restarts=3))
 
 
 def test_group_of_hardly_any_rows_is_found() -> None:
@@ -291,20 +302,20 @@ def test_group_of_hardly_any_rows_is_found() -> None:
     maps = Factorization(abductions, torch.stack([torch.zeros_like(logit), logit], dim=2))
     domains = sample(maps, 12_000, seed=12).domains
     with pytest.warns(UserWarning, match="1 of 2 groups have less than 1% of rows: lower groups"):
-        fit = fit_latent_domains(domains, 2, ridge=1e-6, restarts=4)
+        fit = fit_latent_domains(domains, 2, LatentOptions(ridge=1e-6, restarts=4))
     assert fit.log_likelihood >= mean_likelihood(maps, domains)
 
 
 def test_one_domain_is_told() -> None:
     domains = sample(random_maps(1, 3, 2, 3, 1), 1_000, seed=13).domains
     with pytest.warns(UserWarning, match="pass sample_domain with two or more domains"):
-        fit_latent_domains(domains, 2, restarts=2)
+        fit_latent_domains(domains, 2, LatentOptions(restarts=2))
 
 
 def test_lonely_best_restart_is_told() -> None:
     domains = sample(random_maps(1, 3, 2, 2, 2), 800, seed=14).domains
     with pytest.warns(UserWarning, match="reached by one of 1 restarts only"):
-        fit = fit_latent_domains(domains, 2, restarts=1)
+        fit = fit_latent_domains(domains, 2, LatentOptions(restarts=1))
     assert fit.agreement == 1
 
 
@@ -328,7 +339,7 @@ def test_early_end_is_told() -> None:
         ({"ridge": float("nan")}, "ridge is nan"),
     ],
 )
-def test_bad_options_are_named(options: dict[str, object], sentence: str) -> None:
+def test_bad_options_are_named(options: dict[str, Any], sentence: str) -> None:
     domains = well_posed(3, 2, 2).domains
     with pytest.raises(ValueError, match=sentence):
-        fit_latent_domains(domains, **{"groups": 2, **options})  # type: ignore[arg-type]
+        fit_latent_domains(domains, options.pop("groups", 2), LatentOptions(**options))

@@ -10,7 +10,6 @@ import math
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Literal, get_args
 
 import numpy as np
@@ -19,7 +18,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import OptimizeResult, linear_sum_assignment, minimize
 from torch import Tensor
 
-from regraft.core.domains import Domains, check_domains
+from regraft.core.domains import Domains, check_domains, domain_slices
+from regraft.core.heads import SMALLEST_RIDGE
 from regraft.core.newton import minimax_newton
 from regraft.core.whitening import Whitening, fit_whitening, row_chunks
 from regraft.premises.factorization import Factorization, fix_gauge
@@ -28,21 +28,19 @@ Shift = Literal["prior", "full"]
 OnRestart = Callable[[int, float], None]
 _Maps = tuple[Tensor, Tensor]  # A (K, k, r) and D (k, r, C) on whitened rows
 
-RIDGE = 1e-4
-RESTARTS = 8
-MAX_ITERATIONS = 500
-MOST_GROUPS = 32
-_SMALLEST_RIDGE = 1e-10  # below, curvature matrices may not factorize
+MAX_GROUPS = 32
 _SHRINKAGE = 1e-1  # of the whitening
-_CACHED_ENTRIES = 400_000  # of temporaries
-_REACH = 2.0  # of the informed start: groups are further apart than the domains that mix them
-_NUDGE = 0.1  # to its groups, of which equal ones would stay equal
-_CLIMBING = {"maxcor": 30, "ftol": 1e-12, "gtol": 1e-8}  # scipy's options of L-BFGS-B
+_MAX_CHUNK_ENTRIES = 400_000  # of temporaries
+_START_SPREAD = (
+    2.0  # of the informed start: groups are further apart than the domains that mix them
+)
+_START_NOISE = 0.1  # to its groups, of which equal ones would stay equal
+_LBFGS_OPTIONS = {"maxcor": 30, "ftol": 1e-12, "gtol": 1e-8}  # scipy's options of L-BFGS-B
 _ITERATION_LIMIT = 1  # scipy's status; others are convergence, or steps lost in rounding
-_DEVIATIONS = 2.0  # a gain in likelihood of fewer standard errors may be chance
-_ALIKE = 0.95  # restarts whose P(u, y | x) overlap less than this disagree
-_EMPTY = 0.01  # mean probability below which a group explains too few rows to be known
-_SAME = 0.05  # deductions that differ by less, in total variation, are one
+_CHANCE_STANDARD_ERRORS = 2.0  # a gain in likelihood of fewer standard errors may be chance
+_LEAST_AGREEMENT = 0.95  # restarts whose P(u, y | x) overlap less than this disagree
+_LEAST_GROUP_SHARE = 0.01  # mean probability below which a group explains too few rows to be known
+_SAME_DEDUCTION = 0.05  # deductions that differ by less, in total variation, are one
 
 
 @dataclass(frozen=True)
@@ -63,7 +61,18 @@ class LatentFit:
 
 
 @dataclass(frozen=True)
-class _Model:
+class LatentOptions:
+    """Settings of the fit, with the meaning that they have in :func:`fit_latent`."""
+
+    shift: Shift = "prior"
+    ridge: float = 1e-4
+    restarts: int = 8
+    seed: int = 0
+    max_iterations: int = 500
+
+
+@dataclass(frozen=True)
+class _LatentModel:
     """The penalized likelihood of maps A (K, k, r) and D (k, r, C) on whitened rows."""
 
     Z: Tensor  # (n, k) sorted by domain, with a constant 1
@@ -75,7 +84,9 @@ class _Model:
     shift: Shift
     ridge: float
 
-    def descend(self, flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+    def negative_log_likelihood(
+        self, flat: NDArray[np.float64]
+    ) -> tuple[float, NDArray[np.float64]]:
         """Minus the penalized log-likelihood of packed maps, and its gradient."""
         A, D = self.unpack(flat)
         # Averaged over domains: maps that all of them share cost the same under both shifts.
@@ -99,7 +110,7 @@ class _Model:
         """Domains and slices of their rows."""
         for s, rows in enumerate(self.slices):
             width = self.groups * (self.classes + 1)
-            for chunk in row_chunks(rows.stop - rows.start, width, _CACHED_ENTRIES):
+            for chunk in row_chunks(rows.stop - rows.start, width, _MAX_CHUNK_ENTRIES):
                 yield s, slice(rows.start + chunk.start, rows.start + chunk.stop)
 
     def pack(self, A: Tensor, D: Tensor) -> NDArray[np.float64]:
@@ -127,7 +138,7 @@ class _Model:
 
 
 @dataclass(frozen=True)
-class _Climb:
+class _Restart:
     """One restart."""
 
     maps: _Maps  # in their gauge, groups by falling mean probability
@@ -143,11 +154,11 @@ def fit_latent(
     sample_domain: ArrayLike,
     groups: int,
     *,
-    shift: Shift = "prior",
-    ridge: float = RIDGE,
-    restarts: int = RESTARTS,
-    seed: int = 0,
-    max_iterations: int = MAX_ITERATIONS,
+    shift: Shift = LatentOptions.shift,
+    ridge: float = LatentOptions.ridge,
+    restarts: int = LatentOptions.restarts,
+    seed: int = LatentOptions.seed,
+    max_iterations: int = LatentOptions.max_iterations,
     device: str = "cpu",
     on_restart: OnRestart | None = None,
 ) -> LatentFit:
@@ -160,95 +171,88 @@ def fit_latent(
     penalized log-likelihood of the last. What speaks against the maps is warned of and returned.
     A large ridge decides where the rows do not, and then restarts agree for no good reason.
     """
-    return fit_latent_domains(
-        check_domains(X, y, sample_domain, device=device),
-        groups,
-        shift=shift,
-        ridge=ridge,
-        restarts=restarts,
-        seed=seed,
-        max_iterations=max_iterations,
-        on_restart=on_restart,
-    )
+    options = LatentOptions(shift, ridge, restarts, seed, max_iterations)
+    domains = check_domains(X, y, sample_domain, device=device)
+    return fit_latent_domains(domains, groups, options, on_restart)
 
 
 def fit_latent_domains(
     domains: Domains,
     groups: int,
-    *,
-    shift: Shift = "prior",
-    ridge: float = RIDGE,
-    restarts: int = RESTARTS,
-    seed: int = 0,
-    max_iterations: int = MAX_ITERATIONS,
+    options: LatentOptions | None = None,
     on_restart: OnRestart | None = None,
 ) -> LatentFit:
-    """The same for rows that are :class:`Domains` already."""
-    _check(groups, shift, ridge, restarts, max_iterations)
-    whitening, model = _whiten(domains, groups, shift, ridge)
-    climbs: list[_Climb] = []
-    for start in _starts(model, restarts, seed):
-        climbs.append(_climb(model, start, max_iterations))
+    """Fit as :func:`fit_latent` does, on rows that are :class:`Domains` already."""
+    options = options or LatentOptions()
+    _check(groups, options)
+    whitening, model = _whiten(domains, groups, options)
+    ended: list[_Restart] = []
+    for start in _starts(model, options):
+        ended.append(_run_restart(model, start, options.max_iterations))
         if on_restart is not None:
-            on_restart(len(climbs), climbs[-1].trace[-1])
-    best = max(climbs, key=lambda climb: climb.trace[-1])
-    peers = [climb for climb in climbs if climb is not best and _as_good(model, best, climb)]
+            on_restart(len(ended), ended[-1].trace[-1])
+    best = max(ended, key=lambda restart: restart.trace[-1])
+    peers = [other for other in ended if other is not best and _fits_as_well(model, best, other)]
     agreement = min((_overlap(model, best.maps, peer.maps) for peer in peers), default=1.0)
-    sentences = tuple(_doubts(model, best, len(peers), restarts, agreement))
+    sentences = tuple(_explain_doubts(model, best, len(peers), options.restarts, agreement))
     for sentence in sentences:
         warnings.warn(sentence, stacklevel=2)
     return LatentFit(
         factorization=Factorization(*map(fix_gauge, best.maps)).in_features(whitening),
         log_likelihood=float(model.weight @ best.fits),
         trace=best.trace,
-        restart_values=tuple(climb.trace[-1] for climb in climbs),
+        restart_values=tuple(restart.trace[-1] for restart in ended),
         agreement=agreement,
         warnings=sentences,
         converged=best.converged,
     )
 
 
-def _check(groups: int, shift: str, ridge: float, restarts: int, max_iterations: int) -> None:
-    if not 1 <= groups <= MOST_GROUPS:
-        raise ValueError(f"groups is {groups}: pass a number from 1 to {MOST_GROUPS}.")
-    if shift not in get_args(Shift):
-        raise ValueError(f"shift is {shift!r}: pass one of {', '.join(get_args(Shift))}.")
-    if not _SMALLEST_RIDGE <= ridge < float("inf"):
-        raise ValueError(f"ridge is {ridge}: pass a number of {_SMALLEST_RIDGE:g} or more.")
-    for name, number in (("restarts", restarts), ("max_iterations", max_iterations)):
-        if number < 1:
-            raise ValueError(f"{name} is {number}: pass 1 or more.")
+def _check(groups: int, options: LatentOptions) -> None:
+    if not 1 <= groups <= MAX_GROUPS:
+        raise ValueError(f"groups is {groups}: pass a number from 1 to {MAX_GROUPS}.")
+    if options.shift not in get_args(Shift):
+        raise ValueError(f"shift is {options.shift!r}: pass one of {', '.join(get_args(Shift))}.")
+    if not SMALLEST_RIDGE <= options.ridge < float("inf"):
+        raise ValueError(f"ridge is {options.ridge}: pass a number of {SMALLEST_RIDGE:g} or more.")
+    for name in ("restarts", "max_iterations"):
+        if getattr(options, name) < 1:
+            raise ValueError(f"{name} is {getattr(options, name)}: pass 1 or more.")
 
 
-def _whiten(domains: Domains, groups: int, shift: Shift, ridge: float) -> tuple[Whitening, _Model]:
+def _whiten(
+    domains: Domains, groups: int, options: LatentOptions
+) -> tuple[Whitening, _LatentModel]:
     whitening = fit_whitening(domains.X, domains.weight, domains.mapping).with_shrinkage(_SHRINKAGE)
     order = torch.argsort(domains.domain, stable=True)
     domain, y, weight = domains.domain[order], domains.y[order], domains.weight[order]
-    bounds = torch.searchsorted(domain, torch.arange(len(domains.names) + 1, device=y.device))
-    slices = tuple(slice(a, b) for a, b in pairwise(bounds.tolist()))
+    slices = domain_slices(domain, len(domains.names))
     Z = whitening(domains.X, order, domains.mapping)
-    return whitening, _Model(Z, y, weight, slices, groups, len(domains.classes), shift, ridge)
+    classes, shift, ridge = len(domains.classes), options.shift, options.ridge
+    return whitening, _LatentModel(Z, y, weight, slices, groups, classes, shift, ridge)
 
 
-def _starts(model: _Model, restarts: int, seed: int) -> Iterator[NDArray[np.float64]]:
+def _starts(model: _LatentModel, options: LatentOptions) -> Iterator[NDArray[np.float64]]:
     """Packed maps to set out from: one along the way the source heads differ, then random ones.
 
     All domains set out from the same abduction, so that their names make no difference.
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(options.seed)
     K, k, r = len(model.slices), model.Z.shape[1], model.groups
     pooled, direction = _source_heads(model)
-    spread = torch.linspace(-_REACH, _REACH, r, dtype=pooled.dtype, device=pooled.device)
-    for i in range(restarts):
+    spread = torch.linspace(
+        -_START_SPREAD, _START_SPREAD, r, dtype=pooled.dtype, device=pooled.device
+    )
+    for i in range(options.restarts):
         drawn = torch.as_tensor(rng.standard_normal((k, r, 1 + model.classes)) / math.sqrt(k))
-        noise = drawn.to(pooled) * (_NUDGE if i == 0 else 1.0)
+        noise = drawn.to(pooled) * (_START_NOISE if i == 0 else 1.0)
         A, D = noise[..., 0], pooled.unsqueeze(1) + noise[..., 1:]
         if i == 0:
             D = D + spread[:, None] * direction.unsqueeze(1)
         yield model.pack(fix_gauge(A).expand(K, -1, -1), fix_gauge(D))
 
 
-def _source_heads(model: _Model) -> tuple[Tensor, Tensor]:
+def _source_heads(model: _LatentModel) -> tuple[Tensor, Tensor]:
     """The pooled head (k, C), and the direction in which the heads of the domains differ most."""
     pooled = model.weight.new_zeros((model.classes, model.Z.shape[1]))
     heads = []
@@ -265,9 +269,9 @@ def _source_heads(model: _Model) -> tuple[Tensor, Tensor]:
     return pooled.T, direction.reshape(pooled.shape).T
 
 
-def _climb(model: _Model, start: NDArray[np.float64], max_iterations: int) -> _Climb:
+def _run_restart(model: _LatentModel, start: NDArray[np.float64], max_iterations: int) -> _Restart:
     """Quasi-Newton steps from ``start``, up to one that rounding would take down."""
-    place, trace = start, [-model.descend(start)[0]]
+    place, trace = start, [-model.negative_log_likelihood(start)[0]]
 
     def keep(intermediate_result: OptimizeResult) -> None:
         nonlocal place
@@ -277,18 +281,18 @@ def _climb(model: _Model, start: NDArray[np.float64], max_iterations: int) -> _C
         trace.append(-float(intermediate_result.fun))
 
     ended = minimize(
-        model.descend,
+        model.negative_log_likelihood,
         start,
         jac=True,
         method="L-BFGS-B",
         callback=keep,
-        options={**_CLIMBING, "maxiter": max_iterations},
+        options={**_LBFGS_OPTIONS, "maxiter": max_iterations},
     )
     A, D = model.unpack(place)
     shares, fits = _summarize(model, (A, D))
     ranks = torch.argsort(shares, descending=True)
     maps = fix_gauge(A[..., ranks]), fix_gauge(D[:, ranks])
-    return _Climb(maps, shares[ranks], fits, tuple(trace), ended.status != _ITERATION_LIMIT)
+    return _Restart(maps, shares[ranks], fits, tuple(trace), ended.status != _ITERATION_LIMIT)
 
 
 def _log_maps(Z: Tensor, abduction: Tensor, deduction: Tensor) -> tuple[Tensor, Tensor]:
@@ -298,7 +302,7 @@ def _log_maps(Z: Tensor, abduction: Tensor, deduction: Tensor) -> tuple[Tensor, 
     return log_a, torch.log_softmax(scores.reshape(*deduction.shape[1:], -1), dim=1)
 
 
-def _summarize(model: _Model, maps: _Maps) -> tuple[Tensor, Tensor]:
+def _summarize(model: _LatentModel, maps: _Maps) -> tuple[Tensor, Tensor]:
     """(r,) mean probability of each group, and (n,) log-likelihood of each row."""
     shares, fits = model.weight.new_zeros(model.groups), torch.empty_like(model.weight)
     for rows, joint in model.joint(maps):
@@ -307,15 +311,15 @@ def _summarize(model: _Model, maps: _Maps) -> tuple[Tensor, Tensor]:
     return shares, fits
 
 
-def _as_good(model: _Model, best: _Climb, other: _Climb) -> bool:
+def _fits_as_well(model: _LatentModel, best: _Restart, other: _Restart) -> bool:
     """Whether the rows cannot tell ``other`` from ``best``, going by Vuong's test of two models."""
     gains = best.fits - other.fits
     error = (model.weight * (gains - model.weight @ gains)).norm()
     one_nat = model.weight.square().sum()  # over all rows: peaks that are one differ by rounding
-    return best.trace[-1] - other.trace[-1] <= float(_DEVIATIONS * error + one_nat)
+    return best.trace[-1] - other.trace[-1] <= float(_CHANCE_STANDARD_ERRORS * error + one_nat)
 
 
-def _overlap(model: _Model, first: _Maps, second: _Maps) -> float:
+def _overlap(model: _LatentModel, first: _Maps, second: _Maps) -> float:
     """One minus the mean total variation between P(u, y | x) of both, groups matched at best."""
     costs = model.weight.new_zeros((model.groups, model.groups))
     for (rows, one), (_, other) in zip(model.joint(first), model.joint(second), strict=True):
@@ -325,7 +329,7 @@ def _overlap(model: _Model, first: _Maps, second: _Maps) -> float:
     return 1 - min(float(matrix[linear_sum_assignment(matrix)].sum()), 1.0)
 
 
-def _deduction_distances(model: _Model, climb: _Climb) -> Tensor:
+def _deduction_distances(model: _LatentModel, climb: _Restart) -> Tensor:
     """(r, r) mean total variation between P(y | x, u) of two groups, over the rows of both."""
     sums = model.weight.new_zeros((model.groups, model.groups))
     A, D = climb.maps
@@ -338,8 +342,8 @@ def _deduction_distances(model: _Model, climb: _Climb) -> Tensor:
     return sums / (climb.shares + climb.shares.unsqueeze(1))
 
 
-def _doubts(
-    model: _Model, best: _Climb, peers: int, restarts: int, agreement: float
+def _explain_doubts(
+    model: _LatentModel, best: _Restart, peers: int, restarts: int, agreement: float
 ) -> Iterator[str]:
     """Sentences on why the maps of ``best`` may not be those that made the data."""
     if not best.converged:
@@ -357,15 +361,16 @@ def _doubts(
             f"the best likelihood was reached by one of {restarts} restarts only, so a better one "
             "may have been missed: raise restarts."
         )
-    if agreement < _ALIKE:
+    if agreement < _LEAST_AGREEMENT:
         yield (
             f"restarts that fit as well agree on {agreement:.0%} of P(u, y | x) only, so "
             f"the sources do not identify {model.groups} groups: lower groups."
         )
-    known = best.shares >= _EMPTY
+    known = best.shares >= _LEAST_GROUP_SHARE
     if not bool(known.all()):
         empty = int((~known).sum())
-        yield f"{empty} of {model.groups} groups have less than {_EMPTY:.0%} of rows: lower groups."
-    same = (_deduction_distances(model, best) < _SAME) & known & known.unsqueeze(1)
+        least = f"{_LEAST_GROUP_SHARE:.0%}"
+        yield f"{empty} of {model.groups} groups have less than {least} of rows: lower groups."
+    same = (_deduction_distances(model, best) < _SAME_DEDUCTION) & known & known.unsqueeze(1)
     for u, v in same.triu(1).nonzero().tolist()[:1]:
         yield f"groups {u} and {v} have the same deduction and might be one: lower groups."

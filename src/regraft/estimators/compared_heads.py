@@ -19,7 +19,7 @@ from regraft.estimators.baselines import (
 from regraft.estimators.cro import CROClassifier
 
 ERM = "ERM"
-DEFAULTS = "CRO (defaults)"
+CRO_DEFAULTS = "CRO (defaults)"
 RADII = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 
 Model = ERMClassifier | GroupDROClassifier | VRExClassifier | IRMClassifier | CROClassifier
@@ -27,7 +27,7 @@ _Part = TypeVar("_Part", bound=Any)
 
 
 @dataclass(frozen=True)
-class Contender:
+class ComparedHead:
     """A head to compare."""
 
     name: str
@@ -39,7 +39,7 @@ class Contender:
         return {"head": type(self.model).__name__, "settings": self.model.get_params()}
 
 
-def contenders(radii: Sequence[float] = RADII, device: str = "cpu") -> tuple[Contender, ...]:
+def compared_heads(radii: Sequence[float] = RADII, device: str = "cpu") -> tuple[ComparedHead, ...]:
     """ERM, GroupDRO, V-REx, IRM and CRO at their defaults, then CRO at each radius, sorted.
 
     Raises ``ValueError`` with one sentence if a radius is no radius.
@@ -48,19 +48,21 @@ def contenders(radii: Sequence[float] = RADII, device: str = "cpu") -> tuple[Con
     for radius in steps:
         check_radius(radius)
     return (
-        Contender(ERM, ERMClassifier()),
-        Contender("GroupDRO", GroupDROClassifier()),
-        Contender("V-REx", VRExClassifier()),
-        Contender("IRM", IRMClassifier()),
-        Contender(DEFAULTS, CROClassifier(device=device)),
+        ComparedHead(ERM, ERMClassifier()),
+        ComparedHead("GroupDRO", GroupDROClassifier()),
+        ComparedHead("V-REx", VRExClassifier()),
+        ComparedHead("IRM", IRMClassifier()),
+        ComparedHead(CRO_DEFAULTS, CROClassifier(device=device)),
         *(
-            Contender(f"CRO (radius {radius:.15g})", CROClassifier(radius, device=device), radius)
+            ComparedHead(
+                f"CRO (radius {radius:.15g})", CROClassifier(radius, device=device), radius
+            )
             for radius in steps
         ),
     )
 
 
-def solve(model: Model, sources: SourceHeads) -> Tensor:
+def solve_on_sources(model: Model, sources: SourceHeads) -> Tensor:
     """The head (C, d + 1) on ``[x, 1]`` that ``model.fit`` takes where these source heads are its.
 
     Cross-validating the source heads is most of a fit, so heads that share them cost little more

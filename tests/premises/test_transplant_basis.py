@@ -13,7 +13,7 @@ from torch import Tensor
 
 from regraft.core.transplant import Transplant
 from regraft.premises.factorization import Factorization, fit_observed, fix_gauge
-from regraft.premises.feasibility import TransplantBasis, _bases, _system, check_basis
+from regraft.premises.transplant_basis import TransplantBasis, _bases, _system, check_basis
 from regraft.support.json_files import dumps
 from tests.helpers.factorized_domains import draw_domains, random_maps
 

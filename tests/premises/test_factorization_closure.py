@@ -11,14 +11,14 @@ from torch import Tensor
 
 from regraft.core.domains import check_domains
 from regraft.premises.factorization import Penalties, fit_factorization, group_rows
-from regraft.premises.factorization_check import (
+from regraft.premises.factorization_closure import (
     DomainClosure,
     FactorizationClosure,
-    check_closure,
+    check_factorization_closure,
     compare_predictions,
     unit_folds,
 )
-from regraft.premises.maps import FOLDS
+from regraft.premises.multinomial_maps import FOLDS
 from regraft.support.json_files import dumps
 from tests.helpers.factorized_domains import draw_domains
 
@@ -204,7 +204,7 @@ def test_certain_mistakes_stay_finite() -> None:
 def test_a_true_factorization_closes(classes: int) -> None:
     data = draw_domains(0, n=1500, classes=classes, sources=3, shift="full")
     rows = data.rows()
-    found = check_closure(rows, PENALTIES, names=data.names)
+    found = check_factorization_closure(rows, PENALTIES, names=data.names)
     assert found.verdict == "consistent"
     assert max(part.excess for part in found.domains) < 0.02
     for s, part in enumerate(found.domains):
@@ -221,7 +221,7 @@ def test_rows_are_predicted_by_maps_of_the_other_folds() -> None:
     rows = data.rows()
     unit = torch.from_numpy(np.random.default_rng(0).integers(40, size=300))
     fold = unit_folds(rows, unit)
-    found = check_closure(rows, PENALTIES, names=data.names, unit=unit)
+    found = check_factorization_closure(rows, PENALTIES, names=data.names, unit=unit)
     expected = torch.empty(300, 2, dtype=torch.float64)
     for f in range(FOLDS):
         unseen = rows.take(fold == f)
@@ -253,8 +253,8 @@ def test_copies_of_a_row_held_back_together_flatter_no_more() -> None:
     losses = [
         np.mean([part.factorized.log_loss for part in closure.domains])
         for closure in (
-            check_closure(rows, PENALTIES, names=["0", "1"]),
-            check_closure(rows, PENALTIES, names=["0", "1"], unit=unit),
+            check_factorization_closure(rows, PENALTIES, names=["0", "1"]),
+            check_factorization_closure(rows, PENALTIES, names=["0", "1"], unit=unit),
         )
     ]
     assert losses[0] < np.log(2) < losses[1]
@@ -265,6 +265,6 @@ def test_groups_of_no_meaning_cannot_explain_domains_that_disagree() -> None:
     noise = np.random.default_rng(0).integers(2, size=len(data.y))
     domains = check_domains(data.X, data.y, data.domain)
     rows = group_rows(domains, torch.from_numpy(noise), 2)
-    found = check_closure(rows, PENALTIES, names=data.names)
+    found = check_factorization_closure(rows, PENALTIES, names=data.names)
     assert found.verdict == "violated"
     assert min(part.kept for part in found.domains) < 0.5

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from regraft.premises.factorization import GroupedRows
-from regraft.premises.maps import PULLS, Outcomes, best_penalty, fit_map, folds
+from regraft.premises.multinomial_maps import (
+    ANCHOR_PENALTIES,
+    OutcomeData,
+    choose_penalty_on_pairs,
+    deal_folds,
+    fit_map,
+)
 from regraft.premises.randomization import (
+    DRAWS,
     Randomization,
+    crossfit_residuals,
     domain_probabilities,
     randomization_test,
-    residuals_of,
 )
-from regraft.premises.verdicts import LEVEL, Verdict, p_text
+from regraft.premises.verdicts import LEVEL, Verdict, format_p_value
+from regraft.support.plain_data import PlainData
 
 WELL_SAMPLED = 500  # records of a cell, whose cosine is then told by itself
-_FEWEST = 10  # records of a cell, for a map of its own
+_LEAST_RECORDS = 10  # records of a cell, for a map of its own
 
 
 @dataclass(frozen=True)
@@ -36,7 +43,7 @@ class DeductionCell:
 
 
 @dataclass(frozen=True)
-class DeductionInvariance:
+class DeductionInvariance(PlainData):
     """Whether the label, given input and group, depends on the domain (`ass:invariant-deduction`).
 
     ``p_value`` is of the conditional randomization test; the cosines describe, they do not decide.
@@ -51,10 +58,6 @@ class DeductionInvariance:
     n_cells: int  # with any records at all
     pull: float  # the penalty that held-out rows chose for departures from the pooled deduction
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, strings, lists and dictionaries."""
-        return asdict(self)
-
 
 def check_invariance(
     rows: GroupedRows,
@@ -63,7 +66,7 @@ def check_invariance(
     penalty: float,
     names: Sequence[str],
     groups: Sequence[str],
-    draws: int,
+    draws: int = DRAWS,
     seed: int = 0,
 ) -> DeductionInvariance:
     """Compare the deductions of the domains to the pooled one, ``deduction`` (k, r, C).
@@ -86,7 +89,7 @@ def check_invariance(
 
 
 def deduction_test(
-    rows: GroupedRows, penalty: float, *, draws: int, seed: int = 0
+    rows: GroupedRows, penalty: float, *, draws: int = DRAWS, seed: int = 0
 ) -> Randomization:
     """Test y independent of s given x and u, with residuals of deductions that pool domains.
 
@@ -94,7 +97,7 @@ def deduction_test(
     """
     residuals = torch.empty(len(rows.y), rows.n_classes).to(rows.Z)
     for u, data in enumerate(rows.labels_by_group()):
-        residuals[rows.group == u] = residuals_of(data, penalty)
+        residuals[rows.group == u] = crossfit_residuals(data, penalty)
     return randomization_test(
         residuals,
         rows.Z,
@@ -121,7 +124,7 @@ def _compare(
     names: Sequence[str],
     groups: Sequence[str],
 ) -> tuple[tuple[DeductionCell, ...], float]:
-    places = [(s, u) for s, u in torch.nonzero(_counts(rows) >= _FEWEST).tolist()]
+    places = [(s, u) for s, u in torch.nonzero(_counts(rows) >= _LEAST_RECORDS).tolist()]
     pull = _choose_pull(rows, penalty, places)
     cells = []
     for s, u in places:
@@ -143,16 +146,16 @@ def _compare(
 
 def _choose_pull(rows: GroupedRows, penalty: float, places: Sequence[tuple[int, int]]) -> float:
     """How strongly to pull, by every third row; the pooled maps do not know these rows either."""
-    held_out = folds(len(rows.y), rows.y.device) == 0
+    held_out = deal_folds(len(rows.y), rows.y.device) == 0
     seen, unseen = rows.take(~held_out), rows.take(held_out)
     pooled = [fit_map(data, penalty) for data in seen.labels_by_group()]
     pairs = [(_cell(seen, s, u), _cell(unseen, s, u)) for s, u in places]
-    return best_penalty(pairs, PULLS, [pooled[u] for _, u in places])
+    return choose_penalty_on_pairs(pairs, ANCHOR_PENALTIES, [pooled[u] for _, u in places])
 
 
-def _cell(rows: GroupedRows, s: int, u: int) -> Outcomes:
+def _cell(rows: GroupedRows, s: int, u: int) -> OutcomeData:
     own = (rows.domain == s) & (rows.group == u)
-    return Outcomes(rows.Z[own], rows.y[own], rows.n_classes)
+    return OutcomeData(rows.Z[own], rows.y[own], rows.n_classes)
 
 
 def _cosine(rows: GroupedRows, one: Tensor, other: Tensor) -> float:
@@ -162,7 +165,7 @@ def _cosine(rows: GroupedRows, one: Tensor, other: Tensor) -> float:
 
 
 def _verdict(test: Randomization) -> Verdict:
-    if not test.is_informed:
+    if not test.has_enough_rows:
         return "undecided"
     return "violated" if test.p_value <= LEVEL else "consistent"
 
@@ -173,7 +176,7 @@ def _sentence(verdict: Verdict, test: Randomization, cells: Sequence[DeductionCe
             "Domains share too few inputs and groups to compare their deductions (about "
             f"{test.effective_rows:.0f} rows could have come from another domain)."
         )
-    p = p_text(test.p_value, test.draws)
+    p = format_p_value(test.p_value, test.draws)
     large = [cell.cosine for cell in cells if cell.records >= WELL_SAMPLED]
     cosine = (
         f"; columns of D with {WELL_SAMPLED} or more records have cosines of at least "

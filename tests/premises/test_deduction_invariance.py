@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from regraft.core.domains import check_domains
+from regraft.premises.deduction_invariance import DeductionInvariance, check_invariance
 from regraft.premises.factorization import GroupedRows, Penalties, fit_factorization, group_rows
-from regraft.premises.invariance import DeductionInvariance, check_invariance
 from regraft.support.json_files import dumps
 from tests.helpers.factorized_domains import FactorizedDomains, draw_domains
 

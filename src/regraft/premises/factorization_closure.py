@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from regraft.core.newton import log_probabilities, losses
 from regraft.premises.factorization import GroupedRows, Penalties, fit_factorization
-from regraft.premises.maps import choose_penalty, fit_map, folds
+from regraft.premises.multinomial_maps import choose_penalty, deal_folds, fit_map
 from regraft.premises.verdicts import Verdict
+from regraft.support.plain_data import PlainData
 
-_CALIBRATION = 0.01  # of mean probabilities, that a factorization may be off beyond noise
-_NOISE = 3.0  # standard errors
-_LEAST_KEPT = 0.5  # of what direct regression learns, that a factorization must keep
+_CALIBRATION_TOLERANCE = 0.01  # of mean probabilities, that a factorization may be off beyond noise
+_NOISE_STANDARD_ERRORS = 3.0  # standard errors
+_LEAST_GAIN_KEPT = 0.5  # of what direct regression learns, that a factorization must keep
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class DomainClosure:
 
 
 @dataclass(frozen=True)
-class FactorizationClosure:
+class FactorizationClosure(PlainData):
     """Whether softmax(A_s^T w) · softmax(D^T w) predicts y (eq. `AD-entanglement`), by domain.
 
     Every row is predicted by maps that have not seen it.
@@ -56,12 +56,8 @@ class FactorizationClosure:
     sentence: str
     domains: tuple[DomainClosure, ...]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, strings, lists and dictionaries."""
-        return asdict(self)
 
-
-def check_closure(
+def check_factorization_closure(
     rows: GroupedRows,
     penalties: Penalties,
     *,
@@ -91,10 +87,10 @@ def check_closure(
 def unit_folds(rows: GroupedRows, unit: Tensor | None) -> Tensor:
     """(n,) the fold of each row: the same for rows of the same unit."""
     if unit is None:
-        return folds(len(rows.y), rows.y.device)
+        return deal_folds(len(rows.y), rows.y.device)
     count = int(unit.max()) + 1
     order = torch.randperm(count, generator=torch.Generator().manual_seed(0)).to(unit.device)
-    return folds(count, unit.device)[order][unit]
+    return deal_folds(count, unit.device)[order][unit]
 
 
 def compare_predictions(
@@ -132,7 +128,7 @@ def _compare(
     one_hot = torch.nn.functional.one_hot(y, factorized.shape[1]).to(factorized.dtype)
     difference = factorized.mean(dim=0) - frequencies
     errors = [_standard_error(column, unit) for column in (factorized - one_hot).T]
-    limit = [max(_CALIBRATION, _NOISE * error) for error in errors]
+    limit = [max(_CALIBRATION_TOLERANCE, _NOISE_STANDARD_ERRORS * error) for error in errors]
     closure = DomainClosure(
         domain=name,
         frequencies=tuple(frequencies.tolist()),
@@ -147,9 +143,9 @@ def _compare(
     )
     if any(abs(d) > most for d, most in zip(difference.tolist(), limit, strict=True)):
         return closure, "violated"
-    if kept < _LEAST_KEPT and closure.excess > _NOISE * excess_error:
+    if kept < _LEAST_GAIN_KEPT and closure.excess > _NOISE_STANDARD_ERRORS * excess_error:
         return closure, "violated"
-    learns = float(gain.mean()) > _NOISE * _standard_error(gain, unit)
+    learns = float(gain.mean()) > _NOISE_STANDARD_ERRORS * _standard_error(gain, unit)
     return closure, "consistent" if learns else "undecided"
 
 

@@ -14,18 +14,18 @@ from torch import Tensor
 
 from regraft.core.certificate import Certificate, certify
 from regraft.core.domains import check_domains
-from regraft.core.free import FreeAdversary, FreeOptions
-from regraft.core.game import Outcome, play
+from regraft.core.free_adversary import FreeAdversary, FreeAdversaryOptions
+from regraft.core.game import GameOutcome, play
 from regraft.core.heads import fit_source_heads
 from regraft.core.learner import Learner
 from regraft.core.standardization import standardize
 from regraft.core.surrogates import (
-    Sample,
     SurrogateKind,
-    every_label,
-    relabelled,
-    reweighted,
-    transplanted,
+    WeightedSample,
+    pair_with_every_label,
+    relabel,
+    relabel_moved,
+    reweight,
 )
 from tests.helpers.problems import make_problem
 
@@ -33,9 +33,9 @@ SURROGATES: tuple[SurrogateKind, ...] = ("reweighted", "transplanted", "relabell
 D = 6
 RIDGE = 1e-3
 # One Adam step an attack: one epoch of a single batch.
-ONE_STEP = FreeOptions(cro_rank=3, cro_adv_epochs=1, cro_adv_batch=10_000, cro_adv_lr=0.1)
+ONE_STEP = FreeAdversaryOptions(cro_rank=3, cro_adv_epochs=1, cro_adv_batch=10_000, cro_adv_lr=0.1)
 # An adversary that may leave the sources behind.
-BOLD = FreeOptions(cro_rank=3, cro_lambda_consist=1.0, cro_adv_lr=1e-2)
+BOLD = FreeAdversaryOptions(cro_rank=3, cro_lambda_consist=1.0, cro_adv_lr=1e-2)
 
 seeds = st.integers(0, 1000)
 surrogates = st.sampled_from(SURROGATES)
@@ -43,7 +43,7 @@ surrogates = st.sampled_from(SURROGATES)
 
 @dataclass(frozen=True)
 class Game:
-    rows: Sample
+    rows: WeightedSample
     slices: tuple[slice, ...]
     start: Tensor  # (C, D + 1) the pooled head
     heads: Tensor  # (K, C, D + 1)
@@ -59,11 +59,11 @@ def _game(k: int) -> Game:
     return Game(scaled.rows, sources.slices, start, heads)
 
 
-def _adversary(game: Game, options: FreeOptions, *args: Any) -> FreeAdversary:
+def _adversary(game: Game, options: FreeAdversaryOptions, *args: Any) -> FreeAdversary:
     return FreeAdversary(game.rows, game.slices, game.start, options, *args)
 
 
-def _play(game: Game, adversary: FreeAdversary) -> Outcome:
+def _play(game: Game, adversary: FreeAdversary) -> GameOutcome:
     return play(adversary, Learner(ridge=RIDGE), game.start, max_rounds=6)
 
 
@@ -94,7 +94,7 @@ def test_every_step_keeps_biorthogonality(
 def test_biorthogonality_holds_in_the_protocols_dimension(rank: int) -> None:
     generator = torch.Generator().manual_seed(0)
     Z = torch.randn(40, 129, generator=generator, dtype=torch.float64)
-    rows = Sample(Z, torch.arange(40) % 2, torch.full((40,), 1 / 40, dtype=torch.float64))
+    rows = WeightedSample(Z, torch.arange(40) % 2, torch.full((40,), 1 / 40, dtype=torch.float64))
     start = torch.randn(2, 129, generator=generator, dtype=torch.float64)
     options = replace(ONE_STEP, cro_rank=rank)
     adversary = FreeAdversary(rows, [slice(0, 20), slice(20, 40)], start, options)
@@ -113,7 +113,7 @@ def test_unequal_sources_weigh_the_same_for_the_adversary_and_in_its_target(
     Z = torch.randn(220, D + 1, generator=generator, dtype=torch.float64)
     slices = [slice(0, 200), slice(200, 220)]
     weight = torch.tensor([1 / 400] * 200 + [1 / 40] * 20, dtype=torch.float64)
-    rows = Sample(Z, torch.arange(220) % 2, weight)
+    rows = WeightedSample(Z, torch.arange(220) % 2, weight)
     start, head = torch.randn(2, 2, D + 1, generator=generator, dtype=torch.float64)
     free_of_penalties = replace(
         ONE_STEP, cro_lambda_consist=0.0, cro_lambda_hausdorff=0.0, cro_lambda_op=0.0
@@ -153,16 +153,16 @@ def test_steps_move_the_basis_and_the_abductions(seed: int, rank: int) -> None:
 def test_a_target_is_the_surrogate_of_its_parameters(k: int, surrogate: SurrogateKind) -> None:
     game = _game(k)
     adversary = _adversary(game, ONE_STEP, surrogate)
-    pairs = every_label(game.rows, len(game.start))
+    pairs = pair_with_every_label(game.rows, len(game.start))
     for _ in range(3):
         target = adversary.attack(game.start)
         head = target.z[-game.start.numel() :].reshape(game.start.shape)
         witness = adversary.witness(target, game.heads)
         moved = [witness.transplant(i)(game.rows.Z[s]) for i, s in enumerate(game.slices)]
         expected = {
-            "reweighted": reweighted(game.rows, game.start, head),
-            "relabelled": relabelled(pairs, head),
-            "transplanted": transplanted(pairs, torch.cat(moved).repeat(len(head), 1), head),
+            "reweighted": reweight(game.rows, game.start, head),
+            "relabelled": relabel(pairs, head),
+            "transplanted": relabel_moved(pairs, torch.cat(moved).repeat(len(head), 1), head),
         }[surrogate]
         assert torch.allclose(target.sample.Z, expected.Z, atol=1e-10)
         assert torch.equal(target.sample.y, expected.y)
@@ -188,7 +188,7 @@ def test_full_rank_leaves_the_identity_as_the_only_transplant(seed: int, k: int)
 @pytest.mark.parametrize("k", [2, 3])
 def test_full_rank_games_stay_at_the_pooled_head(k: int) -> None:
     """Without transplants g* can only fit the pooled sources; moving the rows changes nothing."""
-    game, options = _game(k), FreeOptions(cro_rank=D)
+    game, options = _game(k), FreeAdversaryOptions(cro_rank=D)
     outcome = _play(game, _adversary(game, options, "relabelled"))
     pooled = game.rows.accuracy(game.start)
     assert game.rows.accuracy(outcome.head) == pytest.approx(pooled, abs=0.02)
@@ -289,9 +289,9 @@ def test_everything_is_in_double_precision(surrogate: SurrogateKind) -> None:
 
 @pytest.mark.parametrize("k", [2, 3])
 @pytest.mark.parametrize("surrogate", SURROGATES)
-@pytest.mark.parametrize("options", [FreeOptions(cro_rank=2), BOLD])
+@pytest.mark.parametrize("options", [FreeAdversaryOptions(cro_rank=2), BOLD])
 def test_games_share_the_conventions_of_the_hull(
-    k: int, surrogate: SurrogateKind, options: FreeOptions
+    k: int, surrogate: SurrogateKind, options: FreeAdversaryOptions
 ) -> None:
     game = _game(k)
     outcome = _play(game, _adversary(game, options, surrogate))

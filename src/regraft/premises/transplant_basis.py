@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import permutations
-from typing import Any
 
 import numpy as np
 import torch
@@ -15,12 +14,13 @@ from regraft.core.closure import directed_hausdorff
 from regraft.core.transplant import KernelReport, Transplant, kernel_condition
 from regraft.premises.factorization import Factorization
 from regraft.premises.verdicts import Verdict
+from regraft.support.plain_data import PlainData
 
 LAMBDAS = (0.0, 0.01, 0.1, 1.0, 10.0)
-_SUPPORT = 800  # distinct rows of a domain, at most, between which distances are taken
-_SEARCHED = 20_000  # rows among which to look for distinct ones
-_PATH = 40
-_CUTOFF = 1e-8
+_MAX_SUPPORT_ROWS = 800  # distinct rows of a domain, at most, between which distances are taken
+_MAX_SEARCHED_ROWS = 20_000  # rows among which to look for distinct ones
+_PATH_POINTS = 40
+_ZERO_CUTOFF = 1e-8
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class BasisPoint:
 
 
 @dataclass(frozen=True)
-class TransplantBasis:
+class TransplantBasis(PlainData):
     """Whether some L has A_s^T L = I for all s and D^T L = 0 (`prop:L-exists`).
 
     A softmax ignores what is common to all groups, so A_s^T L can be I only up to the projection P
@@ -49,10 +49,6 @@ class TransplantBasis:
     columns: int  # that are independent in general position; more than d never are
     kernel_residual: float  # relative; zero exactly when L exists
     points: tuple[BasisPoint, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, strings, lists and dictionaries."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -80,9 +76,9 @@ def check_basis(
     ``lambdas`` picks the one with the least sum of squared residuals plus weight times Hausdorff
     distances.
     """
-    supports = [_support(sample) for sample in X]
+    supports = [_distinct_append_constant(sample) for sample in X]
     system = _system(maps, supports)
-    report = kernel_condition(list(system.abductions), system.deduction, tolerance=_CUTOFF)
+    report = kernel_condition(list(system.abductions), system.deduction, tolerance=_ZERO_CUTOFF)
     path = [_measure(system, maps, supports, basis) for basis in _bases(system)]
     points = []
     for weight in lambdas:
@@ -100,13 +96,13 @@ def check_basis(
     )
 
 
-def _support(sample: Tensor) -> Tensor:
+def _distinct_append_constant(sample: Tensor) -> Tensor:
     """Some of the distinct rows of a sample (n, d), drawn with a fixed seed."""
     generator = torch.Generator().manual_seed(0)
-    some = torch.randperm(len(sample), generator=generator)[:_SEARCHED]
+    some = torch.randperm(len(sample), generator=generator)[:_MAX_SEARCHED_ROWS]
     distinct = torch.unique(sample[some.to(sample.device)].double(), dim=0)
     order = torch.randperm(len(distinct), generator=generator)
-    kept: Tensor = distinct[order[:_SUPPORT].to(distinct.device)]
+    kept: Tensor = distinct[order[:_MAX_SUPPORT_ROWS].to(distinct.device)]
     return kept
 
 
@@ -116,14 +112,14 @@ def _system(maps: Factorization, supports: Sequence[Tensor]) -> _System:
     gauge = torch.linalg.svd(maps.abductions.new_ones(1, r))[2][1:].T
     shifts = []
     for s, t in permutations(range(len(supports)), 2):
-        moves = _rows(supports[s]) @ (maps.abductions[s] - maps.abductions[t]) @ gauge
+        moves = _append_constant(supports[s]) @ (maps.abductions[s] - maps.abductions[t]) @ gauge
         shifts.append(moves.T @ moves / len(moves))
     mean = torch.stack(shifts).mean(dim=0) if shifts else gauge.T @ gauge
     contrasts = maps.deduction[..., 1:] - maps.deduction[..., :1]
     return _System(gauge, maps.abductions[:, :-1] @ gauge, contrasts[:-1].flatten(1), mean)
 
 
-def _rows(X: Tensor) -> Tensor:
+def _append_constant(X: Tensor) -> Tensor:
     return torch.cat([X, X.new_ones(len(X), 1)], dim=1)
 
 
@@ -134,19 +130,19 @@ def _bases(system: _System) -> list[Tensor]:
     the singular vectors of the maps and of the moves that is one division for each entry.
     """
     left, values, _ = torch.linalg.svd(system.deduction, full_matrices=True)
-    rank = int((values > _CUTOFF * values.max().clamp_min(1e-300)).sum())
+    rank = int((values > _ZERO_CUTOFF * values.max().clamp_min(1e-300)).sum())
     kernel = left[:, rank:]
     stacked = torch.cat([kernel.T @ abduction for abduction in system.abductions], dim=1)
     directions, sizes, outer = torch.linalg.svd(stacked, full_matrices=False)
     largest = float(sizes[0]) if len(sizes) else 0.0  # none: D reads every feature, or r is 1
-    kept = sizes > _CUTOFF * largest
+    kept = sizes > _ZERO_CUTOFF * largest
     directions, sizes, outer = directions[:, kept], sizes[kept, None], outer[kept]
     width = system.gauge.shape[1]
     blocks = outer.reshape(len(outer), len(system.abductions), width)
     targets = blocks.sum(dim=1)  # W^T (I, ..., I)
     moves, rotation = torch.linalg.eigh(system.shifts)
     scale = largest**2 / max(float(moves.sum()), 1e-300)
-    weights = [0.0, *(scale * np.logspace(-6, 3, _PATH)).tolist()]
+    weights = [0.0, *(scale * np.logspace(-6, 3, _PATH_POINTS)).tolist()]
     return [
         kernel
         @ directions
@@ -166,7 +162,9 @@ def _measure(
     padded = torch.cat([basis, basis.new_zeros(1, basis.shape[1])])
     distances = [
         directed_hausdorff(
-            Transplant(padded, maps.abductions[s], maps.abductions[t])(_rows(supports[s]))[:, :-1],
+            Transplant(padded, maps.abductions[s], maps.abductions[t])(
+                _append_constant(supports[s])
+            )[:, :-1],
             supports[t],
         )
         for s, t in permutations(range(len(supports)), 2)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import combinations, permutations
-from typing import Any
 
 import numpy as np
 import torch
@@ -14,11 +13,12 @@ from scipy.linalg import subspace_angles
 from torch import Tensor
 
 from regraft.premises.factorization import GroupedRows
-from regraft.premises.maps import Outcomes, fit_map
-from regraft.premises.randomization import Randomization, pooled_test
-from regraft.premises.verdicts import LEVEL, Verdict, p_text
+from regraft.premises.multinomial_maps import OutcomeData, fit_map
+from regraft.premises.randomization import DRAWS, Randomization, pooled_test
+from regraft.premises.verdicts import LEVEL, Verdict, format_p_value
+from regraft.support.plain_data import PlainData
 
-_CUTOFF = 1e-8  # singular values of a map below this share of the largest are zero
+_ZERO_CUTOFF = 1e-8  # singular values of a map below this share of the largest are zero
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class AnglePair:
 
 
 @dataclass(frozen=True)
-class AbductionAngles:
+class AbductionAngles(PlainData):
     """Whether P^s(u | x) differs between domains, and how far apart the col(A_s) lie.
 
     ``halves_apart`` compares half the rows of one domain to half of another, ``halves_together``
@@ -53,10 +53,6 @@ class AbductionAngles:
         """The mean of the pairs' median angles, in degrees."""
         return float(np.mean([pair.median for pair in self.pairs]))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, strings, lists and dictionaries."""
-        return asdict(self)
-
 
 def check_angles(
     rows: GroupedRows,
@@ -64,18 +60,18 @@ def check_angles(
     *,
     penalty: float,
     names: Sequence[str],
-    draws: int,
+    draws: int = DRAWS,
     seed: int = 0,
 ) -> AbductionAngles:
     """Compare the maps ``abductions`` (K, k, r) of the domains, which ``penalty`` made."""
     test = abduction_test(rows, penalty, draws=draws, seed=seed)
     maps = rows.whitening.to_features(abductions.mT).mT
     described = describe_angles(maps, names)
-    halves = [_halves(rows, penalty, abductions, half) for half in (0, 1)]
+    halves = [_fit_half(rows, penalty, abductions, half) for half in (0, 1)]
     together = [_angles(one, other) for one, other in zip(*halves, strict=True)]
     apart = [_angles(halves[0][s], halves[1][t]) for s, t in permutations(range(len(names)), 2)]
     medians = [float(np.median(np.concatenate(angles))) for angles in (apart, together)]
-    found = test.is_informed and test.p_value <= LEVEL
+    found = test.has_enough_rows and test.p_value <= LEVEL
     verdict: Verdict = "consistent" if found else "undecided"
     return replace(
         described,
@@ -109,17 +105,17 @@ def describe_angles(maps: Tensor, names: Sequence[str]) -> AbductionAngles:
 
 
 def abduction_test(
-    rows: GroupedRows, penalty: float, *, draws: int, seed: int = 0
+    rows: GroupedRows, penalty: float, *, draws: int = DRAWS, seed: int = 0
 ) -> Randomization:
     """Test whether P(u | x) is the same in every domain."""
-    data = Outcomes(rows.Z, rows.group, rows.n_groups)
+    data = OutcomeData(rows.Z, rows.group, rows.n_groups)
     return pooled_test(rows, data, penalty, draws=draws, seed=seed)
 
 
 def column_space(slopes: Tensor) -> Tensor:
     """(d, rank) orthonormal basis of the columns of a map (d, r)."""
     left, values, _ = torch.linalg.svd(slopes, full_matrices=False)
-    basis: Tensor = left[:, values > _CUTOFF * values[0]]
+    basis: Tensor = left[:, values > _ZERO_CUTOFF * values[0]]
     return basis
 
 
@@ -129,7 +125,7 @@ def stable_rank(matrix: Tensor) -> float:
     return float(values.sum() / values[0]) if float(values[0]) > 0 else 0.0
 
 
-def _halves(rows: GroupedRows, penalty: float, starts: Tensor, half: int) -> list[Tensor]:
+def _fit_half(rows: GroupedRows, penalty: float, starts: Tensor, half: int) -> list[Tensor]:
     """Column spaces of the domains' maps, fitted to every other row."""
     spaces = []
     for data, start in zip(rows.groups_by_domain(), starts.mT, strict=True):
@@ -157,8 +153,8 @@ def _pair(first: str, second: str, one: Tensor, other: Tensor) -> AnglePair:
 
 
 def _sentence(test: Randomization, apart: float, together: float) -> str:
-    p = p_text(test.p_value, test.draws)
-    if not test.is_informed:
+    p = format_p_value(test.p_value, test.draws)
+    if not test.has_enough_rows:
         return (
             "The domains share too few inputs to compare their abductions (about "
             f"{test.effective_rows:.0f} rows could have come from another domain)."
