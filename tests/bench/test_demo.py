@@ -11,13 +11,14 @@ import pytest
 from regraft.bench.demo import AUDITED, CEILING, RADII, DemoResult, describe_demo, run_demo
 from regraft.cli.app import app
 from regraft.core.game import Round
+from tests.helpers.commands import call
 
 
 @pytest.fixture(scope="module")
 def told() -> tuple[DemoResult, list[str], list[Round]]:
     steps: list[str] = []
     rounds: list[Round] = []
-    result = run_demo("-90%", on_step=steps.append, on_round=rounds.append)
+    result = run_demo("-90%", on_progress=steps.append, on_round=rounds.append)
     return result, steps, rounds
 
 
@@ -35,7 +36,8 @@ def test_the_unseen_domain_breaks_erm_and_not_cro(told: Any) -> None:
 
 def test_steps_and_rounds_are_told_as_they_happen(told: Any) -> None:
     result, steps, rounds = told
-    assert steps[0] == "fitting ERM" and steps[-1] == "auditing CRO"
+    assert steps[0] == "fitting ERM" and steps[-2:] == ["fitted at radius 4", "fitted at radius 8"]
+    assert steps.index("auditing CRO") == len(steps) - len(RADII) - 1
     assert tuple(rounds) == result.certificate.rounds
 
 
@@ -81,7 +83,11 @@ def test_the_command_prints_one_document_and_writes_it(
     assert price < 0.03
 
 
-def test_the_command_tells_the_story(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_tells_the_story_and_a_page_changes_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], demo: Path
+) -> None:
+    pytest.importorskip("vl_convert")
+    capsys.readouterr()
     with pytest.raises(SystemExit):
         app(["demo", "--out", str(tmp_path)])
     captured = capsys.readouterr()
@@ -91,11 +97,14 @@ def test_the_command_tells_the_story(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert str(tmp_path / "stress_curve.png") in captured.out
     table = captured.out[captured.out.index("unseen -90%") :]
     assert table.index("ERM") < table.index("CRO") < table.index(CEILING)
+    plain, with_page = ((folder / "demo.json").read_text() for folder in (tmp_path, demo))
+    assert plain == with_page
+    call("report", demo, "--out", tmp_path / "again.html", "--quiet")
+    assert (tmp_path / "again.html").read_text() == (demo / "report.html").read_text()
 
 
-def test_the_seed_chooses_the_rows_held_out_and_the_price_is_asked_for(told: Any) -> None:
-    other = run_demo("-90%", seed=1, price=True)
-    assert told[0].frontier is None and other.frontier is not None
+def test_the_seed_chooses_the_rows_held_out_and_the_price_is_measured(told: Any) -> None:
+    other = run_demo("-90%", seed=1)
     assert [row.by_source for row in other.rows] != [row.by_source for row in told[0].rows]
     for row in other.rows:
         assert row.source_accuracy == pytest.approx(sum(row.by_source.values()) / 2)

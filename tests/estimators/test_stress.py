@@ -12,8 +12,9 @@ import torch
 from regraft.core.domains import check_domains
 from regraft.core.splitting import hold_out
 from regraft.data.examples import make_confounded_domains
-from regraft.estimators.audit import AuditCurve, Frontier, frontier
+from regraft.estimators.audit import AuditCurve
 from regraft.estimators.baselines import ERMClassifier
+from regraft.estimators.frontier import Frontier, frontier
 from regraft.estimators.stress import stress_test
 from regraft.support.json_files import dumps
 from tests.helpers.problems import Problem, make_problem
@@ -29,7 +30,7 @@ def confounded() -> Problem:
 def test_erm_is_what_its_own_fit_gives_on_the_rows_held_out(confounded: Problem) -> None:
     p = confounded
     told: list[str] = []
-    result = stress_test(p.X, p.y, p.domain, radius=4.0, radii=RADII, on_step=told.append)
+    result = stress_test(p.X, p.y, p.domain, radius=4.0, radii=RADII, on_progress=told.append)
     train, test = hold_out(check_domains(p.X, p.y, p.domain))
     erm = ERMClassifier().fit(train.X.numpy(), train.y.numpy(), train.domain.numpy())
     right = erm.predict(test.X.numpy()) == test.y.numpy()

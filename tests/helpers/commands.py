@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
+from regraft.cli.app import app
 from regraft.cli.session import Invocation, Session
 
 
@@ -13,6 +16,13 @@ def make_session(out: Path | None = None, *, as_json: bool = False) -> Session:
     session = Session(Invocation("test", ("regraft", "test"), {}, []), as_json=as_json)
     session.write_to(out)
     return session
+
+
+def call(*arguments: object) -> None:
+    """Call ``regraft`` in this process; it must succeed."""
+    with pytest.raises(SystemExit) as ended:
+        app([str(argument) for argument in arguments], prog_name="regraft")
+    assert not ended.value.code, arguments
 
 
 @dataclass(frozen=True)

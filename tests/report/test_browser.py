@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from regraft.cli.app import app
+from tests.helpers.commands import call
 from tests.helpers.hostile_table import HOSTILE, write_hostile_table
 from tests.helpers.paths import ROOT
 
@@ -35,17 +35,6 @@ OVERFLOWING = """() => [...document.querySelectorAll("body *")]
   .filter((e) => !e.closest(".table") && e.id !== "vg-tooltip-element")
   .filter((e) => e.getBoundingClientRect().right > innerWidth + 1)
   .map((e) => e.outerHTML.slice(0, 100))"""
-
-
-def call(*arguments: object) -> None:
-    with pytest.raises(SystemExit) as ended:
-        app([str(argument) for argument in arguments], prog_name="regraft")
-    assert not ended.value.code, arguments
-
-
-@pytest.fixture(scope="module")
-def demo(once: Once) -> Path:
-    return once("demo", lambda out: call("demo", "--html", "--quiet", "--out", out))
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""The demonstration: heads on Colored MNIST embeddings, and a domain that none of them saw."""
+"""Demonstration: heads on Colored MNIST embeddings, and a domain that none of them saw."""
 
 from __future__ import annotations
 
@@ -17,13 +17,7 @@ from regraft.core.domains import check_domains
 from regraft.core.game import Round
 from regraft.core.heads import fit_source_heads
 from regraft.data.examples import DemoBank, load_demo
-from regraft.estimators.audit import (
-    AuditCurve,
-    Frontier,
-    FrontierPoint,
-    audit_on_sources,
-    frontier,
-)
+from regraft.estimators.audit import AuditCurve, audit_on_sources
 from regraft.estimators.baselines import (
     ERMClassifier,
     GroupDROClassifier,
@@ -32,7 +26,9 @@ from regraft.estimators.baselines import (
 )
 from regraft.estimators.compared_heads import on_cpu
 from regraft.estimators.cro import CROClassifier
+from regraft.estimators.frontier import Frontier, frontier
 from regraft.support.plain_data import PlainData
+from regraft.support.progress import OnProgress, ignore_progress
 from regraft.support.table import percent
 
 CEILING = "probe told the colour (ceiling)"
@@ -43,7 +39,7 @@ _HELD_OUT_SHARE = 0.2
 
 @dataclass(frozen=True)
 class DemoRow:
-    """One head's accuracy on held-out source rows and on the unseen domain."""
+    """Accuracy of one head on held-out source rows and on the unseen domain."""
 
     name: str
     source_accuracy: float  # mean over the sources
@@ -53,7 +49,7 @@ class DemoRow:
 
 @dataclass(frozen=True)
 class DemoResult(PlainData):
-    """What the demonstration measured."""
+    """Measurements of the demonstration."""
 
     sources: tuple[str, ...]
     target: str  # the unseen domain
@@ -64,7 +60,7 @@ class DemoResult(PlainData):
     frontier: Frontier  # of CRO
 
     def verdict(self) -> str:
-        """ERM and CRO where nobody trained, then the ends of the stress curves."""
+        """Compare ERM and CRO in the unseen domain, then at the ends of the stress curves."""
         erm, cro = self.rows[0], self.rows[-1]
         ends = [f"{name} {percent(c.points[-1].accuracy)}" for name, c in self.curves.items()]
         return (
@@ -76,7 +72,7 @@ class DemoResult(PlainData):
 
 
 def describe_demo(cell: str = "-90%") -> str:
-    """What the data is and what makes the unseen domain hard, in plain words."""
+    """Describe the data, and what makes the unseen domain hard, in plain words."""
     bank = load_demo(cell)
     agrees = bank.colour == bank.y
     sources = " and ".join(
@@ -96,13 +92,14 @@ def run_demo(
     *,
     seed: int = 0,
     device: str = "cpu",
-    on_step: Callable[[str], None] | None = None,
+    on_progress: OnProgress = ignore_progress,
     on_round: Callable[[Round], None] | None = None,
 ) -> DemoResult:
-    """Fit all heads on four fifths of the source rows and measure them where they did not train.
+    """Fit all heads on four fifths of the source rows, and measure them where they did not train.
 
     All heads and audits share the source heads. ``seed`` chooses the fifth, ``device`` is CRO's and
-    the audits'. ``on_step`` gets what comes next, ``on_round`` each round of CRO's game.
+    the audits'. ``on_progress`` is called with a description of each step before it starts,
+    ``on_round`` with each round of CRO's game.
     """
     bank = load_demo(cell)
     test = _held_out(bank.sample_domain, seed)
@@ -113,10 +110,6 @@ def run_demo(
         target = float((model.predict(bank.X_target) == bank.y_target).mean())
         return DemoRow(name, float(np.mean([*source.values()])), target, source)
 
-    def announce(step: str) -> None:
-        if on_step is not None:
-            on_step(step)
-
     heads: dict[str, Any] = {
         "ERM": ERMClassifier(),
         "GroupDRO": GroupDROClassifier(),
@@ -126,19 +119,15 @@ def run_demo(
     domains = check_domains(X, y, domain, device=device)
     sources = fit_source_heads(domains)
     for name, head in heads.items():
-        announce(f"fitting {name}")
+        on_progress(f"fitting {name}")
         head.fit_sources(domains, on_cpu(sources))
-    announce("fitting CRO")
+    on_progress("fitting CRO")
     cro = CROClassifier(device=device).fit_sources(domains, sources, on_round=on_round)
     heads["CRO"] = cro
     curves = {}
     for name in AUDITED:
-        announce(f"auditing {name}")
+        on_progress(f"auditing {name}")
         curves[name] = audit_on_sources(heads[name], X, domains, sources, RADII)
-
-    def tell(point: FrontierPoint) -> None:
-        announce(f"the price of robustness at radius {point.radius:g}")
-
     return DemoResult(
         sources=tuple(str(name) for name in cro.domains_),
         target=bank.target,
@@ -146,12 +135,12 @@ def run_demo(
         ceiling=measure(CEILING, _fit_ceiling(bank, ~test)),
         certificate=cro.certificate_,
         curves=curves,
-        frontier=frontier(X, y, domain, RADII, device=device, on_point=tell),
+        frontier=frontier(X, y, domain, RADII, device=device, on_progress=on_progress),
     )
 
 
 def _held_out(domain: NDArray[Any], seed: int) -> NDArray[np.bool_]:
-    """(n,) a random fifth of the rows of each domain, the same in every run with this seed."""
+    """Return a mask (n,) of a random fifth of the rows of each domain, reproducible by seed."""
     random = np.random.default_rng(seed)
     mask = np.zeros(len(domain), bool)
     for name in np.unique(domain):
@@ -163,13 +152,13 @@ def _held_out(domain: NDArray[Any], seed: int) -> NDArray[np.bool_]:
 def _accuracies(
     model: Any, X: NDArray[Any], y: NDArray[Any], domain: NDArray[Any]
 ) -> dict[str, float]:
-    """By domain."""
+    """Return the accuracy in each domain."""
     correct = model.predict(X) == y
     return {str(name): float(correct[domain == name].mean()) for name in np.unique(domain)}
 
 
 def _fit_ceiling(bank: DemoBank, train: NDArray[np.bool_]) -> Any:
-    """A probe whose training rows are reweighted until colour says nothing about the label."""
+    """Fit a probe on rows reweighted so that colour says nothing about the label."""
     X, y = bank.X[train], bank.y[train]
     group = 2 * bank.colour[train] + y
     weight = 1.0 / np.bincount(group)[group]

@@ -48,7 +48,7 @@ def diagnose(
             groups=groups,
             seed=seed,
             device=device,
-            on_step=step,
+            on_progress=step,
         )
     files = [] if out is None else write_diagnosis(out, diagnosis)
     show_diagnosis(session, diagnosis)

@@ -124,7 +124,7 @@ def _embed(
     from regraft import encoders
     from regraft.data.banks import check_place
     from regraft.data.image_folders import check_source
-    from regraft.data.input_rows import check_table
+    from regraft.data.table_rows import check_table
     from regraft.encoders.embedding import embed_images, embed_texts
 
     check, load, embed = (
@@ -137,7 +137,7 @@ def _embed(
     with session.working(f"loading {encoder}"):
         loaded = load(encoder, **loading)
     with session.counting(f"listing the {inputs}", inputs) as meter:
-        embedding = embed(source, loaded, out, on_inputs=meter, **options)  # type: ignore[arg-type]
+        embedding = embed(source, loaded, out, on_count=meter, **options)  # type: ignore[arg-type]
     _show(session, embedding)
 
 

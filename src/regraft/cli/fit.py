@@ -101,7 +101,9 @@ def _stress(
 
     with session.working("putting the head under stress") as step:
         try:
-            test = stress_test(table.X, table.y, table.domain, seed=seed, on_step=step, **settings)
+            test = stress_test(
+                table.X, table.y, table.domain, seed=seed, on_progress=step, **settings
+            )
         except (ValueError, RuntimeError) as error:  # such as too few rows to hold some out
             warnings.warn(f"the report has no stress test: {error}", stacklevel=2)
             return None

@@ -28,17 +28,13 @@ def frontier_command(
     steps = options.numbers(radii)
     from regraft.core.hull import Objective
     from regraft.data.labelled import read_labelled
-    from regraft.estimators.audit import FrontierPoint, frontier
+    from regraft.estimators.frontier import frontier
+    from regraft.estimators.plots import plot_frontier
     from regraft.support.json_files import write_result
-    from regraft.support.plots import plot_frontier
     from regraft.support.table import percent
 
     with session.working(f"fitting {len(steps)} heads on {data}") as step:
         table = read_labelled(data, label, domain)
-
-        def tell(point: FrontierPoint) -> None:
-            step(f"fitted at radius {point.radius:g}")
-
         result = frontier(
             table.X,
             table.y,
@@ -48,7 +44,7 @@ def frontier_command(
             rank=rank,
             seed=seed,
             device=device,
-            on_point=tell,
+            on_progress=step,
         )
     document = result.to_dict()
     draw = functools.partial(plot_frontier, result)

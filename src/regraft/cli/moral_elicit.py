@@ -72,7 +72,7 @@ def elicit_command(
         return
     asking = {"model": model, "out": out, "concurrency": concurrency, "limit": limit}
     with session.counting(f"asking {model}", "questions") as meter:
-        elicited = elicit(library, **asking, on_progress=meter)  # type: ignore[arg-type]
+        elicited = elicit(library, **asking, on_count=meter)  # type: ignore[arg-type]
     answers = read_answers(elicited.path, library, model=model)
     document = _show(session, elicited, answers, prices)
     document["library"] = {"origin": library.origin, "checksum": library.checksum}

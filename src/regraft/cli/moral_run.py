@@ -72,7 +72,7 @@ def run_command(
             radius=radius,
             seed=seed,
             device=device,
-            on_step=step,
+            on_progress=step,
         )
     files = write_moral(out, result, library, drawn)
     show_diagnosis(session, result.diagnosis)

@@ -1,9 +1,9 @@
-"""The worst case of a fixed predictor over plausible targets, and the price of robustness."""
+"""Audits: worst cases of a fixed predictor over plausible targets, and the price of robustness."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
@@ -13,99 +13,63 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from regraft.core.domains import Domains, check_domains, warn_if_one_domain
-from regraft.core.game import GameOutcome
-from regraft.core.heads import SourceHeads, check_ridge, fit_source_heads
+from regraft.core.heads import SourceHeads, fit_source_heads
 from regraft.core.hull import (
     Hull,
-    Objective,
     TiltedRows,
     attack,
-    check_objective,
     check_radius,
     check_rank,
     plausible_targets,
-    tilt_rows,
 )
-from regraft.core.hull_adversary import HullOptions
-from regraft.core.hull_game import play_hull
-from regraft.core.newton import log_probabilities, losses
-from regraft.core.splitting import hold_out
+from regraft.core.newton import losses
 from regraft.support.plain_data import PlainData
 
 RADII = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 # Probabilities below this are treated as this, so that one confident error has a finite risk.
 _PROBABILITY_FLOOR = 1e-12
-_N_COMPARED_FEATURES = 16  # features whose means tell whether rows are the same
-_ONE_DOMAIN_CONSEQUENCE = "the only plausible target is the sources themselves"
+_N_COMPARED_FEATURES = 16  # whose means are compared to recognize the training rows
+ONE_DOMAIN_CONSEQUENCE = "the only plausible target is the sources themselves"
 
 
 class Predictor(Protocol):
-    """Anything with class probabilities."""
+    """Classifier that gives class probabilities."""
 
     classes_: NDArray[Any]
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Probabilities (n, C), columns in the order of ``classes_``."""
+        """Return probabilities (n, C), columns in the order of ``classes_``."""
 
 
 @dataclass(frozen=True)
 class AuditPoint:
-    """The worst case within one radius."""
+    """Worst case within one radius."""
 
     radius: float
     risk: float  # largest cross-entropy over the targets within the radius (nats)
     accuracy: float  # smallest accuracy over them
-    risk_target: dict[str, float]  # affine coefficients of the sources at the former
-    accuracy_target: dict[str, float]  # and at the latter
+    risk_target: dict[str, float]  # affine coefficients of the sources at the largest risk
+    accuracy_target: dict[str, float]  # affine coefficients at the smallest accuracy
     sample_size: float  # effective number of rows behind that accuracy
 
 
 @dataclass(frozen=True)
 class AuditCurve(PlainData):
-    """Worst-case risk and accuracy of one predictor over the radius."""
+    """Worst-case risk and accuracy of one predictor, by radius."""
 
     points: tuple[AuditPoint, ...]
     source_accuracy: float  # mean over the source domains
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> AuditCurve:
-        """Inverse of :meth:`to_dict`, also after a trip through JSON."""
+        """Rebuild a curve from :meth:`to_dict`, also after a round trip through JSON."""
         return cls(**{**data, "points": tuple(AuditPoint(**point) for point in data["points"])})
 
     def plot(self, path: str, name: str = "predictor") -> None:
-        """Write the curve as a picture (needs the extra ``plots``)."""
-        from regraft.support.plots import plot_audit
+        """Draw the curve to the picture ``path`` (needs the extra ``plots``)."""
+        from regraft.estimators.plots import plot_audit
 
         plot_audit({name: self}, path)
-
-
-@dataclass(frozen=True)
-class FrontierPoint:
-    """A head trained at one radius, measured on rows that it was not trained on."""
-
-    radius: float
-    source_accuracy: float
-    worst_case_accuracy: float  # over targets within the frontier's audit radius
-    worst_case_risk: float
-
-
-@dataclass(frozen=True)
-class Frontier(PlainData):
-    """What robustness costs on the sources, and what it buys in the worst case."""
-
-    points: tuple[FrontierPoint, ...]
-    audit_radius: float
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Frontier:
-        """Inverse of :meth:`to_dict`, also after a trip through JSON."""
-        return cls(**{**data, "points": tuple(FrontierPoint(**point) for point in data["points"])})
-
-    def plot(self, path: str) -> None:
-        """Write the frontier as a picture (needs the extra ``plots``)."""
-        from regraft.support.plots import plot_frontier
-
-        plot_frontier(self, path)
 
 
 def audit(
@@ -118,18 +82,44 @@ def audit(
     rank: int | None = None,
     device: str = "cpu",
 ) -> AuditCurve:
-    """Worst-case risk and accuracy of a fixed predictor within each radius: the frozen regime.
+    """Measure the worst-case risk and accuracy of a fixed predictor within each radius.
 
-    ``predictor`` is a fitted classifier with ``predict_proba``, or its probabilities (n, C) on
-    the rows of ``X``, columns in sorted order of the labels. The plausible targets come from
-    ``X``, ``y``, ``sample_domain`` alone, so any two predictors are audited against the same. Pass
-    rows that the predictor was not fitted on where there are some: on its own it looks better.
+    The plausible targets follow from ``X``, ``y`` and ``sample_domain`` alone, so all predictors
+    are audited against the same targets. Pass rows that the predictor was not fitted on if you can:
+    on its training rows it looks better than it is.
+
+    Parameters
+    ----------
+    predictor : classifier or array-like (n, C)
+        Fitted classifier with ``predict_proba``, or its probabilities on the rows of ``X``, with
+        columns in sorted order of the labels.
+    X : array-like (n, d)
+        Features.
+    y : array-like (n,)
+        Labels.
+    sample_domain : array-like (n,)
+        Domain of each row.
+    radii : sequence of float
+        Distances from the sources' mean within which targets are plausible, in nats.
+    rank : int or None
+        Transplant dimension, as in :class:`~regraft.estimators.cro.CROClassifier`.
+    device : str
+        Where torch computes, such as "cpu" or "cuda".
+
+    Returns
+    -------
+    AuditCurve
+
+    Raises
+    ------
+    ValueError
+        If the data, the predictor or a radius is not usable; the message says how to fix it.
     """
     radii = check_radii(radii)
     domains = check_domains(X, y, sample_domain, device=device)
     check_rank(rank, len(domains.classes))
     probabilities, columns = _probabilities(predictor, X, domains)
-    warn_if_one_domain(domains, _ONE_DOMAIN_CONSEQUENCE)
+    warn_if_one_domain(domains, ONE_DOMAIN_CONSEQUENCE)
     return _audit(probabilities, columns, domains, fit_source_heads(domains), radii, rank)
 
 
@@ -159,96 +149,15 @@ def _audit(
     loss = losses(p.clamp_min(_PROBABILITY_FLOOR).log(), label)
     error = (p.argmax(dim=1) != label).to(p.dtype)
     return AuditCurve(
-        tuple(worst_cases(surrogates, hull, loss, error, radii, _names(domains))),
+        tuple(
+            worst_cases(surrogates, hull, loss, error, radii, [str(name) for name in domains.names])
+        ),
         source_accuracy=1 - float(sources.weight @ error),
     )
 
 
-def frontier(
-    X: ArrayLike,
-    y: ArrayLike,
-    sample_domain: ArrayLike,
-    radii: Sequence[float] = RADII,
-    *,
-    objective: Objective = "risk",
-    rank: int | None = None,
-    ridge: float | None = None,
-    seed: int | None = None,
-    device: str = "cpu",
-    on_point: Callable[[FrontierPoint], None] | None = None,
-) -> Frontier:
-    """Source accuracy against worst-case accuracy for heads trained at each radius.
-
-    Two thirds of the rows train the heads, the others measure them: every third as they stand, or
-    as ``seed`` shuffles them. The worst case is taken within the largest of ``radii``, the same
-    for all heads.
-    """
-    radii = check_radii(radii)
-    check_objective(objective)
-    check_ridge(ridge)
-    domains = check_domains(X, y, sample_domain, device=device)
-    check_rank(rank, len(domains.classes))
-    held_out = HeldOut.of(domains, rank, seed)
-    warn_if_one_domain(domains, _ONE_DOMAIN_CONSEQUENCE)
-    options: HullOptions = {"rank": rank, "objective": objective}
-    return held_out.frontier(radii, ridge, options, on_point)[0]
-
-
-@dataclass(frozen=True)
-class HeldOut:
-    """Source heads fitted on two thirds of the rows, and the others, which measure heads."""
-
-    sources: SourceHeads
-    hull: Hull
-    test: Domains  # the rows held out
-    Z: Tensor  # (n, k) these rows, whitened
-    tilted: TiltedRows  # the same, to be reweighted
-    names: list[str]  # of the domains
-
-    @classmethod
-    def of(cls, domains: Domains, rank: int | None, seed: int | None) -> HeldOut:
-        """Hold rows out and fit the source heads on the rest; ``ValueError`` if there are too few.
-
-        ``seed`` shuffles the rows first.
-        """
-        train, test = hold_out(domains, seed)
-        sources = fit_source_heads(train)
-        hull, _ = plausible_targets(sources, rank)
-        Z = sources.whitening(test.X)
-        tilted = tilt_rows(hull, Z, test.y, test.weight)
-        return cls(sources, hull, test, Z, tilted, _names(domains))
-
-    def measure(self, head: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the losses and the errors (n,) of a head (C, k) on the rows held out."""
-        log_p = log_probabilities(self.Z, head)
-        return losses(log_p, self.test.y), (log_p.argmax(dim=1) != self.test.y).to(log_p.dtype)
-
-    def frontier(
-        self,
-        radii: Sequence[float],
-        ridge: float | None,
-        options: HullOptions,
-        on_point: Callable[[FrontierPoint], None] | None = None,
-    ) -> tuple[Frontier, dict[float, GameOutcome]]:
-        """Play one game for each radius and measure its head; also return the games by radius."""
-        points, games = [], {}
-        for radius in radii:
-            _, games[radius] = play_hull(self.sources, radius=radius, ridge=ridge, **options)
-            loss, error = self.measure(games[radius].head)
-            point = FrontierPoint(
-                radius=radius,
-                source_accuracy=1 - float(self.test.weight @ error),
-                worst_case_accuracy=1 - attack(self.tilted, error, max(radii)).value,
-                worst_case_risk=attack(self.tilted, loss, max(radii)).value,
-            )
-            points.append(point)
-            if on_point is not None:
-                on_point(point)
-        return Frontier(tuple(points), audit_radius=max(radii)), games
-
-
 def warn_if_fitted_on(predictor: object, X: NDArray[Any], sample_domain: NDArray[Any]) -> None:
-    """Warn if a predictor that knows the mean of its training rows has it from these rows."""
+    """Warn if a predictor that stores the mean of its training rows was fitted on these rows."""
     fitted = getattr(predictor, "feature_mean_", None)
     if fitted is None:
         return
@@ -270,7 +179,7 @@ def worst_cases(
     radii: Sequence[float],
     names: list[str],
 ) -> list[AuditPoint]:
-    """The worst of the ``surrogates`` within each radius, by losses and errors (n,) of the rows."""
+    """Find the worst target within each radius, given losses and errors (n,) of the rows."""
     points: list[AuditPoint] = []
     riskiest: list[Tensor] = []
     wrongest: list[Tensor] = []
@@ -295,10 +204,6 @@ def worst_cases(
     return points
 
 
-def _names(domains: Domains) -> list[str]:
-    return [str(name) for name in domains.names]
-
-
 def check_radii(radii: Sequence[float]) -> list[float]:
     """Return the radii once each, sorted, or raise ``ValueError`` with one sentence."""
     values = sorted({float(radius) for radius in radii})
@@ -312,9 +217,9 @@ def check_radii(radii: Sequence[float]) -> list[float]:
 def _probabilities(
     predictor: Predictor | ArrayLike, X: ArrayLike, domains: Domains
 ) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
-    """(n, P) checked probabilities, and the column (C,) of each of ``domains.classes``.
+    """Return checked probabilities (n, P), and the column (C,) of each of ``domains.classes``.
 
-    P exceeds C if the predictor knows more classes, whose probability it then gives to errors.
+    P exceeds C if the predictor knows more classes; probability for these counts as error.
     """
     if hasattr(predictor, "predict_proba"):
         judge = cast(Predictor, predictor)
@@ -327,7 +232,7 @@ def _probabilities(
 
 
 def _columns(predictor: Predictor, domains: Domains) -> tuple[NDArray[np.intp], int]:
-    """The predictor's column of each class, and how many columns it has."""
+    """Return the predictor's column of each class, and its number of columns."""
     if not hasattr(predictor, "classes_"):
         raise ValueError("the predictor is not fitted: call fit first.")
     known = np.asarray(predictor.classes_)
@@ -342,6 +247,7 @@ def _columns(predictor: Predictor, domains: Domains) -> tuple[NDArray[np.intp], 
 
 
 def _check_probabilities(values: ArrayLike, shape: tuple[int, int]) -> NDArray[np.float64]:
+    """Return ``values`` as probabilities of this shape, or raise ``ValueError``."""
     try:
         probabilities = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -15,17 +15,11 @@ from regraft.core.domains import check_domains
 from regraft.core.heads import check_ridge
 from regraft.core.hull import Objective, check_objective, check_rank
 from regraft.core.hull_adversary import HullOptions
-from regraft.estimators.audit import (
-    RADII,
-    AuditCurve,
-    Frontier,
-    FrontierPoint,
-    HeldOut,
-    check_radii,
-    worst_cases,
-)
+from regraft.estimators.audit import RADII, AuditCurve, check_radii, worst_cases
 from regraft.estimators.baselines import ERMClassifier, GroupDROClassifier
+from regraft.estimators.frontier import Frontier, HeldOut
 from regraft.estimators.game_head import warn_unless_converged
+from regraft.support.progress import OnProgress, ignore_progress
 
 
 @dataclass(frozen=True)
@@ -64,9 +58,9 @@ def stress_test(
     ridge: float | None = None,
     seed: int | None = None,
     device: str = "cpu",
-    on_step: Callable[[str], None] = lambda step: None,
+    on_progress: OnProgress = ignore_progress,
 ) -> StressTest:
-    """ERM, GroupDRO and CRO at ``radius``: accuracy by source, worst case by radius, and its price.
+    """Measure ERM, GroupDRO and CRO at ``radius``, by source and by radius, on rows held out.
 
     As in :func:`regraft.frontier`, two thirds of the rows fit the heads and name the plausible
     targets, and the others measure; ``seed`` shuffles them first. Raises ``ValueError`` with one
@@ -79,18 +73,14 @@ def stress_test(
         warnings.simplefilter("ignore", UserWarning)  # shown when all rows were fitted
         domains = check_domains(X, y, sample_domain, device=device)
     check_rank(rank, len(domains.classes))
-    on_step("fitting on two thirds of the rows, to measure on the others")
+    on_progress("fitting on two thirds of the rows, to measure on the others")
     held_out = HeldOut.of(domains, rank, seed)
     heads: dict[str, Tensor] = {}
     for name, solver in {"ERM": ERMClassifier(), "GroupDRO": GroupDROClassifier()}.items():
-        on_step(f"putting {name} under stress")
+        on_progress(f"putting {name} under stress")
         heads[name] = solver.solve(held_out.sources)
-
-    def tell(point: FrontierPoint) -> None:
-        on_step(f"the price of robustness at radius {point.radius:g}")
-
     options: HullOptions = {"rank": rank, "objective": objective}
-    price, games = held_out.frontier(radii, ridge, options, tell)
+    price, games = held_out.frontier(radii, ridge, options, on_progress)
     warn_unless_converged(games[radius], "max_rounds or tolerance, or the ridge")
     heads["CRO"] = games[radius].head
     return StressTest(

@@ -20,6 +20,7 @@ from typing import Any
 
 from regraft._version import __version__
 from regraft.support.extras import MissingExtra, require
+from regraft.support.progress import OnProgress, ignore_progress
 
 NEEDED = ("torch", "numpy", "scikit-learn")  # without which nothing works
 FOLDER = "REGRAFT_DATA"
@@ -119,27 +120,27 @@ class Checkup:
 
 
 def examine(
-    find_data: Callable[[Path], Iterable[Finding]], on_step: Callable[[str], None]
+    find_data: Callable[[Path], Iterable[Finding]], on_progress: OnProgress = ignore_progress
 ) -> Checkup:
     """Look at this installation; nothing is downloaded.
 
     ``find_data`` lists the datasets in the folder that the environment names; it is called only if
-    the libraries load. ``on_step`` gets the name of each step.
+    the libraries load. ``on_progress`` gets the name of each step.
     """
     core, extras = _requirements()
     modules = _modules()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of packages that are merely being tried
-        on_step("loading the libraries")
+        on_progress("loading the libraries")
         libraries = tuple(_package(name, None, modules) for name in core)
         found = []
         for extra, names in extras.items():
-            on_step(f"loading the extra {extra}")
+            on_progress(f"loading the extra {extra}")
             found.append(Extra(extra, tuple(_package(name, extra, modules) for name in names)))
         works = all(not p.problem and p.version for p in libraries)
-        on_step("looking for devices")
+        on_progress("looking for devices")
         devices = tuple(_devices(works))
-        on_step("looking for data")
+        on_progress("looking for data")
         folder = os.environ.get(FOLDER) or None
         data = tuple(find_data(Path(folder))) if folder and works else ()
         weights = tuple(_weights())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -16,6 +15,7 @@ from torch import Tensor
 from regraft.bench.datasets.base import Dataset, Environment
 from regraft.data.banks import is_bank, open_bank
 from regraft.data.labelled import read_labelled
+from regraft.support.digests import digest_file, digest_parts
 
 _SUFFIXES = (".npz", ".csv", ".parquet")
 _MIN_ROWS = 2  # of an environment: one to train on, one to hold out
@@ -70,7 +70,7 @@ class FeatureBank(Dataset):
         self.env_names = tuple(map(str, names.tolist()))
         self.input_shape = (table.X.shape[1],)
         self.n_classes = len(classes)
-        self._units: dict[bytes, tuple[Tensor, Tensor]] = {}  # known means and scales, by rows
+        self._units: dict[str, tuple[Tensor, Tensor]] = {}  # known means and scales, by rows
         self._check(path)
         self.fingerprint = _checksum(path)[:_DIGITS]
 
@@ -89,10 +89,9 @@ class FeatureBank(Dataset):
         ``rows`` maps the indices of the environments trained on to rows of theirs. A feature that
         is constant in these rows is only moved to zero.
         """
-        digest = hashlib.sha256()
-        for env, kept in sorted(rows.items()):
-            digest.update(f"{env}:".encode() + kept.numpy().tobytes())
-        key = digest.digest()
+        key = digest_parts(
+            f"{env}:".encode() + kept.numpy().tobytes() for env, kept in sorted(rows.items())
+        )
         if key not in self._units:
             training = torch.cat([environments[env].inputs(kept) for env, kept in rows.items()])
             self._units[key] = _units(training.cpu())
@@ -173,7 +172,5 @@ def _name(path: Path) -> str:
 
 
 def _checksum(path: Path) -> str:
-    """sha256 of the file, or the one that a bank knows of itself."""
-    if path.is_dir():
-        return open_bank(path).checksum
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    """Compute the checksum of a file, or read the one that a bank has of itself."""
+    return open_bank(path).checksum if path.is_dir() else digest_file(path)
