@@ -11,6 +11,7 @@ import pytest
 from regraft.bench.demo import AUDITED, CEILING, RADII, DemoResult, describe_demo, run_demo
 from regraft.cli.app import app
 from regraft.core.game import Round
+from regraft.report.writing import read_report
 from tests.helpers.commands import call
 
 
@@ -65,7 +66,7 @@ def test_the_story_is_told_in_numbers(told: Any) -> None:
     assert limits.startswith("Not certified")
 
 
-def test_the_command_prints_one_document_and_writes_it(
+def test_the_easy_cell_is_one_document_that_is_written_and_tells_its_own_story(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
@@ -81,6 +82,10 @@ def test_the_command_prints_one_document_and_writes_it(
     assert "round 1:" in captured.err
     price = document["ceiling"]["target_accuracy"] - document["rows"][-1]["target_accuracy"]
     assert price < 0.03
+    chapter = read_report(tmp_path / "o").chapters[0]
+    assert "holds in +90%" in chapter.asked and "other label" not in chapter.asked
+    told = f"ERM goes from {100 * document['rows'][0]['source_accuracy']:.1f}% to"
+    assert told in chapter.verdict
 
 
 def test_the_command_tells_the_story_and_a_page_changes_nothing(

@@ -228,17 +228,6 @@ def test_what_makes_little_sense_is_told(
     assert "column 'row' numbers the rows and is taken as a feature" in ran.err
 
 
-def test_the_other_cell_of_the_demo_tells_its_own_story(
-    tmp_path: Path, run: Callable[..., Ran]
-) -> None:
-    assert run("demo", "--cell", "+90%", "--out", tmp_path, "--quiet").code == 0
-    chapter = read_report(tmp_path).chapters[0]
-    assert "holds in +90%" in chapter.asked and "other label" not in chapter.asked
-    erm = json.loads((tmp_path / "demo.json").read_text())["rows"][0]
-    told = f"ERM goes from {100 * erm['source_accuracy']:.1f}% to"
-    assert told in chapter.verdict
-
-
 def test_parts_have_headings_and_warnings_are_kept(
     table: Path, tmp_path: Path, run: Callable[..., Ran]
 ) -> None:
