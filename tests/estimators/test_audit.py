@@ -139,22 +139,22 @@ def test_a_predictor_without_probabilities(problem: Problem) -> None:
         audit(model, problem.X, problem.y, problem.domain)
 
 
-def test_each_ball_is_told_the_worst_targets_of_the_last(
+def test_each_ball_is_given_the_worst_targets_of_the_last(
     problem: Problem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found: list[Attack] = []
-    told: list[list[float]] = []
+    given: list[list[float]] = []
 
-    def record(*arguments: Any, also: Any = ()) -> Attack:
-        told.append([float(z) for z in also])
-        found.append(attack(*arguments, known=also))
+    def record(*arguments: Any, known: Any = ()) -> Attack:
+        given.append([float(z) for z in known])
+        found.append(attack(*arguments, known=known))
         return found[-1]
 
     attack = regraft.estimators.audit.attack
     monkeypatch.setattr(regraft.estimators.audit, "attack", record)
     p = problem
     audit(LogisticRegression().fit(p.X, p.y), p.X, p.y, p.domain, (0.5, 1.0, 2.0))
-    assert told == [[], []] + [[float(answer.z)] for answer in found[:-2]]
+    assert given == [[], []] + [[float(answer.z)] for answer in found[:-2]]
 
 
 def test_one_domain_is_warned_of(problem: Problem) -> None:

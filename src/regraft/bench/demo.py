@@ -1,4 +1,4 @@
-"""The demonstration: heads on Colored MNIST embeddings, and a domain that none of them saw."""
+"""Demonstration: heads on Colored MNIST embeddings, and a domain that none of them saw."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _HELD_OUT_SHARE = 0.2
 
 @dataclass(frozen=True)
 class DemoRow:
-    """One head's accuracy on held-out source rows and on the unseen domain."""
+    """Accuracy of one head on held-out source rows and on the unseen domain."""
 
     name: str
     source_accuracy: float  # mean over the sources
@@ -45,7 +45,7 @@ class DemoRow:
 
 @dataclass(frozen=True)
 class DemoResult(PlainData):
-    """What the demonstration measured."""
+    """Measurements of the demonstration."""
 
     sources: tuple[str, ...]
     target: str  # the unseen domain
@@ -53,10 +53,10 @@ class DemoResult(PlainData):
     ceiling: DemoRow  # trained with the colour, which no head above knows
     certificate: Certificate  # of the CRO head
     curves: dict[str, AuditCurve]  # of the heads AUDITED
-    frontier: Frontier | None  # of CRO, where it was asked for
+    frontier: Frontier | None  # of CRO, if it was requested
 
     def verdict(self) -> str:
-        """ERM and CRO where nobody trained, then the ends of the stress curves."""
+        """Compare ERM and CRO in the unseen domain, then at the ends of the stress curves."""
         erm, cro = self.rows[0], self.rows[-1]
         ends = [f"{name} {percent(c.points[-1].accuracy)}" for name, c in self.curves.items()]
         return (
@@ -68,7 +68,7 @@ class DemoResult(PlainData):
 
 
 def describe_demo(cell: str = "-90%") -> str:
-    """What the data is and what makes the unseen domain hard, in plain words."""
+    """Describe the data, and what makes the unseen domain hard, in plain words."""
     bank = load_demo(cell)
     agrees = bank.colour == bank.y
     sources = " and ".join(
@@ -92,11 +92,11 @@ def run_demo(
     on_progress: OnProgress = ignore_progress,
     on_round: Callable[[Round], None] | None = None,
 ) -> DemoResult:
-    """Fit all heads on four fifths of the source rows and measure them where they did not train.
+    """Fit all heads on four fifths of the source rows, and measure them where they did not train.
 
-    ``seed`` chooses the fifth, ``device`` is CRO's and the audits', and ``price`` asks for the
-    frontier, which fits CRO at several radii. ``on_progress`` is called with
-    what comes next, ``on_round`` with each round of CRO's game.
+    ``seed`` chooses the fifth, ``device`` is for CRO and the audits, and ``price`` asks for the
+    frontier, which fits CRO at several radii. ``on_progress`` is called with a description of each step
+    before it starts, ``on_round`` with each round of CRO's game.
     """
     bank = load_demo(cell)
     test = _held_out(bank.sample_domain, seed)
@@ -135,7 +135,7 @@ def run_demo(
 
 
 def _held_out(domain: NDArray[Any], seed: int) -> NDArray[np.bool_]:
-    """(n,) a random fifth of the rows of each domain, the same in every run with this seed."""
+    """Return a mask (n,) of a random fifth of the rows of each domain, reproducible by seed."""
     random = np.random.default_rng(seed)
     mask = np.zeros(len(domain), bool)
     for name in np.unique(domain):
@@ -147,13 +147,13 @@ def _held_out(domain: NDArray[Any], seed: int) -> NDArray[np.bool_]:
 def _accuracies(
     model: Any, X: NDArray[Any], y: NDArray[Any], domain: NDArray[Any]
 ) -> dict[str, float]:
-    """By domain."""
+    """Return the accuracy in each domain."""
     correct = model.predict(X) == y
     return {str(name): float(correct[domain == name].mean()) for name in np.unique(domain)}
 
 
 def _fit_ceiling(bank: DemoBank, train: NDArray[np.bool_]) -> Any:
-    """A probe whose training rows are reweighted until colour says nothing about the label."""
+    """Fit a probe on rows reweighted so that colour says nothing about the label."""
     X, y = bank.X[train], bank.y[train]
     group = 2 * bank.colour[train] + y
     weight = 1.0 / np.bincount(group)[group]

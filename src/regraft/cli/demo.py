@@ -64,9 +64,9 @@ def demo(
 
 def _diagnose(session: Session, cell: str, seed: int, device: str) -> dict[str, Any]:
     """Check the premises on the sources."""
-    from regraft.cli.diagnose import diagnosis_document
     from regraft.data.examples import load_demo
     from regraft.premises.diagnose import diagnose
+    from regraft.premises.diagnosis_files import diagnosis_document
 
     bank = load_demo(cell)
     with session.working("checking the premises") as step:

@@ -27,18 +27,18 @@ def frontier_command(
     """What robustness costs on the sources, and what it buys in the worst case."""
     steps = options.numbers(radii)
     from regraft.core.hull import Objective
-    from regraft.data.tables import read_labelled
+    from regraft.data.labelled import read_labelled
     from regraft.estimators.audit import frontier
     from regraft.support.json_files import write_result
     from regraft.support.plots import plot_frontier
     from regraft.support.table import percent
 
     with session.working(f"fitting {len(steps)} heads on {data}") as step:
-        table, y, groups = read_labelled(data, label, domain)
+        table = read_labelled(data, label, domain)
         result = frontier(
             table.X,
-            y,
-            groups,
+            table.y,
+            table.domain,
             steps,
             objective=cast("Objective", objective),
             rank=rank,

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 def elicit_command(
     session: Session,
     out: Annotated[Path, Folder],
+    model: Annotated[str, typer.Option(help="Name of the model.")] = MODEL,
     scenarios: Annotated[
         Path | None,
         typer.Option(
@@ -33,7 +34,6 @@ def elicit_command(
             readable=False,
         ),
     ] = None,
-    model: Annotated[str, typer.Option(help="Name of the model.")] = MODEL,
     concurrency: Annotated[int, typer.Option(help="Requests at the same time.")] = 8,
     limit: Annotated[int | None, typer.Option(help="Ask about so many scenarios only.")] = None,
     input_price: Annotated[

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +12,8 @@ from scipy.io import loadmat
 from scipy.io.matlab import MatReadError
 
 from regraft.data.banks import is_bank
-from regraft.data.domain_names import named_domains
 from regraft.data.image_folders import list_entries
-from regraft.data.tables import Table, read_table
+from regraft.data.labelled import LabelledTable, read_labelled
 from regraft.encoders import IMAGE_DEFAULT, TEXT_DEFAULT, load_image_encoder, load_text_encoder
 from regraft.encoders.embedding import embed_images, embed_texts
 from regraft.support.progress import Meter, OnProgress
@@ -41,7 +40,9 @@ class Request:
     on_progress: OnProgress
 
 
-def read_ready(name: str, data: Path, out: Path, *, device: str, on_progress: OnProgress) -> Table:
+def read_ready(
+    name: str, data: Path, out: Path, *, device: str, on_progress: OnProgress
+) -> LabelledTable:
     """Read the benchmark ``name`` from the user's folder or file ``data``.
 
     Images and texts are embedded first, into a bank in ``out`` that the next call finds there.
@@ -52,24 +53,17 @@ def read_ready(name: str, data: Path, out: Path, *, device: str, on_progress: On
     if not data.exists():
         raise FileNotFoundError(f"{data} does not exist: check --data.")
     if is_bank(data):
-        return read_bank(data)
+        return read_labelled(data)
     return READY[name](Request(data, out / f"{name}-bank", device, on_progress))
 
 
-def read_bank(path: Path, label: str = "label", domain: str = "domain") -> Table:
-    """Read a file or bank with labels and domains, and name its domains where it can."""
-    table = read_table(path, label=label, domain=domain)
-    assert table.domain is not None  # needed by default
-    return replace(table, domain=named_domains(path, table.domain))
-
-
-def _read_pacs(request: Request) -> Table:
+def _read_pacs(request: Request) -> LabelledTable:
     """Read PACS: features in a .npz file, or pictures in the layout domain/class/file."""
     data = request.data
     if data.is_file():
-        return read_bank(data)
+        return read_labelled(data)
     if (data / _PACS_FEATURES).is_file():
-        return read_bank(data / _PACS_FEATURES)
+        return read_labelled(data / _PACS_FEATURES)
     root = data / "PACS" if (data / "PACS").is_dir() else data
     if list_entries(root).folders != list(_PACS):
         raise FileNotFoundError(
@@ -79,10 +73,10 @@ def _read_pacs(request: Request) -> Table:
     encoder = load_image_encoder(IMAGE_DEFAULT, device=request.device)
     meter = Meter(request.on_progress, "images", _SHOWN_EVERY)
     embed_images(root, encoder, request.bank, on_count=meter)
-    return read_bank(request.bank)
+    return read_labelled(request.bank)
 
 
-def _read_amazon(request: Request) -> Table:
+def _read_amazon(request: Request) -> LabelledTable:
     """Read Amazon reviews: JSON lines with text, label and domain."""
     places = [request.data / name for name in _AMAZON]
     path = next((p for p in (request.data, *places) if p.is_file()), None)
@@ -94,10 +88,10 @@ def _read_amazon(request: Request) -> Table:
     encoder = load_text_encoder(TEXT_DEFAULT, device=request.device)
     meter = Meter(request.on_progress, "texts", _SHOWN_EVERY)
     embed_texts(path, encoder, request.bank, on_count=meter)
-    return read_bank(request.bank)
+    return read_labelled(request.bank)
 
 
-def _read_office_caltech10(request: Request) -> Table:
+def _read_office_caltech10(request: Request) -> LabelledTable:
     """Read Office-Caltech10: four domains, ten classes, 800-bin histograms of SURF words.
 
     Rows are divided by their sum, so that a picture's number of keypoints, which follows from its
@@ -107,7 +101,7 @@ def _read_office_caltech10(request: Request) -> Table:
     X = np.concatenate([counts for counts, _ in parts.values()])
     totals = X.sum(axis=1, keepdims=True)
     sizes = [len(y) for _, y in parts.values()]
-    return Table(
+    return LabelledTable(
         X=np.divide(X, totals, out=np.zeros_like(X), where=totals > 0),
         y=np.concatenate([y for _, y in parts.values()]),
         domain=np.repeat(list(parts), sizes),
@@ -142,7 +136,7 @@ def _read_mat(path: Path) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     return counts, labels.reshape(-1)
 
 
-READY: dict[str, Callable[[Request], Table]] = {
+READY: dict[str, Callable[[Request], LabelledTable]] = {
     "amazon": _read_amazon,
     "office-caltech10": _read_office_caltech10,
     "pacs": _read_pacs,

@@ -1,4 +1,4 @@
-"""All checks of the premises on one set of data."""
+"""Diagnosis: all checks of the method's premises on one set of data."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from regraft.premises.transplant_basis import TransplantBasis, check_basis
 from regraft.support.progress import OnProgress, ignore_progress
 
 _MAX_OBSERVED_GROUPS = 100  # groups
-_RESTARTS, _ITERATIONS = 3, 200  # of unobserved groups, here where only their predictions count
+_RESTARTS, _ITERATIONS = 3, 200  # for unobserved groups; fewer, as only predictions count here
 
 Check = (
     Heterogeneity | FactorizationClosure | AbductionAngles | DeductionInvariance | TransplantBasis
@@ -43,24 +43,27 @@ Check = (
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What data say about the premises of the method."""
+    """Verdicts of the data on the premises of the method.
+
+    Each check has a ``verdict``, a ``sentence`` that explains it, and its numbers.
+    """
 
     n_rows: int
     n_features: int
-    domains: dict[str, int]  # rows of each
-    groups: tuple[str, ...]  # values of U, numbered if it was not observed
-    observed: bool  # whether U was
+    domains: dict[str, int]  # number of rows of each domain
+    groups: tuple[str, ...]  # values of U; numbered if U was not observed
+    observed: bool  # whether U was observed
     heterogeneity: Heterogeneity
     closure: FactorizationClosure
     angles: AbductionAngles
     invariance: DeductionInvariance
     basis: TransplantBasis
     shifts: Shifts
-    remarks: tuple[str, ...]  # doubts about the maps of a U that was not observed
+    remarks: tuple[str, ...]  # doubts about the maps of an unobserved U
 
     @property
     def checks(self) -> dict[str, Check]:
-        """The checks that have a verdict, by the premise they are of."""
+        """Checks that have a verdict, by the premise that they test."""
         return {
             "sources disagree": self.heterogeneity,
             "factorization closes": self.closure,
@@ -70,7 +73,7 @@ class Diagnosis:
         }
 
     def summary(self) -> tuple[str, ...]:
-        """The verdicts in words, one sentence each."""
+        """Return the verdicts in words, one sentence each."""
         shifts = (
             f"Diversity shift {self.shifts.diversity:.2f} (inputs that only one domain has), "
             f"correlation shift {self.shifts.correlation:.2f} (labels that differ on like inputs)."
@@ -78,7 +81,7 @@ class Diagnosis:
         return (*(check.sentence for check in self.checks.values()), shifts, *self.remarks)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, strings, lists and dictionaries."""
+        """Return plain numbers, strings, lists and dictionaries."""
         document: dict[str, Any] = {
             "rows": self.n_rows,
             "features": self.n_features,
@@ -102,11 +105,36 @@ def diagnose(
     device: str = "cpu",
     on_progress: OnProgress = ignore_progress,
 ) -> Diagnosis:
-    """Check the premises on rows ``X`` (n, d), labels ``y`` (n,) and their domains (n,).
+    """Check the premises of the method on labelled rows of several domains.
 
-    ``group`` (n,) is the U of each row where it was observed. Else ``groups`` unobserved values
-    are fitted by maximum likelihood; what needs U then stays undecided. ``on_progress`` is called
-    with what comes next. Raises ``ValueError`` with one sentence.
+    Parameters
+    ----------
+    X : array-like (n, d)
+        Features.
+    y : array-like (n,)
+        Labels.
+    sample_domain : array-like (n,)
+        Domain of each row.
+    group : array-like (n,), optional
+        U of each row, where it was observed. Otherwise ``groups`` unobserved values are fitted by
+        maximum likelihood, and checks that need U stay undecided.
+    groups : int
+        Number of unobserved groups.
+    seed : int
+        Seed of shuffles and random draws.
+    device : str
+        Where torch computes, such as "cpu" or "cuda".
+    on_progress : callable, optional
+        Called with a description of each step before it starts.
+
+    Returns
+    -------
+    Diagnosis
+
+    Raises
+    ------
+    ValueError
+        If the data or an argument is not usable; the message says how to fix it.
     """
     if not 0 <= seed < 2**63:
         raise ValueError(f"seed is {seed}: pass a number from 0 to 2**63 - 1.")

@@ -14,8 +14,7 @@ from torch import Tensor
 
 from regraft.bench.datasets.base import Dataset, Environment
 from regraft.data.banks import is_bank, open_bank
-from regraft.data.domain_names import named_domains
-from regraft.data.tables import read_table
+from regraft.data.labelled import read_labelled
 from regraft.support.digests import digest_file, digest_parts
 
 _SUFFIXES = (".npz", ".csv", ".parquet")
@@ -49,8 +48,8 @@ class Vectors(Environment):
 class FeatureBank(Dataset):
     """A file of features, labels and domains; its stem is the dataset's name.
 
-    The file is one that :func:`regraft.data.tables.read_table` reads, with a column ``label`` and a
-    column ``domain``, or a bank, whose folder names the dataset. In a .npz file an array
+    The file is one that :func:`regraft.data.labelled.read_labelled` reads, with a column ``label``
+    and a column ``domain``, or a bank, whose folder names the dataset. In a .npz file an array
     ``domains`` may name the domains that ``domain`` numbers. Classes and environments are in
     sorted order. Raises ``ValueError`` with one sentence.
     """
@@ -61,10 +60,9 @@ class FeatureBank(Dataset):
     checkpoint_freq = 100
 
     def __init__(self, path: Path) -> None:
-        table = read_table(path)
-        assert table.y is not None and table.domain is not None  # read_table needs both
+        table = read_labelled(path)
         classes, y = np.unique(table.y, return_inverse=True)
-        names, domain = np.unique(named_domains(path, table.domain), return_inverse=True)
+        names, domain = np.unique(table.domain, return_inverse=True)
         with np.errstate(over="ignore"):  # refused below
             self._X = table.X.astype(np.float32, copy=False)
         self._y, self._domain = y, domain
