@@ -14,7 +14,14 @@ import pyarrow.parquet
 import pytest
 
 from regraft.data.banks import write_bank
-from regraft.data.tables import Table, TableError, align, read_probabilities, read_table, score
+from regraft.data.tables import (
+    FeatureTable,
+    TableError,
+    align,
+    read_probabilities,
+    read_table,
+    score,
+)
 from regraft.estimators.cro import CROClassifier
 
 X = np.array([[0.1, 2.0], [1 / 3, -1e-300], [5.0, 6.0], [7.0, 1e22]])
@@ -338,10 +345,13 @@ def test_features_are_matched_by_name(tmp_path: Path) -> None:
 
 
 def test_scores_compare_numbers_with_text() -> None:
-    table = Table(X, np.array(["1", "0", "0", "0"]), DOMAIN, ())
+    table = FeatureTable(X, np.array(["1", "0", "0", "0"]), DOMAIN, ())
     assert score(table, Y) == (0.75, {"a": 1.0, "b": 0.5})
-    assert score(Table(X, np.array([True, False, True, True]), None, ()), Y == 1) == (0.75, {})
-    assert score(Table(X, None, DOMAIN, ()), Y) == (None, {})
+    assert score(FeatureTable(X, np.array([True, False, True, True]), None, ()), Y == 1) == (
+        0.75,
+        {},
+    )
+    assert score(FeatureTable(X, None, DOMAIN, ()), Y) == (None, {})
 
 
 GROUP = [7, 7, 8, 9]

@@ -53,11 +53,11 @@ def embed_images(
     encoder: ImageEncoder,
     out: str | Path,
     *,
+    on_broken: str = "stop",
+    on_count: OnCount | None = None,
     image: str = "path",
     label: str = "label",
     domain: str = "domain",
-    on_broken: str = "stop",
-    on_count: OnCount | None = None,
 ) -> Embedding:
     """Make a bank in the folder ``out`` of the images in ``path``, or go on with it.
 

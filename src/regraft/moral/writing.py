@@ -6,7 +6,7 @@ import functools
 from pathlib import Path
 
 from regraft.moral.experiment import MoralResult
-from regraft.moral.process import Records
+from regraft.moral.process import DrawnRecords
 from regraft.moral.scenarios import TOPICS, Library
 from regraft.moral.tables import paper_tables, targets_table, transfer_table
 from regraft.moral.values import PROFILES, profile_name
@@ -35,7 +35,9 @@ def remarks(result: MoralResult) -> list[str]:
     ]
 
 
-def write_moral(out: Path, result: MoralResult, library: Library, drawn: Records) -> list[Path]:
+def write_moral(
+    out: Path, result: MoralResult, library: Library, drawn: DrawnRecords
+) -> list[Path]:
     """Write the diagnosis, the result and the records drawn into ``out``; returns the files."""
     files = write_diagnosis(out, result.diagnosis)
     tables = result_tables(result)

@@ -157,18 +157,15 @@ def _markdown_row(cells: Sequence[str]) -> str:
 
 def _highest(column: Sequence[Cell]) -> str | None:
     """Find the highest number as it is printed, so that equal numbers look equal."""
-    return max(
-        (cell.digits for cell in column if isinstance(cell, Number)), key=float, default=None
-    )
+    numbers = [cell.digits for cell in column if isinstance(cell, Number)]
+    return max(numbers, key=float, default=None)
 
 
 def _latex_cell(cell: Cell, best: str | None) -> str:
     if not isinstance(cell, Number):
         return "--" if cell is None else escape_latex(str(cell))
-    text = str(cell).replace("±", r"$\pm$")
-    return (
-        text.replace(cell.digits, rf"\textbf{{{cell.digits}}}", 1) if cell.digits == best else text
-    )
+    digits = rf"\textbf{{{cell.digits}}}" if cell.digits == best else cell.digits
+    return digits + str(cell).removeprefix(cell.digits).replace("±", r"$\pm$")
 
 
 def _latex_head(name: str) -> str:
