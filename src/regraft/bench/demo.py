@@ -95,8 +95,8 @@ def run_demo(
     """Fit all heads on four fifths of the source rows, and measure them where they did not train.
 
     ``seed`` chooses the fifth, ``device`` is for CRO and the audits, and ``price`` asks for the
-    frontier, which fits CRO at several radii. ``on_progress`` is called with a line
-    about each step before it starts, ``on_round`` with each round of CRO's game.
+    frontier, which fits CRO at several radii. ``on_progress`` is called with a description of each
+    step before it starts, ``on_round`` with each round of CRO's game.
     """
     bank = load_demo(cell)
     test = _held_out(bank.sample_domain, seed)

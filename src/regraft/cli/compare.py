@@ -48,9 +48,9 @@ def compare_command(
     from regraft.estimators.compared_heads import compared_heads
     from regraft.estimators.comparison import compare
     from regraft.estimators.comparison_tables import write_tables
+    from regraft.estimators.plots import plot_comparison
     from regraft.support.files import claim
     from regraft.support.json_files import write_result
-    from regraft.support.plots import plot_comparison
 
     compared_heads(steps)  # refuses a wrong radius before anything is read
     with session.working(f"reading {data}") as step:

@@ -73,7 +73,7 @@ class AuditCurve(PlainData):
 
     def plot(self, path: str, name: str = "predictor") -> None:
         """Draw the curve to the picture ``path`` (needs the extra ``plots``)."""
-        from regraft.support.plots import plot_audit
+        from regraft.estimators.plots import plot_audit
 
         plot_audit({name: self}, path)
 
@@ -102,7 +102,7 @@ class Frontier(PlainData):
 
     def plot(self, path: str) -> None:
         """Draw the frontier to the picture ``path`` (needs the extra ``plots``)."""
-        from regraft.support.plots import plot_frontier
+        from regraft.estimators.plots import plot_frontier
 
         plot_frontier(self, path)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from pathlib import Path
 
+from regraft.estimators.plots import plot_audit
 from regraft.moral.experiment import MoralResult
 from regraft.moral.process import DrawnRecords
 from regraft.moral.scenarios import TOPICS, Library
@@ -14,7 +15,6 @@ from regraft.premises.diagnosis_files import write_diagnosis
 from regraft.premises.diagnosis_tables import markdown
 from regraft.support.files import write_text
 from regraft.support.json_files import write_result
-from regraft.support.plots import plot_audit
 from regraft.support.table import Table
 
 

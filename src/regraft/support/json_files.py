@@ -24,7 +24,7 @@ def write_result(
 ) -> list[Path]:
     """Write a result as JSON and as a picture, if a folder is given; return their paths.
 
-    Without matplotlib the picture is left out with a warning.
+    Without vl-convert the picture is left out with a warning.
     """
     if folder is None:
         return []
