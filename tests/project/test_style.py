@@ -21,8 +21,6 @@ CHECKED = (
 NOT_YET = {
     "estimators/stress.py",
     "support/checkup.py",
-    "support/drawing.py",
-    "support/plots.py",
 }
 # Class names that still stand for two things. This set only ever gets smaller.
 KNOWN_DUPLICATES = {"Plan", "_Trainer"}

@@ -14,7 +14,15 @@ import pytest
 
 from regraft.support.charts import game_chart, risks_chart, stress_chart
 from regraft.support.looks import look
-from regraft.support.pictures import FORMATS, PALETTE, panels, picture, write_figure, write_picture
+from regraft.support.pictures import (
+    FORMATS,
+    PALETTE,
+    panels,
+    picture,
+    write_figure,
+    write_picture,
+    write_result,
+)
 from tests.helpers.figure_checks import check_texts, legend, written
 from tests.helpers.paths import ROOT, SOURCE
 
@@ -125,3 +133,10 @@ def test_overlaps_and_cuts_are_noticed() -> None:
     )
     with pytest.raises(AssertionError, match="lies on"):  # once for each row of the data
         check_texts(figure)
+
+
+def test_results_need_a_folder(tmp_path: Path) -> None:
+    assert write_result(None, "r.json", {}, "r.png", Path.touch) == []
+    files = write_result(tmp_path / "out", "r.json", {"a": 1}, "r.png", Path.touch)
+    assert [file.name for file in files] == ["r.json", "r.png"]
+    assert sorted(entry.name for entry in (tmp_path / "out").iterdir()) == ["r.json", "r.png"]

@@ -14,7 +14,7 @@ from regraft.moral.values import PROFILES, profile_name
 from regraft.premises.diagnosis_files import write_diagnosis
 from regraft.premises.diagnosis_tables import markdown
 from regraft.support.files import write_text
-from regraft.support.json_files import write_result
+from regraft.support.pictures import write_result
 from regraft.support.table import Table
 
 
