@@ -11,12 +11,12 @@ from regraft.support.table import Table
 
 
 def paper_tables(result: MoralResult) -> list[Table]:
-    """Closure, angles and feasibility, each cell as "ours (the paper's)"."""
+    """Lay out closure, angles and feasibility, each cell as "ours (the paper's)"."""
     return [_closure(result), _angles(result), _basis(result)]
 
 
 def transfer_table(transfer: Transfer) -> Table:
-    """The heads on the panels they know and on the one they do not."""
+    """Show the heads on the panels they know and on the one they do not."""
     columns = {
         "head": "{.name}",
         "accuracy, known panels": "{.source_accuracy:.1%}",
@@ -29,7 +29,7 @@ def transfer_table(transfer: Transfer) -> Table:
 
 
 def targets_table(transfer: Transfer) -> Table:
-    """Where unseen panels lie, and CRO's true risk there beside the bounds."""
+    """Show where unseen panels lie, and CRO's true risk there beside the bounds."""
     columns = {
         "panel": "{.panel}",
         "among heads": "{.placement.distance:.2f}",
