@@ -296,11 +296,13 @@ class _Abductions:
         )
 
     def place(self, sample: Sample) -> AbductionPlacement:
+        """Measure where the abduction of ``sample`` lies among those of the panels."""
         own = OutcomeData(self._whiten(sample), self._groups(sample), len(PROFILES))
         fitted = fit_map(own, self._penalty).T
         return place_abduction(self._spanned.hull, fitted, self._rows.Z, self._weight)
 
     def audit(self, loss: NDArray[np.float64], sample: Sample, radius: float) -> GroupedAudit:
+        """Find the worst case of ``loss`` (n,) within ``radius``."""
         Z = self._whiten(sample)
         _, panel = np.unique(sample.panel, return_inverse=True)
         weight = equal_domain_weights(torch.from_numpy(panel), len(self._names)).to(Z)

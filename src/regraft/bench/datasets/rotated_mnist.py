@@ -24,7 +24,7 @@ class Rotated(Environment):
         self._images, self.y = images, y
 
     def inputs(self, rows: Tensor, augmentation: int | None = None) -> Tensor:
-        """(b, 1, 28, 28), in [0, 1]."""
+        """Return images (b, 1, 28, 28), in [0, 1]."""
         return self._images[rows, None].to(torch.float32) / 255
 
 
@@ -37,7 +37,7 @@ class RotatedMNIST(DigitDataset):
     n_classes = 10
 
     def environments(self, seed: int, device: torch.device) -> Sequence[Environment]:
-        """DomainBed's deal after seeding with ``seed``."""
+        """Return DomainBed's deal after seeding with ``seed``."""
         return make_environments(*self._mnist, seed, device)
 
 
