@@ -288,12 +288,17 @@ def _tooltip(**titles: str) -> list[Spec]:
 
 
 def _labels(points: Sequence[Mapping[str, Any]], spans: Mapping[str, float]) -> list[str]:
-    """Label each point with its radius; points that all but touch share the label of the first."""
-    labels, first = [""] * len(points), 0
+    """Label each point with its radius; points that all but touch share one, right of them all."""
+    groups: list[list[int]] = []
     for i, point in enumerate(points):
-        if max(abs(point[k] - points[first][k]) / spans[k] for k in spans) > _TOUCHING:
-            first = i
-        labels[first] += f"{', ' if labels[first] else ''}{point['radius']:g}"
+        first = points[groups[-1][0] if groups else 0]
+        if not groups or max(abs(point[k] - first[k]) / spans[k] for k in spans) > _TOUCHING:
+            groups.append([])
+        groups[-1].append(i)
+    labels = [""] * len(points)
+    for group in groups:
+        last = max(group, key=lambda i: float(points[i]["source"]))
+        labels[last] = ", ".join(f"{points[i]['radius']:g}" for i in group)
     return labels
 
 
