@@ -11,7 +11,7 @@ from typing import Any
 from regraft.support.looks import FAINT, INK, SOFT, Look, head_looks, look
 
 Spec = dict[str, Any]
-Line = Mapping[float, float]  # heights by place on the x axis
+Line = Mapping[Any, float]  # heights by their place on the x axis, a number
 
 ERM_HEAD, BETWEEN, LAST_HEAD = "ERM head (step 0)", "head in between", "last head"
 _STAGE_SIZES = {ERM_HEAD: 60, BETWEEN: 20, LAST_HEAD: 60}
@@ -29,9 +29,7 @@ def radius_chart(
     Radii that double are evenly spaced, and 0 has a place. The axis of accuracies shows small
     differences, or goes over ``ends``.
     """
-    shown = {
-        name: {r: _percent(share) for r, share in line.items()} for name, line in lines.items()
-    }
+    shown = {name: {r: _percent(line[r]) for r in line} for name, line in lines.items()}
     x = _axis("radius", "radius (nats)")
     x["scale"] = {"type": "symlog", "constant": 0.5, "zero": False, "nice": False}
     x["axis"] = {"values": sorted({r for line in shown.values() for r in line}), "format": "~g"}
@@ -144,7 +142,7 @@ def risks_chart(
 
 def _stages_legend() -> Spec:
     """Explain sizes and fillings, whatever the domain."""
-    ranges = {
+    ranges: dict[str, list[Any]] = {
         "size": list(_STAGE_SIZES.values()),
         "fill": ["transparent" if stage == ERM_HEAD else SOFT for stage in _STAGE_SIZES],
         "stroke": [SOFT] * len(_STAGE_SIZES),
@@ -195,7 +193,7 @@ def _lines(
 ) -> Spec:
     """Draw lines with marks, and a rule at the nearest x that shows the values of all of them."""
     at, of, names = x["field"], y["field"], list(looks)
-    values = [
+    values: list[dict[str, Any]] = [
         {at: place, of: height, "series": name}
         for name, line in lines.items()
         for place, height in line.items()
@@ -249,7 +247,7 @@ def _chart(values: Sequence[Mapping[str, Any]], layers: Sequence[Spec]) -> Spec:
 
 def _told_apart(field: str, looks: Mapping[str, Look], *channels: str) -> Spec:
     """Give each name its look on these ``channels``, in the order of ``looks``."""
-    ranges = {
+    ranges: dict[str, list[Any]] = {
         "shape": [each.shape for each in looks.values()],
         "strokeDash": [list(each.dashes) for each in looks.values()],
     }
