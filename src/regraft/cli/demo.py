@@ -36,7 +36,12 @@ def demo(
     session.say(describe_demo(cell), "")
     with session.working("comparing heads") as step:
         result = run_demo(
-            cell, seed=seed, device=device, price=session.html, on_step=step, on_round=session.round
+            cell,
+            seed=seed,
+            device=device,
+            price=session.html,
+            on_progress=step,
+            on_round=session.round,
         )
     draw = functools.partial(plot_audit, result.curves)
     document = result.to_dict()
@@ -59,13 +64,13 @@ def demo(
 
 def _diagnose(session: Session, cell: str, seed: int, device: str) -> dict[str, Any]:
     """Check the premises on the sources."""
-    from regraft.cli.diagnose import diagnosis_document
     from regraft.data.examples import load_demo
     from regraft.premises.diagnose import diagnose
+    from regraft.premises.diagnosis_files import diagnosis_document
 
     bank = load_demo(cell)
     with session.working("checking the premises") as step:
         diagnosis = diagnose(
-            bank.X, bank.y, bank.sample_domain, seed=seed, device=device, on_step=step
+            bank.X, bank.y, bank.sample_domain, seed=seed, device=device, on_progress=step
         )
     return diagnosis_document(diagnosis)

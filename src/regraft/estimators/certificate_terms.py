@@ -1,4 +1,4 @@
-"""The numbers of a certificate, each with a sentence on what it means."""
+"""Numbers of a certificate, each with a sentence that explains it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from regraft.support.glossary import meaning
 
 @dataclass(frozen=True)
 class Term:
-    """A number of a certificate, for people."""
+    """One number of a certificate, explained."""
 
     name: str
     value: str  # with its unit, if it has one
@@ -18,7 +18,7 @@ class Term:
 
 
 def explain_certificate(certificate: Certificate) -> tuple[Term, ...]:
-    """The terms of a certificate, those that people ask for first."""
+    """Return the terms of a certificate, the most asked-for first."""
     terms = [
         *_worst_case_terms(certificate),
         *_game_terms(certificate),
@@ -63,7 +63,7 @@ def _game_terms(c: Certificate) -> list[Term]:
         Term(
             "rounds",
             f"{len(c.rounds)}, {settled}",
-            "How often the adversary named a domain and the learner answered all named so far.",
+            "How often the adversary named a domain and the learner answered all those so far.",
         ),
         Term(
             "minimax value",
