@@ -23,6 +23,7 @@ import numpy as np
 import torch
 from adam_learner import AdamLearner
 from common import table
+from figures import RANK_READING, reading_curves
 from regraft.bench.paper.hparams import draw_hparams
 from regraft.bench.paper.refinement import RADIUS, Features, score
 from regraft.bench.paper.sweep import RANKS
@@ -44,7 +45,6 @@ from regraft.support.pictures import write_picture
 from regraft.support.records import Records
 
 FREE_OPTIONS = FreeAdversaryOptions.__dataclass_fields__
-RANK_READING = "free, relabelled, over r"
 
 
 @dataclass(frozen=True)
@@ -267,7 +267,7 @@ def report(records: list[dict[str, Any]], out: Path) -> None:
             ]
         )
     print(table(header, lines), "\n")
-    curves = rank_curves(records)
+    curves = reading_curves(records)
     if all(curves.values()):
         write_picture(draw_ranks({RANK_READING: curves}), out / "readings_ranks.png")
         header = ["r", *(str(rank) for rank, _ in curves[0])]
@@ -276,17 +276,6 @@ def report(records: list[dict[str, Any]], out: Path) -> None:
             for env in range(3)
         ]
         print(table(header, rows))
-
-
-def rank_curves(records: list[dict[str, Any]]) -> dict[int, list[tuple[int, float]]]:
-    """Pairs of a transplant dimension and the error rate, sorted, by held-out environment."""
-    ranked = [r for r in records if "cro_rank" in r["args"]]
-    return {
-        env: sorted(
-            (r["args"]["cro_rank"], 1 - r["target"]) for r in ranked if r["args"]["test_env"] == env
-        )
-        for env in range(len(ENVIRONMENTS))
-    }
 
 
 def span(values: list[float]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from regraft.bench.protocol.run_folder import RunFolder
+from regraft.support.files import write_text
 from regraft.support.pictures import FORMATS
 from regraft.support.records import Records
 from tests.helpers.paths import ROOT
@@ -23,35 +26,44 @@ def script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return import_module("figures")
 
 
-def record(dataset: str, env: int, config: int, **more: Any) -> dict[str, Any]:
+def record(env: int, config: int, **hparams: Any) -> dict[str, Any]:
     checkpoints = [
         {"step": step, "source_risk": 0.3, "target_risk": 0.9 - 0.3 * step} for step in range(3)
     ]
-    args = {"dataset": dataset, "preset": "tiny", "family": "hull", "surrogate": "reweighted"}
-    args |= {"device": "cpu", "test_envs": [env], "trial_seed": 0, "hparams_seed": config} | more
-    return {"args": args, "checkpoints": checkpoints, "rounds": 2, f"env{env}_in_acc": 0.7}
+    args = {"algorithm": "CRO", "test_envs": [env], "hparams_seed": config}
+    numbers = {"rounds": 2, f"env{env}_in_acc": 0.7, "checkpoints": checkpoints}
+    return {"step": 2, "args": args, "hparams": hparams, **numbers}
 
 
-def write(path: Path, *records: dict[str, Any]) -> Path:
-    for one in records:
-        Records(path).append(one)
-    return path.parent
+def write(folder: Path, *records: dict[str, Any]) -> None:
+    """A run folder for each record."""
+    for i, one in enumerate(records):
+        (folder / str(i)).mkdir(parents=True)
+        RunFolder(folder / str(i), "").append(one)
+
+
+def write_sweep(folder: Path, benchmark: str, envs: int) -> Path:
+    """A sweep on the CPU, with runs of a head that no game refined."""
+    document = {"label": "CRO, hull (regraft, preset tiny)", "benchmark": benchmark}
+    write_text(folder / "reproduction.json", json.dumps(document))
+    write(folder / "cpu", *(record(env, config) for env in range(envs) for config in range(2)))
+    erm = record(0, 0)
+    erm["args"]["algorithm"] = "ERM"
+    write(folder / "cpu" / "erm", erm)
+    return folder
 
 
 @pytest.fixture
 def colored(tmp_path: Path) -> Path:
     """The folder of a reproduction on two types of devices, with readings."""
-    folder = tmp_path / "cmnist" / "tiny-hull-reweighted"
-    runs = [record("ColoredMNIST", env, config) for env in range(3) for config in range(2)]
-    write(folder / "records.jsonl", *runs, record("ColoredMNIST", 0, 0, device="cuda"))
-    ranks = [record("ColoredMNIST", env, 0, cro_rank=r) for env in range(3) for r in (1, 128)]
-    other = record("ColoredMNIST", 0, 0, cro_rank=64, device="cuda")
-    write(folder / "ranks.jsonl", *ranks, other)
-    readings = [
-        {"args": {"reading": "a", "test_env": env, "cro_rank": 2}, "target": 0.6}
-        for env in range(3)
-    ]
-    write(folder.parent / "readings.jsonl", *readings)
+    folder = write_sweep(tmp_path / "cmnist" / "tiny-hull-reweighted", "Colored MNIST", 3)
+    write(folder / "cuda", record(0, 0))
+    write(folder / "cpu-ranks", *(record(e, 0, cro_rank=r) for e in range(3) for r in (1, 128)))
+    write(folder / "cuda-ranks", record(0, 0, cro_rank=64))
+    readings = Records(folder.parent / "readings.jsonl")
+    for env in range(3):
+        args = {"reading": "a", "test_env": env, "cro_rank": 2}
+        readings.append({"args": args, "target": 0.6})
     return folder.parent
 
 
@@ -103,7 +115,7 @@ def test_all_that_a_folder_holds_is_drawn(
 
 
 def test_images_have_checkpoints_alone(script: ModuleType, tmp_path: Path) -> None:
-    folder = write(tmp_path / "p" / "records.jsonl", *(record("PACS", env, 0) for env in range(4)))
+    folder = write_sweep(tmp_path / "p", "PACS", 4)
     assert list(script.figures_of(folder)) == ["pacs_checkpoints"]
 
 
@@ -111,7 +123,7 @@ def test_what_cannot_be_drawn_is_one_sentence(
     script: ModuleType, colored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "empty").mkdir()
-    write(tmp_path / "again" / "records.jsonl", record("ColoredMNIST", 0, 0))
+    write_sweep(tmp_path / "again", "Colored MNIST", 1)
     out = tmp_path / "out"
     for runs, message in (
         ([tmp_path / "absent"], "absent is not a folder: pass one"),
