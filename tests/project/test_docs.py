@@ -97,6 +97,7 @@ def _near(a: float, b: float) -> bool:
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page not in TESTED_ELSEWHERE])
+@pytest.mark.slow
 def test_blocks_of_a_page_work_in_their_order(
     page: str,
     tmp_path: Path,

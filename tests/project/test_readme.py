@@ -77,6 +77,7 @@ def _call(arguments: list[str]) -> None:
     assert not ended.value.code, arguments
 
 
+@pytest.mark.slow
 def test_shell_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("train.csv", "new.csv"):

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from regraft.cli.app import app
+from tests.helpers.commands import Ran
 from tests.helpers.hostile_table import HOSTILE, write_hostile_table
 from tests.helpers.paths import ROOT
 
@@ -44,8 +45,8 @@ def call(*arguments: object) -> None:
 
 
 @pytest.fixture(scope="module")
-def demo(once: Once) -> Path:
-    return once("demo", lambda out: call("demo", "--html", "--quiet", "--out", out))
+def demo(run_once: Callable[..., tuple[Path, Ran]]) -> Path:
+    return run_once("demo", "demo", "--html")[0]
 
 
 @pytest.fixture(scope="module")

@@ -141,6 +141,7 @@ def _write(out: Path, result: MoralResult, library: Library, drawn: Records) -> 
     from regraft.support.files import write_text
     from regraft.support.json_files import write_result
     from regraft.support.plots import plot_audit
+    from regraft.support.table import Table
 
     files = write_diagnosis(out, result.diagnosis)
     draw = functools.partial(plot_audit, result.transfer.curves)

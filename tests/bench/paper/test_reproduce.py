@@ -185,6 +185,7 @@ def test_a_second_time_nothing_is_done(blobs: Digits, copy: Path) -> None:
     assert len(again.records) == 4
 
 
+@pytest.mark.slow
 def test_more_can_be_added(blobs: Digits, finished: Reproduction, copy: Path) -> None:
     written, old = caches(copy), results(copy)
     more = reproduce(*blobs, **SIZE | {"cells": [2, 0], "trials": 1, "configs": 3}, out=copy)
@@ -339,6 +340,7 @@ reproduce(data["images"], data["digits"], preset=Preset("tiny", steps=8, batch=8
 """
 
 
+@pytest.mark.slow
 def test_kills_at_any_moment_lose_and_repeat_nothing(
     blobs: Digits, finished: Reproduction, tmp_path: Path
 ) -> None:
