@@ -322,7 +322,7 @@ def test_lonely_best_restart_is_told() -> None:
 def test_early_end_is_told() -> None:
     domains = well_posed(3, 2, 2).domains
     fit = quietly(domains, 2, restarts=1, max_iterations=3)
-    assert "the fit did not come to rest in 3 iterations: raise max_iterations." in fit.warnings
+    assert "the fit did not converge in 3 iterations: raise max_iterations." in fit.warnings
     assert not fit.converged
     assert len(fit.trace) == 4
 

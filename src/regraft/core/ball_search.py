@@ -1,4 +1,4 @@
-"""Search for the maximum of a smooth function on a ball, from candidates at all scales."""
+"""Global search for the largest value of a smooth function in a ball."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def maximize_in_ball(
     radius: float,
     known: Sequence[Tensor] = (),
 ) -> tuple[Tensor, float]:
-    """The largest value found within ``radius`` of ``origin`` (m,), which is zero, and where.
+    """Return the best point found within ``radius`` of ``origin``, and the value there.
 
-    Candidates cover the ball at all scales; the best of them are refined by local search. The
-    answer is at least as large as at ``origin`` and at the points ``also``.
+    ``origin`` (m,) is zero. Candidates cover the ball at all scales, and local search refines the
+    best of them. The value is at least as large as at ``origin`` and at the points ``known``.
     """
     m = len(origin)
 
@@ -46,14 +46,14 @@ def maximize_in_ball(
 
 
 def _radii(radius: float, factor: float) -> NDArray[np.float64]:
-    """Radii from ``radius`` down by ``factor`` to a quarter of a nat, three at least."""
+    """Return radii from ``radius`` down by ``factor`` to a quarter of a nat, at least three."""
     steps = max(3, 1 + math.ceil(math.log(max(4 * radius, 1.0), factor)))
     scales: NDArray[np.float64] = radius * factor ** -np.arange(steps, dtype=np.float64)
     return scales
 
 
 def _line_candidates(negated: _ValueAndGradient, radius: float) -> list[NDArray[np.float64]]:
-    """The best point of a grid on the line, and the best between its neighbours."""
+    """Return the best point of a grid on the line, and the best point between its neighbours."""
     positive = _radii(radius, math.sqrt(2))
     grid = np.concatenate([-positive, [0.0], positive[::-1]])
     best = int(np.argmin([negated(np.array([z]))[0] for z in grid]))
@@ -70,7 +70,7 @@ def _line_candidates(negated: _ValueAndGradient, radius: float) -> list[NDArray[
 def _ball_candidates(
     negated: _ValueAndGradient, m: int, radius: float
 ) -> list[NDArray[np.float64]]:
-    """The best point on each of several shells, and the ends of constrained ascents from them."""
+    """Return the best point on each of several shells, and where an ascent from it ends."""
     directions, points = _unit_vectors(m), list[NDArray[np.float64]]()
     for shell in _radii(radius, 2.0):
         start = min((shell * u for u in directions), key=lambda z: negated(z)[0])
@@ -93,7 +93,7 @@ def _ball_candidates(
 
 
 def _unit_vectors(m: int) -> NDArray[np.float64]:
-    """Unit vectors that cover the sphere: even on a circle, spread at random beyond."""
+    """Return unit vectors that cover the sphere: evenly on a circle, else spread at random."""
     if m == 2:
         angles = np.linspace(0, 2 * np.pi, _CIRCLE_DIRECTIONS, endpoint=False)
         return np.stack([np.cos(angles), np.sin(angles)], axis=1)

@@ -35,7 +35,7 @@ class Domains:
     weight: Tensor  # (n,)
     classes: NDArray[Any]  # (C,) labels as the user wrote them
     names: NDArray[Any]  # (K,) domain labels as the user wrote them
-    mapping: mmap.mmap | None = None  # the file that X lies in, if its pages may be let go of
+    mapping: mmap.mmap | None = None  # the memory-mapped file behind X, if it may be released
 
 
 def check_domains(
@@ -48,7 +48,7 @@ def check_domains(
     """Validate arrays and pack them as :class:`Domains`.
 
     ``y`` and ``sample_domain`` (n,) may hold labels of any sortable kind; without
-    ``sample_domain`` all rows belong to one domain. Raises ``ValueError`` with one sentence.
+    ``sample_domain`` all rows belong to one domain. Invalid data raise ``ValueError``.
     """
     check_device(device)
     features = check_features(X)
@@ -76,19 +76,19 @@ def check_domains(
 
 
 def equal_domain_weights(domain: Tensor, n_domains: int) -> Tensor:
-    """(n,) weights that sum to one and give every domain (n,) the same mass, in float64."""
+    """Return weights (n,) that sum to one and give every domain of ``domain`` (n,) equal mass."""
     counts = torch.bincount(domain, minlength=n_domains)
     return 1.0 / (n_domains * counts[domain]).double()
 
 
 def domain_slices(domain: Tensor, n_domains: int) -> tuple[slice, ...]:
-    """Return the rows of each domain, given the domains (n,) of rows that are sorted by them."""
+    """Return the slice of rows of each domain; ``domain`` (n,) must be sorted."""
     bounds = torch.searchsorted(domain, torch.arange(n_domains + 1, device=domain.device))
     return tuple(slice(a, b) for a, b in pairwise(bounds.tolist()))
 
 
 def check_features(X: ArrayLike) -> NDArray[np.floating[Any]]:
-    """``X`` as a finite matrix of floats (not copied if it is one), or ``ValueError``."""
+    """Return ``X`` as a finite matrix of floats, uncopied if it is one, or raise ``ValueError``."""
     try:
         features = np.asarray(X)
         if features.dtype not in _FLOAT_TYPES or min(features.strides, default=0) < 0:
@@ -121,12 +121,12 @@ def check_features(X: ArrayLike) -> NDArray[np.floating[Any]]:
 
 
 def iterate_row_chunks(features: NDArray[Any]) -> Iterator[slice]:
-    """Slices of the rows; pages of a file are let go of after the work on each."""
+    """Yield slices of the rows; pages of a memory-mapped file are released after each slice."""
     return released(row_chunks(*features.shape), find_mapping(features))
 
 
 def check_device(device: str) -> None:
-    """Raise ``ValueError`` with one sentence unless torch can compute on ``device``."""
+    """Raise ``ValueError`` unless torch can compute on ``device``."""
     try:
         torch.zeros(1, dtype=torch.float64, device=device).item()
     except (AssertionError, NotImplementedError, RuntimeError, TypeError):
@@ -134,7 +134,7 @@ def check_device(device: str) -> None:
 
 
 def warn_if_one_domain(domains: Domains, consequence: str) -> None:
-    """Warn that nothing is known about how domains differ if there is only one."""
+    """Warn, if there is one domain only, that nothing is known about how domains differ."""
     if len(domains.names) == 1:
         warnings.warn(
             f"all rows belong to one domain, so {consequence}: pass sample_domain with two or "
@@ -146,7 +146,7 @@ def warn_if_one_domain(domains: Domains, consequence: str) -> None:
 def index_column(
     values: ArrayLike, name: str, n_rows: int
 ) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """The sorted distinct values of a column (n,) and each row's place among them."""
+    """Return the sorted distinct values of a column (n,), and each row's index (n,) into them."""
     column = _column(values, name)
     if len(column) != n_rows:
         raise ValueError(f"X has {n_rows} rows but {name} has {len(column)}: pass one per row.")
@@ -160,6 +160,7 @@ def index_column(
 
 
 def _column(values: ArrayLike, name: str) -> NDArray[Any]:
+    """Return ``values`` as one array (n,) without missing values, or raise ``ValueError``."""
     column = np.asarray(values)
     if column.ndim == 2 and column.shape[1] == 1:
         column = column[:, 0]
@@ -185,6 +186,7 @@ def _check_counts(
     names: NDArray[Any],
     domain_index: NDArray[np.intp],
 ) -> None:
+    """Raise ``ValueError`` unless every domain has rows of every class."""
     if len(classes) < 2:
         raise ValueError(f"y has one class only ({classes[0]!s}): a classifier needs two or more.")
     cell = domain_index * len(classes) + y_index
@@ -206,6 +208,7 @@ def _check_counts(
 
 
 def _check_spread(features: NDArray[np.floating[Any]]) -> None:
+    """Check the range of the features: raise if it is unusable, warn if it is badly scaled."""
     low = high = features[0]
     for rows in iterate_row_chunks(features):
         low = np.minimum(low, features[rows].min(axis=0))
@@ -242,7 +245,7 @@ def _check_spread(features: NDArray[np.floating[Any]]) -> None:
 
 
 def _deviation(features: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
-    """(d,) standard deviation of each feature, in float64."""
+    """Return the standard deviation (d,) of each feature, in float64."""
     n, d = features.shape
     mean, squares = np.zeros(d), np.zeros(d)
     for rows in iterate_row_chunks(features):

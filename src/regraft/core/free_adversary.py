@@ -1,7 +1,7 @@
-"""The paper's own adversary: free abductions under exact biorthogonality, climbed by Adam.
+"""The paper's own adversary: free abductions under exact biorthogonality, optimized by Adam.
 
-Its objective is eq. `obj`: the learner's risk on the surrogate, minus the penalties for misfit on
-the sources (eq. `loss-grand`, averaged over them), for transplants that leave the supports (eq.
+Its objective is eq. `obj`: the learner's risk on the surrogate, minus penalties for misfit on the
+sources (eq. `loss-grand`, averaged over them), for transplants that leave the supports (eq.
 `match`), and for the operator norms of the transplants. Names are those of `tab:hp-search-cro`.
 """
 
@@ -28,34 +28,34 @@ from regraft.core.surrogates import (
 )
 from regraft.core.transplant import Witness, measure_witness
 
-_INITIAL_SCALE = 0.1  # of the abductions' free parts, before dividing by sqrt(d)
+_INITIAL_SCALE = 0.1  # of the free parts of the abductions, before division by sqrt(d)
 
 
 @dataclass(frozen=True)
 class FreeAdversaryOptions:
-    """How the free adversary climbs."""
+    """Hyperparameters of the free adversary, with the paper's names."""
 
     cro_rank: int = 8
     cro_adv_lr: float = 3e-3  # Adam's rate at the start of an ascent; it falls to zero at its end
-    cro_lambda_consist: float = 30.0  # of Fit, averaged over sources
-    cro_lambda_hausdorff: float = 0.3  # of Closure, summed over ordered source pairs
-    cro_lambda_op: float = 0.3  # of |L (A_s - A_star)^T|, summed over sources
-    cro_val_frac: float = 0.1  # rows of each source that judge the ascent, not drive it
+    cro_lambda_consist: float = 30.0  # weight of Fit, averaged over sources
+    cro_lambda_hausdorff: float = 0.3  # weight of Closure, summed over ordered source pairs
+    cro_lambda_op: float = 0.3  # weight of |L (A_s - A_star)^T|, summed over sources
+    cro_val_frac: float = 0.1  # share of each source's rows held out to judge the ascent
     cro_adv_epochs: int = 10
-    cro_adv_batch: int = 64  # rows a source and step
+    cro_adv_batch: int = 64  # rows per source and step
     carried: bool = True  # each ascent starts where the last one ended
 
 
 class FreeAdversary:
-    """Any (L, A_1 ... A_K, A_star, g*) with A_s^T L = I, exactly, at every step.
+    """Adversary over any (L, A_1 ... A_K, A_star, g*) with A_s^T L = I, exactly, at every step.
 
-    L is the orthonormal factor of a free matrix and ``A_s = L + (I - L L^T) B_s`` with B_s free.
+    L is the orthonormal factor of a free matrix, and ``A_s = L + (I - L L^T) B_s`` with B_s free.
     (A change of basis of U turns any L into an orthonormal one and leaves every transplant as it
-    is; D is whatever L annihilates.) At r = d nothing is left for B_s and every transplant is the
+    is; D is whatever L annihilates.) At r = d nothing is left for B_s, and every transplant is the
     identity.
 
-    ``rows`` are the sources' rows [x, 1], standardized, ``slices`` the rows of each source, and
-    ``start`` (C, d + 1) the head where g* begins.
+    ``rows`` are the standardized source rows [x, 1], ``slices`` the rows of each source, and
+    ``start`` (C, d + 1) is the head at which g* begins.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class FreeAdversary:
         self._initialize()
 
     def attack(self, head: Tensor) -> Target:
-        """Climb from where the last attack ended; the best epoch on held-out rows counts."""
+        """Ascend from where the last attack ended, and return the best epoch on held-out rows."""
         if not self._options.carried:
             self._initialize()
         optimizer = torch.optim.Adam(self._parameters, self._options.cro_adv_lr)
@@ -111,13 +111,13 @@ class FreeAdversary:
         return Target(self._sample(), best)
 
     def bases(self) -> tuple[Tensor, Tensor]:
-        """L (d, r), and A_1 ... A_K, A_star (K + 1, d, r)."""
+        """Return L (d, r), and A_1 ... A_K, A_star (K + 1, d, r)."""
         with torch.no_grad():
             basis, free = self._split()
             return basis, basis + free
 
     def witness(self, target: Target, source_heads: Tensor) -> Witness:
-        """The transplants behind a target of this adversary, judged against (K, C, d + 1) heads."""
+        """Return the transplants behind a target, judged against source heads (K, C, d + 1)."""
         now = self._flat_parameters()
         self._set_parameters(target.z)
         basis, abductions = (functional.pad(m, (0, 0, 0, 1)) for m in self.bases())
@@ -129,6 +129,7 @@ class FreeAdversary:
         )
 
     def _initialize(self) -> None:
+        """Draw new parameters."""
         d, r = self._rows.Z.shape[1] - 1, self._options.cro_rank
         shape = (len(self._slices) + 1, d, r)
         frame = self._draw_normal((d, r))
@@ -141,13 +142,13 @@ class FreeAdversary:
         return self._parameters[2]
 
     def _split(self) -> tuple[Tensor, Tensor]:
-        """L (d, r) and the parts of the abductions (K + 1, d, r) that L annihilates."""
+        """Return L (d, r) and the parts of the abductions (K + 1, d, r) that L annihilates."""
         frame, free, _ = self._parameters
         basis = torch.linalg.qr(frame).Q
         return basis, free - basis @ (basis.T @ free)
 
     def _objective(self, head: Tensor, rows: Sequence[Tensor]) -> Tensor:
-        """Eq. `obj` on the given rows of each source."""
+        """Evaluate eq. `obj` on the given rows of each source."""
         options, n = self._options, len(rows)
         basis, free = self._split()
         shifts = free[:-1] - free[-1]  # (K, d, r)
@@ -174,7 +175,7 @@ class FreeAdversary:
     def _risk(
         self, head: Tensor, Z: Sequence[Tensor], moved: Sequence[Tensor], labels: Sequence[Tensor]
     ) -> Tensor:
-        """Risk of ``head`` on the surrogate made of these rows; every source weighs the same."""
+        """Return the risk of ``head`` on the surrogate of these rows, sources weighing equally."""
         if self._surrogate == "reweighted":
             weight = torch.cat([z.new_full((len(z),), 1 / (len(z) * len(Z))) for z in Z])
             rows = WeightedSample(torch.cat(list(Z)), torch.cat(list(labels)), weight)
@@ -187,9 +188,10 @@ class FreeAdversary:
         return torch.stack(risks).mean()
 
     def _operator_norms(self, free: Tensor) -> Tensor:
-        """(K,) operator norms of T_{s->star} - I, that is of A_s - A_star: L has norm one.
+        """Return the operator norms (K,) of T_{s->star} - I.
 
-        One power iteration a step follows the slowly moving operators, from below.
+        They are those of A_s - A_star, since L has norm one. One power iteration per step follows
+        the slowly moving operators, from below.
         """
         shifts = free[:-1] - free[-1]
         with torch.no_grad():
@@ -202,6 +204,7 @@ class FreeAdversary:
 
     @torch.no_grad()
     def _sample(self) -> WeightedSample:
+        """Return the surrogate of the present parameters, on all rows."""
         head = self._head.detach().clone()
         if self._surrogate == "reweighted":
             return reweight(self._rows, self._start, head)
@@ -238,6 +241,6 @@ class FreeAdversary:
 
 
 def _transplant_rows(Z: Tensor, shift: Tensor, basis: Tensor) -> Tensor:
-    """Rows [x, 1] with x transplanted: x + L (A_s - A_t)^T x."""
+    """Return rows [x, 1] with x transplanted: x + L (A_s - A_t)^T x."""
     x = Z[:, :-1]
     return torch.cat([x + (x @ shift) @ basis.T, Z[:, -1:]], dim=1)

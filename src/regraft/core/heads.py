@@ -1,7 +1,7 @@
-"""Linear softmax heads: pooled, per source, and the choice of their ridge and whitening.
+"""Linear softmax heads, pooled and per source, and the choice of their ridge and whitening.
 
-Noise in the difference of two source heads is what extrapolation amplifies, so the whitening
-shrinkage and the ridges are chosen by cross-validated log-likelihood on the sources.
+Extrapolation amplifies noise in the difference of two source heads, so the shrinkage of the
+whitening and the ridges are chosen by cross-validated log-likelihood on the sources.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from regraft.core.whitening import Whitening, fit_whitening, row_chunks
 from regraft.support.memory_map import released
 
 SHRINKAGES = (1e-2, 1e-1, 1.0, 10.0)
-# From the strongest down: weaker ridges start warm and are tried only while they help.
+# From the strongest down: weaker ridges are warm-started, and tried only while they help.
 POOLED_RIDGES = (1e-1, 1e-2, 1e-3, 1e-4)
 SOURCE_RIDGES = (1.0, 1e-1, 1e-2, 1e-3, 1e-4)
 _FOLDS = 3
@@ -30,12 +30,12 @@ _CV_TOLERANCE = 1e-5
 _MAX_DENSE_PARAMETERS = 800
 _MAX_CURVATURE_ROWS = 4096
 _FIT_TOLERANCE = 1e-9
-SMALLEST_RIDGE = 1e-10  # below, curvature matrices may not factorize
+SMALLEST_RIDGE = 1e-10  # with smaller ones, curvature matrices may not factorize
 
 
 @dataclass(frozen=True)
 class Regularization:
-    """What cross-validation chose."""
+    """Regularization chosen by cross-validation."""
 
     shrinkage: float  # of the whitening
     pooled_ridge: float
@@ -59,15 +59,15 @@ class SourceHeads:
     held_out: CrossFit  # the same heads, fitted without each fold of the rows
 
     def optimism(self) -> Tensor:
-        """(n,) by how much the pooled head's loss on each row is too small, having seen the row."""
+        """Return how much (n,) the pooled head's loss on a row falls short, as it saw the row."""
         seen = losses(log_probabilities(self.Z, self.pooled), self.y)
         return self.held_out.pooled_losses(self.Z, self.y) - seen
 
     def learner_ridge(self, ridge: float | None) -> Tensor:
-        """(k,) column ridges of a head fitted to all rows; None takes the pooled head's.
+        """Return the column ridges (k,) of a head fitted to all rows; None takes the pooled head's.
 
-        A number weighs the variance of the logits, which shrinks a head without turning it; the
-        part that holds weak directions of the features down stays cross-validated.
+        A number weighs the variance of the logits, which shrinks a head without turning it. The
+        part of the ridge that suppresses weak directions of the features stays cross-validated.
         """
         pooled = self.regularization.pooled_ridge
         variance = self.whitening.eigenvalues / self.whitening.scale.square()
@@ -76,7 +76,7 @@ class SourceHeads:
 
 
 def fit_source_heads(domains: Domains) -> SourceHeads:
-    """Whiten the pooled sources, choose the regularization, fit the pooled and the source heads."""
+    """Whiten the pooled sources, choose the regularization, and fit the pooled and source heads."""
     whitening = fit_whitening(domains.X, domains.weight, domains.mapping)
     order, fold = _sort_and_fold(domains, whitening.mean)
     y, weight, domain = domains.y[order], domains.weight[order], domains.domain[order]
@@ -116,6 +116,7 @@ def _fit_head(
     start: Tensor,
     anchor: Tensor | None = None,
 ) -> Tensor:
+    """Return the head of the smallest weighted risk, with its ridge centred at ``anchor``."""
     return minimax_newton(
         Z,
         y,
@@ -128,10 +129,10 @@ def _fit_head(
 
 
 def _sort_and_fold(domains: Domains, mean: Tensor) -> tuple[Tensor, Tensor]:
-    """Rows by domain and, within class, by distance from the mean; folds are dealt in turn.
+    """Sort rows by domain, class and distance from the mean, and deal them to folds in turn.
 
-    Folds made from the rows' content, not their order or a seed, are stratified and leave the
-    fit invariant to shuffling, relabelling, rotating and rescaling.
+    Folds that depend on the rows' content, not on their order or a seed, are stratified and leave
+    the fit invariant to shuffling, relabelling, rotating and rescaling.
     """
     distance = torch.empty(len(domains.y), dtype=mean.dtype, device=mean.device)
     for rows in released(row_chunks(*domains.X.shape), domains.mapping):
@@ -153,10 +154,10 @@ def _cross_validate(
     whitening: Whitening,
     n_classes: int,
 ) -> tuple[Regularization, CrossFit]:
-    """The regularization under which held-out source rows are most likely, and its heads.
+    """Choose the regularization under which held-out source rows are most likely; return its heads.
 
-    For each shrinkage the pooled ridge is the one of the most likely pooled heads; the pair of
-    shrinkage and source ridge is then the one of the most likely source heads.
+    For each shrinkage, take the pooled ridge of the most likely pooled heads. Then take the pair of
+    shrinkage and source ridge of the most likely source heads.
     """
     penalties = torch.stack([whitening.penalty(shrinkage) for shrinkage in SHRINKAGES])
     zero = weight.new_zeros((n_classes, Z.shape[1]))
@@ -190,7 +191,7 @@ def _cross_validate(
 
 
 def _best_pooled(path: _RidgePath) -> tuple[list[float], Tensor]:
-    """The best pooled ridge of each penalty and its fold-wise heads (folds, P, C, k)."""
+    """Return the best pooled ridge of each penalty and its heads by fold (folds, P, C, k)."""
     ridges = [POOLED_RIDGES[0]] * len(path.likelihood)
     heads = path.heads.clone()
     best = torch.full_like(path.likelihood, -float("inf"))
@@ -209,9 +210,9 @@ def _best_pooled(path: _RidgePath) -> tuple[list[float], Tensor]:
 class _RidgePath:
     """Heads for every fold left out and every penalty, along a falling sequence of ridges.
 
-    All fits of one ridge run as a single batch, warm-started at the previous ridge's. Products
-    with the rows have the rows' precision, which choosing among ridges does not need to exceed;
-    sums over chunks of rows have the heads'.
+    All fits of one ridge run as a single batch, warm-started at those of the previous ridge.
+    Products with the rows have the rows' precision, which is enough to choose among ridges; sums
+    over chunks of rows have the precision of the heads.
     """
 
     def __init__(
@@ -229,12 +230,12 @@ class _RidgePath:
         self.likelihood = penalties.new_zeros(len(penalties))  # (P,) held-out, mean per row
 
     def keep(self, mask: Tensor) -> None:
-        """Go on with these penalties (P,) only; the others' likelihoods become -inf."""
+        """Continue with these penalties (P,) only; the likelihoods of the others become -inf."""
         self._kept = self._kept[mask[self._kept]]
         self.likelihood = torch.where(mask, self.likelihood, -float("inf"))
 
     def advance(self, ridge: float) -> None:
-        """Fit the kept penalties at ``ridge``; updates ``heads`` and ``likelihood``."""
+        """Fit the kept penalties at ``ridge``, and update ``heads`` and ``likelihood``."""
         n_classes, k = self.heads.shape[2:]
         batch = _FOLDS * len(self._kept)
         anchor = self._anchors[:, self._kept].reshape(batch, n_classes, k)
@@ -268,6 +269,7 @@ class _RidgePath:
         self.likelihood[self._kept] = self._held_out(flat.reshape(batch, n_classes, k))
 
     def _held_out(self, heads: Tensor) -> Tensor:
+        """Return the mean held-out log-likelihood (P',) of the kept penalties."""
         total = heads.new_zeros(len(heads))
         for rows in _chunks(len(self._Z), heads.shape[0] * heads.shape[1]):
             _, loss = _batched_losses(self._Z[rows], self._y[rows], heads)
@@ -276,11 +278,11 @@ class _RidgePath:
         return total.reshape(_FOLDS, -1).sum(dim=0)
 
     def _per_problem(self, per_fold: Tensor) -> Tensor:
-        """(folds, rows) -> (folds · P, rows)."""
+        """Repeat values (folds, rows) for each penalty: (folds · P, rows)."""
         return per_fold.repeat_interleave(len(self._kept), dim=0)
 
     def _preconditioner(self, penalties: Tensor) -> Callable[[Tensor], Tensor]:
-        """Inverse curvature at the present heads' mean, one per column ridge (P', k)."""
+        """Return the inverse curvature at the mean of the heads, one per column ridge (P', k)."""
         head = self.heads[:, self._kept].mean(dim=(0, 1))
         n_classes, k = head.shape
         # The rows are sorted, so a stride of them is a stratified sample, and enough for this.
@@ -302,12 +304,12 @@ class _RidgePath:
 
 
 def _chunks(n: int, columns: int) -> list[slice]:
-    """Row slices small enough for a (rows x columns) temporary to stay in cache."""
+    """Return row slices so small that a (rows x columns) temporary stays in cache."""
     return row_chunks(n, columns, 400_000)
 
 
 def _batched_losses(Z: Tensor, y: Tensor, heads: Tensor) -> tuple[Tensor, Tensor]:
-    """Log-probabilities (C, B, n) and cross-entropies (B, n) of B heads (B, C, k)."""
+    """Return log-probabilities (C, B, n) and cross-entropies (B, n) of B heads (B, C, k)."""
     batch, n_classes, k = heads.shape
     flat = heads.transpose(0, 1).reshape(-1, k).to(Z.dtype)
     logits = (flat @ Z.T).reshape(n_classes, batch, len(Z))

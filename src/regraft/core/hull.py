@@ -1,8 +1,8 @@
-"""Plausible targets: the affine hull of the source heads, and their surrogate distributions.
+"""Plausible targets: the affine hull of the source heads, and the weights that make each target.
 
-A target whose abduction is an affine combination of the sources' has the same combination of
-the source heads as its head. The surrogate of such a target is the source rows, reweighted so
-that their conditional becomes the target head: real inputs keep real labels.
+If the abduction of a target is an affine combination of the sources' abductions, its head is the
+same combination of the source heads. Its surrogate is the source rows, reweighted so that their
+conditional becomes the target head: real inputs keep real labels.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ class Hull:
     projection: Tensor  # (C, C) onto the class directions in which the targets differ
 
     def head(self, z: Tensor) -> Tensor:
-        """(C, k) head of the target at ``z`` (m,)."""
+        """Return the head (C, k) of the target at ``z`` (m,)."""
         shift: Tensor = torch.tensordot(z, self.directions, dims=1)
         return self.center + shift
 
     def coefficients(self, z: Tensor) -> Tensor:
-        """(K,) weights of the source heads in the head at ``z``; they sum to one."""
+        """Return the affine weights (K,) of the source heads at ``z``; they sum to one."""
         return z @ self.mixing + 1.0 / self.mixing.shape[1]
 
 
 @dataclass(frozen=True)
 class TiltedRows:
-    """The source rows on which every target of a hull has its surrogate distribution.
+    """Rows with the logits from which the weights of every target of a hull follow.
 
     Classes come first and rows last, so that sums over classes run along contiguous memory.
     """
@@ -61,25 +61,25 @@ class TiltedRows:
     log_weight: Tensor  # (n,) logarithms of weights that sum to one
 
     def weights(self, z: Tensor) -> Tensor:
-        """(n,) weight of each source row in the surrogate of the target at ``z``; sums to one."""
+        """Return the weight (n,) of each row for the target at ``z``; the weights sum to one."""
         return self.weights_from_shares(
             torch.log_softmax(torch.tensordot(z, self.tilt, dims=1), dim=0)
         )
 
     def own_losses(self, z: Tensor) -> Tensor:
-        """(n,) cross-entropy of each row under the head of the target at ``z`` (m,)."""
+        """Return the cross-entropy (n,) of each row under the head of the target at ``z`` (m,)."""
         logits = self.center + torch.tensordot(z, self.tilt, dims=1)
         return -_entry_of_label(torch.log_softmax(logits, dim=0), self.y)
 
     def weights_from_shares(self, log_share: Tensor) -> Tensor:
-        """(n,) the weights under log class shares (C, n); sums to one."""
+        """Return the weights (n,) for log class shares (C, n); they sum to one."""
         # Relative to the largest, so that a far target's weights do not all underflow.
         return torch.softmax(self.log_weight + _entry_of_label(log_share, self.y), dim=0)
 
 
 @dataclass(frozen=True)
 class Attack:
-    """The adversary's answer to a head."""
+    """Worst target found for a predictor."""
 
     z: Tensor  # (m,) the worst target found
     value: float  # its risk, or regret
@@ -93,7 +93,7 @@ def check_radius(radius: float) -> None:
 
 
 def check_objective(objective: str) -> None:
-    """Raise ``ValueError`` for an objective that the game does not know."""
+    """Raise ``ValueError`` unless ``objective`` is "risk" or "regret"."""
     if objective not in ("risk", "regret"):
         raise ValueError(f'objective is {objective!r}: pass "risk" or "regret".')
 
@@ -114,12 +114,11 @@ def fit_hull(
     rank: int | None = None,
     moves: Tensor | None = None,
 ) -> Hull:
-    """The hull of source ``heads`` (K, C, k) on rows ``Z`` (n, k).
+    """Fit the hull of source ``heads`` (K, C, k) on rows ``Z`` (n, k).
 
-    ``rank`` keeps the best approximation of the head differences in that many class directions:
-    the transplant dimension r (at most C - 1, the default). ``moves`` (K, C, n) are the logits by
-    which the sources differ from their mean, in which nats are measured; by default those of
-    ``heads`` on the rows.
+    ``rank`` is the transplant dimension r: head differences are approximated in that many class
+    directions (at most C - 1, the default). ``moves`` (K, C, n) are the logits by which the sources
+    differ from their mean, in which nats are measured; by default those of ``heads`` on the rows.
     """
     n_sources, n_classes = heads.shape[:2]
     # Softmax ignores a constant over classes.
@@ -142,7 +141,7 @@ def fit_hull(
 
 
 def tilt_rows(hull: Hull, Z: Tensor, y: Tensor, weight: Tensor) -> TiltedRows:
-    """Prepare the surrogate distributions of all targets of ``hull`` on the rows ``Z``."""
+    """Prepare the rows ``Z`` (n, k) for the surrogates of all targets of ``hull``."""
     return TiltedRows(
         tilt=_tilt(hull.directions, Z),
         center=_tilt(hull.center, Z),
@@ -152,7 +151,7 @@ def tilt_rows(hull: Hull, Z: Tensor, y: Tensor, weight: Tensor) -> TiltedRows:
 
 
 def _tilt(heads: Tensor, Z: Tensor) -> Tensor:
-    """(..., C, n) logits of heads (..., C, k) on rows (n, k), in the heads' precision."""
+    """Return logits (..., C, n) of heads (..., C, k) on rows (n, k), in the heads' precision."""
     if Z.dtype == heads.dtype:
         return heads @ Z.T
     answer = heads.new_empty((*heads.shape[:-1], len(Z)))
@@ -162,10 +161,10 @@ def _tilt(heads: Tensor, Z: Tensor) -> Tensor:
 
 
 def plausible_targets(sources: SourceHeads, rank: int | None = None) -> tuple[Hull, TiltedRows]:
-    """The hull of the source heads, and its surrogates on the sources' own rows.
+    """Return the hull of the source heads, and the sources' own rows prepared for its targets.
 
-    Rows are weighed by heads that have not seen them: others would weigh up the labels that they
-    remember.
+    Rows are weighed by heads that have not seen them. Other heads would give more weight to labels
+    that they remember.
     """
     logits = sources.held_out.logits(sources.held_out.heads, sources.Z)
     center = logits.mean(dim=0)
@@ -186,10 +185,10 @@ def attack(
     objective: Objective = "risk",
     known: Sequence[Tensor] = (),
 ) -> Attack:
-    """The target with ``|z| <= radius`` on which a predictor with row losses ``loss`` is worst.
+    """Find the worst target with ``|z| <= radius`` for a predictor with row losses ``loss``.
 
-    For ``regret`` the loss of the target's own head is subtracted from each row's. ``also`` names
-    targets in the ball that are known already, so that the answer is no better than they are.
+    For ``regret``, the loss of the target's own head is subtracted from each row's loss. ``known``
+    are targets in the ball that were found before; the result is at least as bad as these.
     """
 
     def value_and_gradient(z: Tensor) -> tuple[float, Tensor]:
@@ -202,7 +201,7 @@ def attack(
 def _value_and_gradient(
     rows: TiltedRows, loss: Tensor, z: Tensor, objective: Objective
 ) -> tuple[float, Tensor]:
-    """Risk (or regret) of the surrogate at ``z`` and its gradient in ``z``."""
+    """Return the risk (or regret) of the surrogate at ``z``, and its gradient in ``z``."""
     tilt = torch.tensordot(z, rows.tilt, dims=1)  # (C, n)
     log_share = torch.log_softmax(tilt, dim=0)
     weight = rows.weights_from_shares(log_share)
@@ -217,12 +216,12 @@ def _value_and_gradient(
 
 
 def _entry_of_label(values: Tensor, y: Tensor) -> Tensor:
-    """(n,) each row's entry of ``values`` (C, n) for its label."""
+    """Return the entry (n,) of ``values`` (C, n) for the label of each row."""
     return values.gather(0, y.unsqueeze(0)).squeeze(0)
 
 
 def _tilt_gradient(rows: TiltedRows, share: Tensor, scale: Tensor) -> Tensor:
-    """(m,) sum over rows of ``scale · (tilt of the label - mean tilt under share)``."""
+    """Return the sum (m,) over rows of ``scale · (tilt of the label - mean tilt under share)``."""
     coefficient = -share * scale
     coefficient.scatter_add_(0, rows.y.unsqueeze(0), scale.unsqueeze(0))
     return rows.tilt.flatten(1) @ coefficient.flatten()

@@ -1,4 +1,4 @@
-"""The hull as an adversary: its search for the worst target, under each surrogate."""
+"""Adversaries over the hull: the search for the worst target, for each kind of surrogate."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from regraft.core.transplant import find_witness
 
 
 class ReweightingHullAdversary:
-    """Targets within ``radius`` nats; real rows keep real labels and change their weights.
+    """Targets within ``radius`` nats, made of real rows with real labels and changed weights.
 
-    ``optimism`` (n,) is what fitting has taken off the rows' losses, None if nothing.
+    ``optimism`` (n,) is what fitting has taken off the losses of the rows; None means nothing.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class ReweightingHullAdversary:
         self._known: list[Tensor] = []
 
     def attack(self, head: Tensor) -> Target:
-        """The worst target of the ball, never better than one found before."""
+        """Return the worst target in the ball, at least as bad as those found before."""
         y = self._surrogates.y
         loss = losses(log_probabilities(self._Z, head), y)
         if self._optimism is not None:
@@ -65,9 +65,9 @@ class ReweightingHullAdversary:
 
 
 class SoftLabelHullAdversary:
-    """The same targets, on source rows whose labels are drawn from the target's head.
+    """The same targets, made of source rows with labels drawn from the target's head.
 
-    With ``surrogate="transplanted"`` the rows are moved by T_{s->star} first. One basis L serves
+    With ``surrogate="transplanted"`` the rows are first moved by T_{s->star}. One basis L serves
     the whole hull: heads of the hull differ only along the disagreements of the sources, which L
     annihilates.
     """
@@ -97,7 +97,7 @@ class SoftLabelHullAdversary:
         self._known: list[Tensor] = []
 
     def attack(self, head: Tensor) -> Target:
-        """The worst target of the ball, never better than one found before."""
+        """Return the worst target in the ball, at least as bad as those found before."""
 
         def value_and_gradient(z: Tensor) -> tuple[float, Tensor]:
             with torch.enable_grad():
@@ -121,6 +121,7 @@ class SoftLabelHullAdversary:
         return Target(sample, z)
 
     def _sample(self, z: Tensor) -> WeightedSample:
+        """Return the surrogate of the target at ``z``."""
         head = self._hull.head(z)
         if not self._moves:
             return relabel(self._pairs, head)

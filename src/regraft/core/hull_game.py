@@ -1,4 +1,4 @@
-"""The game over the hull, and the step back from its answer that noise allows."""
+"""The game over the hull, and the step back from its answer towards ERM that noise allows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from regraft.core.learner import Learner
 from regraft.core.newton import log_probabilities, losses
 from regraft.core.surrogates import WeightedSample, stack_samples
 
-_N_STEPS = 64  # into which the way from the pooled head to the learner's answer is divided
+_N_STEPS = 64  # equal steps from the pooled head to the learner's answer
 
 
 def play_hull(
@@ -32,7 +32,7 @@ def play_hull(
 ) -> tuple[Hull, GameOutcome]:
     """Play from the ERM head on against the targets within ``radius`` nats.
 
-    Where rows keep their own labels, the head is then moved back towards ERM (see `step_back`).
+    Where rows keep their own labels, :func:`step_back` then moves the answer towards ERM.
     """
     hull, adversary = make_hull_adversary(sources, radius=radius, **options)
     keeps_labels = options.get("surrogate", "reweighted") == "reweighted"
@@ -50,7 +50,7 @@ def play_hull(
 
 
 def _fit_erm(sources: SourceHeads, ridge: Tensor) -> Tensor:
-    """The head of the smallest pooled risk under the learner's own ridge (k,)."""
+    """Return the head of the smallest pooled risk under the learner's own ridge (k,)."""
     learner = Learner(ridge=ridge)
     learner.add(WeightedSample(sources.Z, sources.y, sources.weight))
     return learner.respond(sources.pooled).head
@@ -59,8 +59,8 @@ def _fit_erm(sources: SourceHeads, ridge: Tensor) -> Tensor:
 def step_back(outcome: GameOutcome, adversary: Adversary, start: Tensor) -> GameOutcome:
     """Move the answer towards the head ``start`` (C, k) while its worst case stays as good.
 
-    As good is within one standard error of the answer's own worst case, which is known no better
-    than that: what is left to choose goes to the risk on the sources, which ``start`` minimizes.
+    "As good" means within one standard error of the answer's own worst case, which is not known any
+    better. The freedom that is left goes to the risk on the sources, which ``start`` minimizes.
     """
     answer = outcome.head
     error = outcome.worst.sample.standard_error(answer)
@@ -89,7 +89,7 @@ def step_back(outcome: GameOutcome, adversary: Adversary, start: Tensor) -> Game
 def _fewest_steps(
     targets: Sequence[Target], start: Tensor, answer: Tensor, bound: float, least: int
 ) -> int:
-    """The fewest steps, ``least`` or more, at which no target's value exceeds ``bound``."""
+    """Return the fewest steps, ``least`` or more, at which no target's value exceeds ``bound``."""
     Z, y, weights = stack_samples([target.sample for target in targets])
     offsets = weights.new_tensor([target.sample.offset for target in targets])
 
@@ -98,7 +98,7 @@ def _fewest_steps(
         values = weights @ losses(log_probabilities(Z, head), y) - offsets
         return float(values.max()) > bound
 
-    # The largest value is convex along the way and within the bound at its end.
+    # The largest value is convex along the way, and within the bound at the end: bisect.
     low, high = least - 1, _N_STEPS
     while high - low > 1:
         middle = (low + high) // 2

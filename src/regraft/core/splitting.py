@@ -1,4 +1,4 @@
-"""Rows to fit on and rows to measure on."""
+"""Split rows into a part to fit on and a part to measure on."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from torch import Tensor
 from regraft.core.domains import Domains, equal_domain_weights
 from regraft.support.memory_map import release
 
-_HOLD_OUT_EVERY = 3  # of the rows, one is held out
+_HOLD_OUT_EVERY = 3  # one row in three is held out
 
 
 def hold_out(domains: Domains, seed: int | None = None) -> tuple[Domains, Domains]:
-    """Two thirds and one third of the rows, each domain and class in proportion.
+    """Return two thirds and one third of the rows, each domain and class in proportion.
 
-    Every third row of a domain and class is held out: of the rows as they stand, or as ``seed``
-    shuffles them. Raises ``ValueError`` with one sentence where there are too few, or if the seed
-    is below 0.
+    Every third row of a domain and class is held out, in the given order or in the order that
+    ``seed`` shuffles. Too few rows or a seed below 0 raise ``ValueError``.
     """
     if seed is not None and seed < 0:
         raise ValueError(f"seed is {seed}: pass 0 or more.")
@@ -34,7 +33,7 @@ def hold_out(domains: Domains, seed: int | None = None) -> tuple[Domains, Domain
 
 
 def _check_counts(domains: Domains) -> None:
-    """Any three rows in a row put some into either part, so each part has every class."""
+    """Raise ``ValueError`` unless each part gets rows of every domain and class."""
     shape = len(domains.names), len(domains.classes)
     cell = domains.domain * shape[1] + domains.y
     counts = torch.bincount(cell, minlength=shape[0] * shape[1]).reshape(shape)
@@ -49,6 +48,7 @@ def _check_counts(domains: Domains) -> None:
 
 
 def _take_rows(domains: Domains, mask: Tensor) -> Domains:
+    """Return the rows of ``mask``, with new weights."""
     domain = domains.domain[mask]
     weight = equal_domain_weights(domain, len(domains.names))
     X = domains.X[mask]

@@ -1,9 +1,9 @@
-"""The worst case of a fixed predictor over plausible targets, and the price of robustness."""
+"""Audits: worst cases of a fixed predictor over plausible targets, and the price of robustness."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
@@ -29,57 +29,58 @@ from regraft.core.hull_game import play_hull
 from regraft.core.newton import log_probabilities, losses
 from regraft.core.splitting import hold_out
 from regraft.support.plain_data import PlainData
+from regraft.support.progress import OnProgress, ignore_progress
 
 RADII = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 # Probabilities below this are treated as this, so that one confident error has a finite risk.
 _PROBABILITY_FLOOR = 1e-12
-_N_COMPARED_FEATURES = 16  # features whose means tell whether rows are the same
+_N_COMPARED_FEATURES = 16  # whose means are compared to recognize the training rows
 _ONE_DOMAIN_CONSEQUENCE = "the only plausible target is the sources themselves"
 
 
 class Predictor(Protocol):
-    """Anything with class probabilities."""
+    """Classifier that gives class probabilities."""
 
     classes_: NDArray[Any]
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Probabilities (n, C), columns in the order of ``classes_``."""
+        """Return probabilities (n, C), columns in the order of ``classes_``."""
 
 
 @dataclass(frozen=True)
 class AuditPoint:
-    """The worst case within one radius."""
+    """Worst case within one radius."""
 
     radius: float
     risk: float  # largest cross-entropy over the targets within the radius (nats)
     accuracy: float  # smallest accuracy over them
-    risk_target: dict[str, float]  # affine coefficients of the sources at the former
-    accuracy_target: dict[str, float]  # and at the latter
+    risk_target: dict[str, float]  # affine coefficients of the sources at the largest risk
+    accuracy_target: dict[str, float]  # affine coefficients at the smallest accuracy
     sample_size: float  # effective number of rows behind that accuracy
 
 
 @dataclass(frozen=True)
 class AuditCurve(PlainData):
-    """Worst-case risk and accuracy of one predictor over the radius."""
+    """Worst-case risk and accuracy of one predictor, by radius."""
 
     points: tuple[AuditPoint, ...]
     source_accuracy: float  # mean over the source domains
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> AuditCurve:
-        """Inverse of :meth:`to_dict`, also after a trip through JSON."""
+        """Rebuild a curve from :meth:`to_dict`, also after a round trip through JSON."""
         return cls(**{**data, "points": tuple(AuditPoint(**point) for point in data["points"])})
 
     def plot(self, path: str, name: str = "predictor") -> None:
-        """Write the curve as a picture (needs the extra ``plots``)."""
-        from regraft.support.plots import plot_audit
+        """Draw the curve to the picture ``path`` (needs the extra ``plots``)."""
+        from regraft.estimators.plots import plot_audit
 
         plot_audit({name: self}, path)
 
 
 @dataclass(frozen=True)
 class FrontierPoint:
-    """A head trained at one radius, measured on rows that it was not trained on."""
+    """Head trained at one radius, measured on rows that it was not trained on."""
 
     radius: float
     source_accuracy: float
@@ -89,19 +90,19 @@ class FrontierPoint:
 
 @dataclass(frozen=True)
 class Frontier(PlainData):
-    """What robustness costs on the sources, and what it buys in the worst case."""
+    """Cost of robustness on the sources, and its gain in the worst case."""
 
     points: tuple[FrontierPoint, ...]
     audit_radius: float
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Frontier:
-        """Inverse of :meth:`to_dict`, also after a trip through JSON."""
+        """Rebuild a frontier from :meth:`to_dict`, also after a round trip through JSON."""
         return cls(**{**data, "points": tuple(FrontierPoint(**point) for point in data["points"])})
 
     def plot(self, path: str) -> None:
-        """Write the frontier as a picture (needs the extra ``plots``)."""
-        from regraft.support.plots import plot_frontier
+        """Draw the frontier to the picture ``path`` (needs the extra ``plots``)."""
+        from regraft.estimators.plots import plot_frontier
 
         plot_frontier(self, path)
 
@@ -116,12 +117,38 @@ def audit(
     rank: int | None = None,
     device: str = "cpu",
 ) -> AuditCurve:
-    """Worst-case risk and accuracy of a fixed predictor within each radius: the frozen regime.
+    """Measure the worst-case risk and accuracy of a fixed predictor within each radius.
 
-    ``predictor`` is a fitted classifier with ``predict_proba``, or its probabilities (n, C) on
-    the rows of ``X``, columns in sorted order of the labels. The plausible targets come from
-    ``X``, ``y``, ``sample_domain`` alone, so any two predictors are audited against the same. Pass
-    rows that the predictor was not fitted on where there are some: on its own it looks better.
+    The plausible targets follow from ``X``, ``y`` and ``sample_domain`` alone, so all predictors
+    are audited against the same targets. Pass rows that the predictor was not fitted on if you can:
+    on its training rows it looks better than it is.
+
+    Parameters
+    ----------
+    predictor : classifier or array-like (n, C)
+        Fitted classifier with ``predict_proba``, or its probabilities on the rows of ``X``, with
+        columns in sorted order of the labels.
+    X : array-like (n, d)
+        Features.
+    y : array-like (n,)
+        Labels.
+    sample_domain : array-like (n,)
+        Domain of each row.
+    radii : sequence of float
+        Distances from the sources' mean within which targets are plausible, in nats.
+    rank : int or None
+        Transplant dimension, as in :class:`~regraft.estimators.cro.CROClassifier`.
+    device : str
+        Where torch computes, such as "cpu" or "cuda".
+
+    Returns
+    -------
+    AuditCurve
+
+    Raises
+    ------
+    ValueError
+        If the data, the predictor or a radius is not usable; the message says how to fix it.
     """
     radii = _check_radii(radii)
     domains = check_domains(X, y, sample_domain, device=device)
@@ -152,13 +179,40 @@ def frontier(
     ridge: float | None = None,
     seed: int | None = None,
     device: str = "cpu",
-    on_point: Callable[[FrontierPoint], None] | None = None,
+    on_progress: OnProgress = ignore_progress,
 ) -> Frontier:
-    """Source accuracy against worst-case accuracy for heads trained at each radius.
+    """Compare source accuracy to worst-case accuracy for heads trained at each radius.
 
-    Two thirds of the rows train the heads, the others measure them: every third as they stand, or
-    as ``seed`` shuffles them. The worst case is taken within the largest of ``radii``, the same
-    for all heads.
+    Two thirds of the rows train the heads, and the others measure them. The worst case is taken
+    within the largest of ``radii``, the same for all heads.
+
+    Parameters
+    ----------
+    X : array-like (n, d)
+        Features.
+    y : array-like (n,)
+        Labels.
+    sample_domain : array-like (n,)
+        Domain of each row.
+    radii : sequence of float
+        Radii at which heads are trained, in nats.
+    objective, rank, ridge
+        As in :class:`~regraft.estimators.cro.CROClassifier`.
+    seed : int or None
+        Shuffles the rows before every third is held out; None keeps their order.
+    device : str
+        Where torch computes, such as "cpu" or "cuda".
+    on_point : callable, optional
+        Called with each point when it is measured.
+
+    Returns
+    -------
+    Frontier
+
+    Raises
+    ------
+    ValueError
+        If the data or an argument is not usable; the message says how to fix it.
     """
     radii = _check_radii(radii)
     check_objective(objective)
@@ -184,13 +238,12 @@ def frontier(
             worst_case_risk=attack(measured, losses(log_p, test.y), max(radii)).value,
         )
         points.append(point)
-        if on_point is not None:
-            on_point(point)
+        on_progress(f"fitted at radius {radius:g}")
     return Frontier(tuple(points), audit_radius=max(radii))
 
 
 def warn_if_fitted_on(predictor: object, X: NDArray[Any], sample_domain: NDArray[Any]) -> None:
-    """Warn if a predictor that knows the mean of its training rows has it from these rows."""
+    """Warn if a predictor that stores the mean of its training rows was fitted on these rows."""
     fitted = getattr(predictor, "feature_mean_", None)
     if fitted is None:
         return
@@ -212,7 +265,7 @@ def worst_cases(
     radii: Sequence[float],
     names: list[str],
 ) -> list[AuditPoint]:
-    """The worst of the ``surrogates`` within each radius, by losses and errors (n,) of the rows."""
+    """Find the worst target within each radius, given losses and errors (n,) of the rows."""
     points: list[AuditPoint] = []
     riskiest: list[Tensor] = []
     wrongest: list[Tensor] = []
@@ -238,6 +291,7 @@ def worst_cases(
 
 
 def _check_radii(radii: Sequence[float]) -> list[float]:
+    """Return the sorted distinct radii, or raise ``ValueError``."""
     values = sorted({float(radius) for radius in radii})
     if not values:
         raise ValueError("radii is empty: pass at least one radius.")
@@ -249,9 +303,9 @@ def _check_radii(radii: Sequence[float]) -> list[float]:
 def _probabilities(
     predictor: Predictor | ArrayLike, X: ArrayLike, domains: Domains
 ) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
-    """(n, P) checked probabilities, and the column (C,) of each of ``domains.classes``.
+    """Return checked probabilities (n, P), and the column (C,) of each of ``domains.classes``.
 
-    P exceeds C if the predictor knows more classes, whose probability it then gives to errors.
+    P exceeds C if the predictor knows more classes; probability for these counts as error.
     """
     if hasattr(predictor, "predict_proba"):
         judge = cast(Predictor, predictor)
@@ -264,7 +318,7 @@ def _probabilities(
 
 
 def _columns(predictor: Predictor, domains: Domains) -> tuple[NDArray[np.intp], int]:
-    """The predictor's column of each class, and how many columns it has."""
+    """Return the predictor's column of each class, and its number of columns."""
     if not hasattr(predictor, "classes_"):
         raise ValueError("the predictor is not fitted: call fit first.")
     known = np.asarray(predictor.classes_)
@@ -279,6 +333,7 @@ def _columns(predictor: Predictor, domains: Domains) -> tuple[NDArray[np.intp], 
 
 
 def _check_probabilities(values: ArrayLike, shape: tuple[int, int]) -> NDArray[np.float64]:
+    """Return ``values`` as probabilities of this shape, or raise ``ValueError``."""
     try:
         probabilities = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):

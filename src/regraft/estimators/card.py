@@ -1,7 +1,7 @@
-"""Model cards: what a saved head is and what its certificate says, as Markdown for people.
+"""Model cards: a saved head and its certificate, described as Markdown for people.
 
 The header is YAML with the fields that Hugging Face's hub reads. Names that come from data are
-written so that neither YAML nor Markdown nor HTML takes a part of them for its own.
+escaped, so that neither YAML nor Markdown nor HTML interprets a part of them.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _TAGS = (
     "robustness",
     "tabular-classification",
 )
-_MAX_NAMES = 20  # names of a kind, before the rest are counted
-# What Markdown reads in the middle of a line; within a word it leaves underscores alone.
+_MAX_NAMES = 20  # listed; the others are only counted
+# Characters that Markdown interprets within a line; underscores only at the ends of a word.
 _MARKDOWN_SIGNS = re.compile(r"[\\`*\[\]{}|~$]|(?<![^\W_])_|_(?![^\W_])")
 _UNREADABLE = "\N{REPLACEMENT CHARACTER}"
 _METHODS = {
@@ -86,7 +86,7 @@ _LICENCE = (
 
 
 def model_card(model: LinearHead) -> str:
-    """The card of a fitted head of regraft's own, Markdown under a YAML header."""
+    """Return the card of a fitted head of Regraft: Markdown under a YAML header."""
     sections = [_describe_head(model), _describe_sources(model)]
     if isinstance(model, GameHead):
         certificate = model.certificate_
@@ -104,24 +104,24 @@ def model_card(model: LinearHead) -> str:
 
 
 def escape(text: str) -> str:
-    """``text`` as it stands in a line or a table of Markdown, whatever signs it has."""
+    """Escape ``text`` for a line or a table of Markdown."""
     line = html.escape(_readable(text), quote=False)
     return _MARKDOWN_SIGNS.sub(lambda sign: f"&#{ord(sign[0])};", line)
 
 
 def quote(text: str) -> str:
-    """``text`` as a string of YAML, on one line."""
+    """Quote ``text`` as a YAML string, on one line."""
     return json.dumps(_readable(text), ensure_ascii=False)
 
 
 def _readable(text: str) -> str:
-    """One line, without signs that have no shape or that UTF-8 cannot hold."""
+    """Return ``text`` on one line, with unprintable characters replaced."""
     line = " ".join(text.split())
     return "".join(sign if sign.isprintable() else _UNREADABLE for sign in line)
 
 
 def _list_names(names: Iterable[Any], write: Callable[[str], str]) -> str:
-    """The first names, and how many there are beyond them."""
+    """List the first names, and the number of the others."""
     texts = [str(name) for name in names]
     comma = "; " if any("," in text for text in texts) else ", "
     shown = comma.join(map(write, texts[:_MAX_NAMES]))
@@ -129,6 +129,7 @@ def _list_names(names: Iterable[Any], write: Callable[[str], str]) -> str:
 
 
 def _count(number: int, noun: str) -> str:
+    """Format a number with its noun, such as "3 classes"."""
     plural = f"{noun}es" if noun.endswith("s") else f"{noun}s"
     return f"{number:,} {noun if number == 1 else plural}"
 
@@ -143,7 +144,7 @@ def _header(model: LinearHead) -> str:
 
 
 def _model_index(model: GameHead) -> list[str]:
-    """The certified numbers; their types are names of our own, for no dataset has them."""
+    """Return the certified numbers for the hub; their metric types are our own names."""
     c = model.certificate_
     scope = f"worst plausible domain within {c.radius:g} nats of the sources"
     there = f"Accuracy where its {c.objective} is worst within {c.radius:g} nats, rows fitted on"

@@ -1,4 +1,4 @@
-"""The heads that a comparison puts side by side, solved on source heads that all of them share."""
+"""Heads that a comparison puts side by side, solved on shared source heads."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ _Part = TypeVar("_Part", bound=Any)
 
 @dataclass(frozen=True)
 class ComparedHead:
-    """A head to compare."""
+    """Head to compare."""
 
     name: str
     model: Model  # not fitted: the class and its settings
-    radius: float | None = None  # of a head of the sweep over the radius, None for the others
+    radius: float | None = None  # for heads of the sweep over the radius, None for the others
 
     def settings(self) -> dict[str, Any]:
-        """What it is, as plain data."""
+        """Return the class and its settings as plain data."""
         return {"head": type(self.model).__name__, "settings": self.model.get_params()}
 
 
 def compared_heads(radii: Sequence[float] = RADII, device: str = "cpu") -> tuple[ComparedHead, ...]:
-    """ERM, GroupDRO, V-REx, IRM and CRO at their defaults, then CRO at each radius, sorted.
+    """Return ERM, GroupDRO, V-REx, IRM and CRO at their defaults, then CRO at each sorted radius.
 
-    Raises ``ValueError`` with one sentence if a radius is no radius.
+    An invalid radius raises ``ValueError``.
     """
     steps = sorted({float(radius) for radius in radii})
     for radius in steps:
@@ -63,10 +63,10 @@ def compared_heads(radii: Sequence[float] = RADII, device: str = "cpu") -> tuple
 
 
 def solve_on_sources(model: Model, sources: SourceHeads) -> Tensor:
-    """The head (C, d + 1) on ``[x, 1]`` that ``model.fit`` takes where these source heads are its.
+    """Return the head (C, d + 1) on ``[x, 1]`` that ``model.fit`` gets from these source heads.
 
-    Cross-validating the source heads is most of a fit, so heads that share them cost little more
-    than one.
+    Cross-validating the source heads is most of the work of a fit, so heads that share them cost
+    little more than one.
     """
     if isinstance(model, CROClassifier):
         head = model.solve(sources)
@@ -77,7 +77,7 @@ def solve_on_sources(model: Model, sources: SourceHeads) -> Tensor:
 
 
 def _on_cpu(part: _Part) -> _Part:
-    """A dataclass with its own tensors on the CPU, where the baselines compute."""
+    """Return a dataclass with its own tensors on the CPU, where the baselines compute."""
     values = {field.name: getattr(part, field.name) for field in fields(part)}
     tensors = {name: value.cpu() for name, value in values.items() if isinstance(value, Tensor)}
     moved: _Part = replace(part, **tensors)

@@ -1,13 +1,13 @@
-"""Leave one domain out: every head fitted on the other domains and measured where it never was."""
+"""Leave-one-domain-out comparison of heads, each measured in the domain it was fitted without."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,9 @@ from regraft.estimators.compared_heads import (
     compared_heads,
     solve_on_sources,
 )
+from regraft.support.digests import digest_parts
 from regraft.support.plain_data import PlainData
-from regraft.support.progress import Countdown
+from regraft.support.progress import Countdown, OnProgress, ignore_progress
 from regraft.support.records import Records
 from regraft.support.table import percent
 
@@ -39,8 +40,8 @@ class ComparisonCell:
     target: str  # the domain left out
     head: str
     accuracy: float  # on all rows of the target
-    source_accuracy: float  # on the rows that it was fitted on, mean over their domains
-    seconds: float  # the first head of a target also pays for the source heads, which all share
+    source_accuracy: float  # on its training rows, mean over their domains
+    seconds: float  # the first head of a target includes the time of the shared source heads
 
 
 @dataclass(frozen=True)
@@ -48,15 +49,15 @@ class ComparisonRow:
     """One head over all domains left out."""
 
     head: str
-    radius: float | None  # of a head of the sweep over the radius, None for the others
-    accuracy: dict[str, float]  # by unseen domain
+    radius: float | None  # for heads of the sweep over the radius, None for the others
+    accuracy: dict[str, float]  # in each unseen domain
     average: float
     worst: float
     worst_target: str
     source: float  # mean of the cells' source accuracies
     average_gain: float  # average minus ERM's
     worst_gain: float  # worst minus ERM's worst
-    seconds: float  # in all
+    seconds: float  # total
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class Comparison(PlainData):
     cells: tuple[ComparisonCell, ...]
 
     def row(self, head: str) -> ComparisonRow:
-        """The row of a head; ``ValueError`` names the heads if there is none."""
+        """Return the row of a head, or raise ``ValueError`` with the names of the heads."""
         for row in self.rows:
             if row.head == head:
                 return row
@@ -76,7 +77,7 @@ class Comparison(PlainData):
         raise ValueError(f"there is no head {head!r}: the comparison has {known}.")
 
     def verdict(self) -> str:
-        """ERM and CRO at its defaults in one sentence."""
+        """Compare ERM and CRO at its defaults in one sentence."""
         return "; ".join(
             f"{row.head} has {percent(row.average)} on average over the unseen domains, "
             f"{percent(row.worst)} in the worst ({row.worst_target}) and {percent(row.source)} on "
@@ -93,15 +94,39 @@ def compare(
     radii: Sequence[float] = RADII,
     device: str = "cpu",
     records: Path | None = None,
-    on_progress: Callable[[str], None] | None = None,
+    on_progress: OnProgress = ignore_progress,
 ) -> Comparison:
-    """Leave each domain out in turn, fit all heads on the others, measure them in it.
+    """Leave each domain out in turn, fit all heads on the others, and measure them in it.
 
     Every head is what its classifier's ``fit`` gives on all rows of the other domains: ERM,
-    GroupDRO, V-REx, IRM and CRO at their defaults, and CRO at each of ``radii`` (nats). The file
-    ``records``, which one process at a time may write, keeps finished cells: the same comparison
-    goes on where it stopped. ``on_progress`` is told after each cell what it gave and how long
-    the rest may take. Raises ``ValueError`` with one sentence.
+    GroupDRO, V-REx, IRM and CRO at their defaults, and CRO at each of ``radii``.
+
+    Parameters
+    ----------
+    X : array-like (n, d)
+        Features.
+    y : array-like (n,)
+        Labels.
+    sample_domain : array-like (n,)
+        Domain of each row; three domains or more.
+    radii : sequence of float
+        Radii of the CRO heads, in nats.
+    device : str
+        Where torch computes, such as "cpu" or "cuda".
+    records : Path, optional
+        File that keeps finished cells, so that an interrupted comparison can continue.
+        One process at a time may write it.
+    on_progress : callable, optional
+        Called after each cell with its result and the estimated time left.
+
+    Returns
+    -------
+    Comparison
+
+    Raises
+    ------
+    ValueError
+        If the data or an argument is not usable; the message says how to fix it.
     """
     heads = compared_heads(radii, device)
     check_device(device)
@@ -120,15 +145,14 @@ def compare(
     for t, target in enumerate(targets):
         missing: dict[str, ComparedHead] = {}
         for head in heads:
-            # By key: the defaults and the sweep's head at their radius are one and cost one.
+            # Keyed, because the sweep at the default radius is the same head as the defaults.
             if keys[t, head.name] not in memory.cells:
                 missing.setdefault(keys[t, head.name], head)
         measured = _measure(domains, t, list(missing.values()), device)
         for (key, head), values in zip(missing.items(), measured, strict=True):
             memory.keep(key, values)
-            if on_progress is not None:
-                result = f"{head.name} without {target}: {percent(values['accuracy'])} there"
-                on_progress(f"{result}; {countdown.next()}")
+            result = f"{head.name} without {target}: {percent(values['accuracy'])} there"
+            on_progress(f"{result}; {countdown.next()}")
     cells = tuple(
         ComparisonCell(target, head.name, **memory.cells[keys[t, head.name]])
         for t, target in enumerate(targets)
@@ -138,7 +162,7 @@ def compare(
 
 
 class _Memory:
-    """What cells gave, by the key of the cell; in a file too if one is named."""
+    """Results of cells by their key, also kept in a file if one is given."""
 
     def __init__(self, path: Path | None) -> None:
         self._file = None if path is None else Records(path)
@@ -149,29 +173,28 @@ class _Memory:
         }
 
     def keep(self, key: str, values: dict[str, float]) -> None:
-        """Add a cell."""
+        """Add the result of a cell."""
         if self._file is not None:
             self._file.append({"args": json.loads(key), **values})
         self.cells[key] = values
 
 
 def _key(args: dict[str, Any]) -> str:
+    """Return ``args`` as a canonical string."""
     return json.dumps(args, sort_keys=True)
 
 
 def _fingerprint(domains: Domains) -> str:
-    """sha256 over the rows, their labels and their domains."""
+    """Return the sha256 of the rows, their labels and their domains."""
     X, y, domain = domains.X.numpy(), domains.y.numpy(), domains.domain.numpy()
     names = [[str(name) for name in column] for column in (domains.classes, domains.names)]
-    digest = hashlib.sha256(json.dumps([str(X.dtype), X.shape, names]).encode())
-    for column in (y, domain):
-        digest.update(column.tobytes())
-    for rows in row_chunks(len(X)):
-        digest.update(np.ascontiguousarray(X[rows]).data)
-    return digest.hexdigest()
+    head = json.dumps([str(X.dtype), X.shape, names]).encode()
+    chunks = (np.ascontiguousarray(X[rows]).data for rows in row_chunks(len(X)))
+    return digest_parts(chain([head, y.tobytes(), domain.tobytes()], chunks))
 
 
 def _check_enough(domains: Domains) -> None:
+    """Raise ``ValueError`` for one domain, and warn for two."""
     if len(domains.names) == 1:
         raise ValueError(
             f"all rows belong to one domain ({domains.names[0]!s}), so none can be left out: add "
@@ -188,7 +211,7 @@ def _check_enough(domains: Domains) -> None:
 def _measure(
     domains: Domains, target: int, heads: Sequence[ComparedHead], device: str
 ) -> Iterator[dict[str, float]]:
-    """Accuracies and seconds of each head fitted without the domain of this index."""
+    """Yield accuracies and seconds of each head, fitted without the domain of this index."""
     if not heads:
         return
     X, y, domain = domains.X.numpy(), domains.y.numpy(), domains.domain.numpy()
@@ -196,7 +219,7 @@ def _measure(
     start = time.perf_counter()
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # told of all rows before
+            warnings.simplefilter("ignore", UserWarning)  # given for all rows before
             rest = check_domains(X[kept], domains.classes[y[kept]], domain[kept], device=device)
     except ValueError as error:
         raise ValueError(f"without domain {domains.names[target]!s}, {error}") from None
@@ -216,7 +239,7 @@ def _measure(
 def _accuracies(
     X: NDArray[Any], y: NDArray[np.int64], domain: NDArray[np.int64], head: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """(K,) accuracy of a head (C, d + 1) in each domain."""
+    """Return the accuracy (K,) of a head (C, d + 1) in each domain."""
     correct = np.empty(len(y), bool)
     for rows in row_chunks(len(y)):
         logits = X[rows] @ head[:, :-1].T + head[:, -1]
@@ -228,6 +251,7 @@ def _accuracies(
 def _rows(
     cells: Sequence[ComparisonCell], heads: Sequence[ComparedHead]
 ) -> tuple[ComparisonRow, ...]:
+    """Summarize the cells of each head, and its gain over ERM, the first."""
     rows: list[ComparisonRow] = []
     for head in heads:
         mine = [cell for cell in cells if cell.head == head.name]

@@ -1,4 +1,4 @@
-"""CROClassifier: the scikit-learn face of the game."""
+"""CROClassifier: the game over the hull as a scikit-learn estimator."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from regraft.estimators.game_head import GameHead, warn_unless_converged
 class CROClassifier(GameHead):
     """Causal Robust Optimization: a linear head that is minimax over plausible unseen domains.
 
-    Of the heads between ERM's and the minimax one it is the nearest to ERM's whose worst case is
+    Of the heads between ERM's and the minimax one, it is the nearest to ERM's whose worst case is
     within one standard error of the best.
 
     Parameters
@@ -41,23 +41,23 @@ class CROClassifier(GameHead):
         in the logits). It is an assumption about the deployment, not something to tune: source
         accuracy always prefers 0, which is plain ERM.
     rank : int or None
-        Transplant dimension: in how many class directions (at most C - 1) targets may move.
-        None keeps all.
+        Transplant dimension: the number of class directions (at most C - 1) in which targets may
+        move. None keeps all.
     objective : {"risk", "regret"}
-        Minimize the worst risk (the paper's) or the worst excess over the risk of each target's
-        own head. What fitting takes off the risk, as measured for ERM's head, is added to both.
+        Minimize the worst risk (as in the paper), or the worst excess over the risk of each
+        target's own head. The optimism of fitting, as measured for ERM's head, is added to both.
     surrogate : {"reweighted", "relabelled", "transplanted"}
-        What a target looks like: real source rows with other weights (real inputs keep real
+        How a target is made: real source rows with other weights (real inputs keep real
         labels), the same rows with labels drawn from the target's head, or rows moved by the
         transplant (the paper's equation). The last two are for study.
     ridge : float or None
-        Weight of the logits' variance in the learner's objective; None takes the pooled head's
-        ridge, which is cross-validated. The part of the ridge that holds weak directions of the
-        features down is cross-validated in any case.
+        Weight of the logits' variance in the learner's objective; None takes the cross-validated
+        ridge of the pooled head. The part of the ridge that suppresses weak directions of the
+        features is cross-validated in any case.
     tolerance : float
         The game ends when its value moves by at most this many nats.
     max_rounds : int
-        Rounds after which it ends regardless, with a warning.
+        The game ends after so many rounds in any case, with a warning.
     device : str
         Where torch computes, such as "cpu" or "cuda".
 
@@ -70,7 +70,7 @@ class CROClassifier(GameHead):
     source_heads_ : ndarray (K, C, d + 1)
         Head of each source on ``[x, 1]``; their affine hull holds the plausible targets' heads.
     hull_heads_ : ndarray (K, C, d + 1)
-        The same as the hull has them: cut to ``rank``, and up to a constant over classes.
+        The same heads as points of the hull: cut to ``rank``, and up to a constant over classes.
     pooled_head_ : ndarray (C, d + 1)
         The ERM head from which the game started.
     feature_mean_, feature_scale_ : ndarray (d,), float
@@ -148,7 +148,7 @@ class CROClassifier(GameHead):
         return self
 
     def solve(self, sources: SourceHeads) -> Tensor:
-        """The head (C, k) on whitened rows that ``fit`` takes where these source heads are its."""
+        """Return the head (C, k) on whitened rows that ``fit`` gets from these source heads."""
         _, outcome = self._play(sources)
         warn_unless_converged(outcome, "max_rounds or tolerance, or the ridge")
         return outcome.head
@@ -179,10 +179,10 @@ class CROClassifier(GameHead):
             raise ValueError(f"max_rounds is {self.max_rounds}: the game needs 2 rounds or more.")
 
     def witness(self, weights: Mapping[Any, float] | None = None) -> Witness:
-        """The transplant behind a plausible target, in raw features with a constant 1 appended.
+        """Return the transplants behind a plausible target, in raw features with a constant 1.
 
-        ``weights`` maps each domain to its affine coefficient (they sum to one; negative ones
-        extrapolate); without it, the worst target of the certificate is taken.
+        ``weights`` maps each domain to its affine coefficient. They sum to one, and negative ones
+        extrapolate. Without ``weights``, the worst target of the certificate is taken.
         """
         check_is_fitted(self)
         names = [str(name) for name in self.domains_]

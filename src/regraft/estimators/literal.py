@@ -1,4 +1,4 @@
-"""LiteralCROClassifier: the paper's free adversary, with the paper's names."""
+"""LiteralCROClassifier: the paper's free adversary, with the paper's parameter names."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class LiteralCROClassifier(GameHead):
     Parameters
     ----------
     surrogate : {"relabelled", "transplanted", "reweighted"}
-        What a target looks like: pooled rows with labels drawn from g*, transplanted rows with
+        How a target is made: pooled rows with labels drawn from g*, transplanted rows with
         labels drawn from g*, or rows that keep their labels and change their weights.
     cro_rank : int
         Transplant dimension r, from 1 to the number of features.
@@ -39,14 +39,14 @@ class LiteralCROClassifier(GameHead):
         Rounds after which it ends regardless.
     cro_adv_lr, cro_adv_epochs, cro_adv_batch
         Adam's learning rate at the start of an ascent (it falls to zero at its end), passes over
-        the smallest source, and rows a source and step.
+        the smallest source, and rows per source and step.
     cro_lambda_consist, cro_lambda_hausdorff, cro_lambda_op
         Weights of Fit (averaged over sources), Closure and the transplants' operator norms.
     cro_val_frac : float
         Share of each source's rows that judge an ascent instead of driving it.
     random_state : int
     device : str
-        Where torch computes; these are small problems, and "cpu" is usually the faster.
+        Where torch computes. For problems this small, "cpu" is usually faster.
 
     Attributes
     ----------
@@ -126,6 +126,7 @@ class LiteralCROClassifier(GameHead):
         return self
 
     def _options(self) -> FreeAdversaryOptions:
+        """Return the parameters of the adversary."""
         return FreeAdversaryOptions(
             cro_rank=self.cro_rank,
             cro_adv_lr=self.cro_adv_lr,
@@ -138,6 +139,7 @@ class LiteralCROClassifier(GameHead):
         )
 
     def _check_numbers(self) -> None:
+        """Raise ``ValueError`` for a number out of its range."""
         least: dict[str, Any] = {
             "cro_max_outer_iters": 2,
             "cro_adv_epochs": 1,

@@ -1,4 +1,4 @@
-"""Abduction maps: do the domains differ in them, and do their column spaces, beyond noise?"""
+"""Abduction maps: tests whether they differ between domains, and angles between their columns."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ class AnglePair:
 
 @dataclass(frozen=True)
 class AbductionAngles(PlainData):
-    """Whether P^s(u | x) differs between domains, and how far apart the col(A_s) lie.
+    """Result of comparing P^s(u | x) between domains, with the angles between the col(A_s).
 
-    ``halves_apart`` compares half the rows of one domain to half of another, ``halves_together``
-    the two halves of the same domain: what noise alone does to maps of that many rows.
+    ``halves_apart`` compares half the rows of one domain to half of another. ``halves_together``
+    compares the two halves of the same domain: the angle that noise alone makes for so many rows.
     """
 
     verdict: Verdict
     sentence: str
-    p_value: float  # of U independent of the domain given the input, by redrawing domains
+    p_value: float  # for "U is independent of the domain given the input", by redrawing domains
     pairs: tuple[AnglePair, ...]
     stable_ranks: dict[str, float]  # |A_s|_F^2 / |A_s|_2^2
     halves_apart: float  # median angle in degrees
@@ -50,7 +50,7 @@ class AbductionAngles(PlainData):
 
     @property
     def median(self) -> float:
-        """The mean of the pairs' median angles, in degrees."""
+        """Mean of the pairs' median angles, in degrees."""
         return float(np.mean([pair.median for pair in self.pairs]))
 
 
@@ -63,7 +63,7 @@ def check_angles(
     draws: int = DRAWS,
     seed: int = 0,
 ) -> AbductionAngles:
-    """Compare the maps ``abductions`` (K, k, r) of the domains, which ``penalty`` made."""
+    """Compare the maps ``abductions`` (K, k, r) of the domains, fitted with ``penalty``."""
     test = abduction_test(rows, penalty, draws=draws, seed=seed)
     maps = rows.whitening.to_features(abductions.mT).mT
     described = describe_angles(maps, names)
@@ -84,7 +84,7 @@ def check_angles(
 
 
 def describe_angles(maps: Tensor, names: Sequence[str]) -> AbductionAngles:
-    """The angles between abductions (K, d + 1, r) on features, of groups nobody has observed."""
+    """Measure angles between abductions (K, d + 1, r) on features, for groups never observed."""
     slopes = maps[:, :-1]
     spaces = [column_space(abduction) for abduction in slopes]
     pairs = tuple(
@@ -113,20 +113,20 @@ def abduction_test(
 
 
 def column_space(slopes: Tensor) -> Tensor:
-    """(d, rank) orthonormal basis of the columns of a map (d, r)."""
+    """Return an orthonormal basis (d, rank) of the columns of a map (d, r)."""
     left, values, _ = torch.linalg.svd(slopes, full_matrices=False)
     basis: Tensor = left[:, values > _ZERO_CUTOFF * values[0]]
     return basis
 
 
 def stable_rank(matrix: Tensor) -> float:
-    """Squared Frobenius over squared operator norm; 0 of a zero matrix."""
+    """Return the squared Frobenius norm over the squared operator norm; 0 for a zero matrix."""
     values = torch.linalg.svdvals(matrix).square()
     return float(values.sum() / values[0]) if float(values[0]) > 0 else 0.0
 
 
 def _fit_half(rows: GroupedRows, penalty: float, starts: Tensor, half: int) -> list[Tensor]:
-    """Column spaces of the domains' maps, fitted to every other row."""
+    """Return the column spaces of the domains' maps, fitted to every other row."""
     spaces = []
     for data, start in zip(rows.groups_by_domain(), starts.mT, strict=True):
         own = torch.arange(len(data.labels), device=data.labels.device) % 2 == half
@@ -136,7 +136,7 @@ def _fit_half(rows: GroupedRows, penalty: float, starts: Tensor, half: int) -> l
 
 
 def _angles(one: Tensor, other: Tensor) -> NDArray[np.float64]:
-    """Principal angles in degrees; none if either space is that of a constant map."""
+    """Return principal angles in degrees; none if either space is that of a constant map."""
     if not one.shape[1] or not other.shape[1]:
         return np.zeros(0)
     angles: NDArray[np.float64] = subspace_angles(one.cpu().numpy(), other.cpu().numpy())

@@ -1,4 +1,4 @@
-"""Deduction invariance: given the input and its group, is the label the same in every domain?"""
+"""Deduction invariance: tests whether the label, given input and group, depends on the domain."""
 
 from __future__ import annotations
 
@@ -26,34 +26,35 @@ from regraft.premises.randomization import (
 from regraft.premises.verdicts import LEVEL, Verdict, format_p_value
 from regraft.support.plain_data import PlainData
 
-WELL_SAMPLED = 500  # records of a cell, whose cosine is then told by itself
-_LEAST_RECORDS = 10  # records of a cell, for a map of its own
+WELL_SAMPLED = 500  # records of a cell, from which on its cosine is reported by itself
+_LEAST_RECORDS = 10  # records that a cell needs for a map of its own
 
 
 @dataclass(frozen=True)
 class DeductionCell:
-    """One column of D: of one domain alone, against the one of all domains."""
+    """One column of D fitted in one domain, compared to the column fitted in all domains."""
 
     domain: str
     group: str
     records: int
-    cosine: float  # of D_s[:, u], pulled towards D[:, u] as far as held-out rows ask
-    cosine_alone: float  # of D_s[:, u], fitted to the cell's records alone: mostly noise if few
-    p_value: float  # of the cell's residuals, by redrawing domains
+    cosine: float  # of D_s[:, u] with D[:, u], shrunk towards it as held-out rows suggest
+    cosine_alone: float  # the same without shrinkage: mostly noise for few records
+    p_value: float  # for the residuals of the cell, by redrawing domains
 
 
 @dataclass(frozen=True)
 class DeductionInvariance(PlainData):
-    """Whether the label, given input and group, depends on the domain (`ass:invariant-deduction`).
+    """Result of testing that the label, given input and group, ignores the domain.
 
-    ``p_value`` is of the conditional randomization test; the cosines describe, they do not decide.
+    This is `ass:invariant-deduction`. ``p_value`` is that of the conditional randomization test.
+    The cosines describe the maps and do not decide.
     """
 
     verdict: Verdict
     sentence: str
     p_value: float
-    views: dict[str, float]  # squared correlations of residuals and domains over chance's
-    effective_rows: float  # rows that might as well have come from another domain
+    views: dict[str, float]  # squared correlations of residuals and domains, relative to chance
+    effective_rows: float  # number of rows that could as well have come from another domain
     cells: tuple[DeductionCell, ...]  # those with enough records, the largest first
     n_cells: int  # with any records at all
     pull: float  # the penalty that held-out rows chose for departures from the pooled deduction
@@ -71,7 +72,7 @@ def check_invariance(
 ) -> DeductionInvariance:
     """Compare the deductions of the domains to the pooled one, ``deduction`` (k, r, C).
 
-    ``penalty`` is what the pooled one was fitted with.
+    ``penalty`` is the penalty with which the pooled one was fitted.
     """
     test = deduction_test(rows, penalty, draws=draws, seed=seed)
     cells, pull = _compare(rows, deduction, penalty, test, names, groups)
@@ -91,9 +92,9 @@ def check_invariance(
 def deduction_test(
     rows: GroupedRows, penalty: float, *, draws: int = DRAWS, seed: int = 0
 ) -> Randomization:
-    """Test y independent of s given x and u, with residuals of deductions that pool domains.
+    """Test y independent of s given x and u, by residuals of deductions that pool the domains.
 
-    They are fitted with ``penalty``.
+    The deductions are fitted with ``penalty``.
     """
     residuals = torch.empty(len(rows.y), rows.n_classes).to(rows.Z)
     for u, data in enumerate(rows.labels_by_group()):
@@ -111,6 +112,7 @@ def deduction_test(
 
 
 def _counts(rows: GroupedRows) -> Tensor:
+    """Count the records (K, r) of each domain and group."""
     cell = rows.domain * rows.n_groups + rows.group
     counts = torch.bincount(cell, minlength=rows.n_domains * rows.n_groups)
     return counts.reshape(rows.n_domains, rows.n_groups).cpu()
@@ -145,7 +147,7 @@ def _compare(
 
 
 def _choose_pull(rows: GroupedRows, penalty: float, places: Sequence[tuple[int, int]]) -> float:
-    """How strongly to pull, by every third row; the pooled maps do not know these rows either."""
+    """Choose the pull by every third row, which the pooled maps have not seen either."""
     held_out = deal_folds(len(rows.y), rows.y.device) == 0
     seen, unseen = rows.take(~held_out), rows.take(held_out)
     pooled = [fit_map(data, penalty) for data in seen.labels_by_group()]
@@ -154,12 +156,13 @@ def _choose_pull(rows: GroupedRows, penalty: float, places: Sequence[tuple[int, 
 
 
 def _cell(rows: GroupedRows, s: int, u: int) -> OutcomeData:
+    """Return the rows of one domain and group, with their labels."""
     own = (rows.domain == s) & (rows.group == u)
     return OutcomeData(rows.Z[own], rows.y[own], rows.n_classes)
 
 
 def _cosine(rows: GroupedRows, one: Tensor, other: Tensor) -> float:
-    """Of two maps (C, k) as slopes on the features, intercepts aside."""
+    """Return the cosine of two maps (C, k) as slopes on the features, intercepts aside."""
     a, b = (rows.whitening.to_features(m)[:, :-1].flatten() for m in (one, other))
     return float(torch.nn.functional.cosine_similarity(a, b, dim=0))
 

@@ -1,4 +1,4 @@
-"""Factorization closure: does the ensemble of abduction and deduction predict the labels?"""
+"""Factorization closure: tests whether abduction and deduction together predict the labels."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LEAST_GAIN_KEPT = 0.5  # of what direct regression learns, that a factorization
 
 @dataclass(frozen=True)
 class Prediction:
-    """How well probabilities describe the labels of one domain."""
+    """Quality of predicted probabilities for the labels of one domain."""
 
     mean: tuple[float, ...]  # (C,) mean probability of each class
     brier: float  # mean squared error of the probabilities; for two classes, of one of them
@@ -31,23 +31,23 @@ class Prediction:
 
 @dataclass(frozen=True)
 class DomainClosure:
-    """The factorized prediction of one domain against direct regression of y on x."""
+    """Factorized prediction of one domain, compared to direct regression of y on x."""
 
     domain: str
     frequencies: tuple[float, ...]  # (C,) observed share of each class
     factorized: Prediction
     direct: Prediction
     calibration_error: float  # largest difference of a mean probability and its frequency
-    excess: float  # log-loss of the factorized less that of the direct prediction
+    excess: float  # log-loss of the factorized prediction minus that of the direct one
     excess_error: float  # its standard error
-    kept: float  # share of the direct prediction's gain over frequencies; NaN if it has none
+    kept: float  # share of direct regression's gain over frequencies; NaN if it gains nothing
     correlation: float  # of the two predictions, over rows and classes
     agreement: float  # share of rows on which they name the same class
 
 
 @dataclass(frozen=True)
 class FactorizationClosure(PlainData):
-    """Whether softmax(A_s^T w) · softmax(D^T w) predicts y (eq. `AD-entanglement`), by domain.
+    """Result of predicting y by softmax(A_s^T w) · softmax(D^T w) (eq. `AD-entanglement`).
 
     Every row is predicted by maps that have not seen it.
     """
@@ -64,10 +64,11 @@ def check_factorization_closure(
     names: Sequence[str],
     unit: Tensor | None = None,
 ) -> FactorizationClosure:
-    """Predict every row by maps fitted to the other folds.
+    """Predict every row by maps fitted to the other folds, and compare to direct regression.
 
-    ``unit`` (n,), indices from 0, tells which rows belong together, such as those about the same
-    text: they are held out together, and errors count units. By default each row is its own.
+    ``unit`` (n,), indices from 0, marks rows that belong together, such as those about the same
+    text: they are held out together, and standard errors count units. By default each row is a
+    unit.
     """
     fold = unit_folds(rows, unit)
     first = [fold[rows.domain == s] == 0 for s in range(rows.n_domains)]
@@ -85,7 +86,7 @@ def check_factorization_closure(
 
 
 def unit_folds(rows: GroupedRows, unit: Tensor | None) -> Tensor:
-    """(n,) the fold of each row: the same for rows of the same unit."""
+    """Return the fold (n,) of each row, the same for rows of the same unit."""
     if unit is None:
         return deal_folds(len(rows.y), rows.y.device)
     count = int(unit.max()) + 1
@@ -102,7 +103,7 @@ def compare_predictions(
     names: Sequence[str],
     unit: Tensor | None = None,
 ) -> FactorizationClosure:
-    """The verdict on factorized probabilities (n, C) of labels ``y`` (n,) beside direct ones."""
+    """Judge factorized against direct probabilities (n, C) of the labels ``y`` (n,)."""
     parts = []
     for s, name in enumerate(names):
         own = domain == s
@@ -118,7 +119,7 @@ def compare_predictions(
 def _compare(
     name: str, y: Tensor, factorized: Tensor, direct: Tensor, unit: Tensor | None
 ) -> tuple[DomainClosure, Verdict]:
-    """A domain's numbers, and whether the factorization closes there."""
+    """Return the numbers of a domain, and whether the factorization closes there."""
     frequencies = torch.bincount(y, minlength=factorized.shape[1]).to(factorized.dtype) / len(y)
     base = losses(frequencies.clamp_min(1e-300).log().expand(len(y), -1), y)
     loss, direct_loss = (losses(p.clamp_min(1e-12).log(), y) for p in (factorized, direct))
@@ -150,7 +151,7 @@ def _compare(
 
 
 def _standard_error(values: Tensor, unit: Tensor | None) -> float:
-    """Of the mean of values (n,), those of the same unit (n,) being one observation."""
+    """Return the standard error of the mean of values (n,), each unit being one observation."""
     centred = values - values.mean()
     if unit is not None:
         centred = torch.zeros(int(unit.max()) + 1).to(values).index_add_(0, unit, centred)
@@ -158,6 +159,7 @@ def _standard_error(values: Tensor, unit: Tensor | None) -> float:
 
 
 def _measure(p: Tensor, y: Tensor, loss: Tensor) -> Prediction:
+    """Measure how well probabilities ``p`` (n, C) describe the labels ``y`` (n,)."""
     one_hot = torch.nn.functional.one_hot(y, p.shape[1]).to(p.dtype)
     squares = (p - one_hot).square()
     brier = squares[:, 1] if p.shape[1] == 2 else squares.sum(dim=1)
@@ -170,7 +172,7 @@ def _measure(p: Tensor, y: Tensor, loss: Tensor) -> Prediction:
 
 
 def _correlation(one: Tensor, other: Tensor) -> float:
-    """Of centred probabilities; 0 if one of them is constant."""
+    """Return the correlation of two predictions over rows and classes; 0 if one is constant."""
     a, b = ((p - p.mean(dim=0)).flatten() for p in (one, other))
     norms = float(a.norm() * b.norm())
     return float(a @ b) / norms if norms > 0 else 0.0

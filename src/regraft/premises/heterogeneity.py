@@ -1,4 +1,7 @@
-"""Do the sources disagree about P(y | x)? If not, there is nothing to be robust against."""
+"""Heterogeneity: tests whether the sources disagree about P(y | x).
+
+If they agree, there is nothing to be robust against.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +16,17 @@ from regraft.support.plain_data import PlainData
 
 @dataclass(frozen=True)
 class Heterogeneity(PlainData):
-    """Whether the label, given the input alone, depends on the domain."""
+    """Result of testing whether the label, given the input alone, depends on the domain."""
 
     verdict: Verdict
     sentence: str
     p_value: float
-    views: dict[str, float]  # squared correlations of residuals and domains over chance's
-    effective_rows: float  # rows that might as well have come from another domain
+    views: dict[str, float]  # squared correlations of residuals and domains, relative to chance
+    effective_rows: float  # number of rows that could as well have come from another domain
 
 
 def check_heterogeneity(rows: GroupedRows, *, draws: int = DRAWS, seed: int = 0) -> Heterogeneity:
-    """Test whether the heads of all sources are equal, with residuals of pooled ones."""
+    """Test whether the heads of all sources are equal, by residuals of pooled heads."""
     labels = OutcomeData(rows.Z, rows.y, rows.n_classes)
     test = pooled_test(rows, labels, choose_penalty([labels]), draws=draws, seed=seed)
     verdict, sentence = _judge(test)
@@ -31,6 +34,7 @@ def check_heterogeneity(rows: GroupedRows, *, draws: int = DRAWS, seed: int = 0)
 
 
 def _judge(test: Randomization) -> tuple[Verdict, str]:
+    """Return the verdict and the sentence of a test."""
     p = format_p_value(test.p_value, test.draws)
     if not test.has_enough_rows:
         return "undecided", (

@@ -1,7 +1,7 @@
 """Abduction and deduction maps by maximum likelihood where the groups U are not observed.
 
-The likelihood of the labels alone has several peaks and is climbed from several starts. Whether
-the highest ones are alike tells whether the sources identify the maps.
+The likelihood of the labels has several peaks, so it is maximized from several starts. If the
+highest peaks are alike, the sources identify the maps.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 import torch
@@ -21,48 +21,44 @@ from torch import Tensor
 from regraft.core.domains import Domains, check_domains, domain_slices
 from regraft.core.heads import SMALLEST_RIDGE
 from regraft.core.newton import minimax_newton
-from regraft.core.whitening import Whitening, fit_whitening, row_chunks
+from regraft.core.whitening import Whitening, fit_whitening
 from regraft.premises.factorization import Factorization, fix_gauge
+from regraft.premises.latent_likelihood import LatentLikelihood, Maps, Shift, log_maps
 
-Shift = Literal["prior", "full"]
 OnRestart = Callable[[int, float], None]
-_Maps = tuple[Tensor, Tensor]  # A (K, k, r) and D (k, r, C) on whitened rows
 
 MAX_GROUPS = 32
 _SHRINKAGE = 1e-1  # of the whitening
-_MAX_CHUNK_ENTRIES = 400_000  # of temporaries
-_START_SPREAD = (
-    2.0  # of the informed start: groups are further apart than the domains that mix them
-)
-_START_NOISE = 0.1  # to its groups, of which equal ones would stay equal
+_START_SPREAD = 2.0  # of the first start: groups differ more than the domains that mix them
+_START_NOISE = 0.1  # added to the first start, since equal groups would stay equal
 _LBFGS_OPTIONS = {"maxcor": 30, "ftol": 1e-12, "gtol": 1e-8}  # scipy's options of L-BFGS-B
 _ITERATION_LIMIT = 1  # scipy's status; others are convergence, or steps lost in rounding
-_CHANCE_STANDARD_ERRORS = 2.0  # a gain in likelihood of fewer standard errors may be chance
-_LEAST_AGREEMENT = 0.95  # restarts whose P(u, y | x) overlap less than this disagree
-_LEAST_GROUP_SHARE = 0.01  # mean probability below which a group explains too few rows to be known
-_SAME_DEDUCTION = 0.05  # deductions that differ by less, in total variation, are one
+_CHANCE_STANDARD_ERRORS = 2.0  # a smaller gain in likelihood may be chance
+_LEAST_AGREEMENT = 0.95  # restarts whose P(u, y | x) overlap less disagree
+_LEAST_GROUP_SHARE = 0.01  # mean probability below which a group has too few rows
+_SAME_DEDUCTION = 0.05  # total variation below which two deductions count as equal
 
 
 @dataclass(frozen=True)
 class LatentFit:
-    """Maps of a U that nobody observed, and what the restarts say about them.
+    """Maps of an unobserved U, with evidence from several restarts.
 
-    Groups are numbered by falling mean probability. Likelihoods are nats a row, domains weighing
-    the same; the penalized ones have the ridge taken off.
+    Groups are numbered by falling mean probability. Likelihoods are in nats per row, with equal
+    weight for each domain; the penalized ones have the ridge subtracted.
     """
 
-    factorization: Factorization  # on the features
+    factorization: Factorization  # maps on the features
     log_likelihood: float
-    trace: tuple[float, ...]  # penalized, along the best restart: never falls
-    restart_values: tuple[float, ...]  # penalized, where each restart ended
-    agreement: float  # in [0, 1]: least overlap of P(u, y | x) with restarts as good, 1 if none is
-    warnings: tuple[str, ...]  # why the maps may not be the sources' own, one sentence each
-    converged: bool  # whether the best restart came to rest
+    trace: tuple[float, ...]  # penalized log-likelihood along the best restart; never falls
+    restart_values: tuple[float, ...]  # penalized log-likelihood at which each restart ended
+    agreement: float  # least overlap of P(u, y | x) with restarts that fit as well; 1 without any
+    warnings: tuple[str, ...]  # reasons why the maps may not be the sources' own, one sentence each
+    converged: bool  # whether the best restart converged
 
 
 @dataclass(frozen=True)
 class LatentOptions:
-    """Settings of the fit, with the meaning that they have in :func:`fit_latent`."""
+    """Settings of a fit, with the meaning they have in :func:`fit_latent`."""
 
     shift: Shift = "prior"
     ridge: float = 1e-4
@@ -72,76 +68,10 @@ class LatentOptions:
 
 
 @dataclass(frozen=True)
-class _LatentModel:
-    """The penalized likelihood of maps A (K, k, r) and D (k, r, C) on whitened rows."""
-
-    Z: Tensor  # (n, k) sorted by domain, with a constant 1
-    y: Tensor  # (n,)
-    weight: Tensor  # (n,)
-    slices: tuple[slice, ...]  # the rows of each domain
-    groups: int
-    classes: int
-    shift: Shift
-    ridge: float
-
-    def negative_log_likelihood(
-        self, flat: NDArray[np.float64]
-    ) -> tuple[float, NDArray[np.float64]]:
-        """Minus the penalized log-likelihood of packed maps, and its gradient."""
-        A, D = self.unpack(flat)
-        # Averaged over domains: maps that all of them share cost the same under both shifts.
-        value = -self.ridge * float(A.square().sum() / len(A) + D.square().sum())
-        to_A, to_D = -2 * self.ridge / len(A) * A, -2 * self.ridge * D
-        for s, rows in self.chunks():
-            Z, weight = self.Z[rows].to(A.dtype), self.weight[rows]
-            log_a, log_d = _log_maps(Z, A[s], D)
-            labels = self.y[rows].expand(self.groups, 1, -1)
-            joint = log_a + log_d.gather(1, labels).squeeze(1)
-            likelihood = torch.logsumexp(joint, dim=0)
-            value += float(weight @ likelihood)
-            posterior = joint.sub_(likelihood).exp_().mul_(weight)  # (r, rows)
-            to_A[s] += ((posterior - log_a.exp_().mul_(weight)) @ Z).T
-            residual = log_d.exp_().mul_(-posterior.unsqueeze(1))
-            residual.scatter_add_(1, labels, posterior.unsqueeze(1))
-            to_D += (residual.flatten(0, 1) @ Z).T.reshape(D.shape)
-        return -value, -self.pack(to_A, to_D)
-
-    def chunks(self) -> Iterator[tuple[int, slice]]:
-        """Domains and slices of their rows."""
-        for s, rows in enumerate(self.slices):
-            width = self.groups * (self.classes + 1)
-            for chunk in row_chunks(rows.stop - rows.start, width, _MAX_CHUNK_ENTRIES):
-                yield s, slice(rows.start + chunk.start, rows.start + chunk.stop)
-
-    def pack(self, A: Tensor, D: Tensor) -> NDArray[np.float64]:
-        """The free numbers of the maps; an isometry, so that it packs gradients too."""
-        if self.shift == "prior":
-            A = torch.cat([A[:, :-1].sum(dim=0) / math.sqrt(len(A)), A[:, -1]])
-        return torch.cat([A.flatten(), D.flatten()]).cpu().numpy()
-
-    def unpack(self, flat: NDArray[np.float64]) -> _Maps:
-        """The maps that :meth:`pack` packed."""
-        K, k, r = len(self.slices), self.Z.shape[1], self.groups
-        numbers = torch.as_tensor(flat, device=self.Z.device)
-        A, D = numbers.tensor_split([len(numbers) - k * r * self.classes])
-        if self.shift == "prior":
-            slopes, intercepts = A.reshape(-1, r).tensor_split([k - 1])
-            slopes = (slopes / math.sqrt(K)).expand(K, -1, -1)
-            A = torch.cat([slopes, intercepts.unsqueeze(1)], dim=1)
-        return A.reshape(K, k, r), D.reshape(k, r, self.classes)
-
-    def joint(self, maps: _Maps) -> Iterator[tuple[slice, Tensor]]:
-        """Slices of the rows, and their (r, C, rows) log P(u, y | x)."""
-        for s, rows in self.chunks():
-            log_a, log_d = _log_maps(self.Z[rows].to(maps[0].dtype), maps[0][s], maps[1])
-            yield rows, log_d.add_(log_a.unsqueeze(1))
-
-
-@dataclass(frozen=True)
 class _Restart:
-    """One restart."""
+    """Result of one restart."""
 
-    maps: _Maps  # in their gauge, groups by falling mean probability
+    maps: Maps  # in their gauge, groups by falling mean probability
     shares: Tensor  # (r,) mean probability of each group
     fits: Tensor  # (n,) log-likelihood of each row
     trace: tuple[float, ...]
@@ -162,14 +92,41 @@ def fit_latent(
     device: str = "cpu",
     on_restart: OnRestart | None = None,
 ) -> LatentFit:
-    """Fit P^s(y | x) = sum_u P^s(u | x) P(y | x, u) with ``groups`` values of an unobserved u.
+    """Fit P^s(y | x) = sum_u P^s(u | x) P(y | x, u) with unobserved groups u.
 
-    Under ``shift="prior"`` the abductions of the domains have slopes in common and intercepts of
-    their own, under ``"full"`` they have nothing in common. ``ridge`` weighs the squared maps on
-    whitened rows, with abductions averaged over domains. The first restart sets out from the
-    source heads, the others from random maps; ``on_restart`` is told how many are done and the
-    penalized log-likelihood of the last. What speaks against the maps is warned of and returned.
-    A large ridge decides where the rows do not, and then restarts agree for no good reason.
+    Reasons to doubt the maps are given as warnings, and in the result. A large ridge decides where
+    the rows do not; restarts then agree without evidence.
+
+    Parameters
+    ----------
+    X : array-like (n, d)
+        Features.
+    y : array-like (n,)
+        Labels.
+    sample_domain : array-like (n,)
+        Domain of each row.
+    groups : int
+        Number of values of u.
+    shift : {"prior", "full"}
+        Under "prior" the abductions of the domains share their slopes and differ in their
+        intercepts. Under "full" they share nothing.
+    ridge : float
+        Weight of the squared maps on whitened rows, with abductions averaged over domains.
+    restarts : int
+        Number of starts: the first along the differences of the source heads, the others random.
+    seed : int
+        Seed of the random starts.
+    max_iterations : int
+        Most iterations of each restart.
+    device : str
+        Where torch computes, such as "cpu" or "cuda".
+    on_restart : callable, optional
+        Called after each restart with the number of finished restarts and the penalized
+        log-likelihood of the last.
+
+    Returns
+    -------
+    LatentFit
     """
     options = LatentOptions(shift, ridge, restarts, seed, max_iterations)
     domains = check_domains(X, y, sample_domain, device=device)
@@ -209,6 +166,7 @@ def fit_latent_domains(
 
 
 def _check(groups: int, options: LatentOptions) -> None:
+    """Raise ``ValueError`` unless the number of groups and the options are usable."""
     if not 1 <= groups <= MAX_GROUPS:
         raise ValueError(f"groups is {groups}: pass a number from 1 to {MAX_GROUPS}.")
     if options.shift not in get_args(Shift):
@@ -222,20 +180,21 @@ def _check(groups: int, options: LatentOptions) -> None:
 
 def _whiten(
     domains: Domains, groups: int, options: LatentOptions
-) -> tuple[Whitening, _LatentModel]:
+) -> tuple[Whitening, LatentLikelihood]:
+    """Whiten and sort the rows, and build the model on them."""
     whitening = fit_whitening(domains.X, domains.weight, domains.mapping).with_shrinkage(_SHRINKAGE)
     order = torch.argsort(domains.domain, stable=True)
     domain, y, weight = domains.domain[order], domains.y[order], domains.weight[order]
     slices = domain_slices(domain, len(domains.names))
     Z = whitening(domains.X, order, domains.mapping)
     classes, shift, ridge = len(domains.classes), options.shift, options.ridge
-    return whitening, _LatentModel(Z, y, weight, slices, groups, classes, shift, ridge)
+    return whitening, LatentLikelihood(Z, y, weight, slices, groups, classes, shift, ridge)
 
 
-def _starts(model: _LatentModel, options: LatentOptions) -> Iterator[NDArray[np.float64]]:
-    """Packed maps to set out from: one along the way the source heads differ, then random ones.
+def _starts(model: LatentLikelihood, options: LatentOptions) -> Iterator[NDArray[np.float64]]:
+    """Yield packed maps to start from: along the differences of the source heads, then random.
 
-    All domains set out from the same abduction, so that their names make no difference.
+    All domains start from the same abduction, so that their names make no difference.
     """
     rng = np.random.default_rng(options.seed)
     K, k, r = len(model.slices), model.Z.shape[1], model.groups
@@ -252,8 +211,8 @@ def _starts(model: _LatentModel, options: LatentOptions) -> Iterator[NDArray[np.
         yield model.pack(fix_gauge(A).expand(K, -1, -1), fix_gauge(D))
 
 
-def _source_heads(model: _LatentModel) -> tuple[Tensor, Tensor]:
-    """The pooled head (k, C), and the direction in which the heads of the domains differ most."""
+def _source_heads(model: LatentLikelihood) -> tuple[Tensor, Tensor]:
+    """Return the pooled head (k, C), and the direction in which the source heads differ most."""
     pooled = model.weight.new_zeros((model.classes, model.Z.shape[1]))
     heads = []
     for rows in (slice(None), *model.slices):
@@ -269,8 +228,10 @@ def _source_heads(model: _LatentModel) -> tuple[Tensor, Tensor]:
     return pooled.T, direction.reshape(pooled.shape).T
 
 
-def _run_restart(model: _LatentModel, start: NDArray[np.float64], max_iterations: int) -> _Restart:
-    """Quasi-Newton steps from ``start``, up to one that rounding would take down."""
+def _run_restart(
+    model: LatentLikelihood, start: NDArray[np.float64], max_iterations: int
+) -> _Restart:
+    """Maximize the likelihood from ``start`` by quasi-Newton steps, until rounding stops them."""
     place, trace = start, [-model.negative_log_likelihood(start)[0]]
 
     def keep(intermediate_result: OptimizeResult) -> None:
@@ -295,15 +256,8 @@ def _run_restart(model: _LatentModel, start: NDArray[np.float64], max_iterations
     return _Restart(maps, shares[ranks], fits, tuple(trace), ended.status != _ITERATION_LIMIT)
 
 
-def _log_maps(Z: Tensor, abduction: Tensor, deduction: Tensor) -> tuple[Tensor, Tensor]:
-    """(r, n) log P(u | x) and (r, C, n) log P(y | x, u), rows last, which is the fastest."""
-    log_a = torch.log_softmax(abduction.T @ Z.T, dim=0)
-    scores = deduction.flatten(1).T @ Z.T
-    return log_a, torch.log_softmax(scores.reshape(*deduction.shape[1:], -1), dim=1)
-
-
-def _summarize(model: _LatentModel, maps: _Maps) -> tuple[Tensor, Tensor]:
-    """(r,) mean probability of each group, and (n,) log-likelihood of each row."""
+def _summarize(model: LatentLikelihood, maps: Maps) -> tuple[Tensor, Tensor]:
+    """Return the mean probability (r,) of each group, and the log-likelihood (n,) of each row."""
     shares, fits = model.weight.new_zeros(model.groups), torch.empty_like(model.weight)
     for rows, joint in model.joint(maps):
         fits[rows] = joint.logsumexp(dim=0).gather(0, model.y[rows].unsqueeze(0)).squeeze(0)
@@ -311,16 +265,16 @@ def _summarize(model: _LatentModel, maps: _Maps) -> tuple[Tensor, Tensor]:
     return shares, fits
 
 
-def _fits_as_well(model: _LatentModel, best: _Restart, other: _Restart) -> bool:
-    """Whether the rows cannot tell ``other`` from ``best``, going by Vuong's test of two models."""
+def _fits_as_well(model: LatentLikelihood, best: _Restart, other: _Restart) -> bool:
+    """Return whether the rows cannot tell ``other`` from ``best``, by Vuong's test."""
     gains = best.fits - other.fits
     error = (model.weight * (gains - model.weight @ gains)).norm()
     one_nat = model.weight.square().sum()  # over all rows: peaks that are one differ by rounding
     return best.trace[-1] - other.trace[-1] <= float(_CHANCE_STANDARD_ERRORS * error + one_nat)
 
 
-def _overlap(model: _LatentModel, first: _Maps, second: _Maps) -> float:
-    """One minus the mean total variation between P(u, y | x) of both, groups matched at best."""
+def _overlap(model: LatentLikelihood, first: Maps, second: Maps) -> float:
+    """Return 1 minus the mean total variation between two P(u, y | x), groups matched."""
     costs = model.weight.new_zeros((model.groups, model.groups))
     for (rows, one), (_, other) in zip(model.joint(first), model.joint(second), strict=True):
         one, other = (joint.exp_().mul_(model.weight[rows]).flatten(1) for joint in (one, other))
@@ -329,12 +283,12 @@ def _overlap(model: _LatentModel, first: _Maps, second: _Maps) -> float:
     return 1 - min(float(matrix[linear_sum_assignment(matrix)].sum()), 1.0)
 
 
-def _deduction_distances(model: _LatentModel, climb: _Restart) -> Tensor:
-    """(r, r) mean total variation between P(y | x, u) of two groups, over the rows of both."""
+def _deduction_distances(model: LatentLikelihood, climb: _Restart) -> Tensor:
+    """Return the mean total variation (r, r) between P(y | x, u) of two groups, on their rows."""
     sums = model.weight.new_zeros((model.groups, model.groups))
     A, D = climb.maps
     for s, rows in model.chunks():
-        log_a, log_d = _log_maps(model.Z[rows].to(A.dtype), A[s], D)
+        log_a, log_d = log_maps(model.Z[rows].to(A.dtype), A[s], D)
         masses, answers = log_a.exp_() * model.weight[rows], log_d.exp_()
         for u in range(model.groups):
             apart = (answers - answers[u]).abs().sum(dim=1) / 2  # (r, rows)
@@ -343,12 +297,12 @@ def _deduction_distances(model: _LatentModel, climb: _Restart) -> Tensor:
 
 
 def _explain_doubts(
-    model: _LatentModel, best: _Restart, peers: int, restarts: int, agreement: float
+    model: LatentLikelihood, best: _Restart, peers: int, restarts: int, agreement: float
 ) -> Iterator[str]:
-    """Sentences on why the maps of ``best`` may not be those that made the data."""
+    """Yield reasons why the maps of ``best`` may not be those that made the data."""
     if not best.converged:
         iterations = len(best.trace) - 1
-        yield f"the fit did not come to rest in {iterations} iterations: raise max_iterations."
+        yield f"the fit did not converge in {iterations} iterations: raise max_iterations."
     if model.groups == 1:
         return
     if len(model.slices) == 1:

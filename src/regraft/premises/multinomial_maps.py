@@ -1,8 +1,8 @@
-"""Multinomial maps on whitened rows, with free intercepts and a cross-validated penalty.
+"""Multinomial regressions on whitened rows, with free intercepts and a cross-validated penalty.
 
-They describe probabilities that a robust head is not asked to have: of groups given inputs, of
-labels given inputs and groups, of domains given inputs. Intercepts are all but free, so that a
-map's mean probabilities are the observed frequencies.
+They estimate probabilities that a robust head does not give: of groups given inputs, of labels
+given inputs and groups, of domains given inputs. Intercepts are almost free, so that the mean
+probabilities of a map are the observed frequencies.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from torch import Tensor
 
 from regraft.core.newton import log_probabilities, losses, minimax_newton
 
-# Of half the squared weights, per fit: scikit-learn's 1 / C, or 2 / C for two outcomes, of which
+# Factors of half the squared weights: scikit-learn's 1 / C, or 2 / C for two outcomes, of which
 # both have weights here.
 PENALTIES = (100_000.0, 10_000.0, 3000.0, 1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.1, 0.01)
-# Of departures from an anchor: the first leaves none.
+# Penalties of departures from an anchor; the first allows none.
 ANCHOR_PENALTIES = (100_000.0, 10_000.0, 1000.0, 300.0, 100.0, 30.0, 10.0)
-SHRINKAGE = 1.0  # of the whitening: weak directions of the features count for less
+SHRINKAGE = 1.0  # of the whitening, so that weak directions of the features count less
 FOLDS = 3
 _INTERCEPT_PENALTY = (
     1e-1  # the same for intercepts, which an outcome never seen would else make infinite
@@ -30,7 +30,7 @@ _TOLERANCE = 1e-5
 
 @dataclass(frozen=True)
 class OutcomeData:
-    """Rows and the outcomes to predict from them."""
+    """Rows, and the outcomes to predict from them."""
 
     Z: Tensor  # (n, k) whitened rows, the last columns constants
     labels: Tensor  # (n,) index of the outcome
@@ -39,16 +39,16 @@ class OutcomeData:
     constant_penalty: float = _INTERCEPT_PENALTY
 
     def take(self, rows: Tensor) -> OutcomeData:
-        """Some of the rows, by mask or index (n,)."""
+        """Select rows by a mask or an index (n,)."""
         return replace(self, Z=self.Z[rows], labels=self.labels[rows])
 
 
 def fit_map(
     data: OutcomeData, penalty: float, *, start: Tensor | None = None, anchor: Tensor | None = None
 ) -> Tensor:
-    """(m, k) weights of m outcomes, with mean zero over them.
+    """Return the weights (m, k) of m outcomes, with mean zero over the outcomes.
 
-    They are pulled towards ``anchor`` (m, k), zeros by default, and equal it without rows.
+    They are shrunk towards ``anchor`` (m, k), zeros by default, and equal it if there are no rows.
     """
     n, k = data.Z.shape
     if anchor is None:
@@ -73,10 +73,10 @@ def fit_map(
 def choose_penalty(
     problems: Sequence[OutcomeData], held_out: Sequence[Tensor] | None = None
 ) -> float:
-    """The penalty under which held-out rows of all problems are most likely, given the others.
+    """Choose the penalty under which held-out rows of all problems are most likely.
 
-    ``held_out`` are masks (n,), one for each problem; by default every third row of rows in
-    random order.
+    ``held_out`` are masks (n,), one for each problem. By default every third row is held out, and
+    rows should be in random order.
     """
     if held_out is None:
         held_out = [deal_folds(len(data.Z), data.Z.device) == 0 for data in problems]
@@ -91,9 +91,9 @@ def choose_penalty_on_pairs(
     penalties: Sequence[float],
     anchors: Sequence[Tensor] | None = None,
 ) -> float:
-    """The penalty that makes the second of each pair most likely, the maps fitted to the first.
+    """Choose the penalty that makes the second part of each pair most likely, fitted to the first.
 
-    ``penalties`` are tried from the strongest down while they help; maps are pulled towards
+    ``penalties`` are tried from the strongest down while they help. Maps are shrunk towards
     ``anchors``, zeros by default.
     """
     pulls: Sequence[Tensor | None] = [None] * len(pairs) if anchors is None else anchors
@@ -112,12 +112,12 @@ def choose_penalty_on_pairs(
 
 
 def deal_folds(n: int, device: torch.device) -> Tensor:
-    """(n,) folds dealt in turn."""
+    """Deal n rows to folds in turn, and return the fold (n,) of each."""
     return torch.arange(n, device=device) % FOLDS
 
 
 def crossfit_probabilities(data: OutcomeData, penalty: float) -> Tensor:
-    """(n, m) probabilities of the outcomes of each row, by a map that has not seen its fold."""
+    """Return outcome probabilities (n, m) of each row, by a map that has not seen its fold."""
     fold = deal_folds(len(data.Z), data.Z.device)
     probabilities = data.Z.new_empty((len(data.Z), data.n_outcomes))
     for f in range(FOLDS):

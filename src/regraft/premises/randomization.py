@@ -1,12 +1,12 @@
-"""A test of Y independent of the domain given X and U, in any number of dimensions.
+"""Conditional randomization test of Y independent of the domain given X and U.
 
-If labels do not depend on the domain, given the input and its group, then domains drawn anew from
+If labels do not depend on the domain, given the input and its group, then domains redrawn from
 P(s | x, u) are as good as the real ones. So the correlation of the labels' residuals with the real
 domains is compared to that with many redrawn ones (Candès et al. 2018). Residuals are those of a
-model that knows no domains, and domains are centred at P(s | x, u), so an error in either model
-alone does no harm to first order (Shah & Peters 2020). Errors in both do: a deduction that is far
-from linear in the features, where inputs of domains differ in ways that no linear or squared
-feature shows, may pass for one that varies.
+model that ignores domains, and domains are centred at P(s | x, u), so an error in only one of the
+two models does no harm to first order (Shah & Peters 2020). Errors in both do harm: where the
+deduction is far from linear in the features, and inputs of domains differ in ways that no linear
+or squared feature shows, an invariant deduction may seem to vary.
 """
 
 from __future__ import annotations
@@ -39,27 +39,27 @@ _DRAWS_AT_ONCE = 50
 # With fewer effective rows, in all or on average in a cell, p-values are too small.
 _LEAST_ROWS, _LEAST_ROWS_PER_CELL = 150.0, 15.0
 _INTERCEPT_PENALTY = 2.0  # penalty of a group's intercepts, for groups of few rows
-_N_SQUARED = 32  # leading coordinates whose squares the domain model knows too
+_N_SQUARED = 32  # leading coordinates whose squares enter the domain model
 _LEAST_VARIANCE = 1e-6  # of domains in a group, below which all of its rows are one domain's
-_ROUNDING_TOLERANCE = 1e-4  # of surprise, by sums in single precision
+_ROUNDING_TOLERANCE = 1e-4  # of the surprise, whose sums are in single precision
 _LEAST_LOG_TAIL = -1e4  # nats
 _ZERO_VARIANCE = 1e-10  # relative variance of draws that are all alike
 
 
 @dataclass(frozen=True)
 class Randomization:
-    """The outcome of a conditional randomization test.
+    """Result of a conditional randomization test.
 
-    Residuals may depend on domains in their mean or along the features, in single groups or in
-    all of them alike. ``views`` are these four (two, if there is one group): squared correlations
-    as multiples of what chance gives, each about 1 if nothing depends on domains. The p-value is
-    that of the most surprising of them.
+    Residuals may depend on domains in their mean or along the features, and in single groups or in
+    all groups alike. ``views`` are these four (two, if there is one group): squared correlations
+    as multiples of their expectation by chance, each about 1 if nothing depends on domains. The
+    p-value is that of the most surprising view.
     """
 
     p_value: float  # (1 + draws at least as surprising) / (1 + draws)
     views: dict[str, float]
     cell_p_values: Tensor  # (K, r) of each domain and group; 1 where there is nothing to compare
-    effective_rows: float  # sum over rows of P(s | x, u)'s impurity: what could be exchanged
+    effective_rows: float  # sum over rows of the impurity of P(s | x, u)
     draws: int
 
     @property
@@ -73,10 +73,10 @@ class Randomization:
 def domain_probabilities(
     Z: Tensor, domain: Tensor, n_domains: int, group: Tensor, n_groups: int
 ) -> Tensor:
-    """(n, K) estimated P(s | x, u) of rows in random order, by maps that have not seen them.
+    """Estimate P(s | x, u) (n, K) of rows in random order, by maps that have not seen them.
 
     Every group has its own intercepts, and slopes that depart from the shared ones as far as
-    held-out rows ask.
+    held-out rows support.
     """
     data = domain_outcomes(Z, domain, n_domains, group, n_groups)
     Z = with_squares(Z)
@@ -105,7 +105,7 @@ def domain_probabilities(
 def domain_outcomes(
     Z: Tensor, domain: Tensor, n_domains: int, group: Tensor, n_groups: int
 ) -> OutcomeData:
-    """The domains (n,) as outcomes to predict from rows and groups."""
+    """Return the domains (n,) as outcomes to predict from rows and groups."""
     intercepts = torch.nn.functional.one_hot(group, n_groups).to(Z.dtype)
     rows = torch.cat([with_squares(Z)[:, :-1], intercepts], dim=1)
     return OutcomeData(
@@ -114,7 +114,7 @@ def domain_outcomes(
 
 
 def with_squares(Z: Tensor) -> Tensor:
-    """Whitened rows (n, k) and before them the squares of their leading coordinates.
+    """Prepend the squares of the leading coordinates to whitened rows (n, k).
 
     Domains often differ in the spread of their inputs, not only in their means.
     """
@@ -123,7 +123,7 @@ def with_squares(Z: Tensor) -> Tensor:
 
 
 def _by_group(shared: Tensor, k: int) -> list[Tensor]:
-    """(K, k) maps of each group: the slopes of a shared map (K, k - 1 + r), its own intercept."""
+    """Split a shared map (K, k - 1 + r) into one (K, k) per group: same slopes, own intercept."""
     slopes, intercepts = shared[:, : k - 1], shared[:, k - 1 :]
     return [torch.cat([slopes, intercept.unsqueeze(1)], dim=1) for intercept in intercepts.T]
 
@@ -142,8 +142,8 @@ def randomization_test(
     """Test whether residuals (n, m), along whitened rows ``Z`` (n, k), depend on the domain (n,).
 
     ``residuals`` must be made without knowledge of the domains; ``probabilities`` (n, K) are
-    P(s | x, u) of the rows, ``group`` (n,) their u. There are up to ``draws`` redrawn domains, or
-    fewer, but 99 at least, where these would take very long.
+    P(s | x, u) of the rows, ``group`` (n,) their u. Domains are redrawn ``draws`` times, or less
+    often, but at least 99 times, where that would take very long.
     """
     generator = torch.Generator().manual_seed(seed)
     n_domains = probabilities.shape[1]
@@ -203,7 +203,7 @@ def pooled_test(
 
 
 def crossfit_residuals(data: OutcomeData, penalty: float) -> Tensor:
-    """(n, m) outcomes less their cross-fitted probabilities.
+    """Return outcomes minus their cross-fitted probabilities, (n, m).
 
     A map that has seen a row would explain away what is special about it.
     """
@@ -212,19 +212,22 @@ def crossfit_residuals(data: OutcomeData, penalty: float) -> Tensor:
 
 
 def _multiple(view: Tensor) -> float:
-    """The first draw over the mean of the others; 1 if all are zero."""
+    """Return the first draw over the mean of the others; 1 if all are zero."""
     mean = float(view[1:].mean())
     return float(view[0]) / mean if mean > 0 else 1.0
 
 
 def _p_value(views: Tensor) -> Tensor:
-    """(...) of the most surprising of the views (v, draws + 1, ...), whose first draw is real."""
+    """Return the p-value (...) of the most surprising of ``views`` (v, draws + 1, ...).
+
+    The first of the draws is the real one.
+    """
     surprise = torch.stack([_surprise(view) for view in views]).amax(dim=0)
     return (surprise >= surprise[0] - _ROUNDING_TOLERANCE).double().mean(dim=0)
 
 
 def _surprise(view: Tensor) -> Tensor:
-    """(draws + 1, ...) minus the log tail of a gamma distribution that has the others' moments.
+    """Return minus the log tail (draws + 1, ...) of a gamma distribution with the others' moments.
 
     Squared sums are nearly gamma; the draws themselves make the p-values, so it need not be exact.
     Each draw is left out of its own moments: the real one is treated as any other, and yet a large
@@ -244,7 +247,7 @@ def _surprise(view: Tensor) -> Tensor:
 
 
 def _redraw(domain: Tensor, p: Tensor, draws: int, generator: torch.Generator) -> Tensor:
-    """(draws + 1, n) domains: the real ones, then drawn ones from ``p`` (n, K)."""
+    """Return domains (draws + 1, n): the real ones, then redrawn ones from ``p`` (n, K)."""
     uniform = torch.rand(draws, len(domain), generator=generator).to(p.device)
     drawn = torch.zeros(draws, len(domain), dtype=torch.int16, device=p.device)
     for bound in p.cumsum(dim=1)[:, :-1].float().T:
@@ -253,7 +256,7 @@ def _redraw(domain: Tensor, p: Tensor, draws: int, generator: torch.Generator) -
 
 
 def _sums(residuals: Tensor, Z: Tensor, labels: Tensor, p: Tensor) -> Tensor:
-    """(draws + 1, K, m, k) sums over rows of residual x row x (domain less its probability)."""
+    """Sum residual x row x (domain minus its probability) over rows: (draws + 1, K, m, k)."""
     sums = Z.new_empty((len(labels), p.shape[1], residuals.shape[1], Z.shape[1]))
     for first in range(0, len(labels), _DRAWS_AT_ONCE):
         some = labels[first : first + _DRAWS_AT_ONCE]
@@ -265,6 +268,6 @@ def _sums(residuals: Tensor, Z: Tensor, labels: Tensor, p: Tensor) -> Tensor:
 
 
 def _squares(sums: Tensor) -> Tensor:
-    """(2, draws + 1, K) squared lengths of sums: of the constant, which is last, and the rest."""
+    """Return squared lengths (2, draws + 1, K) of sums: of their last entry, and of the rest."""
     squares = sums.square().sum(dim=2)
     return torch.stack([squares[..., -1], squares[..., :-1].sum(dim=-1)])

@@ -1,7 +1,7 @@
 """Diversity shift and correlation shift: how domains differ, in two numbers.
 
-After the idea of OoD-Bench (Ye et al. 2022): inputs of one domain that another does not have, and
-labels that differ on inputs which both have. Densities are compared by a classifier of domains.
+They follow the idea of OoD-Bench (Ye et al. 2022): inputs of one domain that another does not
+have, and labels that differ on inputs which both have. A classifier of domains compares densities.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from regraft.premises.multinomial_maps import SHRINKAGE, choose_penalty, crossfi
 from regraft.premises.randomization import domain_outcomes
 from regraft.support.plain_data import PlainData
 
-_ABSENT_DENSITY = 0.01  # of the other density, over the sum of both, below which it counts as zero
+_ABSENT_DENSITY = 0.01  # share of a density in the sum of both, below which it counts as zero
 
 
 @dataclass(frozen=True)
 class PairShift:
-    """How two domains differ; both numbers lie between 0 and 1."""
+    """Difference of two domains, in two numbers between 0 and 1."""
 
     first: str
     second: str
@@ -34,7 +34,7 @@ class PairShift:
 
 @dataclass(frozen=True)
 class Shifts(PlainData):
-    """Diversity and correlation shift, of every pair of domains and on average."""
+    """Diversity and correlation shift of every pair of domains and on average."""
 
     diversity: float
     correlation: float
@@ -42,9 +42,9 @@ class Shifts(PlainData):
 
 
 def measure_shifts(domains: Domains, *, seed: int = 0) -> Shifts:
-    """Measure how every pair of domains differs, each row judged by models that have not seen it.
+    """Measure how every pair of domains differs, by models that have not seen the rows they judge.
 
-    Needs two domains or more.
+    Two domains or more are needed.
     """
     sources = fit_source_heads(domains)
     order = torch.randperm(len(domains.y), generator=torch.Generator().manual_seed(seed))
@@ -64,7 +64,7 @@ def measure_shifts(domains: Domains, *, seed: int = 0) -> Shifts:
 
 
 def shifts_between(density: Tensor, labels: Tensor, domain: Tensor, names: Sequence[str]) -> Shifts:
-    """The shifts of rows with densities (n, K), up to a factor each, and P^s(y | x) (n, K, C)."""
+    """Compute the shifts of rows with relative densities (n, K) and P^s(y | x) (n, K, C)."""
     pairs = []
     for s, t in combinations(range(len(names)), 2):
         rows = (domain == s) | (domain == t)

@@ -1,4 +1,4 @@
-"""Existence of a transplant basis L, and what it costs to keep transplants near the data."""
+"""Transplant basis L: tests whether it exists, and what keeping transplants near the data costs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ZERO_CUTOFF = 1e-8
 
 @dataclass(frozen=True)
 class BasisPoint:
-    """The transplant basis chosen under one weight of the Hausdorff penalty."""
+    """Transplant basis chosen under one weight of the Hausdorff penalty."""
 
     weight: float  # lambda_H
     residual: float  # root mean square over domains of |A_s^T L - P|_F, P = I up to the gauge
@@ -37,7 +37,7 @@ class BasisPoint:
 
 @dataclass(frozen=True)
 class TransplantBasis(PlainData):
-    """Whether some L has A_s^T L = I for all s and D^T L = 0 (`prop:L-exists`).
+    """Result of looking for an L with A_s^T L = I for all s and D^T L = 0 (`prop:L-exists`).
 
     A softmax ignores what is common to all groups, so A_s^T L can be I only up to the projection P
     onto differences of groups, and a transplant needs no more.
@@ -53,7 +53,7 @@ class TransplantBasis(PlainData):
 
 @dataclass(frozen=True)
 class _System:
-    """What L must satisfy, in coordinates of the features, intercepts aside."""
+    """Conditions on L, in coordinates of the features, intercepts aside."""
 
     gauge: Tensor  # (r, r - 1) orthonormal basis of differences of groups
     abductions: Tensor  # (K, d, r - 1)
@@ -70,13 +70,13 @@ def check_basis(
 ) -> TransplantBasis:
     """Look for L among ``maps`` in coordinates of the features.
 
-    ``X`` holds the rows (n_s, d) of each domain; ``unseen`` counts the groups that a domain has
-    no rows of, summed over domains, whose maps are alike and so cannot be told apart. Along a
-    path of bases that trade biorthogonality for shorter moves, all with D^T L = 0, each weight in
+    ``X`` holds the rows (n_s, d) of each domain. ``unseen`` counts the groups that a domain has no
+    rows of, summed over domains; the maps of such groups are equal and cannot be told apart. Along
+    a path of bases with D^T L = 0 that trade biorthogonality for shorter moves, each weight in
     ``lambdas`` picks the one with the least sum of squared residuals plus weight times Hausdorff
     distances.
     """
-    supports = [_distinct_append_constant(sample) for sample in X]
+    supports = [_distinct_rows(sample) for sample in X]
     system = _system(maps, supports)
     report = kernel_condition(list(system.abductions), system.deduction, tolerance=_ZERO_CUTOFF)
     path = [_measure(system, maps, supports, basis) for basis in _bases(system)]
@@ -96,8 +96,8 @@ def check_basis(
     )
 
 
-def _distinct_append_constant(sample: Tensor) -> Tensor:
-    """Some of the distinct rows of a sample (n, d), drawn with a fixed seed."""
+def _distinct_rows(sample: Tensor) -> Tensor:
+    """Return some of the distinct rows of a sample (n, d), drawn with a fixed seed."""
     generator = torch.Generator().manual_seed(0)
     some = torch.randperm(len(sample), generator=generator)[:_MAX_SEARCHED_ROWS]
     distinct = torch.unique(sample[some.to(sample.device)].double(), dim=0)
@@ -107,6 +107,7 @@ def _distinct_append_constant(sample: Tensor) -> Tensor:
 
 
 def _system(maps: Factorization, supports: Sequence[Tensor]) -> _System:
+    """Collect the conditions on L from ``maps``, and the mean squared moves on ``supports``."""
     r = maps.abductions.shape[2]
     # Orthonormal and orthogonal to the constant vector, which the gauge has removed.
     gauge = torch.linalg.svd(maps.abductions.new_ones(1, r))[2][1:].T
@@ -120,14 +121,15 @@ def _system(maps: Factorization, supports: Sequence[Tensor]) -> _System:
 
 
 def _append_constant(X: Tensor) -> Tensor:
+    """Append a constant 1 to each row."""
     return torch.cat([X, X.new_ones(len(X), 1)], dim=1)
 
 
 def _bases(system: _System) -> list[Tensor]:
-    """(d, r) bases with D^T L = 0, from exact biorthogonality to no move at all.
+    """Return bases (d, r) with D^T L = 0, from exact biorthogonality to no move at all.
 
-    They minimize the sum of |A_s^T L - P|^2 plus a rising weight times the mean squared move; in
-    the singular vectors of the maps and of the moves that is one division for each entry.
+    They minimize the sum of |A_s^T L - P|^2 plus a rising weight times the mean squared move. In
+    the singular vectors of the maps and of the moves, that is one division for each entry.
     """
     left, values, _ = torch.linalg.svd(system.deduction, full_matrices=True)
     rank = int((values > _ZERO_CUTOFF * values.max().clamp_min(1e-300)).sum())
@@ -156,6 +158,7 @@ def _bases(system: _System) -> list[Tensor]:
 def _measure(
     system: _System, maps: Factorization, supports: Sequence[Tensor], basis: Tensor
 ) -> BasisPoint:
+    """Measure a basis: its residuals, its norms, and how far transplants leave the supports."""
     projection = system.gauge @ system.gauge.T
     readouts = maps.abductions[:, :-1].mT @ basis
     identity = torch.eye(len(projection), dtype=basis.dtype, device=basis.device)
@@ -180,6 +183,7 @@ def _measure(
 
 
 def _root_mean_square(matrices: Tensor) -> float:
+    """Return the root mean square of the Frobenius norms of ``matrices``."""
     return float(torch.linalg.matrix_norm(matrices).square().mean().sqrt())
 
 

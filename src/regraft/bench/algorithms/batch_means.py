@@ -1,19 +1,19 @@
-"""Means over groups of consecutive rows, for the algorithms that look at unlabelled batches."""
+"""Means over consecutive rows, for algorithms that use unlabelled batches."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-# The rows that DomainBed predicts together. Parts of a domain that hold a multiple of so many rows
-# can be predicted one after another: nothing changes.
+# Number of rows that DomainBed predicts together. Predicting a domain in parts of a multiple of
+# this size changes nothing.
 EVALUATION_BATCH = 64
 
 
 def group_means(rows: Tensor, size: int) -> Tensor:
-    """For each of the ``rows`` (n, ...) the mean of its group, in the same shape.
+    """Return for each of the ``rows`` (n, ...) the mean of its group, in the same shape.
 
-    A group is ``size`` rows that follow one another; the last may be smaller.
+    A group is ``size`` consecutive rows; the last may be smaller.
     """
     whole = len(rows) - len(rows) % size
     parts = [part for part in (rows[:whole], rows[whole:]) if len(part)]

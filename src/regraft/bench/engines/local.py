@@ -20,7 +20,7 @@ from regraft.bench.protocol.worker import Assignment, Outcome
 
 
 class LocalEngine:
-    """``workers`` processes: by default one for every core, or for every GPU on device cuda."""
+    """Worker processes: by default one for every core, or for every GPU on device cuda."""
 
     def __init__(self, device: str = "cpu", workers: int | None = None) -> None:
         self._device = torch.device(device)
@@ -28,11 +28,11 @@ class LocalEngine:
 
     @property
     def workers(self) -> int:
-        """The number of processes."""
+        """Number of processes."""
         return self._workers
 
     def run(self, assignments: Sequence[Assignment]) -> OutcomeStream:
-        """Each worker gets the next assignment when it is through with its last.
+        """Give each worker the next assignment when it has finished its last.
 
         A single worker on a GPU is this process itself, which saves the start of another.
         """
@@ -68,7 +68,7 @@ class LocalEngine:
 
 
 class _Worker:
-    """A process that does one assignment after another."""
+    """Process that executes one assignment after another."""
 
     def __init__(self, index: int, variables: Mapping[str, str]) -> None:
         self.index, self.is_alive = index, True
@@ -80,13 +80,13 @@ class _Worker:
         theirs.close()
 
     def give(self, assignment: Assignment) -> None:
-        """Have the worker do ``assignment``; if it is dead, ``take`` tells."""
+        """Send ``assignment`` to the worker; if it is dead, ``take`` reports it."""
         self._assignment = assignment
         with suppress(OSError):
             self.connection.send(assignment)
 
     def take(self) -> list[Outcome]:
-        """The outcomes, when the connection is ready."""
+        """Return the outcomes, when the connection is ready."""
         try:
             outcomes: list[Outcome] = self.connection.recv()
             return outcomes
@@ -95,7 +95,7 @@ class _Worker:
             return mark_lost(self._assignment, _describe_exit(self._process.exitcode))
 
     def stop(self) -> None:
-        """End the process now: what it has under way can be taken up again from its folder."""
+        """Kill the process now; its unfinished work can be resumed from its folder."""
         self.is_alive = False
         self._process.kill()
         self._process.join()
@@ -103,7 +103,7 @@ class _Worker:
 
 
 def _serve(connection: Connection) -> None:
-    """The worker's side."""
+    """Execute assignments from ``connection`` until it closes; runs in the worker."""
     threading.Thread(target=_exit_with_launcher, daemon=True).start()
     while True:
         try:
@@ -114,7 +114,7 @@ def _serve(connection: Connection) -> None:
 
 
 def _exit_with_launcher() -> None:
-    """Die when the launcher does, however that came about."""
+    """Exit when the launcher ends, for whatever reason."""
     launcher = multiprocessing.parent_process()
     assert launcher is not None
     wait([launcher.sentinel])
@@ -122,6 +122,7 @@ def _exit_with_launcher() -> None:
 
 
 def _describe_exit(exit_code: int | None) -> str:
+    """Explain why a worker ended, and what to do."""
     if exit_code is not None and exit_code < 0:
         return (
             f"its worker was killed by signal {-exit_code}: run the same command again, with "
@@ -131,6 +132,7 @@ def _describe_exit(exit_code: int | None) -> str:
 
 
 def _default_workers(device: torch.device) -> int:
+    """Return the number of GPUs on device cuda, else of usable cores."""
     if device.type == "cuda":
         return max(1, torch.cuda.device_count() if device.index is None else 1)
     if hasattr(os, "sched_getaffinity"):
@@ -139,7 +141,7 @@ def _default_workers(device: torch.device) -> int:
 
 
 def _worker_variables(device: torch.device, index: int) -> dict[str, str]:
-    """The environment variables of a worker."""
+    """Return the environment variables of a worker."""
     if device.type == "cpu":
         return {"OMP_NUM_THREADS": "1"}
     if device != torch.device("cuda"):
@@ -151,7 +153,7 @@ def _worker_variables(device: torch.device, index: int) -> dict[str, str]:
 
 @contextmanager
 def _environment_variables(variables: Mapping[str, str]) -> Iterator[None]:
-    """Processes started inside see ``variables``."""
+    """Set ``variables`` for processes that are started inside."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:
@@ -166,7 +168,7 @@ def _environment_variables(variables: Mapping[str, str]) -> Iterator[None]:
 
 @contextmanager
 def _without_interrupts() -> Iterator[None]:
-    """Processes started inside do not hear Ctrl-C, after which the launcher stops them."""
+    """Block Ctrl-C in processes that are started inside; the launcher stops them instead."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return

@@ -22,7 +22,7 @@ _CONNECT_SECONDS = 10.0  # seconds
 
 
 class RayEngine:
-    """Tasks with one core each and, on device cuda, a share ``gpus`` of a GPU, by default a whole.
+    """Tasks with one core each and, on device cuda, a share ``gpus`` of a GPU (default: one).
 
     ``address`` is that of a cluster; without one Ray is started on this machine, unless this
     process is connected already. At most ``workers`` tasks are given to Ray at once, by default
@@ -45,7 +45,7 @@ class RayEngine:
 
     @property
     def workers(self) -> int | None:
-        """The tasks that the cluster has room for, once it is connected."""
+        """Number of tasks that the cluster has room for, once it is connected."""
         if not self._ray.is_initialized():
             return self._workers
         resources = self._ray.cluster_resources()
@@ -55,7 +55,7 @@ class RayEngine:
         return int(room if self._workers is None else min(room, self._workers))
 
     def run(self, assignments: Sequence[Assignment]) -> OutcomeStream:
-        """A task for each assignment."""
+        """Run a task for each assignment."""
         ray = self._ray
         with self._connection():
             task = ray.remote(num_cpus=1, num_gpus=self._gpus, max_retries=0)(run_assignment)
@@ -73,6 +73,7 @@ class RayEngine:
                     ray.cancel(reference, force=True)
 
     def _outcomes(self, reference: Any, assignment: Assignment) -> list[Outcome]:
+        """Return the outcomes of a finished task, or mark its runs as lost."""
         try:
             outcomes: list[Outcome] = self._ray.get(reference)
         except self._ray.exceptions.RayError as error:
@@ -84,7 +85,7 @@ class RayEngine:
 
     @contextmanager
     def _connection(self) -> Iterator[None]:
-        """Connected to Ray inside, and afterwards only if it was so before."""
+        """Connect to Ray inside, and disconnect afterwards unless it was connected before."""
         if self._ray.is_initialized():
             yield
             return
@@ -102,7 +103,7 @@ class RayEngine:
 
 
 def _check_visible_here(assignment: Assignment, outcome: Outcome) -> Outcome:
-    """``outcome``, or a failure if the run is done where this machine does not see it."""
+    """Return ``outcome``, or a failure if the run is done but not visible on this machine."""
     folder = assignment.folder(outcome.job)
     look_anew(folder.path.parent)
     look_anew(folder.path)
@@ -116,7 +117,7 @@ def _check_visible_here(assignment: Assignment, outcome: Outcome) -> Outcome:
 
 
 def _check_address(address: str) -> None:
-    """Refuse an address at which nobody listens, for which Ray itself waits for minutes."""
+    """Raise ``ValueError`` if nothing listens at ``address``; Ray itself would wait for minutes."""
     if address in _RAY_KEYWORDS:
         return
     host, _, port = address.removeprefix("ray://").rpartition(":")

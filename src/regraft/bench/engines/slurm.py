@@ -19,11 +19,11 @@ from regraft.support.extras import require
 _DEFAULT_MINUTES = 12 * 60
 _POLL_SECONDS = 2.0  # seconds between looks at the queue
 _GRACE_SECONDS = 30.0  # seconds that the result of a job may take to be seen after its end
-_MAX_ARRAY = 1000  # the longest array that Slurm takes unless it is told otherwise
+_MAX_ARRAY = 1000  # the longest array that Slurm accepts by default
 
 
 class SlurmEngine:
-    """Arrays of jobs with one core each and, on device cuda, ``gpus`` GPUs, by default one.
+    """Arrays of jobs with one core each and, on device cuda, ``gpus`` GPUs (default: one).
 
     ``folder``, which all nodes must see, is for submitit's files and the logs. At most ``workers``
     jobs of an array run at once; a job is stopped after ``minutes``. ``cluster`` is one that
@@ -59,11 +59,11 @@ class SlurmEngine:
 
     @property
     def workers(self) -> int | None:
-        """The jobs that run at once if the queue lets them; None if they are not limited."""
+        """Number of jobs that run at once if the queue lets them; None if it is not limited."""
         return self._workers
 
     def run(self, assignments: Sequence[Assignment]) -> OutcomeStream:
-        """A job for each assignment."""
+        """Submit a job for each assignment."""
         queued: dict[Any, Assignment] = {}
         ended_at: dict[Any, float] = {}  # of jobs without a result
         try:
@@ -91,5 +91,6 @@ class SlurmEngine:
 
 
 def _lost(job: Any, assignment: Assignment) -> list[Outcome]:
+    """Mark the runs of a job that ended early as lost."""
     message = f"its Slurm job ended early ({job.state}): see {job.paths.stderr}."
     return mark_lost(assignment, message)
