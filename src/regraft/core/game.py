@@ -124,5 +124,4 @@ def play(
 
 
 def _has_settled(rounds: list[Round], tolerance: float) -> bool:
-    """Return whether the last round changed the minimax value by at most ``tolerance``."""
     return len(rounds) >= 2 and abs(rounds[-1].value - rounds[-2].value) <= tolerance

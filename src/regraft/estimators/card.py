@@ -94,12 +94,8 @@ def model_card(model: LinearHead) -> str:
         sections += [_describe_price(certificate), _describe_limits(certificate)]
     else:
         sections.append(f"## Limits\n\n{_NO_CERTIFICATE} {_LIMITS[-1]}")
-    sections += [
-        _describe_loading(model),
-        _describe_settings(model),
-        f"## Licence\n\n{_LICENCE}",
-        _describe_versions(),
-    ]
+    sections += [_describe_loading(model), _describe_settings(model)]
+    sections += [f"## Licence\n\n{_LICENCE}", _describe_versions()]
     return _header(model) + "\n\n".join(sections) + "\n"
 
 
@@ -129,7 +125,6 @@ def _list_names(names: Iterable[Any], write: Callable[[str], str]) -> str:
 
 
 def _count(number: int, noun: str) -> str:
-    """Format a number with its noun, such as "3 classes"."""
     plural = f"{noun}es" if noun.endswith("s") else f"{noun}s"
     return f"{number:,} {noun if number == 1 else plural}"
 
@@ -230,30 +225,16 @@ def _term_table(terms: Sequence[Term]) -> str:
 
 def _describe_price(certificate: Certificate) -> str:
     c, worst = certificate, "the worst domain for it"
+    accuracy, nats = "{:.1%}", "{:.3f} nats"
     rows = [
-        (
-            "accuracy on the sources (mean)",
-            _format_share(c.source_accuracy),
-            c.pooled_source_accuracy,
-        ),
-        (
-            f"accuracy in {worst}",
-            _format_share(c.worst_case_accuracy),
-            c.pooled_worst_case_accuracy,
-        ),
+        ("accuracy on the sources (mean)", accuracy, c.source_accuracy, c.pooled_source_accuracy),
+        (f"accuracy in {worst}", accuracy, c.worst_case_accuracy, c.pooled_worst_case_accuracy),
+        ("largest risk on a source", nats, c.source_risk, c.pooled_source_risk),
+        (f"{c.objective} in {worst}", nats, c.worst_case, c.pooled_worst_case),
     ]
-    cells = [[name, here, _format_share(there)] for name, here, there in rows]
-    cells += [
-        [
-            "largest risk on a source",
-            _format_nats(c.source_risk),
-            _format_nats(c.pooled_source_risk),
-        ],
-        [
-            f"{c.objective} in {worst}",
-            _format_nats(c.worst_case),
-            _format_nats(c.pooled_worst_case),
-        ],
+    cells = [
+        [name, *("not kept" if value is None else form.format(value) for value in values)]
+        for name, form, *values in rows
     ]
     columns = ["", "this head", "the ERM head it started from"]
     return (
@@ -265,14 +246,6 @@ def _describe_price(certificate: Certificate) -> str:
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return Table.from_sections("", columns, rows).markdown()
-
-
-def _format_share(value: float | None) -> str:
-    return "not kept" if value is None else f"{value:.1%}"
-
-
-def _format_nats(value: float | None) -> str:
-    return "not kept" if value is None else f"{value:.3f} nats"
 
 
 def _describe_limits(certificate: Certificate) -> str:

@@ -159,7 +159,6 @@ def _standard_error(values: Tensor, unit: Tensor | None) -> float:
 
 
 def _measure(p: Tensor, y: Tensor, loss: Tensor) -> Prediction:
-    """Measure how well probabilities ``p`` (n, C) describe the labels ``y`` (n,)."""
     one_hot = torch.nn.functional.one_hot(y, p.shape[1]).to(p.dtype)
     squares = (p - one_hot).square()
     brier = squares[:, 1] if p.shape[1] == 2 else squares.sum(dim=1)
