@@ -92,7 +92,7 @@ def main() -> None:
         load_text_encoder(ENCODER),
         records=options.records,
         seed=options.seed,
-        on_step=lambda step: print(step, file=sys.stderr, flush=True),
+        on_progress=lambda step: print(step, file=sys.stderr, flush=True),
     )
     print(f"{result.origin}. {MECHANISM} Seed {options.seed}, {options.records} records a panel.\n")
     print(bars(result, ours))

@@ -40,7 +40,7 @@ from regraft.core.hull_adversary import make_hull_adversary
 from regraft.core.learner import Learner
 from regraft.core.standardization import standardize
 from regraft.core.surrogates import SurrogateKind, WeightedSample
-from regraft.support.drawing import write_picture
+from regraft.support.pictures import write_picture
 from regraft.support.records import Records
 
 FREE_OPTIONS = FreeAdversaryOptions.__dataclass_fields__

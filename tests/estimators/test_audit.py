@@ -17,7 +17,7 @@ from regraft.core.domains import check_domains
 from regraft.core.heads import fit_source_heads
 from regraft.core.hull import Attack, attack, plausible_targets
 from regraft.core.newton import losses
-from regraft.estimators.audit import AuditCurve, FrontierPoint, audit, frontier, warn_if_fitted_on
+from regraft.estimators.audit import AuditCurve, audit, frontier, warn_if_fitted_on
 from regraft.estimators.cro import CROClassifier
 from tests.helpers.problems import Problem, make_problem
 
@@ -191,9 +191,9 @@ def test_frontier_holds_every_class_out_or_refuses() -> None:
 
 def test_frontier_trades_source_accuracy_for_the_worst_case(three_sources: Problem) -> None:
     p = three_sources
-    seen: list[FrontierPoint] = []
-    result = frontier(p.X, p.y, p.domain, RADII, on_point=seen.append)
-    assert tuple(seen) == result.points
+    seen: list[str] = []
+    result = frontier(p.X, p.y, p.domain, RADII, on_progress=seen.append)
+    assert seen == [f"fitted at radius {point.radius:g}" for point in result.points]
     assert result.audit_radius == 8.0
     assert result.points[0].source_accuracy > result.points[-1].source_accuracy
     assert result.points[0].worst_case_risk > result.points[-1].worst_case_risk

@@ -10,7 +10,7 @@ import pytest
 from regraft.estimators.compared_heads import CRO_DEFAULTS, ERM
 from regraft.estimators.comparison import Comparison, ComparisonRow
 from regraft.estimators.comparison_tables import latex, markdown, write_tables
-from regraft.support.plots import plot_comparison
+from regraft.estimators.plots import plot_comparison
 
 
 def row(head: str, radius: float | None, a: float, b: float, source: float) -> ComparisonRow:

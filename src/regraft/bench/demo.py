@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from regraft.core.certificate import Certificate
 from regraft.core.game import Round
 from regraft.data.examples import DemoBank, load_demo
-from regraft.estimators.audit import AuditCurve, Frontier, FrontierPoint, audit, frontier
+from regraft.estimators.audit import AuditCurve, Frontier, audit, frontier
 from regraft.estimators.baselines import (
     ERMClassifier,
     GroupDROClassifier,
@@ -24,6 +24,7 @@ from regraft.estimators.baselines import (
 )
 from regraft.estimators.cro import CROClassifier
 from regraft.support.plain_data import PlainData
+from regraft.support.progress import OnProgress, ignore_progress
 from regraft.support.table import percent
 
 CEILING = "probe told the colour (ceiling)"
@@ -88,14 +89,14 @@ def run_demo(
     seed: int = 0,
     device: str = "cpu",
     price: bool = False,
-    on_step: Callable[[str], None] | None = None,
+    on_progress: OnProgress = ignore_progress,
     on_round: Callable[[Round], None] | None = None,
 ) -> DemoResult:
     """Fit all heads on four fifths of the source rows, and measure them where they did not train.
 
     ``seed`` chooses the fifth, ``device`` is for CRO and the audits, and ``price`` asks for the
-    frontier, which fits CRO at several radii. ``on_step`` is called with a description of each step
-    before it starts, ``on_round`` with each round of CRO's game.
+    frontier, which fits CRO at several radii. ``on_progress`` is called with a description of each
+    step before it starts, ``on_round`` with each round of CRO's game.
     """
     bank = load_demo(cell)
     test = _held_out(bank.sample_domain, seed)
@@ -106,10 +107,6 @@ def run_demo(
         target = float((model.predict(bank.X_target) == bank.y_target).mean())
         return DemoRow(name, float(np.mean([*source.values()])), target, source)
 
-    def announce(step: str) -> None:
-        if on_step is not None:
-            on_step(step)
-
     heads: dict[str, Any] = {
         "ERM": ERMClassifier(),
         "GroupDRO": GroupDROClassifier(),
@@ -117,19 +114,15 @@ def run_demo(
         "IRM": IRMClassifier(),
     }
     for name, head in heads.items():
-        announce(f"fitting {name}")
+        on_progress(f"fitting {name}")
         head.fit(X, y, domain)
-    announce("fitting CRO")
+    on_progress("fitting CRO")
     heads["CRO"] = cro = CROClassifier(device=device).fit(X, y, domain, on_round=on_round)
     curves = {}
     for name in AUDITED:
-        announce(f"auditing {name}")
+        on_progress(f"auditing {name}")
         curves[name] = audit(heads[name], X, y, domain, RADII, device=device)
-
-    def tell(point: FrontierPoint) -> None:
-        announce(f"the price of robustness at radius {point.radius:g}")
-
-    cost = frontier(X, y, domain, RADII, device=device, on_point=tell) if price else None
+    cost = frontier(X, y, domain, RADII, device=device, on_progress=on_progress) if price else None
     return DemoResult(
         sources=tuple(str(name) for name in cro.domains_),
         target=bank.target,

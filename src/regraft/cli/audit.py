@@ -30,21 +30,22 @@ def audit_command(
     """Worst-case accuracy and risk of a fixed predictor, over how far domains may shift."""
     steps = numbers(radii)
     from regraft.cli.predict import load_for
-    from regraft.data.tables import read_labelled, read_probabilities
+    from regraft.data.labelled import read_labelled
+    from regraft.data.tables import read_probabilities
     from regraft.estimators.audit import audit, warn_if_fitted_on
+    from regraft.estimators.plots import plot_audit
     from regraft.support.json_files import write_result
-    from regraft.support.plots import plot_audit
     from regraft.support.table import percent
 
     with session.working(f"auditing {predictor} on {data}"):
-        table, y, groups = read_labelled(data, label, domain)
+        table = read_labelled(data, label, domain)
         judged: Any
         if predictor.is_dir():
             judged, X = load_for(table, predictor)
         else:
-            judged, X = read_probabilities(predictor, y), table.X
-        curve = audit(judged, X, y, groups, steps, rank=rank, device=device)
-    warn_if_fitted_on(judged, X, groups)
+            judged, X = read_probabilities(predictor, table.y), table.X
+        curve = audit(judged, X, table.y, table.domain, steps, rank=rank, device=device)
+    warn_if_fitted_on(judged, X, table.domain)
     document = curve.to_dict()
     draw = functools.partial(plot_audit, {predictor.stem: curve})
     files = write_result(out, "audit.json", document, "audit.png", draw)

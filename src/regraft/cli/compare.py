@@ -43,13 +43,14 @@ def compare_command(
     Finished cells are kept in --out: the same command goes on where it stopped.
     """
     steps = numbers(radii)
-    from regraft.encoders.known_datasets import read_bank, read_ready
+    from regraft.data.labelled import read_labelled
+    from regraft.encoders.known_datasets import read_ready
     from regraft.estimators.compared_heads import compared_heads
     from regraft.estimators.comparison import compare
     from regraft.estimators.comparison_tables import write_tables
+    from regraft.estimators.plots import plot_comparison
     from regraft.support.files import claim
     from regraft.support.json_files import write_result
-    from regraft.support.plots import plot_comparison
 
     compared_heads(steps)  # refuses a wrong radius before anything is read
     with session.working(f"reading {data}") as step:
@@ -57,8 +58,7 @@ def compare_command(
         if folder is not None:
             table = read_ready(str(data), folder, out, device=device, on_progress=step)
         else:
-            table = read_bank(data, label, domain)
-    assert table.y is not None and table.domain is not None  # needed by default
+            table = read_labelled(data, label, domain)
     n, d = table.X.shape
     with (
         claim(out) as is_ours,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from regraft.core.game import Round
-    from regraft.support.embedding_meter import Meter
+    from regraft.support.progress import Meter
     from regraft.support.table import Cell
 
 _UPDATE_EVERY = 0.5  # seconds, in a terminal
@@ -50,7 +50,7 @@ class Console:
     @contextmanager
     def counting(self, message: str, things: str) -> Iterator[Meter]:
         """Show progress as ``working`` does; yields what takes the number done and the total."""
-        from regraft.support.embedding_meter import Meter
+        from regraft.support.progress import Meter
 
         with self.working(message) as tell:
             yield Meter(tell, things, _UPDATE_EVERY if self.is_live else _LINE_EVERY)

@@ -28,15 +28,20 @@ def demo(
     """See on Colored MNIST what an unseen domain does to ERM, and what CRO does about it."""
     from regraft.bench.demo import describe_demo, run_demo
     from regraft.core.domains import check_device
+    from regraft.estimators.plots import plot_audit
     from regraft.support.json_files import write_result
-    from regraft.support.plots import plot_audit
     from regraft.support.table import percent
 
     check_device(device)  # which only the last of the heads asks for
     session.say(describe_demo(cell), "")
     with session.working("comparing heads") as step:
         result = run_demo(
-            cell, seed=seed, device=device, price=session.html, on_step=step, on_round=session.round
+            cell,
+            seed=seed,
+            device=device,
+            price=session.html,
+            on_progress=step,
+            on_round=session.round,
         )
     draw = functools.partial(plot_audit, result.curves)
     document = result.to_dict()
@@ -59,13 +64,13 @@ def demo(
 
 def _diagnose(session: Session, cell: str, seed: int, device: str) -> dict[str, Any]:
     """Check the premises on the sources."""
-    from regraft.cli.diagnose import diagnosis_document
     from regraft.data.examples import load_demo
     from regraft.premises.diagnose import diagnose
+    from regraft.premises.diagnosis_files import diagnosis_document
 
     bank = load_demo(cell)
     with session.working("checking the premises") as step:
         diagnosis = diagnose(
-            bank.X, bank.y, bank.sample_domain, seed=seed, device=device, on_step=step
+            bank.X, bank.y, bank.sample_domain, seed=seed, device=device, on_progress=step
         )
     return diagnosis_document(diagnosis)

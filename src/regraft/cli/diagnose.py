@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,8 +16,8 @@ if TYPE_CHECKING:
     from regraft.support.table import Table
 
 
-@command("diagnose", html=True)
-def diagnose_command(
+@command(html=True)
+def diagnose(
     session: Session,
     data: Data,
     label: Label = "label",
@@ -34,23 +33,22 @@ def diagnose_command(
     out: Out = None,
 ) -> None:
     """Do the premises of the method look satisfied on these data? Verdicts, with their numbers."""
-    from regraft.data.domain_names import named_domains
-    from regraft.data.tables import read_table
-    from regraft.premises.diagnose import diagnose
+    from regraft.data.labelled import read_labelled
+    from regraft.premises.diagnose import diagnose as check_premises
+    from regraft.premises.diagnosis_files import write_diagnosis
 
     with session.working(f"reading {data}"):
-        table = read_table(data, label=label, domain=domain, group=group)
-        assert table.y is not None and table.domain is not None  # needed by default
+        table = read_labelled(data, label, domain, group)
     with session.working("checking the premises") as step:
-        diagnosis = diagnose(
+        diagnosis = check_premises(
             table.X,
             table.y,
-            named_domains(data, table.domain),
+            table.domain,
             table.group,
             groups=groups,
             seed=seed,
             device=device,
-            on_step=step,
+            on_progress=step,
         )
     files = [] if out is None else write_diagnosis(out, diagnosis)
     show_diagnosis(session, diagnosis)
@@ -72,24 +70,3 @@ def show_tables(session: Session, tables: Iterable[Table]) -> None:
     for table in tables:
         session.say(table.title)
         session.table(table.columns, table.rows)
-
-
-def write_diagnosis(folder: Path, diagnosis: Diagnosis) -> list[Path]:
-    """Write diagnosis.json and diagnosis.md into ``folder``; returns the files."""
-    from regraft.premises.diagnosis_tables import details, markdown, verdicts
-    from regraft.support.files import write_text
-    from regraft.support.json_files import dumps
-
-    files = [folder / "diagnosis.json", folder / "diagnosis.md"]
-    write_text(files[0], dumps(diagnosis_document(diagnosis)))
-    words = "\n".join(f"- {sentence}" for sentence in diagnosis.summary())
-    text = markdown([verdicts(diagnosis), *details(diagnosis)])
-    write_text(files[1], f"# Diagnosis\n\n{words}\n\n{text}")
-    return files
-
-
-def diagnosis_document(diagnosis: Diagnosis) -> dict[str, Any]:
-    """Return all numbers, and the tables in which they are shown."""
-    from regraft.premises.diagnosis_tables import details
-
-    return diagnosis.to_dict() | {"tables": [table.to_dict() for table in details(diagnosis)]}

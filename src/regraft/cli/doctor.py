@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from pathlib import Path
 
 import typer
 
-from regraft.cli.checkup import FOLDER, NEEDED, Checkup, Finding, Package, examine
 from regraft.cli.command import command
 from regraft.cli.session import Session
 from regraft.cli.usage import PROGRAM
+from regraft.support.checkup import FOLDER, NEEDED, Checkup, Finding, Package, examine
 
 _GOOD = "All good: regraft demo shows what it does."
 
@@ -18,7 +20,7 @@ _GOOD = "All good: regraft demo shows what it does."
 def doctor(session: Session) -> None:
     """See whether everything is installed and in order, and what to mend first."""
     with session.working("looking around") as step:
-        checkup = examine(step)
+        checkup = examine(find_data, step)
     if session.as_json:
         # Not as other documents are printed, which takes the libraries that may be broken.
         typer.echo(json.dumps(checkup.to_dict() | {"files": []}))
@@ -27,6 +29,27 @@ def doctor(session: Session) -> None:
         typer.echo(f"{PROGRAM}: {checkup.mend}", err=True)
     if not checkup.is_usable:  # nothing else works
         raise typer.Exit(1)
+
+
+def find_data(folder: Path) -> Iterator[Finding]:
+    """Look for the datasets of the protocol, by their own checks, and for files of features."""
+    if not folder.is_dir():
+        remark = f"{FOLDER} is {folder}, which is no folder: name the one that holds your datasets."
+        yield Finding(FOLDER, False, remark, is_fault=True)
+        return
+    from regraft.bench.datasets import datasets
+    from regraft.bench.datasets.features import list_banks
+
+    for name, make in datasets().items():
+        try:
+            make(folder).check()
+        except FileNotFoundError as error:
+            yield Finding(name, False, str(error))
+        except (ValueError, RuntimeError, OSError) as error:
+            yield Finding(name, False, str(error), is_fault=True)
+        else:
+            yield Finding(name, True)
+    yield from (Finding(name, True, "features") for name in list_banks(folder))
 
 
 def _show(session: Session, checkup: Checkup) -> None:

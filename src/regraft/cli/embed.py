@@ -61,19 +61,9 @@ def images_command(
 
     Stopped at any moment, it goes on from there when the same command is run again.
     """
-    from regraft.data.banks import check_place
-    from regraft.data.image_folders import check_source
-    from regraft.encoders import load_image_encoder
-    from regraft.encoders.embedding import embed_images
-
-    check_source(images)
-    check_place(out)
-    with session.working(f"loading {encoder}"):
-        loaded = load_image_encoder(encoder, device=device, weights=weights)
     columns = {"image": path, "label": label, "domain": domain}
-    with session.counting("listing the images", "images") as meter:
-        made = embed_images(images, loaded, out, on_broken=on_broken, on_inputs=meter, **columns)
-    _show(session, made)
+    loading = {"device": device, "weights": weights}
+    _embed(session, "images", images, out, encoder, loading, on_broken=on_broken, **columns)
 
 
 @command("text", group=group, resumes=True, traced=False, loading="loading torch")
@@ -93,28 +83,17 @@ def text_command(
             autocompletion=among(TEXT_DEFAULT, "hashed", "sentence-transformers:", "transformers:"),
         ),
     ] = TEXT_DEFAULT,
+    device: Device = "cpu",
     text: Annotated[str, typer.Option(help="Column of texts.")] = "text",
     label: Label = "label",
     domain: Domain = "domain",
-    device: Device = "cpu",
 ) -> None:
     """Make a bank of features from the texts of a table.
 
     Stopped at any moment, it goes on from there when the same command is run again.
     """
-    from regraft.data.banks import check_place
-    from regraft.data.input_rows import check_table
-    from regraft.encoders import load_text_encoder
-    from regraft.encoders.embedding import embed_texts
-
-    check_table(table)
-    check_place(out)
-    with session.working(f"loading {encoder}"):
-        loaded = load_text_encoder(encoder, device=device)
     columns = {"text": text, "label": label, "domain": domain}
-    with session.counting("listing the texts", "texts") as meter:
-        made = embed_texts(table, loaded, out, on_inputs=meter, **columns)
-    _show(session, made)
+    _embed(session, "texts", table, out, encoder, {"device": device}, **columns)
 
 
 @command("verify", group=group, loading=None)
@@ -130,6 +109,36 @@ def verify_command(
         verify(opened)
     session.say(f"{bank} is as it was written: {len(opened.X)} rows, sha256 {opened.checksum}.")
     session.finish(_describe(opened), [])
+
+
+def _embed(
+    session: Session,
+    inputs: str,
+    source: Path,
+    out: Path,
+    encoder: str,
+    loading: dict[str, Any],
+    **options: Any,
+) -> None:
+    """Make a bank of the ``inputs``, images or texts, in ``source``, and show it."""
+    from regraft import encoders
+    from regraft.data.banks import check_place
+    from regraft.data.image_folders import check_source
+    from regraft.data.table_rows import check_table
+    from regraft.encoders.embedding import embed_images, embed_texts
+
+    check, load, embed = (
+        (check_source, encoders.load_image_encoder, embed_images)
+        if inputs == "images"
+        else (check_table, encoders.load_text_encoder, embed_texts)
+    )
+    check(source)
+    check_place(out)
+    with session.working(f"loading {encoder}"):
+        loaded = load(encoder, **loading)
+    with session.counting(f"listing the {inputs}", inputs) as meter:
+        embedding = embed(source, loaded, out, on_count=meter, **options)  # type: ignore[arg-type]
+    _show(session, embedding)
 
 
 def _show(session: Session, embedding: Embedding) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,11 +23,7 @@ from regraft.cli.options import (
 from regraft.cli.session import Session
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from regraft.data.tables import Table
-
-_FEW = 30  # rows of a domain
+    from regraft.data.labelled import LabelledTable
 
 
 @command(html=True)
@@ -51,7 +46,8 @@ def fit(
     from regraft.core.domains import check_device
     from regraft.core.heads import check_ridge
     from regraft.core.hull import check_objective, check_radius
-    from regraft.data.tables import read_labelled, score
+    from regraft.data.labelled import read_labelled
+    from regraft.data.tables import score
     from regraft.estimators.cro import CROClassifier
     from regraft.estimators.saving import check_destination, save
     from regraft.support.files import write_text
@@ -64,8 +60,8 @@ def fit(
     check_device(device)
     with session.working(f"reading {data}"):
         check_destination(out / "model")
-        table, y, groups = read_labelled(data, label, domain)
-        _warn_of_doubts(table, groups)
+        table = read_labelled(data, label, domain)
+        table.warn_of_doubts()
     settings: dict[str, Any] = {
         "radius": radius,
         "rank": rank,
@@ -74,8 +70,8 @@ def fit(
         "device": device,
     }
     model = CROClassifier(**settings)
-    with session.working(f"fitting {len(y)} rows of {_count_features(table)}"):
-        model.fit(table.X, y, groups, on_round=session.round)
+    with session.working(f"fitting {len(table.y)} rows of {table.describe_features()}"):
+        model.fit(table.X, table.y, table.domain, on_round=session.round)
         _, accuracy = score(table, model.predict(table.X))
     if table.features:
         model.feature_names_in_ = np.array(table.features, dtype=object)
@@ -87,7 +83,7 @@ def fit(
     details = {
         "n_features": table.X.shape[1],
         "classes": [str(name) for name in model.classes_],
-        "rows": _count_rows(y, groups),
+        "rows": table.count_rows(),
         "stress": _stress(session, table, settings, seed) if session.html else None,
     }
     write_text(out / "fit.json", dumps(document | details))
@@ -98,49 +94,17 @@ def fit(
 
 
 def _stress(
-    session: Session, table: Table, settings: dict[str, Any], seed: int | None
+    session: Session, table: LabelledTable, settings: dict[str, Any], seed: int | None
 ) -> dict[str, Any] | None:
     """Run the stress test for the report; None with a warning where there cannot be one."""
     from regraft.estimators.stress import stress_test
 
-    assert table.y is not None and table.domain is not None
     with session.working("putting the head under stress") as step:
         try:
-            test = stress_test(table.X, table.y, table.domain, seed=seed, on_step=step, **settings)
+            test = stress_test(
+                table.X, table.y, table.domain, seed=seed, on_progress=step, **settings
+            )
         except (ValueError, RuntimeError) as error:  # such as too few rows to hold some out
             warnings.warn(f"the report has no stress test: {error}", stacklevel=2)
             return None
     return test.to_dict()
-
-
-def _count_features(table: Table) -> str:
-    """Count the features and, where they have names, name the first and the last."""
-    names, d = table.features, table.X.shape[1]
-    named = f" ({names[0]} to {names[-1]})" if len(names) > 1 else ""
-    return f"{d} features{named}"
-
-
-def _warn_of_doubts(table: Table, domain: NDArray[Any]) -> None:
-    """Warn of what can be fitted and makes little sense."""
-    for name, rows in sorted(Counter(domain.tolist()).items()):
-        if rows < _FEW:
-            warnings.warn(
-                f"domain {name!s} has {rows} rows: what is said about so few is mostly noise.",
-                stacklevel=3,
-            )
-    for name, column in zip(table.features, table.X.T, strict=False):
-        if len(column) > 1 and (column[1:] - column[:-1] == 1).all():
-            warnings.warn(
-                f"column {name!r} numbers the rows and is taken as a feature: drop it from the "
-                "file.",
-                stacklevel=3,
-            )
-
-
-def _count_rows(y: NDArray[Any], domain: NDArray[Any]) -> dict[str, dict[str, int]]:
-    """Count the rows of every domain by class."""
-    cells = Counter(zip(domain.astype(str).tolist(), y.astype(str).tolist(), strict=True))
-    rows: dict[str, dict[str, int]] = {}
-    for (name, label), count in sorted(cells.items()):
-        rows.setdefault(name, {})[label] = count
-    return rows

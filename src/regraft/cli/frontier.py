@@ -27,28 +27,24 @@ def frontier_command(
     """What robustness costs on the sources, and what it buys in the worst case."""
     steps = options.numbers(radii)
     from regraft.core.hull import Objective
-    from regraft.data.tables import read_labelled
-    from regraft.estimators.audit import FrontierPoint, frontier
+    from regraft.data.labelled import read_labelled
+    from regraft.estimators.audit import frontier
+    from regraft.estimators.plots import plot_frontier
     from regraft.support.json_files import write_result
-    from regraft.support.plots import plot_frontier
     from regraft.support.table import percent
 
     with session.working(f"fitting {len(steps)} heads on {data}") as step:
-        table, y, groups = read_labelled(data, label, domain)
-
-        def tell(point: FrontierPoint) -> None:
-            step(f"fitted at radius {point.radius:g}")
-
+        table = read_labelled(data, label, domain)
         result = frontier(
             table.X,
-            y,
-            groups,
+            table.y,
+            table.domain,
             steps,
             objective=cast("Objective", objective),
             rank=rank,
             seed=seed,
             device=device,
-            on_point=tell,
+            on_progress=step,
         )
     document = result.to_dict()
     draw = functools.partial(plot_frontier, result)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 def elicit_command(
     session: Session,
     out: Annotated[Path, Folder],
+    model: Annotated[str, typer.Option(help="Name of the model.")] = MODEL,
     scenarios: Annotated[
         Path | None,
         typer.Option(
@@ -33,7 +34,6 @@ def elicit_command(
             readable=False,
         ),
     ] = None,
-    model: Annotated[str, typer.Option(help="Name of the model.")] = MODEL,
     concurrency: Annotated[int, typer.Option(help="Requests at the same time.")] = 8,
     limit: Annotated[int | None, typer.Option(help="Ask about so many scenarios only.")] = None,
     input_price: Annotated[
@@ -72,7 +72,7 @@ def elicit_command(
         return
     asking = {"model": model, "out": out, "concurrency": concurrency, "limit": limit}
     with session.counting(f"asking {model}", "questions") as meter:
-        elicited = elicit(library, **asking, on_progress=meter)  # type: ignore[arg-type]
+        elicited = elicit(library, **asking, on_count=meter)  # type: ignore[arg-type]
     answers = read_answers(elicited.path, library, model=model)
     document = _show(session, elicited, answers, prices)
     document["library"] = {"origin": library.origin, "checksum": library.checksum}

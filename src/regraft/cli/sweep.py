@@ -27,7 +27,7 @@ from regraft.cli.options import (
     words,
 )
 from regraft.cli.session import Session
-from regraft.cli.train import check_seed, check_settings, make_folder
+from regraft.cli.train import make_folder
 
 if TYPE_CHECKING:
     from regraft.bench.datasets import Dataset as OpenDataset
@@ -99,12 +99,12 @@ def sweep(
     held_out = None if test_envs is None else environments(test_envs)
     from regraft.bench.datasets import open_dataset
     from regraft.bench.engines import EngineOptions, make_engine
+    from regraft.bench.protocol.jobs import check_settings
     from regraft.bench.protocol.launch import check_folder, launch
     from regraft.core.domains import check_device
 
     _check_counts(n_trials=n_trials, n_hparams=n_hparams, together=together)
-    check_settings(steps=steps, holdout_fraction=holdout_fraction)
-    check_seed(seed=seed)
+    check_settings(steps=steps, holdout_fraction=holdout_fraction, seed=seed)
     if engine == "local" or (engine == "ray" and address is None):
         check_device(device)
     with session.working("looking at the data"):
@@ -203,7 +203,7 @@ def _show(session: Session, tally: Tally, out: Path, data: Path | None) -> None:
         session.note(f"failed: {outcome.job.label} ({out / outcome.job.id}): {outcome.message}")
     if len(tally.failed) > _MOST_FAILURES:
         session.note(f"and {len(tally.failed) - _MOST_FAILURES} more")
-    document: dict[str, Any] = {"sweep": _describe(tally, out)}
+    document: dict[str, Any] = {"sweep": tally.to_dict(out)}
     if tally.done:
         collection = collect(out, (_RULE,))
         show_tables(session, collection, "Test accuracy (%), ")
@@ -214,12 +214,3 @@ def _show(session: Session, tally: Tally, out: Path, data: Path | None) -> None:
             f"{len(tally.failed)} of {tally.total} runs failed: see {ERROR} in their folders, then "
             "run the same command again."
         )
-
-
-def _describe(tally: Tally, out: Path) -> dict[str, Any]:
-    failed = [
-        {"run": each.job.label, "folder": str(out / each.job.id), "message": each.message}
-        for each in tally.failed
-    ]
-    counts = {"total": tally.total, "done": tally.done, "done_before": tally.done_before}
-    return {**counts, "failed": failed, "seconds": round(tally.seconds, 2)}

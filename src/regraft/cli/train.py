@@ -8,22 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from regraft.cli import options
 from regraft.cli.command import command
 from regraft.cli.names import ALGORITHMS
-from regraft.cli.options import (
-    FIRST_TRIAL,
-    Compat,
-    DataFolder,
-    Dataset,
-    Device,
-    Folder,
-    Holdout,
-    Hparams,
-    Steps,
-    among,
-    environments,
-    one_of,
-)
+from regraft.cli.options import FIRST_TRIAL, Compat, Device, Folder, Holdout, Hparams, among, one_of
 from regraft.cli.session import Session
 
 if TYPE_CHECKING:
@@ -33,20 +21,20 @@ if TYPE_CHECKING:
 @command(resumes=True, loading="loading torch")
 def train(
     session: Session,
-    dataset: Dataset = "ColoredMNIST",
+    dataset: options.Dataset = "ColoredMNIST",
+    data: options.DataFolder = None,
     algorithm: Annotated[
         str,
         typer.Option(help=f"{one_of(*ALGORITHMS)}.", autocompletion=among(*ALGORITHMS)),
     ] = "ERM",
     test_envs: Annotated[str, typer.Option(help="Held-out domains by number: 0 or 0,1.")] = "0",
+    steps: options.Steps = None,
     hparams_seed: Annotated[int, typer.Option(help="0 for the default configuration.")] = 0,
     trial_seed: Annotated[int, typer.Option("--seed", "--trial-seed", help=FIRST_TRIAL)] = 0,
     hparams: Hparams = "{}",
-    steps: Steps = None,
     holdout_fraction: Holdout = 0.2,
     compat: Compat = False,
     device: Device = "cpu",
-    data: DataFolder = None,
     out: Annotated[Path, Folder] = Path("regraft-train"),
     skip_model_save: Annotated[
         bool, typer.Option("--skip-model-save", help="Keep the records only.")
@@ -57,28 +45,28 @@ def train(
     Stopped at any moment, it goes on from its last checkpoint, of which there is one a minute, when
     the same command is run again.
     """
-    held_out = environments(test_envs)
+    held_out = options.environments(test_envs)
     from regraft.bench.datasets import open_dataset
-    from regraft.bench.protocol.jobs import Job, check_test_envs, parse_overrides
+    from regraft.bench.protocol.jobs import Job, check_settings, check_test_envs, parse_overrides
     from regraft.bench.protocol.run_folder import ERROR
     from regraft.bench.protocol.worker import Assignment, perform
     from regraft.core.domains import check_device
 
     check_device(device)
-    check_settings(steps=steps, holdout_fraction=holdout_fraction)
-    check_seed(hparams_seed=hparams_seed, trial_seed=trial_seed)
+    seeds = {"hparams_seed": hparams_seed, "trial_seed": trial_seed}
+    check_settings(steps=steps, holdout_fraction=holdout_fraction, **seeds)
     opened = open_dataset(dataset, data)
     job = Job(
         opened.name,
         algorithm,
-        trial_seed=trial_seed,
-        hparams_seed=hparams_seed,
-        steps=steps,
-        holdout_fraction=holdout_fraction,
-        overrides=parse_overrides(hparams, [opened], [algorithm]),
-        test_envs=check_test_envs(held_out, opened),
-        compat=compat,
-        fingerprint=opened.fingerprint,
+        check_test_envs(held_out, opened),
+        trial_seed,
+        hparams_seed,
+        steps,
+        holdout_fraction,
+        parse_overrides(hparams, [opened], [algorithm]),
+        compat,
+        opened.fingerprint,
     )
     opened.check()
     make_folder(out)
@@ -116,21 +104,6 @@ def make_folder(out: Path) -> None:
         raise ValueError(
             f"{out} cannot be made ({error.strerror}): choose another folder with --out."
         ) from None
-
-
-def check_settings(*, steps: int | None, holdout_fraction: float) -> None:
-    """Raise ``ValueError`` with one sentence if a run cannot have these."""
-    if steps is not None and steps < 1:
-        raise ValueError(f"steps is {steps}: pass at least 1.")
-    if not 0 < holdout_fraction < 1:
-        raise ValueError(f"holdout_fraction is {holdout_fraction}: pass a share between 0 and 1.")
-
-
-def check_seed(**seeds: int) -> None:
-    """Raise ``ValueError`` with one sentence if one of the ``seeds`` is below 0."""
-    for name, seed in seeds.items():
-        if seed < 0:
-            raise ValueError(f"{name} is {seed}: pass 0 or more.")
 
 
 def _line(record: Record, n_envs: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
@@ -29,6 +29,7 @@ from regraft.core.hull_game import play_hull
 from regraft.core.newton import log_probabilities, losses
 from regraft.core.splitting import hold_out
 from regraft.support.plain_data import PlainData
+from regraft.support.progress import OnProgress, ignore_progress
 
 RADII = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 # Probabilities below this are treated as this, so that one confident error has a finite risk.
@@ -72,7 +73,7 @@ class AuditCurve(PlainData):
 
     def plot(self, path: str, name: str = "predictor") -> None:
         """Draw the curve to the picture ``path`` (needs the extra ``plots``)."""
-        from regraft.support.plots import plot_audit
+        from regraft.estimators.plots import plot_audit
 
         plot_audit({name: self}, path)
 
@@ -101,7 +102,7 @@ class Frontier(PlainData):
 
     def plot(self, path: str) -> None:
         """Draw the frontier to the picture ``path`` (needs the extra ``plots``)."""
-        from regraft.support.plots import plot_frontier
+        from regraft.estimators.plots import plot_frontier
 
         plot_frontier(self, path)
 
@@ -174,7 +175,7 @@ def frontier(
     ridge: float | None = None,
     seed: int | None = None,
     device: str = "cpu",
-    on_point: Callable[[FrontierPoint], None] | None = None,
+    on_progress: OnProgress = ignore_progress,
 ) -> Frontier:
     """Compare source accuracy to worst-case accuracy for heads trained at each radius.
 
@@ -229,8 +230,7 @@ def frontier(
             worst_case_risk=attack(measured, losses(log_p, test.y), max(radii)).value,
         )
         points.append(point)
-        if on_point is not None:
-            on_point(point)
+        on_progress(f"fitted at radius {radius:g}")
     return Frontier(tuple(points), audit_radius=max(radii))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from regraft.core.certificate import CLOSURE_ROWS, CONFIDENCE, Certificate, FiniteSample
+from regraft.support.glossary import meaning
 
 
 @dataclass(frozen=True)
@@ -70,9 +71,9 @@ def _game_terms(c: Certificate) -> list[Term]:
             f"The learner's {c.objective} in the worst domain named, ridge included, which no "
             "linear head undercuts by more than the duality gap.",
         ),
-        Term("duality gap", f"{c.gap:.0e} nats", "How far the learner's answer may be from best."),
-        Term("ridge term", f"{c.ridge_term:.3f} nats", "The part of the ridge in such a value."),
-        Term("dimension", f"{c.dimension}", "How many numbers tell plausible domains apart."),
+        Term("duality gap", f"{c.gap:.0e} nats", meaning("duality gap")),
+        Term("ridge term", f"{c.ridge_term:.3f} nats", meaning("ridge term")),
+        Term("dimension", f"{c.dimension}", meaning("dimension")),
     ]
     # Only on the hull, and where rows keep their labels, is a head stepped back.
     return (
@@ -99,11 +100,7 @@ def _step_back_terms(c: Certificate) -> list[Term]:
 def _transplant_terms(c: Certificate) -> list[Term]:
     space = "whitened" if c.family == "hull" else "standardized"
     return [
-        Term(
-            "transplant rank",
-            f"{c.witness_rank}",
-            "Dimension of the transplants that carry source inputs into the worst domain.",
-        ),
+        Term("transplant rank", f"{c.witness_rank}", meaning("transplant rank")),
         Term(
             "fit residual",
             f"{c.fit_residual:.0e}",
@@ -120,16 +117,8 @@ def _transplant_terms(c: Certificate) -> list[Term]:
             f"Largest distance of a transplanted row of one source from the rows of another, in "
             f"{space} features, estimated on at most {CLOSURE_ROWS:,} rows of each.",
         ),
-        Term(
-            "Lipschitz constant",
-            f"{c.lipschitz:.3g}",
-            "How fast the probabilities of this head can change, per unit of length.",
-        ),
-        Term(
-            "floor",
-            f"{c.floor:.2g}",
-            "Smallest probability that it gives to a class on a source row.",
-        ),
+        Term("Lipschitz constant", f"{c.lipschitz:.3g}", meaning("Lipschitz constant")),
+        Term("floor", f"{c.floor:.2g}", meaning("floor")),
         Term(
             "robustness slack",
             f"{c.robustness_slack:.3g} nats",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,9 @@ from regraft.estimators.compared_heads import (
     compared_heads,
     solve_on_sources,
 )
+from regraft.support.digests import digest_parts
 from regraft.support.plain_data import PlainData
-from regraft.support.progress import Countdown
+from regraft.support.progress import Countdown, OnProgress, ignore_progress
 from regraft.support.records import Records
 from regraft.support.table import percent
 
@@ -93,7 +94,7 @@ def compare(
     radii: Sequence[float] = RADII,
     device: str = "cpu",
     records: Path | None = None,
-    on_progress: Callable[[str], None] | None = None,
+    on_progress: OnProgress = ignore_progress,
 ) -> Comparison:
     """Leave each domain out in turn, fit all heads on the others, and measure them in it.
 
@@ -146,9 +147,8 @@ def compare(
         measured = _measure(domains, t, list(missing.values()), device)
         for (key, head), values in zip(missing.items(), measured, strict=True):
             memory.keep(key, values)
-            if on_progress is not None:
-                result = f"{head.name} without {target}: {percent(values['accuracy'])} there"
-                on_progress(f"{result}; {countdown.next()}")
+            result = f"{head.name} without {target}: {percent(values['accuracy'])} there"
+            on_progress(f"{result}; {countdown.next()}")
     cells = tuple(
         ComparisonCell(target, head.name, **memory.cells[keys[t, head.name]])
         for t, target in enumerate(targets)
@@ -183,12 +183,9 @@ def _fingerprint(domains: Domains) -> str:
     """Return the sha256 of the rows, their labels and their domains."""
     X, y, domain = domains.X.numpy(), domains.y.numpy(), domains.domain.numpy()
     names = [[str(name) for name in column] for column in (domains.classes, domains.names)]
-    digest = hashlib.sha256(json.dumps([str(X.dtype), X.shape, names]).encode())
-    for column in (y, domain):
-        digest.update(column.tobytes())
-    for rows in row_chunks(len(X)):
-        digest.update(np.ascontiguousarray(X[rows]).data)
-    return digest.hexdigest()
+    head = json.dumps([str(X.dtype), X.shape, names]).encode()
+    chunks = (np.ascontiguousarray(X[rows]).data for rows in row_chunks(len(X)))
+    return digest_parts(chain([head, y.tobytes(), domain.tobytes()], chunks))
 
 
 def _check_enough(domains: Domains) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from regraft.moral.prompts import PROMPT_VERSION, Letter, Question
 from regraft.moral.scenarios import Library, Scenario, collect
 from regraft.moral.values import PROFILES
+from regraft.support.digests import digest_text
 from regraft.support.records import Records
 
 ANSWERS = "answers.jsonl"  # in the folder of an elicitation
@@ -103,7 +103,7 @@ def usable(library: Library, answers: Answers) -> tuple[Library, NDArray[np.floa
 def _digest(scenario: Scenario) -> str:
     """Hash the texts of a scenario (sha256)."""
     texts = [scenario.context, scenario.action1, scenario.action2]
-    return hashlib.sha256(json.dumps(texts).encode()).hexdigest()
+    return digest_text(json.dumps(texts))
 
 
 def _row(record: Mapping[str, Any], rows: Mapping[tuple[str, str], int]) -> int | None:

@@ -18,6 +18,7 @@ from regraft.moral.scenarios import Library
 from regraft.moral.values import PROFILES
 from regraft.support.extras import require
 from regraft.support.files import claim
+from regraft.support.progress import OnCount
 from regraft.support.records import Records
 
 DEFAULT_MODEL = "claude-haiku-4-5-20251001"
@@ -30,8 +31,6 @@ _PAUSES = (0.25, 0.5, 1.0)  # seconds before a question is asked again after a m
 _HOPELESS = 25  # questions that fail in a row, with all their retries, end a run
 _KEPT = 200  # characters of a reply or of an error
 _LOGGERS = ("anthropic", "httpx", "httpx2", "httpcore", "httpcore2")
-
-OnProgress = Callable[[int, int], None]  # takes the answers there are, and all questions
 
 
 @dataclass(frozen=True)
@@ -97,7 +96,7 @@ def elicit(
     limit: int | None = None,
     max_retries: int = 6,
     timeout: float = 60.0,
-    on_progress: OnProgress | None = None,
+    on_count: OnCount | None = None,
 ) -> Elicited:
     """Ask ``model`` every question about the first ``limit`` scenarios.
 
@@ -118,8 +117,8 @@ def elicit(
         total = len(todo.questions) + todo.cached
 
         def report_progress(answered: int) -> None:
-            if on_progress is not None:
-                on_progress(todo.cached + answered, total)
+            if on_count is not None:
+                on_count(todo.cached + answered, total)
 
         interview = _Interview(sdk, key, model, records, report_progress)
         with _quiet(_LOGGERS):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -39,6 +39,7 @@ from regraft.premises.grouped_audit import (
 )
 from regraft.premises.multinomial_maps import OutcomeData, choose_penalty, fit_map
 from regraft.premises.placement import Placement, place_domain
+from regraft.support.progress import OnProgress, ignore_progress
 
 FEW_RECORDS = 2000  # of each panel, at which the angles are measured again
 BETWEEN = (0.5, 0.5)  # weights of the first two panels in one that is plausible by construction
@@ -147,30 +148,31 @@ def run_moral(
     radius: float = 8.0,
     seed: int = 0,
     device: str = "cpu",
-    on_step: Callable[[str], None] | None = None,
+    on_progress: OnProgress = ignore_progress,
 ) -> tuple[MoralResult, Records]:
     """Draw ``records`` of each panel, embed their scenarios, check the premises, and transfer.
 
     ``probabilities`` (n, 27) are those of action 1, made by ``mechanism``.
     """
-    announce = on_step if on_step is not None else (lambda step: None)
-    announce(f"embedding {len(library.texts)} scenarios with {encoder.name}")
+    on_progress(f"embedding {len(library.texts)} scenarios with {encoder.name}")
     features = encoder.encode(library.texts).astype(np.float64)
     features = features[:, np.ptp(features, axis=0) > 0]  # n-grams that no scenario has
     drawn = draw_records(library, probabilities, records, seed=seed)
     panels = np.array(drawn.names)[drawn.panel]
     groups = np.array([profile_name(profile) for profile in PROFILES])[drawn.profile]
     X = features[drawn.scenario]
-    diagnosis = diagnose(X, drawn.y, panels, groups, seed=seed, device=device, on_step=announce)
-    announce("predicting scenarios that no map has seen")
+    diagnosis = diagnose(
+        X, drawn.y, panels, groups, seed=seed, device=device, on_progress=on_progress
+    )
+    on_progress("predicting scenarios that no map has seen")
     sample = Sample(X, drawn.y, panels, drawn.profile)
     closure = _new_scenarios(sample, drawn.scenario, seed, device)
     angles = {records: diagnosis.angles.median}
     if records > FEW_RECORDS:
-        announce(f"comparing abductions of {FEW_RECORDS} records a panel")
+        on_progress(f"comparing abductions of {FEW_RECORDS} records a panel")
         few = np.arange(len(panels)) % records < FEW_RECORDS  # panels follow each other
         angles[FEW_RECORDS] = _median_angle(sample.take(few), seed, device)
-    transfer = _transfer(features, library, probabilities, drawn, radius, seed, device, announce)
+    transfer = _transfer(features, library, probabilities, drawn, radius, seed, device, on_progress)
     result = MoralResult(
         mechanism=mechanism,
         origin=library.origin,
@@ -230,7 +232,7 @@ def _transfer(
     radius: float,
     seed: int,
     device: str,
-    announce: Callable[[str], None],
+    on_progress: OnProgress,
 ) -> Transfer:
     """Fit on all panels but the last; measure and audit on fresh records."""
     *known, unseen = PANELS
@@ -243,16 +245,16 @@ def _transfer(
         return Sample(features[records.scenario], records.y, names, records.profile)
 
     train, fresh = draw(known, seed), draw(known, seed + 1)
-    announce(f"fitting ERM and CRO without the {unseen.name} panel")
+    on_progress(f"fitting ERM and CRO without the {unseen.name} panel")
     erm = ERMClassifier().fit(train.X, train.y, train.panel)
     cro = CROClassifier(radius, device=device).fit(train.X, train.y, train.panel)
     targets = {panel.name: draw([panel], seed + 1) for panel in (unseen, between)}
-    announce("auditing them")
+    on_progress("auditing them")
     rows, curves = [], {}
     for name, head in (("ERM", erm), ("CRO", cro)):
         rows.append(_head_row(name, head, fresh, targets[unseen.name]))
         curves[name] = audit(head, fresh.X, fresh.y, fresh.panel, device=device)
-    announce("placing the unseen panels among the plausible ones")
+    on_progress("placing the unseen panels among the plausible ones")
     abductions = _Abductions(train, device)
     domains = check_domains(train.X, train.y, train.panel, device=device)
     placed = []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from dataclasses import dataclass
 from typing import Literal
@@ -10,6 +9,7 @@ from typing import Literal
 from regraft.moral.scenarios import Scenario
 from regraft.moral.values import AXES, PROFILES, Profile
 from regraft.support.data_files import read_toml
+from regraft.support.digests import digest_text
 
 Letter = Literal["A", "B"]
 
@@ -77,7 +77,7 @@ def _letter(found: str) -> Letter:
 def _version() -> str:
     """Hash (sha256) everything that is said to the model, apart from the scenario."""
     texts = [*map(system_prompt, PROFILES), _USER]
-    return hashlib.sha256("\n".join(texts).encode()).hexdigest()
+    return digest_text("\n".join(texts))
 
 
 PROMPT_VERSION = _version()

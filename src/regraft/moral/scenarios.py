@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import json
 import math
 import urllib.request
@@ -17,6 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from regraft.support.digests import digest_file, digest_parts, digest_text
 from regraft.support.files import write_bytes
 
 RULES = (
@@ -120,7 +120,7 @@ def collect(scenarios: Sequence[Scenario], lean: NDArray[np.float64], origin: st
             f"there are {len(scenarios)} scenarios and {len(lean)} leans: pass one for each."
         )
     content = [[astuple(scenario) for scenario in scenarios], lean.tolist()]
-    checksum = hashlib.sha256(json.dumps(content, separators=(",", ":")).encode()).hexdigest()
+    checksum = digest_text(json.dumps(content, separators=(",", ":")))
     return Library(tuple(scenarios), lean, origin, checksum)
 
 
@@ -164,7 +164,7 @@ def download_library(
     """
     path = folder / SCENARIOS_FILE
     if path.is_file():
-        found = hashlib.sha256(path.read_bytes()).hexdigest()
+        found = digest_file(path)
         if found != sha256:
             raise ValueError(
                 f"{path} is damaged or another file (sha256 {found}, not {sha256}): remove it to "
@@ -179,7 +179,7 @@ def download_library(
             f"{url} cannot be downloaded ({error}): go online once, or put {SCENARIOS_FILE} into "
             f"{folder}."
         ) from None
-    found = hashlib.sha256(content).hexdigest()
+    found = digest_parts([content])
     if found != sha256:
         raise ValueError(
             f"{url} is not the file that was expected (sha256 {found}, not {sha256}): put "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +31,7 @@ from regraft.premises.latent_groups import MAX_GROUPS, LatentFit, LatentOptions,
 from regraft.premises.multinomial_maps import choose_penalty, fit_map
 from regraft.premises.shifts import Shifts, measure_shifts
 from regraft.premises.transplant_basis import TransplantBasis, check_basis
+from regraft.support.progress import OnProgress, ignore_progress
 
 _MAX_OBSERVED_GROUPS = 100  # groups
 _RESTARTS, _ITERATIONS = 3, 200  # for unobserved groups; fewer, as only predictions count here
@@ -103,7 +103,7 @@ def diagnose(
     groups: int = 2,
     seed: int = 0,
     device: str = "cpu",
-    on_step: Callable[[str], None] | None = None,
+    on_progress: OnProgress = ignore_progress,
 ) -> Diagnosis:
     """Check the premises of the method on labelled rows of several domains.
 
@@ -120,7 +120,7 @@ def diagnose(
         Seed of shuffles and random draws.
     device : str
         Where torch computes, such as "cpu" or "cuda".
-    on_step : callable, optional
+    on_progress : callable, optional
         Called with a description of each step before it starts.
 
     Returns
@@ -146,13 +146,12 @@ def diagnose(
     else:
         values, index = _index_groups(group, domains)
         n_observed = len(values)
-    announce = on_step if on_step is not None else (lambda step: None)
-    announce("testing whether the sources disagree")
+    on_progress("testing whether the sources disagree")
     rows = group_rows(domains, index, n_observed, seed=seed)
     names = [str(name) for name in domains.names]
-    data = _Data(domains, rows, names, values, seed, announce)
+    data = _Data(domains, rows, names, values, seed, on_progress)
     heterogeneity = check_heterogeneity(rows, seed=seed)
-    announce("measuring shifts")
+    on_progress("measuring shifts")
     shifts = measure_shifts(domains, seed=seed)
     check = _check_latent if group is None else _check_observed
     closure, angles, invariance, basis, remarks = check(data)
@@ -194,7 +193,7 @@ class _Data:
     names: list[str]  # of the domains
     values: list[str]  # names of the groups
     seed: int
-    announce: Callable[[str], None]  # called with the next step
+    on_progress: OnProgress
 
     def rows_by_domain(self) -> list[Tensor]:
         """Return the features (n_s, d) of each domain."""
@@ -209,16 +208,16 @@ _Checks = tuple[
 def _check_observed(data: _Data) -> _Checks:
     """Check the premises that involve U, where it is observed."""
     rows, names, seed = data.rows, data.names, data.seed
-    data.announce("fitting abduction and deduction maps")
+    data.on_progress("fitting abduction and deduction maps")
     penalties = choose_penalties(rows)
     maps = fit_factorization(rows, penalties)
-    data.announce("predicting held-out rows")
+    data.on_progress("predicting held-out rows")
     closure = check_factorization_closure(rows, penalties, names=names)
-    data.announce("comparing abductions")
+    data.on_progress("comparing abductions")
     angles = check_angles(
         rows, maps.abductions, penalty=penalties.abduction, names=names, seed=seed
     )
-    data.announce("comparing deductions")
+    data.on_progress("comparing deductions")
     invariance = check_invariance(
         rows,
         maps.deduction,
@@ -227,7 +226,7 @@ def _check_observed(data: _Data) -> _Checks:
         groups=data.values,
         seed=seed,
     )
-    data.announce("looking for a transplant basis")
+    data.on_progress("looking for a transplant basis")
     unseen = len(names) * len(data.values) - invariance.n_cells
     basis = check_basis(maps.in_features(rows.whitening), data.rows_by_domain(), unseen=unseen)
     return closure, angles, invariance, basis, ()
@@ -249,7 +248,7 @@ def _check_latent(data: _Data) -> _Checks:
         n_cells=0,
         pull=float("nan"),
     )
-    data.announce("looking for a transplant basis")
+    data.on_progress("looking for a transplant basis")
     basis = check_basis(fit.factorization, data.rows_by_domain())
     return closure, angles, invariance, basis, fit.warnings
 
@@ -271,15 +270,15 @@ def _fit_quietly(data: _Data, domains: Domains, which: str) -> LatentFit:
     """Fit unobserved groups to ``domains``, described as ``which``, without warnings."""
     groups = len(data.values)
 
-    def announce_restart(done: int, _: float) -> None:
+    def report_restart(done: int, _: float) -> None:
         if done < _RESTARTS:
             start = f"start {done + 1} of {_RESTARTS}"
-            data.announce(f"fitting {groups} unobserved groups to {which}, {start}")
+            data.on_progress(f"fitting {groups} unobserved groups to {which}, {start}")
 
-    announce_restart(0, 0.0)
+    report_restart(0, 0.0)
     options = LatentOptions(
         shift="full", restarts=_RESTARTS, seed=data.seed, max_iterations=_ITERATIONS
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they are in the answer too
-        return fit_latent_domains(domains, groups, options, announce_restart)
+        return fit_latent_domains(domains, groups, options, report_restart)

@@ -376,10 +376,10 @@ def test_kills_at_any_moment_lose_and_repeat_nothing(
     assert caches(out) == written and not list(out.glob("*/.*.safetensors.*"))
 
 
-def test_without_matplotlib(copy: Path, blobs: Digits, tmp_path: Path) -> None:
-    (tmp_path / "path" / "matplotlib").mkdir(parents=True)
-    (tmp_path / "path" / "matplotlib" / "__init__.py").write_text(
-        "raise ModuleNotFoundError(name='matplotlib')"
+def test_without_the_extra_for_pictures(copy: Path, blobs: Digits, tmp_path: Path) -> None:
+    (tmp_path / "path" / "vl_convert").mkdir(parents=True)
+    (tmp_path / "path" / "vl_convert" / "__init__.py").write_text(
+        "raise ModuleNotFoundError(name='vl_convert')"
     )
     np.savez(tmp_path / "data.npz", images=blobs[0], digits=blobs[1])
     for name in PICTURES:
@@ -390,5 +390,5 @@ def test_without_matplotlib(copy: Path, blobs: Digits, tmp_path: Path) -> None:
         command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True
     )
     assert ran.returncode == 0
-    assert ran.stderr.count("the figures are not drawn: matplotlib is not installed") == 1
+    assert ran.stderr.count("the figures are not drawn: vl_convert is not installed") == 1
     assert not [name for name in PICTURES if (copy / HULL / name).exists()]

@@ -28,7 +28,7 @@ from tests.helpers.toy_sweep import (
     write_bank,
 )
 
-STEPS = 1001
+STEPS = 501
 # The folders of the data and of the sweep, then "here" or a number of worker processes.
 LAUNCHER = """
 import json, sys, time
@@ -209,7 +209,7 @@ def test_a_killed_sweep_is_completed_as_if_nothing_had_happened(data: Path, tmp_
 
     def is_half_done() -> bool:
         return any(folder.is_done for folder in folders) and any(
-            not folder.is_done and len(folder.records()) > 3 for folder in folders
+            not folder.is_done and len(folder.records()) > 2 for folder in folders
         )
 
     with start_launcher(data, out, "2", STEPS) as launcher:

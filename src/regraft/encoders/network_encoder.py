@@ -1,4 +1,4 @@
-"""Image encoders that are a torch network: pixels are normalized and encoded on its device."""
+"""Image encoders that are torch networks: pixels are normalized and encoded on one device."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ class NetworkEncoder(ImageEncoder):
         )
 
     def prepare(self, network: nn.Module) -> nn.Module:
-        """The network that computes; may be made faster, as long as it does the same."""
+        """Return the network to compute with; it may be made faster, if it does the same."""
         return network
 
     def encode(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """Features (b, n_features) of pixels (b, h, w, 3)."""
+        """Compute features (b, n_features) of pixels (b, h, w, 3)."""
         x = torch.from_numpy(pixels)
         together = _TOGETHER if self.device == "cpu" else len(x)
         parts = [x[first : first + together] for first in range(0, len(x), together)]

@@ -6,44 +6,34 @@ from typing import Any
 
 import pytest
 
-from regraft.core.game import Round
-from regraft.estimators.audit import AuditCurve, AuditPoint, Frontier, FrontierPoint
-from regraft.report.charts import (
+from regraft.support.charts import (
     accuracies_chart,
     frontier_chart,
+    game_chart,
+    lengths_chart,
     radius_chart,
+    ranks_chart,
     risks_chart,
-    rounds_chart,
     stress_chart,
 )
+from regraft.support.looks import head_looks
 
 vl_convert = pytest.importorskip("vl_convert")
 
-CURVES = {
-    name: AuditCurve(
-        tuple(AuditPoint(r, 0.5, top / (1 + r), {"a": 1.0}, {"a": 1.0}, 100) for r in (0.0, 1, 4)),
-        top,
-    )
-    for name, top in (("ERM", 0.9), ("CRO", 0.7), ("a.b[c]", 0.5))
-}
-FRONTIER = Frontier(
-    tuple(
-        FrontierPoint(r, 0.9 - d, 0.2 + d, 0.5)
-        for r, d in ((0.0, 0), (1.0, 0.3), (2.0, 0.301), (8.0, 0.302))
-    ),
-    8.0,
-)
-ROUNDS = [Round(1.5, 0.2, 1e-6, (0.2,), 50.0), Round(0.6, 0.6, 1e-6, (0.6, 0.5), 50.0)]
+NAMES = {"ERM": 0.9, "CRO": 0.7, "a.b[c]": 0.5}
+CURVES = {name: {r: top / (1 + r) for r in (0.0, 1.0, 4.0)} for name, top in NAMES.items()}
+FRONTIER = {r: (0.9 - d, 0.2 + d) for r, d in ((0.0, 0), (1.0, 0.3), (2.0, 0.301), (8.0, 0.302))}
 ACCURACIES = {"ERM": {"x": 0.9, "y": 0.1}, "CRO": {"x": 0.7, "y": 0.69}}
+POINT = {"domain": "S", "stage": "last head", "source": 0.1, "target": 0.2}
 SPECS = {
     "stress": stress_chart(CURVES),
-    "frontier": frontier_chart(FRONTIER),
-    "rounds": rounds_chart(ROUNDS, "risk"),
+    "frontier": frontier_chart(FRONTIER, 8.0),
+    "game": game_chart([1.5, 0.6], [0.2, 0.6], "risk"),
     "accuracies": accuracies_chart(ACCURACIES),
-    "radius": radius_chart({"CRO": {1.0: 0.7, 2.0: 0.6}}, {"ERM": 0.5}, "accuracy (%)"),
-    "risks": risks_chart(
-        [{"domain": "S", "stage": "last head", "source": 0.1, "target": 0.2, "size": 20}], ["S"]
-    ),
+    "radius": radius_chart(CURVES, "accuracy (%)", head_looks(CURVES)),
+    "risks": risks_chart([POINT], head_looks(["S"])),
+    "ranks": ranks_chart({"S": [(8, 0.1), (1, 0.2)]}, head_looks(["S"])),
+    "lengths": lengths_chart({"S": {2: 0.25, 4: 0.75}}, head_looks(["S"])),
 }
 
 

@@ -1,4 +1,4 @@
-"""What the heads' results have to say: a chapter from the document of each command."""
+"""Chapters on heads: demo, fit, audit, frontier and comparison."""
 
 from __future__ import annotations
 
@@ -7,14 +7,19 @@ from typing import Any
 
 from regraft.core.certificate import Certificate
 from regraft.estimators.audit import AuditCurve, Frontier
-from regraft.report.certificates import certificate_section, game_section
-from regraft.report.charts import radius_chart
-from regraft.report.elements import Chapter, Chart, Section, Text
-from regraft.report.premises import diagnosis_chapter
-from regraft.report.stressing import accuracies_section, frontier_section, stress_section
+from regraft.estimators.plots import comparison_chart
+from regraft.report.elements import Chapter, Chart, Document, Section, Text
+from regraft.report.premise_chapters import diagnosis_chapter
+from regraft.report.sections import (
+    STRESS,
+    accuracies_section,
+    frontier_section,
+    game_sections,
+    stress_section,
+    summarize,
+)
 from regraft.support.table import Table, percent
 
-Document = Mapping[str, Any]
 _MOST_CLASSES = 12  # with a column each
 _MOST_SOURCES = 6  # by name
 _SAME = 0.0005  # a difference that does not show in percent
@@ -26,7 +31,7 @@ _TWO_KINDS = (
 
 
 def demo_chapter(document: Document) -> Chapter:
-    """Of ``demo.json``."""
+    """Build the chapter for ``demo.json``."""
     certificate = Certificate.from_dict(document["certificate"])
     curves = {name: AuditCurve.from_dict(curve) for name, curve in document["curves"].items()}
     rows, target = [*document["rows"], document["ceiling"]], document["target"]
@@ -37,7 +42,7 @@ def demo_chapter(document: Document) -> Chapter:
     sections.append(stress_section(curves, "the rows fitted on"))
     if document["frontier"] is not None:
         sections.append(frontier_section(Frontier.from_dict(document["frontier"])))
-    sections += [game_section(certificate), certificate_section(certificate)]
+    sections += game_sections(certificate)
     if document["diagnosis"] is not None:
         sections += diagnosis_chapter(document["diagnosis"]).sections
     return Chapter(
@@ -53,7 +58,7 @@ def demo_chapter(document: Document) -> Chapter:
 
 
 def fit_chapter(document: Document) -> Chapter:
-    """Of ``fit.json``."""
+    """Build the chapter for ``fit.json``."""
     certificate = Certificate.from_dict(document["certificate"])
     rows = document["rows"]
     n = sum(sum(counts.values()) for counts in rows.values())
@@ -84,12 +89,12 @@ def fit_chapter(document: Document) -> Chapter:
             frontier_section(Frontier.from_dict(stress["frontier"])),
             accuracies_section(accuracies, measured),
         ]
-    sections += [game_section(certificate), certificate_section(certificate)]
+    sections += game_sections(certificate)
     return Chapter("A head for domains that nobody has data from", asked, verdict, tuple(sections))
 
 
 def audit_chapter(document: Document) -> Chapter:
-    """Of ``audit.json``."""
+    """Build the chapter for ``audit.json``."""
     curve = AuditCurve.from_dict({k: document[k] for k in ("points", "source_accuracy")})
     worst = curve.points[-1]
     return Chapter(
@@ -102,29 +107,24 @@ def audit_chapter(document: Document) -> Chapter:
 
 
 def frontier_chapter(document: Document) -> Chapter:
-    """Of ``frontier.json``."""
+    """Build the chapter for ``frontier.json``."""
     frontier = Frontier.from_dict(dict(document))
-    first, last = frontier.points[0], frontier.points[-1]
     return Chapter(
         "The price of robustness",
         "What does robustness cost on the sources, and what does it buy in the worst case?",
-        f"From training radius {first.radius:g} to {last.radius:g}, accuracy on the sources goes "
-        f"from {percent(first.source_accuracy)} to {percent(last.source_accuracy)}, and in the "
-        f"worst case within {frontier.audit_radius:g} nats from "
-        f"{percent(first.worst_case_accuracy)} to {percent(last.worst_case_accuracy)}.",
+        summarize(frontier),
         (frontier_section(frontier),),
     )
 
 
 def comparison_chapter(document: Document) -> Chapter:
-    """Of ``comparison.json``."""
+    """Build the chapter for ``comparison.json``."""
     rows, targets = document["rows"], document["targets"]
     fixed = [row for row in rows if row["radius"] is None]
-    swept = [row for row in rows if row["radius"] is not None]
+    swept = {row["radius"]: row["average"] for row in rows if row["radius"] is not None}
     erm, cro = fixed[0], fixed[-1]
-    lines = {"CRO over the radius": {row["radius"]: row["average"] for row in swept}}
-    levels = {row["head"]: row["average"] for row in fixed}
-    ends = ", ".join(f"{name} {percent(level)}" for name, level in levels.items())
+    others = {row["head"]: row["average"] for row in fixed}
+    ends = ", ".join(f"{name} {percent(average)}" for name, average in others.items())
     cells = tuple(
         (row["head"], *map(percent, (*row["accuracy"].values(), row["average"], row["worst"])))
         for row in rows
@@ -139,7 +139,7 @@ def comparison_chapter(document: Document) -> Chapter:
     title = "average accuracy, unseen domains (%)"
     parts: tuple[Chart | Table, ...] = (table,)
     if swept:
-        chart = Chart("Over the radius", radius_chart(lines, levels, title), f"{ends}.")
+        chart = Chart("Over the radius", comparison_chart(swept, others, title), f"{ends}.")
         parts = (chart, table)
     accuracies = {row["head"]: row["accuracy"] for row in fixed}
     return Chapter(
@@ -157,31 +157,31 @@ def comparison_chapter(document: Document) -> Chapter:
 
 
 def _verdict(curves: Mapping[str, AuditCurve], accuracy: Mapping[str, float], radius: float) -> str:
-    """CRO against ERM in the worst case within the radius, and what it gives up.
+    """Compare CRO with ERM in the worst case within the radius, and say what it gives up.
 
-    ``accuracy`` is CRO's, by source.
+    ``accuracy`` is CRO's in each source.
     """
     erm, cro = curves["ERM"], curves["CRO"]
     (worst,) = (p.accuracy for p in cro.points if p.radius == radius)
     (fallen,) = (p.accuracy for p in erm.points if p.radius == radius)
     cost = round(100 * (erm.source_accuracy - cro.source_accuracy), 1)
     if abs(worst - fallen) < _SAME and abs(cost) < 100 * _SAME:
-        told = (
+        sentence = (
             f"On rows held out this head does as ERM's: {percent(worst)} in the worst plausible "
             f"domain within {radius:g} nats, {percent(cro.source_accuracy)} on the sources"
         )
     else:
         price = f"gives up {cost:.1f} points of" if cost > 0 else "gives up none of"
-        told = (
+        sentence = (
             f"In the worst plausible domain within {radius:g} nats this head has {percent(worst)} "
             f"accuracy and ERM's {percent(fallen)}; on the sources it {price} ERM's "
             f"{percent(erm.source_accuracy)}"
         )
-    return f"{told}{_hard_source(accuracy, worst)}."
+    return f"{sentence}{_hard_source(accuracy, worst)}."
 
 
 def _hard_source(accuracy: Mapping[str, float], worst: float) -> str:
-    """A source that is harder than the worst plausible domain, if there is one."""
+    """Name a source that is harder than the worst plausible domain, if there is one."""
     hardest = min(accuracy, key=accuracy.__getitem__)
     if accuracy[hardest] >= worst - _SAME:
         return ""
@@ -221,7 +221,7 @@ def _scale_section(distances: Mapping[str, float]) -> Section:
 
 def _no_stress() -> Section:
     return Section(
-        "Under stress: the worst plausible domain",
+        STRESS,
         (
             Text(
                 "Not measured in this run: fit with --html, or run regraft audit and regraft "

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from regraft.core.certificate import Certificate
 from regraft.estimators.audit import AuditCurve
-from regraft.report.certificates import certificate_section, game_section
-from regraft.report.elements import Chapter, Section, Text
-from regraft.report.stressing import stress_section
+from regraft.report.elements import Chapter, Document, Section, Text
+from regraft.report.sections import game_sections, stress_section, tables_sections
 from regraft.support.table import Table, percent
-
-Document = Mapping[str, Any]
 
 _PREMISES = {
     "heterogeneity": "sources disagree",
@@ -32,7 +28,7 @@ _MARKS = {"consistent": "✓ looks true", "violated": "✗ violated", "undecided
 
 
 def diagnosis_chapter(document: Document) -> Chapter:
-    """Of ``diagnosis.json``."""
+    """Build the chapter for ``diagnosis.json``."""
     found = {name: document[key]["verdict"] for key, name in _PREMISES.items()}
     violated = [name for name, verdict in found.items() if verdict == "violated"]
     undecided = [name for name, verdict in found.items() if verdict == "undecided"]
@@ -55,12 +51,12 @@ def diagnosis_chapter(document: Document) -> Chapter:
 
 
 def moral_chapter(document: Document) -> Chapter:
-    """Of ``moral.json``; the diagnosis has its own chapter."""
+    """Build the chapter for ``moral.json``; the diagnosis has its own."""
     transfer = document["transfer"]
     certificate = Certificate.from_dict(transfer["certificate"])
     curves = {name: AuditCurve.from_dict(curve) for name, curve in transfer["curves"].items()}
     heads = {head["name"]: head for head in transfer["heads"]}
-    told = ", ".join(
+    accuracies = ", ".join(
         f"{name} has {percent(head['target_accuracy'])} there and "
         f"{percent(head['source_accuracy'])} on known panels"
         for name, head in heads.items()
@@ -69,21 +65,14 @@ def moral_chapter(document: Document) -> Chapter:
         "Moral questions",
         f"Do panels of people with known values fit the method, and does a head "
         f"trained without the {transfer['target']} panel hold in it?",
-        f"Without the {transfer['target']} panel, {told}.",
+        f"Without the {transfer['target']} panel, {accuracies}.",
         (
             Section("The records", (Text(document["scenarios"]), Text(document["labels"]))),
             *tables_sections(document["tables"]),
             stress_section(curves, "new records of the known panels"),
-            game_section(certificate),
-            certificate_section(certificate),
+            *game_sections(certificate),
         ),
     )
-
-
-def tables_sections(tables: Sequence[Document]) -> tuple[Section, ...]:
-    """A section with tables of text as the commands print them."""
-    parts = tuple(map(Table.from_dict, tables))
-    return (Section("The numbers", parts),) if parts else ()
 
 
 def _verdicts_section(

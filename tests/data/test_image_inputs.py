@@ -16,25 +16,25 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from regraft.data.inputs import Block, Listing
+from regraft.data.image_inputs import ImageInputs
+from regraft.data.input_blocks import Block, Survey
 from regraft.encoders.embedding import embed_images
-from regraft.encoders.image_blocks import Images
 from tests.helpers.toy_encoders import ToyImages, write_images
 
 SIZE = Path("a/x/0000.png")
 
 
-def survey(source: Path, work: Path, **options: Any) -> tuple[Listing, list[Any]]:
+def survey(source: Path, work: Path, **options: Any) -> tuple[Survey, list[Any]]:
     """The listing and the lines of its file."""
     work.mkdir(exist_ok=True)
-    listing = Images(source, ToyImages().pixels, **options).survey(work)
+    listing = ImageInputs(source, ToyImages().pixels, **options).survey(work)
     lines = (work / "listing.jsonl").read_text().splitlines()
     return listing, [json.loads(line) for line in lines]
 
 
 def read(source: Path, work: Path, first: int = 0, **options: Any) -> list[Block[Any]]:
     work.mkdir(exist_ok=True)
-    images = Images(source, ToyImages().pixels, **options)
+    images = ImageInputs(source, ToyImages().pixels, **options)
     images.survey(work)
     return list(images.blocks(work, first))
 
@@ -342,7 +342,7 @@ def test_names_that_are_no_text_are_kept_and_shown(tmp_path: Path) -> None:
 
 def test_what_to_do_with_broken_images_is_one_of_two(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="'ignore': choose from stop, skip") as caught:
-        Images(tmp_path, ToyImages().pixels, on_broken="ignore")
+        ImageInputs(tmp_path, ToyImages().pixels, on_broken="ignore")
     one_sentence(caught.value)
 
 

@@ -19,8 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regraft.data.columns import Role, TableError
-from regraft.data.input_rows import read_rows
-from regraft.encoders.text_blocks import Texts
+from regraft.data.table_rows import read_rows
+from regraft.data.text_inputs import TextInputs
 
 Rows = Sequence[tuple[Any, Any, Any]]  # text, label, domain
 ROWS: Rows = [
@@ -57,11 +57,11 @@ def one_sentence(error: BaseException) -> str:
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_format_gives_the_same_texts(tmp_path: Path, name: str) -> None:
-    texts = Texts(write(tmp_path / name))
+    texts = TextInputs(write(tmp_path / name))
     listing = texts.survey(tmp_path)
     assert (listing.rows, listing.notes) == (4, ())
     assert (listing.classes, listing.domains) == (("neg", "pos"), ("books", "films"))
-    assert listing.digest == Texts(write(tmp_path / "reference.csv")).survey(tmp_path).digest
+    assert listing.digest == TextInputs(write(tmp_path / "reference.csv")).survey(tmp_path).digest
     (block,) = texts.blocks(tmp_path, 0)
     assert block.content == [row[0] for row in ROWS]
     assert block.labels == ("pos", "neg", "pos", "neg")
@@ -76,7 +76,7 @@ def test_blocks_start_anywhere(tmp_path: Path, name: str) -> None:
     rows = [(f"text {i}", i % 3, "ab"[i % 2]) for i in range(2500)]
     names = ("review", "stars", "market")
     path = write(tmp_path / name, rows, names)
-    texts = Texts(path, **dict(zip(NAMES, names, strict=True)))
+    texts = TextInputs(path, **dict(zip(NAMES, names, strict=True)))
     assert texts.survey(tmp_path).classes == (0, 1, 2)
     blocks = list(texts.blocks(tmp_path, 1024))
     assert [len(block.content) for block in blocks] == [1024, 452]
@@ -103,14 +103,14 @@ def test_any_text_survives(
     """Spaces at the beginning of a cell apart, which tables in CSV may have for looks."""
     folder = tmp_path_factory.mktemp("texts")
     rows = [(text.lstrip(" "), label, "d") for text, label in cells]
-    (block,) = Texts(write(folder / name, rows)).blocks(folder, 0)
+    (block,) = TextInputs(write(folder / name, rows)).blocks(folder, 0)
     assert block.content == [row[0] for row in rows]
     assert block.labels == tuple(row[1] for row in rows)
 
 
 def test_a_text_changed_or_moved_is_another_listing(tmp_path: Path) -> None:
     digests = {
-        Texts(write(tmp_path / "t.csv", rows)).survey(tmp_path).digest
+        TextInputs(write(tmp_path / "t.csv", rows)).survey(tmp_path).digest
         for rows in (
             ROWS,
             ROWS[::-1],
@@ -126,11 +126,11 @@ def test_a_mark_of_byte_order_and_blank_lines_do_no_harm(tmp_path: Path) -> None
     for name in ("t.csv", "t.jsonl"):
         path = write(tmp_path / name, [("a", "x", "d")])
         path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\n\n"))
-        assert Texts(path).survey(tmp_path).rows == 1
+        assert TextInputs(path).survey(tmp_path).rows == 1
 
 
 def test_gaps_are_told(tmp_path: Path) -> None:
-    (note,) = Texts(write(tmp_path / "t.csv", ROWS[:3])).survey(tmp_path).notes
+    (note,) = TextInputs(write(tmp_path / "t.csv", ROWS[:3])).survey(tmp_path).notes
     assert "there are no texts of class 'neg' in 'films'" in note
 
 
@@ -149,7 +149,7 @@ BAD_ROWS: list[tuple[Rows, str]] = [
 def test_rows_that_are_refused(tmp_path: Path, rows: Rows, message: str) -> None:
     path = write(tmp_path / "t.csv", rows)
     with pytest.raises(TableError if rows else ValueError) as caught:
-        Texts(path).survey(tmp_path)
+        TextInputs(path).survey(tmp_path)
     assert message.format(path=path) in one_sentence(caught.value)
 
 
@@ -190,7 +190,7 @@ def test_files_that_are_refused(tmp_path: Path, name: str, content: bytes, messa
     path = tmp_path / name
     path.write_bytes(content)
     with pytest.raises(ValueError, match=re.escape(message.format(path=path))) as caught:
-        Texts(path).survey(tmp_path)
+        TextInputs(path).survey(tmp_path)
     text = str(caught.value)
     assert text.endswith(".") and "\n" not in text and str(path) in text
 
@@ -199,7 +199,7 @@ def test_later_rows_without_a_column_are_told_by_number(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     path.write_text('{"text": "a", "label": 1, "domain": 2}\n{"label": 1, "domain": 2}\n')
     with pytest.raises(TableError, match=r"row 2 \(line 2\) of .* has no text") as caught:
-        Texts(path).survey(tmp_path)
+        TextInputs(path).survey(tmp_path)
     one_sentence(caught.value)
 
 
@@ -208,23 +208,23 @@ def test_parquet_with_other_columns_and_gaps(tmp_path: Path) -> None:
     table = pyarrow.table({"text": ["a", None], "label": [1, 2], "domain": ["d", "d"]})
     pyarrow.parquet.write_table(table, path)
     with pytest.raises(TableError, match=r"row 2 of .* has no text"):
-        Texts(path).survey(tmp_path)
+        TextInputs(path).survey(tmp_path)
     with pytest.raises(TableError, match=r"no text column 'body' .* with --text"):
-        Texts(path, text="body").survey(tmp_path)
+        TextInputs(path, text="body").survey(tmp_path)
     broken = pyarrow.array([b"ok", b"\xff"]).view(pyarrow.utf8())
     pyarrow.parquet.write_table(table.set_column(0, "text", broken), path)
     with pytest.raises(TableError, match="after row 0 is not text in UTF-8") as caught:
-        Texts(path).survey(tmp_path)
+        TextInputs(path).survey(tmp_path)
     one_sentence(caught.value)
 
 
 def test_places_that_are_refused(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="there is no file"):
-        Texts(tmp_path / "none.csv")
+        TextInputs(tmp_path / "none.csv")
     with pytest.raises(TableError, match="is a folder"):
-        Texts(tmp_path)
+        TextInputs(tmp_path)
     with pytest.raises(TableError, match="with --text, --label, --domain") as caught:
-        Texts(write(tmp_path / "t.csv"), text="label").survey(tmp_path)
+        TextInputs(write(tmp_path / "t.csv"), text="label").survey(tmp_path)
     one_sentence(caught.value)
 
 

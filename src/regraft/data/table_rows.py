@@ -1,10 +1,9 @@
-"""Tables of any length, row by row: .csv and .jsonl, gzipped or not, and .parquet."""
+"""Tables of any length, read row by row: .csv and .jsonl, gzipped or not, and .parquet."""
 
 from __future__ import annotations
 
 import csv
 import gzip
-import json
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from typing import Any
 
 from regraft.data.columns import Role, TableError, is_missing
 from regraft.support.extras import require
+from regraft.support.json_files import parse_object
 
 _SUFFIXES = (".csv", ".jsonl", ".parquet", ".csv.gz", ".jsonl.gz")
 _PARQUET_ROWS = 1024  # in memory at once
@@ -20,7 +20,7 @@ _PARQUET_ROWS = 1024  # in memory at once
 
 @dataclass(frozen=True)
 class Row:
-    """The cells that were asked for, in the order of the roles."""
+    """The cells of a row that were asked for, in the order of the roles."""
 
     number: int  # from 1
     where: str  # for a sentence: row 3 (line 4) of reviews.csv
@@ -28,7 +28,7 @@ class Row:
 
 
 def read_rows(path: Path, roles: Sequence[Role]) -> Iterator[Row]:
-    """The rows of a table, read as they are asked for; raises ``TableError`` with one sentence."""
+    """Yield the rows of a table as they are read; raise ``TableError`` with one sentence."""
     check_table(path)
     if len({role.name for role in roles}) < len(roles):
         options = ", ".join(f"--{role.option}" for role in roles)
@@ -51,7 +51,7 @@ def check_table(path: Path) -> None:
 
 
 def name_of(cell: Any, role: Role, where: str) -> str:
-    """A label or a domain as text; ``TableError`` if there is none."""
+    """Convert a label or a domain to text; raise ``TableError`` if there is none."""
     if is_missing(cell):
         raise TableError(
             f"{where} has no {role.option} (column {role.name!r}): fill it in or drop the row."
@@ -65,7 +65,7 @@ def name_of(cell: Any, role: Role, where: str) -> str:
 
 
 def text_of(cell: Any, role: Role, where: str) -> str:
-    """A text that is more than blanks; ``TableError`` if there is none."""
+    """Check that a cell is a text of more than blanks, and return it; else raise ``TableError``."""
     if is_missing(cell) or (isinstance(cell, str) and not cell.strip()):
         raise TableError(
             f"{where} has no {role.option} (column {role.name!r}): fill it in or drop the row."
@@ -78,7 +78,7 @@ def text_of(cell: Any, role: Role, where: str) -> str:
 
 
 def check_characters(text: str, what: str, where: str) -> str:
-    """``text``, or ``TableError`` if it holds what no text in UTF-8 should."""
+    """Return ``text``; raise ``TableError`` if it holds what no text in UTF-8 should."""
     if "\0" in text:
         raise TableError(
             f"the {what} of {where} holds a NUL character: remove it, or save the file in UTF-8."
@@ -134,7 +134,7 @@ def _csv_rows(path: Path, roles: Sequence[Role]) -> Iterator[Row]:
             yield Row(number, where, tuple(cells[column] for column in columns))
     except csv.Error as error:
         raise TableError(
-            f"line {reader.line_num} of {path} is not CSV ({error}): mend it, or write the table "
+            f"line {reader.line_num} of {path} is not CSV ({error}): repair it, or write the table "
             "as .jsonl."
         ) from None
 
@@ -146,13 +146,11 @@ def _json_rows(path: Path, roles: Sequence[Role]) -> Iterator[Row]:
             continue
         number += 1
         try:
-            record = json.loads(line)
+            record = parse_object(line)
         except ValueError:
-            record = None
-        if not isinstance(record, dict):
             raise TableError(
                 f"line {line_number} of {path} is not a JSON object: write one object a line."
-            )
+            ) from None
         if number == 1:
             for role in roles:
                 role.find(path, list(record))

@@ -10,7 +10,7 @@ import os
 import platform
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, packages_distributions, requires, version
@@ -20,6 +20,7 @@ from typing import Any
 
 from regraft._version import __version__
 from regraft.support.extras import MissingExtra, require
+from regraft.support.progress import OnProgress, ignore_progress
 
 NEEDED = ("torch", "numpy", "scikit-learn")  # without which nothing works
 FOLDER = "REGRAFT_DATA"
@@ -118,24 +119,30 @@ class Checkup:
         return document | {"is_usable": self.is_usable, "mend": self.mend}
 
 
-def examine(on_step: Callable[[str], None] = lambda step: None) -> Checkup:
-    """Look at this installation; nothing is downloaded. ``on_step`` is told what comes next."""
+def examine(
+    find_data: Callable[[Path], Iterable[Finding]], on_progress: OnProgress = ignore_progress
+) -> Checkup:
+    """Look at this installation; nothing is downloaded.
+
+    ``find_data`` lists the datasets in the folder that the environment names; it is called only if
+    the libraries load. ``on_progress`` gets the name of each step.
+    """
     core, extras = _requirements()
     modules = _modules()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of packages that are merely being tried
-        on_step("loading the libraries")
+        on_progress("loading the libraries")
         libraries = tuple(_package(name, None, modules) for name in core)
         found = []
         for extra, names in extras.items():
-            on_step(f"loading the extra {extra}")
+            on_progress(f"loading the extra {extra}")
             found.append(Extra(extra, tuple(_package(name, extra, modules) for name in names)))
         works = all(not p.problem and p.version for p in libraries)
-        on_step("looking for devices")
+        on_progress("looking for devices")
         devices = tuple(_devices(works))
-        on_step("looking for data")
+        on_progress("looking for data")
         folder = os.environ.get(FOLDER) or None
-        data = tuple(_data(Path(folder))) if folder and works else ()
+        data = tuple(find_data(Path(folder))) if folder and works else ()
         weights = tuple(_weights())
     return Checkup(
         __version__,
@@ -151,7 +158,7 @@ def examine(on_step: Callable[[str], None] = lambda step: None) -> Checkup:
 
 
 def _requirements() -> tuple[list[str], dict[str, list[str]]]:
-    """What regraft needs, and by extra what that needs, as its own metadata say."""
+    """List what regraft needs, and what each extra needs, by its own metadata."""
     core: list[str] = []
     extras: dict[str, list[str]] = {}
     try:
@@ -170,7 +177,7 @@ def _requirements() -> tuple[list[str], dict[str, list[str]]]:
 
 
 def _modules() -> dict[str, list[str]]:
-    """By the name of an installed package, what is imported of it."""
+    """Map the name of each installed package to the modules that it has."""
     modules: dict[str, list[str]] = {}
     for module, packages in packages_distributions().items():
         for package in packages:
@@ -225,29 +232,8 @@ def _devices(works: bool) -> Iterator[str]:
         yield "mps: the GPU of this Mac"
 
 
-def _data(folder: Path) -> Iterator[Finding]:
-    """The datasets of the protocol in ``folder``, by their own checks, and files of features."""
-    if not folder.is_dir():
-        remark = f"{FOLDER} is {folder}, which is no folder: name the one that holds your datasets."
-        yield Finding(FOLDER, False, remark, is_fault=True)
-        return
-    from regraft.bench.datasets import datasets
-    from regraft.bench.datasets.features import list_banks
-
-    for name, make in datasets().items():
-        try:
-            make(folder).check()
-        except FileNotFoundError as error:
-            yield Finding(name, False, str(error))
-        except (ValueError, RuntimeError, OSError) as error:
-            yield Finding(name, False, str(error), is_fault=True)
-        else:
-            yield Finding(name, True)
-    yield from (Finding(name, True, "features") for name in list_banks(folder))
-
-
 def _weights() -> Iterator[Finding]:
-    """What ships in packages: the demonstration's embeddings and two networks."""
+    """Look for what ships in packages: the demonstration's embeddings and two networks."""
     folder = files("regraft") / "data"
     demo = folder.is_dir() and any(path.is_file() for path in folder.iterdir())
     lost = "the demonstration's embeddings are missing: run pip install --force-reinstall regraft."

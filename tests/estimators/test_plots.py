@@ -6,14 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from matplotlib.colors import to_hex
 
+from regraft.estimators import plots
 from regraft.estimators.audit import AuditCurve, AuditPoint, Frontier, FrontierPoint
 from regraft.estimators.compared_heads import compared_heads
 from regraft.estimators.comparison import Comparison, ComparisonRow
-from regraft.support import plots
-from regraft.support.drawing import look
-from tests.helpers.figure_checks import check_texts, written
+from regraft.support.pictures import PALETTE
+from tests.helpers.figure_checks import check_texts, legend, written
+
+pytest.importorskip("vl_convert")
 
 CURVE = AuditCurve(tuple(AuditPoint(r, 0.5 + r, 0.8, {}, {}, 10.0) for r in (0.0, 1.0)), 0.8)
 FRONTIER = Frontier(
@@ -28,22 +29,32 @@ FRONTIER = Frontier(
 )  # fmt: skip
 
 
-def compare() -> Comparison:
+def compare(radii: tuple[float, ...] = (0.5, 1.0, 8.0)) -> Comparison:
     """Heads whose accuracies all differ."""
     rows = [
         ComparisonRow(c.name, c.radius, {"a": 0.6, "b": 0.7}, 0.6 + i / 50, 0.5 + i / 50, "a",
             0.9 - i / 50, 0.0, 0.0, 1.0)
-        for i, c in enumerate(compared_heads())
+        for i, c in enumerate(compared_heads(radii))
     ]  # fmt: skip
     return Comparison(("a", "b"), tuple(rows), ())
 
 
 @pytest.fixture
 def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The figures that would be written."""
+    """The pictures that would be written."""
     caught: list[Any] = []
     monkeypatch.setattr(plots, "write_picture", lambda figure, path: caught.append(figure))
     return caught
+
+
+def scale(panel: dict[str, Any], channel: str) -> dict[str, Any]:
+    """What each name has on this channel."""
+    found = [
+        layer["encoding"][channel]["scale"]
+        for layer in panel["layer"]
+        if channel in layer["encoding"]
+    ]
+    return dict(zip(found[0]["domain"], found[0]["range"], strict=True))
 
 
 @pytest.mark.parametrize("name", ["x.png", "x.PNG", "x"])
@@ -66,37 +77,34 @@ def test_no_text_overlaps_or_is_cut_off(drawn: list[Any]) -> None:
     plots.plot_audit({"ERM": CURVE, "GroupDRO": CURVE, "CRO": CURVE}, "x.png")
     plots.plot_frontier(FRONTIER, "x.png")
     plots.plot_comparison(compare(), "x.png")
+    plots.plot_comparison(compare(()), "x.png")  # no radius was tried
     for figure in drawn:
         check_texts(figure)
 
 
 def test_points_that_nearly_touch_share_a_label(drawn: list[Any]) -> None:
-    plots.plot_frontier(FRONTIER, "x.png")
-    (axes,) = drawn[0].axes
-    assert [text.get_text() for text in axes.texts] == ["0", "0.5", "1", "2, 4, 8"]
     same = Frontier(tuple(FrontierPoint(r, 0.7, 0.7, 1.0) for r in (0.0, 8.0)), 8.0)
-    plots.plot_frontier(same, "x.png")
-    assert [text.get_text() for text in drawn[1].axes[0].texts] == ["0, 8"]
+    for frontier in (FRONTIER, same):
+        plots.plot_frontier(frontier, "x.png")
+    first, second = ([value["label"] for value in figure["data"]["values"]] for figure in drawn)
+    assert first == ["0", "0.5", "1", "2, 4, 8", "", ""] and second == ["0, 8", ""]
+    assert {"0", "0.5", "1", "2, 4, 8"} <= {each.text for each in written(drawn[0])}
 
 
 def test_a_head_looks_the_same_in_every_picture(drawn: list[Any]) -> None:
     plots.plot_audit({"ERM": CURVE, "CRO": CURVE}, "x.png")
     plots.plot_audit({"CRO": CURVE}, "x.png")
     plots.plot_comparison(compare(), "x.png")
-
-    def colours(figure: Any) -> dict[str, str]:
-        return {line.get_label(): to_hex(line.get_color()).upper() for line in figure.axes[0].lines}
-
-    both, alone, compared = map(colours, drawn)
-    assert both["CRO"] == alone["CRO"] == compared["CRO (defaults)"] == look(0).colour
-    assert compared["CRO over the radius"] == look(0).colour
+    both, alone, compared = (scale(figure.get("hconcat", [figure])[0], "color") for figure in drawn)
+    assert both["CRO"] == alone["CRO"] == compared["CRO (defaults)"] == PALETTE[0]
+    assert compared["CRO over the radius"] == PALETTE[0]
     assert both["ERM"] == compared["ERM"] != both["CRO"]
 
 
 def test_the_lines_of_a_comparison_differ_without_their_colours(drawn: list[Any]) -> None:
     plots.plot_comparison(compare(), "x.png")
-    for axes in drawn[0].axes:
-        styles = {(str(line._dash_pattern), line.get_marker()) for line in axes.lines}
-        assert len(styles) == len(axes.lines) == 6
-    titles = {text.get_text() for text in written(drawn[0])}
-    assert {"Unseen domains, average", "Worst unseen domain", "CRO over the radius"} <= titles
+    for panel in drawn[0]["hconcat"]:
+        for channel in ("shape", "strokeDash"):
+            assert len({str(value) for value in scale(panel, channel).values()}) == 6
+    assert {"Unseen domains, average", "Worst unseen domain"} < {w.text for w in written(drawn[0])}
+    assert len(legend(drawn[0])) == 6 and legend(drawn[0])[-1] == "CRO over the radius"

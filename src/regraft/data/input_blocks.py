@@ -1,4 +1,4 @@
-"""What the loop needs to know of inputs: how many there are, and how they come in blocks."""
+"""Inputs to embed: how many there are, and how they come in blocks."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _MOST_NAMED = 8
 
 
 @dataclass(frozen=True)
-class Listing:
-    """All inputs, seen but not embedded; whole numbers as names are in the order of numbers."""
+class Survey:
+    """The inputs of a source, counted; names that are whole numbers are sorted as numbers."""
 
     rows: int
     classes: tuple[str | int, ...]
@@ -42,44 +42,44 @@ class Block(Generic[T]):
     skipped: tuple[Skipped, ...] = ()
 
 
-class Source(ABC, Generic[T]):
-    """Inputs in an order of their own."""
+class InputSource(ABC, Generic[T]):
+    """A source of inputs, which come in a fixed order."""
 
     kind: str
     block_rows: int  # inputs in a block, the last one apart
     may_skip = False  # whether inputs that cannot be read are left out
 
     @abstractmethod
-    def survey(self, folder: Path) -> Listing:
-        """Look at all inputs, keeping in ``folder`` what ``blocks`` needs.
+    def survey(self, folder: Path) -> Survey:
+        """Count all inputs, and keep in ``folder`` what ``blocks`` needs.
 
         Raises ``ValueError`` or ``FileNotFoundError`` with one sentence.
         """
 
     @abstractmethod
     def blocks(self, folder: Path, first: int) -> Iterator[Block[T]]:
-        """The inputs but the ``first`` ones, in blocks that are read ahead by a few.
+        """Yield all inputs but the ``first`` ones, in blocks that are read a little ahead.
 
         Raises ``ValueError`` with one sentence for an input that cannot be read.
         """
 
 
 class Census:
-    """Counts inputs while they are listed."""
+    """A counter of inputs while they are listed."""
 
     def __init__(self) -> None:
         self._counts: Counter[tuple[str, str]] = Counter()  # by domain and label
         self._digest = hashlib.sha256()
 
     def add(self, label: str, domain: str, identity: str | list[Any]) -> bytes:
-        """Count an input; its line in a listing. ``identity`` is plain JSON data."""
+        """Count an input and return its line in the list; ``identity`` is plain JSON data."""
         line = json.dumps([identity, label, domain]).encode() + b"\n"
         self._digest.update(line)
         self._counts[domain, label] += 1
         return line
 
-    def listing(self, noun: str) -> Listing:
-        """What was counted; ``noun`` names inputs in sentences."""
+    def survey(self, noun: str) -> Survey:
+        """Summarize what was counted; ``noun`` names the inputs in sentences."""
         labels, domains = ({cell[i] for cell in self._counts} for i in (1, 0))
         gaps = [
             f"{label!r} in {domain!r}"
@@ -96,7 +96,7 @@ class Census:
                 "domain.",
             )
         rows = self._counts.total()
-        return Listing(rows, _sorted(labels), _sorted(domains), self._digest.hexdigest(), notes)
+        return Survey(rows, _sorted(labels), _sorted(domains), self._digest.hexdigest(), notes)
 
 
 def _sorted(names: set[str]) -> tuple[str | int, ...]:

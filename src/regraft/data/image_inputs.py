@@ -1,9 +1,7 @@
-"""Images on disk, decoded by several threads while the encoder computes."""
+"""Images to embed, decoded by several threads while the encoder computes."""
 
 from __future__ import annotations
 
-import hashlib
-import io
 import json
 import os
 import warnings
@@ -19,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regraft.data.bank_writer import Input, Skipped
+from regraft.data.image_files import BrokenImage, read_image
 from regraft.data.image_folders import check_source, list_folder, list_table
-from regraft.data.inputs import Block, Listing, Source
+from regraft.data.input_blocks import Block, InputSource, Survey
 from regraft.support.extras import require
 
 ON_BROKEN = ("stop", "skip")
@@ -42,7 +41,7 @@ class _Read:
     reason: str = ""
 
 
-class Images(Source[Pixels]):
+class ImageInputs(InputSource[Pixels]):
     """The images of a folder in the layout domain/class/file, or of a .csv with their paths.
 
     ``pixels`` turns an open image into an array (h, w, 3), the same shape for all, in threads.
@@ -65,23 +64,23 @@ class Images(Source[Pixels]):
         check_source(path)
         if on_broken not in ON_BROKEN:
             raise ValueError(f"on-broken is {on_broken!r}: choose from {', '.join(ON_BROKEN)}.")
-        self._pillow = require("PIL.Image", "images")
+        require("PIL.Image", "images")
         self._path, self._pixels = path, pixels
         self._columns = {"image": image, "label": label, "domain": domain}
         self._root = path if path.is_dir() else path.parent.resolve()  # as in the listing
         self.may_skip = on_broken == "skip"
 
-    def survey(self, folder: Path) -> Listing:
-        """List all images in a file in ``folder``."""
+    def survey(self, folder: Path) -> Survey:
+        """List all images in a file in ``folder``, and count them."""
         with (folder / _LISTING).open("wb") as file:
             if self._path.is_dir():
                 return list_folder(self._path, file)
             return list_table(self._path, file, **self._columns)
 
     def blocks(self, folder: Path, first: int) -> Iterator[Block[Pixels]]:
-        """Blocks of pixels (b, h, w, 3); paths from the folder or from the table's are the keys.
+        """Yield blocks of pixels (b, h, w, 3), keyed by paths from the folder or from the table's.
 
-        A broken image stops with ``ValueError``, or is left out with a warning.
+        A broken image raises ``ValueError``, or is left out with a warning.
         """
         pool = ThreadPoolExecutor(os.cpu_count())
         coming: deque[list[Future[_Read]]] = deque()
@@ -103,34 +102,17 @@ class Images(Source[Pixels]):
 
     def _read(self, line: bytes) -> _Read:
         (key, _), label, domain = json.loads(line)
-        path = self._root / key
         try:
-            if path.exists() and not path.is_file():  # opening a pipe would never end
-                raise OSError("it is a folder" if path.is_dir() else "it is not a file")
-            content = path.read_bytes()
-            if not content:
-                raise OSError("it is empty")
-            with self._pillow.open(io.BytesIO(content)) as image:
-                pixels = self._pixels(image)
-        except MemoryError:
-            raise
-        except Exception as error:  # Pillow raises almost anything for damaged files
-            return _Read(key, label, domain, reason=self._reason(error))
-        return _Read(key, label, domain, hashlib.sha256(content).hexdigest(), pixels)
-
-    def _reason(self, error: Exception) -> str:
-        """The same words for the same fault, without places in memory or on disk."""
-        if isinstance(error, self._pillow.UnidentifiedImageError):
-            return "it is not an image of a known format"
-        if isinstance(error, OSError) and error.strerror:
-            return error.strerror.lower()
-        return " ".join(str(error).split()).rstrip(".") or type(error).__name__
+            pixels, sha256 = read_image(self._root / key, self._pixels)
+        except BrokenImage as error:
+            return _Read(key, label, domain, reason=error.reason)
+        return _Read(key, label, domain, sha256, pixels)
 
     def _gather(self, coming: Sequence[Future[_Read]]) -> Block[Pixels]:
         read = [future.result() for future in coming]
         broken = [each for each in read if each.pixels is None]
         for each in broken:
-            self._tell(each)
+            self._report(each)
         whole = [each for each in read if each.pixels is not None]
         arrays = [each.pixels for each in whole if each.pixels is not None]
         return Block(
@@ -141,7 +123,7 @@ class Images(Source[Pixels]):
             skipped=tuple(Skipped(each.key, each.reason) for each in broken),
         )
 
-    def _tell(self, broken: _Read) -> None:
+    def _report(self, broken: _Read) -> None:
         path = str(self._root / broken.key).encode(errors="backslashreplace").decode()
         if not self.may_skip:
             raise ValueError(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from regraft.encoders.colours import to_rgb
+from regraft.data.image_files import to_rgb
 
 
 def stored(image: Image.Image, kind: str = "PNG") -> Image.Image:

@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from regraft.report.charts import ranks_chart, risks_chart
-from regraft.report.elements import Chapter, Chart, Section, Text
-from regraft.report.premises import tables_sections
+from regraft.report.elements import Chapter, Chart, Document, Section, Text
+from regraft.report.sections import tables_sections
+from regraft.support.charts import BETWEEN, ERM_HEAD, LAST_HEAD, ranks_chart, risks_chart
+from regraft.support.looks import head_looks
 from regraft.support.table import Table
 
-Document = Mapping[str, Any]
 _MOST_POINTS = 4000  # of a chart
-BETWEEN = "in between"
 
 
 def reproduction_chapter(document: Document) -> Chapter:
-    """Of ``reproduction.json``."""
+    """Build the chapter for ``reproduction.json``."""
     cells, label = document["cells"], document["label"]
-    told = ", ".join(f"{100 * cell['mean']:.1f} on {name}" for name, cell in cells.items())
+    accuracies = ", ".join(f"{100 * cell['mean']:.1f} on {name}" for name, cell in cells.items())
     average = document["average"]
     tail = "" if average is None else f", {100 * average:.1f} on average"
     spread = tuple(
@@ -49,13 +48,13 @@ def reproduction_chapter(document: Document) -> Chapter:
     return Chapter(
         f"The paper's experiment on {document['benchmark']}",
         f"What does {label} reach in a domain held out, chosen by training-domain validation?",
-        f"Accuracy (%): {told}{tail}, from {document['runs']} runs.",
+        f"Accuracy (%): {accuracies}{tail}, from {document['runs']} runs.",
         tuple(sections),
     )
 
 
 def collection_chapter(document: Document) -> Chapter:
-    """Of ``collect.json``."""
+    """Build the chapter for ``collect.json``."""
     rules = document["selections"]
     first = next(iter(rules.values()))
     averages = {name: value for name, value in first["overall"].items() if value is not None}
@@ -110,8 +109,8 @@ def _risks_section(points: list[dict[str, Any]], names: list[str]) -> Section:
     ends = [point for point in points if point["stage"] != BETWEEN]
     every = max(1, -(-len(between) // _MOST_POINTS))
     chart = Chart(
-        "Source and target risk of the heads on the way",
-        risks_chart([*between[::every], *ends], names),
+        "Source and target risk of the heads on the way; dashed: equal risks",
+        risks_chart([*between[::every], *ends], head_looks(names)),
         f"{len(points)} checkpoints of the game, by domain held out.",
     )
     return Section("Checkpoints", (chart,))
@@ -122,19 +121,19 @@ def _ranks_section(ranks: Mapping[str, list[tuple[int, float]]]) -> Section:
         f"{name}: {min(risk for _, risk in curve):.3f} to {max(risk for _, risk in curve):.3f}"
         for name, curve in ranks.items()
     )
-    chart = Chart("Target risk over the transplant dimension", ranks_chart(ranks), f"{ends}.")
+    spec = ranks_chart(ranks, head_looks(ranks))
+    chart = Chart("Target risk over the transplant dimension", spec, f"{ends}.")
     return Section("Transplant dimension", (chart,))
 
 
 def _checkpoints(by_domain: Mapping[str, list[list[float]]]) -> Iterator[dict[str, Any]]:
-    """Marks of the chart from lists of [share of the game, source risk, target risk]."""
+    """Yield the marks of the chart from lists of [share of the game, source and target risk]."""
     for domain, points in by_domain.items():
         for share, source, target in points:
-            stage = "ERM head" if share == 0 else "last head" if share == 1 else BETWEEN
+            stage = ERM_HEAD if share == 0 else LAST_HEAD if share == 1 else BETWEEN
             yield {
                 "domain": domain,
                 "stage": stage,
                 "source": round(source, 4),
                 "target": round(target, 4),
-                "size": 20 if stage == BETWEEN else 70,
             }
