@@ -57,9 +57,7 @@ class GameOutcome:
     worst_value: float  # its risk (regret) there
     converged: bool  # the value settled, and the last answer reached the learner's gap
     share: float = 1.0  # how far the head lies on the way from the start to the learner's answer
-    standard_error: float = (
-        0.0  # of the worst value of the learner's answer, if it was stepped back
-    )
+    standard_error: float = 0.0  # of the answer's worst value, if the head was moved back from it
 
 
 def play(

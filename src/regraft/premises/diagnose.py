@@ -33,7 +33,7 @@ from regraft.premises.shifts import Shifts, measure_shifts
 from regraft.premises.transplant_basis import TransplantBasis, check_basis
 from regraft.support.progress import OnProgress, ignore_progress
 
-_MAX_OBSERVED_GROUPS = 100  # groups
+_MAX_OBSERVED_GROUPS = 100
 _RESTARTS, _ITERATIONS = 3, 200  # for unobserved groups; fewer, as only predictions count here
 
 Check = (

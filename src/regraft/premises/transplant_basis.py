@@ -17,7 +17,7 @@ from regraft.premises.verdicts import Verdict
 from regraft.support.plain_data import PlainData
 
 LAMBDAS = (0.0, 0.01, 0.1, 1.0, 10.0)
-_MAX_SUPPORT_ROWS = 800  # distinct rows of a domain, at most, between which distances are taken
+_MAX_SUPPORT_ROWS = 800  # distinct rows of a domain between which distances are taken
 _MAX_SEARCHED_ROWS = 20_000  # rows among which to look for distinct ones
 _PATH_POINTS = 40
 _ZERO_CUTOFF = 1e-8
