@@ -104,7 +104,7 @@ def _in_class_order(path: Path, table: Table, classes: NDArray[Any]) -> NDArray[
 
 
 def align(table: Table, names: Sequence[str], n_features: int) -> NDArray[np.floating[Any]]:
-    """The features (n, n_features) in a model's order, matched by name where both know names."""
+    """Return the features (n, n_features) in a model's order, by name where both have names."""
     hint = "name label and domain columns with --label and --domain, and drop other extra columns."
     found = table.X.shape[1]
     if len(names) and table.features:

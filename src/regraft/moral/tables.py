@@ -13,7 +13,7 @@ def paper_tables(result: MoralResult) -> list[Table]:
 
 
 def transfer_table(transfer: Transfer) -> Table:
-    """The heads on the panels they know and on the one they do not."""
+    """Return the table of the heads on the panels they know and on the one they do not."""
     columns = "head", "accuracy, known panels", f"{transfer.target}", "risk, known", "risk there"
     rows = tuple(
         (
@@ -29,7 +29,7 @@ def transfer_table(transfer: Transfer) -> Table:
 
 
 def targets_table(transfer: Transfer) -> Table:
-    """Where unseen panels lie, and CRO's true risk there beside the bounds."""
+    """Return where unseen panels lie, and CRO's true risk there beside the bounds."""
     columns = "panel", "among heads", "misfit", "among abductions", "off their hull", "true risk"
     rows = [
         (

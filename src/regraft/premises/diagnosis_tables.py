@@ -16,13 +16,13 @@ _MOST_CELLS = 30
 
 
 def verdicts(diagnosis: Diagnosis) -> Table:
-    """The premises and what the data say about them."""
+    """Return the table of the premises and their verdicts."""
     rows = tuple((name, check.verdict) for name, check in diagnosis.checks.items())
     return Table("Premises", ("premise", "verdict"), rows)
 
 
 def details(diagnosis: Diagnosis) -> list[Table]:
-    """The numbers behind the verdicts."""
+    """Return the tables of the numbers behind the verdicts."""
     tables = [closure_table(diagnosis.closure), angles_table(diagnosis.angles)]
     if diagnosis.invariance.cells:
         tables.append(cells_table(diagnosis.invariance))
@@ -30,7 +30,7 @@ def details(diagnosis: Diagnosis) -> list[Table]:
 
 
 def closure_table(closure: FactorizationClosure) -> Table:
-    """As the paper's `tab:factorization-closure`; two classes show the second one's mean."""
+    """Return the paper's `tab:factorization-closure`; two classes show the mean of the second."""
     rows = []
     for part in closure.domains:
         for name, prediction in (("factorized", part.factorized), ("direct", part.direct)):
@@ -56,7 +56,7 @@ def closure_table(closure: FactorizationClosure) -> Table:
 
 
 def angles_table(angles: AbductionAngles) -> Table:
-    """As the paper's `tab:principal-angles`, in degrees."""
+    """Return the paper's `tab:principal-angles`, in degrees."""
     rows = tuple(
         (f"{p.first} vs. {p.second}", f"{p.smallest:.0f}", f"{p.median:.0f}", f"{p.largest:.0f}")
         for p in angles.pairs
@@ -67,7 +67,7 @@ def angles_table(angles: AbductionAngles) -> Table:
 
 
 def cells_table(invariance: DeductionInvariance) -> Table:
-    """The columns of D by cell, the well-sampled ones or else the largest."""
+    """Return the columns of D by cell: the well-sampled ones, or else the largest."""
     large = [cell for cell in invariance.cells if cell.records >= WELL_SAMPLED]
     rows = tuple(
         (
@@ -85,7 +85,7 @@ def cells_table(invariance: DeductionInvariance) -> Table:
 
 
 def basis_table(basis: TransplantBasis) -> Table:
-    """As the paper's `tab:L-feasibility`."""
+    """Return the paper's `tab:L-feasibility`."""
     rows = tuple(
         (
             f"{p.weight:g}",
@@ -118,7 +118,7 @@ def shifts_table(shifts: Shifts) -> Table:
 
 
 def markdown(tables: Sequence[Table]) -> str:
-    """The tables under their titles."""
+    """Return the tables under their titles, as Markdown."""
     return "\n\n".join(f"## {table.title}\n\n{table.markdown()}" for table in tables) + "\n"
 
 

@@ -30,7 +30,7 @@ class Environment(ABC):
 
     @abstractmethod
     def inputs(self, rows: Tensor, augmentation: int | None = None) -> Tensor:
-        """The inputs (b, ...) of ``rows`` (b,), float32 on the device.
+        """Return the inputs (b, ...) of ``rows`` (b,), float32 on the device.
 
         With a seed as ``augmentation`` they are changed at random as for training, where the
         dataset does so.
@@ -52,7 +52,7 @@ class Dataset(ABC):
 
     @abstractmethod
     def environments(self, seed: int, device: torch.device) -> Sequence[Environment]:
-        """The environments as the job with this seed sees them."""
+        """Return the environments as the job with this seed sees them."""
 
     @abstractmethod
     def check(self) -> None:
@@ -65,7 +65,7 @@ class Dataset(ABC):
     def prepare(
         self, environments: Sequence[Environment], rows: Mapping[int, Tensor]
     ) -> Sequence[Environment]:
-        """The environments, changed by what can be learnt from the training ``rows`` of some."""
+        """Return the environments, changed by what the training ``rows`` of some of them show."""
         return environments
 
 
@@ -92,5 +92,5 @@ def dataset(name: str) -> Callable[[type[RegisteredDataset]], type[RegisteredDat
 
 
 def registered() -> Mapping[str, type[RegisteredDataset]]:
-    """What has been registered so far; ``regraft.bench.datasets`` registers all."""
+    """Return the datasets registered so far; ``regraft.bench.datasets`` registers all."""
     return _DATASETS

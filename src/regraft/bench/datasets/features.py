@@ -41,7 +41,7 @@ class Vectors(Environment):
         return None
 
     def inputs(self, rows: Tensor, augmentation: int | None = None) -> Tensor:
-        """(b, d); features are never augmented."""
+        """Return features (b, d), which are never augmented."""
         return (self.x[rows] - self._mean) / self._scale
 
 
@@ -75,7 +75,7 @@ class FeatureBank(Dataset):
         self.fingerprint = _checksum(path)[:_DIGITS]
 
     def environments(self, seed: int, device: torch.device) -> list[Vectors]:
-        """The rows of every domain; nothing is drawn, so ``seed`` does not matter."""
+        """Return the rows of every domain; nothing is drawn, so ``seed`` does not matter."""
         return [Vectors(env.x.to(device), env.y.to(device)) for env in self._environments]
 
     def check(self) -> None:
@@ -137,16 +137,12 @@ def _units(training: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def find_bank(name: str, data: Path | None = None) -> Path | None:
-    """The bank ``name`` or file with that stem in the folder ``data``, or ``data`` itself.
-
-    Without ``data`` the folder is ``$REGRAFT_DATA``, without that the current one. Of several
-    with one name a bank comes before .npz, .npz before .csv, and .csv before .parquet.
-    """
+    """Find the bank ``name`` or file with that stem in the folder ``data``, or ``data`` itself."""
     return _banks(data).get(name)
 
 
 def list_banks(data: Path | None = None) -> list[str]:
-    """The names that ``find_bank`` finds, sorted."""
+    """Return the names that ``find_bank`` finds, sorted."""
     return sorted(_banks(data))
 
 

@@ -25,7 +25,7 @@ class Rotated(Environment):
         self._images, self.y = images, y
 
     def inputs(self, rows: Tensor, augmentation: int | None = None) -> Tensor:
-        """(b, 1, 28, 28), in [0, 1]."""
+        """Return images (b, 1, 28, 28) with values in [0, 1]."""
         return self._images[rows, None].to(torch.float32) / 255
 
 
