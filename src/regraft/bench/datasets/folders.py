@@ -47,7 +47,7 @@ class Images(Environment):
         """Read images as (b, 3, 224, 224), normalized as for ImageNet.
 
         The changes of an image depend on ``augmentation`` and its position in ``rows`` alone.
-        Raises ``ValueError`` with one sentence for a file that is no image.
+        A file that is no image raises ``ValueError``.
         """
         paths = [self._paths[row] for row in rows.tolist()]
         seeds = [None if augmentation is None else (augmentation, i) for i in range(len(paths))]
@@ -79,7 +79,7 @@ class ImageFolders(RegisteredDataset):
     def environments(self, seed: int, device: torch.device) -> list[Images]:
         """List the images of every environment; nothing is drawn, so ``seed`` does not matter.
 
-        Raises ``FileNotFoundError`` or ``ValueError`` with one sentence.
+        Missing or wrong folders raise ``FileNotFoundError`` or ``ValueError``.
         """
         return [Images(listing, device) for listing in self._listings]
 
