@@ -2,38 +2,64 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check
+# Two processes; each takes neighbouring tests, which share what is made once for a module.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
 
-.PHONY: install demo test docs benchmarks clean
+.PHONY: install demo test quick lint types docs build benchmarks clean
 
 install: $(VENV)/.installed
 
 demo: install
 	$(BIN)/regraft demo --html
 
-test: $(VENV)/.installed-test
+# All that CI checks: mypy beside the tests, and among the tests an installation without extras.
+test: lint
+	@$(BIN)/mypy > $(VENV)/mypy.log 2>&1 & types=$$!; \
+	$(PYTEST) --minimal $(VENV)-minimal; tests=$$?; \
+	wait $$types || { cat $(VENV)/mypy.log; exit 1; }; exit $$tests
+
+# Leave out the slow tests and the second installation.
+quick: $(VENV)/.installed-test
+	$(PYTEST) -m "not slow"
+
+lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+types: $(VENV)/.installed-test
 	$(BIN)/mypy
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2
 
 docs: $(VENV)/.installed-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
+# The files for the package index, in dist/.
+build: $(VENV)/.installed-build
+	$(BIN)/python -m build
+	$(BIN)/twine check --strict dist/*
+
 benchmarks: $(VENV)/.installed-test
 	$(BIN)/python benchmarks/run.py
 
-$(VENV)/.installed: pyproject.toml
+$(VENV):
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -e ".[parquet,plots,report]"
+
+$(VENV)/.installed: pyproject.toml | $(VENV)
+	$(PIP) -e ".[parquet,plots,report]"
 	touch $@
 
-$(VENV)/.installed-test: $(VENV)/.installed
-	$(BIN)/pip install --quiet --disable-pip-version-check -e ".[test]"
+# The extra test holds all others that a user or the documentation needs.
+$(VENV)/.installed-test: pyproject.toml | $(VENV)
+	$(PIP) -e ".[test]"
+	touch $@ $(VENV)/.installed $(VENV)/.installed-docs
+
+$(VENV)/.installed-docs: pyproject.toml | $(VENV)
+	$(PIP) -e ".[docs]"
 	touch $@
 
-$(VENV)/.installed-docs: $(VENV)/.installed
-	$(BIN)/pip install --quiet --disable-pip-version-check -e ".[docs]"
+$(VENV)/.installed-build: | $(VENV)
+	$(PIP) build twine
 	touch $@
 
 clean:
-	rm -rf $(VENV)
+	rm -rf $(VENV) $(VENV)-minimal dist

@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from readings import RANK_READING, rank_curves
-from schematics import draw_causal_graph, draw_transplant
+from schematics import draw_causal_graph, draw_transplant, write_schematic
 
 from regraft.bench.paper.benchmark import COLORED_MNIST, IMAGE_BENCHMARKS
 from regraft.bench.paper.experiment import Plan
 from regraft.bench.paper.figures import draw_ranks, sweep_figures
-from regraft.support.drawing import write_figure
+from regraft.support.pictures import write_figure
 from regraft.support.records import Records
 
 BENCHMARKS = {"cmnist": COLORED_MNIST, **IMAGE_BENCHMARKS}
@@ -97,15 +97,16 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, nargs="*", default=[], help="folders with records")
     parser.add_argument("--out", type=Path, default=Path("docs/figures"))
     args = parser.parse_args()
-    figures = {"causal_graph": draw_causal_graph(), "transplant": draw_transplant()}
+    schematics = {"causal_graph": draw_causal_graph(), "transplant": draw_transplant()}
+    figures: dict[str, Any] = {}
     try:
         for folder in args.runs:
             figures = merged(figures, figures_of(folder), folder)
     except (OSError, ValueError) as error:
         raise SystemExit(str(error)) from None
-    for name, figure in figures.items():
-        for path in write_figure(figure, args.out / name):
-            print(path)
+    for drawn, write in ((schematics, write_schematic), (figures, write_figure)):
+        for name, figure in drawn.items():
+            print(*write(figure, args.out / name), sep="\n")
     for name, command in NEEDS_DATA.items():
         if name not in figures:
             print(f"left out: {name}, for which run {command}")

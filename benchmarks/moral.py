@@ -23,8 +23,8 @@ from regraft.moral.process import draw_records
 from regraft.moral.responses import MECHANISM, response_probabilities
 from regraft.moral.scenarios import Library, read_library
 from regraft.moral.tables import paper_tables, targets_table, transfer_table
-from regraft.premises.diagnosis_tables import TextTable
-from regraft.premises.invariance import WELL_SAMPLED
+from regraft.premises.deduction_invariance import WELL_SAMPLED
+from regraft.support.table import Table
 
 ENCODER = "minilm"
 CALIBRATION, COSINE, DEDUCTION, SECONDS = 0.01, 0.99, 1e-6, 120.0
@@ -73,9 +73,9 @@ def timed(library: Library, records: int, seed: int) -> tuple[float, float]:
     return ours, time.perf_counter() - start
 
 
-def show(shown: TextTable) -> None:
+def show(shown: Table) -> None:
     print(f"\n**{shown.title}**\n")
-    print(table(shown.columns, shown.rows))
+    print(table(shown.columns, shown.texts()))
 
 
 def main() -> None:
@@ -92,7 +92,7 @@ def main() -> None:
         load_text_encoder(ENCODER),
         records=options.records,
         seed=options.seed,
-        on_step=lambda step: print(step, file=sys.stderr, flush=True),
+        on_progress=lambda step: print(step, file=sys.stderr, flush=True),
     )
     print(f"{result.origin}. {MECHANISM} Seed {options.seed}, {options.records} records a panel.\n")
     print(bars(result, ours))

@@ -25,11 +25,11 @@ from regraft import CROClassifier, GroupDROClassifier, make_confounded_domains
 from regraft.core.domains import check_domains
 from regraft.core.game import play
 from regraft.core.heads import SourceHeads, fit_source_heads
-from regraft.core.hull import Surrogates, fit_hull, make_surrogates, plausible_targets
-from regraft.core.hull_adversary import HullAdversary
+from regraft.core.hull import TiltedRows, fit_hull, plausible_targets, tilt_rows
+from regraft.core.hull_adversary import ReweightingHullAdversary
 from regraft.core.learner import Learner
 from regraft.encoders.known_datasets import read_ready
-from regraft.estimators.contenders import solve
+from regraft.estimators.compared_heads import solve_on_sources
 
 PLACES = {"office-caltech10": "office_caltech10_surf", "amazon": "amazon_reviews", "pacs": "pacs"}
 RADIUS = CROClassifier().radius
@@ -51,20 +51,20 @@ class Problem(NamedTuple):
     y_target: NDArray[np.generic]
 
 
-def seen_heads(sources: SourceHeads) -> Surrogates:
+def seen_heads(sources: SourceHeads) -> TiltedRows:
     hull = fit_hull(sources.heads, sources.Z, sources.weight)
-    return make_surrogates(hull, sources.Z, sources.y, sources.weight)
+    return tilt_rows(hull, sources.Z, sources.y, sources.weight)
 
 
-def game(sources: SourceHeads, surrogates: Surrogates, optimism: Tensor | None) -> Tensor:
-    adversary = HullAdversary(sources.Z, surrogates, RADIUS, optimism=optimism)
+def game(sources: SourceHeads, surrogates: TiltedRows, optimism: Tensor | None) -> Tensor:
+    adversary = ReweightingHullAdversary(sources.Z, surrogates, RADIUS, optimism=optimism)
     learner = Learner(ridge=sources.learner_ridge(None))
     return sources.whitening.to_features(play(adversary, learner, sources.pooled).head)
 
 
 HEADS: dict[str, Callable[[SourceHeads], Tensor]] = {
     "ERM": lambda sources: sources.whitening.to_features(sources.pooled),
-    "GroupDRO": lambda sources: solve(GroupDROClassifier(), sources),
+    "GroupDRO": lambda sources: solve_on_sources(GroupDROClassifier(), sources),
     "CRO, rows weighed by heads that have seen them": lambda sources: game(
         sources, seen_heads(sources), None
     ),
@@ -72,10 +72,12 @@ HEADS: dict[str, Callable[[SourceHeads], Tensor]] = {
     "… and with losses as on unseen rows": lambda sources: game(
         sources, plausible_targets(sources)[1], sources.optimism()
     ),
-    "… and stepping back within one standard error: the default": lambda sources: solve(
+    "… and stepping back within one standard error: the default": lambda sources: solve_on_sources(
         CROClassifier(), sources
     ),
-    "the default with regret": lambda sources: solve(CROClassifier(objective="regret"), sources),
+    "the default with regret": lambda sources: solve_on_sources(
+        CROClassifier(objective="regret"), sources
+    ),
 }
 
 

@@ -24,9 +24,9 @@ from scipy.stats import beta
 
 from regraft import fit_latent, fit_observed
 from regraft.core.domains import check_domains
+from regraft.premises.deduction_invariance import deduction_test
 from regraft.premises.factorization import group_rows
-from regraft.premises.invariance import deduction_test
-from regraft.premises.maps import choose_penalty
+from regraft.premises.multinomial_maps import choose_penalty
 from regraft.premises.verdicts import LEVEL
 
 DRAWS = 999

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from adam_learner import AdamLearner
 from common import table
 from regraft.bench.paper.hparams import draw_hparams
 from regraft.bench.paper.refinement import RADIUS, Features, score
@@ -32,17 +33,17 @@ from regraft.bench.datasets.mnist import load_mnist
 from regraft.bench.paper.figures import draw_ranks
 from regraft.bench.paper.phase1 import Job, PhaseOne, fingerprint
 from regraft.bench.paper.pretraining import PRESETS
-from regraft.core.free import FreeAdversary, FreeOptions
-from regraft.core.game import Outcome, play
+from regraft.core.free_adversary import FreeAdversary, FreeAdversaryOptions
+from regraft.core.game import GameOutcome, play
 from regraft.core.heads import SourceHeads, fit_source_heads
-from regraft.core.hull_adversary import hull_adversary
-from regraft.core.learner import AdamLearner, Learner
+from regraft.core.hull_adversary import make_hull_adversary
+from regraft.core.learner import Learner
 from regraft.core.standardization import standardize
-from regraft.core.surrogates import Sample, SurrogateKind
-from regraft.support.drawing import write_picture
+from regraft.core.surrogates import SurrogateKind, WeightedSample
+from regraft.support.pictures import write_picture
 from regraft.support.records import Records
 
-FREE_OPTIONS = FreeOptions.__dataclass_fields__
+FREE_OPTIONS = FreeAdversaryOptions.__dataclass_fields__
 RANK_READING = "free, relabelled, over r"
 
 
@@ -161,13 +162,13 @@ def perform(task: Task) -> dict[str, Any]:
     }
 
 
-Played = tuple[Outcome, Callable[[Tensor], Tensor]]
+Played = tuple[GameOutcome, Callable[[Tensor], Tensor]]
 
 
 def play_hull(cell: Cell, reading: Reading, hparams: dict[str, Any], seed: int) -> Played:
     sources = cell.sources
     # Risk, as in the free family, whatever objective the draw has.
-    _, adversary = hull_adversary(sources, radius=RADIUS, surrogate=reading.surrogate)
+    _, adversary = make_hull_adversary(sources, radius=RADIUS, surrogate=reading.surrogate)
     learner = Learner(ridge=sources.learner_ridge(hparams["ridge"]))
     outcome = play(adversary, learner, sources.pooled, tolerance=hparams["cro_gap_eps"])
     return outcome, sources.whitening.to_features
@@ -181,7 +182,7 @@ def play_free(cell: Cell, reading: Reading, hparams: dict[str, Any], seed: int) 
         rows,
         cell.sources.slices,
         start,
-        FreeOptions(**options, carried=reading.carried),
+        FreeAdversaryOptions(**options, carried=reading.carried),
         reading.surrogate,
         seed,
     )
@@ -204,14 +205,14 @@ def play_free(cell: Cell, reading: Reading, hparams: dict[str, Any], seed: int) 
     return outcome, to_features
 
 
-def coordinates(cell: Cell, name: str) -> tuple[Sample, Tensor, Callable[[Tensor], Tensor]]:
+def coordinates(cell: Cell, name: str) -> tuple[WeightedSample, Tensor, Callable[[Tensor], Tensor]]:
     """Rows [x, 1], the starting head on them, and the map of heads back to features.
 
     The start is Phase 1's head; on whitened rows, which may lack directions, the pooled one.
     """
     sources, scaled = cell.sources, standardize(cell.sources)
     if name == "whitened":
-        rows = Sample(sources.Z, sources.y, sources.weight)
+        rows = WeightedSample(sources.Z, sources.y, sources.weight)
         return rows, sources.pooled, sources.whitening.to_features
     if name == "raw":
         x = scaled.rows.Z[:, :-1] * scaled.scale + scaled.mean

@@ -1,21 +1,32 @@
-"""Two figures that explain the method. They need matplotlib (the extra ``plots``).
+"""Two figures that explain the method. They need matplotlib.
+
+Formulas, arrows and points in a plane without axes are what Vega-Lite does not draw well; all
+charts of data are Vega-Lite's (``regraft.support.charts``).
 
 Blue is the source's, vermilion another domain's own, green what all domains share.
 """
 
 from __future__ import annotations
 
+import io
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import matplotlib.patches as patches
+import matplotlib.style
 import torch
+from matplotlib.figure import Figure
 from torch import Tensor
 
 from regraft.core.transplant import Transplant, transplant_bases
-from regraft.support.drawing import COLOURS, INK, MUTED, new_figure, style
-from regraft.support.extras import require
+from regraft.support.files import write_bytes
+from regraft.support.pictures import FORMATS, PALETTE
 
-_SOURCE, _TARGET, _SHARED = COLOURS[:3]
+INK, MUTED = "#222222", "#707070"  # of text and axes, and of what is there for comparison alone
+_SOURCE, _TARGET, _SHARED = PALETTE[:3]
 _LEVELS = (-2.0, 2.0)  # of the abduction, at which the example has points
 # ′ and not ', whose sign matplotlib takes from a font that browsers do not have.
 _LEVEL_LINES = {
@@ -28,6 +39,60 @@ _MATHS = 12  # size of formulas, whose indices are smaller
 _PLACES = {"U": (0.0, 1.6), "X": (-1.3, 0.0), "Y": (1.3, 0.0), "s": (-2.7, 1.15)}
 # Edges from cause to effect; dashed is what nobody observes.
 CAUSES = (("U", "X", "--"), ("U", "Y", "--"), ("X", "Y", "-"), ("s", "X", "-"))
+_DATES: dict[str, dict[str, None]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
+_SETTINGS = {
+    "axes.axisbelow": True,
+    "axes.edgecolor": INK,
+    "axes.grid": True,
+    "axes.labelcolor": INK,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 11.5,
+    "figure.facecolor": "white",
+    "font.size": 10,
+    "font.sans-serif": ["DejaVu Sans", "Verdana", "Arial", "sans-serif"],
+    "grid.alpha": 0.25,
+    "legend.frameon": False,
+    "legend.handlelength": 2.6,
+    "lines.linewidth": 1.6,
+    "lines.markersize": 5.5,
+    "pdf.fonttype": 42,  # TrueType, which publishers accept and editors can edit
+    "savefig.dpi": 150,
+    "savefig.facecolor": "white",
+    "svg.fonttype": "none",  # text stays text
+    "svg.hashsalt": "regraft",  # names inside the file are the same every time
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+}
+
+
+@contextmanager
+def style() -> Iterator[None]:
+    """Use these looks inside, whatever the user's own settings of matplotlib.
+
+    Also a decorator, ``@style()``. The settings are back as they were afterwards.
+    """
+    with matplotlib.style.context(["default", _SETTINGS]):
+        yield
+
+
+def new_figure(size: tuple[float, float]) -> Any:
+    """Make an empty figure of ``size`` inches; call it and draw inside ``style()``."""
+    # Figure, not pyplot: no global state and no display.
+    return Figure(figsize=size, layout="constrained")
+
+
+def write_schematic(figure: Any, stem: Path, formats: Sequence[str] = FORMATS) -> list[Path]:
+    """Write ``stem`` with each of the ``formats`` as its suffix; return the files."""
+    paths = [stem.with_name(f"{stem.name}.{kind}") for kind in formats]
+    for kind, path in zip(formats, paths, strict=True):
+        content = io.BytesIO()
+        with style():  # much of a figure is made only now, when it is drawn
+            figure.savefig(content, format=kind, metadata=_DATES.get(kind))
+        write_bytes(path, content.getvalue())
+    return paths
 
 
 @dataclass(frozen=True)
@@ -163,7 +228,6 @@ def draw_causal_graph() -> Any:
     axes.set(xlim=(-3.5, 3.9), ylim=(-0.95, 2.3), aspect="equal")
     axes.set_axis_off()
     axes.set_title("What causes what in domain $s$")
-    patches = require("matplotlib.patches", "plots")
     nodes = {
         name: patches.Circle(
             _PLACES[name], 0.38, gid=f"node-{name}", ls=dashes, fc="white", ec=INK, lw=1.6

@@ -16,8 +16,8 @@ import numpy as np
 import torch
 
 from regraft import CROClassifier, ERMClassifier, GroupDROClassifier, audit, frontier, load_demo
-from regraft.support.markup import markdown_table
-from regraft.support.plots import plot_audit, plot_frontier
+from regraft.estimators.plots import plot_audit, plot_frontier
+from regraft.support.table import Table
 
 SMALL = bool(os.environ.get("REGRAFT_SMALL"))  # half of the rows, fewer radii
 
@@ -47,7 +47,8 @@ for name, head in heads.items():
     seen = head.score(bank.X[test], bank.y[test])  # the sources have equally many rows
     unseen = head.score(bank.X_target, bank.y_target)
     table.append([name, f"{100 * seen:.1f}", f"{100 * unseen:.1f}"])
-print(markdown_table(["head", "sources, held out (%)", "unseen domain (%)"], table))
+columns = ["head", "sources, held out (%)", "unseen domain (%)"]
+print(Table.from_sections("", columns, table).markdown())
 
 # %% [markdown]
 # ## The stress curve
@@ -65,7 +66,7 @@ worst = [
     [f"{radius:g}", *(f"{100 * curve.points[i].accuracy:.1f}" for curve in curves.values())]
     for i, radius in enumerate(radii)
 ]
-print(markdown_table(["radius (nats)", *curves], worst))
+print(Table.from_sections("", ["radius (nats)", *curves], worst).markdown())
 plot_audit(curves, "colored_mnist_stress.png")
 
 # %% [markdown]
@@ -81,7 +82,8 @@ points = [
     [f"{p.radius:g}", f"{100 * p.source_accuracy:.1f}", f"{100 * p.worst_case_accuracy:.1f}"]
     for p in price.points
 ]
-print(markdown_table(["trained at (nats)", "sources (%)", "worst case (%)"], points))
+columns = ["trained at (nats)", "sources (%)", "worst case (%)"]
+print(Table.from_sections("", columns, points).markdown())
 plot_frontier(price, "colored_mnist_frontier.png")
 
 # %% [markdown]
@@ -117,4 +119,4 @@ for s, name in enumerate(cro.domains_):
     undone = error(transplant.inverse()(moved), phi)
     identities.append([str(name), abduction, deduction, logits, undone])
 columns = ["from", "A*ᵀTφ = A_sᵀφ", "DᵀTφ = Dᵀφ", "W*Tφ = W_sφ", "T⁻¹Tφ = φ"]
-print(markdown_table(columns, identities))
+print(Table.from_sections("", columns, identities).markdown())

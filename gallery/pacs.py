@@ -30,9 +30,9 @@ from regraft.core.domains import check_domains
 from regraft.data.banks import is_bank
 from regraft.encoders.known_datasets import read_bank
 from regraft.estimators.comparison_tables import markdown
+from regraft.estimators.plots import plot_comparison
 from regraft.premises.shifts import measure_shifts
-from regraft.support.markup import markdown_table
-from regraft.support.plots import plot_comparison
+from regraft.support.table import Table
 
 SMALL = bool(os.environ.get("REGRAFT_SMALL"))  # 20 rows of each class and domain, one radius
 DOMAINS = ("art_painting", "cartoon", "photo", "sketch")
@@ -80,7 +80,8 @@ pairs = [
     for pair in shifts.pairs
 ]
 average = ["average", f"{shifts.diversity:.2f}", f"{shifts.correlation:.2f}"]
-print(markdown_table(["domains", "diversity shift", "correlation shift"], [*pairs, average]))
+columns = ["domains", "diversity shift", "correlation shift"]
+print(Table.from_sections("", columns, [*pairs, average]).markdown())
 
 # %% [markdown]
 # ## Each domain left out

@@ -18,8 +18,8 @@ import numpy as np
 
 from regraft import CROClassifier, ERMClassifier, audit, save
 from regraft.encoders import load_text_encoder
-from regraft.support.markup import markdown_table
-from regraft.support.plots import plot_audit
+from regraft.estimators.plots import plot_audit
+from regraft.support.table import Table
 
 SMALL = bool(os.environ.get("REGRAFT_SMALL"))  # fewer reviews
 SLANG = {"Bristol": 0.95, "Dublin": 0.85, "Leeds": 0.75, "Sydney": 0.1}  # P(slang fits the label)
@@ -92,7 +92,8 @@ for name, head in heads.items():
     head.fit(X[train], labels[train], sample_domain=markets[train])
     scores = [head.score(X[rows], labels[rows]) for rows in (test, unseen)]
     table.append([name, *(f"{100 * score:.1f}" for score in scores)])
-print(markdown_table(["head", "sources, held out (%)", "unseen market (%)"], table))
+columns = ["head", "sources, held out (%)", "unseen market (%)"]
+print(Table.from_sections("", columns, table).markdown())
 
 # %% [markdown]
 # What the heads make of four reviews shows why: where verdict and slang disagree, ERM follows the
@@ -104,7 +105,7 @@ if not path:
     shown = [f"my second radio, {v}, {end}" for v in verdicts for end in ("wicked", "that is all")]
     good = [head.predict_proba(encoder.encode(shown)[:, used])[:, 1] for head in heads.values()]
     rows = [[text, *(f"{p[i]:.2f}" for p in good)] for i, text in enumerate(shown)]
-    print(markdown_table(["P(good) of", *heads], rows))
+    print(Table.from_sections("", ["P(good) of", *heads], rows).markdown())
 
 # %% [markdown]
 # ## The certificate, the picture, and a folder to pass on

@@ -12,13 +12,18 @@ from filelock import FileLock
 from hypothesis import settings
 
 from regraft.cli.app import app
-from regraft.support.extras import mend_torchvision
+from regraft.support.extras import repair_torchvision
 from tests.helpers.commands import Ran
 from tests.helpers.problems import Digits, Problem, draw_blobs, make_problem
 
 settings.register_profile("regraft", deadline=None, derandomize=True, max_examples=25)
 settings.load_profile("regraft")
-mend_torchvision()  # before tests ask whether timm can be imported
+repair_torchvision()  # before tests ask whether timm can be imported
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    text = "test an installation without extras in this virtual environment, made if absent"
+    parser.addoption("--minimal", metavar="FOLDER", help=text)
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""Pages that are made while the site is built: the gallery's scripts, and the measured results."""
+"""Pages that are made while the site is built: gallery, glossary and the measured results."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Any
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+
+from regraft.support.glossary import read_glossary
 
 ROOT = Path(__file__).parents[2]
 OUTPUT = ROOT / "docs" / "gallery"
@@ -29,6 +31,7 @@ def on_files(files: Files, config: MkDocsConfig) -> None:
     """Add the pages to those of the folder of documents."""
     made = {f"gallery/{script.stem}.md": render_script(script) for script in _scripts()}
     made[RESULTS] = (ROOT / RESULTS).read_text(encoding="utf-8")
+    made["glossary.md"] = render_glossary()
     for path, text in made.items():
         files.append(File.generated(config, path, content=text))
 
@@ -38,6 +41,15 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     if page.file.src_uri.startswith("gallery/"):
         return markdown.replace("](../docs/", "](../")
     return markdown.replace(f"](../{RESULTS})", f"]({RESULTS})")
+
+
+def render_glossary() -> str:
+    """Return the page of all words with their meanings."""
+    parts = ["# Words", "The words of the method, as the report and the help use them."]
+    for title, words in read_glossary().items():
+        rows = [f"| **{word}** | {meaning} |" for word, meaning in words.items()]
+        parts.append("\n".join([f"## {title}\n", "| | |", "|---|---|", *rows]))
+    return "\n\n".join(parts) + "\n"
 
 
 def render_script(script: Path) -> str:

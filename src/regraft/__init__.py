@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from regraft.estimators.saving import load, save
     from regraft.premises.diagnose import Diagnosis, diagnose
     from regraft.premises.factorization import Factorization, fit_observed
-    from regraft.premises.latent import LatentFit, fit_latent
+    from regraft.premises.latent_groups import LatentFit, fit_latent
 
 __all__ = [
     "AuditCurve",
@@ -72,7 +72,7 @@ _HOMES = {
     "premises.diagnose": ("Diagnosis", "diagnose"),
     "estimators.cro": ("CROClassifier",),
     "premises.factorization": ("Factorization", "fit_observed"),
-    "premises.latent": ("LatentFit", "fit_latent"),
+    "premises.latent_groups": ("LatentFit", "fit_latent"),
     "estimators.literal": ("LiteralCROClassifier",),
     "estimators.saving": ("load", "save"),
 }

@@ -17,7 +17,7 @@ from regraft.core.game import Round
 def told() -> tuple[DemoResult, list[str], list[Round]]:
     steps: list[str] = []
     rounds: list[Round] = []
-    result = run_demo("-90%", on_step=steps.append, on_round=rounds.append)
+    result = run_demo("-90%", on_progress=steps.append, on_round=rounds.append)
     return result, steps, rounds
 
 

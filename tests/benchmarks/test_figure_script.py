@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from regraft.support.drawing import FORMATS
+from regraft.support.pictures import FORMATS
 from regraft.support.records import Records
 from tests.helpers.paths import ROOT
 
@@ -93,14 +93,13 @@ def test_all_that_a_folder_holds_is_drawn(
     assert list(drawn) == [*(f"cmnist_{n}" for n in ("checkpoints", "ranks", "rounds")),
                            "cmnist_literal_ranks"]  # fmt: skip
     assert "1 runs of other sweeps are left out" in capsys.readouterr().out
-    every = drawn["cmnist_checkpoints"].axes[0]
-    assert sum(len(c.get_offsets()) for c in every.collections) == 6 * 3  # the CPU's alone
-    ranks = drawn["cmnist_ranks"].axes[0]
-    assert [label.get_text() for label in ranks.get_xticklabels()] == ["1", "128"]
-    (label,) = ranks.get_legend().get_texts()
-    assert label.get_text() == "CRO, hull (regraft, preset tiny)"
-    lines = [line for line in drawn["cmnist_literal_ranks"].axes[0].lines if len(line.get_xdata())]
-    assert [list(line.get_ydata()) for line in lines] == [[0.4]] * 3
+    every = drawn["cmnist_checkpoints"]["hconcat"][0]
+    assert len(every["data"]["values"]) == 6 * 3  # the CPU's alone
+    ranks = drawn["cmnist_ranks"]
+    assert {value["rank"] for value in ranks["data"]["values"]} == {1, 128}
+    assert ranks["title"]["subtitle"] == "CRO, hull (regraft, preset tiny)"
+    risks = [value["risk"] for value in drawn["cmnist_literal_ranks"]["data"]["values"]]
+    assert risks == [0.4] * 3
 
 
 def test_images_have_checkpoints_alone(script: ModuleType, tmp_path: Path) -> None:

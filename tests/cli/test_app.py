@@ -369,7 +369,7 @@ def test_a_folder_without_permission(tmp_path: Path, folder: Path, run: Callable
 
 
 def test_without_the_extras(tmp_path: Path, folder: Path) -> None:
-    for package in ("matplotlib", "pyarrow"):
+    for package in ("vl_convert", "pyarrow"):
         (tmp_path / "path" / package).mkdir(parents=True)
         text = f"raise ModuleNotFoundError(name={package!r})"
         (tmp_path / "path" / package / "__init__.py").write_text(text)
@@ -380,7 +380,7 @@ def test_without_the_extras(tmp_path: Path, folder: Path) -> None:
     assert ran.returncode == 0
     files = ["audit.json", "provenance.json"]
     assert json.loads(ran.stdout)["files"] == [str(tmp_path / "o" / name) for name in files]
-    assert "warning: audit.png is not drawn: matplotlib is not installed" in ran.stderr
+    assert "warning: audit.png is not drawn: vl_convert is not installed" in ran.stderr
     assert 'pip install "regraft[plots]"' in ran.stderr
     assert entries(tmp_path / "o") == files
     predict = ["predict", "fit", "data.parquet"]

@@ -16,8 +16,7 @@ from regraft.bench.engines import ENGINES
 from regraft.bench.paper.benchmark import IMAGE_BENCHMARKS
 from regraft.bench.paper.pretraining import PRESETS
 from regraft.bench.protocol.selection import RULES
-from regraft.cli import bench_app as bench
-from regraft.cli.app import CELLS
+from regraft.cli import names
 from regraft.cli.reproduce import CMNIST
 from regraft.core.certificate import Family
 from regraft.core.hull import Objective
@@ -87,16 +86,16 @@ def test_what_is_offered(
 
 
 def test_the_names_are_those_of_the_library() -> None:
-    assert set(bench.BENCHMARKS) == {CMNIST, *IMAGE_BENCHMARKS}
-    assert set(bench.PRESETS) == PRESETS.keys()
-    assert set(bench.FAMILIES) == set(get_args(Family))
-    assert set(bench.SURROGATES) == set(get_args(SurrogateKind))
-    assert set(bench.ENGINES) == ENGINES.keys()
-    assert set(bench.RULES) == RULES.keys()
-    assert set(bench.DATASETS) == datasets().keys()
-    assert set(bench.ALGORITHMS) == algorithms().keys()
-    assert set(get_args(Objective)) == {"risk", "regret"}
-    assert all(load_demo(cell).target == cell for cell in CELLS)
+    assert set(names.BENCHMARKS) == {CMNIST, *IMAGE_BENCHMARKS}
+    assert set(names.PRESETS) == PRESETS.keys()
+    assert set(names.FAMILIES) == set(get_args(Family))
+    assert set(names.SURROGATES) == set(get_args(SurrogateKind))
+    assert set(names.ENGINES) == ENGINES.keys()
+    assert set(names.RULES) == RULES.keys()
+    assert set(names.DATASETS) == datasets().keys()
+    assert set(names.ALGORITHMS) == algorithms().keys()
+    assert set(names.OBJECTIVES) == set(get_args(Objective))
+    assert all(load_demo(cell).target == cell for cell in names.CELLS)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from regraft.cli.console import Screen
+from regraft.cli.console import Console
 from regraft.core.game import Round
 
 
@@ -19,7 +19,7 @@ def test_a_wide_table_is_not_cut_off(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     columns = ["head", *(f"unseen domain {i}" for i in range(9))]
-    Screen(False).table(columns, [["CRO", *(f"{i}2.34%" for i in range(9))]])
+    Console(False).table(columns, [["CRO", *(f"{i}2.34%" for i in range(9))]])
     shown = capsys.readouterr().out
     for text in (*columns, *(f"{i}2.34%" for i in range(9))):
         assert text in shown
@@ -27,36 +27,36 @@ def test_a_wide_table_is_not_cut_off(
 
 
 def test_square_brackets_in_a_table_are_no_markup(capsys: pytest.CaptureFixture[str]) -> None:
-    Screen(False).table(["class [/b]", "rows"], [["[red]", "regraft[plots]"]])
+    Console(False).table(["class [/b]", "rows"], [["[red]", "regraft[plots]"]])
     shown = capsys.readouterr().out
     assert all(text in shown for text in ("class [/b]", "[red]", "regraft[plots]"))
 
 
 def test_json_leaves_no_room_for_tables(capsys: pytest.CaptureFixture[str]) -> None:
-    Screen(True).table(["a", "b"], [["1", "2"]])
+    Console(True).table(["a", "b"], [["1", "2"]])
     assert capsys.readouterr().out == ""
 
 
-def show_everything(screen: Screen) -> None:
-    with screen.working("working") as step:
+def show_everything(console: Console) -> None:
+    with console.working("working") as step:
         step("a step")
-    with screen.live(lambda: "drawn"):
+    with console.live(lambda: "drawn"):
         pass
-    screen.note("a note")
-    screen.round(Round(attack_value=0.7, value=0.6, gap=1e-9, risks=(0.5,), sample_size=9.0))
-    screen.say("a result")
-    screen.table(["a", "b"], [["1", "2"]])
-    screen.document("| a |")
-    screen.finish({"a": 1}, [Path("file")])
+    console.note("a note")
+    console.round(Round(attack_value=0.7, value=0.6, gap=1e-9, risks=(0.5,), sample_size=9.0))
+    console.say("a result")
+    console.table(["a", "b"], [["1", "2"]])
+    console.document("| a |")
+    console.finish({"a": 1}, [Path("file")])
 
 
 def test_a_quiet_screen_shows_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    show_everything(Screen(as_json=False, quiet=True))
+    show_everything(Console(as_json=False, quiet=True))
     assert capsys.readouterr() == ("", "")
 
 
 def test_a_quiet_screen_prints_the_document_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    show_everything(Screen(as_json=True, quiet=True))
+    show_everything(Console(as_json=True, quiet=True))
     shown = capsys.readouterr()
     assert json.loads(shown.out) == {"a": 1, "files": ["file"]} and shown.err == ""
 
@@ -65,13 +65,13 @@ def test_a_terminal_sees_nothing_of_a_quiet_screen() -> None:
     pty = pytest.importorskip("pty")
     own, other = pty.openpty()
     code = (
-        "from regraft.cli.console import Screen\n"
-        "screen = Screen(False, quiet=True)\n"
-        "assert not screen.is_live\n"
-        "with screen.working('working') as step:\n    step('a step')\n"
-        "with screen.live(lambda: 'drawn'):\n    pass\n"
-        "screen.say('a result')\n"
-        "screen.table(['a'], [['b']])\n"
+        "from regraft.cli.console import Console\n"
+        "console = Console(False, quiet=True)\n"
+        "assert not console.is_live\n"
+        "with console.working('working') as step:\n    step('a step')\n"
+        "with console.live(lambda: 'drawn'):\n    pass\n"
+        "console.say('a result')\n"
+        "console.table(['a'], [['b']])\n"
         "print('end')\n"
     )
     subprocess.run([sys.executable, "-c", code], stdout=other, stderr=other, check=True)
@@ -82,8 +82,8 @@ def test_a_terminal_sees_nothing_of_a_quiet_screen() -> None:
 
 
 def test_after_a_document_nothing_follows(capsys: pytest.CaptureFixture[str]) -> None:
-    screen = Screen(as_json=False)
-    screen.document("| a |")
-    screen.note("a note")
-    screen.finish({}, [Path("file")])
+    console = Console(as_json=False)
+    console.document("| a |")
+    console.note("a note")
+    console.finish({}, [Path("file")])
     assert capsys.readouterr() == ("| a |\n", "")

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from regraft._version import __version__
-from regraft.cli.checkup import Checkup, Finding, examine
+from regraft.cli.doctor import find_data
+from regraft.support.checkup import Checkup, Finding, examine
 from tests.helpers.commands import Ran
 from tests.helpers.paths import SOURCE
 from tests.helpers.small_pictures import write_pacs
@@ -45,7 +46,7 @@ def ask(folder: Path, *options: str, extras: str = "", **broken: str) -> Ran:
 @pytest.fixture(scope="module")
 def here() -> Checkup:
     """This installation, as it is."""
-    return examine()
+    return examine(find_data, lambda step: None)
 
 
 def test_versions_and_extras_are_those_of_the_metadata(here: Checkup) -> None:
@@ -85,7 +86,7 @@ def test_what_is_shown(run: Callable[..., Ran], here: Checkup) -> None:
 def test_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, here: Checkup) -> None:
     def look(folder: Path) -> tuple[dict[str, Finding], str | None]:
         monkeypatch.setenv("REGRAFT_DATA", str(folder))
-        checkup = examine()
+        checkup = examine(find_data, lambda step: None)
         assert checkup.folder == str(folder) and checkup.is_usable
         return {finding.name: finding for finding in checkup.data}, checkup.mend
 

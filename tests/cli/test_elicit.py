@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from regraft.cli.elicit import Prices, Tokens, choose_prices, estimate
-from regraft.cli.options import RESUMES
+from regraft.cli.command import RESUMES
 from regraft.moral.answers import ANSWERS
+from regraft.moral.costs import Prices, Tokens, choose_prices, estimate
 from regraft.moral.elicitation import DEFAULT_MODEL
 from regraft.moral.library import make_library
 from regraft.moral.prompts import Question, system_prompt, user_prompt

@@ -13,8 +13,8 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-import regraft.cli.embed
-from regraft.cli.options import RESUMES
+import regraft.encoders
+from regraft.cli.command import RESUMES
 from regraft.data.banks import open_bank
 from tests.helpers.commands import Ran
 from tests.helpers.toy_encoders import ToyImages, write_images
@@ -27,7 +27,7 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> None:
     def load(name: str, **_: Any) -> ToyImages:
         return ToyImages(name)
 
-    monkeypatch.setattr(regraft.cli.embed, "load_image_encoder", load)
+    monkeypatch.setattr(regraft.encoders, "load_image_encoder", load)
 
 
 @pytest.mark.usefixtures("toy")

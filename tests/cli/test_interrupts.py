@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 import typer
 
+from regraft.cli.command import RESUMES, guard
 from regraft.cli.compare import RECORDS
-from regraft.cli.options import RESUMES, guard
 from regraft.data.banks import open_bank
 from tests.helpers.commands import Ran
 from tests.helpers.paths import SOURCE

@@ -8,17 +8,17 @@ from dataclasses import replace
 
 import pytest
 
-from regraft.bench.protocol.collection_tables import Table
 from regraft.bench.protocol.jobs import Job
 from regraft.bench.protocol.launch import Tally
 from regraft.bench.protocol.worker import Outcome
 from regraft.cli import live
-from regraft.cli.console import Screen
+from regraft.cli.console import Console
 from regraft.cli.live import LiveSweep, describe
+from regraft.support.table import Number, Table
 
 START = Tally(total=360, done=0, done_before=0, running=2, held=0, failed=(), seconds=0.0)
 FAILED = Outcome(Job("toy", "ERM", (0,)), "failed", "no")
-TABLE = Table("toy, validation", ("Algorithm", "a", "Avg"), (("ERM", ((71.25, 0.5), None)),))
+TABLE = Table("toy, validation", ("Algorithm", "a", "Avg"), (("ERM", Number(71.25, 0.5), None),))
 
 
 class Clock:
@@ -60,7 +60,7 @@ def test_a_tally_in_a_line(tally: Tally, line: str) -> None:
 def test_without_a_terminal_there_is_a_line_every_ten_seconds_and_one_at_the_end(
     clock: Clock, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with LiveSweep(Screen(as_json=True), lambda: TABLE).showing() as tell:
+    with LiveSweep(Console(as_json=True), lambda: TABLE).showing() as tell:
         for second in range(25):
             clock.now = 100 + second
             tell(replace(START, done=second))
@@ -71,7 +71,7 @@ def test_without_a_terminal_there_is_a_line_every_ten_seconds_and_one_at_the_end
 
 
 def test_the_last_line_is_not_repeated(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
-    with LiveSweep(Screen(as_json=False), lambda: None).showing() as tell:
+    with LiveSweep(Console(as_json=False), lambda: None).showing() as tell:
         tell(replace(START, done=360))
     assert capsys.readouterr().out.splitlines() == ["360 of 360 runs"]
 
@@ -87,7 +87,7 @@ def test_in_a_terminal_there_is_a_bar_and_the_table_so_far(
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "120")
     tally = replace(START, done=180, done_before=180, failed=(FAILED,), seconds=3700.0)
-    with LiveSweep(Screen(as_json=False), lambda: TABLE).showing() as tell:
+    with LiveSweep(Console(as_json=False), lambda: TABLE).showing() as tell:
         tell(tally)
     shown = seen(capsys.readouterr().out)
     assert "180 of 360 runs, 1 failed, about" in shown
@@ -117,7 +117,7 @@ def test_tables_are_made_seldom_and_more_seldom_if_they_take_long(clock: Clock) 
 def test_a_line_comes_in_any_case_when_there_has_been_none_for_a_minute(
     clock: Clock, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    sweep = LiveSweep(Screen(as_json=False), lambda: None)
+    sweep = LiveSweep(Console(as_json=False), lambda: None)
     with sweep.showing() as tell:
         tell(START)
         clock.now += 30

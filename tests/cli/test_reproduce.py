@@ -23,7 +23,7 @@ from regraft.bench.paper.experiment import RANKS
 from regraft.bench.paper.pretraining import PRESETS, Preset
 from regraft.bench.paper.reproduce import reproduce
 from regraft.cli.app import app
-from regraft.cli.options import RESUMES
+from regraft.cli.command import RESUMES
 from tests.helpers.paths import SOURCE
 
 TINY = Preset("paper", steps=4, batch=8)

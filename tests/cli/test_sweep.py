@@ -15,10 +15,10 @@ import pytest
 from regraft.bench import engines
 from regraft.bench.datasets import open_dataset
 from regraft.bench.protocol.run_folder import RunFolder
-from regraft.cli.console import Screen
-from regraft.cli.options import RESUMES
-from regraft.cli.sweep import _together, run_sweep
-from tests.helpers.commands import make_run
+from regraft.cli.command import RESUMES
+from regraft.cli.sweep import _together
+from regraft.cli.sweep import sweep as run_sweep
+from tests.helpers.commands import make_session
 from tests.helpers.toy_sweep import Here, is_free, make_jobs, read_records, wait_until, write_bank
 
 # A shell that starts tests in the background may leave SIGINT ignored.
@@ -35,7 +35,7 @@ if __name__ == "__main__":
 @pytest.fixture(autouse=True)
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
     """The engine "local" is this process, which saves the start of others."""
-    kind = engines._Kind(lambda options: Here())
+    kind = engines._EngineEntry(lambda options: Here())
     monkeypatch.setitem(engines.ENGINES, "local", kind)
 
 
@@ -46,10 +46,13 @@ def data(tmp_path: Path) -> Path:
 
 def sweep(data: Path, as_json: bool = False, **options: Any) -> None:
     options = {"n_trials": 1, "n_hparams": 1, "steps": 11} | options
-    datasets, algorithms = options.pop("datasets", ["toy"]), options.pop("algorithms", ["ERM"])
-    out = options.pop("out", data.parent / "out")
-    screen, run = Screen(as_json), make_run(out)
-    run_sweep(screen, run, datasets, algorithms, data=data, out=out, **options)
+    options = {"datasets": ["toy"], "algorithms": ["ERM"]} | options
+    typed = {
+        name: ",".join(map(str, value)) if isinstance(value, list) else value
+        for name, value in options.items()
+    }
+    out = data.parent / "out"
+    run_sweep(make_session(out, as_json=as_json), data=data, out=out, **typed)
 
 
 def test_a_sweep_ends_with_its_table(data: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,14 +12,14 @@ from scipy.optimize import minimize
 from regraft.core.domains import check_domains
 from regraft.core.game import Round, play
 from regraft.core.heads import fit_source_heads
-from regraft.core.hull import Hull, Objective, Surrogates, fit_hull, make_surrogates
-from regraft.core.hull_adversary import HullAdversary
+from regraft.core.hull import Hull, Objective, TiltedRows, fit_hull, tilt_rows
+from regraft.core.hull_adversary import ReweightingHullAdversary
 from regraft.core.learner import Learner
 from regraft.core.newton import losses
 from tests.helpers.problems import make_problem
 
 
-def _tiny(seed: int) -> tuple[torch.Tensor, Surrogates]:
+def _tiny(seed: int) -> tuple[torch.Tensor, TiltedRows]:
     """A finite problem on a line: seven points, two labels, one direction of disagreement."""
     rng = np.random.default_rng(seed)
     points = torch.from_numpy(rng.standard_normal((7, 1)))
@@ -31,10 +31,10 @@ def _tiny(seed: int) -> tuple[torch.Tensor, Surrogates]:
     weight = (p * torch.from_numpy(rng.dirichlet(np.ones(7)))[:, None]).flatten()
     none = torch.zeros(1, 1)
     hull = Hull(center, (shift - shift.mean(0))[None], none, none, torch.eye(2))
-    return Z, make_surrogates(hull, Z, y, weight / weight.sum())
+    return Z, tilt_rows(hull, Z, y, weight / weight.sum())
 
 
-def _brute_force(Z: torch.Tensor, surrogates: Surrogates, radius: float, ridge: float) -> float:
+def _brute_force(Z: torch.Tensor, surrogates: TiltedRows, radius: float, ridge: float) -> float:
     """min over heads of max over a fine grid of targets, by a general solver from many starts."""
     grid = torch.linspace(-radius, radius, 201, dtype=torch.float64)[:, None]
     weights = torch.stack([surrogates.weights(z) for z in grid])
@@ -63,7 +63,7 @@ def test_reaches_the_minimax_value_of_a_tiny_problem(seed: int, radius: float) -
     Z, surrogates = _tiny(seed)
     ridge = 1e-3
     outcome = play(
-        HullAdversary(Z, surrogates, radius),
+        ReweightingHullAdversary(Z, surrogates, radius),
         Learner(ridge=ridge, tolerance=1e-7),
         Z.new_zeros((2, 2)),
         tolerance=1e-6,
@@ -81,10 +81,10 @@ def test_value_never_falls_and_the_rule_stops_it(
     p = make_problem(seed, n=120, d=4, classes=3, sources=3)
     sources = fit_source_heads(check_domains(p.X, p.y, p.domain))
     hull = fit_hull(sources.heads, sources.Z, sources.weight)
-    surrogates = make_surrogates(hull, sources.Z, sources.y, sources.weight)
+    surrogates = tilt_rows(hull, sources.Z, sources.y, sources.weight)
     seen: list[Round] = []
     outcome = play(
-        HullAdversary(sources.Z, surrogates, radius, objective),
+        ReweightingHullAdversary(sources.Z, surrogates, radius, objective),
         Learner(ridge=1e-3),
         sources.pooled,
         on_round=seen.append,
@@ -107,10 +107,10 @@ def test_radius_zero_is_erm() -> None:
     p = make_problem()
     sources = fit_source_heads(check_domains(p.X, p.y, p.domain))
     hull = fit_hull(sources.heads, sources.Z, sources.weight)
-    flat = make_surrogates(hull, sources.Z, sources.y, sources.weight)
+    flat = tilt_rows(hull, sources.Z, sources.y, sources.weight)
     ridge = sources.regularization.pooled_ridge
     outcome = play(
-        HullAdversary(sources.Z, flat, 0.0),
+        ReweightingHullAdversary(sources.Z, flat, 0.0),
         Learner(ridge=ridge, tolerance=1e-9),
         sources.pooled,
     )
@@ -121,9 +121,9 @@ def test_gives_up_after_max_rounds() -> None:
     p = make_problem(n=120, classes=3, sources=3)
     sources = fit_source_heads(check_domains(p.X, p.y, p.domain))
     hull = fit_hull(sources.heads, sources.Z, sources.weight)
-    surrogates = make_surrogates(hull, sources.Z, sources.y, sources.weight)
+    surrogates = tilt_rows(hull, sources.Z, sources.y, sources.weight)
     outcome = play(
-        HullAdversary(sources.Z, surrogates, 8.0),
+        ReweightingHullAdversary(sources.Z, surrogates, 8.0),
         Learner(ridge=1e-3),
         sources.pooled,
         tolerance=1e-9,
@@ -139,8 +139,10 @@ def test_rounding_is_not_a_fall() -> None:
         p = make_problem(seed, n=200, classes=5, sources=3)
         sources = fit_source_heads(check_domains(p.X, p.y, p.domain))
         hull = fit_hull(sources.heads, sources.Z, sources.weight)
-        surrogates = make_surrogates(hull, sources.Z, sources.y, sources.weight)
+        surrogates = tilt_rows(hull, sources.Z, sources.y, sources.weight)
         outcome = play(
-            HullAdversary(sources.Z, surrogates, 0.0), Learner(ridge=1e-2), sources.pooled
+            ReweightingHullAdversary(sources.Z, surrogates, 0.0),
+            Learner(ridge=1e-2),
+            sources.pooled,
         )
         assert len(outcome.rounds) == 2

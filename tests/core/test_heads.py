@@ -90,7 +90,7 @@ def test_wide_heads_use_the_diagonal_and_agree(
 ) -> None:
     domains = check_domains(three_sources.X, three_sources.y, three_sources.domain)
     dense = fit_source_heads(domains)
-    monkeypatch.setattr(module, "_DENSE_CURVATURE", 0)
+    monkeypatch.setattr(module, "_MAX_DENSE_PARAMETERS", 0)
     diagonal = fit_source_heads(domains)
     # Likelihoods may tie to the tolerance of the fits, so compare these and not the choice.
     assert diagonal.regularization.log_likelihood == pytest.approx(

@@ -12,29 +12,29 @@ from scipy.optimize import approx_fprime
 from regraft.core import hull as adversary
 from regraft.core.domains import check_domains
 from regraft.core.heads import SourceHeads, fit_source_heads
-from regraft.core.hull import Hull, Surrogates, attack, check_rank, fit_hull, make_surrogates
+from regraft.core.hull import Hull, TiltedRows, attack, check_rank, fit_hull, tilt_rows
 from regraft.core.newton import log_probabilities, losses
 from tests.helpers.problems import Problem, make_problem
 
 
-def _game(p: Problem, rank: int | None = None) -> tuple[SourceHeads, Hull, Surrogates]:
+def _game(p: Problem, rank: int | None = None) -> tuple[SourceHeads, Hull, TiltedRows]:
     sources = fit_source_heads(check_domains(p.X, p.y, p.domain))
     hull = fit_hull(sources.heads, sources.Z, sources.weight, rank)
-    return sources, hull, make_surrogates(hull, sources.Z, sources.y, sources.weight)
+    return sources, hull, tilt_rows(hull, sources.Z, sources.y, sources.weight)
 
 
 @pytest.fixture(scope="module")
-def two() -> tuple[SourceHeads, Hull, Surrogates]:
+def two() -> tuple[SourceHeads, Hull, TiltedRows]:
     return _game(make_problem())
 
 
 @pytest.fixture(scope="module")
-def three() -> tuple[SourceHeads, Hull, Surrogates]:
+def three() -> tuple[SourceHeads, Hull, TiltedRows]:
     return _game(make_problem(seed=1, classes=3, sources=3))
 
 
 def test_hull_holds_the_sources_and_their_affine_combinations(
-    three: tuple[SourceHeads, Hull, Surrogates],
+    three: tuple[SourceHeads, Hull, TiltedRows],
 ) -> None:
     sources, hull, _ = three
     centred = sources.heads - sources.heads.mean(dim=1, keepdim=True)
@@ -47,7 +47,7 @@ def test_hull_holds_the_sources_and_their_affine_combinations(
 
 
 def test_norm_is_the_root_mean_square_of_the_tilt(
-    three: tuple[SourceHeads, Hull, Surrogates],
+    three: tuple[SourceHeads, Hull, TiltedRows],
 ) -> None:
     sources, hull, _ = three
     z = torch.tensor([1.5, 2.0], dtype=torch.float64)
@@ -56,7 +56,7 @@ def test_norm_is_the_root_mean_square_of_the_tilt(
     assert float(rms) == pytest.approx(2.5)
 
 
-def test_rank_limits_the_class_directions(three: tuple[SourceHeads, Hull, Surrogates]) -> None:
+def test_rank_limits_the_class_directions(three: tuple[SourceHeads, Hull, TiltedRows]) -> None:
     sources, full, _ = three
     ranks = {}
     for rank in (1, 2):
@@ -68,19 +68,19 @@ def test_rank_limits_the_class_directions(three: tuple[SourceHeads, Hull, Surrog
     assert torch.allclose(whole.sources.norm(dim=1), full.sources.norm(dim=1), atol=1e-8)
 
 
-def test_equal_heads_make_a_point(three: tuple[SourceHeads, Hull, Surrogates]) -> None:
+def test_equal_heads_make_a_point(three: tuple[SourceHeads, Hull, TiltedRows]) -> None:
     sources, _, _ = three
     same = sources.pooled.expand(3, -1, -1)
     hull = fit_hull(same, sources.Z, sources.weight)
     assert len(hull.directions) == 0
-    surrogates = make_surrogates(hull, sources.Z, sources.y, sources.weight)
+    surrogates = tilt_rows(hull, sources.Z, sources.y, sources.weight)
     loss = losses(log_probabilities(sources.Z, sources.pooled), sources.y)
     found = attack(surrogates, loss, 8.0)
     assert found.value == pytest.approx(float(sources.weight @ loss))
 
 
 def test_adding_a_constant_to_all_logits_changes_nothing(
-    three: tuple[SourceHeads, Hull, Surrogates],
+    three: tuple[SourceHeads, Hull, TiltedRows],
 ) -> None:
     sources, hull, _ = three
     shifted = sources.heads + torch.randn(3, 1, sources.Z.shape[1], dtype=torch.float64)
@@ -100,7 +100,7 @@ def test_surrogate_conditional_is_the_target_head() -> None:
     p = torch.softmax(points @ center.T, dim=1)
     weight = p.flatten() / 6
     hull = Hull(center, shift[None], torch.zeros(1, 1), torch.zeros(1, 1), torch.eye(3))
-    weights = make_surrogates(hull, Z, y, weight).weights(torch.ones(1, dtype=torch.float64))
+    weights = tilt_rows(hull, Z, y, weight).weights(torch.ones(1, dtype=torch.float64))
     joint = weights.reshape(6, 3)
     conditional = joint / joint.sum(dim=1, keepdim=True)
     assert torch.allclose(conditional, torch.softmax(points @ (center + shift).T, dim=1))
@@ -123,10 +123,10 @@ def test_gradient(seed: int, objective: adversary.Objective) -> None:
     assert np.allclose(gradient, approx_fprime(z, value, 1e-6), atol=1e-5)
 
 
-_CACHE: list[tuple[SourceHeads, Hull, Surrogates]] = []
+_CACHE: list[tuple[SourceHeads, Hull, TiltedRows]] = []
 
 
-def _cached_three() -> tuple[SourceHeads, Hull, Surrogates]:
+def _cached_three() -> tuple[SourceHeads, Hull, TiltedRows]:
     if not _CACHE:
         _CACHE.append(_game(make_problem(seed=1, classes=3, sources=3)))
     return _CACHE[0]
@@ -169,7 +169,7 @@ def test_line_search_beats_a_fine_grid(seed: int, radius: float) -> None:
     assert found.value >= best - 1e-4
 
 
-def test_attacks_grow_with_the_radius(two: tuple[SourceHeads, Hull, Surrogates]) -> None:
+def test_attacks_grow_with_the_radius(two: tuple[SourceHeads, Hull, TiltedRows]) -> None:
     sources, _, surrogates = two
     loss = losses(log_probabilities(sources.Z, sources.pooled), sources.y)
     values = [attack(surrogates, loss, radius).value for radius in (0, 0.5, 1, 2, 4)]

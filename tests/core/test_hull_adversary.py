@@ -13,19 +13,24 @@ from scipy.optimize import approx_fprime
 from torch import Tensor
 
 from regraft.core import hull_adversary as families
+from regraft.core.ball_search import maximize_in_ball
 from regraft.core.domains import check_domains
 from regraft.core.game import Adversary, Target, play
 from regraft.core.heads import SourceHeads, fit_source_heads
-from regraft.core.hull import Hull, Objective, attack, fit_hull, plausible_targets, search
-from regraft.core.hull_adversary import HullAdversary, SoftHullAdversary, hull_adversary
+from regraft.core.hull import Hull, Objective, attack, fit_hull, plausible_targets
+from regraft.core.hull_adversary import (
+    ReweightingHullAdversary,
+    SoftLabelHullAdversary,
+    make_hull_adversary,
+)
 from regraft.core.learner import Learner
 from regraft.core.newton import log_probabilities, losses
 from regraft.core.surrogates import (
-    Sample,
     SurrogateKind,
-    every_label,
-    relabelled,
-    transplanted,
+    WeightedSample,
+    pair_with_every_label,
+    relabel,
+    relabel_moved,
 )
 from regraft.core.transplant import find_witness
 from tests.helpers.problems import make_problem
@@ -55,30 +60,34 @@ def _source_heads(hull: Hull) -> Tensor:
     return torch.stack([hull.head(z) for z in hull.sources])
 
 
-def _surrogate(sources: SourceHeads, hull: Hull, z: Tensor, surrogate: SurrogateKind) -> Sample:
+def _surrogate(
+    sources: SourceHeads, hull: Hull, z: Tensor, surrogate: SurrogateKind
+) -> WeightedSample:
     """The target at ``z`` by definition: a witness of its own, and the paper's operators."""
-    rows, head = Sample(sources.Z, sources.y, sources.weight), hull.head(z)
-    pairs = every_label(rows, len(head))
+    rows, head = WeightedSample(sources.Z, sources.y, sources.weight), hull.head(z)
+    pairs = pair_with_every_label(rows, len(head))
     if surrogate == "reweighted":
         return _reweighted_by_unseen_heads(sources, hull.coefficients(z))
     if surrogate == "relabelled":
-        return relabelled(pairs, head)
+        return relabel(pairs, head)
     witness = find_witness(head, _source_heads(hull))
     moved = [witness.transplant(i)(sources.Z[s]) for i, s in enumerate(sources.slices)]
-    return transplanted(pairs, torch.cat(moved).repeat(len(head), 1), head)
+    return relabel_moved(pairs, torch.cat(moved).repeat(len(head), 1), head)
 
 
-def _reweighted_by_unseen_heads(sources: SourceHeads, coefficients: Tensor) -> Sample:
+def _reweighted_by_unseen_heads(sources: SourceHeads, coefficients: Tensor) -> WeightedSample:
     """Each row weighed by the heads of its fold, in the same affine combination."""
     held_out, log_weight = sources.held_out, sources.weight.log()
     for fold, heads in enumerate(held_out.heads):
         rows = held_out.fold == fold
         shift = torch.tensordot(coefficients, heads, dims=1) - heads.mean(dim=0)
         log_weight[rows] -= losses(log_probabilities(sources.Z[rows], shift), sources.y[rows])
-    return Sample(sources.Z, sources.y, torch.softmax(log_weight, dim=0))
+    return WeightedSample(sources.Z, sources.y, torch.softmax(log_weight, dim=0))
 
 
-def _value(sample: Sample, hull: Hull, head: Tensor, z: Tensor, objective: Objective) -> float:
+def _value(
+    sample: WeightedSample, hull: Hull, head: Tensor, z: Tensor, objective: Objective
+) -> float:
     own = sample.risk(hull.head(z)) if objective == "regret" else 0.0
     return sample.risk(head) - own
 
@@ -103,7 +112,7 @@ def _attack_value(adversary: Adversary, hull: Hull, head: Tensor, objective: Obj
 def test_targets_are_the_surrogates_of_their_heads(k: int, surrogate: SurrogateKind) -> None:
     """One basis L serves the whole hull: each target's own witness moves the rows alike."""
     sources = _sources(k)
-    hull, adversary = hull_adversary(sources, radius=4.0, surrogate=surrogate)
+    hull, adversary = make_hull_adversary(sources, radius=4.0, surrogate=surrogate)
     for seed in range(3):
         found = adversary.attack(_head(sources, seed))
         expected = _surrogate(sources, hull, found.z, surrogate)
@@ -122,7 +131,7 @@ def test_search_is_no_worse_than_a_cover_of_the_ball(
     k: int, surrogate: SurrogateKind, objective: Objective, radius: float
 ) -> None:
     sources = _sources(k)
-    hull, adversary = hull_adversary(
+    hull, adversary = make_hull_adversary(
         sources, radius=radius, objective=objective, surrogate=surrogate
     )
     head = _head(sources, k)
@@ -139,7 +148,9 @@ def test_a_later_attack_is_never_milder_than_a_known_target(
     seed: int, surrogate: SurrogateKind, objective: Objective
 ) -> None:
     sources = _sources(2)
-    hull, adversary = hull_adversary(sources, radius=8.0, objective=objective, surrogate=surrogate)
+    hull, adversary = make_hull_adversary(
+        sources, radius=8.0, objective=objective, surrogate=surrogate
+    )
     head = _head(sources, seed)
     known: list[Target] = []
     for h in (head, _head(sources, seed + 1, 2.0), head):
@@ -155,15 +166,17 @@ def test_the_ascents_gradient_is_that_of_its_value(
     seed: int, surrogate: SurrogateKind, objective: Objective, k: int
 ) -> None:
     sources = _sources(k)
-    hull, adversary = hull_adversary(sources, radius=0.0, objective=objective, surrogate=surrogate)
+    hull, adversary = make_hull_adversary(
+        sources, radius=0.0, objective=objective, surrogate=surrogate
+    )
     head, caught = _head(sources, seed), list[Any]()
 
     def listen(function: Any, *args: Any) -> tuple[Tensor, float]:
         caught.append(function)
-        return search(function, *args)
+        return maximize_in_ball(function, *args)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(families, "search", listen)
+        patch.setattr(families, "maximize_in_ball", listen)
         adversary.attack(head)
     (value_and_gradient,) = caught
     z = np.random.default_rng(seed).standard_normal(k - 1)
@@ -179,7 +192,7 @@ def test_the_ascents_gradient_is_that_of_its_value(
 def test_predictions_are_invariant_on_transplanted_rows(k: int) -> None:
     """g_z(T_{s->z} w) = softmax(W_s w) for every row of every source."""
     sources = _sources(k)
-    hull, adversary = hull_adversary(sources, radius=4.0, surrogate="transplanted")
+    hull, adversary = make_hull_adversary(sources, radius=4.0, surrogate="transplanted")
     heads, classes = _source_heads(hull), len(sources.pooled)
     for seed in range(3):
         found = adversary.attack(_head(sources, seed))
@@ -213,7 +226,9 @@ def test_every_transplanted_target_is_as_hard_for_its_own_head(seed: int) -> Non
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_radius_zero_leaves_the_center(surrogate: SurrogateKind, objective: Objective) -> None:
     sources = _sources(3)
-    hull, adversary = hull_adversary(sources, radius=0.0, objective=objective, surrogate=surrogate)
+    hull, adversary = make_hull_adversary(
+        sources, radius=0.0, objective=objective, surrogate=surrogate
+    )
     for seed in range(3):
         found = adversary.attack(_head(sources, seed))
         assert torch.equal(found.z, torch.zeros(2, dtype=torch.float64))
@@ -228,7 +243,7 @@ def test_radius_zero_leaves_the_center(surrogate: SurrogateKind, objective: Obje
 def test_a_single_source_leaves_one_target(surrogate: SurrogateKind) -> None:
     p = make_problem(n=120)
     sources = fit_source_heads(check_domains(p.X, p.y))
-    _, adversary = hull_adversary(sources, radius=4.0, surrogate=surrogate)
+    _, adversary = make_hull_adversary(sources, radius=4.0, surrogate=surrogate)
     found = adversary.attack(sources.pooled)
     assert found.z.shape == (0,)
     assert torch.allclose(found.sample.Z[: len(sources.Z)], sources.Z, atol=1e-10)
@@ -241,7 +256,9 @@ def test_games_converge_and_their_value_never_falls(
     k: int, surrogate: SurrogateKind, objective: Objective
 ) -> None:
     sources = _sources(k)
-    _, adversary = hull_adversary(sources, radius=4.0, objective=objective, surrogate=surrogate)
+    _, adversary = make_hull_adversary(
+        sources, radius=4.0, objective=objective, surrogate=surrogate
+    )
     ridge = sources.learner_ridge(None)
     learner = Learner(ridge=ridge)
     outcome = play(adversary, learner, sources.pooled, tolerance=1e-2)
@@ -262,7 +279,7 @@ def test_games_converge_and_their_value_never_falls(
 @pytest.mark.parametrize("surrogate", SURROGATES)
 def test_the_game_lowers_the_worst_case_of_the_pooled_head(surrogate: SurrogateKind) -> None:
     sources = _sources(2)
-    _, adversary = hull_adversary(sources, radius=4.0, surrogate=surrogate)
+    _, adversary = make_hull_adversary(sources, radius=4.0, surrogate=surrogate)
     learner = Learner(ridge=sources.learner_ridge(None))
     outcome = play(adversary, learner, sources.pooled)
     pooled = max(target.sample.value(sources.pooled) for target in outcome.targets)
@@ -275,7 +292,10 @@ def test_the_reweighting_adversary_is_the_attack_on_its_losses(
 ) -> None:
     sources = _sources(k)
     _, surrogates = plausible_targets(sources)
-    adversary, known = HullAdversary(sources.Z, surrogates, radius, objective), list[Tensor]()
+    adversary, known = (
+        ReweightingHullAdversary(sources.Z, surrogates, radius, objective),
+        list[Tensor](),
+    )
     for i in range(2):
         head = _head(sources, seed + i)
         loss = losses(log_probabilities(sources.Z, head), sources.y)
@@ -291,8 +311,8 @@ def test_the_reweighting_adversary_is_the_attack_on_its_losses(
 def test_each_surrogate_has_its_adversary() -> None:
     sources = _sources(3)
     for surrogate in SURROGATES:
-        hull, adversary = hull_adversary(sources, radius=1.0, rank=1, surrogate=surrogate)
-        kind = HullAdversary if surrogate == "reweighted" else SoftHullAdversary
+        hull, adversary = make_hull_adversary(sources, radius=1.0, rank=1, surrogate=surrogate)
+        kind = ReweightingHullAdversary if surrogate == "reweighted" else SoftLabelHullAdversary
         assert isinstance(adversary, kind)
         expected = fit_hull(sources.heads, sources.Z, sources.weight, 1)
         if surrogate == "reweighted":
@@ -303,7 +323,7 @@ def test_each_surrogate_has_its_adversary() -> None:
 @pytest.mark.parametrize("surrogate", SOFT)
 def test_targets_of_a_lower_rank_move_rows_in_fewer_directions(surrogate: SurrogateKind) -> None:
     sources = _sources(3)
-    _, adversary = hull_adversary(sources, radius=4.0, rank=1, surrogate=surrogate)
+    _, adversary = make_hull_adversary(sources, radius=4.0, rank=1, surrogate=surrogate)
     found = adversary.attack(_head(sources, 0))
     moves = found.sample.Z - sources.Z.repeat(3, 1)
     rank = int(torch.linalg.matrix_rank(moves, rtol=1e-8)) if bool(moves.any()) else 0

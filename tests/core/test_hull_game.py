@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regraft.core.domains import check_domains
-from regraft.core.game import Outcome, play
+from regraft.core.game import GameOutcome, play
 from regraft.core.heads import SourceHeads, fit_source_heads
 from regraft.core.hull import Objective
-from regraft.core.hull_adversary import hull_adversary
+from regraft.core.hull_adversary import make_hull_adversary
 from regraft.core.hull_game import play_hull, step_back
 from regraft.core.learner import Learner
-from regraft.core.surrogates import Sample, SurrogateKind
+from regraft.core.surrogates import SurrogateKind, WeightedSample
 from tests.helpers.problems import make_problem
 
 RADIUS = 4.0
@@ -27,9 +27,9 @@ def _sources(k: int) -> SourceHeads:
 
 
 @cache
-def _played(k: int, objective: Objective) -> Outcome:
+def _played(k: int, objective: Objective) -> GameOutcome:
     sources = _sources(k)
-    _, adversary = hull_adversary(sources, radius=RADIUS, objective=objective)
+    _, adversary = make_hull_adversary(sources, radius=RADIUS, objective=objective)
     return play(adversary, Learner(ridge=sources.learner_ridge(None)), sources.pooled)
 
 
@@ -44,7 +44,7 @@ def test_the_head_is_on_the_way_and_within_a_standard_error(k: int, objective: O
     assert after.standard_error == pytest.approx(before.worst.sample.standard_error(before.head))
     assert before.worst_value < after.worst_value <= before.worst_value + after.standard_error
     # The worst case of the head it names is found again by an adversary that knows nothing yet.
-    _, fresh = hull_adversary(sources, radius=RADIUS, objective=objective)
+    _, fresh = make_hull_adversary(sources, radius=RADIUS, objective=objective)
     assert fresh.attack(after.head).sample.value(after.head) <= after.worst_value + 1e-3
 
 
@@ -54,7 +54,7 @@ def test_a_head_nearer_to_the_start_would_be_worse(k: int) -> None:
     _, after = play_hull(sources, radius=RADIUS)
     before = _played(k, "risk")
     nearer = torch.lerp(sources.pooled, before.head, after.share - 1 / 64)
-    _, adversary = hull_adversary(sources, radius=RADIUS)
+    _, adversary = make_hull_adversary(sources, radius=RADIUS)
     bound = before.worst_value + after.standard_error
     known = max(target.sample.value(nearer) for target in (*after.targets, after.worst))
     assert max(adversary.attack(nearer).sample.value(nearer), known) > bound - 1e-3
@@ -78,7 +78,7 @@ def test_sources_lose_less_than_under_the_answer_itself(k: int, share: float) ->
 def test_no_step_back_from_a_certain_answer() -> None:
     """Where the worst case has no error, only the answer itself is as good."""
     sources, before = _sources(2), _played(2, "risk")
-    _, adversary = hull_adversary(sources, radius=RADIUS)
+    _, adversary = make_hull_adversary(sources, radius=RADIUS)
     kept = before.worst.sample
     one = torch.zeros_like(kept.weight)
     one[0] = 1.0  # all the weight on one row: nothing varies
@@ -100,7 +100,7 @@ def test_a_ridge_of_ones_own_has_an_erm_head_of_its_own(ridge: float) -> None:
     sources = _sources(3)
     _, none = play_hull(sources, radius=0.0, ridge=ridge)
     learner = Learner(ridge=sources.learner_ridge(ridge))
-    learner.add(Sample(sources.Z, sources.y, sources.weight))
+    learner.add(WeightedSample(sources.Z, sources.y, sources.weight))
     assert torch.allclose(none.head, learner.respond(sources.pooled).head, atol=1e-6)
 
 

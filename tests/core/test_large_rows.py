@@ -17,7 +17,7 @@ from regraft import CROClassifier
 from regraft.core import newton, whitening
 from regraft.core.domains import check_domains
 from regraft.core.heads import SourceHeads, fit_source_heads
-from regraft.core.hull import fit_hull, make_surrogates
+from regraft.core.hull import fit_hull, tilt_rows
 from regraft.core.newton import hessian, hessian_diagonal, log_probabilities, losses, minimax_newton
 from regraft.core.standardization import standardize
 from regraft.estimators.audit import audit, frontier
@@ -38,7 +38,7 @@ ROWS = PROBLEM.X.astype(np.float32)
 def many(monkeypatch: pytest.MonkeyPatch) -> None:
     """Any number of rows counts as very many, and takes several chunks."""
     monkeypatch.setattr(whitening, "LARGE_BYTES", 0)
-    monkeypatch.setattr(whitening, "_SLAB_ENTRIES", 1)
+    monkeypatch.setattr(whitening, "_CONVERSION_ENTRIES", 1)
 
 
 def _sources(X: Any = ROWS) -> SourceHeads:
@@ -141,7 +141,7 @@ def test_hulls_and_surrogates_are_those_of_converted_rows() -> None:
     Z, y, weight = sources.Z, sources.y, sources.weight
     hull, same = (fit_hull(sources.heads, rows, weight) for rows in (Z, Z.double()))
     assert torch.allclose(hull.sources.abs(), same.sources.abs(), atol=1e-12)
-    ours, theirs = (make_surrogates(hull, rows, y, weight) for rows in (Z, Z.double()))
+    ours, theirs = (tilt_rows(hull, rows, y, weight) for rows in (Z, Z.double()))
     assert torch.allclose(ours.tilt, theirs.tilt, atol=1e-12)
     assert torch.allclose(ours.center, theirs.center, atol=1e-12)
 

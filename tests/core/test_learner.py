@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 import torch
 
-from regraft.core.learner import AdamLearner, Learner
+from regraft.core.learner import Learner
 from regraft.core.newton import minimax_newton
-from regraft.core.surrogates import Sample, together
+from regraft.core.surrogates import WeightedSample, stack_samples
 from tests.helpers.problems import make_problem
 
 
-def _learner() -> tuple[Learner, list[Sample]]:
+def _learner() -> tuple[Learner, list[WeightedSample]]:
     p = make_problem(n=100, d=3)
     Z = torch.cat([torch.from_numpy(p.X), torch.ones(200, 1, dtype=torch.float64)], dim=1)
     y = torch.from_numpy(p.y)
@@ -19,7 +19,7 @@ def _learner() -> tuple[Learner, list[Sample]]:
     weights = weights**6
     weights /= weights.sum(dim=1, keepdim=True)
     learner = Learner(ridge=1e-2, tolerance=1e-8)
-    return learner, [Sample(Z, y, row) for row in weights]
+    return learner, [WeightedSample(Z, y, row) for row in weights]
 
 
 def test_risk_is_the_minimax_over_the_collection() -> None:
@@ -29,7 +29,7 @@ def test_risk_is_the_minimax_over_the_collection() -> None:
     first = learner.respond(start)
     learner.add(samples[1])
     second = learner.respond(first.head, first)
-    direct = minimax_newton(*together(samples), ridge=1e-2, start=start, tolerance=1e-8)
+    direct = minimax_newton(*stack_samples(samples), ridge=1e-2, start=start, tolerance=1e-8)
     assert second.value == pytest.approx(direct.value, abs=1e-7)
     assert second.value >= first.value - 1e-8
 
@@ -38,7 +38,7 @@ def test_constants_make_it_the_minimax_of_regrets() -> None:
     learner, samples = _learner()
     start = samples[0].Z.new_zeros((2, 4))
     alone = [
-        minimax_newton(*together([sample]), ridge=1e-2, start=start, tolerance=1e-8).value
+        minimax_newton(*stack_samples([sample]), ridge=1e-2, start=start, tolerance=1e-8).value
         for sample in samples
     ]
     # The rows' constants need not be equal: only their weighted mean, the offset, counts.
@@ -59,34 +59,3 @@ def test_constants_make_it_the_minimax_of_regrets() -> None:
     assert 0 < second.value < risk.respond(start).value
     # Regret is equalized between the two targets: both bind.
     assert bool((second.mixture > 1e-3).all())
-
-
-def test_adam_approaches_the_solved_answer_and_measures_how_far_it_is() -> None:
-    solved, samples = _learner()
-    start = samples[0].Z.new_zeros((2, 4))
-    heads = []
-    for _ in range(2):
-        adam = AdamLearner(ridge=1e-2, lr=1e-2, epochs=60, batch=50)
-        answer, head = None, start
-        for sample in samples:
-            adam.add(sample)
-            answer = adam.respond(head, answer)
-            head = answer.head
-        heads.append(head)
-    for sample in samples:
-        solved.add(sample)
-    best = solved.respond(start)
-    assert answer is not None
-    excess = answer.value - best.value
-    assert -1e-8 <= excess <= 0.05
-    assert excess - 1e-8 <= answer.gap < 1
-    assert float(answer.mixture[1]) > 1e-3  # the second target binds as well
-    assert torch.equal(*heads)
-
-
-def test_adam_steps_even_on_fewer_rows_than_a_batch() -> None:
-    _, samples = _learner()
-    adam = AdamLearner(ridge=1e-2, lr=1e-1, epochs=3, batch=10_000)
-    start = samples[0].Z.new_zeros((2, 4))
-    adam.add(samples[0])
-    assert adam.respond(start).value < samples[0].risk(start)

@@ -143,7 +143,7 @@ def test_steps_that_fail_are_solved_for_more_precisely(dtype: torch.dtype) -> No
     weights = torch.rand(3, 400, dtype=torch.float64, generator=generator)
     weights /= weights.sum(dim=1, keepdim=True)
     start = torch.zeros(4, 60, dtype=torch.float64)
-    assert not newton._is_small(400, 60, 4)
+    assert not newton._prefers_dense_hessian(400, 60, 4)
     answer = minimax_newton(Z, y, weights, ridge=1e-2, start=start, tolerance=1e-6)
     assert answer.gap <= 1e-6
 

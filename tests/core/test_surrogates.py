@@ -8,13 +8,13 @@ from torch import Tensor
 
 from regraft.core.newton import log_probabilities, losses
 from regraft.core.surrogates import (
-    Sample,
+    WeightedSample,
     check_surrogate,
-    every_label,
-    relabelled,
-    reweighted,
-    together,
-    transplanted,
+    pair_with_every_label,
+    relabel,
+    relabel_moved,
+    reweight,
+    stack_samples,
 )
 
 CLASSES = 3
@@ -27,26 +27,26 @@ def _normal(seed: int, *shape: int) -> Tensor:
     return torch.randn(shape, dtype=torch.float64, generator=generator)
 
 
-def _rows(seed: int, n: int = 12, k: int = 4) -> Sample:
+def _rows(seed: int, n: int = 12, k: int = 4) -> WeightedSample:
     y = torch.randint(CLASSES, (n,), generator=torch.Generator().manual_seed(seed))
     weight = torch.softmax(_normal(seed + 1, n), dim=0)
-    return Sample(_normal(seed + 2, n, k), y, weight)
+    return WeightedSample(_normal(seed + 2, n, k), y, weight)
 
 
-def _joint(sample: Sample, n: int) -> Tensor:
-    """(n, C) weights of a sample whose rows come from :func:`every_label`."""
+def _joint(sample: WeightedSample, n: int) -> Tensor:
+    """(n, C) weights of a sample whose rows come from :func:`pair_with_every_label`."""
     return sample.weight.reshape(CLASSES, n).T
 
 
 @given(seeds, st.sampled_from([0.0, 1.0, 100.0]))
 def test_weights_of_every_surrogate_are_a_distribution(seed: int, size: float) -> None:
     rows, center, head = _rows(seed), _normal(seed, CLASSES, 4), size * _normal(7, CLASSES, 4)
-    pairs = every_label(rows, CLASSES)
+    pairs = pair_with_every_label(rows, CLASSES)
     moved = (rows.Z + _normal(seed + 3, *rows.Z.shape)).repeat(CLASSES, 1)
     for sample in (
-        reweighted(rows, center, head),
-        relabelled(pairs, head),
-        transplanted(pairs, moved, head),
+        reweight(rows, center, head),
+        relabel(pairs, head),
+        relabel_moved(pairs, moved, head),
     ):
         assert float(sample.weight.sum()) == pytest.approx(1)
         assert bool((sample.weight >= 0).all())
@@ -56,7 +56,7 @@ def test_weights_of_every_surrogate_are_a_distribution(seed: int, size: float) -
 @given(seeds)
 def test_the_center_keeps_the_rows_own_weights(seed: int) -> None:
     rows, center = _rows(seed), _normal(seed, CLASSES, 4)
-    same = reweighted(rows, center, center)
+    same = reweight(rows, center, center)
     assert torch.allclose(same.weight, rows.weight, rtol=1e-12)
     assert same.Z is rows.Z
     assert same.y is rows.y
@@ -67,8 +67,8 @@ def test_reweighting_turns_the_conditional_of_the_center_into_that_of_the_head(s
     """A finite population: every point with every label, weighted p(x) softmax(center)."""
     points = _rows(seed)
     center, head = _normal(seed + 3, 2, CLASSES, 4)
-    population = relabelled(every_label(points, CLASSES), center)
-    joint = _joint(reweighted(population, center, head), len(points.Z))
+    population = relabel(pair_with_every_label(points, CLASSES), center)
+    joint = _joint(reweight(population, center, head), len(points.Z))
     conditional = joint / joint.sum(dim=1, keepdim=True)
     assert torch.allclose(conditional, torch.softmax(points.Z @ head.T, dim=1))
     assert bool((joint.sum(dim=1) > 0).all())
@@ -77,10 +77,10 @@ def test_reweighting_turns_the_conditional_of_the_center_into_that_of_the_head(s
 @given(seeds, st.floats(-5, 5))
 def test_surrogates_do_not_see_a_constant_added_to_all_logits(seed: int, shift: float) -> None:
     rows, center, head = _rows(seed), _normal(seed, CLASSES, 4), _normal(seed + 1, CLASSES, 4)
-    pairs = every_label(rows, CLASSES)
+    pairs = pair_with_every_label(rows, CLASSES)
     for before, after in (
-        (reweighted(rows, center, head), reweighted(rows, center, head + shift)),
-        (relabelled(pairs, head), relabelled(pairs, head + shift)),
+        (reweight(rows, center, head), reweight(rows, center, head + shift)),
+        (relabel(pairs, head), relabel(pairs, head + shift)),
     ):
         assert torch.allclose(before.weight, after.weight)
 
@@ -89,7 +89,7 @@ def test_surrogates_do_not_see_a_constant_added_to_all_logits(seed: int, shift: 
 def test_relabelled_rows_have_the_heads_conditional_and_their_own_marginal(seed: int) -> None:
     rows, head = _rows(seed), _normal(seed + 3, CLASSES, 4)
     n = len(rows.Z)
-    sample = relabelled(every_label(rows, CLASSES), head)
+    sample = relabel(pair_with_every_label(rows, CLASSES), head)
     joint = _joint(sample, n)
     assert torch.allclose(joint.sum(dim=1), rows.weight)
     conditional = joint / joint.sum(dim=1, keepdim=True)
@@ -102,18 +102,18 @@ def test_relabelled_rows_have_the_heads_conditional_and_their_own_marginal(seed:
 def test_transplanted_rows_are_the_moved_rows_relabelled(seed: int) -> None:
     rows, head = _rows(seed), _normal(seed + 3, CLASSES, 4)
     moved = rows.Z + _normal(seed + 4, *rows.Z.shape)
-    pairs = every_label(rows, CLASSES)
-    sample = transplanted(pairs, moved.repeat(CLASSES, 1), head)
+    pairs = pair_with_every_label(rows, CLASSES)
+    sample = relabel_moved(pairs, moved.repeat(CLASSES, 1), head)
     joint = _joint(sample, len(moved))
     assert torch.allclose(joint, rows.weight[:, None] * torch.softmax(moved @ head.T, dim=1))
-    stayed = transplanted(pairs, pairs.Z, head)
-    assert torch.equal(stayed.weight, relabelled(pairs, head).weight)
+    stayed = relabel_moved(pairs, pairs.Z, head)
+    assert torch.equal(stayed.weight, relabel(pairs, head).weight)
 
 
 @given(seeds)
 def test_a_heads_risk_on_its_own_labels_is_their_entropy_and_no_head_has_less(seed: int) -> None:
     rows, (head, other) = _rows(seed), _normal(seed + 3, 2, CLASSES, 4)
-    sample = relabelled(every_label(rows, CLASSES), head)
+    sample = relabel(pair_with_every_label(rows, CLASSES), head)
     log_p = log_probabilities(rows.Z, head)
     entropy = float(rows.weight @ -(log_p.exp() * log_p).sum(dim=1))
     assert sample.risk(head) == pytest.approx(entropy)
@@ -136,19 +136,21 @@ def test_measures_follow_their_formulas(seed: int) -> None:
 
 @given(st.integers(1, 30))
 def test_equal_weights_count_every_row(n: int) -> None:
-    rows = Sample(_normal(0, n, 2), torch.zeros(n, dtype=torch.long), torch.full((n,), 1 / n))
+    rows = WeightedSample(
+        _normal(0, n, 2), torch.zeros(n, dtype=torch.long), torch.full((n,), 1 / n)
+    )
     assert rows.effective_size == pytest.approx(n)
 
 
 @given(seeds)
 def test_samples_of_the_same_tensors_share_their_rows(seed: int) -> None:
     rows, center, (head, other) = _rows(seed), _normal(4, CLASSES, 4), _normal(5, 2, CLASSES, 4)
-    pairs = every_label(rows, CLASSES)
+    pairs = pair_with_every_label(rows, CLASSES)
     for samples in (
-        [rows, reweighted(rows, center, head), reweighted(rows, center, other)],
-        [relabelled(pairs, head), relabelled(pairs, other)],
+        [rows, reweight(rows, center, head), reweight(rows, center, other)],
+        [relabel(pairs, head), relabel(pairs, other)],
     ):
-        Z, y, weights = together(samples)
+        Z, y, weights = stack_samples(samples)
         assert Z is samples[0].Z
         assert y is samples[0].y
         assert torch.equal(weights, torch.stack([s.weight for s in samples]))
@@ -157,7 +159,7 @@ def test_samples_of_the_same_tensors_share_their_rows(seed: int) -> None:
 @given(seeds)
 def test_samples_of_different_rows_become_blocks(seed: int) -> None:
     samples = [_rows(seed, n) for n in (3, 5, 4)]
-    Z, y, weights = together(samples)
+    Z, y, weights = stack_samples(samples)
     assert weights.shape == (3, 12)
     assert int((weights > 0).sum()) == 12
     start = 0
@@ -172,17 +174,17 @@ def test_samples_of_different_rows_become_blocks(seed: int) -> None:
 @given(seeds, st.booleans())
 def test_risks_of_samples_together_are_those_of_each(seed: int, shared: bool) -> None:
     rows, (center, head, target) = _rows(seed), _normal(seed + 3, 3, CLASSES, 4)
-    samples = [rows, reweighted(rows, center, target)]
+    samples = [rows, reweight(rows, center, target)]
     if not shared:
-        samples.append(relabelled(every_label(rows, CLASSES), target))
-    Z, y, weights = together(samples)
+        samples.append(relabel(pair_with_every_label(rows, CLASSES), target))
+    Z, y, weights = stack_samples(samples)
     risks = weights @ losses(log_probabilities(Z, head), y)
     assert risks.tolist() == pytest.approx([sample.risk(head) for sample in samples])
 
 
 def test_equal_but_separate_rows_are_not_taken_for_the_same() -> None:
     rows = _rows(0)
-    Z, _, weights = together([rows, Sample(rows.Z.clone(), rows.y, rows.weight)])
+    Z, _, weights = stack_samples([rows, WeightedSample(rows.Z.clone(), rows.y, rows.weight)])
     assert len(Z) == 2 * len(rows.Z)
     assert torch.equal(weights.sum(dim=0), rows.weight.repeat(2))
 

@@ -17,22 +17,22 @@ from regraft.core.certificate import Certificate, FiniteSample, _lipschitz
 from regraft.core.domains import check_domains
 from regraft.core.game import Target, play
 from regraft.core.heads import fit_source_heads
-from regraft.core.hull import attack, make_surrogates, plausible_targets
+from regraft.core.hull import attack, plausible_targets, tilt_rows
 from regraft.core.learner import Learner
 from regraft.core.newton import losses
-from regraft.core.surrogates import Sample, every_label, relabelled
+from regraft.core.surrogates import WeightedSample, pair_with_every_label, relabel
 from regraft.core.transplant import (
     Transplant,
+    affine_combination,
     find_witness,
-    hull,
     kernel_condition,
     transplant_bases,
 )
 from regraft.data.examples import make_confounded_domains
 from regraft.estimators.audit import audit
 from regraft.estimators.cro import CROClassifier
+from regraft.premises.deduction_invariance import deduction_test
 from regraft.premises.factorization import Factorization, group_rows
-from regraft.premises.invariance import deduction_test
 
 seeds = st.integers(0, 2**31)
 
@@ -151,14 +151,14 @@ def test_invariance_needs_groups_that_keep_what_the_label_depends_on() -> None:
 class _Finite:
     """An adversary with finitely many targets, searched exactly."""
 
-    def __init__(self, samples: list[Sample]) -> None:
+    def __init__(self, samples: list[WeightedSample]) -> None:
         self._targets = [Target(sample, torch.tensor([i])) for i, sample in enumerate(samples)]
 
     def attack(self, head: Tensor) -> Target:
         return max(self._targets, key=lambda target: target.sample.value(head))
 
 
-def _best_head(samples: list[Sample], start: Tensor, ridge: float) -> float:
+def _best_head(samples: list[WeightedSample], start: Tensor, ridge: float) -> float:
     """The minimax value over all the samples at once."""
     learner = Learner(ridge=ridge, tolerance=1e-8)
     for sample in samples:
@@ -172,7 +172,7 @@ def test_the_minimax_value_lies_between_the_games_two_bounds(seed: int, n_target
     rows = torch.cat([normal(seed, 20, 2), torch.ones(20, 1, dtype=torch.float64)], dim=1)
     y = (normal(seed + 1, 20) > 0).long()
     weights = (2 * normal(seed + 2, n_targets, 20)).softmax(1)
-    samples = [Sample(rows, y, weight) for weight in weights]
+    samples = [WeightedSample(rows, y, weight) for weight in weights]
     start, ridge = rows.new_zeros((2, 3)), 1e-2
     value = _best_head(samples, start, ridge)
     outcome = play(_Finite(samples), Learner(ridge=ridge, tolerance=1e-7), start, tolerance=1e-6)
@@ -190,15 +190,15 @@ def test_a_value_that_stands_still_is_not_yet_minimax() -> None:
     where it was; the third asks the opposite of the second, and is met only afterwards.
     """
     a, minus_a, b = torch.tensor([[1.0, 0, 1], [-1, 0, 1], [0, 1, 1]], dtype=torch.float64)
-    ends = Sample(
+    ends = WeightedSample(
         torch.stack([a, a, minus_a, minus_a]),
         torch.tensor([1, 0, 0, 1]),
         torch.tensor([0.475, 0.025, 0.475, 0.025], dtype=torch.float64),
     )
     ones, zeros = torch.ones(1, dtype=torch.float64), torch.zeros(1, dtype=torch.int64)
-    up = Sample(b[None], zeros + 1, ones)
+    up = WeightedSample(b[None], zeros + 1, ones)
     share = torch.tensor([0.7, 0.3], dtype=torch.float64)
-    down = Sample(torch.stack([b, a]), torch.tensor([0, 1]), share)
+    down = WeightedSample(torch.stack([b, a]), torch.tensor([0, 1]), share)
     samples, ridge = [ends, up, down], 1e-5
     start = torch.tensor([[2.0, 0, 0], [-2, 0, 0]], dtype=torch.float64)
     outcome = play(_Finite(samples), Learner(ridge=ridge), start)
@@ -214,15 +214,15 @@ def test_a_value_that_stands_still_is_not_yet_minimax() -> None:
 @given(seeds, st.integers(2, 5))
 def test_no_head_but_a_constant_survives_its_own_reversal(seed: int, C: int) -> None:
     """Among all heads there is always one against which a head is worse than guessing."""
-    rows = Sample(
+    rows = WeightedSample(
         torch.cat([normal(seed, 9, 3), torch.ones(9, 1, dtype=torch.float64)], dim=1),
         torch.zeros(9, dtype=torch.int64),
         normal(seed + 1, 9).softmax(0),
     )
-    pairs, head = every_label(rows, C), normal(seed + 2, C, 4)
-    assert relabelled(pairs, -head).risk(head) > math.log(C)
+    pairs, head = pair_with_every_label(rows, C), normal(seed + 2, C, 4)
+    assert relabel(pairs, -head).risk(head) > math.log(C)
     constant = torch.zeros_like(head)
-    assert relabelled(pairs, -head).risk(constant) == pytest.approx(math.log(C))
+    assert relabel(pairs, -head).risk(constant) == pytest.approx(math.log(C))
     # With features enough, the reversal of any head is a transplant away from any sources.
     wide, sources = normal(seed + 3, C, 4 + 2 * C), normal(seed + 4, 2, C, 4 + 2 * C)
     assert find_witness(-wide, sources).fit_residual < 1e-7
@@ -243,7 +243,7 @@ def test_with_one_free_direction_the_free_targets_are_the_hull(seed: int, d: int
     weights = torch.stack([-c[1], c[0]]) / (c[0] - c[1])
     # Two sources already have the target among their affine combinations.
     scale = float(heads.abs().max() * weights.abs().sum())
-    assert torch.allclose(hull(heads[:2], weights), target, atol=1e-9 * scale)
+    assert torch.allclose(affine_combination(heads[:2], weights), target, atol=1e-9 * scale)
 
 
 def test_a_mix_of_groups_can_be_noisier_than_any_tilt_of_the_sources() -> None:
@@ -275,9 +275,9 @@ def test_the_robustness_slack_is_for_points_that_keep_their_labels(slope: float)
     head = torch.tensor([[0.0, 0.0], [slope, 2.0]], dtype=torch.float64)
     _, loss_slope = _lipschitz(head)
     slack = loss_slope * float((there - here).norm())
-    risk = Sample(here, yes, mass).risk(head)
-    assert abs(Sample(there, yes, mass).risk(head) - risk) <= slack
-    assert Sample(there, 1 - yes, mass).risk(head) > risk + slack + 1
+    risk = WeightedSample(here, yes, mass).risk(head)
+    assert abs(WeightedSample(there, yes, mass).risk(head) - risk) <= slack
+    assert WeightedSample(there, 1 - yes, mass).risk(head) > risk + slack + 1
 
 
 @functools.cache
@@ -293,7 +293,7 @@ def _worst_cases(n: int, seed: int) -> tuple[Certificate, float, float]:
     sources = fit_source_heads(check_domains(X, y, domain))
     known, _ = plausible_targets(sources)
     new = check_domains(data.X[~fitted], data.y[~fitted], data.sample_domain[~fitted])
-    surrogates = make_surrogates(known, sources.whitening(new.X), new.y, new.weight)
+    surrogates = tilt_rows(known, sources.whitening(new.X), new.y, new.weight)
     probability = torch.from_numpy(model.predict_proba(data.X[~fitted]))
     own = attack(surrogates, losses(probability.log(), new.y), 2.0).value
     rows = data.X[~fitted], data.y[~fitted], data.sample_domain[~fitted]

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from regraft.core.transplant import (
     Transplant,
+    affine_combination,
     decompose,
     find_witness,
-    hull,
     kernel_condition,
     transplant_bases,
 )
@@ -112,12 +112,12 @@ def test_affine_target_abduction_passes_and_other_combinations_fail(
     d = (K + 1) * r + 3
     sources, D = normal(seed, K, d, r), normal(seed + 1, d, r)
     weights = affine_weights(seed + 2, K)
-    inside = kernel_condition([*sources, hull(sources, weights)], D)
+    inside = kernel_condition([*sources, affine_combination(sources, weights)], D)
     assert inside.holds
     assert inside.rank == (K + 1) * r < inside.columns
     assert inside.solution_dimension == r * (d - inside.rank)
 
-    outside = [*sources, 1.5 * hull(sources, weights)]
+    outside = [*sources, 1.5 * affine_combination(sources, weights)]
     report = kernel_condition(outside, D)
     assert not report.holds
     assert report.residual > 1e-3
@@ -183,9 +183,11 @@ def test_hull_combines_abductions_and_heads() -> None:
     """Weights apply to the leading axis and must sum to one."""
     stack = normal(0, 3, 4, 2)
     weights = torch.tensor([2.0, -1.5, 0.5], dtype=torch.float64)
-    assert close(hull(stack, weights), 2.0 * stack[0] - 1.5 * stack[1] + 0.5 * stack[2])
+    assert close(
+        affine_combination(stack, weights), 2.0 * stack[0] - 1.5 * stack[1] + 0.5 * stack[2]
+    )
     with pytest.raises(ValueError, match=r"sum to 0\.9"):
-        hull(stack, torch.tensor([0.5, 0.2, 0.2], dtype=torch.float64))
+        affine_combination(stack, torch.tensor([0.5, 0.2, 0.2], dtype=torch.float64))
 
 
 @examples
@@ -195,12 +197,12 @@ def test_target_in_the_hull_makes_the_heads_affine(seed: int, K: int, r: int) ->
     d = (K + 1) * r + 3
     A = normal(seed, K, d, r)
     weights = affine_weights(seed + 1, K)
-    A_star = hull(A, weights)
+    A_star = affine_combination(A, weights)
     L = transplant_bases([*A, A_star], normal(seed + 2, d, 0)).particular
     W_star = normal(seed + 3, 5, d)
     W = torch.stack([W_star @ Transplant(L, A_s, A_star).matrix() for A_s in A])
     scale = float(W.abs().max() * weights.abs().sum())
-    assert close(hull(W, weights), W_star, 1e-10 * scale)
+    assert close(affine_combination(W, weights), W_star, 1e-10 * scale)
     assert not close(W[0], W_star, 1e-3)
 
 
@@ -215,11 +217,11 @@ def test_affine_heads_have_exact_witnesses(seed: int, K: int, C: int, extra: int
     """The converse of the hull, extrapolation included."""
     heads = normal(seed, K, C, K * (C - 1) + extra + 1)
     weights = affine_weights(seed + 1, K)
-    witness = find_witness(hull(heads, weights), heads)
+    witness = find_witness(affine_combination(heads, weights), heads)
     assert witness.fit_residual < 1e-8
     assert witness.biorthogonality_residual < 1e-8
     assert witness.rank == (C - 1 if K > 1 else 0)
-    assert close(hull(witness.sources, weights), witness.target, 1e-7)
+    assert close(affine_combination(witness.sources, weights), witness.target, 1e-7)
 
 
 @examples

@@ -8,27 +8,28 @@ from typing import Any
 import numpy as np
 import pytest
 
-from regraft.data.domain_names import named_domains
+from regraft.data.banks import write_bank
+from regraft.data.labelled import read_labelled
 
 NUMBERS = np.array([1, 0, 1], np.uint8)
 
 
-def write(folder: Path, **arrays: Any) -> Path:
+def write(folder: Path, domain: Any = NUMBERS, **arrays: Any) -> Path:
     path = folder / "bank.npz"
-    np.savez(path, X=np.zeros((3, 1)), **arrays)
+    np.savez(path, X=np.zeros((3, 1)), label=[0, 1, 1], domain=domain, **arrays)
     return path
 
 
 def test_numbers_become_names(tmp_path: Path) -> None:
     path = write(tmp_path, domains=np.array(["Bern", "Chur"]))
-    assert named_domains(path, NUMBERS).tolist() == ["Chur", "Bern", "Chur"]
+    assert read_labelled(path).domain.tolist() == ["Chur", "Bern", "Chur"]
 
 
 def test_what_has_no_other_names_stays(tmp_path: Path) -> None:
-    assert named_domains(write(tmp_path), NUMBERS) is NUMBERS
-    words = np.array(["a", "b", "a"])
-    assert named_domains(write(tmp_path, domains=np.array(["x"])), words) is words
-    assert named_domains(tmp_path / "other.csv", NUMBERS) is NUMBERS
+    assert read_labelled(write(tmp_path)).domain.tolist() == [1, 0, 1]
+    words = ["a", "b", "a"]
+    path = write(tmp_path, words, domains=np.array(["x"]))
+    assert read_labelled(path).domain.tolist() == words
 
 
 @pytest.mark.parametrize(
@@ -41,10 +42,9 @@ def test_what_has_no_other_names_stays(tmp_path: Path) -> None:
 )
 def test_names_that_do_not_fit(tmp_path: Path, names: Any, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
-        named_domains(write(tmp_path, domains=names), NUMBERS)
+        read_labelled(write(tmp_path, domains=names))
 
 
 def test_a_bank_whose_folder_looks_like_a_file_has_names_already(tmp_path: Path) -> None:
-    (tmp_path / "mine.npz").mkdir()
-    domain = np.array([0, 1, 1])
-    assert named_domains(tmp_path / "mine.npz", domain) is domain
+    write_bank(tmp_path / "mine.npz", np.zeros((3, 1), np.float32), [0, 1, 1], [0, 1, 1])
+    assert read_labelled(tmp_path / "mine.npz").domain.tolist() == [0, 1, 1]

@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from regraft.data.banks import is_bank, open_bank, verify, write_bank
+from regraft.data.image_inputs import ImageInputs
 from regraft.encoders.embedding import embed_images, embed_texts
-from regraft.encoders.image_blocks import Images
-from regraft.support.embedding_meter import Meter
 from regraft.support.files import claim
 from tests.helpers.paths import ROOT, SOURCE
 from tests.helpers.toy_encoders import ToyImages, ToyTexts, write_images
@@ -60,7 +59,7 @@ def write_texts(path: Path, n: int = 3000) -> Path:
 
 def test_a_bank_of_images_holds_what_the_encoder_gave(images: Path, tmp_path: Path) -> None:
     encoder, told = ToyImages(), []
-    result = embed_images(images, encoder, tmp_path / "b", on_inputs=lambda *n: told.append(n))
+    result = embed_images(images, encoder, tmp_path / "b", on_count=lambda *n: told.append(n))
     bank = result.bank
     verify(bank)
     assert not result.was_there and encoder.calls == 7
@@ -94,7 +93,7 @@ def test_an_interrupted_run_goes_on(
         embed_images(images, ToyImages(fail_at=fail_at), tmp_path / "bank")
     assert not is_bank(tmp_path / "bank")
     encoder, told = ToyImages(), []
-    embed_images(images, encoder, tmp_path / "bank", on_inputs=lambda *n: told.append(n))
+    embed_images(images, encoder, tmp_path / "bank", on_count=lambda *n: told.append(n))
     assert encoder.calls == 7 - fail_at
     assert told[0] == (64 * fail_at, 400)
     assert contents(tmp_path / "bank") == reference
@@ -194,7 +193,7 @@ def test_blocks_of_another_size_neither_skip_nor_double(
     spoil(root, "a/x/0003.png")
     with pytest.raises(RuntimeError):
         embed_images(root, ToyImages(fail_at=2), tmp_path / "bank", on_broken="skip")
-    monkeypatch.setattr(Images, "block_rows", 50)
+    monkeypatch.setattr(ImageInputs, "block_rows", 50)
     bank = embed_images(root, ToyImages(), tmp_path / "bank", on_broken="skip").bank
     keys = [json.loads(each)["path"] for each in (bank.folder / "inputs.jsonl").open()]
     files = sorted(path.relative_to(root).as_posix() for path in root.glob("*/*/*.png"))
@@ -394,20 +393,6 @@ def test_gaps_are_told_once_the_bank_is_made(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="no images of class 'y' in 'b'"):
         bank = embed_images(root, ToyImages(), tmp_path / "bank").bank
     assert bank.y.max() == 1 and len(bank.X) == 9
-
-
-def test_progress_is_told_now_and_then() -> None:
-    told: list[str] = []
-    meter = Meter(told.append, "images", every=1e9)
-    for done in (64, 128, 192, 256):
-        meter(done, 256)
-    first, last = told
-    assert first == "images: 64 of 256"
-    assert re.fullmatch(r"images: 256 of 256, \d+ images/s", last)
-    meter = Meter(told.append, "images", every=0)
-    meter(0, 256)
-    meter(64, 256)
-    assert re.fullmatch(r"images: 64 of 256, about \d+ s left, \d+ images/s", told[-1])
 
 
 def test_formats_that_pillow_reads(tmp_path: Path) -> None:

@@ -12,8 +12,9 @@ import pytest
 from scipy.io import savemat
 
 from regraft.data.banks import write_bank
+from regraft.data.labelled import read_labelled
 from regraft.data.tables import Table
-from regraft.encoders.known_datasets import READY, read_bank, read_ready
+from regraft.encoders.known_datasets import READY, read_ready
 from tests.helpers.paths import SHARED
 
 FILES = (
@@ -110,7 +111,7 @@ def test_a_bank_is_read_as_it_is(tmp_path: Path) -> None:
     write_bank(tmp_path / "bank", X, ["n", "p", "n", "p"], ["dvd", "dvd", "books", "books"])
     for table in (
         read("amazon", tmp_path / "bank", tmp_path / "out"),
-        read_bank(tmp_path / "bank"),
+        read_labelled(tmp_path / "bank"),
     ):
         assert table.domain is not None and table.y is not None
         assert table.domain.tolist() == ["dvd", "dvd", "books", "books"]

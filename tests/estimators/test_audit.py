@@ -17,7 +17,7 @@ from regraft.core.domains import check_domains
 from regraft.core.heads import fit_source_heads
 from regraft.core.hull import Attack, attack, plausible_targets
 from regraft.core.newton import losses
-from regraft.estimators.audit import AuditCurve, FrontierPoint, audit, frontier, warn_if_fitted_on
+from regraft.estimators.audit import AuditCurve, audit, frontier, warn_if_fitted_on
 from regraft.estimators.cro import CROClassifier
 from tests.helpers.problems import Problem, make_problem
 
@@ -139,22 +139,22 @@ def test_a_predictor_without_probabilities(problem: Problem) -> None:
         audit(model, problem.X, problem.y, problem.domain)
 
 
-def test_each_ball_is_told_the_worst_targets_of_the_last(
+def test_each_ball_is_given_the_worst_targets_of_the_last(
     problem: Problem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found: list[Attack] = []
-    told: list[list[float]] = []
+    given: list[list[float]] = []
 
-    def record(*arguments: Any, also: Any = ()) -> Attack:
-        told.append([float(z) for z in also])
-        found.append(attack(*arguments, also=also))
+    def record(*arguments: Any, known: Any = ()) -> Attack:
+        given.append([float(z) for z in known])
+        found.append(attack(*arguments, known=known))
         return found[-1]
 
     attack = regraft.estimators.audit.attack
     monkeypatch.setattr(regraft.estimators.audit, "attack", record)
     p = problem
     audit(LogisticRegression().fit(p.X, p.y), p.X, p.y, p.domain, (0.5, 1.0, 2.0))
-    assert told == [[], []] + [[float(answer.z)] for answer in found[:-2]]
+    assert given == [[], []] + [[float(answer.z)] for answer in found[:-2]]
 
 
 def test_one_domain_is_warned_of(problem: Problem) -> None:
@@ -191,9 +191,9 @@ def test_frontier_holds_every_class_out_or_refuses() -> None:
 
 def test_frontier_trades_source_accuracy_for_the_worst_case(three_sources: Problem) -> None:
     p = three_sources
-    seen: list[FrontierPoint] = []
-    result = frontier(p.X, p.y, p.domain, RADII, on_point=seen.append)
-    assert tuple(seen) == result.points
+    seen: list[str] = []
+    result = frontier(p.X, p.y, p.domain, RADII, on_progress=seen.append)
+    assert seen == [f"fitted at radius {point.radius:g}" for point in result.points]
     assert result.audit_radius == 8.0
     assert result.points[0].source_accuracy > result.points[-1].source_accuracy
     assert result.points[0].worst_case_risk > result.points[-1].worst_case_risk

@@ -26,7 +26,7 @@ from regraft import (
     save,
 )
 from regraft.estimators.card import escape, model_card, quote
-from regraft.estimators.certificate_terms import explain
+from regraft.estimators.certificate_terms import explain_certificate
 from regraft.estimators.linear import LinearHead
 from tests.helpers.problems import Problem, make_problem
 
@@ -134,7 +134,7 @@ def test_the_body_tells_the_certificate_and_its_price(model: CROClassifier) -> N
     assert set(headings(card)) >= {*SECTIONS, *CERTIFIED, "Radius: 2 nats"}
     for paragraph in c.summary():
         assert paragraph in card
-    for term in explain(c):
+    for term in explain_certificate(c):
         assert f"| {term.name} | {term.value} | {term.meaning} |" in card
         assert term.meaning.endswith(".") and "\n" not in term.meaning
     assert c.source_accuracy is not None and c.pooled_source_accuracy is not None
@@ -150,14 +150,14 @@ def test_the_body_tells_the_certificate_and_its_price(model: CROClassifier) -> N
 
 
 def test_every_term_is_told_where_it_means_something(model: CROClassifier) -> None:
-    names = [term.name for term in explain(model.certificate_)]
+    names = [term.name for term in explain_certificate(model.certificate_)]
     assert len(names) == len(set(names)) == 23
     regret = replace(model.certificate_, objective="regret")
-    assert "worst-case regret" in {term.name for term in explain(regret)}
+    assert "worst-case regret" in {term.name for term in explain_certificate(regret)}
     # Of other surrogates there is no step back, and no optimism is added.
-    other = explain(replace(model.certificate_, surrogate="relabelled"))
+    other = explain_certificate(replace(model.certificate_, surrogate="relabelled"))
     assert set(names) - {term.name for term in other} == {"share of the way", "standard error"}
-    assert "optimism" in explain(model.certificate_)[0].meaning
+    assert "optimism" in explain_certificate(model.certificate_)[0].meaning
     assert "optimism" not in other[0].meaning
 
 
@@ -181,7 +181,7 @@ def test_the_card_of_the_free_adversary_says_what_differs(problem: Problem) -> N
     assert set(headings(card)) >= {*SECTIONS, *CERTIFIED, "No radius"}
     assert "lower bound only" in card and "The radius is an assumption" not in card
     assert "model-index" not in header(card)
-    names = {term.name for term in explain(head.certificate_)}
+    names = {term.name for term in explain_certificate(head.certificate_)}
     assert "statistical term" not in names and "standardized features" in card
     c = head.certificate_
     assert c.pooled_source_accuracy is not None and c.pooled_source_accuracy > 0.7

@@ -15,11 +15,18 @@ from hypothesis import strategies as st
 from regraft import CROClassifier, ERMClassifier
 from regraft.core.domains import check_domains
 from regraft.core.heads import fit_source_heads
-from regraft.estimators.comparison import Cell, Comparison, compare
-from regraft.estimators.contenders import DEFAULTS, ERM, RADII, Contender, contenders, solve
+from regraft.estimators.compared_heads import (
+    CRO_DEFAULTS,
+    ERM,
+    RADII,
+    ComparedHead,
+    compared_heads,
+    solve_on_sources,
+)
+from regraft.estimators.comparison import Comparison, ComparisonCell, compare
 from tests.helpers.problems import Problem, make_problem
 
-HEADS = [ERM, "GroupDRO", "V-REx", "IRM", DEFAULTS]
+HEADS = [ERM, "GroupDRO", "V-REx", "IRM", CRO_DEFAULTS]
 
 
 @pytest.fixture(scope="module")
@@ -37,31 +44,35 @@ def one_sentence(error: BaseException) -> None:
     assert text.endswith(".") and ". " not in text and "\n" not in text
 
 
-@pytest.mark.parametrize("contender", contenders((0.0, 1.0)), ids=lambda c: c.name)
-def test_shared_source_heads_give_what_fit_gives(contender: Contender) -> None:
+@pytest.mark.parametrize("contender", compared_heads((0.0, 1.0)), ids=lambda c: c.name)
+def test_shared_source_heads_give_what_fit_gives(contender: ComparedHead) -> None:
     data = make_problem(seed=3, n=60, d=4, classes=3, sources=3)
     sources = fit_source_heads(check_domains(data.X, data.y, data.domain))
-    head = solve(contender.model, sources).numpy()
+    head = solve_on_sources(contender.model, sources).numpy()
     fitted = contender.model.fit(data.X, data.y, data.domain)
     np.testing.assert_array_equal(head[:, :-1], fitted.coef_)
     np.testing.assert_array_equal(head[:, -1], fitted.intercept_)
 
 
 def test_contenders_are_the_defaults_and_the_radii_in_order() -> None:
-    found = contenders((4.0, 0.5, 4.0))
+    found = compared_heads((4.0, 0.5, 4.0))
     assert [c.name for c in found] == [*HEADS, "CRO (radius 0.5)", "CRO (radius 4)"]
     assert [c.radius for c in found] == [None] * 5 + [0.5, 4.0]
     assert found[4].model.get_params() == CROClassifier().get_params()
     assert found[-1].model.get_params() == CROClassifier(4.0).get_params()
-    assert len({c.name for c in contenders((1.0, 1.0 + 1e-9))}) == 7
-    assert len(contenders()) == 5 + len(RADII)
+    assert len({c.name for c in compared_heads((1.0, 1.0 + 1e-9))}) == 7
+    assert len(compared_heads()) == 5 + len(RADII)
 
 
 def test_every_cell_is_a_separate_fit_on_the_other_domains(
     data: Problem, comparison: Comparison
 ) -> None:
     cells = {(cell.target, cell.head): cell for cell in comparison.cells}
-    models = {ERM: ERMClassifier(), DEFAULTS: CROClassifier(), "CRO (radius 2)": CROClassifier(2.0)}
+    models = {
+        ERM: ERMClassifier(),
+        CRO_DEFAULTS: CROClassifier(),
+        "CRO (radius 2)": CROClassifier(2.0),
+    }
     for target in comparison.targets:
         unseen = data.domain == target
         for name, model in models.items():
@@ -111,12 +122,12 @@ def test_the_defaults_are_not_fitted_twice(data: Problem) -> None:
     radius = CROClassifier().radius
     found = compare(data.X, data.y, data.domain, radii=(radius,), on_progress=told.append)
     assert len(told) == 3 * 5 and len(found.rows) == 6
-    assert found.rows[-1].accuracy == found.row(DEFAULTS).accuracy
+    assert found.rows[-1].accuracy == found.row(CRO_DEFAULTS).accuracy
     assert told[0].startswith("ERM without source 0: ") and "heads: 1 of 15, about" in told[0]
-    assert told[-1].startswith(f"{DEFAULTS} without source 2: ") and "15 of 15" in told[-1]
+    assert told[-1].startswith(f"{CRO_DEFAULTS} without source 2: ") and "15 of 15" in told[-1]
 
 
-def strip_seconds(cells: tuple[Cell, ...]) -> list[tuple[str, str, float, float]]:
+def strip_seconds(cells: tuple[ComparisonCell, ...]) -> list[tuple[str, str, float, float]]:
     return [(cell.target, cell.head, cell.accuracy, cell.source_accuracy) for cell in cells]
 
 

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from regraft.estimators.comparison import Comparison, Row
+from regraft.estimators.compared_heads import CRO_DEFAULTS, ERM
+from regraft.estimators.comparison import Comparison, ComparisonRow
 from regraft.estimators.comparison_tables import latex, markdown, write_tables
-from regraft.estimators.contenders import DEFAULTS, ERM
-from regraft.support.plots import plot_comparison
+from regraft.estimators.plots import plot_comparison
 
 
-def row(head: str, radius: float | None, a: float, b: float, source: float) -> Row:
+def row(head: str, radius: float | None, a: float, b: float, source: float) -> ComparisonRow:
     """Against an ERM of 0.8 in ``a|1`` and 0.5 in ``b_2``."""
     average, worst = (a + b) / 2, min(a, b)
-    return Row(
+    return ComparisonRow(
         head, radius, {"a|1": a, "b_2": b}, average, worst, "a|1" if a < b else "b_2", source,
         average - 0.65, worst - 0.5, 1.234,
     )  # fmt: skip
@@ -26,7 +26,7 @@ COMPARISON = Comparison(
     targets=("a|1", "b_2"),
     rows=(
         row(ERM, None, 0.8, 0.5, 0.9),
-        row(DEFAULTS, None, 0.7, 0.5004, 0.85),
+        row(CRO_DEFAULTS, None, 0.7, 0.5004, 0.85),
         row("CRO (radius 0)", 0.0, 0.8, 0.5, 0.9),
         row("CRO (radius 4)", 4.0, 0.6, 0.75, 0.8),
     ),

@@ -29,7 +29,7 @@ def confounded() -> Problem:
 def test_erm_is_what_its_own_fit_gives_on_the_rows_held_out(confounded: Problem) -> None:
     p = confounded
     told: list[str] = []
-    result = stress_test(p.X, p.y, p.domain, radius=4.0, radii=RADII, on_step=told.append)
+    result = stress_test(p.X, p.y, p.domain, radius=4.0, radii=RADII, on_progress=told.append)
     train, test = hold_out(check_domains(p.X, p.y, p.domain))
     erm = ERMClassifier().fit(train.X.numpy(), train.y.numpy(), train.domain.numpy())
     right = erm.predict(test.X.numpy()) == test.y.numpy()

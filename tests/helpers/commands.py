@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from regraft.cli.session import Run
+from regraft.cli.session import Invocation, Session
 
 
-def make_run(out: Path | None = None) -> Run:
-    """What a command hands on, for those tests that leave out the command line."""
-    return Run("test", ("regraft", "test"), {}, (), out, html=False, start=0.0, warnings=[])
+def make_session(out: Path | None = None, *, as_json: bool = False) -> Session:
+    """Make what a command gets, for those tests that leave out the command line."""
+    session = Session(Invocation("test", ("regraft", "test"), {}, []), as_json=as_json)
+    session.write_to(out)
+    return session
 
 
 @dataclass(frozen=True)

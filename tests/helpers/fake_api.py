@@ -125,6 +125,7 @@ class _Server(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    wbufsize = -1  # one packet a reply: with more, each waits 40 ms for an acknowledgement
     server: _Server
 
     def do_POST(self) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from regraft.bench.datasets import open_dataset
-from regraft.bench.engines.base import Outcomes
+from regraft.bench.engines.base import OutcomeStream
 from regraft.bench.protocol.jobs import Job, sweep_jobs
 from regraft.bench.protocol.run_folder import RunFolder
 from regraft.bench.protocol.worker import Assignment, perform
@@ -81,6 +81,6 @@ class Here:
     def __init__(self) -> None:
         self.did: list[tuple[str, int]] = []  # ids of jobs and steps
 
-    def run(self, assignments: Sequence[Assignment]) -> Outcomes:
+    def run(self, assignments: Sequence[Assignment]) -> OutcomeStream:
         for assignment in assignments:
             yield perform(assignment, lambda job, record: self.did.append((job.id, record["step"])))

@@ -73,7 +73,7 @@ def test_every_profile_is_asked_in_both_orders(api: FakeApi, tmp_path: Path) -> 
     told: list[tuple[int, int]] = []
     # "Go." is taken wherever it stands.
     api.answer = lambda r: message("A" if "A: Go." in r.body["messages"][0]["content"] else "B")
-    elicited = ask(tmp_path, on_progress=lambda *numbers: told.append(numbers))
+    elicited = ask(tmp_path, on_count=lambda *numbers: told.append(numbers))
     assert elicited == Elicited(tmp_path / ANSWERS, 54, 0, 0, 5400, 216)
     assert told == [(n, 54) for n in range(55)]
     assert len(api.counts()) == 54 and set(api.counts().values()) == {1}

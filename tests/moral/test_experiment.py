@@ -27,9 +27,10 @@ from regraft.moral.library import make_library
 from regraft.moral.process import Records, draw_records
 from regraft.moral.responses import MECHANISM, response_probabilities
 from regraft.moral.values import PANELS, PROFILES, profile_name
-from regraft.premises.angles import describe_angles
+from regraft.premises.abduction_angles import describe_angles
 from regraft.premises.factorization import choose_penalties, fit_factorization
 from regraft.support.json_files import dumps
+from regraft.support.progress import ignore_progress
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:[0-9]+ of [0-9]+ features are constant"),
@@ -50,7 +51,7 @@ def run(seed: int = 0, steps: list[str] | None = None) -> tuple[MoralResult, Rec
         load_text_encoder("hashed"),
         records=RECORDS,
         seed=seed,
-        on_step=None if steps is None else steps.append,
+        on_progress=ignore_progress if steps is None else steps.append,
     )
 
 

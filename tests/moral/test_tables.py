@@ -9,12 +9,12 @@ import pytest
 from regraft.estimators.cro import CROClassifier
 from regraft.moral.experiment import HeadRow, MoralResult, TargetRow, Transfer
 from regraft.moral.tables import paper_tables, targets_table, transfer_table
-from regraft.premises.angles import AbductionAngles, AnglePair
+from regraft.premises.abduction_angles import AbductionAngles, AnglePair
 from regraft.premises.diagnose import Diagnosis, diagnose
-from regraft.premises.factorization_check import DomainClosure, FactorizationClosure, Prediction
-from regraft.premises.feasibility import BasisPoint, TransplantBasis
+from regraft.premises.factorization_closure import DomainClosure, FactorizationClosure, Prediction
 from regraft.premises.grouped_audit import AbductionPlacement, GroupedAudit
 from regraft.premises.placement import Placement
+from regraft.premises.transplant_basis import BasisPoint, TransplantBasis
 from tests.helpers.factorized_domains import draw_domains
 from tests.helpers.problems import make_problem
 

@@ -149,7 +149,7 @@ def test_steps_are_told() -> None:
     told: dict[bool, list[str]] = {True: [], False: []}
     for known, steps in told.items():
         group = data.group if known else None
-        diagnose(data.X, data.y, data.domain, group, on_step=steps.append)
+        diagnose(data.X, data.y, data.domain, group, on_progress=steps.append)
     assert told[True] == [
         "testing whether the sources disagree",
         "measuring shifts",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from regraft.premises.angles import AbductionAngles, AnglePair
+from regraft.premises.abduction_angles import AbductionAngles, AnglePair
+from regraft.premises.deduction_invariance import DeductionCell, DeductionInvariance
 from regraft.premises.diagnose import diagnose
 from regraft.premises.diagnosis_tables import (
     angles_table,
@@ -16,12 +17,11 @@ from regraft.premises.diagnosis_tables import (
     shifts_table,
     verdicts,
 )
-from regraft.premises.factorization_check import DomainClosure, FactorizationClosure, Prediction
-from regraft.premises.feasibility import BasisPoint, TransplantBasis
-from regraft.premises.invariance import DeductionCell, DeductionInvariance
+from regraft.premises.factorization_closure import DomainClosure, FactorizationClosure, Prediction
 from regraft.premises.shifts import PairShift, Shifts
-from regraft.premises.verdicts import p_text
-from regraft.support.markup import TextTable
+from regraft.premises.transplant_basis import BasisPoint, TransplantBasis
+from regraft.premises.verdicts import format_p_value
+from regraft.support.table import Table
 from tests.helpers.factorized_domains import draw_domains
 
 
@@ -107,7 +107,7 @@ def test_shifts_by_pair() -> None:
 
 
 def test_markdown_puts_tables_under_their_titles() -> None:
-    tables = [TextTable("One", ("a", "b"), (("x|y", "1"),)), TextTable("Two", ("c",), ())]
+    tables = [Table("One", ("a", "b"), (("x|y", "1"),)), Table("Two", ("c",), ())]
     assert markdown(tables) == (
         "## One\n\n| a | b |\n|---|---:|\n| x\\|y | 1 |\n\n## Two\n\n| c |\n|---|\n"
     )
@@ -138,4 +138,4 @@ def test_a_diagnosis_has_a_row_for_each_premise_and_its_tables() -> None:
     [(0.001, 999, "p ≤ 0.001"), (0.002, 999, "p = 0.002"), (0.01, 99, "p ≤ 0.01"), (1, 9, "p = 1")],
 )
 def test_p_values_in_words(p_value: float, draws: int, text: str) -> None:
-    assert p_text(p_value, draws) == text
+    assert format_p_value(p_value, draws) == text

@@ -25,7 +25,7 @@ from regraft.premises.grouped_audit import (
     place_abduction,
     span_abductions,
 )
-from regraft.premises.maps import Outcomes, fit_map
+from regraft.premises.multinomial_maps import OutcomeData, fit_map
 
 
 def real(values: Any) -> Tensor:
@@ -158,7 +158,9 @@ def test_a_surrogate_has_the_risk_of_the_target_it_stands_for(
 
 def test_the_surrogate_of_fitted_maps_does_so_too(rows: Rows) -> None:
     seen = draw(ABDUCTIONS, seed=2)
-    data = [Outcomes(seen.Z[seen.domain == s], seen.group[seen.domain == s], 3) for s in range(3)]
+    data = [
+        OutcomeData(seen.Z[seen.domain == s], seen.group[seen.domain == s], 3) for s in range(3)
+    ]
     spanned = span(torch.stack([fit_map(outcomes, 1.0) for outcomes in data]).mT, seen)
     mix = real([1.8, -0.8, 0.0])
     target = draw(torch.tensordot(mix, ABDUCTIONS, dims=1).expand(3, -1, -1), seed=3)
@@ -184,7 +186,7 @@ def test_domains_mix_by_their_weights_not_by_their_rows() -> None:
         return audit_abductions(*at, names=NAMES, groups=GROUPS).worst_case
 
     assert surrogate(spanned) == pytest.approx(truth, abs=0.02)
-    by_rows = fit_map(Outcomes(rows.Z, rows.domain, 3), 1.0)
+    by_rows = fit_map(OutcomeData(rows.Z, rows.domain, 3), 1.0)
     assert abs(surrogate(replace(spanned, mixing=by_rows)) - truth) > 0.05
 
 

@@ -14,8 +14,8 @@ from torch import Tensor
 
 import regraft.premises.randomization
 from regraft.core.domains import check_domains
+from regraft.premises.deduction_invariance import deduction_test
 from regraft.premises.factorization import GroupedRows, group_rows
-from regraft.premises.invariance import deduction_test
 from regraft.premises.randomization import (
     Randomization,
     domain_probabilities,
@@ -139,18 +139,18 @@ def test_separated_domains_leave_nothing_to_exchange() -> None:
     residuals, Z, domain = make_rows()
     certain = torch.nn.functional.one_hot(domain, 2).double()
     found = randomization_test(residuals, Z, domain, nobody(120), certain, 1, draws=99)
-    assert found.effective_rows == 0 and not found.is_informed
+    assert found.effective_rows == 0 and not found.has_enough_rows
     assert found.p_value == 1 and found.cell_p_values.tolist() == [[1.0], [1.0]]
 
 
 # 149.6 and 150.28 of the 150 that it takes.
-@pytest.mark.parametrize(("half", "is_informed"), [(220, False), (221, True)])
-def test_effective_rows_by_hand(half: int, is_informed: bool) -> None:
+@pytest.mark.parametrize(("half", "has_enough_rows"), [(220, False), (221, True)])
+def test_effective_rows_by_hand(half: int, has_enough_rows: bool) -> None:
     residuals, Z, domain = make_rows(n=2 * half)
     p = torch.tensor([[0.5, 0.5]] * half + [[0.9, 0.1]] * half, dtype=torch.float64)
     found = randomization_test(residuals, Z, domain, nobody(2 * half), p, 1, draws=99)
     assert found.effective_rows == pytest.approx(half * 0.5 + half * (1 - 0.81 - 0.01))
-    assert found.is_informed == is_informed
+    assert found.has_enough_rows == has_enough_rows
 
 
 def test_a_group_without_rows_or_of_one_domain_is_not_compared() -> None:
@@ -174,7 +174,7 @@ def test_huge_work_lowers_the_draws(
 ) -> None:
     residuals, Z, domain = make_rows()
     work = 2 * 2 * 1 * Z.numel()  # multiply and add, of two domains and one residual
-    monkeypatch.setattr(regraft.premises.randomization, "_MOST_WORK", budget * work)
+    monkeypatch.setattr(regraft.premises.randomization, "_MAX_OPERATIONS", budget * work)
     rest = domain, nobody(120), chances(120), 1
     found = randomization_test(residuals, Z, *rest, draws=asked)
     assert found.draws == done

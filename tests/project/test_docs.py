@@ -10,6 +10,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from types import ModuleType
@@ -22,6 +23,7 @@ import typer
 import regraft
 from regraft.cli.app import app
 from regraft.data.banks import write_bank
+from regraft.support.glossary import read_glossary
 from tests.helpers.paths import ROOT
 from tests.helpers.problems import make_problem
 
@@ -266,6 +268,13 @@ def test_the_site_has_the_options_and_the_docstrings(site: Path) -> None:
     estimators = (site / "api" / "estimators.html").read_text(encoding="utf-8")
     assert "How far a target may lie" in estimators and ":class:" not in estimators
     assert "---" not in re.sub(r"<[^>]*>|<!--.*?-->", "", audits + estimators)  # parsed sections
+
+
+def test_the_site_explains_every_word_of_the_method(site: Path) -> None:
+    page = unescape((site / "glossary.html").read_text(encoding="utf-8"))
+    for words in read_glossary().values():
+        for word, text in words.items():
+            assert f"<strong>{word}</strong>" in page and text in page
 
 
 def test_the_site_has_the_gallery(site: Path) -> None:

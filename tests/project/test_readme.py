@@ -49,7 +49,7 @@ def test_four_commands_lead_to_a_report_on_ones_own_table(
 ) -> None:
     (block,) = (block for block in _blocks("sh") if block.startswith("git clone"))
     clone, change, install, fit = (line.split("#")[0].split() for line in block.splitlines())
-    assert clone[:2] == ["git", "clone"] and change == ["cd", clone[-1]]
+    assert clone[:2] == ["git", "clone"] and change == ["cd", Path(clone[-1]).name]
     makefile = (ROOT / "Makefile").read_text()
     assert install[0] == "make" and f"\n{install[1]}:" in makefile
     monkeypatch.chdir(tmp_path)

@@ -15,7 +15,7 @@ from regraft.bench.paper.pretraining import Preset
 from regraft.bench.paper.reproduce import reproduce
 from regraft.report import write_report
 from regraft.report.elements import Chapter, Report, Section, Text
-from regraft.report.premises import diagnosis_chapter
+from regraft.report.premise_chapters import diagnosis_chapter
 from regraft.report.provenance import read_provenance
 from regraft.report.rendering import render
 from regraft.report.writing import read_report

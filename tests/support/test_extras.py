@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from regraft.support.extras import MissingExtra, mend_torchvision, require
+from regraft.support.extras import MissingExtra, repair_torchvision, require
 
 # torchvision as it is where its compiled operators do not load.
 BROKEN = """
@@ -72,7 +72,7 @@ def make_torchvision(folder: Path, code: str) -> Path:
     return folder
 
 
-def test_torchvision_without_its_operators_is_mended(tmp_path: Path) -> None:
+def test_torchvision_without_its_operators_is_repaired(tmp_path: Path) -> None:
     folder = make_torchvision(tmp_path, BROKEN)
     code = """
 from regraft.support.extras import require
@@ -113,8 +113,8 @@ def test_libraries_that_import_torchvision_load() -> None:
     assert run(code).splitlines() == list(there.values())
 
 
-def test_mending_leaves_a_working_torchvision_alone() -> None:
-    mend_torchvision()
+def test_repairing_leaves_a_working_torchvision_alone() -> None:
+    repair_torchvision()
     before = pytest.importorskip("torchvision")
-    mend_torchvision()
+    repair_torchvision()
     assert sys.modules["torchvision"] is before

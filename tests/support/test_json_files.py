@@ -8,12 +8,19 @@ from pathlib import Path
 import pytest
 
 from regraft.support.files import write_text
-from regraft.support.json_files import dumps, write_csv, write_result
+from regraft.support.json_files import (
+    append_json,
+    drop_torn_line,
+    dumps,
+    parse_object,
+    read_lines,
+    write_result,
+)
 
 
 def test_files_are_written_whole_or_not_at_all(tmp_path: Path) -> None:
-    write_csv(tmp_path / "new" / "t.csv", ["a", "b"], [(1, "x, y"), (0.5, "é")])
-    assert (tmp_path / "new" / "t.csv").read_text("utf-8") == 'a,b\n1,"x, y"\n0.5,é\n'
+    write_text(tmp_path / "new" / "t.csv", "a,b\n1,é\n")
+    assert (tmp_path / "new" / "t.csv").read_text("utf-8") == "a,b\n1,é\n"
     with pytest.raises(UnicodeEncodeError):
         write_text(tmp_path / "new" / "t.csv", "\ud800")
     assert [entry.name for entry in (tmp_path / "new").iterdir()] == ["t.csv"]
@@ -30,3 +37,43 @@ def test_results_need_a_folder(tmp_path: Path) -> None:
     files = write_result(tmp_path / "out", "r.json", {"a": 1}, "r.png", Path.touch)
     assert [file.name for file in files] == ["r.json", "r.png"]
     assert sorted(entry.name for entry in (tmp_path / "out").iterdir()) == ["r.json", "r.png"]
+
+
+def test_lines_are_read_with_number_and_wholeness(tmp_path: Path) -> None:
+    path = tmp_path / "lines.jsonl"
+    assert list(read_lines(path)) == []
+    append_json(path, {"a": 1.0})
+    append_json(path, {"b": float("nan")})
+    path.write_bytes(path.read_bytes() + b'\r\n{"c":')
+    lines = list(read_lines(path))
+    assert [(line.number, line.content, line.is_whole) for line in lines] == [
+        (1, b'{"a": 1.0}\n', True),
+        (2, b'{"b": null}\n', True),
+        (3, b"\r\n", True),
+        (4, b'{"c":', False),
+    ]
+
+
+def test_only_a_torn_line_is_dropped(tmp_path: Path) -> None:
+    path = tmp_path / "lines.jsonl"
+    drop_torn_line(path)  # none there
+    for content, kept in ((b"1\n2\n", b"1\n2\n"), (b"1\n2", b"1\n"), (b"1", b""), (b"", b"")):
+        path.write_bytes(content)
+        drop_torn_line(path)
+        assert path.read_bytes() == kept
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (b'{"a": ', "not JSON"),
+        (b"\xff", "not JSON"),
+        (b"[" * 100_000, "not JSON"),
+        (b"[1]", "not a JSON object"),
+        (b"null", "not a JSON object"),
+    ],
+)
+def test_what_is_no_object_has_a_reason(text: bytes, reason: str) -> None:
+    with pytest.raises(ValueError, match=f"^{reason}$"):
+        parse_object(text)
+    assert parse_object('{"a": 1}') == {"a": 1}

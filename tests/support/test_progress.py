@@ -1,4 +1,4 @@
-"""What is told about the time that passes."""
+"""What is said about the time that passes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from regraft.support.progress import Countdown, Stopwatch, duration
+from regraft.support.progress import Countdown, Meter, Stopwatch, duration
 
 
 def test_parts_are_counted_in_their_order_even_after_an_error() -> None:
@@ -34,3 +34,17 @@ def test_a_countdown_estimates_from_its_own_steps_alone() -> None:
 )
 def test_durations(seconds: float, text: str) -> None:
     assert duration(seconds) == f"about {text}"
+
+
+def test_a_meter_speaks_now_and_then() -> None:
+    told: list[str] = []
+    meter = Meter(told.append, "images", every=1e9)
+    for done in (64, 128, 192, 256):
+        meter(done, 256)
+    first, last = told
+    assert first == "images: 64 of 256"
+    assert re.fullmatch(r"images: 256 of 256, \d+ images/s", last)
+    meter = Meter(told.append, "images", every=0)
+    meter(0, 256)
+    meter(64, 256)
+    assert re.fullmatch(r"images: 64 of 256, about \d+ s left, \d+ images/s", told[-1])

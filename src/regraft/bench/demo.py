@@ -1,9 +1,9 @@
-"""The demonstration: heads on Colored MNIST embeddings, and a domain that none of them saw."""
+"""Demonstration: heads on Colored MNIST embeddings, and a domain that none of them saw."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from regraft.core.certificate import Certificate
 from regraft.core.game import Round
 from regraft.data.examples import DemoBank, load_demo
-from regraft.estimators.audit import AuditCurve, Frontier, FrontierPoint, audit, frontier
+from regraft.estimators.audit import AuditCurve, Frontier, audit, frontier
 from regraft.estimators.baselines import (
     ERMClassifier,
     GroupDROClassifier,
@@ -23,17 +23,19 @@ from regraft.estimators.baselines import (
     VRExClassifier,
 )
 from regraft.estimators.cro import CROClassifier
-from regraft.support.markup import percent
+from regraft.support.plain_data import PlainData
+from regraft.support.progress import OnProgress, ignore_progress
+from regraft.support.table import percent
 
 CEILING = "probe told the colour (ceiling)"
 AUDITED = ("ERM", "GroupDRO", "CRO")
 RADII = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)
-_HELD_OUT = 0.2
+_HELD_OUT_SHARE = 0.2
 
 
 @dataclass(frozen=True)
 class DemoRow:
-    """One head's accuracy on held-out source rows and on the unseen domain."""
+    """Accuracy of one head on held-out source rows and on the unseen domain."""
 
     name: str
     source_accuracy: float  # mean over the sources
@@ -42,8 +44,8 @@ class DemoRow:
 
 
 @dataclass(frozen=True)
-class DemoResult:
-    """What the demonstration measured."""
+class DemoResult(PlainData):
+    """Measurements of the demonstration."""
 
     sources: tuple[str, ...]
     target: str  # the unseen domain
@@ -51,10 +53,10 @@ class DemoResult:
     ceiling: DemoRow  # trained with the colour, which no head above knows
     certificate: Certificate  # of the CRO head
     curves: dict[str, AuditCurve]  # of the heads AUDITED
-    frontier: Frontier | None  # of CRO, where it was asked for
+    frontier: Frontier | None  # of CRO, if it was requested
 
     def verdict(self) -> str:
-        """ERM and CRO where nobody trained, then the ends of the stress curves."""
+        """Compare ERM and CRO in the unseen domain, then at the ends of the stress curves."""
         erm, cro = self.rows[0], self.rows[-1]
         ends = [f"{name} {percent(c.points[-1].accuracy)}" for name, c in self.curves.items()]
         return (
@@ -64,13 +66,9 @@ class DemoResult:
             f"plausible domain within {RADII[-1]:g} nats, the worst case is: {', '.join(ends)}."
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, strings, lists and dictionaries."""
-        return asdict(self)
-
 
 def describe_demo(cell: str = "-90%") -> str:
-    """What the data is and what makes the unseen domain hard, in plain words."""
+    """Describe the data, and what makes the unseen domain hard, in plain words."""
     bank = load_demo(cell)
     agrees = bank.colour == bank.y
     sources = " and ".join(
@@ -91,14 +89,14 @@ def run_demo(
     seed: int = 0,
     device: str = "cpu",
     price: bool = False,
-    on_step: Callable[[str], None] | None = None,
+    on_progress: OnProgress = ignore_progress,
     on_round: Callable[[Round], None] | None = None,
 ) -> DemoResult:
-    """Fit all heads on four fifths of the source rows and measure them where they did not train.
+    """Fit all heads on four fifths of the source rows, and measure them where they did not train.
 
-    ``seed`` chooses the fifth, ``device`` is CRO's and the audits', and ``price`` asks for the
-    frontier, which fits CRO at several radii. ``on_step`` is told what comes next; ``on_round``
-    gets each round of CRO's game.
+    ``seed`` chooses the fifth, ``device`` is for CRO and the audits, and ``price`` asks for the
+    frontier, which fits CRO at several radii. ``on_progress`` is called with a description of each
+    step before it starts, ``on_round`` with each round of CRO's game.
     """
     bank = load_demo(cell)
     test = _held_out(bank.sample_domain, seed)
@@ -109,10 +107,6 @@ def run_demo(
         target = float((model.predict(bank.X_target) == bank.y_target).mean())
         return DemoRow(name, float(np.mean([*source.values()])), target, source)
 
-    def announce(step: str) -> None:
-        if on_step is not None:
-            on_step(step)
-
     heads: dict[str, Any] = {
         "ERM": ERMClassifier(),
         "GroupDRO": GroupDROClassifier(),
@@ -120,24 +114,20 @@ def run_demo(
         "IRM": IRMClassifier(),
     }
     for name, head in heads.items():
-        announce(f"fitting {name}")
+        on_progress(f"fitting {name}")
         head.fit(X, y, domain)
-    announce("fitting CRO")
+    on_progress("fitting CRO")
     heads["CRO"] = cro = CROClassifier(device=device).fit(X, y, domain, on_round=on_round)
     curves = {}
     for name in AUDITED:
-        announce(f"auditing {name}")
+        on_progress(f"auditing {name}")
         curves[name] = audit(heads[name], X, y, domain, RADII, device=device)
-
-    def tell(point: FrontierPoint) -> None:
-        announce(f"the price of robustness at radius {point.radius:g}")
-
-    cost = frontier(X, y, domain, RADII, device=device, on_point=tell) if price else None
+    cost = frontier(X, y, domain, RADII, device=device, on_progress=on_progress) if price else None
     return DemoResult(
         sources=tuple(str(name) for name in cro.domains_),
         target=bank.target,
         rows=tuple(measure(name, head) for name, head in heads.items()),
-        ceiling=measure(CEILING, _told_the_colour(bank, ~test)),
+        ceiling=measure(CEILING, _fit_ceiling(bank, ~test)),
         certificate=cro.certificate_,
         curves=curves,
         frontier=cost,
@@ -145,25 +135,25 @@ def run_demo(
 
 
 def _held_out(domain: NDArray[Any], seed: int) -> NDArray[np.bool_]:
-    """(n,) a random fifth of the rows of each domain, the same in every run with this seed."""
+    """Return a mask (n,) of a random fifth of the rows of each domain, reproducible by seed."""
     random = np.random.default_rng(seed)
     mask = np.zeros(len(domain), bool)
     for name in np.unique(domain):
         rows = np.flatnonzero(domain == name)
-        mask[random.permutation(rows)[: round(_HELD_OUT * len(rows))]] = True
+        mask[random.permutation(rows)[: round(_HELD_OUT_SHARE * len(rows))]] = True
     return mask
 
 
 def _accuracies(
     model: Any, X: NDArray[Any], y: NDArray[Any], domain: NDArray[Any]
 ) -> dict[str, float]:
-    """By domain."""
+    """Return the accuracy in each domain."""
     correct = model.predict(X) == y
     return {str(name): float(correct[domain == name].mean()) for name in np.unique(domain)}
 
 
-def _told_the_colour(bank: DemoBank, train: NDArray[np.bool_]) -> Any:
-    """A probe whose training rows are reweighted until colour says nothing about the label."""
+def _fit_ceiling(bank: DemoBank, train: NDArray[np.bool_]) -> Any:
+    """Fit a probe on rows reweighted so that colour says nothing about the label."""
     X, y = bank.X[train], bank.y[train]
     group = 2 * bank.colour[train] + y
     weight = 1.0 / np.bincount(group)[group]

@@ -4,61 +4,74 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from regraft.bench.protocol.collection import Collection, collect
-from regraft.bench.protocol.collection_tables import latex as render_latex
-from regraft.bench.protocol.collection_tables import markdown as render_markdown
-from regraft.bench.protocol.collection_tables import remarks, tables
-from regraft.bench.protocol.selection import RULES
-from regraft.cli.console import Screen
-from regraft.cli.session import Run
-from regraft.support.files import write_text
-from regraft.support.json_files import dumps
+import typer
+
+from regraft.cli.command import command
+from regraft.cli.names import RULES
+from regraft.cli.options import Out, among, one_of
+from regraft.cli.session import Session
+
+if TYPE_CHECKING:
+    from regraft.bench.protocol.collection import Collection
 
 
-def run_collect(
-    screen: Screen,
-    run: Run,
-    folder: Path,
-    *,
-    selection: str | None,
-    latex: bool,
-    markdown: bool,
+@command("collect", html=True, loading=None)
+def collect_command(
+    session: Session,
+    folder: Annotated[
+        Path, typer.Argument(help="Folder of runs, ours or DomainBed's.", readable=False)
+    ],
+    selection: Annotated[
+        str | None,
+        typer.Option(
+            help=f"Selection rule: {one_of(*RULES)}. Default: all.", autocompletion=among(*RULES)
+        ),
+    ] = None,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
+    latex: Annotated[bool, typer.Option("--latex", help="Print LaTeX.")] = False,
+    out: Out = None,
 ) -> None:
-    """Show the tables by one selection rule or by all, and write them to the run's folder.
+    """Make the tables of a sweep by three selection rules, the last of which sees the test."""
+    from regraft.bench.protocol import collection_tables as render
+    from regraft.bench.protocol.collection import collect
+    from regraft.support.files import write_text
+    from regraft.support.json_files import dumps
 
-    With ``latex`` or ``markdown`` nothing but the tables in that form is shown.
-    """
     if latex and markdown:
         raise ValueError("both LaTeX and Markdown are asked for: choose one of them.")
-    rules = tuple(RULES) if selection is None else (selection,)
+    rules = RULES if selection is None else (selection,)
     # A document goes to a file or a clipboard, where lines of progress would be in its way.
-    with nullcontext() if latex or markdown else screen.working(f"reading {folder}"):
+    with nullcontext() if latex or markdown else session.working(f"reading {folder}"):
         collection = collect(folder, rules)
     if latex:
-        screen.document(render_latex(collection))
+        session.document(render.latex(collection))
     elif markdown:
-        screen.document(render_markdown(collection))
+        session.document(render.markdown(collection))
     else:
-        _show(screen, collection)
+        for remark in render.remarks(collection):
+            session.note(remark)
+        session.say(
+            f"Test accuracy (%) ± standard error over trials, from {collection.runs} runs "
+            f"({collection.records} records).",
+            "",
+        )
+        show_tables(session, collection)
     document = collection.to_dict()
     files = []
-    if run.out is not None:
-        files = [run.out / f"collect.{suffix}" for suffix in ("md", "tex", "json")]
-        contents = (render_markdown(collection), render_latex(collection), dumps(document))
+    if out is not None:
+        contents = (render.markdown(collection), render.latex(collection), dumps(document))
+        files = [out / f"collect.{suffix}" for suffix in ("md", "tex", "json")]
         for file, content in zip(files, contents, strict=True):
             write_text(file, content)
-    run.finish(screen, document, files)
+    session.finish(document, files, read=[folder])
 
 
-def _show(screen: Screen, collection: Collection) -> None:
-    for remark in remarks(collection):
-        screen.note(remark)
-    screen.say(
-        f"Test accuracy (%) ± standard error over trials, from {collection.runs} runs "
-        f"({collection.records} records).",
-        "",
-    )
+def show_tables(session: Session, collection: Collection, before: str = "") -> None:
+    """Print the tables under their titles, which follow the text ``before``."""
+    from regraft.bench.protocol.collection_tables import tables
+
     for table in tables(collection):
-        screen.say(table.title)
-        screen.table(table.columns, table.texts())
+        session.say(f"{before}{table.title}")
+        session.table(table.columns, table.rows)

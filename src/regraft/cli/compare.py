@@ -1,54 +1,68 @@
-"""What ``regraft compare`` does: data or a ready benchmark in, tables and a picture out."""
+"""``regraft compare``: data or a ready benchmark in, tables and a picture out."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from regraft.cli.console import Screen
-from regraft.cli.session import Run
-from regraft.encoders.known_datasets import READY, read_bank, read_ready
-from regraft.estimators.comparison import Comparison, compare
-from regraft.estimators.comparison_tables import write_tables
-from regraft.estimators.contenders import contenders
-from regraft.support.files import claim
-from regraft.support.json_files import write_result
-from regraft.support.markup import percent
-from regraft.support.plots import plot_comparison
+import typer
+
+from regraft.cli.command import command
+from regraft.cli.options import Device, Domain, Folder, Label, Radii, numbers
+from regraft.cli.session import Session
+
+if TYPE_CHECKING:
+    from regraft.estimators.comparison import Comparison
 
 RECORDS = "cells.jsonl"  # in --out: the cells finished so far
 
 
-def run_compare(
-    screen: Screen,
-    run: Run,
-    data: Path,
-    *,
-    folder: Path | None,
-    label: str,
-    domain: str,
-    radii: Sequence[float],
-    device: str,
-    out: Path,
+@command("compare", html=True, resumes=True)
+def compare_command(
+    session: Session,
+    data: Annotated[
+        Path,
+        typer.Argument(
+            help="A .npz, .csv or .parquet file, a bank, or a ready benchmark: amazon, "
+            "office-caltech10 or pacs.",
+            readable=False,
+        ),
+    ],
+    folder: Annotated[
+        Path | None, typer.Option("--data", help="Files of a ready benchmark.", readable=False)
+    ] = None,
+    label: Label = "label",
+    domain: Domain = "domain",
+    radii: Radii = "0.5,1,2,4,8,16",
+    device: Device = "cpu",
+    out: Annotated[Path, Folder] = Path("regraft-compare"),
 ) -> None:
-    """Compare all heads on ``data``, which names a table, or a ready benchmark in ``folder``.
+    """Leave each domain out in turn: ERM, GroupDRO, V-REx, IRM and CRO where none has been.
 
-    Writes the tables, the picture and the finished cells to ``out``. Raises ``ValueError`` with
-    one sentence.
+    Finished cells are kept in --out: the same command goes on where it stopped.
     """
-    contenders(radii)  # refuses a wrong radius before anything is read
-    with screen.working(f"reading {data}") as step:
-        if _is_ready(data, folder):
-            assert folder is not None  # what makes it ready
+    steps = numbers(radii)
+    from regraft.data.labelled import read_labelled
+    from regraft.encoders.known_datasets import read_ready
+    from regraft.estimators.compared_heads import compared_heads
+    from regraft.estimators.comparison import compare
+    from regraft.estimators.comparison_tables import write_tables
+    from regraft.estimators.plots import plot_comparison
+    from regraft.support.files import claim
+    from regraft.support.json_files import write_result
+
+    compared_heads(steps)  # refuses a wrong radius before anything is read
+    with session.working(f"reading {data}") as step:
+        _check_place(data, folder)
+        if folder is not None:
             table = read_ready(str(data), folder, out, device=device, on_progress=step)
         else:
-            table = read_bank(data, label, domain)
-    assert table.y is not None and table.domain is not None  # needed by default
+            table = read_labelled(data, label, domain)
     n, d = table.X.shape
     with (
         claim(out) as is_ours,
-        screen.working(f"comparing heads on {n} rows of {d} features") as step,
+        session.working(f"comparing heads on {n} rows of {d} features") as step,
     ):
         if not is_ours:
             raise ValueError(
@@ -59,7 +73,7 @@ def run_compare(
             table.X,
             table.y,
             table.domain,
-            radii=radii,
+            radii=steps,
             device=device,
             records=out / RECORDS,
             on_progress=step,
@@ -68,12 +82,14 @@ def run_compare(
         draw = functools.partial(plot_comparison, comparison)
         files = write_result(out, "comparison.json", document, "comparison.png", draw)
         files += write_tables(out, comparison)
-    _show(screen, comparison)
-    run.finish(screen, document, files)
+    _show(session, comparison)
+    session.finish(document, files, read=[folder or data])
 
 
-def _is_ready(data: Path, folder: Path | None) -> bool:
-    """Whether a ready benchmark is meant; ``ValueError`` if neither that nor a path is."""
+def _check_place(data: Path, folder: Path | None) -> None:
+    """Refuse what is neither a path nor a ready benchmark in ``folder``, in one sentence."""
+    from regraft.encoders.known_datasets import READY
+
     known = ", ".join(READY)
     if str(data) in READY:
         if folder is None and not data.exists():
@@ -81,22 +97,22 @@ def _is_ready(data: Path, folder: Path | None) -> bool:
                 f"{data} is a ready benchmark: say where its files are with --data, or pass the "
                 "path of a file or bank."
             )
-        return folder is not None
-    if folder is not None:
+    elif folder is not None:
         raise ValueError(f"--data goes with the name of a ready benchmark ({known}), not {data}.")
-    if not data.exists():
+    elif not data.exists():
         raise ValueError(
             f"{data} does not exist: pass a file, a bank, or a ready benchmark ({known}) with "
             "--data."
         )
-    return False
 
 
-def _show(screen: Screen, comparison: Comparison) -> None:
+def _show(session: Session, comparison: Comparison) -> None:
+    from regraft.support.table import percent
+
     columns = "unseen domain", *comparison.targets, "sources", "average", "worst"
     sections: tuple[list[tuple[str, ...]], list[tuple[str, ...]]] = ([], [])
     for row in comparison.rows:
         numbers = (*row.accuracy.values(), row.source, row.average, row.worst)
         sections[row.radius is not None].append((row.head, *map(percent, numbers)))
-    screen.table(columns, *sections)
-    screen.say(f"{comparison.verdict()}.")
+    session.table(columns, *sections)
+    session.say(f"{comparison.verdict()}.")

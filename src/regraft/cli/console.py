@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,45 +12,32 @@ import typer
 # rich and the library are imported where they are used, so that --help does not wait for them.
 if TYPE_CHECKING:
     from rich.console import RenderableType
-    from rich.table import Table
 
     from regraft.core.game import Round
+    from regraft.support.progress import Meter
+    from regraft.support.table import Cell
 
+_UPDATE_EVERY = 0.5  # seconds, in a terminal
+_LINE_EVERY = 10.0  # seconds between lines elsewhere
 _ANY_WIDTH = 10_000  # of a table that is measured, which its console would else clip
 
 
-def make_table(columns: Sequence[str], *sections: Sequence[Sequence[str]]) -> Table:
-    """Rows of text under ``columns``; the last column stands out, a line parts the sections."""
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD)
-    for i, column in enumerate(columns):
-        style = "bold cyan" if i == len(columns) - 1 else None
-        table.add_column(column, justify="right" if i else "left", style=style, no_wrap=True)
-    for rows in sections:
-        for row in rows:
-            table.add_row(*row)
-        table.add_section()
-    return table
-
-
-class Screen:
+class Console:
     """Results go to stdout, or nowhere when it holds JSON; progress then goes to stderr.
 
     A ``quiet`` one shows neither, and of results the JSON document alone.
     """
 
     def __init__(self, as_json: bool, quiet: bool = False) -> None:
-        from rich.console import Console
+        from rich.console import Console as RichConsole
 
-        self._json = as_json
-        self._result = Console(quiet=quiet or as_json, markup=False, highlight=False)
-        self._progress = Console(stderr=as_json, quiet=quiet, markup=False, highlight=False)
+        self.as_json, self.quiet = as_json, quiet
+        self._result = RichConsole(quiet=quiet or as_json, markup=False, highlight=False)
+        self._progress = RichConsole(stderr=as_json, quiet=quiet, markup=False, highlight=False)
 
     @contextmanager
     def working(self, message: str) -> Iterator[Callable[[str], None]]:
-        """A spinner, or plain lines where there is no terminal; yields a setter of its message."""
+        """Show a spinner, or plain lines without a terminal; yields a setter of its message."""
         from rich.text import Text
 
         if self.is_live:
@@ -59,6 +46,14 @@ class Screen:
         else:
             self.note(f"{message} ...")
             yield lambda step: self.note(f"{step} ...")
+
+    @contextmanager
+    def counting(self, message: str, things: str) -> Iterator[Meter]:
+        """Show progress as ``working`` does; yields what takes the number done and the total."""
+        from regraft.support.progress import Meter
+
+        with self.working(message) as tell:
+            yield Meter(tell, things, _UPDATE_EVERY if self.is_live else _LINE_EVERY)
 
     @property
     def is_live(self) -> bool:
@@ -77,28 +72,30 @@ class Screen:
             yield
 
     def note(self, text: str) -> None:
-        """One line of progress."""
+        """Print one line of progress."""
         self._progress.print(text, soft_wrap=not self._progress.is_terminal)
 
     def round(self, played: Round) -> None:
-        """One round of the game."""
+        """Print one round of the game."""
         self.note(
             f"  round {len(played.risks)}: worst domain found {played.attack_value:.3f} nats, "
             f"learner's answer {played.value:.3f} (gap {played.gap:.0e})"
         )
 
     def say(self, *sentences: str) -> None:
-        """Results in words, one paragraph each."""
+        """Print results in words, one paragraph each."""
         for sentence in sentences:
             self._result.print(sentence, soft_wrap=not self._result.is_terminal)
 
-    def table(self, columns: Sequence[str], *sections: Sequence[Sequence[str]]) -> None:
-        """Rows of text under ``columns``, as ``make_table`` draws them."""
-        from rich.console import Console
+    def table(self, columns: Sequence[str], *sections: Iterable[Sequence[Cell]]) -> None:
+        """Print rows under ``columns``, the sections apart."""
+        from rich.console import Console as RichConsole
+
+        from regraft.support.table import Table
 
         # A number cut off at the edge of the screen is worse than a broken line, and a console
         # prints nothing that is wider than itself.
-        wide = Console(
+        wide = RichConsole(
             file=self._result.file,
             width=_ANY_WIDTH,
             quiet=self._result.quiet,
@@ -107,12 +104,12 @@ class Screen:
             force_terminal=self._result.is_terminal,
             color_system="auto" if self._result.is_terminal else None,
         )
-        table = make_table(columns, *sections)
+        table = Table.from_sections("", columns, *sections).terminal()
         wide.width = max(self._result.width, wide.measure(table).maximum)
         wide.print(table)
 
     def document(self, text: str) -> None:
-        """A text in another language, such as Markdown, exactly as it is; not with JSON.
+        """Print a text in another language, such as Markdown, exactly as it is; not with JSON.
 
         It goes to a file or a clipboard, so that nothing else is shown after it.
         """
@@ -122,7 +119,7 @@ class Screen:
 
     def finish(self, document: dict[str, Any], files: Sequence[Path]) -> None:
         """Print the JSON document, or name the files written."""
-        if self._json:
+        if self.as_json:
             from regraft.support.json_files import dumps
 
             typer.echo(dumps(document | {"files": [str(file) for file in files]}, indent=None))

@@ -1,52 +1,76 @@
-"""What ``regraft demo`` does: heads on Colored MNIST, told and drawn."""
+"""``regraft demo``: heads on Colored MNIST, explained and drawn."""
 
 from __future__ import annotations
 
 import functools
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
-from regraft.bench.demo import describe_demo, run_demo
-from regraft.cli.console import Screen
-from regraft.cli.diagnose import diagnosis_document
-from regraft.cli.session import Run
-from regraft.data.examples import load_demo
-from regraft.premises.diagnose import diagnose
-from regraft.support.json_files import write_result
-from regraft.support.markup import percent
-from regraft.support.plots import plot_audit
+import typer
+
+from regraft.cli.command import command
+from regraft.cli.names import CELLS
+from regraft.cli.options import Device, Folder, Seed, among, one_of
+from regraft.cli.session import Session
 
 
-def run_demo_command(screen: Screen, run: Run, cell: str, *, seed: int, device: str) -> None:
-    """Compare the heads and show what they do where none has been."""
-    screen.say(describe_demo(cell), "")
-    with screen.working("comparing heads") as step:
+@command(html=True, loading="loading the embeddings")
+def demo(
+    session: Session,
+    cell: Annotated[
+        str,
+        typer.Option(help=f"The unseen domain: {one_of(*CELLS)}.", autocompletion=among(*CELLS)),
+    ] = "-90%",
+    seed: Seed = 0,
+    device: Device = "cpu",
+    out: Annotated[Path, Folder] = Path("regraft-demo"),
+) -> None:
+    """See on Colored MNIST what an unseen domain does to ERM, and what CRO does about it."""
+    from regraft.bench.demo import describe_demo, run_demo
+    from regraft.core.domains import check_device
+    from regraft.estimators.plots import plot_audit
+    from regraft.support.json_files import write_result
+    from regraft.support.table import percent
+
+    check_device(device)  # which only the last of the heads asks for
+    session.say(describe_demo(cell), "")
+    with session.working("comparing heads") as step:
         result = run_demo(
-            cell, seed=seed, device=device, price=run.html, on_step=step, on_round=screen.round
+            cell,
+            seed=seed,
+            device=device,
+            price=session.html,
+            on_progress=step,
+            on_round=session.round,
         )
     draw = functools.partial(plot_audit, result.curves)
     document = result.to_dict()
-    document["diagnosis"] = _diagnose(screen, cell, seed, device) if run.html else None
-    files = write_result(run.out, "demo.json", document, "stress_curve.png", draw)
+    document["diagnosis"] = _diagnose(session, cell, seed, device) if session.html else None
+    files = write_result(out, "demo.json", document, "stress_curve.png", draw)
     columns = "accuracy", "seen domains (held-out rows)", f"unseen {result.target}"
     rows = [
         (row.name, percent(row.source_accuracy), percent(row.target_accuracy))
         for row in (*result.rows, result.ceiling)
     ]
-    screen.table(columns, rows[:-1], rows[-1:])
-    screen.say(result.verdict(), "", *result.certificate.summary(), "")
-    run.finish(screen, document, files)
+    session.table(columns, rows[:-1], rows[-1:])
+    session.say(result.verdict(), "", *result.certificate.summary(), "")
+    session.finish(document, files)
     other = "+90%" if cell == "-90%" else "-90%"
-    screen.say(
+    session.say(
         f'Next: regraft demo --cell "{other}", or your own table: '
         "regraft fit data.csv --label label --domain domain --out model --html"
     )
 
 
-def _diagnose(screen: Screen, cell: str, seed: int, device: str) -> dict[str, Any]:
-    """What the sources say about the premises, for the report."""
+def _diagnose(session: Session, cell: str, seed: int, device: str) -> dict[str, Any]:
+    """Check the premises on the sources."""
+    from regraft.data.examples import load_demo
+    from regraft.premises.diagnose import diagnose
+    from regraft.premises.diagnosis_files import diagnosis_document
+
     bank = load_demo(cell)
-    with screen.working("checking the premises") as step:
+    with session.working("checking the premises") as step:
         diagnosis = diagnose(
-            bank.X, bank.y, bank.sample_domain, seed=seed, device=device, on_step=step
+            bank.X, bank.y, bank.sample_domain, seed=seed, device=device, on_progress=step
         )
     return diagnosis_document(diagnosis)

@@ -1,63 +1,88 @@
-"""What ``regraft doctor`` shows."""
+"""``regraft doctor``: what is installed here, and what to mend first."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from pathlib import Path
 
 import typer
 
-from regraft.cli.checkup import FOLDER, NEEDED, Checkup, Finding, Package, examine
-from regraft.cli.console import Screen
+from regraft.cli.command import command
+from regraft.cli.session import Session
 from regraft.cli.usage import PROGRAM
+from regraft.support.checkup import FOLDER, NEEDED, Checkup, Finding, Package, examine
 
 _GOOD = "All good: regraft demo shows what it does."
 
 
-def run_doctor(screen: Screen, *, as_json: bool, quiet: bool) -> None:
-    """Show a checkup; ends the command with 1 if regraft cannot work at all."""
-    with screen.working("looking around") as step:
-        checkup = examine(step)
-    if as_json:
+@command(traced=False, loading=None)
+def doctor(session: Session) -> None:
+    """See whether everything is installed and in order, and what to mend first."""
+    with session.working("looking around") as step:
+        checkup = examine(find_data, step)
+    if session.as_json:
         # Not as other documents are printed, which takes the libraries that may be broken.
         typer.echo(json.dumps(checkup.to_dict() | {"files": []}))
-    _show(screen, checkup)
-    if quiet and checkup.mend:
+    _show(session, checkup)
+    if session.quiet and checkup.mend:
         typer.echo(f"{PROGRAM}: {checkup.mend}", err=True)
-    if not checkup.is_usable:
+    if not checkup.is_usable:  # nothing else works
         raise typer.Exit(1)
 
 
-def _show(screen: Screen, checkup: Checkup) -> None:
-    screen.say(f"regraft {checkup.regraft}, Python {checkup.python}, {checkup.system}")
+def find_data(folder: Path) -> Iterator[Finding]:
+    """Look for the datasets of the protocol, by their own checks, and for files of features."""
+    if not folder.is_dir():
+        remark = f"{FOLDER} is {folder}, which is no folder: name the one that holds your datasets."
+        yield Finding(FOLDER, False, remark, is_fault=True)
+        return
+    from regraft.bench.datasets import datasets
+    from regraft.bench.datasets.features import list_banks
+
+    for name, make in datasets().items():
+        try:
+            make(folder).check()
+        except FileNotFoundError as error:
+            yield Finding(name, False, str(error))
+        except (ValueError, RuntimeError, OSError) as error:
+            yield Finding(name, False, str(error), is_fault=True)
+        else:
+            yield Finding(name, True)
+    yield from (Finding(name, True, "features") for name in list_banks(folder))
+
+
+def _show(session: Session, checkup: Checkup) -> None:
+    session.say(f"regraft {checkup.regraft}, Python {checkup.python}, {checkup.system}")
     rows = [
         (package.name, package.version or "not installed", _state(package))
         for package in checkup.libraries
     ]
-    screen.table(("library", "version", "state"), rows)
-    screen.say("Devices", *(f"  {device}" for device in checkup.devices))
+    session.table(("library", "version", "state"), rows)
+    session.say("Devices", *(f"  {device}" for device in checkup.devices))
     extras = [
         (extra.name, ", ".join(package.name for package in extra.packages), extra.state)
         for extra in checkup.extras
     ]
-    screen.table(("extra", "packages", "state"), extras)
+    session.table(("extra", "packages", "state"), extras)
     if checkup.folder is None:
-        screen.say(
+        session.say(
             f"Data: {FOLDER} is not set; name the folder of your datasets in it, or with --data. "
             "MNIST is downloaded when it is first needed."
         )
     else:
-        screen.say(f"Data in {checkup.folder}")
-        screen.table(("dataset", "state"), _findings(checkup.data))
-    screen.table(("shipped in packages", "state"), _findings(checkup.weights))
+        session.say(f"Data in {checkup.folder}")
+        session.table(("dataset", "state"), _findings(checkup.data))
+    session.table(("shipped in packages", "state"), _findings(checkup.weights))
     faults = [
         *(package.problem for package in checkup.libraries),
         *(extra.problem for extra in checkup.extras),
         *(finding.remark for finding in (*checkup.data, *checkup.weights) if finding.is_fault),
     ]
-    screen.say(*(fault for fault in faults if fault and fault != checkup.mend))
+    session.say(*(fault for fault in faults if fault and fault != checkup.mend))
     if not checkup.is_usable:
-        screen.say(f"Without {', '.join(NEEDED[:-1])} and {NEEDED[-1]} nothing works.")
-    screen.say(f"Mend first: {checkup.mend}" if checkup.mend else _GOOD)
+        session.say(f"Without {', '.join(NEEDED[:-1])} and {NEEDED[-1]} nothing works.")
+    session.say(f"Mend first: {checkup.mend}" if checkup.mend else _GOOD)
 
 
 def _state(package: Package) -> str:

@@ -1,137 +1,183 @@
-"""``regraft embed``: from names to a bank, and what is shown of it."""
+"""``regraft embed images | text | verify``: banks of features."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from shlex import quote
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
+import typer
 
-from regraft.cli.console import Screen
-from regraft.data.bank_format import ARRAYS, DESCRIPTION, INPUTS
-from regraft.data.banks import Bank, check_place, open_bank, verify
-from regraft.data.image_folders import check_source
-from regraft.data.input_rows import check_table
-from regraft.encoders import load_image_encoder, load_text_encoder
-from regraft.encoders.embedding import Embedding, OnInputs, embed_images, embed_texts
-from regraft.support.embedding_meter import Meter
+from regraft.cli.command import command, make_group
+from regraft.cli.options import Device, Domain, Label, Weights, among
+from regraft.cli.session import Session
+from regraft.encoders import IMAGE_DEFAULT, TEXT_DEFAULT
 
-_TOLD_EVERY = 0.5  # seconds
+if TYPE_CHECKING:
+    from regraft.data.banks import Bank
+    from regraft.encoders.embedding import Embedding
+
+group = make_group("embed", "Make a bank of features from images or texts.")
+
+Out = Annotated[Path, typer.Option(help="Folder for the bank.", readable=False)]
 # What a finished bank is known by, beside labels and domains.
 _COMPARED = {"images": "images of the same names and sizes", "texts": "the same texts"}
-_LINE_EVERY = 10.0  # seconds between lines where there is no terminal
 
 
-def run_embed_images(
-    screen: Screen,
-    path: Path,
-    *,
-    encoder: str,
-    out: Path,
-    device: str,
-    weights: Path | None,
-    on_broken: str,
-    image: str,
-    label: str,
-    domain: str,
+# A bank says itself what it was made of, by what and from what: it needs no provenance.
+@command("images", group=group, resumes=True, traced=False, loading="loading torch")
+def images_command(
+    session: Session,
+    images: Annotated[
+        Path,
+        typer.Argument(
+            help="A folder in the layout domain/class/file, or a .csv file of paths, labels and "
+            "domains.",
+            readable=False,
+        ),
+    ],
+    out: Out,
+    encoder: Annotated[
+        str,
+        typer.Option(
+            help="efficientnet_lite0, mnist_cnn, or a name of timm's, timm:NAME.",
+            autocompletion=among(IMAGE_DEFAULT, "mnist_cnn", "timm:"),
+        ),
+    ] = IMAGE_DEFAULT,
+    weights: Weights = None,
+    on_broken: Annotated[
+        str,
+        typer.Option(
+            help="At an image that cannot be read: stop or skip.",
+            autocompletion=among("stop", "skip"),
+        ),
+    ] = "stop",
+    path: Annotated[str, typer.Option(help="Column of paths.")] = "path",
+    label: Label = "label",
+    domain: Domain = "domain",
+    device: Device = "cpu",
 ) -> None:
-    """Make a bank of images and show it; raises errors with one sentence."""
-    check_source(path)
-    check_place(out)
-    with screen.working(f"loading {encoder}"):
-        loaded = load_image_encoder(encoder, device=device, weights=weights)
+    """Make a bank of features from images.
 
-    def embed(tell: OnInputs) -> Embedding:
-        return embed_images(
-            path,
-            loaded,
-            out,
-            image=image,
-            label=label,
-            domain=domain,
-            on_broken=on_broken,
-            on_inputs=tell,
-        )
-
-    _run(screen, "images", embed)
+    Stopped at any moment, it goes on from there when the same command is run again.
+    """
+    columns = {"image": path, "label": label, "domain": domain}
+    loading = {"device": device, "weights": weights}
+    _embed(session, "images", images, out, encoder, loading, on_broken=on_broken, **columns)
 
 
-def run_embed_texts(
-    screen: Screen,
-    path: Path,
-    *,
-    encoder: str,
-    out: Path,
-    device: str,
-    text: str,
-    label: str,
-    domain: str,
+@command("text", group=group, resumes=True, traced=False, loading="loading torch")
+def text_command(
+    session: Session,
+    table: Annotated[
+        Path,
+        typer.Argument(
+            help="A .csv or .jsonl file, which may be gzipped, or a .parquet file.", readable=False
+        ),
+    ],
+    out: Out,
+    encoder: Annotated[
+        str,
+        typer.Option(
+            help="minilm, hashed, sentence-transformers:NAME or transformers:NAME.",
+            autocompletion=among(TEXT_DEFAULT, "hashed", "sentence-transformers:", "transformers:"),
+        ),
+    ] = TEXT_DEFAULT,
+    device: Device = "cpu",
+    text: Annotated[str, typer.Option(help="Column of texts.")] = "text",
+    label: Label = "label",
+    domain: Domain = "domain",
 ) -> None:
-    """Make a bank of texts and show it; raises errors with one sentence."""
-    check_table(path)
+    """Make a bank of features from the texts of a table.
+
+    Stopped at any moment, it goes on from there when the same command is run again.
+    """
+    columns = {"text": text, "label": label, "domain": domain}
+    _embed(session, "texts", table, out, encoder, {"device": device}, **columns)
+
+
+@command("verify", group=group, loading=None)
+def verify_command(
+    session: Session,
+    bank: Annotated[Path, typer.Argument(help="A bank of features.", readable=False)],
+) -> None:
+    """Read a whole bank and compare it with its checksums."""
+    from regraft.data.banks import open_bank, verify
+
+    opened = open_bank(bank)
+    with session.working(f"reading {bank}"):
+        verify(opened)
+    session.say(f"{bank} is as it was written: {len(opened.X)} rows, sha256 {opened.checksum}.")
+    session.finish(_describe(opened), [])
+
+
+def _embed(
+    session: Session,
+    inputs: str,
+    source: Path,
+    out: Path,
+    encoder: str,
+    loading: dict[str, Any],
+    **options: Any,
+) -> None:
+    """Make a bank of the ``inputs``, images or texts, in ``source``, and show it."""
+    from regraft import encoders
+    from regraft.data.banks import check_place
+    from regraft.data.image_folders import check_source
+    from regraft.data.table_rows import check_table
+    from regraft.encoders.embedding import embed_images, embed_texts
+
+    check, load, embed = (
+        (check_source, encoders.load_image_encoder, embed_images)
+        if inputs == "images"
+        else (check_table, encoders.load_text_encoder, embed_texts)
+    )
+    check(source)
     check_place(out)
-    with screen.working(f"loading {encoder}"):
-        loaded = load_text_encoder(encoder, device=device)
-
-    def embed(tell: OnInputs) -> Embedding:
-        return embed_texts(path, loaded, out, text=text, label=label, domain=domain, on_inputs=tell)
-
-    _run(screen, "texts", embed)
+    with session.working(f"loading {encoder}"):
+        loaded = load(encoder, **loading)
+    with session.counting(f"listing the {inputs}", inputs) as meter:
+        embedding = embed(source, loaded, out, on_count=meter, **options)  # type: ignore[arg-type]
+    _show(session, embedding)
 
 
-def run_verify(screen: Screen, folder: Path) -> None:
-    """Read a whole bank and say that it is as it was written; raises errors with one sentence."""
-    bank = open_bank(folder)
-    with screen.working(f"reading {folder}"):
-        verify(bank)
-    screen.say(f"{folder} is as it was written: {len(bank.X)} rows, sha256 {bank.checksum}.")
-    screen.finish(_to_dict(bank), [])
+def _show(session: Session, embedding: Embedding) -> None:
+    """Print what a bank holds, and what to do with it."""
+    from regraft.data.bank_format import ARRAYS, DESCRIPTION, INPUTS
 
-
-def _run(screen: Screen, name: str, embed: Callable[[OnInputs], Embedding]) -> None:
-    every = _TOLD_EVERY if screen.is_live else _LINE_EVERY
-    with screen.working(f"listing the {name}") as tell:
-        embedding = embed(Meter(tell, name, every))
-    _show(screen, embedding)
-
-
-def _show(screen: Screen, embedding: Embedding) -> None:
     bank = embedding.bank
     if embedding.was_there:
-        screen.say(f"{bank.folder} is finished already, from {_COMPARED[bank.kind]}.")
-    shares = _by_domain(bank)
+        session.say(f"{bank.folder} is finished already, from {_COMPARED[bank.kind]}.")
+    shares = _count_by_domain(bank)
     rows = [(name, f"{each['rows']}", f"{each['classes']}") for name, each in shares.items()]
-    total = ("all", f"{len(bank.X)}", f"{len(np.unique(bank.y))}")
-    screen.table(("domain", "rows", "classes"), rows, [total])
+    total = ("all", f"{len(bank.X)}", f"{len(set(bank.y.tolist()))}")
+    session.table(("domain", "rows", "classes"), rows, [total])
     if bank.n_skipped:
-        screen.say(f"Left out: {bank.n_skipped} broken, the first of them in {DESCRIPTION}.")
-    document = _to_dict(bank) | {"was_there": embedding.was_there}
-    files = [bank.folder / name for name in (DESCRIPTION, ARRAYS, INPUTS)]
-    # A bank says itself what it was made of, by what and from what: it needs no provenance.
-    screen.finish(document, files)
-    screen.say(
+        session.say(f"Left out: {bank.n_skipped} broken, the first of them in {DESCRIPTION}.")
+    document = _describe(bank) | {"was_there": embedding.was_there}
+    session.finish(document, [bank.folder / name for name in (DESCRIPTION, ARRAYS, INPUTS)])
+    session.say(
         f"Bank: {bank.folder} ({len(bank.X)} rows of {bank.X.shape[1]} features, {bank.encoder})",
         f"Next: regraft fit {quote(str(bank.folder))} --out model",
     )
 
 
-def _by_domain(bank: Bank) -> dict[str, dict[str, int]]:
+def _count_by_domain(bank: Bank) -> dict[str, dict[str, int]]:
+    """Count the rows and the classes of every domain."""
     shares = {}
     for i, name in enumerate(bank.domains):
-        labels = bank.y[bank.domain == i]
-        shares[str(name)] = {"rows": len(labels), "classes": len(np.unique(labels))}
+        labels = bank.y[bank.domain == i].tolist()
+        shares[str(name)] = {"rows": len(labels), "classes": len(set(labels))}
     return shares
 
 
-def _to_dict(bank: Bank) -> dict[str, Any]:
+def _describe(bank: Bank) -> dict[str, Any]:
     return {
         "bank": str(bank.folder),
         "rows": len(bank.X),
         "features": bank.X.shape[1],
         "classes": list(bank.classes),
-        "domains": _by_domain(bank),
+        "domains": _count_by_domain(bank),
         "encoder": {"name": bank.encoder, "fingerprint": bank.fingerprint},
         "skipped": bank.n_skipped,
         "checksums": {"features": bank.checksum, "inputs": bank.inputs_checksum},

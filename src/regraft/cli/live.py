@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from regraft.bench.protocol.collection_tables import Table
-from regraft.bench.protocol.launch import Tally
-from regraft.cli.console import Screen, make_table
+from regraft.cli.console import Console
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+    from regraft.bench.protocol.launch import Tally
+    from regraft.support.table import Table
 
 _LINE_EVERY = 10.0  # seconds between lines where there is no terminal
 _HEARTBEAT = 60.0  # seconds after which a line comes in any case
@@ -35,29 +36,29 @@ def describe(tally: Tally) -> str:
 
 
 class LiveSweep:
-    """Shows a sweep on ``screen``: tell it every tally.
+    """Shows a sweep on ``console``: tell it every tally.
 
     In a terminal there is a bar and below it ``table()``, None for none; that is asked for again
     every few seconds, from another thread. Elsewhere there is a line with the news every ten
     seconds, and one every minute without any.
     """
 
-    def __init__(self, screen: Screen, table: Callable[[], Table | None]) -> None:
-        self._screen, self._table = screen, _Kept(table)
+    def __init__(self, console: Console, table: Callable[[], Table | None]) -> None:
+        self._console, self._table = console, _Kept(table)
         self._tally: Tally | None = None
         self._told_at = self._line_at = float("-inf")
 
     @contextmanager
     def showing(self) -> Iterator[Callable[[Tally], None]]:
         """What is to be told every tally; at the end the last one is left in a line."""
-        if self._screen.is_live:
-            with self._screen.live(self._draw):
+        if self._console.is_live:
+            with self._console.live(self._draw):
                 yield self._tell
         else:
             with _every(_HEARTBEAT, self._beat):
                 yield self._tell_in_lines
         if self._tally is not None and self._line_at < self._told_at:
-            self._screen.note(describe(self._tally))
+            self._console.note(describe(self._tally))
 
     def _tell(self, tally: Tally) -> None:
         self._tally, self._told_at = tally, time.perf_counter()
@@ -65,7 +66,7 @@ class LiveSweep:
     def _tell_in_lines(self, tally: Tally) -> None:
         self._tell(tally)
         if self._told_at - self._line_at >= _LINE_EVERY:
-            self._screen.note(describe(tally))
+            self._console.note(describe(tally))
             self._line_at = self._told_at
 
     def _beat(self) -> None:
@@ -74,7 +75,7 @@ class LiveSweep:
         if self._tally is not None and now - self._line_at >= _HEARTBEAT:
             elapsed = self._tally.seconds + now - self._told_at
             running = f"{self._tally.running} running, {_clock(elapsed)} so far"
-            self._screen.note(f"{describe(self._tally)}; {running}")
+            self._console.note(f"{describe(self._tally)}; {running}")
             self._line_at = now
 
     def _draw(self) -> RenderableType:
@@ -96,7 +97,7 @@ class LiveSweep:
         if table is None:
             return line
         title = Text(f"\n{table.title}, so far")
-        return Group(line, title, make_table(table.columns, table.texts()))
+        return Group(line, title, table.terminal())
 
 
 class _Kept:

@@ -1,88 +1,109 @@
-"""A command at work: how it ends, with its provenance and, if asked for, a report."""
+"""A command at work: its console, and how it ends, with its provenance and a report if asked."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 import typer
 
-from regraft.cli.console import Screen
-from regraft.cli.usage import WARNINGS
-from regraft.report.provenance import read_provenance, trace, write_provenance
+from regraft.cli.console import Console
 from regraft.support.extras import require
 
+WARNINGS = "regraft.warnings"  # in the context of a command: the list of those shown
 _TALK = ("as_json", "quiet")  # options that change what is said, not what is done
 
 
 @dataclass(frozen=True)
-class Run:
-    """What the user asked for, and where the results go."""
+class Invocation:
+    """The command that a user typed."""
 
-    name: str  # of the command, such as "moral run"
-    command: tuple[str, ...]
-    options: dict[str, Any]
-    data: tuple[Path, ...]
-    out: Path | None
-    html: bool
-    start: float  # of time.perf_counter
-    warnings: list[str]  # told so far
+    name: str  # such as "moral run"
+    command: tuple[str, ...]  # its words
+    options: dict[str, Any]  # with their defaults
+    warnings: list[str]  # shown so far
 
     @classmethod
-    def of(
-        cls,
-        context: typer.Context,
-        out: Path | None,
-        *,
-        html: bool = False,
-        data: Iterable[Path] = (),
-    ) -> Self:
-        """The command being run, which reads the files and folders ``data``.
-
-        Typer hands the ``context`` to a command with a parameter of that type. Raises
-        ``ValueError`` or ``MissingExtra`` with one sentence if a report cannot be written, or if
-        the provenance in ``out`` is damaged.
-        """
-        if out is not None:
-            read_provenance(out)
-        if html:
-            if out is None:
-                raise ValueError("--html writes report.html into the folder of results: add --out.")
-            require("vl_convert", "report")
-            require("jinja2", "report")
+    def of(cls, context: typer.Context) -> Self:
+        """Read it from the context that typer hands to a command."""
         return cls(
             context.command_path.partition(" ")[2],
             (*context.command_path.split(), *_words(context)),
             {name: _plain(value) for name, value in context.params.items() if name not in _TALK},
-            tuple(data),
-            out,
-            html,
-            time.perf_counter(),
             context.meta.setdefault(WARNINGS, []),
         )
 
-    def finish(self, screen: Screen, document: dict[str, Any], files: Sequence[Path]) -> None:
-        """Write the provenance and the report, then print the document or name the files."""
+
+class Session(Console):
+    """The console of one command, which also knows where its results go.
+
+    ``out`` is the folder for its provenance and its report, None for neither.
+    """
+
+    def __init__(
+        self,
+        invocation: Invocation,
+        *,
+        as_json: bool = False,
+        quiet: bool = False,
+        html: bool = False,
+    ) -> None:
+        super().__init__(as_json, quiet)
+        self.out: Path | None = None
+        self.html = html
+        self._invocation = invocation
+        self._start = time.perf_counter()
+
+    def write_to(self, out: Path | None) -> None:
+        """Choose the folder for the provenance and the report.
+
+        Raises ``ValueError`` or ``MissingExtra`` with one sentence if the provenance that is there
+        is damaged, or if a report cannot be written.
+        """
+        if out is not None:
+            from regraft.report.provenance import read_provenance
+
+            read_provenance(out)
+        if self.html:
+            if out is None:
+                raise ValueError("--html writes report.html into the folder of results: add --out.")
+            require("vl_convert", "report")
+            require("jinja2", "report")
+        self.out = out
+
+    def finish(
+        self, document: dict[str, Any], files: Sequence[Path], *, read: Sequence[Path | None] = ()
+    ) -> None:
+        """Write the provenance and the report, then print the document or name the files.
+
+        ``read`` are the files and folders that the command read; None stands for one not given.
+        """
         written = list(files)
         if self.out is not None:
-            seconds = time.perf_counter() - self.start
-            provenance = trace(self.command, self.options, self.data, seconds, self.warnings)
-            written.append(write_provenance(self.out, self.name, provenance))
+            written.append(self._write_provenance(self.out, [path for path in read if path]))
         try:
             if self.html and self.out is not None:
-                with screen.working("writing the report"):
+                with self.working("writing the report"):
                     from regraft.report import write_report
 
                     written.append(write_report(self.out))
-        finally:  # another result in the folder may be damaged: this one is told all the same
-            screen.finish(document, written)
+        finally:  # another result in the folder may be damaged: this one is shown all the same
+            super().finish(document, written)
+
+    def _write_provenance(self, out: Path, read: Sequence[Path]) -> Path:
+        from regraft.report.provenance import trace, write_provenance
+
+        typed = self._invocation
+        seconds = time.perf_counter() - self._start
+        provenance = trace(typed.command, typed.options, read, seconds, typed.warnings)
+        return write_provenance(out, typed.name, provenance)
 
 
 def _words(context: typer.Context) -> Iterator[str]:
-    """The arguments and options that the user gave, in the order of the help."""
+    """List the arguments and options that the user gave, in the order of the help."""
     for parameter in context.command.params:
         name = str(parameter.name)
         source = context.get_parameter_source(name)

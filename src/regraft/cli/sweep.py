@@ -1,81 +1,125 @@
-"""``regraft sweep``: from names to jobs and an engine, and the table that they lead to."""
+"""``regraft sweep``: every run of the protocol, and the table that they lead to."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from regraft.bench.algorithms import algorithms as all_algorithms
-from regraft.bench.algorithms import find_algorithm
-from regraft.bench.datasets import Dataset, open_dataset
-from regraft.bench.engines import EngineOptions, make_engine
-from regraft.bench.protocol.collection import collect
-from regraft.bench.protocol.collection_tables import Table, tables
-from regraft.bench.protocol.jobs import Job, check_test_envs, parse_overrides, sweep_jobs
-from regraft.bench.protocol.launch import Tally, check_folder, launch
-from regraft.bench.protocol.run_folder import ERROR
-from regraft.bench.protocol.splits import HOLDOUT
-from regraft.cli.console import Screen
+import typer
+
+from regraft.cli.command import command
 from regraft.cli.live import LiveSweep
-from regraft.cli.session import Run
-from regraft.cli.train import check_seed, check_settings, make_folder
-from regraft.core.domains import check_device
+from regraft.cli.names import ALGORITHMS, ENGINES
+from regraft.cli.options import (
+    Compat,
+    DataFolder,
+    Dataset,
+    Device,
+    Folder,
+    Holdout,
+    Hparams,
+    Steps,
+    TrialSeed,
+    among,
+    environments,
+    one_of,
+    words,
+)
+from regraft.cli.session import Session
+from regraft.cli.train import make_folder
+
+if TYPE_CHECKING:
+    from regraft.bench.datasets import Dataset as OpenDataset
+    from regraft.bench.protocol.jobs import Job
+    from regraft.bench.protocol.launch import Tally
+    from regraft.support.table import Table
 
 _RULE = "training-domain"
-_MOST_FAILURES = 10  # that are told one by one
+_MOST_FAILURES = 10  # that are listed one by one
 
 
-def run_sweep(
-    screen: Screen,
-    run: Run,
-    datasets: Sequence[str],
-    algorithms: Sequence[str],
-    *,
-    out: Path,
-    data: Path | None = None,
-    n_trials: int = 3,
-    seed: int = 0,
-    n_hparams: int = 20,
-    pairs: bool = False,
-    test_envs: Sequence[int] | None = None,
-    steps: int | None = None,
-    hparams: str = "{}",
-    holdout_fraction: float = HOLDOUT,
-    compat: bool = False,
-    keep_models: bool = False,
-    device: str = "cpu",
-    together: int | None = None,
-    engine: str = "local",
-    workers: int | None = None,
-    address: str | None = None,
-    gpus_per_worker: float | None = None,
-    slurm_partition: str | None = None,
-    slurm_time: int | None = None,
+@command(resumes=True, loading="loading torch")
+def sweep(
+    session: Session,
+    datasets: Dataset = "ColoredMNIST",
+    algorithms: Annotated[
+        str | None,
+        typer.Option(
+            help="Names, separated by commas. Default: all.", autocompletion=among(*ALGORITHMS)
+        ),
+    ] = None,
+    n_hparams: Annotated[int, typer.Option(help="Configurations, the default one first.")] = 20,
+    n_trials: Annotated[int, typer.Option(help="Repetitions of everything.")] = 3,
+    seed: TrialSeed = 0,
+    test_envs: Annotated[
+        str | None, typer.Option(help="Domains to hold out in turn: 0,2. Default: all.")
+    ] = None,
+    pairs: Annotated[
+        bool,
+        typer.Option(
+            "--pairs",
+            help="Also hold out every two, which leave-one-domain-out validation needs.",
+        ),
+    ] = False,
+    hparams: Hparams = "{}",
+    steps: Steps = None,
+    holdout_fraction: Holdout = 0.2,
+    compat: Compat = False,
+    device: Device = "cpu",
+    data: DataFolder = None,
+    out: Annotated[Path, Folder] = Path("regraft-sweep"),
+    keep_models: Annotated[
+        bool, typer.Option("--keep-models", help="Keep each run's trained model.")
+    ] = False,
+    engine: Annotated[
+        str, typer.Option(help=f"{one_of(*ENGINES)}.", autocompletion=among(*ENGINES))
+    ] = "local",
+    workers: Annotated[
+        int | None, typer.Option(help="Processes at once. Default: one a core, or one a GPU.")
+    ] = None,
+    together: Annotated[
+        int | None,
+        typer.Option(
+            help="Runs side by side in a process. Default: 20 on a GPU, of image folders 1."
+        ),
+    ] = None,
+    address: Annotated[str | None, typer.Option(help="Of a Ray cluster.")] = None,
+    gpus_per_worker: Annotated[
+        float | None, typer.Option(help="Share of a GPU for each process (ray; slurm rounds up).")
+    ] = None,
+    slurm_partition: Annotated[str | None, typer.Option(help="Partition to submit to.")] = None,
+    slurm_time: Annotated[int | None, typer.Option(help="Minutes a job may take.")] = None,
 ) -> None:
-    """Do what is not done yet of a sweep in the folder ``out``, and show the table.
+    """Run DomainBed's protocol: every algorithm, configuration and held-out domain.
 
-    ``algorithms`` are all if none is named; ``seed`` numbers the first of the trials. Raises
-    ``ValueError`` with one sentence if an argument is wrong, and at the end if some runs failed.
+    Stopped at any moment, it goes on from there when the same command is run again, here or by
+    several launchers at once.
     """
+    held_out = None if test_envs is None else environments(test_envs)
+    from regraft.bench.datasets import open_dataset
+    from regraft.bench.engines import EngineOptions, make_engine
+    from regraft.bench.protocol.jobs import check_settings
+    from regraft.bench.protocol.launch import check_folder, launch
+    from regraft.core.domains import check_device
+
     _check_counts(n_trials=n_trials, n_hparams=n_hparams, together=together)
-    check_settings(steps=steps, holdout_fraction=holdout_fraction)
-    check_seed(seed=seed)
+    check_settings(steps=steps, holdout_fraction=holdout_fraction, seed=seed)
     if engine == "local" or (engine == "ray" and address is None):
         check_device(device)
-    with screen.working("looking at the data"):
-        opened = [open_dataset(name, data) for name in dict.fromkeys(datasets)]
+    with session.working("looking at the data"):
+        opened = [open_dataset(name, data) for name in dict.fromkeys(words(datasets))]
         for dataset in opened:
             dataset.check()
-        jobs = _jobs(
+        jobs = _make_jobs(
             opened,
-            algorithms,
+            words(algorithms),
             hparams,
-            n_trials=n_trials,
-            first_trial=seed,
-            n_hparams=n_hparams,
+            test_envs=held_out,
             pairs=pairs,
-            test_envs=test_envs,
+            first_trial=seed,
+            n_trials=n_trials,
+            n_hparams=n_hparams,
             steps=steps,
             holdout_fraction=holdout_fraction,
             compat=compat,
@@ -86,7 +130,7 @@ def run_sweep(
     )
     chosen_engine = make_engine(engine, options)
     make_folder(out)
-    with LiveSweep(screen, lambda: _table_so_far(out)).showing() as tell:
+    with LiveSweep(session, lambda: _table_so_far(out)).showing() as tell:
         tally = launch(
             jobs,
             out=out,
@@ -97,17 +141,22 @@ def run_sweep(
             keep_models=keep_models,
             on_change=tell,
         )
-    _show(screen, run, tally, out)
+    _show(session, tally, out, data)
 
 
-def _jobs(
-    datasets: Sequence[Dataset],
+def _make_jobs(
+    datasets: Sequence[OpenDataset],
     algorithms: Sequence[str],
     hparams: str,
     *,
     test_envs: Sequence[int] | None,
     **settings: Any,
 ) -> list[Job]:
+    """List the runs of ``algorithms``, all if none is named; ``ValueError`` with one sentence."""
+    from regraft.bench.algorithms import algorithms as all_algorithms
+    from regraft.bench.algorithms import find_algorithm
+    from regraft.bench.protocol.jobs import check_test_envs, parse_overrides, sweep_jobs
+
     chosen = list(dict.fromkeys(algorithms)) or list(all_algorithms())
     for name in chosen:
         find_algorithm(name)
@@ -121,7 +170,7 @@ def _jobs(
     return jobs
 
 
-def _together(datasets: Sequence[Dataset]) -> int | None:
+def _together(datasets: Sequence[OpenDataset]) -> int | None:
     """How many runs may be side by side by default: of large networks one, else the launcher's."""
     return 1 if any(dataset.group == "images" for dataset in datasets) else None
 
@@ -133,7 +182,10 @@ def _check_counts(**counts: int | None) -> None:
 
 
 def _table_so_far(out: Path) -> Table | None:
-    """The averages of several datasets or the table of one, None while there are no numbers."""
+    """Make the table of averages, or of one dataset; None while there are no numbers."""
+    from regraft.bench.protocol.collection import collect
+    from regraft.bench.protocol.collection_tables import tables
+
     try:
         found = tables(collect(out, (_RULE,)))
     except (OSError, ValueError):  # no record yet; the end of the sweep tells of other troubles
@@ -141,39 +193,24 @@ def _table_so_far(out: Path) -> Table | None:
     return found[-1] if found else None
 
 
-def _show(screen: Screen, run: Run, tally: Tally, out: Path) -> None:
-    """The failures, the table and, if there are failures, the error."""
+def _show(session: Session, tally: Tally, out: Path, data: Path | None) -> None:
+    """Print the failures and the table; raises ``ValueError`` if there are failures."""
+    from regraft.bench.protocol.collection import collect
+    from regraft.bench.protocol.run_folder import ERROR
+    from regraft.cli.collect import show_tables
+
     for outcome in tally.failed[:_MOST_FAILURES]:
-        screen.note(f"failed: {outcome.job.label} ({out / outcome.job.id}): {outcome.message}")
+        session.note(f"failed: {outcome.job.label} ({out / outcome.job.id}): {outcome.message}")
     if len(tally.failed) > _MOST_FAILURES:
-        screen.note(f"and {len(tally.failed) - _MOST_FAILURES} more")
-    document: dict[str, Any] = {"sweep": _to_dict(tally, out)}
+        session.note(f"and {len(tally.failed) - _MOST_FAILURES} more")
+    document: dict[str, Any] = {"sweep": tally.to_dict(out)}
     if tally.done:
         collection = collect(out, (_RULE,))
-        for table in tables(collection):
-            screen.say(f"Test accuracy (%), {table.title}")
-            screen.table(table.columns, table.texts())
+        show_tables(session, collection, "Test accuracy (%), ")
         document |= collection.to_dict()
-    run.finish(screen, document, [])
+    session.finish(document, [], read=[data])
     if tally.failed:
         raise ValueError(
             f"{len(tally.failed)} of {tally.total} runs failed: see {ERROR} in their folders, then "
             "run the same command again."
         )
-
-
-def _to_dict(tally: Tally, out: Path) -> dict[str, Any]:
-    return {
-        "total": tally.total,
-        "done": tally.done,
-        "done_before": tally.done_before,
-        "failed": [
-            {
-                "run": outcome.job.label,
-                "folder": str(out / outcome.job.id),
-                "message": outcome.message,
-            }
-            for outcome in tally.failed
-        ],
-        "seconds": round(tally.seconds, 2),
-    }

@@ -1,66 +1,78 @@
-"""``regraft train``: one run of the protocol, told line by line."""
+"""``regraft train``: one run of the protocol, line by line."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from regraft.bench.datasets import open_dataset
-from regraft.bench.protocol.jobs import Job, check_test_envs, parse_overrides
-from regraft.bench.protocol.run_folder import ERROR
-from regraft.bench.protocol.training import Record
-from regraft.bench.protocol.worker import Assignment, perform
-from regraft.cli.console import Screen
-from regraft.cli.session import Run
-from regraft.core.domains import check_device
-from regraft.support.markup import percent
+import typer
+
+from regraft.cli import options
+from regraft.cli.command import command
+from regraft.cli.names import ALGORITHMS
+from regraft.cli.options import FIRST_TRIAL, Compat, Device, Folder, Holdout, Hparams, among, one_of
+from regraft.cli.session import Session
+
+if TYPE_CHECKING:
+    from regraft.bench.protocol.training import Record
 
 
-def run_train(
-    screen: Screen,
-    run: Run,
-    dataset: str,
-    algorithm: str,
-    *,
-    test_envs: Sequence[int],
-    hparams_seed: int,
-    trial_seed: int,
-    hparams: str,
-    steps: int | None,
-    holdout_fraction: float,
-    compat: bool,
-    device: str,
-    data: Path | None,
-    out: Path,
-    keep_model: bool,
+@command(resumes=True, loading="loading torch")
+def train(
+    session: Session,
+    dataset: options.Dataset = "ColoredMNIST",
+    data: options.DataFolder = None,
+    algorithm: Annotated[
+        str,
+        typer.Option(help=f"{one_of(*ALGORITHMS)}.", autocompletion=among(*ALGORITHMS)),
+    ] = "ERM",
+    test_envs: Annotated[str, typer.Option(help="Held-out domains by number: 0 or 0,1.")] = "0",
+    steps: options.Steps = None,
+    hparams_seed: Annotated[int, typer.Option(help="0 for the default configuration.")] = 0,
+    trial_seed: Annotated[int, typer.Option("--seed", "--trial-seed", help=FIRST_TRIAL)] = 0,
+    hparams: Hparams = "{}",
+    holdout_fraction: Holdout = 0.2,
+    compat: Compat = False,
+    device: Device = "cpu",
+    out: Annotated[Path, Folder] = Path("regraft-train"),
+    skip_model_save: Annotated[
+        bool, typer.Option("--skip-model-save", help="Keep the records only.")
+    ] = False,
 ) -> None:
-    """Do one run, or what is left of it, in a folder of its own in ``out``, and show its end.
+    """Train one algorithm with some domains held out, by DomainBed's protocol.
 
-    Raises ``ValueError`` with one sentence if an argument is wrong or if the run fails.
+    Stopped at any moment, it goes on from its last checkpoint, of which there is one a minute, when
+    the same command is run again.
     """
+    held_out = options.environments(test_envs)
+    from regraft.bench.datasets import open_dataset
+    from regraft.bench.protocol.jobs import Job, check_settings, check_test_envs, parse_overrides
+    from regraft.bench.protocol.run_folder import ERROR
+    from regraft.bench.protocol.worker import Assignment, perform
+    from regraft.core.domains import check_device
+
     check_device(device)
-    check_settings(steps=steps, holdout_fraction=holdout_fraction)
-    check_seed(hparams_seed=hparams_seed, trial_seed=trial_seed)
+    seeds = {"hparams_seed": hparams_seed, "trial_seed": trial_seed}
+    check_settings(steps=steps, holdout_fraction=holdout_fraction, **seeds)
     opened = open_dataset(dataset, data)
-    overrides = parse_overrides(hparams, [opened], [algorithm])
     job = Job(
         opened.name,
         algorithm,
-        check_test_envs(test_envs, opened),
+        check_test_envs(held_out, opened),
         trial_seed,
         hparams_seed,
         steps,
         holdout_fraction,
-        overrides,
+        parse_overrides(hparams, [opened], [algorithm]),
         compat,
         opened.fingerprint,
     )
     opened.check()
     make_folder(out)
-    assignment = Assignment((job,), out, data, device, keep_model=keep_model)
+    assignment = Assignment((job,), out, data, device, keep_model=not skip_model_save)
     folder = assignment.folder(job)
-    with screen.working(job.label) as step:
+    with session.working(job.label) as step:
         (outcome,) = perform(
             assignment, lambda _, record: step(_line(record, len(opened.env_names)))
         )
@@ -68,7 +80,7 @@ def run_train(
         raise ValueError(f"{folder.path} is in use by another process: wait for it.")
     if outcome.state == "failed":
         raise ValueError(f"the run failed ({outcome.message}): see {folder.path / ERROR}.")
-    if keep_model and not folder.has_model:
+    if not skip_model_save and not folder.has_model:
         warnings.warn(
             "the run was made before without keeping its model: for that, change --out.",
             stacklevel=2,
@@ -78,10 +90,10 @@ def run_train(
         (name, "held out" if i in job.test_envs else "trained on", *_shares(record, i))
         for i, name in enumerate(opened.env_names)
     ]
-    screen.say(f"{job.label}: accuracy after step {record['step']}")
-    screen.table(("domain", "", "training part", "validation part"), rows)
+    session.say(f"{job.label}: accuracy after step {record['step']}")
+    session.table(("domain", "", "training part", "validation part"), rows)
     files = sorted(path for path in folder.path.iterdir() if path.name[0] != ".")
-    run.finish(screen, record, files)
+    session.finish(record, files, read=[data])
 
 
 def make_folder(out: Path) -> None:
@@ -94,21 +106,6 @@ def make_folder(out: Path) -> None:
         ) from None
 
 
-def check_settings(*, steps: int | None, holdout_fraction: float) -> None:
-    """Raise ``ValueError`` with one sentence if a run cannot have these."""
-    if steps is not None and steps < 1:
-        raise ValueError(f"steps is {steps}: pass at least 1.")
-    if not 0 < holdout_fraction < 1:
-        raise ValueError(f"holdout_fraction is {holdout_fraction}: pass a share between 0 and 1.")
-
-
-def check_seed(**seeds: int) -> None:
-    """Raise ``ValueError`` with one sentence if one of the ``seeds`` is below 0."""
-    for name, seed in seeds.items():
-        if seed < 0:
-            raise ValueError(f"{name} is {seed}: pass 0 or more.")
-
-
 def _line(record: Record, n_envs: int) -> str:
     shares = ", ".join(f"{_shares(record, env)[0]}" for env in range(n_envs))
     loss = f", loss {record['loss']:.3f}" if "loss" in record else ""
@@ -116,5 +113,7 @@ def _line(record: Record, n_envs: int) -> str:
 
 
 def _shares(record: Record, env: int) -> tuple[str, str]:
+    from regraft.support.table import percent
+
     first, second = (percent(record[f"env{env}_{part}_acc"]) for part in ("in", "out"))
     return first, second

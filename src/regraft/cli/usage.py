@@ -1,4 +1,4 @@
-"""What a mistyped command line gets: one sentence, as every other error."""
+"""Format usage errors as one sentence, as every other error."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import typer
 from typer.core import TyperGroup
 
 PROGRAM = "regraft"
-WARNINGS = "regraft.warnings"  # in the context of a command: the list of those told
 _FIRST = ("demo", "fit", "predict", "audit", "frontier", "compare", "diagnose", "report", "embed")
 # Of typer's own copy of click, or of click itself where typer is older.
 _UsageError: Any = typer.BadParameter.__base__

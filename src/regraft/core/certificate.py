@@ -1,23 +1,24 @@
-"""What a finished game proves about its head, and under which assumptions."""
+"""The certificate: what a finished game proves about its head, and under which assumptions."""
 
 from __future__ import annotations
 
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from regraft.core.closure import closure_residual
-from regraft.core.game import Outcome, Round
+from regraft.core.game import GameOutcome, Round
 from regraft.core.heads import SourceHeads
 from regraft.core.hull import Hull, Objective
 from regraft.core.newton import log_probabilities, losses
-from regraft.core.surrogates import Sample, SurrogateKind
+from regraft.core.surrogates import SurrogateKind, WeightedSample
 from regraft.core.transplant import Witness, find_witness
+from regraft.support.plain_data import PlainData
 
 Family = Literal["hull", "free"]
 
@@ -30,34 +31,36 @@ _SMALLEST_FLOOR = 1e-100  # keeps a vacuous slack finite, as JSON needs it
 
 @dataclass(frozen=True)
 class FiniteSample:
-    """The terms of `prop:finite-sample`, with the constant C_1 taken as 1 (the paper leaves it)."""
+    """Terms of `prop:finite-sample`, with its constant C_1 (open in the paper) taken as 1."""
 
-    rows: int  # N, of the smallest source
+    rows: int  # N, rows of the smallest source
     metric_entropy: float  # log covering number of the ball of targets at RESOLUTION
     statistical: float  # sqrt((metric_entropy + log(1 / (1 - CONFIDENCE))) / N)
-    optimization: float  # the duality gap, what the adversary still gains, and the step back
+    optimization: float  # duality gap, plus what the adversary gains and the step back costs
     closure: float  # the closure residual
     resolution: float  # eta
 
 
 @dataclass(frozen=True)
-class Certificate:
-    """How good the returned head is in the worst plausible target, and what that rests on.
+class Certificate(PlainData):
+    """Worst-case guarantee for a fitted head, with the assumptions it rests on.
 
-    Risks are cross-entropies in nats. On the hull with reweighted targets, the ERM head's optimism
-    on its own rows, measured by leaving rows out, is added; the head's own is somewhat larger, for
-    its targets weigh fewer rows up. With ``objective="regret"`` the risk of the target's own head
-    is subtracted. On the hull, the minimax value lies between ``value - gap`` and ``worst_case +
-    ridge_term``, as far as the adversary's search is exact; the free adversary maximizes a
-    penalized risk, so its ``worst_case`` is a lower bound only. Lengths (closure, Lipschitz
-    constants) are in whitened features, or standardized ones in the free family.
+    Risks are cross-entropies in nats. With ``objective="regret"``, the risk of each target's own
+    head is subtracted. On the hull with reweighted targets, risks include the ERM head's optimism
+    on its own rows, measured by leaving rows out. The optimism of the head itself is somewhat
+    larger, because its targets put their weight on fewer rows.
+
+    On the hull, the minimax value lies between ``value - gap`` and ``worst_case + ridge_term``, as
+    far as the adversary's search is exact. The free adversary maximizes a penalized risk, so its
+    ``worst_case`` is only a lower bound. Lengths (closure, Lipschitz constants) are in whitened
+    features, or in standardized features for the free family.
     """
 
     family: Family
     surrogate: SurrogateKind
     objective: Objective
-    radius: float | None  # None in the free family, which penalties bound instead
-    dimension: int  # of the family; of the hull, at most K - 1
+    radius: float | None  # None in the free family, which is bounded by penalties instead
+    dimension: int  # number of coordinates of a target; at most K - 1 on the hull
     rounds: tuple[Round, ...]
     converged: bool
     value: float  # M_t of the last round
@@ -66,36 +69,32 @@ class Certificate:
     worst_case: float  # the head's value on the worst target found
     worst_case_accuracy: float  # the head's accuracy there, on rows it was fitted on
     pooled_worst_case: float  # the same value for the pooled ERM head it started from
-    worst_target: dict[str, float]  # affine coefficients of the sources there; empty if free
-    witness_rank: int  # transplant dimension r of its witness
-    fit_residual: float  # (P4)
-    biorthogonality_residual: float  # (P5)
+    worst_target: dict[str, float]  # affine coefficients of the sources there; free family: empty
+    witness_rank: int  # transplant dimension r of the witness of the worst target
+    fit_residual: float  # residual of (P4)
+    biorthogonality_residual: float  # residual of (P5)
     closure_residual: float  # epsilon of def:eps-closure between source pairs
     lipschitz: float  # L_h of the head's probabilities
     floor: float  # delta: smallest probability the head gives on a source row
     robustness_slack: float  # (L_h / delta) epsilon of thm:robustness
     softmax_slack: float  # the sharper bound that holds for linear softmax heads
     finite_sample: FiniteSample | None  # None in the free family, whose size has no bound
-    share: float = 1.0  # of the way from the ERM head to the minimax one that the head has gone
-    standard_error: float = 0.0  # of the minimax head's worst case; the head may be that much worse
-    source_risk: float = 0.0  # the head's largest risk on one of the sources, rows fitted on
-    # Of the sources' rows, all fitted on; None in certificates from before these were kept.
-    source_rows: tuple[int, ...] | None = None  # of each source, in the order of ``domains_``
-    source_accuracy: float | None = None  # the head's, mean over the sources
-    pooled_source_accuracy: float | None = None  # that of the pooled ERM head it started from
-    pooled_source_risk: float | None = None  # that head's largest risk on one of the sources
-    pooled_worst_case_accuracy: float | None = None  # and its accuracy in the worst target for it
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, strings, lists and dictionaries."""
-        return asdict(self)
+    share: float = 1.0  # how far the head lies on the way from the ERM head (0) to minimax (1)
+    standard_error: float = 0.0  # of the minimax head's worst case, by which the head may be worse
+    source_risk: float = 0.0  # the head's largest risk on one source, measured on training rows
+    # Measured on the training rows; None in certificates saved before these fields existed.
+    source_rows: tuple[int, ...] | None = None  # rows of each source, in the order of domains_
+    source_accuracy: float | None = None  # accuracy of the head, mean over the sources
+    pooled_source_accuracy: float | None = None  # the same for the pooled ERM head
+    pooled_source_risk: float | None = None  # largest risk of the ERM head on one source
+    pooled_worst_case_accuracy: float | None = None  # accuracy of ERM in its own worst target
 
     def to_json(self) -> str:
-        """The certificate as JSON."""
+        """Return the certificate as JSON."""
         return json.dumps(self.to_dict(), indent=2)
 
     def summary(self) -> tuple[str, ...]:
-        """The certificate in plain words, a paragraph each."""
+        """Return the certificate in plain words, one paragraph each."""
         settled = "settled" if self.converged else "has not settled"
         scope, place = "that the free adversary found", ""
         if self.radius is not None:
@@ -114,6 +113,7 @@ class Certificate:
         )
 
     def _price(self) -> str:
+        """Compare the accuracies of this head and of ERM on the sources."""
         if self.source_accuracy is None or self.pooled_source_accuracy is None:
             return ""
         here, there = (
@@ -128,6 +128,7 @@ class Certificate:
         )
 
     def _step_back(self) -> str:
+        """Say how far the head was moved back towards ERM, if it was."""
         if self.share == 1:
             return ""
         way = f"goes {self.share:.0%} of the way from ERM's to it" if self.share else "is ERM's"
@@ -137,6 +138,7 @@ class Certificate:
         )
 
     def _hard_source(self) -> str:
+        """Warn that a source is harder than the worst plausible domain, if one is."""
         if self.objective != "risk" or self.source_risk <= self.worst_case:
             return ""
         # Plausible domains are made of all sources' rows, so noise peculiar to one is averaged.
@@ -147,7 +149,7 @@ class Certificate:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Certificate:
-        """Inverse of :meth:`to_dict`, also after a trip through JSON."""
+        """Rebuild a certificate from :meth:`to_dict`, also after a round trip through JSON."""
         rounds = tuple(Round(**{**r, "risks": tuple(r["risks"])}) for r in data["rounds"])
         terms = data["finite_sample"]
         finite_sample = None if terms is None else FiniteSample(**terms)
@@ -160,7 +162,7 @@ class Certificate:
 def certify_hull(
     sources: SourceHeads,
     hull: Hull,
-    outcome: Outcome,
+    outcome: GameOutcome,
     *,
     names: list[str],
     ridge: Tensor,
@@ -172,7 +174,7 @@ def certify_hull(
     z = outcome.worst.z
     heads = torch.stack([hull.head(z) for z in hull.sources])
     return certify(
-        Sample(sources.Z, sources.y, sources.weight),
+        WeightedSample(sources.Z, sources.y, sources.weight),
         sources.slices,
         outcome,
         find_witness(hull.head(z), heads),
@@ -186,9 +188,9 @@ def certify_hull(
 
 
 def certify(
-    rows: Sample,
+    rows: WeightedSample,
     slices: Sequence[slice],
-    outcome: Outcome,
+    outcome: GameOutcome,
     witness: Witness,
     *,
     ridge: float | Tensor,
@@ -200,8 +202,8 @@ def certify(
 ) -> Certificate:
     """Collect the evidence of a finished game on source ``rows``, sorted into ``slices``.
 
-    ``witness`` is that of the worst target. A family with a radius has a covering number, from
-    which the terms of `prop:finite-sample` follow.
+    ``witness`` belongs to the worst target. A family with a radius has a covering number, which
+    gives the terms of `prop:finite-sample`.
     """
     head, worst, start = outcome.head, outcome.worst, outcome.start
     closure = closure_residual(witness, [rows.Z[s] for s in slices], max_rows=CLOSURE_ROWS)
@@ -258,13 +260,14 @@ def certify(
 
 
 def _largest_risk(log_p: Tensor, y: Tensor, slices: Sequence[slice]) -> float:
+    """Return the largest mean cross-entropy over the sources."""
     return max(float(losses(log_p[s], y[s]).mean()) for s in slices)
 
 
 def _lipschitz(head: Tensor) -> tuple[float, float]:
-    """Lipschitz constants of the probabilities and of the cross-entropy in the features.
+    """Return the Lipschitz constants of the probabilities and of the cross-entropy in the features.
 
-    Softmax has a Jacobian of norm at most 1/2. The cross-entropy's gradient is a convex
+    The Jacobian of a softmax has norm at most 1/2. The gradient of the cross-entropy is a convex
     combination of contrasts of class weights, so the longest contrast bounds it without a floor.
     """
     coef = head[:, :-1] - head[:, :-1].mean(dim=0)
@@ -273,6 +276,7 @@ def _lipschitz(head: Tensor) -> tuple[float, float]:
 
 
 def _mixture(weights: dict[str, float]) -> str:
+    """Format the largest weights of the sources, such as "a: +1.50, b: -0.50"."""
     largest = sorted(weights.items(), key=lambda item: -abs(item[1]))
     shown = ", ".join(f"{name}: {weight:+.2f}" for name, weight in largest[:4])
     return shown if len(largest) <= 4 else f"{shown} and {len(largest) - 4} smaller"

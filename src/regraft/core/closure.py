@@ -16,13 +16,20 @@ _EXACT = "donot_use_mm_for_euclid_dist"
 
 
 def directed_hausdorff(points: Tensor, reference: Tensor) -> float:
-    """Return the largest distance from a row of `points` (n x d) to `reference` (m x d), exactly.
+    """Return the largest distance from a row of ``points`` to the set ``reference``, exactly.
 
-    Quadratic at worst. On the CPU, scipy's early stopping makes it far cheaper when the two sets
-    lie apart; on other devices the distances are taken in row chunks of bounded memory.
+    The cost is quadratic at worst. On the CPU, scipy stops early and is far cheaper when the two
+    sets lie apart. On other devices the distances are computed in row chunks of bounded memory.
 
-    Raises:
-        ValueError: if either set is empty.
+    Parameters
+    ----------
+    points : Tensor (n, d)
+    reference : Tensor (m, d)
+
+    Raises
+    ------
+    ValueError
+        If either set is empty.
     """
     _check_rows(points, reference)
     points, reference = points.detach(), reference.detach()
@@ -37,8 +44,10 @@ def minibatch_hausdorff(points: Tensor, reference: Tensor) -> Tensor:
     The pair that attains it is searched in row chunks of bounded memory. The gradient is that of
     this one pair, and zero where the distance is zero.
 
-    Raises:
-        ValueError: if either set is empty.
+    Raises
+    ------
+    ValueError
+        If either set is empty.
     """
     _check_rows(points, reference)
     with torch.no_grad():
@@ -55,17 +64,22 @@ def closure_residual(
 ) -> float:
     """Return how far transplants between sources leave the observed supports.
 
-    For every ordered pair of sources, the directed Hausdorff distance from T_{s->s'}(rows[s]) to
-    rows[s']. The largest is returned, the smallest epsilon for which the sources satisfy
-    `def:eps-closure`; eq. `match` sums them instead. Zero with one source. The unseen target has
-    no rows, so its own closure stays an assumption.
+    For every ordered pair of sources, take the directed Hausdorff distance from T_{s->s'}(rows[s])
+    to rows[s']. The largest of them is returned: the smallest epsilon for which the sources satisfy
+    `def:eps-closure`. (Eq. `match` sums them instead.) With one source it is zero. The unseen
+    target has no rows, so its own closure stays an assumption.
 
-    Args:
-        witness: transplants among K sources.
-        rows: K samples of phi-tilde (n_s x d).
-        max_rows: larger samples are thinned to this many rows, because the exact distance is
-            quadratic; the result is then an estimate. None keeps all rows.
-        seed: of the thinning.
+    Parameters
+    ----------
+    witness : Witness
+        Transplants among K sources.
+    rows : sequence of K tensors (n_s, d)
+        Rows phi-tilde of each source.
+    max_rows : int or None
+        Larger samples are thinned to this many rows, because the exact distance is quadratic; the
+        result is then an estimate. None keeps all rows.
+    seed : int
+        Seed of the thinning.
     """
     if len(rows) != len(witness.sources):
         raise ValueError(f"{len(witness.sources)} sources need as many samples, got {len(rows)}")
@@ -83,6 +97,7 @@ def closure_residual(
 
 
 def _thin(sample: Tensor, max_rows: int | None, generator: torch.Generator) -> Tensor:
+    """Return at most ``max_rows`` random rows of ``sample``."""
     if max_rows is None or len(sample) <= max_rows:
         return sample
     kept = torch.randperm(len(sample), generator=generator)[:max_rows]
@@ -96,9 +111,9 @@ def _chunked_hausdorff(points: Tensor, reference: Tensor, entries: int = _CHUNK_
 def _nearest(
     points: Tensor, reference: Tensor, entries: int = _CHUNK_ENTRIES, mode: str = _EXACT
 ) -> tuple[Tensor, Tensor]:
-    """Distances (n,) to the nearest rows of `reference` and their indices (n,).
+    """Return distances (n,) to the nearest rows of `reference`, and the indices (n,) of these rows.
 
-    Never more than about `entries` distances are held at once.
+    At most about `entries` distances are held in memory at once.
     """
     chunks = torch.split(points, max(1, entries // len(reference)))
     nearest = [_distances(chunk, reference, mode).min(dim=1) for chunk in chunks]

@@ -1,7 +1,7 @@
-"""Heads that have not seen the rows they are applied to.
+"""Heads applied only to rows that they have not seen.
 
 A head knows the labels of the rows it was fitted on. Where rows are weighed by the disagreement
-of heads, or compared by their losses, that knowledge would pass for a difference between domains,
+of heads, or compared by their losses, that knowledge would look like a difference between domains,
 the more so the fewer rows a domain has. So each row is judged by heads fitted without its fold.
 """
 
@@ -18,14 +18,14 @@ from regraft.core.whitening import row_chunks
 
 @dataclass(frozen=True)
 class CrossFit:
-    """The pooled and the source heads fitted without each of F folds of the rows."""
+    """Pooled and source heads, fitted without each of F folds of the rows."""
 
     fold: Tensor  # (n,) the fold of each row
     pooled: Tensor  # (F, C, k)
     heads: Tensor  # (F, K, C, k)
 
     def logits(self, heads: Tensor, Z: Tensor) -> Tensor:
-        """(..., n) logits of the rows ``Z`` (n, k) under the heads (F, ..., k) of their folds."""
+        """Return logits (..., n) of rows ``Z`` (n, k) under heads (F, ..., k) of their folds."""
         flat = heads.reshape(len(heads), -1, heads.shape[-1])
         logits = flat.new_empty((flat.shape[1], len(Z)))
         for rows in row_chunks(len(Z), flat.shape[0] * flat.shape[1] + Z.shape[1]):
@@ -35,5 +35,5 @@ class CrossFit:
         return logits.reshape(*heads.shape[1:-1], len(Z))
 
     def pooled_losses(self, Z: Tensor, y: Tensor) -> Tensor:
-        """(n,) cross-entropy of each row under a pooled head fitted without it."""
+        """Return the cross-entropy (n,) of each row under a pooled head fitted without it."""
         return losses(torch.log_softmax(self.logits(self.pooled, Z), dim=0).T, y)

@@ -6,6 +6,7 @@ import mmap
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,9 @@ from torch import Tensor
 from regraft.core.whitening import row_chunks
 from regraft.support.memory_map import find_mapping, release, released
 
-_FLOATS = (np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64))
-_SMALLEST, _LARGEST = 1e-100, 1e100
-_DROWNING = 1e3
+_FLOAT_TYPES = (np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64))
+_SMALLEST_ENTRY, _LARGEST_ENTRY = 1e-100, 1e100  # squares of these stay finite
+_MAX_SCALE_RATIO = 1e3
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Domains:
     weight: Tensor  # (n,)
     classes: NDArray[Any]  # (C,) labels as the user wrote them
     names: NDArray[Any]  # (K,) domain labels as the user wrote them
-    mapping: mmap.mmap | None = None  # the file that X lies in, if its pages may be let go of
+    mapping: mmap.mmap | None = None  # the memory-mapped file behind X, if it may be released
 
 
 def check_domains(
@@ -47,7 +48,7 @@ def check_domains(
     """Validate arrays and pack them as :class:`Domains`.
 
     ``y`` and ``sample_domain`` (n,) may hold labels of any sortable kind; without
-    ``sample_domain`` all rows belong to one domain. Raises ``ValueError`` with one sentence.
+    ``sample_domain`` all rows belong to one domain. Invalid data raise ``ValueError``.
     """
     check_device(device)
     features = check_features(X)
@@ -67,24 +68,30 @@ def check_domains(
         X=rows,
         y=torch.from_numpy(y_index).to(device),
         domain=torch.from_numpy(domain_index).to(device),
-        weight=equal_mass(torch.from_numpy(domain_index), len(names)).to(device),
+        weight=equal_domain_weights(torch.from_numpy(domain_index), len(names)).to(device),
         classes=classes,
         names=names,
         mapping=mapping if rows.device.type == "cpu" else None,
     )
 
 
-def equal_mass(domain: Tensor, n_domains: int) -> Tensor:
-    """(n,) weights that sum to one and give every domain (n,) the same mass, in float64."""
+def equal_domain_weights(domain: Tensor, n_domains: int) -> Tensor:
+    """Return weights (n,) that sum to one and give every domain of ``domain`` (n,) equal mass."""
     counts = torch.bincount(domain, minlength=n_domains)
     return 1.0 / (n_domains * counts[domain]).double()
 
 
+def domain_slices(domain: Tensor, n_domains: int) -> tuple[slice, ...]:
+    """Return the slice of rows of each domain; ``domain`` (n,) must be sorted."""
+    bounds = torch.searchsorted(domain, torch.arange(n_domains + 1, device=domain.device))
+    return tuple(slice(a, b) for a, b in pairwise(bounds.tolist()))
+
+
 def check_features(X: ArrayLike) -> NDArray[np.floating[Any]]:
-    """``X`` as a finite matrix of floats (not copied if it is one), or ``ValueError``."""
+    """Return ``X`` as a finite matrix of floats, uncopied if it is one, or raise ``ValueError``."""
     try:
         features = np.asarray(X)
-        if features.dtype not in _FLOATS or min(features.strides, default=0) < 0:
+        if features.dtype not in _FLOAT_TYPES or min(features.strides, default=0) < 0:
             features = features.astype(np.float64)  # torch takes neither other types nor reversals
     except (TypeError, ValueError) as error:
         raise ValueError(
@@ -98,7 +105,7 @@ def check_features(X: ArrayLike) -> NDArray[np.floating[Any]]:
     if 0 in features.shape:
         raise ValueError(f"X is empty (shape {features.shape}): pass at least one row and column.")
     bad, first = 0, (0, 0)
-    for rows in chunks_of(features):
+    for rows in iterate_row_chunks(features):
         finite = np.isfinite(features[rows])
         if not finite.all():
             if not bad:
@@ -113,13 +120,13 @@ def check_features(X: ArrayLike) -> NDArray[np.floating[Any]]:
     return features
 
 
-def chunks_of(features: NDArray[Any]) -> Iterator[slice]:
-    """Slices of the rows; pages of a file are let go of after the work on each."""
+def iterate_row_chunks(features: NDArray[Any]) -> Iterator[slice]:
+    """Yield slices of the rows; pages of a memory-mapped file are released after each slice."""
     return released(row_chunks(*features.shape), find_mapping(features))
 
 
 def check_device(device: str) -> None:
-    """Raise ``ValueError`` with one sentence unless torch can compute on ``device``."""
+    """Raise ``ValueError`` unless torch can compute on ``device``."""
     try:
         torch.zeros(1, dtype=torch.float64, device=device).item()
     except (AssertionError, NotImplementedError, RuntimeError, TypeError):
@@ -127,7 +134,7 @@ def check_device(device: str) -> None:
 
 
 def warn_if_one_domain(domains: Domains, consequence: str) -> None:
-    """Warn that nothing is known about how domains differ if there is only one."""
+    """Warn, if there is one domain only, that nothing is known about how domains differ."""
     if len(domains.names) == 1:
         warnings.warn(
             f"all rows belong to one domain, so {consequence}: pass sample_domain with two or "
@@ -139,7 +146,7 @@ def warn_if_one_domain(domains: Domains, consequence: str) -> None:
 def index_column(
     values: ArrayLike, name: str, n_rows: int
 ) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """The sorted distinct values of a column (n,) and each row's place among them."""
+    """Return the sorted distinct values of a column (n,), and each row's index (n,) into them."""
     column = _column(values, name)
     if len(column) != n_rows:
         raise ValueError(f"X has {n_rows} rows but {name} has {len(column)}: pass one per row.")
@@ -153,6 +160,7 @@ def index_column(
 
 
 def _column(values: ArrayLike, name: str) -> NDArray[Any]:
+    """Return ``values`` as one array (n,) without missing values, or raise ``ValueError``."""
     column = np.asarray(values)
     if column.ndim == 2 and column.shape[1] == 1:
         column = column[:, 0]
@@ -178,6 +186,7 @@ def _check_counts(
     names: NDArray[Any],
     domain_index: NDArray[np.intp],
 ) -> None:
+    """Raise ``ValueError`` unless every domain has rows of every class."""
     if len(classes) < 2:
         raise ValueError(f"y has one class only ({classes[0]!s}): a classifier needs two or more.")
     cell = domain_index * len(classes) + y_index
@@ -193,14 +202,15 @@ def _check_counts(
         missing = [str(names[s]) for s in np.flatnonzero(counts[:, c] == 0)]
         if missing:
             raise ValueError(
-                f"class {label!s} is missing from domain {_listing(missing)}: drop the class, "
+                f"class {label!s} is missing from domain {_join_names(missing)}: drop the class, "
                 "drop the domain, or merge domains until each holds every class."
             )
 
 
 def _check_spread(features: NDArray[np.floating[Any]]) -> None:
+    """Check the range of the features: raise if it is unusable, warn if it is badly scaled."""
     low = high = features[0]
-    for rows in chunks_of(features):
+    for rows in iterate_row_chunks(features):
         low = np.minimum(low, features[rows].min(axis=0))
         high = np.maximum(high, features[rows].max(axis=0))
     constant = int((high == low).sum())
@@ -208,7 +218,7 @@ def _check_spread(features: NDArray[np.floating[Any]]) -> None:
     if constant == d:
         raise ValueError("every feature in X is constant: there is nothing to learn from.")
     largest = float(max(abs(high.max()), abs(low.min())))
-    if not _SMALLEST < largest < _LARGEST:
+    if not _SMALLEST_ENTRY < largest < _LARGEST_ENTRY:
         raise ValueError(
             f"the largest entry of X is {largest:.0e}, out of the range that can be squared: "
             "rescale the features."
@@ -219,11 +229,11 @@ def _check_spread(features: NDArray[np.floating[Any]]) -> None:
             stacklevel=4,
         )
     deviation = _deviation(features)
-    loudest = int(deviation.argmax())
-    if deviation[loudest] > _DROWNING * np.median(deviation[deviation > 0]):
+    largest_feature = int(deviation.argmax())
+    if deviation[largest_feature] > _MAX_SCALE_RATIO * np.median(deviation[deviation > 0]):
         warnings.warn(
-            f"feature {loudest} varies over {_DROWNING:g} times more than the median feature and "
-            "drowns the others: standardize the features.",
+            f"feature {largest_feature} varies over {_MAX_SCALE_RATIO:g} times more than the "
+            "median feature and drowns the others: standardize the features.",
             stacklevel=4,
         )
     if d > n:
@@ -235,17 +245,17 @@ def _check_spread(features: NDArray[np.floating[Any]]) -> None:
 
 
 def _deviation(features: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
-    """(d,) standard deviation of each feature, in float64."""
+    """Return the standard deviation (d,) of each feature, in float64."""
     n, d = features.shape
     mean, squares = np.zeros(d), np.zeros(d)
-    for rows in chunks_of(features):
+    for rows in iterate_row_chunks(features):
         mean += features[rows].sum(axis=0, dtype=np.float64) / n
-    for rows in chunks_of(features):
+    for rows in iterate_row_chunks(features):
         squares += np.square(features[rows] - mean).sum(axis=0)
     squares /= n
     return np.sqrt(squares, out=squares)
 
 
-def _listing(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     shown = ", ".join(names[:3])
     return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"

@@ -10,32 +10,32 @@ from torch import Tensor
 
 from regraft.core.learner import Learner
 from regraft.core.newton import Solution
-from regraft.core.surrogates import Sample
+from regraft.core.surrogates import WeightedSample
 
-_ROUNDING = 1e-9
+_ROUNDING_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True)
 class Target:
-    """A plausible target that an adversary names."""
+    """Plausible target proposed by an adversary."""
 
-    sample: Sample  # its surrogate distribution
+    sample: WeightedSample  # its surrogate distribution
     z: Tensor  # (m,) where it lies in the adversary's family
 
 
 class Adversary(Protocol):
-    """A family of plausible targets with a search for the worst of them."""
+    """Family of plausible targets, with a search for the worst of them."""
 
     def attack(self, head: Tensor) -> Target:
-        """The target on which ``head`` (C, k) does worst, as far as the search finds it."""
+        """Return the target on which ``head`` (C, k) does worst, as far as the search finds it."""
         ...
 
 
 @dataclass(frozen=True)
 class Round:
-    """What one round of the game added."""
+    """Results of one round of the game."""
 
-    # Risks (regrets) have the constants of their targets added: those of unseen rows, on the hull.
+    # Risks and regrets include the constants of their targets.
     attack_value: float  # risk (regret) of the previous head on the adversary's new target
     value: float  # M_t: the learner's minimax value, ridge included
     gap: float  # duality gap of the learner's answer
@@ -44,19 +44,19 @@ class Round:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """The end of a game."""
+class GameOutcome:
+    """Result of a finished game."""
 
     start: Tensor  # (C, k) the head that it began with
     heads: tuple[Tensor, ...]  # the learner's answer (C, k) of each round
     rounds: tuple[Round, ...]
     targets: tuple[Target, ...]
-    mixture: Tensor  # (t,) the learner's dual weights: who binds
+    mixture: Tensor  # (t,) the learner's dual weights, nonzero for binding targets
     head: Tensor  # (C, k) the final answer
     worst: Target  # the worst target found for it
     worst_value: float  # its risk (regret) there
-    converged: bool  # by the stop rule, and with the last answer within the gap asked for
-    share: float = 1.0  # how much of the way from the start to the learner's answer it went
+    converged: bool  # the value settled, and the last answer reached the learner's gap
+    share: float = 1.0  # how far the head lies on the way from the start to the learner's answer
     standard_error: float = (
         0.0  # of the worst value of the learner's answer, if it was stepped back
     )
@@ -70,23 +70,24 @@ def play(
     tolerance: float = 1e-3,
     max_rounds: int = 50,
     on_round: Callable[[Round], None] | None = None,
-) -> Outcome:
-    """Refine the head ``start`` (C, k): ``learner``, still empty, answers ``adversary``.
+) -> GameOutcome:
+    """Refine the head ``start`` (C, k) by playing ``learner``, still empty, against ``adversary``.
 
-    Ends when ``t >= 2`` and the minimax value moved by at most ``tolerance``. (With the head
-    frozen, the game is one attack: see :func:`regraft.estimators.audit.audit`.)
+    The game ends when there were two rounds or more and the last changed the minimax value by at
+    most ``tolerance``. (With the head frozen, the game is a single attack: see
+    :func:`regraft.estimators.audit.audit`.)
     """
     head, heads, rounds, targets = start, list[Tensor](), list[Round](), list[Target]()
     answer: Solution | None = None
     while True:
         found = adversary.attack(head)
         found_value = found.sample.value(head)
-        if _is_over(rounds, tolerance) or len(rounds) == max_rounds:
+        if _has_settled(rounds, tolerance) or len(rounds) == max_rounds:
             break
         targets.append(found)
         learner.add(found.sample)
         answer = learner.respond(head, answer)
-        if rounds and answer.value < rounds[-1].value - rounds[-1].gap - _ROUNDING:
+        if rounds and answer.value < rounds[-1].value - rounds[-1].gap - _ROUNDING_TOLERANCE:
             raise RuntimeError(
                 f"the minimax value fell from {rounds[-1].value:.6f} to {answer.value:.6f}, more "
                 "than the duality gap: please report this with your data's shape."
@@ -109,7 +110,7 @@ def play(
     worst, worst_value = max(
         [(found, found_value), *zip(targets, known, strict=True)], key=lambda pair: pair[1]
     )
-    return Outcome(
+    return GameOutcome(
         start=start,
         heads=tuple(heads),
         rounds=tuple(rounds),
@@ -118,9 +119,10 @@ def play(
         head=head,
         worst=worst,
         worst_value=worst_value,
-        converged=_is_over(rounds, tolerance) and rounds[-1].gap <= learner.tolerance,
+        converged=_has_settled(rounds, tolerance) and rounds[-1].gap <= learner.tolerance,
     )
 
 
-def _is_over(rounds: list[Round], tolerance: float) -> bool:
+def _has_settled(rounds: list[Round], tolerance: float) -> bool:
+    """Return whether the last round changed the minimax value by at most ``tolerance``."""
     return len(rounds) >= 2 and abs(rounds[-1].value - rounds[-2].value) <= tolerance

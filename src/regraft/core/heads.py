@@ -1,42 +1,41 @@
-"""Linear softmax heads: pooled, per source, and the choice of their ridge and whitening.
+"""Linear softmax heads, pooled and per source, and the choice of their ridge and whitening.
 
-Noise in the difference of two source heads is what extrapolation amplifies, so the whitening
-shrinkage and the ridges are chosen by cross-validated log-likelihood on the sources.
+Extrapolation amplifies noise in the difference of two source heads, so the shrinkage of the
+whitening and the ridges are chosen by cross-validated log-likelihood on the sources.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
 
 import torch
 from torch import Tensor
 
 from regraft.core.crossfit import CrossFit
-from regraft.core.domains import Domains
+from regraft.core.domains import Domains, domain_slices
 from regraft.core.lbfgs import minimize_batch
 from regraft.core.newton import hessian, hessian_diagonal, log_probabilities, losses, minimax_newton
 from regraft.core.whitening import Whitening, fit_whitening, row_chunks
 from regraft.support.memory_map import released
 
 SHRINKAGES = (1e-2, 1e-1, 1.0, 10.0)
-# From the strongest down: weaker ridges start warm and are tried only while they help.
+# From the strongest down: weaker ridges are warm-started, and tried only while they help.
 POOLED_RIDGES = (1e-1, 1e-2, 1e-3, 1e-4)
 SOURCE_RIDGES = (1.0, 1e-1, 1e-2, 1e-3, 1e-4)
 _FOLDS = 3
 # Cross-validated fits stop when their excess risk is estimated to be below this many nats.
 _CV_TOLERANCE = 1e-5
 # Heads of up to this many parameters are preconditioned by their full curvature.
-_DENSE_CURVATURE = 800
-_CURVATURE_ROWS = 4096
+_MAX_DENSE_PARAMETERS = 800
+_MAX_CURVATURE_ROWS = 4096
 _FIT_TOLERANCE = 1e-9
-_SMALLEST_RIDGE = 1e-10  # below, curvature matrices may not factorize
+SMALLEST_RIDGE = 1e-10  # with smaller ones, curvature matrices may not factorize
 
 
 @dataclass(frozen=True)
 class Regularization:
-    """What cross-validation chose."""
+    """Regularization chosen by cross-validation."""
 
     shrinkage: float  # of the whitening
     pooled_ridge: float
@@ -60,15 +59,15 @@ class SourceHeads:
     held_out: CrossFit  # the same heads, fitted without each fold of the rows
 
     def optimism(self) -> Tensor:
-        """(n,) by how much the pooled head's loss on each row is too small, having seen the row."""
+        """Return how much (n,) the pooled head's loss on a row falls short, as it saw the row."""
         seen = losses(log_probabilities(self.Z, self.pooled), self.y)
         return self.held_out.pooled_losses(self.Z, self.y) - seen
 
     def learner_ridge(self, ridge: float | None) -> Tensor:
-        """(k,) column ridges of a head fitted to all rows; None takes the pooled head's.
+        """Return the column ridges (k,) of a head fitted to all rows; None takes the pooled head's.
 
-        A number weighs the variance of the logits, which shrinks a head without turning it; the
-        part that holds weak directions of the features down stays cross-validated.
+        A number weighs the variance of the logits, which shrinks a head without turning it. The
+        part of the ridge that suppresses weak directions of the features stays cross-validated.
         """
         pooled = self.regularization.pooled_ridge
         variance = self.whitening.eigenvalues / self.whitening.scale.square()
@@ -77,13 +76,11 @@ class SourceHeads:
 
 
 def fit_source_heads(domains: Domains) -> SourceHeads:
-    """Whiten the pooled sources, choose the regularization, fit the pooled and the source heads."""
+    """Whiten the pooled sources, choose the regularization, and fit the pooled and source heads."""
     whitening = fit_whitening(domains.X, domains.weight, domains.mapping)
     order, fold = _sort_and_fold(domains, whitening.mean)
     y, weight, domain = domains.y[order], domains.weight[order], domains.domain[order]
-    bounds = torch.searchsorted(domain, torch.arange(len(domains.names) + 1, device=y.device))
-    slices = tuple(slice(a, b) for a, b in pairwise(bounds.tolist()))
-
+    slices = domain_slices(domain, len(domains.names))
     whitening = whitening.with_shrinkage(SHRINKAGES[1])
     Z = whitening(domains.X, order, domains.mapping)
     choice, held_out = _cross_validate(Z, y, weight, slices, fold, whitening, len(domains.classes))
@@ -92,10 +89,10 @@ def fit_source_heads(domains: Domains) -> SourceHeads:
     Z[:, :-1] *= rescale.to(Z.dtype)
     rescale = torch.cat([rescale, rescale.new_ones(1)])
     held_out = CrossFit(fold, held_out.pooled / rescale, held_out.heads / rescale)
-    pooled = _fit(Z, y, weight, choice.pooled_ridge, held_out.pooled.mean(dim=0))
+    pooled = _fit_head(Z, y, weight, choice.pooled_ridge, held_out.pooled.mean(dim=0))
     heads = torch.stack(
         [
-            _fit(Z[s], y[s], weight[s] / weight[s].sum(), choice.source_ridge, start, pooled)
+            _fit_head(Z[s], y[s], weight[s] / weight[s].sum(), choice.source_ridge, start, pooled)
             for s, start in zip(slices, held_out.heads.mean(dim=0), strict=True)
         ]
     )
@@ -104,14 +101,14 @@ def fit_source_heads(domains: Domains) -> SourceHeads:
 
 def check_ridge(ridge: float | None) -> None:
     """Raise ``ValueError`` unless ``ridge`` is None or a usable number."""
-    if ridge is not None and not _SMALLEST_RIDGE <= ridge < float("inf"):
+    if ridge is not None and not SMALLEST_RIDGE <= ridge < float("inf"):
         raise ValueError(
-            f"ridge is {ridge}: pass a number of {_SMALLEST_RIDGE:g} or more, or None to "
+            f"ridge is {ridge}: pass a number of {SMALLEST_RIDGE:g} or more, or None to "
             "cross-validate it."
         )
 
 
-def _fit(
+def _fit_head(
     Z: Tensor,
     y: Tensor,
     weight: Tensor,
@@ -119,6 +116,7 @@ def _fit(
     start: Tensor,
     anchor: Tensor | None = None,
 ) -> Tensor:
+    """Return the head of the smallest weighted risk, with its ridge centred at ``anchor``."""
     return minimax_newton(
         Z,
         y,
@@ -131,10 +129,10 @@ def _fit(
 
 
 def _sort_and_fold(domains: Domains, mean: Tensor) -> tuple[Tensor, Tensor]:
-    """Rows by domain and, within class, by distance from the mean; folds are dealt in turn.
+    """Sort rows by domain, class and distance from the mean, and deal them to folds in turn.
 
-    Folds made from the rows' content, not their order or a seed, are stratified and leave the
-    fit invariant to shuffling, relabelling, rotating and rescaling.
+    Folds that depend on the rows' content, not on their order or a seed, are stratified and leave
+    the fit invariant to shuffling, relabelling, rotating and rescaling.
     """
     distance = torch.empty(len(domains.y), dtype=mean.dtype, device=mean.device)
     for rows in released(row_chunks(*domains.X.shape), domains.mapping):
@@ -156,19 +154,21 @@ def _cross_validate(
     whitening: Whitening,
     n_classes: int,
 ) -> tuple[Regularization, CrossFit]:
-    """The regularization under which held-out source rows are most likely, and its heads.
+    """Choose the regularization under which held-out source rows are most likely; return its heads.
 
-    For each shrinkage the pooled ridge is the one of the most likely pooled heads; the pair of
-    shrinkage and source ridge is then the one of the most likely source heads.
+    For each shrinkage, take the pooled ridge of the most likely pooled heads. Then take the pair of
+    shrinkage and source ridge of the most likely source heads.
     """
     penalties = torch.stack([whitening.penalty(shrinkage) for shrinkage in SHRINKAGES])
     zero = weight.new_zeros((n_classes, Z.shape[1]))
-    pooled_path = _Path(Z, y, weight, fold, penalties, zero.expand(_FOLDS, len(penalties), -1, -1))
+    pooled_path = _RidgePath(
+        Z, y, weight, fold, penalties, zero.expand(_FOLDS, len(penalties), -1, -1)
+    )
     pooled_ridges, anchors = _best_pooled(pooled_path)
     source_paths = []
     for rows in slices:
         share = weight[rows] / weight[rows].sum()
-        source_paths.append(_Path(Z[rows], y[rows], share, fold[rows], penalties, anchors))
+        source_paths.append(_RidgePath(Z[rows], y[rows], share, fold[rows], penalties, anchors))
 
     best = Regularization(0.0, 0.0, 0.0, -float("inf"))
     previous = weight.new_full((len(penalties),), -float("inf"))
@@ -190,8 +190,8 @@ def _cross_validate(
     return best, held_out
 
 
-def _best_pooled(path: _Path) -> tuple[list[float], Tensor]:
-    """The best pooled ridge of each penalty and its fold-wise heads (folds, P, C, k)."""
+def _best_pooled(path: _RidgePath) -> tuple[list[float], Tensor]:
+    """Return the best pooled ridge of each penalty and its heads by fold (folds, P, C, k)."""
     ridges = [POOLED_RIDGES[0]] * len(path.likelihood)
     heads = path.heads.clone()
     best = torch.full_like(path.likelihood, -float("inf"))
@@ -207,12 +207,12 @@ def _best_pooled(path: _Path) -> tuple[list[float], Tensor]:
     return ridges, heads
 
 
-class _Path:
+class _RidgePath:
     """Heads for every fold left out and every penalty, along a falling sequence of ridges.
 
-    All fits of one ridge run as a single batch, warm-started at the previous ridge's. Products
-    with the rows have the rows' precision, which choosing among ridges does not need to exceed;
-    sums over chunks of rows have the heads'.
+    All fits of one ridge run as a single batch, warm-started at those of the previous ridge.
+    Products with the rows have the rows' precision, which is enough to choose among ridges; sums
+    over chunks of rows have the precision of the heads.
     """
 
     def __init__(
@@ -230,12 +230,12 @@ class _Path:
         self.likelihood = penalties.new_zeros(len(penalties))  # (P,) held-out, mean per row
 
     def keep(self, mask: Tensor) -> None:
-        """Go on with these penalties (P,) only; the others' likelihoods become -inf."""
+        """Continue with these penalties (P,) only; the likelihoods of the others become -inf."""
         self._kept = self._kept[mask[self._kept]]
         self.likelihood = torch.where(mask, self.likelihood, -float("inf"))
 
     def advance(self, ridge: float) -> None:
-        """Fit the kept penalties at ``ridge``; updates ``heads`` and ``likelihood``."""
+        """Fit the kept penalties at ``ridge``, and update ``heads`` and ``likelihood``."""
         n_classes, k = self.heads.shape[2:]
         batch = _FOLDS * len(self._kept)
         anchor = self._anchors[:, self._kept].reshape(batch, n_classes, k)
@@ -269,6 +269,7 @@ class _Path:
         self.likelihood[self._kept] = self._held_out(flat.reshape(batch, n_classes, k))
 
     def _held_out(self, heads: Tensor) -> Tensor:
+        """Return the mean held-out log-likelihood (P',) of the kept penalties."""
         total = heads.new_zeros(len(heads))
         for rows in _chunks(len(self._Z), heads.shape[0] * heads.shape[1]):
             _, loss = _batched_losses(self._Z[rows], self._y[rows], heads)
@@ -277,19 +278,19 @@ class _Path:
         return total.reshape(_FOLDS, -1).sum(dim=0)
 
     def _per_problem(self, per_fold: Tensor) -> Tensor:
-        """(folds, rows) -> (folds · P, rows)."""
+        """Repeat values (folds, rows) for each penalty: (folds · P, rows)."""
         return per_fold.repeat_interleave(len(self._kept), dim=0)
 
     def _preconditioner(self, penalties: Tensor) -> Callable[[Tensor], Tensor]:
-        """Inverse curvature at the present heads' mean, one per column ridge (P', k)."""
+        """Return the inverse curvature at the mean of the heads, one per column ridge (P', k)."""
         head = self.heads[:, self._kept].mean(dim=(0, 1))
         n_classes, k = head.shape
         # The rows are sorted, so a stride of them is a stratified sample, and enough for this.
-        stride = slice(None, None, max(1, len(self._Z) // _CURVATURE_ROWS))
+        stride = slice(None, None, max(1, len(self._Z) // _MAX_CURVATURE_ROWS))
         Z, weight = self._Z[stride], self._weight[stride] / self._weight[stride].sum()
         p = log_probabilities(Z, head).exp()
         diagonal = 2 * penalties.repeat(1, n_classes)  # (P', C·k)
-        if n_classes * k <= _DENSE_CURVATURE:
+        if n_classes * k <= _MAX_DENSE_PARAMETERS:
             curvature = hessian(Z, p, weight)
             factor = torch.linalg.cholesky(curvature + torch.diag_embed(diagonal))
 
@@ -303,12 +304,12 @@ class _Path:
 
 
 def _chunks(n: int, columns: int) -> list[slice]:
-    """Row slices small enough for a (rows x columns) temporary to stay in cache."""
+    """Return row slices so small that a (rows x columns) temporary stays in cache."""
     return row_chunks(n, columns, 400_000)
 
 
 def _batched_losses(Z: Tensor, y: Tensor, heads: Tensor) -> tuple[Tensor, Tensor]:
-    """Log-probabilities (C, B, n) and cross-entropies (B, n) of B heads (B, C, k)."""
+    """Return log-probabilities (C, B, n) and cross-entropies (B, n) of B heads (B, C, k)."""
     batch, n_classes, k = heads.shape
     flat = heads.transpose(0, 1).reshape(-1, k).to(Z.dtype)
     logits = (flat @ Z.T).reshape(n_classes, batch, len(Z))

@@ -1,32 +1,27 @@
-"""Plausible targets: the affine hull of the source heads, and their surrogate distributions.
+"""Plausible targets: the affine hull of the source heads, and the weights that make each target.
 
-A target whose abduction is an affine combination of the sources' has the same combination of
-the source heads as its head. The surrogate of such a target is the source rows, reweighted so
-that their conditional becomes the target head: real inputs keep real labels.
+If the abduction of a target is an affine combination of the sources' abductions, its head is the
+same combination of the source heads. Its surrogate is the source rows, reweighted so that their
+conditional becomes the target head: real inputs keep real labels.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
-from scipy.optimize import minimize, minimize_scalar
 from torch import Tensor
 
+from regraft.core.ball_search import maximize_in_ball
 from regraft.core.heads import SourceHeads
-from regraft.core.whitening import row_slabs
+from regraft.core.whitening import conversion_chunks
 
 Objective = Literal["risk", "regret"]
 
 # Heads whose tilt logits differ by less than this (root mean square, nats) are the same head.
-_SAME_HEAD = 1e-6
-_PLANE_DIRECTIONS = 32
-_SPREAD_DIRECTIONS = 64
+_SAME_HEAD_NATS = 1e-6
 
 
 @dataclass(frozen=True)
@@ -44,18 +39,18 @@ class Hull:
     projection: Tensor  # (C, C) onto the class directions in which the targets differ
 
     def head(self, z: Tensor) -> Tensor:
-        """(C, k) head of the target at ``z`` (m,)."""
+        """Return the head (C, k) of the target at ``z`` (m,)."""
         shift: Tensor = torch.tensordot(z, self.directions, dims=1)
         return self.center + shift
 
     def coefficients(self, z: Tensor) -> Tensor:
-        """(K,) weights of the source heads in the head at ``z``; they sum to one."""
+        """Return the affine weights (K,) of the source heads at ``z``; they sum to one."""
         return z @ self.mixing + 1.0 / self.mixing.shape[1]
 
 
 @dataclass(frozen=True)
-class Surrogates:
-    """The source rows on which every target of a hull has its surrogate distribution.
+class TiltedRows:
+    """Rows with the logits from which the weights of every target of a hull follow.
 
     Classes come first and rows last, so that sums over classes run along contiguous memory.
     """
@@ -66,23 +61,25 @@ class Surrogates:
     log_weight: Tensor  # (n,) logarithms of weights that sum to one
 
     def weights(self, z: Tensor) -> Tensor:
-        """(n,) weight of each source row in the surrogate of the target at ``z``; sums to one."""
-        return self.tilted(torch.log_softmax(torch.tensordot(z, self.tilt, dims=1), dim=0))
+        """Return the weight (n,) of each row for the target at ``z``; the weights sum to one."""
+        return self.weights_from_shares(
+            torch.log_softmax(torch.tensordot(z, self.tilt, dims=1), dim=0)
+        )
 
     def own_losses(self, z: Tensor) -> Tensor:
-        """(n,) cross-entropy of each row under the head of the target at ``z`` (m,)."""
+        """Return the cross-entropy (n,) of each row under the head of the target at ``z`` (m,)."""
         logits = self.center + torch.tensordot(z, self.tilt, dims=1)
-        return -_of_label(torch.log_softmax(logits, dim=0), self.y)
+        return -_entry_of_label(torch.log_softmax(logits, dim=0), self.y)
 
-    def tilted(self, log_share: Tensor) -> Tensor:
-        """(n,) the weights under log class shares (C, n); sums to one."""
+    def weights_from_shares(self, log_share: Tensor) -> Tensor:
+        """Return the weights (n,) for log class shares (C, n); they sum to one."""
         # Relative to the largest, so that a far target's weights do not all underflow.
-        return torch.softmax(self.log_weight + _of_label(log_share, self.y), dim=0)
+        return torch.softmax(self.log_weight + _entry_of_label(log_share, self.y), dim=0)
 
 
 @dataclass(frozen=True)
 class Attack:
-    """The adversary's answer to a head."""
+    """Worst target found for a predictor."""
 
     z: Tensor  # (m,) the worst target found
     value: float  # its risk, or regret
@@ -96,7 +93,7 @@ def check_radius(radius: float) -> None:
 
 
 def check_objective(objective: str) -> None:
-    """Raise ``ValueError`` for an objective that the game does not know."""
+    """Raise ``ValueError`` unless ``objective`` is "risk" or "regret"."""
     if objective not in ("risk", "regret"):
         raise ValueError(f'objective is {objective!r}: pass "risk" or "regret".')
 
@@ -117,12 +114,11 @@ def fit_hull(
     rank: int | None = None,
     moves: Tensor | None = None,
 ) -> Hull:
-    """The hull of source ``heads`` (K, C, k) on rows ``Z`` (n, k).
+    """Fit the hull of source ``heads`` (K, C, k) on rows ``Z`` (n, k).
 
-    ``rank`` keeps the best approximation of the head differences in that many class directions:
-    the transplant dimension r (at most C - 1, the default). ``moves`` (K, C, n) are the logits by
-    which the sources differ from their mean, in which nats are measured; by default those of
-    ``heads`` on the rows.
+    ``rank`` is the transplant dimension r: head differences are approximated in that many class
+    directions (at most C - 1, the default). ``moves`` (K, C, n) are the logits by which the sources
+    differ from their mean, in which nats are measured; by default those of ``heads`` on the rows.
     """
     n_sources, n_classes = heads.shape[:2]
     # Softmax ignores a constant over classes.
@@ -136,7 +132,7 @@ def fit_hull(
         projection, logits = kept @ projection, kept @ logits
     stacked = logits.reshape(n_sources, -1)
     squares, vectors = torch.linalg.eigh(stacked @ stacked.T)
-    keep = squares > max(_SAME_HEAD**2, 1e-10 * float(squares[-1]))
+    keep = squares > max(_SAME_HEAD_NATS**2, 1e-10 * float(squares[-1]))
     lengths, axes = squares[keep].sqrt(), vectors[:, keep]
     mixing = (axes / lengths).T
     directions = torch.tensordot(mixing, projection @ (heads - center), dims=1)
@@ -144,9 +140,9 @@ def fit_hull(
     return Hull(center, directions, axes * lengths, mixing, projection)
 
 
-def make_surrogates(hull: Hull, Z: Tensor, y: Tensor, weight: Tensor) -> Surrogates:
-    """Prepare the surrogate distributions of all targets of ``hull`` on the rows ``Z``."""
-    return Surrogates(
+def tilt_rows(hull: Hull, Z: Tensor, y: Tensor, weight: Tensor) -> TiltedRows:
+    """Prepare the rows ``Z`` (n, k) for the surrogates of all targets of ``hull``."""
+    return TiltedRows(
         tilt=_tilt(hull.directions, Z),
         center=_tilt(hull.center, Z),
         y=y,
@@ -155,26 +151,26 @@ def make_surrogates(hull: Hull, Z: Tensor, y: Tensor, weight: Tensor) -> Surroga
 
 
 def _tilt(heads: Tensor, Z: Tensor) -> Tensor:
-    """(..., C, n) logits of heads (..., C, k) on rows (n, k), in the heads' precision."""
+    """Return logits (..., C, n) of heads (..., C, k) on rows (n, k), in the heads' precision."""
     if Z.dtype == heads.dtype:
         return heads @ Z.T
     answer = heads.new_empty((*heads.shape[:-1], len(Z)))
-    for rows in row_slabs(Z, heads.dtype):
+    for rows in conversion_chunks(Z, heads.dtype):
         answer[..., rows] = heads @ Z[rows].to(heads.dtype).T
     return answer
 
 
-def plausible_targets(sources: SourceHeads, rank: int | None = None) -> tuple[Hull, Surrogates]:
-    """The hull of the source heads, and its surrogates on the sources' own rows.
+def plausible_targets(sources: SourceHeads, rank: int | None = None) -> tuple[Hull, TiltedRows]:
+    """Return the hull of the source heads, and the sources' own rows prepared for its targets.
 
-    Rows are weighed by heads that have not seen them: others would weigh up the labels that they
-    remember.
+    Rows are weighed by heads that have not seen them. Other heads would give more weight to labels
+    that they remember.
     """
     logits = sources.held_out.logits(sources.held_out.heads, sources.Z)
     center = logits.mean(dim=0)
     moves = logits - center
     hull = fit_hull(sources.heads, sources.Z, sources.weight, rank, moves)
-    return hull, Surrogates(
+    return hull, TiltedRows(
         tilt=torch.tensordot(hull.mixing, hull.projection @ moves, dims=1),
         center=center,
         y=sources.y,
@@ -183,135 +179,49 @@ def plausible_targets(sources: SourceHeads, rank: int | None = None) -> tuple[Hu
 
 
 def attack(
-    surrogates: Surrogates,
+    rows: TiltedRows,
     loss: Tensor,
     radius: float,
     objective: Objective = "risk",
-    also: Sequence[Tensor] = (),
+    known: Sequence[Tensor] = (),
 ) -> Attack:
-    """The target with ``|z| <= radius`` on which a predictor with row losses ``loss`` is worst.
+    """Find the worst target with ``|z| <= radius`` for a predictor with row losses ``loss``.
 
-    For ``regret`` the loss of the target's own head is subtracted from each row's. ``also`` names
-    targets in the ball that are known already, so that the answer is no better than they are.
+    For ``regret``, the loss of the target's own head is subtracted from each row's loss. ``known``
+    are targets in the ball that were found before; the result is at least as bad as these.
     """
 
     def value_and_gradient(z: Tensor) -> tuple[float, Tensor]:
-        return _value_and_gradient(surrogates, loss, z, objective)
+        return _value_and_gradient(rows, loss, z, objective)
 
-    z, value = search(value_and_gradient, loss.new_zeros(len(surrogates.tilt)), radius, also)
-    return Attack(z, value, surrogates.weights(z))
-
-
-def search(
-    value_and_gradient: Callable[[Tensor], tuple[float, Tensor]],
-    origin: Tensor,
-    radius: float,
-    also: Sequence[Tensor] = (),
-) -> tuple[Tensor, float]:
-    """The largest value found within ``radius`` of ``origin`` (m,), which is zero, and where.
-
-    Candidates cover the ball at all scales; the best of them are refined by local search. The
-    answer is at least as large as at ``origin`` and at the points ``also``.
-    """
-    m = len(origin)
-
-    def like(z: NDArray[np.float64]) -> Tensor:
-        return torch.as_tensor(z, dtype=origin.dtype, device=origin.device)
-
-    def negated(z: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        value, gradient = value_and_gradient(like(z))
-        return -value, -gradient.cpu().double().numpy()
-
-    points = [np.zeros(m), *(z.cpu().double().numpy() for z in also)]
-    if m and radius:
-        points += _search_line(negated, radius) if m == 1 else _search_ball(negated, m, radius)
-    best = min(points, key=lambda z: negated(z)[0])
-    return like(best), -negated(best)[0]
-
-
-_Function = Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]]
-
-
-def _scales(radius: float, factor: float) -> NDArray[np.float64]:
-    """Radii from ``radius`` down by ``factor`` to a quarter of a nat, three at least."""
-    steps = max(3, 1 + math.ceil(math.log(max(4 * radius, 1.0), factor)))
-    scales: NDArray[np.float64] = radius * factor ** -np.arange(steps, dtype=np.float64)
-    return scales
-
-
-def _search_line(negated: _Function, radius: float) -> list[NDArray[np.float64]]:
-    """The best point of a grid on the line, and the best between its neighbours."""
-    positive = _scales(radius, math.sqrt(2))
-    grid = np.concatenate([-positive, [0.0], positive[::-1]])
-    best = int(np.argmin([negated(np.array([z]))[0] for z in grid]))
-    low, high = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
-    answer = minimize_scalar(
-        lambda z: negated(np.array([z]))[0],
-        bounds=(low, high),
-        method="bounded",
-        options={"xatol": 1e-4 * (high - low)},
-    )
-    return [np.array([grid[best]]), np.array([answer.x])]
-
-
-def _search_ball(negated: _Function, m: int, radius: float) -> list[NDArray[np.float64]]:
-    """The best point on each of several shells, and the ends of constrained ascents from them."""
-    directions, points = _directions(m), list[NDArray[np.float64]]()
-    for shell in _scales(radius, 2.0):
-        start = min((shell * u for u in directions), key=lambda z: negated(z)[0])
-        answer = minimize(
-            negated,
-            start,
-            jac=True,
-            method="SLSQP",
-            constraints={
-                "type": "ineq",
-                "fun": lambda z: radius**2 - z @ z,
-                "jac": lambda z: -2 * z,
-            },
-            options={"ftol": 1e-8, "maxiter": 50},
-        )
-        # The constraint holds to the solver's precision only.
-        shrink = min(1.0, radius / max(float(np.linalg.norm(answer.x)), 1e-300))
-        points += [start, shrink * answer.x]
-    return points
-
-
-def _directions(m: int) -> NDArray[np.float64]:
-    """Unit vectors that cover the sphere: even on a circle, spread at random beyond."""
-    if m == 2:
-        angles = np.linspace(0, 2 * np.pi, _PLANE_DIRECTIONS, endpoint=False)
-        return np.stack([np.cos(angles), np.sin(angles)], axis=1)
-    spread = np.random.default_rng(0).standard_normal((_SPREAD_DIRECTIONS, m))
-    directions = np.concatenate([np.eye(m), -np.eye(m), spread])
-    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-    return directions
+    z, value = maximize_in_ball(value_and_gradient, loss.new_zeros(len(rows.tilt)), radius, known)
+    return Attack(z, value, rows.weights(z))
 
 
 def _value_and_gradient(
-    surrogates: Surrogates, loss: Tensor, z: Tensor, objective: Objective
+    rows: TiltedRows, loss: Tensor, z: Tensor, objective: Objective
 ) -> tuple[float, Tensor]:
-    """Risk (or regret) of the surrogate at ``z`` and its gradient in ``z``."""
-    tilt = torch.tensordot(z, surrogates.tilt, dims=1)  # (C, n)
+    """Return the risk (or regret) of the surrogate at ``z``, and its gradient in ``z``."""
+    tilt = torch.tensordot(z, rows.tilt, dims=1)  # (C, n)
     log_share = torch.log_softmax(tilt, dim=0)
-    weight = surrogates.tilted(log_share)
+    weight = rows.weights_from_shares(log_share)
     if objective == "regret":
-        log_p = torch.log_softmax(surrogates.center + tilt, dim=0)
-        loss = loss + _of_label(log_p, surrogates.y)
+        log_p = torch.log_softmax(rows.center + tilt, dim=0)
+        loss = loss + _entry_of_label(log_p, rows.y)
     value = weight @ loss
-    gradient = _pull(surrogates, log_share.exp_(), weight * (loss - value))
+    gradient = _tilt_gradient(rows, log_share.exp_(), weight * (loss - value))
     if objective == "regret":
-        gradient = gradient + _pull(surrogates, log_p.exp_(), weight)
+        gradient = gradient + _tilt_gradient(rows, log_p.exp_(), weight)
     return float(value), gradient
 
 
-def _of_label(values: Tensor, y: Tensor) -> Tensor:
-    """(n,) each row's entry of ``values`` (C, n) for its label."""
+def _entry_of_label(values: Tensor, y: Tensor) -> Tensor:
+    """Return the entry (n,) of ``values`` (C, n) for the label of each row."""
     return values.gather(0, y.unsqueeze(0)).squeeze(0)
 
 
-def _pull(surrogates: Surrogates, share: Tensor, scale: Tensor) -> Tensor:
-    """(m,) sum over rows of ``scale · (tilt of the label - mean tilt under share)``."""
+def _tilt_gradient(rows: TiltedRows, share: Tensor, scale: Tensor) -> Tensor:
+    """Return the sum (m,) over rows of ``scale · (tilt of the label - mean tilt under share)``."""
     coefficient = -share * scale
-    coefficient.scatter_add_(0, surrogates.y.unsqueeze(0), scale.unsqueeze(0))
-    return surrogates.tilt.flatten(1) @ coefficient.flatten()
+    coefficient.scatter_add_(0, rows.y.unsqueeze(0), scale.unsqueeze(0))
+    return rows.tilt.flatten(1) @ coefficient.flatten()

@@ -1,38 +1,45 @@
-"""The hull as an adversary: its search for the worst target, under each surrogate."""
+"""Adversaries over the hull: the search for the worst target, for each kind of surrogate."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TypedDict, Unpack
 
 import torch
 from torch import Tensor
 
+from regraft.core.ball_search import maximize_in_ball
 from regraft.core.game import Adversary, Target
 from regraft.core.heads import SourceHeads
 from regraft.core.hull import (
     Hull,
     Objective,
-    Surrogates,
+    TiltedRows,
     attack,
     fit_hull,
     plausible_targets,
-    search,
 )
 from regraft.core.newton import log_probabilities, logits, losses
-from regraft.core.surrogates import Sample, SurrogateKind, every_label, relabelled, transplanted
+from regraft.core.surrogates import (
+    SurrogateKind,
+    WeightedSample,
+    pair_with_every_label,
+    relabel,
+    relabel_moved,
+)
 from regraft.core.transplant import find_witness
 
 
-class HullAdversary:
-    """Targets within ``radius`` nats; real rows keep real labels and change their weights.
+class ReweightingHullAdversary:
+    """Targets within ``radius`` nats, made of real rows with real labels and changed weights.
 
-    ``optimism`` (n,) is what fitting has taken off the rows' losses, None if nothing.
+    ``optimism`` (n,) is what fitting has taken off the losses of the rows; None means nothing.
     """
 
     def __init__(
         self,
         Z: Tensor,
-        surrogates: Surrogates,
+        surrogates: TiltedRows,
         radius: float,
         objective: Objective = "risk",
         optimism: Tensor | None = None,
@@ -43,7 +50,7 @@ class HullAdversary:
         self._known: list[Tensor] = []
 
     def attack(self, head: Tensor) -> Target:
-        """The worst target of the ball, never better than one found before."""
+        """Return the worst target in the ball, at least as bad as those found before."""
         y = self._surrogates.y
         loss = losses(log_probabilities(self._Z, head), y)
         if self._optimism is not None:
@@ -54,13 +61,13 @@ class HullAdversary:
         if self._objective == "regret":
             own = self._surrogates.own_losses(found.z)
             constant = -own if constant is None else constant - own
-        return Target(Sample(self._Z, y, found.weights, constant), found.z)
+        return Target(WeightedSample(self._Z, y, found.weights, constant), found.z)
 
 
-class SoftHullAdversary:
-    """The same targets, on source rows whose labels are drawn from the target's head.
+class SoftLabelHullAdversary:
+    """The same targets, made of source rows with labels drawn from the target's head.
 
-    With ``surrogate="transplanted"`` the rows are moved by T_{s->star} first. One basis L serves
+    With ``surrogate="transplanted"`` the rows are first moved by T_{s->star}. One basis L serves
     the whole hull: heads of the hull differ only along the disagreements of the sources, which L
     annihilates.
     """
@@ -76,7 +83,9 @@ class SoftHullAdversary:
         self._hull, self._radius, self._objective = hull, radius, objective
         self._moves = surrogate == "transplanted"
         n_classes = len(hull.center)
-        self._pairs = every_label(Sample(sources.Z, sources.y, sources.weight), n_classes)
+        self._pairs = pair_with_every_label(
+            WeightedSample(sources.Z, sources.y, sources.weight), n_classes
+        )
         if self._moves:
             heads = torch.stack([hull.head(z) for z in hull.sources])
             witness = find_witness(hull.center, heads)
@@ -88,7 +97,7 @@ class SoftHullAdversary:
         self._known: list[Tensor] = []
 
     def attack(self, head: Tensor) -> Target:
-        """The worst target of the ball, never better than one found before."""
+        """Return the worst target in the ball, at least as bad as those found before."""
 
         def value_and_gradient(z: Tensor) -> tuple[float, Tensor]:
             with torch.enable_grad():
@@ -103,7 +112,7 @@ class SoftHullAdversary:
             return float(value.detach()), gradient
 
         origin = self._pairs.Z.new_zeros(len(self._hull.directions))
-        z, _ = search(value_and_gradient, origin, self._radius, self._known)
+        z, _ = maximize_in_ball(value_and_gradient, origin, self._radius, self._known)
         self._known.append(z)
         sample = self._sample(z)
         if self._objective == "regret":
@@ -111,27 +120,33 @@ class SoftHullAdversary:
             sample = replace(sample, constant=-own)
         return Target(sample, z)
 
-    def _sample(self, z: Tensor) -> Sample:
+    def _sample(self, z: Tensor) -> WeightedSample:
+        """Return the surrogate of the target at ``z``."""
         head = self._hull.head(z)
         if not self._moves:
-            return relabelled(self._pairs, head)
+            return relabel(self._pairs, head)
         Z = self._pairs.Z
         moved = Z + (self._own_logits - Z @ head.T) @ self._basis.T
-        return transplanted(self._pairs, moved, head)
+        return relabel_moved(self._pairs, moved, head)
 
 
-def hull_adversary(
-    sources: SourceHeads,
-    *,
-    radius: float,
-    rank: int | None = None,
-    objective: Objective = "risk",
-    surrogate: SurrogateKind = "reweighted",
+class HullOptions(TypedDict, total=False):
+    """Options of a game over the hull, beside its radius."""
+
+    rank: int | None  # transplant dimension; None, the default, keeps all class directions
+    objective: Objective  # "risk" by default
+    surrogate: SurrogateKind  # "reweighted" by default
+
+
+def make_hull_adversary(
+    sources: SourceHeads, *, radius: float, **options: Unpack[HullOptions]
 ) -> tuple[Hull, Adversary]:
-    """The hull of the source heads, and its adversary under ``surrogate``."""
+    """Return the hull of the source heads, and the adversary that searches it."""
+    rank, objective = options.get("rank"), options.get("objective", "risk")
+    surrogate = options.get("surrogate", "reweighted")
     if surrogate == "reweighted":
         hull, surrogates = plausible_targets(sources, rank)
         optimism = sources.optimism()
-        return hull, HullAdversary(sources.Z, surrogates, radius, objective, optimism)
+        return hull, ReweightingHullAdversary(sources.Z, surrogates, radius, objective, optimism)
     hull = fit_hull(sources.heads, sources.Z, sources.weight, rank)
-    return hull, SoftHullAdversary(sources, hull, radius, objective, surrogate)
+    return hull, SoftLabelHullAdversary(sources, hull, radius, objective, surrogate)

@@ -1,45 +1,43 @@
-"""The game over the hull, and the step back from its answer that noise allows."""
+"""The game over the hull, and the step back from its answer towards ERM that noise allows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Unpack
 
 import torch
 from torch import Tensor
 
-from regraft.core.game import Adversary, Outcome, Round, Target, play
+from regraft.core.game import Adversary, GameOutcome, Round, Target, play
 from regraft.core.heads import SourceHeads
-from regraft.core.hull import Hull, Objective
-from regraft.core.hull_adversary import hull_adversary
+from regraft.core.hull import Hull
+from regraft.core.hull_adversary import HullOptions, make_hull_adversary
 from regraft.core.learner import Learner
 from regraft.core.newton import log_probabilities, losses
-from regraft.core.surrogates import Sample, SurrogateKind, together
+from regraft.core.surrogates import WeightedSample, stack_samples
 
-_STEPS = 64  # into which the way from the pooled head to the learner's answer is divided
+_N_STEPS = 64  # equal steps from the pooled head to the learner's answer
 
 
 def play_hull(
     sources: SourceHeads,
     *,
     radius: float,
-    rank: int | None = None,
-    objective: Objective = "risk",
-    surrogate: SurrogateKind = "reweighted",
     ridge: float | None = None,
     tolerance: float = 1e-3,
     max_rounds: int = 50,
     on_round: Callable[[Round], None] | None = None,
-) -> tuple[Hull, Outcome]:
-    """Play from the ERM head on, within ``radius`` nats.
+    **options: Unpack[HullOptions],
+) -> tuple[Hull, GameOutcome]:
+    """Play from the ERM head on against the targets within ``radius`` nats.
 
-    Where rows keep their own labels, the head is stepped back from the game's answer.
+    Where rows keep their own labels, :func:`step_back` then moves the answer towards ERM.
     """
-    hull, adversary = hull_adversary(
-        sources, radius=radius, rank=rank, objective=objective, surrogate=surrogate
-    )
+    hull, adversary = make_hull_adversary(sources, radius=radius, **options)
+    keeps_labels = options.get("surrogate", "reweighted") == "reweighted"
     column_ridge = sources.learner_ridge(ridge)
-    start = sources.pooled if ridge is None else _erm(sources, column_ridge)
+    start = sources.pooled if ridge is None else _fit_erm(sources, column_ridge)
     outcome = play(
         adversary,
         Learner(ridge=column_ridge),
@@ -48,21 +46,21 @@ def play_hull(
         max_rounds=max_rounds,
         on_round=on_round,
     )
-    return hull, step_back(outcome, adversary, start) if surrogate == "reweighted" else outcome
+    return hull, step_back(outcome, adversary, start) if keeps_labels else outcome
 
 
-def _erm(sources: SourceHeads, ridge: Tensor) -> Tensor:
-    """The head of the smallest pooled risk under the learner's own ridge (k,)."""
+def _fit_erm(sources: SourceHeads, ridge: Tensor) -> Tensor:
+    """Return the head of the smallest pooled risk under the learner's own ridge (k,)."""
     learner = Learner(ridge=ridge)
-    learner.add(Sample(sources.Z, sources.y, sources.weight))
+    learner.add(WeightedSample(sources.Z, sources.y, sources.weight))
     return learner.respond(sources.pooled).head
 
 
-def step_back(outcome: Outcome, adversary: Adversary, start: Tensor) -> Outcome:
+def step_back(outcome: GameOutcome, adversary: Adversary, start: Tensor) -> GameOutcome:
     """Move the answer towards the head ``start`` (C, k) while its worst case stays as good.
 
-    As good is within one standard error of the answer's own worst case, which is known no better
-    than that: what is left to choose goes to the risk on the sources, which ``start`` minimizes.
+    "As good" means within one standard error of the answer's own worst case, which is not known any
+    better. The freedom that is left goes to the risk on the sources, which ``start`` minimizes.
     """
     answer = outcome.head
     error = outcome.worst.sample.standard_error(answer)
@@ -71,10 +69,10 @@ def step_back(outcome: Outcome, adversary: Adversary, start: Tensor) -> Outcome:
     step = 0
     while True:
         step = _fewest_steps(targets, start, answer, bound, step)
-        head = torch.lerp(start, answer, step / _STEPS)
+        head = torch.lerp(start, answer, step / _N_STEPS)
         found = adversary.attack(head)
         value = found.sample.value(head)
-        if value <= bound or step == _STEPS:
+        if value <= bound or step == _N_STEPS:
             break
         targets.append(found)
         step += 1
@@ -83,7 +81,7 @@ def step_back(outcome: Outcome, adversary: Adversary, start: Tensor) -> Outcome:
         head=head,
         worst=found,
         worst_value=value,
-        share=step / _STEPS,
+        share=step / _N_STEPS,
         standard_error=error,
     )
 
@@ -91,17 +89,17 @@ def step_back(outcome: Outcome, adversary: Adversary, start: Tensor) -> Outcome:
 def _fewest_steps(
     targets: Sequence[Target], start: Tensor, answer: Tensor, bound: float, least: int
 ) -> int:
-    """The fewest steps, ``least`` or more, at which no target's value exceeds ``bound``."""
-    Z, y, weights = together([target.sample for target in targets])
+    """Return the fewest steps, ``least`` or more, at which no target's value exceeds ``bound``."""
+    Z, y, weights = stack_samples([target.sample for target in targets])
     offsets = weights.new_tensor([target.sample.offset for target in targets])
 
     def exceeds(step: int) -> bool:
-        head = torch.lerp(start, answer, step / _STEPS)
+        head = torch.lerp(start, answer, step / _N_STEPS)
         values = weights @ losses(log_probabilities(Z, head), y) - offsets
         return float(values.max()) > bound
 
-    # The largest value is convex along the way and within the bound at its end.
-    low, high = least - 1, _STEPS
+    # The largest value is convex along the way, and within the bound at the end: bisect.
+    low, high = least - 1, _N_STEPS
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if exceeds(middle) else (low, middle)

@@ -44,7 +44,7 @@ def minimize_batch(
             if not bool((short & active).any()):
                 break
             size = torch.where(short, size / 2, size)
-        else:  # rounding: these problems cannot be improved along this direction
+        else:  # rounding: no step along this direction improves these problems
             candidate = torch.where(short.unsqueeze(1), x, candidate)
             new_value, new_gradient = value_and_gradient(candidate)
             if torch.equal(candidate, x):
@@ -62,7 +62,7 @@ def _two_loop(
     changes: list[Tensor],
     precondition: Callable[[Tensor], Tensor],
 ) -> Tensor:
-    """The quasi-Newton product; pairs without curvature (finished problems) drop out."""
+    """Return the quasi-Newton product; pairs without curvature (finished problems) are ignored."""
     inverses = []
     for s, c in zip(steps, changes, strict=True):
         product = (s * c).sum(dim=1, keepdim=True)

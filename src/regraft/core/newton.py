@@ -1,7 +1,7 @@
 """Newton's method for the largest of finitely many weighted softmax risks.
 
-One routine serves every convex fit of the library: a single weighted head is the case of one
-target, the learner's step of Algorithm 1 the case of several. Its answer carries a duality gap.
+One routine serves every convex fit of the library. A single weighted head is the case of one
+target, and the learner's step of Algorithm 1 the case of several. Each answer has a duality gap.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from torch import Tensor
 
-from regraft.core.whitening import row_chunks, row_slabs
+from regraft.core.whitening import conversion_chunks, row_chunks
 
 _ARMIJO = 1e-4
 _MAX_HALVINGS = 30
-# Of the conjugate gradients: the first is mostly enough, the next are for steps that fail.
+# Tolerances of the conjugate gradients: the first usually suffices, the others retry failed steps.
 _CG_TOLERANCES = (3e-2, 1e-3, 3e-5)
 _CG_ITERATIONS = 200
 
 
 @dataclass(frozen=True)
 class Solution:
-    """A minimum of ``max_i risk_i(W) - offset_i + Σ ridge·(W - anchor)²``, up to ``gap``."""
+    """Minimum of ``max_i risk_i(W) - offset_i + Σ ridge·(W - anchor)²``, up to ``gap``."""
 
     head: Tensor  # (C, k)
     mixture: Tensor  # (t,) the dual weights of the targets, on the simplex
@@ -36,23 +36,23 @@ class Solution:
 
 
 def logits(Z: Tensor, head: Tensor) -> Tensor:
-    """(n, C) logits of a linear head, in its precision, whatever that of the rows."""
+    """Return the logits (n, C) of a linear head, in the precision of the head."""
     if Z.dtype == head.dtype:
         return Z @ head.T
     answer = head.new_empty((len(Z), len(head)))
-    for rows in row_slabs(Z, head.dtype):
-        # Not kept in a list: what is allocated between conversions would break up the memory.
+    for rows in conversion_chunks(Z, head.dtype):
+        # Not collected in a list: allocations between conversions would fragment the memory.
         answer[rows] = Z[rows].to(head.dtype) @ head.T
     return answer
 
 
 def log_probabilities(Z: Tensor, head: Tensor) -> Tensor:
-    """(n, C) log class probabilities of a linear softmax head."""
+    """Return the log class probabilities (n, C) of a linear softmax head."""
     return torch.log_softmax(logits(Z, head), dim=1)
 
 
 def losses(log_p: Tensor, y: Tensor) -> Tensor:
-    """(n,) cross-entropy of each row."""
+    """Return the cross-entropy (n,) of each row."""
     return -log_p.gather(1, y.unsqueeze(1)).squeeze(1)
 
 
@@ -69,14 +69,14 @@ def minimax_newton(
     tolerance: float = 1e-6,
     max_iterations: int = 60,
 ) -> Solution:
-    """Minimize over heads W (C, k) the largest of t weighted risks, by sequential quadratic steps.
+    """Minimize the largest of t weighted risks over heads W (C, k), by sequential quadratic steps.
 
-    ``Z`` (n, k) rows, ``y`` (n,) class indices, ``weights`` (t, n) non-negative, each row summing
-    to one. The objective is ``max_i [weights_i · loss(W) - offsets_i] + Σ_j ridge_j
-    |W_j - anchor_j|²`` over columns j: ``ridge`` is positive, one number or (k,), and ``anchor``
-    is 0 by default. ``start`` and ``mixture`` are warm starts. Stops when the duality gap is at
-    most ``tolerance``. If ``Z`` is less precise than ``start``, risks, gradients and the gap are
-    still those of its rows in the precision of ``start``.
+    ``Z`` (n, k) are the rows, ``y`` (n,) class indices, and ``weights`` (t, n) non-negative, each
+    row summing to one. The objective is ``max_i [weights_i · loss(W) - offsets_i] + Σ_j ridge_j
+    |W_j - anchor_j|²`` over columns j: ``ridge`` is positive, one number or (k,), and ``anchor`` is
+    0 by default. ``start`` and ``mixture`` are warm starts. The method stops when the duality gap
+    is at most ``tolerance``. If ``Z`` is less precise than ``start``, risks, gradients and the gap
+    are still computed in the precision of ``start``.
     """
     t = len(weights)
     anchor = torch.zeros_like(start) if anchor is None else anchor
@@ -100,7 +100,9 @@ def minimax_newton(
     head = start
     log_p, risks, ridge_term, value = evaluate(head)
     p = log_p.exp_()
-    tolerances = [0.0] if _is_small(len(Z), Z.shape[1], len(start)) else list(_CG_TOLERANCES)
+    tolerances = (
+        [0.0] if _prefers_dense_hessian(len(Z), Z.shape[1], len(start)) else list(_CG_TOLERANCES)
+    )
     lower, iteration = -float("inf"), 0
     while True:
         residual = p - one_hot
@@ -135,17 +137,17 @@ def minimax_newton(
 
 
 def weighted_gradients(Z: Tensor, residual: Tensor, weights: Tensor) -> Tensor:
-    """(t, C, k) gradients of the t weighted risks, from the rows' ``p - one_hot``."""
+    """Return the gradients (t, C, k) of the t weighted risks, from the rows' ``p - one_hot``."""
     t, classes = len(weights), residual.shape[1]
     gradients = residual.new_zeros((t * classes, Z.shape[1]))
-    for rows in row_slabs(Z, residual.dtype):
+    for rows in conversion_chunks(Z, residual.dtype):
         scaled = weights[:, rows].T.unsqueeze(2) * residual[rows].unsqueeze(1)
         gradients.addmm_(scaled.reshape(-1, t * classes).T, Z[rows].to(residual.dtype))
     return gradients.reshape(t, classes, Z.shape[1])
 
 
-def _is_small(n: int, k: int, classes: int) -> bool:
-    """Whether to factorize the Hessian, rather than to multiply with it some forty times."""
+def _prefers_dense_hessian(n: int, k: int, classes: int) -> bool:
+    """Return whether factorizing the Hessian is cheaper than about forty products with it."""
     dense = classes * (classes - 1) * k * k * n + (classes * k) ** 3 / 3
     return dense <= 40 * 4 * n * k * classes  # four passes a product
 
@@ -153,7 +155,7 @@ def _is_small(n: int, k: int, classes: int) -> bool:
 def _solve(
     Z: Tensor, p: Tensor, weight: Tensor, column_ridge: Tensor, rhs: Tensor, tolerance: float
 ) -> Tensor:
-    """Apply the inverse Hessian of the mixed risk to ``rhs`` (t, C, k); 0 asks for exactness."""
+    """Apply the inverse Hessian of the mixed risk to ``rhs`` (t, C, k); exact for tolerance 0."""
     if tolerance == 0:
         return _solve_dense(Z, p, weight, column_ridge, rhs)
     return _solve_conjugate(Z, p, weight, column_ridge, rhs, tolerance)
@@ -167,7 +169,7 @@ def _solve_dense(Z: Tensor, p: Tensor, weight: Tensor, column_ridge: Tensor, rhs
 
 
 def hessian(Z: Tensor, p: Tensor, weight: Tensor) -> Tensor:
-    """(C·k, C·k) second derivative of the weighted risk at class probabilities ``p`` (n, C)."""
+    """Return the Hessian (C·k, C·k) of the weighted risk at class probabilities ``p`` (n, C)."""
     classes, k = p.shape[1], Z.shape[1]
     blocks = p.new_zeros((classes, k, classes, k))
     for a in range(classes):
@@ -185,7 +187,7 @@ def hessian(Z: Tensor, p: Tensor, weight: Tensor) -> Tensor:
 
 
 def hessian_diagonal(Z: Tensor, p: Tensor, weight: Tensor) -> Tensor:
-    """(C, k) diagonal of :func:`hessian`; on whitened rows the rest is small."""
+    """Return the diagonal (C, k) of :func:`hessian`; on whitened rows the rest is small."""
     diagonal = p.new_zeros((p.shape[1], Z.shape[1]))
     curvature = (weight.unsqueeze(1) * p * (1 - p)).to(Z.dtype)
     for rows in row_chunks(*Z.shape):
@@ -196,10 +198,10 @@ def hessian_diagonal(Z: Tensor, p: Tensor, weight: Tensor) -> Tensor:
 def _solve_conjugate(
     Z: Tensor, p: Tensor, weight: Tensor, column_ridge: Tensor, rhs: Tensor, tolerance: float
 ) -> Tensor:
-    """Preconditioned conjugate gradients on all right-hand sides at once."""
+    """Solve for all right-hand sides at once by preconditioned conjugate gradients."""
     t, classes, k = rhs.shape
     diagonal = hessian_diagonal(Z, p, weight) + 2 * column_ridge
-    slabs = row_slabs(Z, rhs.dtype)
+    slabs = conversion_chunks(Z, rhs.dtype)
     # Curvature in the precision of the rows is far better than the tolerance asks for.
     curvature = (p * weight.unsqueeze(1)).to(Z.dtype)
     p = p.to(Z.dtype)
@@ -235,7 +237,7 @@ def _solve_conjugate(
 
 
 def _simplex_qp(curvature: Tensor, values: Tensor) -> Tensor:
-    """``argmax q·values - q·curvature·q / 2`` over the simplex (t is small)."""
+    """Return ``argmax q·values - q·curvature·q / 2`` over the simplex, for small t."""
     if len(values) == 1:
         return torch.ones_like(values)
     matrix: NDArray[np.float64] = curvature.detach().cpu().double().numpy()

@@ -1,4 +1,4 @@
-"""Source rows in units of each feature's deviation: the coordinates of the free adversary."""
+"""Source rows in units of each feature's standard deviation, for the free adversary."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ import torch
 from torch import Tensor
 
 from regraft.core.heads import SourceHeads
-from regraft.core.surrogates import Sample
+from regraft.core.surrogates import WeightedSample
 from regraft.core.whitening import EIGENVALUE_FLOOR
 
 
 @dataclass(frozen=True)
 class Standardized:
-    """Rows [(x - mean) / scale, 1] and the maps of heads to and from [x, 1]."""
+    """Rows [(x - mean) / scale, 1], with the maps of heads to and from [x, 1]."""
 
-    rows: Sample
+    rows: WeightedSample
     mean: Tensor  # (d,)
     scale: Tensor  # (d,)
 
     def to_features(self, heads: Tensor) -> Tensor:
-        """Heads (..., d + 1) on standardized rows as heads on [x, 1]."""
+        """Convert heads (..., d + 1) on standardized rows to heads on [x, 1]."""
         coef = heads[..., :-1] / self.scale
         return torch.cat([coef, heads[..., -1:] - (coef @ self.mean).unsqueeze(-1)], dim=-1)
 
     def from_features(self, heads: Tensor) -> Tensor:
-        """Inverse of :meth:`to_features`."""
+        """Convert heads (..., d + 1) on [x, 1] to heads on standardized rows."""
         heads = heads.to(self.mean)
         coef, intercept = heads[..., :-1], heads[..., -1:]
         return torch.cat([coef * self.scale, intercept + (coef @ self.mean).unsqueeze(-1)], dim=-1)
 
 
 def standardize(sources: SourceHeads) -> Standardized:
-    """The rows of ``sources``, in their order, with their labels and weights."""
+    """Standardize the rows of ``sources``, in their order, with their labels and weights."""
     whitening, weight = sources.whitening, sources.weight
     x = (sources.Z[:, :-1] * whitening.scale) @ whitening.basis.T  # centred
     variance = weight @ x.square()
@@ -41,4 +41,4 @@ def standardize(sources: SourceHeads) -> Standardized:
     varies = variance > EIGENVALUE_FLOOR * whitening.eigenvalues.max()
     scale = torch.where(varies, variance.sqrt(), torch.ones_like(variance))
     Z = torch.cat([x / scale, x.new_ones((len(x), 1))], dim=1)
-    return Standardized(Sample(Z, sources.y, weight), whitening.mean, scale)
+    return Standardized(WeightedSample(Z, sources.y, weight), whitening.mean, scale)

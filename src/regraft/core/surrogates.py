@@ -1,8 +1,8 @@
-"""Surrogate targets as finite labelled distributions: three ways to make one from source rows.
+"""Surrogate targets as weighted samples, and three ways to make one from source rows.
 
-The paper fixes a target's conditional, its head g*, and its support; the marginal is free.
-``reweighted`` keeps real rows and real labels, ``relabelled`` keeps the rows and takes labels
-from g*, ``transplanted`` moves the rows by T_{s->star} first (eq. `surrogate-distribution`).
+The paper fixes the conditional of a target, its head g*, and its support; the marginal is free.
+``reweighted`` keeps real rows and real labels. ``relabelled`` keeps the rows and takes labels
+from g*. ``transplanted`` first moves the rows by T_{s->star} (eq. `surrogate-distribution`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SurrogateKind = Literal["reweighted", "transplanted", "relabelled"]
 
 
 def check_surrogate(surrogate: str) -> None:
-    """Raise ``ValueError`` for a surrogate that the game does not know."""
+    """Raise ``ValueError`` unless ``surrogate`` is a known kind."""
     if surrogate not in get_args(SurrogateKind):
         raise ValueError(
             f'surrogate is {surrogate!r}: pass "reweighted", "transplanted" or "relabelled".'
@@ -28,11 +28,11 @@ def check_surrogate(surrogate: str) -> None:
 
 
 @dataclass(frozen=True)
-class Sample:
+class WeightedSample:
     """Rows ``Z`` (n, k), labels ``y`` (n,) and weights (n,) that sum to one.
 
-    ``constant`` (n,) is added to the loss of each row, whatever the head: what fitting takes off
-    it, or, under regret, minus the loss of the target's own head. None stands for zeros.
+    ``constant`` (n,) is added to the loss of each row, whatever the head: the optimism of fitting
+    or, under regret, minus the loss of the target's own head. None means zeros.
     """
 
     Z: Tensor
@@ -42,64 +42,64 @@ class Sample:
 
     @property
     def effective_size(self) -> float:
-        """How many equally weighted rows (with soft labels: pairs of row and label) it is worth."""
+        """Number of equally weighted rows (or pairs of row and soft label) that it is worth."""
         return float(1 / self.weight.square().sum())
 
     @property
     def offset(self) -> float:
-        """What the constants take off the risk."""
+        """Number that the constants subtract from the risk."""
         return 0.0 if self.constant is None else -float(self.weight @ self.constant)
 
     def risk(self, head: Tensor) -> float:
-        """Cross-entropy of a head (C, k), in nats, without the constants."""
+        """Return the cross-entropy of a head (C, k), in nats, without the constants."""
         return float(self.weight @ losses(log_probabilities(self.Z, head), self.y))
 
     def value(self, head: Tensor) -> float:
-        """The same with the constants: what the game is about."""
+        """Return the cross-entropy of a head (C, k) with the constants: the payoff of the game."""
         return self.risk(head) - self.offset
 
     def standard_error(self, head: Tensor) -> float:
-        """Of the value of a head (C, k), as an estimate from this many rows of these weights."""
+        """Return the standard error of :meth:`value` as an estimate from weighted rows."""
         loss = losses(log_probabilities(self.Z, head), self.y)
         loss = loss if self.constant is None else loss + self.constant
         return float((self.weight.square() @ (loss - self.weight @ loss).square()).sqrt())
 
     def accuracy(self, head: Tensor) -> float:
-        """Share of the weight that a head (C, k) classifies correctly."""
+        """Return the share of the weight that a head (C, k) classifies correctly."""
         correct = logits(self.Z, head).argmax(dim=1) == self.y
         return float(self.weight @ correct.to(self.weight.dtype))
 
 
-def reweighted(rows: Sample, center: Tensor, head: Tensor) -> Sample:
-    """Source rows with weights that turn the conditional of ``center`` into that of ``head``."""
+def reweight(rows: WeightedSample, center: Tensor, head: Tensor) -> WeightedSample:
+    """Reweight source rows so that the conditional of ``center`` becomes that of ``head``."""
     log_share = log_probabilities(rows.Z, head - center)
     log_weight = rows.weight.log() - losses(log_share, rows.y)
-    return Sample(rows.Z, rows.y, torch.softmax(log_weight, dim=0))
+    return WeightedSample(rows.Z, rows.y, torch.softmax(log_weight, dim=0))
 
 
-def every_label(rows: Sample, n_classes: int) -> Sample:
-    """Each row once with every label, at its own weight: what soft labels are weights on.
+def pair_with_every_label(rows: WeightedSample, n_classes: int) -> WeightedSample:
+    """Pair each row with every label, at the row's own weight, so that weights can be soft labels.
 
-    The rows take the weights' precision: targets are differentiated through them.
+    The rows get the precision of the weights, because targets are differentiated through them.
     """
     labels = torch.arange(n_classes, device=rows.y.device).repeat_interleave(len(rows.Z))
     Z = rows.Z.to(rows.weight.dtype).repeat(n_classes, 1)
-    return Sample(Z, labels, rows.weight.repeat(n_classes))
+    return WeightedSample(Z, labels, rows.weight.repeat(n_classes))
 
 
-def relabelled(pairs: Sample, head: Tensor) -> Sample:
-    """The rows of ``pairs`` (from :func:`every_label`) with labels drawn from ``head``."""
+def relabel(pairs: WeightedSample, head: Tensor) -> WeightedSample:
+    """Weigh ``pairs`` (from :func:`pair_with_every_label`) by the label shares under ``head``."""
     share = torch.exp(-losses(log_probabilities(pairs.Z, head), pairs.y))
-    return Sample(pairs.Z, pairs.y, pairs.weight * share)
+    return WeightedSample(pairs.Z, pairs.y, pairs.weight * share)
 
 
-def transplanted(pairs: Sample, moved: Tensor, head: Tensor) -> Sample:
-    """The rows of ``pairs``, transplanted to ``moved`` (one row a pair), labelled by ``head``."""
-    return relabelled(Sample(moved, pairs.y, pairs.weight), head)
+def relabel_moved(pairs: WeightedSample, moved: Tensor, head: Tensor) -> WeightedSample:
+    """Replace the rows of ``pairs`` by ``moved`` (one row per pair), and label them by ``head``."""
+    return relabel(WeightedSample(moved, pairs.y, pairs.weight), head)
 
 
-def together(samples: Sequence[Sample]) -> tuple[Tensor, Tensor, Tensor]:
-    """Rows (N, k), labels (N,) and weights (t, N) that describe t samples at once.
+def stack_samples(samples: Sequence[WeightedSample]) -> tuple[Tensor, Tensor, Tensor]:
+    """Return rows (N, k), labels (N,) and weights (t, N) that describe t samples at once.
 
     Samples with the same rows (the same tensors) share them.
     """

@@ -16,35 +16,21 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class KernelReport:
-    """Verdict of `prop:L-exists` on M = [A_1 ... A_K A_star D].
+    """Verdict of `prop:L-exists` on M = [A_1 ... A_K A_star D]."""
 
-    Attributes:
-        rank: numerical rank of M.
-        columns: number of columns of M; `rank == columns` is the sufficient condition.
-        residual: relative residual of the least-squares basis, zero exactly when one exists.
-        holds: whether the residual is within the tolerance.
-        solution_dimension: dimension r (d - rank) of the affine set of bases; -1, the dimension
-            of the empty set, when the condition fails.
-    """
-
-    rank: int
-    columns: int
-    residual: float
-    holds: bool
-    solution_dimension: int
+    rank: int  # numerical rank of M
+    columns: int  # number of columns of M; rank == columns is the sufficient condition
+    residual: float  # relative, of the least-squares basis; zero exactly when a basis exists
+    holds: bool  # whether the residual is within the tolerance
+    solution_dimension: int  # r (d - rank), of the affine set of bases; -1 if the condition fails
 
 
 @dataclass(frozen=True)
 class BasisSet:
-    """All transplant bases of one system: `particular + directions @ coefficients`.
+    """All transplant bases of one system: `particular + directions @ coefficients`."""
 
-    Attributes:
-        particular: the basis of least norm (d x r).
-        directions: orthonormal basis of ker M^T (d x k).
-    """
-
-    particular: Tensor
-    directions: Tensor
+    particular: Tensor  # (d, r) the basis of least norm
+    directions: Tensor  # (d, k) orthonormal basis of ker M^T
 
     @property
     def dimension(self) -> int:
@@ -58,17 +44,11 @@ class BasisSet:
 
 @dataclass(frozen=True)
 class Transplant:
-    """The operator T = I + L (A_s - A_s')^T of eq. `rep-transport-map`.
+    """Operator T = I + L (A_s - A_s')^T of eq. `rep-transport-map`."""
 
-    Attributes:
-        basis: L (d x r).
-        source: A_s (d x r).
-        target: A_s' (d x r).
-    """
-
-    basis: Tensor
-    source: Tensor
-    target: Tensor
+    basis: Tensor  # (d, r) L
+    source: Tensor  # (d, r) A_s
+    target: Tensor  # (d, r) A_s'
 
     def __call__(self, rows: Tensor) -> Tensor:
         """Transplant every row (n x d), at cost O(n d r)."""
@@ -91,28 +71,19 @@ class Transplant:
 
 @dataclass(frozen=True)
 class Witness:
-    """Transplants behind a target head, with the residuals of what they must satisfy.
+    """Transplants behind a target head, with the residuals of the conditions on them.
 
     With Q (C x r) the class directions on which the heads differ, the gauge-fixed heads factor
     as W_s = D^T + Q A_s^T: a shared deduction and a domain's own abduction, added as logits.
-
-    Attributes:
-        basis: L (d x r); its last row is zero.
-        target: A_star (d x r).
-        sources: A_1 ... A_K (K x d x r).
-        deduction: D (d x C).
-        fit_residual: largest relative error of W_star T_{s->star} = W_s, the logit form of (P4).
-        biorthogonality_residual: largest entry of A_s^T L - I (star included) and D^T L: (P5).
-        rank: transplant dimension r <= C - 1; zero when all heads are equal.
     """
 
-    basis: Tensor
-    target: Tensor
-    sources: Tensor
-    deduction: Tensor
-    fit_residual: float
-    biorthogonality_residual: float
-    rank: int
+    basis: Tensor  # (d, r) L; its last row is zero
+    target: Tensor  # (d, r) A_star
+    sources: Tensor  # (K, d, r) A_1 ... A_K
+    deduction: Tensor  # (d, C) D
+    fit_residual: float  # largest relative error of W_star T_{s->star} = W_s, (P4) in logits
+    biorthogonality_residual: float  # largest entry of A_s^T L - I (star included) and D^T L: (P5)
+    rank: int  # transplant dimension r <= C - 1; zero when all heads are equal
 
     def transplant(self, source: int, target: int | None = None) -> Transplant:
         """Return T from one source to another, or to the target when `target` is None."""
@@ -141,13 +112,17 @@ def kernel_condition(
 ) -> KernelReport:
     """Decide whether a transplant basis exists (`prop:L-exists`).
 
-    Singular values of M up to `tolerance` times the largest count as zero, so a system solvable
-    only by an enormous basis is reported as failing.
+    Singular values of M up to `tolerance` times the largest count as zero, so a system that only an
+    enormous basis solves is reported as failing.
 
-    Args:
-        abductions: [A_1, ..., A_K, A_star], each d x r.
-        deduction: D (d x m); m may be zero.
-        tolerance: relative cutoff for the rank and bound on the residual.
+    Parameters
+    ----------
+    abductions : sequence of tensors (d, r)
+        [A_1, ..., A_K, A_star].
+    deduction : Tensor (d, m)
+        D; m may be zero.
+    tolerance : float
+        Relative cutoff for the rank, and bound on the residual.
     """
     return _solve_system(abductions, deduction, tolerance)[0]
 
@@ -157,10 +132,12 @@ def transplant_bases(
 ) -> BasisSet:
     """Return every L with A_s^T L = I for all s and D^T L = 0 (eq. `transplant-basis`).
 
-    The arguments are those of `kernel_condition`.
+    The parameters are those of `kernel_condition`.
 
-    Raises:
-        ValueError: if no such L exists.
+    Raises
+    ------
+    ValueError
+        If no such L exists.
     """
     report, bases = _solve_system(abductions, deduction, tolerance)
     if not report.holds:
@@ -181,13 +158,15 @@ def decompose(rows: Tensor, basis: Tensor, abduction: Tensor) -> tuple[Tensor, T
     return abduction_part, rows - abduction_part
 
 
-def hull(parameters: Tensor, weights: Tensor) -> Tensor:
+def affine_combination(parameters: Tensor, weights: Tensor) -> Tensor:
     """Return the affine combination of K stacked abductions or heads (K x ...).
 
     Negative weights extrapolate.
 
-    Raises:
-        ValueError: if the weights (K) do not sum to one.
+    Raises
+    ------
+    ValueError
+        If the weights (K) do not sum to one.
     """
     total = float(weights.sum())
     if abs(total - 1.0) > 1e-8 * max(1.0, float(weights.abs().sum())):
@@ -199,8 +178,8 @@ def hull(parameters: Tensor, weights: Tensor) -> Tensor:
 def find_witness(target_head: Tensor, source_heads: Tensor, *, tolerance: float = 1e-8) -> Witness:
     """Find transplants that turn the target head into every source head.
 
-    Heads are gauge-fixed (mean over classes removed, which softmax does not see) and their
-    differences written W_s - W_star = Q V_s^T with Q orthonormal. The basis is the L of least
+    Heads are gauge-fixed: their mean over classes, which softmax ignores, is removed. Their
+    differences are written W_s - W_star = Q V_s^T with Q orthonormal. The basis is the L of least
     norm with W_star L = Q, V_s^T L = 0 and a last row of zeros; then A_s = A_star + V_s.
 
     An exact witness exists if and only if every class contrast c whose target weights
@@ -210,14 +189,18 @@ def find_witness(target_head: Tensor, source_heads: Tensor, *, tolerance: float 
     passes through zero. Generic heads satisfy it when K (C - 1) <= d - 1 for targets in the hull
     of the sources, and when (K + 1)(C - 1) <= d - 1 for any target.
 
-    Otherwise nothing is raised. The zero row and V_s^T L = 0 are kept, so transplants still fix
-    the constant coordinate and are unipotent; W_star L = Q holds in least squares only,
-    `fit_residual` says how badly, and (P5) fails as well if L lost rank.
+    Without an exact witness, nothing is raised. The zero row and V_s^T L = 0 are kept, so
+    transplants still fix the constant coordinate and are unipotent. But W_star L = Q holds in least
+    squares only: `fit_residual` measures the error, and (P5) fails as well if L lost rank.
 
-    Args:
-        target_head: W_star (C x d).
-        source_heads: W_1 ... W_K (K x C x d).
-        tolerance: singular values up to this fraction of the largest head's norm are zero.
+    Parameters
+    ----------
+    target_head : Tensor (C, d)
+        W_star.
+    source_heads : Tensor (K, C, d)
+        W_1 ... W_K.
+    tolerance : float
+        Singular values up to this fraction of the largest head's norm count as zero.
     """
     if source_heads.ndim != 3 or source_heads.shape[1:] != target_head.shape:
         raise ValueError(
@@ -246,12 +229,18 @@ def measure_witness(
 ) -> Witness:
     """Return given transplants as a witness, with the residuals of (P4) and (P5).
 
-    Args:
-        target_head: W_star (C x d).
-        source_heads: W_1 ... W_K (K x C x d).
-        basis: L (d x r).
-        target_abduction: A_star (d x r).
-        source_abductions: A_1 ... A_K (K x d x r).
+    Parameters
+    ----------
+    target_head : Tensor (C, d)
+        W_star.
+    source_heads : Tensor (K, C, d)
+        W_1 ... W_K.
+    basis : Tensor (d, r)
+        L.
+    target_abduction : Tensor (d, r)
+        A_star.
+    source_abductions : Tensor (K, d, r)
+        A_1 ... A_K.
     """
     deduction = target_head.mT - target_abduction @ (target_head @ basis).mT
     shifts = source_abductions - target_abduction
@@ -299,7 +288,7 @@ def _solve_system(
 
 
 def _class_basis(differences: Tensor, cutoff: float) -> Tensor:
-    """Orthonormal basis (C x r) of the class directions in head differences (K x C x d)."""
+    """Return an orthonormal basis (C x r) of the classes' head differences (K x C x d)."""
     stacked = torch.cat(list(differences), dim=1)
     left, values, _ = torch.linalg.svd(stacked, full_matrices=False)
     basis: Tensor = left[:, values > cutoff]
@@ -307,7 +296,7 @@ def _class_basis(differences: Tensor, cutoff: float) -> Tensor:
 
 
 def _witness_basis(target: Tensor, class_basis: Tensor, shifts: Tensor, cutoff: float) -> Tensor:
-    """Least-norm L (d x r) with W_star L = Q, V_s^T L = 0 and a last row of zeros."""
+    """Return the least-norm L (d x r) with W_star L = Q, V_s^T L = 0 and a last row of zeros."""
     stacked = torch.cat(list(shifts[:, :-1]), dim=1)
     left, values, _ = torch.linalg.svd(stacked, full_matrices=True)
     # L is sought inside the common kernel of the V_s, not by one least-squares system for both
@@ -319,4 +308,5 @@ def _witness_basis(target: Tensor, class_basis: Tensor, shifts: Tensor, cutoff: 
 
 
 def _largest(values: Tensor) -> float:
+    """Return the largest absolute value, or 0 for an empty tensor."""
     return float(values.abs().max()) if values.numel() else 0.0

@@ -1,4 +1,4 @@
-"""Shrunk whitening of pooled features: the coordinates in which heads are fitted."""
+"""Whitening of pooled features, with shrinkage: the coordinates in which heads are fitted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from regraft.support.memory_map import released
 
 _CHUNK_ROWS = 8192
 _CHUNK_ENTRIES = 2**21
-_SLAB_ENTRIES = 800_000
+_CONVERSION_ENTRIES = 800_000
 # Rows of short floats that would take more bytes than this in float64 are stored in float32.
 LARGE_BYTES = 2**30
 # Directions whose variance is below this share of the largest carry rounding noise only.
@@ -20,24 +20,24 @@ EIGENVALUE_FLOOR = 1e-11
 
 
 def row_chunks(n: int, width: int = 1, entries: int = _CHUNK_ENTRIES) -> list[slice]:
-    """Slices of ``n`` rows, for work that needs temporaries of this width.
+    """Return slices of ``n`` rows, for work that needs temporaries of this ``width``.
 
-    A slice has up to 8192 rows, or fewer, so that a temporary has about ``entries`` at most.
+    A slice has at most 8192 rows, and so few that a temporary has about ``entries`` at most.
     """
     size = max(256, min(_CHUNK_ROWS, entries // width))
     return [slice(start, min(start + size, n)) for start in range(0, n, size)]
 
 
-def row_slabs(Z: Tensor, dtype: torch.dtype) -> list[slice]:
-    """All rows at once if ``Z`` has this dtype already, else chunks to convert one by one."""
+def conversion_chunks(Z: Tensor, dtype: torch.dtype) -> list[slice]:
+    """Return one slice of all rows if ``Z`` has this dtype, else chunks to convert one by one."""
     if Z.dtype == dtype:
         return [slice(0, len(Z))]
-    return row_chunks(len(Z), Z.shape[1], _SLAB_ENTRIES)
+    return row_chunks(len(Z), Z.shape[1], _CONVERSION_ENTRIES)
 
 
 @dataclass(frozen=True)
 class Whitening:
-    """The map ``x -> [(x - mean) @ basis / scale, 1]``, ``scale² = eigenvalue + shrinkage·mean``.
+    """Map ``x -> [(x - mean) @ basis / scale, 1]`` with ``scale² = eigenvalue + shrinkage·mean``.
 
     Shrinking towards the mean eigenvalue (not feature by feature) keeps every later fit invariant
     to rotations and to a common rescaling of the features.
@@ -50,23 +50,23 @@ class Whitening:
 
     @property
     def scale(self) -> Tensor:
-        """(k,) divisor of each principal coordinate."""
+        """Divisor (k,) of each principal coordinate."""
         return (self.eigenvalues + self.shrinkage * self.eigenvalues.mean()).sqrt()
 
     def __call__(
         self, X: Tensor, order: Tensor | None = None, mapping: mmap.mmap | None = None
     ) -> Tensor:
-        """Whitened rows with a constant 1 appended: (n, d) -> (n, k + 1), taken in ``order``.
+        """Whiten rows and append a constant 1: (n, d) -> (n, k + 1), in the order ``order``.
 
-        ``order`` is a permutation. The rows are float64, or float32 if there are very many of
-        them and ``X`` is no more precise. ``X`` is read from its first row to its last, and the
-        pages of the file ``mapping`` behind it are let go of on the way.
+        ``order`` is a permutation. The result is float64, or float32 if there are very many rows
+        and ``X`` is no more precise. ``X`` is read from the first row to the last, and the pages of
+        the memory-mapped file ``mapping`` behind it are released on the way.
         """
         place = torch.arange(len(X), device=X.device)
         if order is not None:
             place[order] = place.clone()
         shape = len(X), len(self.eigenvalues) + 1
-        Z = X.new_ones(shape, dtype=_storage(shape, X.dtype, self.mean.dtype))
+        Z = X.new_ones(shape, dtype=_storage_dtype(shape, X.dtype, self.mean.dtype))
         directions = self.basis / self.scale
         for rows in released(row_chunks(*X.shape), mapping):
             whitened = (X[rows].to(self.mean.dtype) - self.mean) @ directions
@@ -74,25 +74,25 @@ class Whitening:
         return Z
 
     def with_shrinkage(self, shrinkage: float) -> Whitening:
-        """The same principal directions under another shrinkage."""
+        """Return the same principal directions with another shrinkage."""
         return replace(self, shrinkage=shrinkage)
 
     def penalty(self, shrinkage: float) -> Tensor:
-        """(k + 1,) ridge weights that act here as a plain ridge does under ``shrinkage``."""
+        """Return ridge weights (k + 1,) that act here as a plain ridge does under ``shrinkage``."""
         ratio = (self.with_shrinkage(shrinkage).scale / self.scale).square()
         return torch.cat([ratio, ratio.new_ones(1)])
 
     def to_features(self, heads: Tensor) -> Tensor:
-        """Heads on whitened rows as heads on ``[x, 1]``: (..., k + 1) -> (..., d + 1)."""
+        """Convert heads on whitened rows to heads on ``[x, 1]``: (..., k + 1) -> (..., d + 1)."""
         coef = (heads[..., :-1] / self.scale) @ self.basis.T
         intercept = heads[..., -1] - coef @ self.mean
         return torch.cat([coef, intercept.unsqueeze(-1)], dim=-1)
 
 
 def fit_whitening(X: Tensor, weight: Tensor, mapping: mmap.mmap | None = None) -> Whitening:
-    """Principal directions of the rows ``X`` (n, d) under ``weight`` (n,), which sums to one.
+    """Find the principal directions of rows ``X`` (n, d) under ``weight`` (n,), which sums to one.
 
-    The pages of the file ``mapping`` behind ``X`` are let go of on the way.
+    The pages of the memory-mapped file ``mapping`` behind ``X`` are released on the way.
     """
     chunks = row_chunks(*X.shape)
     mean = weight.new_zeros(X.shape[1])
@@ -107,7 +107,7 @@ def fit_whitening(X: Tensor, weight: Tensor, mapping: mmap.mmap | None = None) -
     return Whitening(mean, basis[:, keep].contiguous(), eigenvalues[keep])
 
 
-def _storage(shape: tuple[int, int], given: torch.dtype, exact: torch.dtype) -> torch.dtype:
-    """The dtype in which to keep rows of this shape, computed from ``given`` ones in ``exact``."""
+def _storage_dtype(shape: tuple[int, int], given: torch.dtype, exact: torch.dtype) -> torch.dtype:
+    """Return the dtype to store rows of this shape in, if computed in ``exact`` from ``given``."""
     large = shape[0] * shape[1] * exact.itemsize > LARGE_BYTES
     return torch.float32 if large and given.itemsize < exact.itemsize else exact

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections.abc import Iterator
@@ -10,28 +9,31 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from regraft.support.digests import digest_file, digest_parts
+from regraft.support.json_files import parse_object, read_lines
+
 FORMAT = 1
 DESCRIPTION, ARRAYS, INPUTS = "bank.json", "features.safetensors", "inputs.jsonl"
 UNFINISHED = ".unfinished"  # the folder of what is not whole yet
 DATA_START = 512  # bytes: the header is written last, into the space left for it
-MOST_TOLD = 100  # of the skipped inputs, in the description
+MOST_NAMED = 100  # of the skipped inputs, in the description
 
 _LENGTH_BYTES = 8  # a safetensors file starts with the length of its header
 _SIZES = {"F32": 4, "I64": 8}  # bytes of a number
 _KINDS = {"features": ("F32", 2), "label": ("I64", 1), "domain": ("I64", 1)}
-AGAIN = "delete the bank and make it again"  # what mends a damaged one
+AGAIN = "delete the bank and make it again"  # the way out for a damaged one
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where the numbers of an array are in a file."""
+    """The place of an array in a file."""
 
     shape: tuple[int, ...]
     start: int  # bytes from the beginning of the file
 
 
 def header(rows: int, n_features: int) -> bytes:
-    """The first ``DATA_START`` bytes of a file of ``features``, ``label`` and ``domain``."""
+    """Make the first ``DATA_START`` bytes of a file of ``features``, ``label`` and ``domain``."""
     entries, end = {}, 0
     for name, (dtype, dimensions) in _KINDS.items():
         shape = [rows, n_features][:dimensions]
@@ -43,7 +45,7 @@ def header(rows: int, n_features: int) -> bytes:
 
 
 def read_places(path: Path) -> dict[str, Place]:
-    """Where the arrays are, by name, checked against the size of the file.
+    """Find where each array lies in a file, and check that against the size of the file.
 
     Raises ``ValueError`` with one sentence.
     """
@@ -75,7 +77,7 @@ def _entries(text: bytes) -> dict[str, Any] | None:
 
 
 def _place(entry: Any, data_start: int, dtype: str, dimensions: int) -> Place | None:
-    """None if the entry is not an array of this kind."""
+    """Read an entry of the header; return None if it is not an array of this kind."""
     try:
         shape = tuple(int(length) for length in entry["shape"])
         start, end = (int(offset) for offset in entry["data_offsets"])
@@ -93,30 +95,23 @@ def _damage(path: Path) -> ValueError:
 
 
 def data_checksum(path: Path) -> str:
-    """sha256 of all that follows the header of a safetensors file."""
+    """Compute the checksum of all that follows the header of a safetensors file."""
     with path.open("rb") as file:
         length = int.from_bytes(file.read(_LENGTH_BYTES), "little")
-        file.seek(_LENGTH_BYTES + length)
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return digest_file(path, start=_LENGTH_BYTES + length)
 
 
 def inputs_checksum(path: Path) -> str:
-    """sha256 over the sha256s of all inputs, in their order.
+    """Compute the checksum of the checksums of all inputs, in their order.
 
     Raises ``ValueError`` with one sentence if a line of the file is not an input.
     """
-    digest = hashlib.sha256()
-    for each in _input_digests(path):
-        digest.update(bytes.fromhex(each))
-    return digest.hexdigest()
+    return digest_parts(_input_digests(path))
 
 
-def _input_digests(path: Path) -> Iterator[str]:
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            try:
-                digest = json.loads(line)["sha256"]
-                bytes.fromhex(digest)
-            except (KeyError, TypeError, ValueError):
-                raise ValueError(f"line {number} of {path} is damaged: {AGAIN}.") from None
-            yield digest
+def _input_digests(path: Path) -> Iterator[bytes]:
+    for line in read_lines(path):
+        try:
+            yield bytes.fromhex(parse_object(line.content)["sha256"])
+        except (KeyError, TypeError, ValueError):
+            raise ValueError(f"line {line.number} of {path} is damaged: {AGAIN}.") from None

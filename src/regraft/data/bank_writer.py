@@ -1,8 +1,7 @@
-"""A bank written row by row, which a kill at any moment does not harm."""
+"""The writer of banks: block by block, safe against a kill at any moment."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -21,13 +20,21 @@ from regraft.data.bank_format import (
     DESCRIPTION,
     FORMAT,
     INPUTS,
-    MOST_TOLD,
+    MOST_NAMED,
     UNFINISHED,
     data_checksum,
     header,
     inputs_checksum,
 )
-from regraft.support.files import append_line, remove_unfinished, sync, sync_folder, write_text
+from regraft.support.digests import digest_parts
+from regraft.support.files import remove_unfinished, sync, sync_folder, write_text
+from regraft.support.json_files import (
+    append_json,
+    drop_torn_line,
+    make_line,
+    parse_object,
+    read_lines,
+)
 
 _JOURNAL, _NUMBERS = "journal.jsonl", "numbers.part"
 _PARTS = {ARRAYS: "features.part", INPUTS: "inputs.part"}  # names before they are whole
@@ -37,20 +44,20 @@ _NUMBER_BYTES = 16  # of a row's label and domain
 
 @dataclass(frozen=True)
 class Input:
-    """What a row was made from: ``key`` is a path, or a row number in a table."""
+    """The input of a row: ``key`` is its path, or its row number in a table."""
 
     key: str | int
     sha256: str
 
     def line(self) -> bytes:
-        """Its line in the file of inputs."""
+        """Write the line of this input in the file of inputs."""
         name = "row" if isinstance(self.key, int) else "path"
-        return json.dumps({name: self.key, "sha256": self.sha256}).encode() + b"\n"
+        return make_line({name: self.key, "sha256": self.sha256})
 
 
 @dataclass(frozen=True)
 class Skipped:
-    """An input without a row."""
+    """An input that has no row in the bank, and why."""
 
     key: str | int
     reason: str
@@ -58,7 +65,7 @@ class Skipped:
 
 @dataclass(frozen=True)
 class Facts:
-    """What a bank tells of itself beside its rows; ``preprocessing`` is plain JSON data."""
+    """The description of a bank beside its rows; ``preprocessing`` is plain JSON data."""
 
     kind: str  # of inputs: images, texts or arrays
     encoder: str
@@ -70,10 +77,10 @@ class Facts:
 
 
 class BankWriter:
-    """Writes a bank of ``n_features`` columns to ``folder``, which only this process may write.
+    """A writer of a bank with ``n_features`` columns to ``folder``; one process at a time.
 
-    What ``append`` has returned from is on the disk: a writer made anew on the same folder goes on
-    after the last block. Nothing is a bank before ``finish``. Raises ``ValueError`` with one
+    A block is on the disk when ``append`` returns: a new writer on the same folder goes on after
+    the last block. The folder is a bank only after ``finish``. Raises ``ValueError`` with one
     sentence if what is there is damaged.
     """
 
@@ -119,15 +126,15 @@ class BankWriter:
             "inputs": input_bytes,
             "skipped": [[each.key, each.reason] for each in skipped],
         }
-        append_line(self._work / _JOURNAL, json.dumps(entry).encode() + b"\n")
+        append_json(self._work / _JOURNAL, entry)
         self._count(rows, input_bytes, skipped)
 
     def finish(self, facts: Facts) -> None:
-        """Make the bank of all blocks; ``ValueError`` if they have no rows."""
+        """Turn all blocks into the bank; raise ``ValueError`` if they have no rows."""
         if not self.rows:
             raise ValueError(
                 f"all {self.n_skipped} inputs were skipped, so {self._folder} would be a bank "
-                "without rows: mend the inputs."
+                "without rows: repair the inputs."
             )
         self._write_columns()
         self._features.seek(0)
@@ -163,37 +170,29 @@ class BankWriter:
         shutil.rmtree(self._work)
 
     def close(self) -> None:
-        """Close the files; more than once does no harm."""
+        """Close the files; calling this again does no harm."""
         for file in (self._features, self._inputs, self._numbers):
             file.close()
 
     def _replay(self) -> None:
-        """Count what the journal tells of, and cut off a line that a kill left torn."""
-        path = self._work / _JOURNAL
-        if not path.exists():
-            return
-        whole = 0
-        with path.open("rb") as file:
-            for line in file:
-                if not line.endswith(b"\n"):
-                    break
-                try:
-                    entry = json.loads(line)
-                    skipped = [Skipped(*each) for each in entry["skipped"]]
-                    self._count(int(entry["rows"]), int(entry["inputs"]), skipped)
-                except (KeyError, TypeError, ValueError):
-                    raise self._damage() from None
-                whole += len(line)
-        os.truncate(path, whole)
+        """Count the blocks in the journal, and cut off a line that a kill left torn."""
+        drop_torn_line(self._work / _JOURNAL)
+        for line in read_lines(self._work / _JOURNAL):
+            try:
+                entry = parse_object(line.content)
+                skipped = [Skipped(*each) for each in entry["skipped"]]
+                self._count(int(entry["rows"]), int(entry["inputs"]), skipped)
+            except (KeyError, TypeError, ValueError):
+                raise self._damage() from None
 
     def _count(self, rows: int, input_bytes: int, skipped: Sequence[Skipped]) -> None:
         self.blocks += 1
         self.rows, self._input_bytes = rows, input_bytes
         self.n_skipped += len(skipped)
-        self._skipped += skipped[: MOST_TOLD - len(self._skipped)]
+        self._skipped += skipped[: MOST_NAMED - len(self._skipped)]
 
     def _open(self, name: str, length: int) -> BinaryIO:
-        """A file cut to ``length``, to be written on from there."""
+        """Open a file and cut it to ``length``, to be continued from there."""
         path = self._work / name
         path.touch()
         if path.stat().st_size < length and self.blocks:
@@ -207,7 +206,7 @@ class BankWriter:
         return DATA_START + self.rows * self.n_features * 4
 
     def _write_columns(self) -> None:
-        """All labels, then all domains, after the features."""
+        """Write all labels, then all domains, after the features."""
         numbers = np.memmap(self._work / _NUMBERS, "<i8", mode="r", shape=(self.rows, 2))
         self._features.seek(self._feature_bytes())
         for column in range(2):
@@ -223,7 +222,7 @@ class BankWriter:
 
 @contextmanager
 def writing(folder: Path, n_features: int) -> Iterator[BankWriter]:
-    """A writer whose files are closed at the end, finished or not."""
+    """Provide a writer, and close its files at the end, finished or not."""
     writer = BankWriter(folder, n_features)
     try:
         yield writer
@@ -232,7 +231,5 @@ def writing(folder: Path, n_features: int) -> Iterator[BankWriter]:
 
 
 def row_inputs(rows: NDArray[np.float32], first: int) -> list[Input]:
-    """The inputs of ``rows`` (b, d) that were given as numbers; ``first`` numbers the first one."""
-    return [
-        Input(first + i, hashlib.sha256(row.tobytes()).hexdigest()) for i, row in enumerate(rows)
-    ]
+    """Describe ``rows`` (b, d) that were given as numbers; ``first`` is the number of the first."""
+    return [Input(first + i, digest_parts([row.tobytes()])) for i, row in enumerate(rows)]

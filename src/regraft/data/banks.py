@@ -2,8 +2,8 @@
 
 ``features.safetensors`` holds the arrays ``features`` (n, d) float32, ``label`` (n,) and ``domain``
 (n,) int64; the latter two are indices into the ``classes`` and ``domains`` of ``bank.json``, which
-also tells of the encoder, of skipped inputs and of checksums. ``inputs.jsonl`` has a line for every
-row: the path or the row number of its input, and its sha256.
+also describes the encoder, the skipped inputs and the checksums. ``inputs.jsonl`` has a line for
+every row: the path or the row number of its input, and its sha256.
 """
 
 from __future__ import annotations
@@ -39,49 +39,86 @@ _ROWS_AT_ONCE = 8192
 
 @dataclass(frozen=True)
 class Bank:
-    """The rows of a bank, whose features stay on the disk."""
+    """The rows of a bank, whose features stay on disk.
+
+    Attributes
+    ----------
+    folder : Path
+        Where the bank lies.
+    X : array of shape (n, d)
+        Features, a read-only memory map.
+    y, domain : arrays of shape (n,)
+        Indices into ``classes`` and ``domains``.
+    classes, domains : tuple of str or int
+        Their names.
+    kind : str
+        What the rows were made from: images, texts or arrays.
+    encoder, fingerprint : str
+        The name of the encoder, and the checksum of its weights.
+    preprocessing : mapping
+        What was done to the inputs.
+    listing : str or None
+        Checksum of the list of inputs; None for arrays.
+    n_skipped, skipped : int, tuple of Skipped
+        How many inputs were left out, and the first of them.
+    checksum, inputs_checksum : str
+        Checksums of the arrays, and of the inputs.
+    """
 
     folder: Path
-    X: NDArray[np.float32]  # (n, d), a read-only memory map
-    y: NDArray[np.int64]  # (n,) index into classes
-    domain: NDArray[np.int64]  # (n,) index into domains
+    X: NDArray[np.float32]
+    y: NDArray[np.int64]
+    domain: NDArray[np.int64]
     classes: tuple[str | int, ...]
     domains: tuple[str | int, ...]
-    kind: str  # of inputs: images, texts or arrays
+    kind: str
     encoder: str
-    fingerprint: str  # of the encoder's weights
+    fingerprint: str
     preprocessing: Mapping[str, Any]
-    listing: str | None  # sha256 of the inputs' listing, None for arrays
+    listing: str | None
     n_skipped: int
-    skipped: tuple[Skipped, ...]  # the first ones
-    checksum: str  # sha256 of the arrays
-    inputs_checksum: str  # sha256 over the inputs' own
+    skipped: tuple[Skipped, ...]
+    checksum: str
+    inputs_checksum: str
 
     @property
     def labels(self) -> NDArray[Any]:
-        """The class of every row (n,)."""
+        """The name of the class of every row (n,)."""
         return np.array(self.classes)[self.y]
 
     @property
     def domain_names(self) -> NDArray[Any]:
-        """The domain of every row (n,)."""
+        """The name of the domain of every row (n,)."""
         return np.array(self.domains)[self.domain]
 
 
 def is_bank(path: str | Path) -> bool:
-    """Whether ``path`` is a folder with a finished bank."""
+    """Return whether ``path`` is a folder with a finished bank."""
     return (Path(path) / DESCRIPTION).is_file()
 
 
 def is_unfinished(path: str | Path) -> bool:
-    """Whether ``path`` is a folder in which a bank was begun and not finished."""
+    """Return whether ``path`` is a folder with a bank that was begun but not finished."""
     return (Path(path) / UNFINISHED).is_dir() and not is_bank(path)
 
 
 def open_bank(folder: str | Path) -> Bank:
-    """The bank in ``folder``, its features not read.
+    """Open a bank without reading its features.
 
-    Raises ``ValueError`` with one sentence if the folder holds none, or a damaged one.
+    Parameters
+    ----------
+    folder : str or Path
+        What :func:`write_bank` or ``regraft embed`` wrote.
+
+    Returns
+    -------
+    Bank
+        Its rows; the features are a memory map.
+
+    Raises
+    ------
+    ValueError
+        If the folder holds no bank, an unfinished or a damaged one.
     """
     folder = Path(folder)
     if is_unfinished(folder):
@@ -98,15 +135,15 @@ def open_bank(folder: str | Path) -> Bank:
     places = read_places(folder / ARRAYS)
     try:
         bank = _assemble(folder, description, places)
-        told = description["rows"], description["features"]
+        shape = description["rows"], description["features"]
     except (KeyError, TypeError):
         raise _damage(folder / DESCRIPTION) from None
-    _check(bank, places, told)
+    _check(bank, places, shape)
     return bank
 
 
 def verify(bank: Bank) -> None:
-    """Read the whole bank; ``ValueError`` with one sentence if a byte is not as it was written."""
+    """Read the whole bank; raise ``ValueError`` if a byte is not as it was written."""
     if data_checksum(bank.folder / ARRAYS) != bank.checksum:
         raise ValueError(f"{bank.folder / ARRAYS} was changed since: {AGAIN}.")
     if not (bank.folder / INPUTS).is_file():
@@ -125,10 +162,30 @@ def write_bank(
     fingerprint: str = "",
     preprocessing: Mapping[str, Any] | None = None,
 ) -> Bank:
-    """Write arrays as a bank: ``X`` (n, d), ``y`` and ``domain`` (n,) of strings or whole numbers.
+    """Write arrays as a bank, replacing a bank that is there.
 
-    ``X`` may be a memory map, for it is read and written in chunks. A bank that was there is
-    replaced in the end. Raises ``ValueError`` with one sentence.
+    Parameters
+    ----------
+    folder : str or Path
+        Where to write; it must hold nothing but a bank.
+    X : array of shape (n, d)
+        Features. May be a memory map: it is read and written in chunks.
+    y, domain : array-like of shape (n,)
+        Classes and domains, strings or whole numbers.
+    encoder, fingerprint : str
+        The name of what made the features, and the checksum of its weights.
+    preprocessing : mapping or None
+        What was done to the inputs, in JSON's types.
+
+    Returns
+    -------
+    Bank
+        The bank, opened.
+
+    Raises
+    ------
+    ValueError
+        If the arrays do not fit together, are not finite, or the folder cannot be used.
     """
     folder = Path(folder)
     classes, labels = _index("y", y, len(X))
@@ -166,18 +223,18 @@ def check_place(folder: Path) -> None:
 
 
 def check_finite(features: NDArray[Any], where: str) -> NDArray[np.float32]:
-    """``features`` in 32 bits; ``ValueError`` that tells ``where`` if they are not finite."""
+    """Convert features to 32 bits; raise ``ValueError`` with ``where`` if one is not finite."""
     with np.errstate(over="ignore"):
         narrow = features.astype(np.float32, copy=False)
     if not np.isfinite(narrow).all():
         raise ValueError(
-            f"the features of {where} are no finite numbers of 32 bits: mend or drop these rows."
+            f"the features of {where} are no finite numbers of 32 bits: repair or drop these rows."
         )
     return narrow
 
 
 def busy(folder: Path) -> ValueError:
-    """The error for a folder that another process writes to."""
+    """Make the error for a folder that another process writes to."""
     return ValueError(
         f"another process is writing to {folder}: wait for it, or choose another folder."
     )
@@ -244,11 +301,11 @@ def _assemble(folder: Path, description: dict[str, Any], places: dict[str, Place
     )
 
 
-def _check(bank: Bank, places: dict[str, Place], told: tuple[Any, Any]) -> None:
+def _check(bank: Bank, places: dict[str, Place], shape: tuple[Any, Any]) -> None:
     rows = bank.X.shape[0]
     if 0 in bank.X.shape:
         raise ValueError(f"{bank.folder} is a bank without rows: make it again.")
-    if bank.X.shape != told or any(places[name].shape != (rows,) for name in ("label", "domain")):
+    if bank.X.shape != shape or any(places[name].shape != (rows,) for name in ("label", "domain")):
         raise ValueError(
             f"{DESCRIPTION} and {ARRAYS} of {bank.folder} are not of one bank: make it again."
         )

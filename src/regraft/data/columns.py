@@ -1,4 +1,4 @@
-"""Columns of tables that are no features: found by name, checked for gaps."""
+"""Columns of tables that are not features: found by name, checked for gaps."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class TableError(ValueError):
 class Role:
     """A column that is not a feature; ``option`` of the command line names it.
 
-    ``gap`` says how a missing value is mended.
+    ``gap`` says what to do about a missing value.
     """
 
     name: str
@@ -32,7 +32,7 @@ class Role:
     gap: str = "fill it in or drop the row"
 
     def find(self, path: Path, columns: Sequence[str]) -> str | None:
-        """The column's name if the file has it; ``TableError`` if it is needed and missing."""
+        """Return the column's name if the file has it; raise ``TableError`` if it must."""
         if self.name in columns:
             return self.name
         if not self.needed:
@@ -47,7 +47,7 @@ class Role:
         )
 
     def values(self, path: Path, cells: list[Any]) -> list[Any] | None:
-        """``cells`` if none is missing; else None, or ``TableError`` if the column is needed."""
+        """Return ``cells``, None if one is missing; raise ``TableError`` if all are needed."""
         for row, cell in enumerate(cells, 1):
             if is_missing(cell):
                 if not self.needed:
@@ -59,7 +59,7 @@ class Role:
 
 
 def check_roles(roles: Sequence[Role]) -> None:
-    """``TableError`` if two roles name the same column."""
+    """Raise ``TableError`` if two roles name the same column."""
     for one, other in combinations(roles, 2):
         if one.name == other.name:
             raise TableError(
@@ -68,19 +68,19 @@ def check_roles(roles: Sequence[Role]) -> None:
 
 
 def check_columns(path: Path, columns: Sequence[str]) -> None:
-    """``TableError`` if two columns of the file have the same name."""
+    """Raise ``TableError`` if two columns of the file have the same name."""
     if len(set(columns)) != len(columns):
         twice = sorted({name for name in columns if columns.count(name) > 1})
         raise TableError(f"{path} has more than one column {quoted(twice)}: rename or drop them.")
 
 
 def is_missing(cell: Any) -> bool:
-    """Whether a cell is empty or not a number that it should be."""
+    """Return whether a cell is empty or NaN."""
     return cell is None or bool(cell == "") or bool(cell != cell)
 
 
 def typed(cells: list[str]) -> NDArray[Any]:
-    """Whole numbers if every cell is one as Python writes it (not "007"), else strings."""
+    """Convert to whole numbers if every cell is one as Python writes it (not "007")."""
     try:
         numbers = [int(cell) for cell in cells]
     except ValueError:
@@ -89,7 +89,7 @@ def typed(cells: list[str]) -> NDArray[Any]:
 
 
 def quoted(names: Sequence[str]) -> str:
-    """The first names and the last ones, for a sentence."""
+    """Write the first and the last names, for a sentence."""
     if len(names) <= _SHOWN:
         return ", ".join(repr(str(name)) for name in names)
     half = _SHOWN // 2

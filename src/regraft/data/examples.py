@@ -1,4 +1,4 @@
-"""Confounded data to try the library on: a generator with known truth, and Colored MNIST."""
+"""Example data to try the library on: a generator with known truth, and Colored MNIST."""
 
 from __future__ import annotations
 
@@ -57,10 +57,25 @@ class DemoBank:
 
 
 def load_demo(cell: str = "-90%") -> DemoBank:
-    """Load the shipped Colored MNIST embeddings in which the domain ``cell`` is unseen.
+    """Load the shipped Colored MNIST embeddings.
 
-    The featurizer was trained by ERM on the sources. "-90%" reverses the sources' correlation
-    of colour and label; "+90%" is the easy cell, for seeing what robustness costs.
+    The featurizer was trained by ERM on the sources.
+
+    Parameters
+    ----------
+    cell : {"-90%", "+90%"}
+        The domain that is unseen. "-90%" reverses the sources' correlation of colour and label;
+        "+90%" is the easy cell, for seeing what robustness costs.
+
+    Returns
+    -------
+    DemoBank
+        Rows of two sources and of the unseen domain.
+
+    Raises
+    ------
+    ValueError
+        If there is no such cell.
     """
     if cell not in _BANKS:
         raise ValueError(f"cell is {cell!r}: pass one of {', '.join(map(repr, _BANKS))}.")
@@ -98,7 +113,7 @@ def make_confounded_domains(
     label_noise: float = 0.25,
     random_state: int | RandomState | None = None,
 ) -> ConfoundedDomains:
-    """Sources in which a confounder predicts the label, and a domain in which it misleads.
+    """Draw sources in which a confounder predicts the label, and a domain in which it misleads.
 
     A uniform cause in {0..C-1} determines the label. The confounder agrees with the label at a
     rate of its own in each source; in the unseen domain it agrees, at the first source's rate,
@@ -126,6 +141,16 @@ def make_confounded_domains(
         Probability that the label is not the cause but uniform over the other classes.
     random_state : int, RandomState or None
         As in scikit-learn: an int makes the data reproducible.
+
+    Returns
+    -------
+    ConfoundedDomains
+        The rows, and the truth behind them.
+
+    Raises
+    ------
+    ValueError
+        If a size, a probability or a length is out of range.
     """
     n_target = n_samples if n_target is None else n_target
     _check_sizes(n_samples, n_target, n_classes, n_features)
@@ -173,7 +198,7 @@ def make_confounded_domains(
 def _keep_or_change(
     values: NDArray[np.int64], probability: float, n_values: int, random: RandomState
 ) -> NDArray[np.int64]:
-    """Each value with ``probability``, else one of the others, uniformly."""
+    """Keep each value with ``probability``, else draw one of the others uniformly."""
     change = random.uniform(size=len(values)) >= probability
     return (values + change * random.randint(1, n_values, size=len(values))) % n_values
 

@@ -1,29 +1,49 @@
-"""Which images there are: a folder in the layout domain/class/file, or a table of paths."""
+"""Lists of images: a folder in the layout domain/class/file, or a table of paths."""
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
 from regraft.data.columns import Role, quoted
-from regraft.data.input_rows import check_characters, name_of, read_rows
-from regraft.data.inputs import Census, Listing
+from regraft.data.input_blocks import Census, Survey
+from regraft.data.table_rows import check_characters, name_of, read_rows
 
 _EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".webp", ".gif", ".tif", ".tiff")
 _LAYOUT = "arrange the folder as domain/class/file"
 
 
 @dataclass(frozen=True)
-class _Entries:
-    """What a folder holds, hidden things apart."""
+class Entries:
+    """The names of what a folder holds, without hidden entries."""
 
     folders: list[str]  # sorted
-    images: list[tuple[str, int]]  # names, sorted, and sizes in bytes
+    images: list[str]  # sorted
     others: int
+
+
+def list_entries(folder: Path, *, of_class: bool = False) -> Entries:
+    """List what ``folder`` holds; an image is known by the ending of its name.
+
+    In the folder ``of_class`` a folder with such a name is a broken image.
+    """
+    folders, images, others = [], [], 0
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            is_image = entry.name.lower().endswith(_EXTENSIONS)
+            if entry.name.startswith("."):
+                continue
+            if entry.is_dir() and not (of_class and is_image):
+                folders.append(entry.name)
+            elif is_image:
+                images.append(entry.name)
+            else:
+                others += 1
+    return Entries(sorted(folders), sorted(images), others)
 
 
 def check_source(path: Path) -> None:
@@ -37,40 +57,41 @@ def check_source(path: Path) -> None:
         )
 
 
-def list_folder(root: Path, file: BinaryIO) -> Listing:
+def list_folder(root: Path, file: BinaryIO) -> Survey:
     """Write a line for every image in ``root`` to ``file``, a class of a domain at a time.
 
     Raises ``ValueError`` with one sentence.
     """
     census = Census()
     empty: list[str] = []
-    top = _entries(root)
+    top = list_entries(root)
     _check_folders(root, top, "folders of domains")
     others = top.others + len(top.images)
     for domain in top.folders:
         check_characters(domain, "name", f"a folder in {root}")
-        inside = _entries(root / domain)
+        inside = list_entries(root / domain)
         _check_folders(root / domain, inside, "folders of classes")
         others += inside.others + len(inside.images)
         found = 0
         for label in inside.folders:
             check_characters(label, "name", f"a folder in {root / domain}")
-            entries = _entries(root / domain / label, inner=True)
-            others += entries.others
+            entries = list_entries(root / domain / label, of_class=True)
+            others += entries.others + len(entries.folders)
             found += len(entries.images)
             if not entries.images:
                 empty.append(label)
-            for name, size in entries.images:
+            for name in entries.images:
+                size = _size_or_zero(root / domain / label / name)
                 file.write(census.add(label, domain, [f"{domain}/{label}/{name}", size]))
         if not found:
             raise ValueError(
                 f"{root / domain} holds no images in class folders: fill or remove it, or pass it "
                 "instead if it holds the domains."
             )
-    return _with_notes(root, census.listing("images"), others, empty)
+    return _with_notes(root, census.survey("images"), others, empty)
 
 
-def list_table(path: Path, file: BinaryIO, *, image: str, label: str, domain: str) -> Listing:
+def list_table(path: Path, file: BinaryIO, *, image: str, label: str, domain: str) -> Survey:
     """Write a line for every row of a table to ``file``; its paths start from its own folder.
 
     Raises ``ValueError`` or ``FileNotFoundError`` with one sentence.
@@ -82,7 +103,7 @@ def list_table(path: Path, file: BinaryIO, *, image: str, label: str, domain: st
             name_of(cell, role, row.where) for cell, role in zip(row.cells, roles, strict=True)
         )
         try:
-            size = _size((path.parent / place).stat())
+            size = _size(path.parent / place)
         except (FileNotFoundError, NotADirectoryError):
             raise FileNotFoundError(
                 f"{row.where} names {place}, which does not exist: correct the path, which starts "
@@ -90,14 +111,14 @@ def list_table(path: Path, file: BinaryIO, *, image: str, label: str, domain: st
             ) from None
         key = _from(folder, Path(place)) if os.path.isabs(place) else place
         file.write(census.add(own_label, own_domain, [key.replace(os.sep, "/"), size]))
-    listing = census.listing("images")
+    listing = census.survey("images")
     if not listing.rows:
         raise ValueError(f"{path} has no rows: add data below the header.")
     return listing
 
 
 def _from(folder: Path, image: Path) -> str:
-    """The way to ``image``, the same wherever both lie together; ``folder`` is resolved."""
+    """Return the relative path of ``image`` from ``folder``, which is resolved."""
     image = image.parent.resolve() / image.name  # a step up from a link leads elsewhere
     try:
         return os.path.relpath(image, folder)
@@ -105,7 +126,7 @@ def _from(folder: Path, image: Path) -> str:
         return str(image)
 
 
-def _with_notes(root: Path, listing: Listing, others: int, empty: Sequence[str]) -> Listing:
+def _with_notes(root: Path, listing: Survey, others: int, empty: Sequence[str]) -> Survey:
     notes = []
     if others:
         notes.append(
@@ -117,40 +138,20 @@ def _with_notes(root: Path, listing: Listing, others: int, empty: Sequence[str])
     return replace(listing, notes=(*notes, *listing.notes))
 
 
-def _entries(folder: Path, *, inner: bool = False) -> _Entries:
-    """What ``folder`` holds; ``inner`` if folders with an image's name are broken images there."""
-    folders, images, others = [], [], 0
-    for entry in _visible(folder):
-        is_image = entry.name.lower().endswith(_EXTENSIONS)
-        if entry.is_dir() and not (inner and is_image):
-            folders.append(entry.name)
-        elif is_image:
-            images.append((entry.name, _size_of(entry)))
-        else:
-            others += 1
-    if inner:
-        others += len(folders)
-    return _Entries(sorted(folders), sorted(images), others)
-
-
-def _visible(folder: Path) -> Iterator[os.DirEntry[str]]:
-    with os.scandir(folder) as entries:
-        yield from (entry for entry in entries if not entry.name.startswith("."))
-
-
-def _size_of(entry: os.DirEntry[str]) -> int:
+def _size_or_zero(path: Path) -> int:
     try:
-        return _size(entry.stat())
-    except OSError:  # a link that leads nowhere, told when it is read
+        return _size(path)
+    except OSError:  # a link that leads nowhere, which is reported when it is read
         return 0
 
 
-def _size(status: os.stat_result) -> int:
-    """Bytes; 0 for what is no file, whose size means nothing."""
+def _size(path: Path) -> int:
+    """Return the size in bytes; 0 for what is no file, whose size means nothing."""
+    status = path.stat()
     return status.st_size if stat.S_ISREG(status.st_mode) else 0
 
 
-def _check_folders(folder: Path, entries: _Entries, expected: str) -> None:
+def _check_folders(folder: Path, entries: Entries, expected: str) -> None:
     if entries.folders:
         return
     if entries.images or entries.others:

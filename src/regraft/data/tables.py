@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from regraft.data.banks import is_bank, is_unfinished, open_bank
 from regraft.data.columns import Role, TableError, check_columns, check_roles, quoted, typed
+from regraft.data.domain_names import name_domains
 from regraft.support.extras import require
 
 _SUFFIXES = (".npz", ".csv", ".parquet")
@@ -48,7 +49,8 @@ def read_table(
     """Read a .npz, .csv or .parquet file, or a bank, whose features stay on disk.
 
     All columns but ``label``, ``domain`` and ``group`` are features. A .npz file holds them as one
-    array ``X`` (or ``features``) of shape (n, d). ``group`` names an observed group, which must be
+    array ``X`` (or ``features``) of shape (n, d), and may name the domains that it numbers in an
+    array ``domains``. ``group`` names an observed group, which must be
     in the file; a bank holds none. Raises :class:`TableError` with one sentence.
     """
     path = Path(path)
@@ -63,15 +65,6 @@ def read_table(
     table = read(path, roles)
     _check_shapes(path, table)
     return table
-
-
-def read_labelled(
-    path: str | Path, label: str, domain: str
-) -> tuple[Table, NDArray[Any], NDArray[Any]]:
-    """A table as :func:`read_table` reads it, its labels (n,) and its domains (n,)."""
-    table = read_table(path, label=label, domain=domain)
-    assert table.y is not None and table.domain is not None  # needed by default
-    return table, table.y, table.domain
 
 
 def read_probabilities(path: str | Path, labels: NDArray[Any]) -> NDArray[np.floating[Any]]:
@@ -206,7 +199,10 @@ def _read_npz(path: Path, roles: Sequence[Role]) -> Table:
                 "the features, of shape (rows, columns), under one of these names."
             )
         X = _matrix(path, arrays, features)
-        return _table(X, [_npz_column(path, arrays, role) for role in roles])
+        y, domain, *group = (_npz_column(path, arrays, role) for role in roles)
+        if domain is not None:
+            domain = name_domains(path, arrays, domain)
+        return _table(X, [y, domain, *group])
 
 
 @contextmanager

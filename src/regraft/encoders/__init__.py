@@ -26,7 +26,7 @@ _TRANSFORMERS = "transformers:"
 def load_image_encoder(
     name: str, *, device: str = "cpu", weights: Path | None = None
 ) -> ImageEncoder:
-    """The image encoder ``name``, with the parameters in the safetensors file ``weights`` if given.
+    """Load the image encoder ``name``, with the parameters in the file ``weights`` if given.
 
     The names are ``efficientnet_lite0``, ``mnist_cnn`` (which needs ``weights``, a Phase 1
     checkpoint) and all names of timm's models, with or without ``timm:`` before them. Raises
@@ -51,7 +51,7 @@ def load_image_encoder(
 
 
 def load_text_encoder(name: str, *, device: str = "cpu") -> TextEncoder:
-    """The text encoder ``name``.
+    """Load the text encoder ``name``.
 
     The names are ``minilm``, ``hashed`` (no network, and always on the CPU),
     ``sentence-transformers:NAME`` and ``transformers:NAME``, where NAME is that of a model or a

@@ -1,4 +1,4 @@
-"""What an encoder of images or of texts is."""
+"""The interfaces of encoders of images and of texts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class ImageEncoder(ABC):
-    """Images to features, the same bits for the same batch on the same machine.
+    """An encoder of images: the same bits for the same batch on the same machine.
 
     The features of an image may differ in rounding with the batch that it is in.
     """
@@ -27,15 +27,15 @@ class ImageEncoder(ABC):
 
     @abstractmethod
     def pixels(self, image: Image) -> NDArray[np.uint8]:
-        """The image as the network sees it: (h, w, 3), the same shape for all; safe in threads."""
+        """Prepare an image for the network: (h, w, 3), the same shape for all; safe in threads."""
 
     @abstractmethod
     def encode(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """Features (b, n_features) of pixels (b, h, w, 3)."""
+        """Compute features (b, n_features) of pixels (b, h, w, 3)."""
 
 
 class TextEncoder(ABC):
-    """Texts to features, the same bits for the same block on the same machine.
+    """An encoder of texts: the same bits for the same block on the same machine.
 
     The features of a text may differ in rounding with the block that it is in.
     """
@@ -48,4 +48,4 @@ class TextEncoder(ABC):
 
     @abstractmethod
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Features (n, n_features) of a block of about a thousand texts, in their order."""
+        """Compute features (n, n_features) of about a thousand texts, in their order."""

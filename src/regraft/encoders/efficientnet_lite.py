@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
-from regraft.encoders.colours import to_rgb
-from regraft.encoders.networks import NetworkEncoder
+from regraft.data.image_files import to_rgb
+from regraft.encoders.network_encoder import NetworkEncoder
 from regraft.encoders.weights import put_weights, read_weights
 from regraft.support.extras import require
 
@@ -27,7 +27,7 @@ _CLASSIFIER = "_fc"
 
 
 class EfficientNetLite0(nn.Module):
-    """Images (b, 3, 224, 224), each pixel (p - 127) / 128, to features (b, 1280)."""
+    """A network from images (b, 3, 224, 224), pixels (p - 127) / 128, to features (b, 1280)."""
 
     def __init__(self, network: Any) -> None:
         super().__init__()
@@ -35,13 +35,13 @@ class EfficientNetLite0(nn.Module):
         self.network = network
 
     def forward(self, x: Tensor) -> Tensor:
-        """The mean over the places of the last layer."""
+        """Compute the mean over the places of the last layer."""
         features: Tensor = self.network.extract_features(x).mean((2, 3))
         return features
 
 
 def make_efficientnet_lite0(weights: Path | None = None) -> EfficientNetLite0:
-    """The network with its pretrained weights, in evaluation mode.
+    """Load the network with its pretrained weights, in evaluation mode.
 
     ``weights`` is a safetensors file of its state dict, trained further. Raises ``ValueError``,
     ``FileNotFoundError`` or ``MissingExtra`` with one sentence.
@@ -59,7 +59,7 @@ def make_efficientnet_lite0(weights: Path | None = None) -> EfficientNetLite0:
 
 
 def load_efficientnet_lite0(device: str, weights: Path | None) -> NetworkEncoder:
-    """The encoder of ``make_efficientnet_lite0``."""
+    """Load the network of ``make_efficientnet_lite0`` as an encoder."""
     return _Encoder(
         NAME,
         make_efficientnet_lite0(weights),
@@ -73,7 +73,7 @@ def load_efficientnet_lite0(device: str, weights: Path | None) -> NetworkEncoder
 
 class _Encoder(NetworkEncoder):
     def pixels(self, image: Image) -> NDArray[np.uint8]:
-        """The whole image at 224 x 224 pixels."""
+        """Resize the whole image to 224 x 224 pixels."""
         resampling: Any = require("PIL.Image", _EXTRA).Resampling
         return np.array(to_rgb(image, _EXTRA).resize((SIZE, SIZE), resampling.BICUBIC))
 

@@ -1,4 +1,4 @@
-"""The loop that makes banks: block by block, from where it was stopped."""
+"""Embed images and texts into banks, block by block, from where it was stopped."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from numpy.typing import NDArray
 from regraft.data.bank_format import UNFINISHED
 from regraft.data.bank_writer import BankWriter, Facts, writing
 from regraft.data.banks import Bank, busy, check_finite, check_place, is_bank, open_bank
-from regraft.data.inputs import Block, Listing, Source
-from regraft.encoders.image_blocks import Images
-from regraft.encoders.text_blocks import Texts
+from regraft.data.image_inputs import ImageInputs
+from regraft.data.input_blocks import Block, InputSource, Survey
+from regraft.data.text_inputs import TextInputs
 from regraft.support.files import claim, remove_unfinished, write_text
+from regraft.support.progress import OnCount
 
 if TYPE_CHECKING:
     from regraft.encoders.base import ImageEncoder, TextEncoder
 
 T = TypeVar("T")
-OnInputs = Callable[[int, int], None]  # told how many inputs are done, and of how many
 _SETTINGS = "settings.json"
 
 
@@ -39,7 +39,7 @@ class Embedding:
 
 @dataclass(frozen=True)
 class _Settings:
-    """All that the rows of a bank depend on, rounding apart."""
+    """All that the rows of a bank depend on, apart from rounding."""
 
     kind: str
     encoder: str
@@ -57,7 +57,7 @@ def embed_images(
     label: str = "label",
     domain: str = "domain",
     on_broken: str = "stop",
-    on_inputs: OnInputs | None = None,
+    on_count: OnCount | None = None,
 ) -> Embedding:
     """Make a bank in the folder ``out`` of the images in ``path``, or go on with it.
 
@@ -66,12 +66,12 @@ def embed_images(
     out with a warning. Raises ``ValueError`` or ``FileNotFoundError`` with one sentence.
     """
     path, out = Path(path), Path(out)
-    source = Images(
+    source = ImageInputs(
         path, encoder.pixels, image=image, label=label, domain=domain, on_broken=on_broken
     )
     if path.is_dir() and out.resolve().is_relative_to(path.resolve()):
         raise ValueError(f"{out} lies in the folder of images {path}: choose one outside it.")
-    return _embed(source, encoder, encoder.encode, out, on_inputs)
+    return _embed(source, encoder, encoder.encode, out, on_count)
 
 
 def embed_texts(
@@ -82,23 +82,23 @@ def embed_texts(
     text: str = "text",
     label: str = "label",
     domain: str = "domain",
-    on_inputs: OnInputs | None = None,
+    on_count: OnCount | None = None,
 ) -> Embedding:
     """Make a bank in the folder ``out`` of the texts in a table, or go on with it.
 
     ``path`` is a .csv, .jsonl (both also .gz) or .parquet file with the columns ``text``,
     ``label`` and ``domain``. Raises ``ValueError`` or ``FileNotFoundError`` with one sentence.
     """
-    source = Texts(Path(path), text=text, label=label, domain=domain)
-    return _embed(source, encoder, encoder.encode, Path(out), on_inputs)
+    source = TextInputs(Path(path), text=text, label=label, domain=domain)
+    return _embed(source, encoder, encoder.encode, Path(out), on_count)
 
 
 def _embed(
-    source: Source[T],
+    source: InputSource[T],
     encoder: ImageEncoder | TextEncoder,
     encode: Callable[[T], NDArray[np.float32]],
     out: Path,
-    on_inputs: OnInputs | None,
+    on_count: OnCount | None,
 ) -> Embedding:
     check_place(out)
     with claim(out) as is_ours:
@@ -124,7 +124,7 @@ def _embed(
             warnings.warn(note, stacklevel=3)
         with writing(out, encoder.n_features) as writer:
             _check_skipped(out, source, writer.n_skipped)
-            _loop(source, listing, encode, writer, work, on_inputs)
+            _loop(source, listing, encode, writer, work, on_count)
             if writer.rows + writer.n_skipped != listing.rows:
                 raise _changed()
             writer.finish(
@@ -133,8 +133,8 @@ def _embed(
     return Embedding(open_bank(out), was_there=False)
 
 
-def _survey(source: Source[Any], work: Path) -> Listing:
-    """List the inputs, leaving no trace if that fails at the first time."""
+def _survey(source: InputSource[Any], work: Path) -> Survey:
+    """Count the inputs; leave no trace if that fails the first time."""
     if not (work / _SETTINGS).exists():  # what is there was begun by something else
         shutil.rmtree(work, ignore_errors=True)
     work.mkdir(exist_ok=True)
@@ -148,7 +148,7 @@ def _survey(source: Source[Any], work: Path) -> Listing:
 
 
 def _enter(work: Path, out: Path, settings: _Settings, device: str) -> None:
-    """Refuse to go on with what was begun with other settings, or where rounding is another."""
+    """Refuse to continue what was begun with other settings, or on another kind of device."""
     path = work / _SETTINGS
     if not path.exists():
         write_text(path, json.dumps({"settings": asdict(settings), "device": device}))
@@ -169,21 +169,21 @@ def _enter(work: Path, out: Path, settings: _Settings, device: str) -> None:
 
 
 def _loop(
-    source: Source[T],
-    listing: Listing,
+    source: InputSource[T],
+    listing: Survey,
     encode: Callable[[T], NDArray[np.float32]],
     writer: BankWriter,
     work: Path,
-    on_inputs: OnInputs | None,
+    on_count: OnCount | None,
 ) -> None:
     classes = {str(name): i for i, name in enumerate(listing.classes)}
     domains = {str(name): i for i, name in enumerate(listing.domains)}
 
-    def tell() -> None:
-        if on_inputs is not None:
-            on_inputs(writer.rows + writer.n_skipped, listing.rows)
+    def report() -> None:
+        if on_count is not None:
+            on_count(writer.rows + writer.n_skipped, listing.rows)
 
-    tell()
+    report()
     for block in source.blocks(work, writer.rows + writer.n_skipped):
         try:
             y = np.array([classes[label] for label in block.labels], np.int64)
@@ -192,7 +192,7 @@ def _loop(
             raise _changed() from None
         features = _features(encode, block, writer.n_features)
         writer.append(features, y, domain, block.inputs, block.skipped)
-        tell()
+        report()
 
 
 def _features(
@@ -204,7 +204,7 @@ def _features(
     features = encode(block.content)
     if features.shape != expected:
         raise ValueError(
-            f"the encoder gave features of shape {features.shape} instead of {expected}: mend it."
+            f"the encoder gave features of shape {features.shape} instead of {expected}: repair it."
         )
     return check_finite(features, f"{block.inputs[0].key} and the inputs after it")
 
@@ -234,7 +234,7 @@ def _check_same(out: Path, asked: _Settings, there: _Settings) -> None:
         )
 
 
-def _check_skipped(out: Path, source: Source[Any], n_skipped: int) -> None:
+def _check_skipped(out: Path, source: InputSource[Any], n_skipped: int) -> None:
     if n_skipped and not source.may_skip:
         raise ValueError(
             f"{out} leaves out {n_skipped} broken {source.kind}: allow that with --on-broken skip, "

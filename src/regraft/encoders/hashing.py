@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Sequence
 
@@ -11,13 +10,14 @@ from numpy.typing import NDArray
 from sklearn.feature_extraction.text import HashingVectorizer
 
 from regraft.encoders.base import TextEncoder
+from regraft.support.digests import digest_text
 
 _FEATURES = 384
 _WORDS = (1, 2)  # in a row
 
 
 class HashedEncoder(TextEncoder):
-    """Counts of hashed words and pairs of neighbours, scaled to length one; no words, zeros.
+    """Counts of hashed words and pairs of neighbours, scaled to length one; zeros without words.
 
     Two that share a feature may cancel out, for their hash gives them a sign too.
     """
@@ -28,7 +28,7 @@ class HashedEncoder(TextEncoder):
         self.device = "cpu"
         self.preprocessing = {"words": list(_WORDS), "sign": "alternate", "norm": "l2"}
         settings = self.preprocessing | {"features": _FEATURES}
-        self.fingerprint = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
+        self.fingerprint = digest_text(json.dumps(settings, sort_keys=True))
         self._vectorizer = HashingVectorizer(
             n_features=_FEATURES,
             ngram_range=_WORDS,
@@ -38,6 +38,6 @@ class HashedEncoder(TextEncoder):
         )
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Features (n, 384) of texts, each independent of the others."""
+        """Compute features (n, 384) of texts, each independent of the others."""
         features: NDArray[np.float32] = self._vectorizer.transform(texts).toarray()
         return features

@@ -1,9 +1,9 @@
-"""Ready benchmarks: the files that people have of known datasets, as tables."""
+"""Ready benchmarks: known datasets, read from their usual files."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -12,11 +12,11 @@ from scipy.io import loadmat
 from scipy.io.matlab import MatReadError
 
 from regraft.data.banks import is_bank
-from regraft.data.domain_names import named_domains
-from regraft.data.tables import Table, read_table
+from regraft.data.image_folders import list_entries
+from regraft.data.labelled import LabelledTable, read_labelled
 from regraft.encoders import IMAGE_DEFAULT, TEXT_DEFAULT, load_image_encoder, load_text_encoder
 from regraft.encoders.embedding import embed_images, embed_texts
-from regraft.support.embedding_meter import Meter
+from regraft.support.progress import Meter, OnProgress
 
 _PACS = ("art_painting", "cartoon", "photo", "sketch")
 _PACS_FEATURES = "efficientnet_lite0.npz"
@@ -27,23 +27,23 @@ _OFFICE_CALTECH = {
     "dslr": "dslr_SURF_L10.mat",
     "webcam": "webcam_SURF_L10.mat",
 }
-_TOLD_EVERY = 5.0  # seconds, while features are computed
+_SHOWN_EVERY = 5.0  # seconds, while features are computed
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a ready benchmark is read from."""
+    """The place and the way to read a ready benchmark."""
 
     data: Path  # the user's folder or file
     bank: Path  # where features are computed into, if they must be
     device: str
-    tell: Callable[[str], None]  # progress
+    on_progress: OnProgress
 
 
 def read_ready(
-    name: str, data: Path, out: Path, *, device: str, on_progress: Callable[[str], None]
-) -> Table:
-    """The benchmark ``name`` from the user's folder or file ``data``.
+    name: str, data: Path, out: Path, *, device: str, on_progress: OnProgress
+) -> LabelledTable:
+    """Read the benchmark ``name`` from the user's folder or file ``data``.
 
     Images and texts are embedded first, into a bank in ``out`` that the next call finds there.
     Raises ``ValueError`` or ``FileNotFoundError`` with one sentence.
@@ -53,39 +53,31 @@ def read_ready(
     if not data.exists():
         raise FileNotFoundError(f"{data} does not exist: check --data.")
     if is_bank(data):
-        return read_bank(data)
+        return read_labelled(data)
     return READY[name](Request(data, out / f"{name}-bank", device, on_progress))
 
 
-def read_bank(path: Path, label: str = "label", domain: str = "domain") -> Table:
-    """A file or bank that has labels and domains, the domains named where it names them."""
-    table = read_table(path, label=label, domain=domain)
-    assert table.domain is not None  # needed by default
-    return replace(table, domain=named_domains(path, table.domain))
-
-
-def _read_pacs(request: Request) -> Table:
-    """PACS: features in a .npz file, or pictures in the layout domain/class/file."""
+def _read_pacs(request: Request) -> LabelledTable:
+    """Read PACS: features in a .npz file, or pictures in the layout domain/class/file."""
     data = request.data
     if data.is_file():
-        return read_bank(data)
+        return read_labelled(data)
     if (data / _PACS_FEATURES).is_file():
-        return read_bank(data / _PACS_FEATURES)
+        return read_labelled(data / _PACS_FEATURES)
     root = data / "PACS" if (data / "PACS").is_dir() else data
-    folders = sorted(e.name for e in root.iterdir() if e.is_dir() and not e.name.startswith("."))
-    if folders != list(_PACS):
+    if list_entries(root).folders != list(_PACS):
         raise FileNotFoundError(
             f"{root} holds neither {_PACS_FEATURES} nor just the folders {', '.join(_PACS)}: pass "
             "one that does with --data."
         )
     encoder = load_image_encoder(IMAGE_DEFAULT, device=request.device)
-    meter = Meter(request.tell, "images", _TOLD_EVERY)
-    embed_images(root, encoder, request.bank, on_inputs=meter)
-    return read_bank(request.bank)
+    meter = Meter(request.on_progress, "images", _SHOWN_EVERY)
+    embed_images(root, encoder, request.bank, on_count=meter)
+    return read_labelled(request.bank)
 
 
-def _read_amazon(request: Request) -> Table:
-    """Amazon reviews: lines of JSON with text, label and domain."""
+def _read_amazon(request: Request) -> LabelledTable:
+    """Read Amazon reviews: JSON lines with text, label and domain."""
     places = [request.data / name for name in _AMAZON]
     path = next((p for p in (request.data, *places) if p.is_file()), None)
     if path is None:
@@ -94,13 +86,13 @@ def _read_amazon(request: Request) -> Table:
             "with text, label and domain on each line."
         )
     encoder = load_text_encoder(TEXT_DEFAULT, device=request.device)
-    meter = Meter(request.tell, "texts", _TOLD_EVERY)
-    embed_texts(path, encoder, request.bank, on_inputs=meter)
-    return read_bank(request.bank)
+    meter = Meter(request.on_progress, "texts", _SHOWN_EVERY)
+    embed_texts(path, encoder, request.bank, on_count=meter)
+    return read_labelled(request.bank)
 
 
-def _read_office_caltech10(request: Request) -> Table:
-    """Office-Caltech10: four domains, ten classes, 800-bin histograms of SURF words.
+def _read_office_caltech10(request: Request) -> LabelledTable:
+    """Read Office-Caltech10: four domains, ten classes, 800-bin histograms of SURF words.
 
     Rows are divided by their sum, so that a picture's number of keypoints, which follows from its
     size, does not count; rows that are shares already stay as they are.
@@ -109,7 +101,7 @@ def _read_office_caltech10(request: Request) -> Table:
     X = np.concatenate([counts for counts, _ in parts.values()])
     totals = X.sum(axis=1, keepdims=True)
     sizes = [len(y) for _, y in parts.values()]
-    return Table(
+    return LabelledTable(
         X=np.divide(X, totals, out=np.zeros_like(X), where=totals > 0),
         y=np.concatenate([y for _, y in parts.values()]),
         domain=np.repeat(list(parts), sizes),
@@ -118,7 +110,7 @@ def _read_office_caltech10(request: Request) -> Table:
 
 
 def _read_mat(path: Path) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Histograms ``fts`` (n, d) and ``labels`` (n,) of a MATLAB file."""
+    """Read histograms ``fts`` (n, d) and ``labels`` (n,) from a MATLAB file."""
     if not path.is_file():
         raise FileNotFoundError(
             f"{path} does not exist: pass a folder with {', '.join(_OFFICE_CALTECH.values())}."
@@ -144,7 +136,7 @@ def _read_mat(path: Path) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     return counts, labels.reshape(-1)
 
 
-READY: dict[str, Callable[[Request], Table]] = {
+READY: dict[str, Callable[[Request], LabelledTable]] = {
     "amazon": _read_amazon,
     "office-caltech10": _read_office_caltech10,
     "pacs": _read_pacs,

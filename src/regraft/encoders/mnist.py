@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from regraft.encoders.colours import to_rgb
-from regraft.encoders.networks import NetworkEncoder
+from regraft.data.image_files import to_rgb
+from regraft.encoders.network_encoder import NetworkEncoder
 from regraft.encoders.weights import put_weights, read_weights
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _FEATURIZER, _CLASSIFIER = "0.", "1."  # of a checkpoint
 
 
 def load_mnist_cnn(device: str, weights: Path | None) -> NetworkEncoder:
-    """The featurizer of a Phase 1 checkpoint, for digits in red and green.
+    """Load the featurizer of a Phase 1 checkpoint, for digits in red and green.
 
     Raises ``ValueError`` or ``FileNotFoundError`` with one sentence.
     """
@@ -56,7 +56,7 @@ def load_mnist_cnn(device: str, weights: Path | None) -> NetworkEncoder:
 
 class _Encoder(NetworkEncoder):
     def pixels(self, image: Image) -> NDArray[np.uint8]:
-        """The digit itself, which must have 28 x 28 pixels in red and green, or in grey."""
+        """Return the digit as it is; it must have 28 x 28 pixels in red and green, or in grey."""
         if image.size != (_SIDE, _SIDE):
             raise ValueError(
                 f"it has {image.width} x {image.height} pixels, but {NAME} takes digits of "

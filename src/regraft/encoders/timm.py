@@ -12,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from regraft.encoders.colours import to_rgb
-from regraft.encoders.networks import NetworkEncoder
+from regraft.data.image_files import to_rgb
+from regraft.encoders.network_encoder import NetworkEncoder
 from regraft.encoders.pretrained import load_pretrained
 from regraft.encoders.weights import put_weights, read_weights
 from regraft.support.extras import require
@@ -27,13 +27,13 @@ _MAXIMUM = 255  # of a pixel
 
 
 def load_timm(name: str, device: str, weights: Path | None) -> NetworkEncoder:
-    """timm's model ``name`` as an encoder; raises the errors of ``make_timm``."""
+    """Load timm's model ``name`` as an encoder; raise the errors of ``make_timm``."""
     network = make_timm(name, weights, others=("efficientnet_lite0", "mnist_cnn"))
     return _Encoder(require("timm", _EXTRA), name, network, device)
 
 
 def make_timm(name: str, weights: Path | None, others: Sequence[str]) -> nn.Module:
-    """timm's model ``name``, such as resnet50.ram_in1k, without classifier, in evaluation mode.
+    """Load timm's model ``name``, such as resnet50.ram_in1k, without classifier, to evaluate.
 
     Its pretrained weights are downloaded once, or read from the safetensors file ``weights``; a
     classifier in it is left out. ``others`` may be chosen too, says the error of an unknown name.
@@ -79,7 +79,7 @@ class _Encoder(NetworkEncoder):
         )
 
     def pixels(self, image: Image) -> NDArray[np.uint8]:
-        """The image as timm resizes and crops it to evaluate the network."""
+        """Resize and crop the image as timm does to evaluate the network."""
         channels_first = np.asarray(self._transform(to_rgb(image, _EXTRA)))
         return np.ascontiguousarray(channels_first.transpose(1, 2, 0))
 
@@ -101,6 +101,6 @@ def _check_name(timm: Any, name: str, others: Sequence[str]) -> None:
 
 
 def _count_features(network: Any, shape: tuple[int, ...]) -> int:
-    """What comes out, for ``num_features`` does not count what some models add after it."""
+    """Count what comes out; ``num_features`` leaves out what some models add after it."""
     with torch.inference_mode():
         return int(network.eval()(torch.zeros(1, *shape)).shape[1])

@@ -1,4 +1,4 @@
-"""Text encoders of transformers: what the network makes of the first token."""
+"""Text encoders of transformers: the network's output at the first token."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from regraft.encoders.weights import fingerprint
 from regraft.support.extras import require
 
 PREFIX = "transformers:"
-_NO_LIMIT = 1_000_000  # tokens; a tokenizer that allows more was never told its limit
+_NO_LIMIT = 1_000_000  # tokens; a tokenizer that allows more does not know its limit
 _RESERVED = 2  # places that some networks keep for padding
 
 
 def load_transformer(name: str, device: str) -> TextEncoder:
-    """The model ``name``, such as roberta-base, or the one in the folder ``name``.
+    """Load the model ``name``, such as roberta-base, or the one in the folder ``name``.
 
     Raises ``ValueError`` or ``FileNotFoundError`` with one sentence.
     """
@@ -67,7 +67,7 @@ class _FirstTokenEncoder(TextEncoder):
         self.device = self._network.device.type
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Features (n, n_features) of texts, which are sorted by length inside."""
+        """Compute features (n, n_features) of texts, which are sorted by length inside."""
         tokens = self._tokenizer(list(texts), truncation=True, max_length=self._limit)
         lengths = [len(ids) for ids in tokens["input_ids"]]
         features = np.empty((len(texts), self.n_features), np.float32)
@@ -81,14 +81,14 @@ class _FirstTokenEncoder(TextEncoder):
 
 
 def _batches(lengths: Sequence[int], size: int) -> Iterator[NDArray[np.int64]]:
-    """The rows of each batch, those of similar length together, the longest first."""
+    """Yield the rows of each batch, those of similar length together, the longest first."""
     order = np.argsort(-np.asarray(lengths), kind="stable")
     for first in range(0, len(order), size):
         yield order[first : first + size]
 
 
 def _limit(tokenizer: Any, config: Any) -> int:
-    """How many tokens of a text the network takes."""
+    """Return how many tokens of a text the network takes."""
     if tokenizer.model_max_length <= _NO_LIMIT:
         return int(tokenizer.model_max_length)
     return int(config.max_position_embeddings) - _RESERVED

@@ -1,9 +1,8 @@
-"""The weights of encoders: read from files, told apart by a checksum."""
+"""The weights of encoders: read from files, identified by a checksum."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 import safetensors
@@ -11,26 +10,29 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
+from regraft.support.digests import digest_parts
+
 _SHOWN = 3
 
 
 def fingerprint(network: nn.Module, without: str = "") -> str:
-    """sha256 over the names, types, shapes and bytes of the state dict.
+    """Compute the checksum of the names, types, shapes and bytes of the state dict.
 
     Layers of the name ``without`` do not count, wherever they are.
     """
-    digest = hashlib.sha256()
-    for name, tensor in sorted(network.state_dict().items()):
-        if without in name.split("."):
-            continue
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        flat = tensor.detach().cpu().contiguous().reshape(-1)
-        digest.update(flat.view(torch.uint8).numpy().data)
-    return digest.hexdigest()
+
+    def parts() -> Iterator[bytes | memoryview]:
+        for name, tensor in sorted(network.state_dict().items()):
+            if without not in name.split("."):
+                yield f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode()
+                flat = tensor.detach().cpu().contiguous().reshape(-1)
+                yield flat.view(torch.uint8).numpy().data
+
+    return digest_parts(parts())
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
-    """The tensors of a safetensors file, on the CPU.
+    """Read the tensors of a safetensors file, on the CPU.
 
     Raises ``FileNotFoundError`` or ``ValueError`` with one sentence.
     """

@@ -1,1 +1,1 @@
-"""scikit-learn faces, audits, comparisons, saved models and their cards."""
+"""scikit-learn estimators, audits, comparisons, saved models and their cards."""

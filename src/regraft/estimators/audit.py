@@ -1,10 +1,10 @@
-"""The worst case of a fixed predictor over plausible targets, and the price of robustness."""
+"""Audits: worst cases of a fixed predictor over plausible targets, and the price of robustness."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -17,72 +17,70 @@ from regraft.core.heads import check_ridge, fit_source_heads
 from regraft.core.hull import (
     Hull,
     Objective,
-    Surrogates,
+    TiltedRows,
     attack,
     check_objective,
     check_radius,
     check_rank,
-    make_surrogates,
     plausible_targets,
+    tilt_rows,
 )
 from regraft.core.hull_game import play_hull
 from regraft.core.newton import log_probabilities, losses
 from regraft.core.splitting import hold_out
+from regraft.support.plain_data import PlainData
+from regraft.support.progress import OnProgress, ignore_progress
 
 RADII = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 # Probabilities below this are treated as this, so that one confident error has a finite risk.
-_FLOOR = 1e-12
-_COMPARED = 16  # features whose means tell whether rows are the same
-_ALONE = "the only plausible target is the sources themselves"
+_PROBABILITY_FLOOR = 1e-12
+_N_COMPARED_FEATURES = 16  # whose means are compared to recognize the training rows
+_ONE_DOMAIN_CONSEQUENCE = "the only plausible target is the sources themselves"
 
 
 class Predictor(Protocol):
-    """Anything with class probabilities."""
+    """Classifier that gives class probabilities."""
 
     classes_: NDArray[Any]
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Probabilities (n, C), columns in the order of ``classes_``."""
+        """Return probabilities (n, C), columns in the order of ``classes_``."""
 
 
 @dataclass(frozen=True)
 class AuditPoint:
-    """The worst case within one radius."""
+    """Worst case within one radius."""
 
     radius: float
     risk: float  # largest cross-entropy over the targets within the radius (nats)
     accuracy: float  # smallest accuracy over them
-    risk_target: dict[str, float]  # affine coefficients of the sources at the former
-    accuracy_target: dict[str, float]  # and at the latter
+    risk_target: dict[str, float]  # affine coefficients of the sources at the largest risk
+    accuracy_target: dict[str, float]  # affine coefficients at the smallest accuracy
     sample_size: float  # effective number of rows behind that accuracy
 
 
 @dataclass(frozen=True)
-class AuditCurve:
-    """Worst-case risk and accuracy of one predictor over the radius."""
+class AuditCurve(PlainData):
+    """Worst-case risk and accuracy of one predictor, by radius."""
 
     points: tuple[AuditPoint, ...]
     source_accuracy: float  # mean over the source domains
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, strings, lists and dictionaries."""
-        return asdict(self)
-
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> AuditCurve:
-        """Inverse of :meth:`to_dict`, also after a trip through JSON."""
+        """Rebuild a curve from :meth:`to_dict`, also after a round trip through JSON."""
         return cls(**{**data, "points": tuple(AuditPoint(**point) for point in data["points"])})
 
     def plot(self, path: str, name: str = "predictor") -> None:
-        """Write the curve as a picture (needs the extra ``plots``)."""
-        from regraft.support.plots import plot_audit
+        """Draw the curve to the picture ``path`` (needs the extra ``plots``)."""
+        from regraft.estimators.plots import plot_audit
 
         plot_audit({name: self}, path)
 
 
 @dataclass(frozen=True)
 class FrontierPoint:
-    """A head trained at one radius, measured on rows that it was not trained on."""
+    """Head trained at one radius, measured on rows that it was not trained on."""
 
     radius: float
     source_accuracy: float
@@ -91,24 +89,20 @@ class FrontierPoint:
 
 
 @dataclass(frozen=True)
-class Frontier:
-    """What robustness costs on the sources, and what it buys in the worst case."""
+class Frontier(PlainData):
+    """Cost of robustness on the sources, and its gain in the worst case."""
 
     points: tuple[FrontierPoint, ...]
     audit_radius: float
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, strings, lists and dictionaries."""
-        return asdict(self)
-
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Frontier:
-        """Inverse of :meth:`to_dict`, also after a trip through JSON."""
+        """Rebuild a frontier from :meth:`to_dict`, also after a round trip through JSON."""
         return cls(**{**data, "points": tuple(FrontierPoint(**point) for point in data["points"])})
 
     def plot(self, path: str) -> None:
-        """Write the frontier as a picture (needs the extra ``plots``)."""
-        from regraft.support.plots import plot_frontier
+        """Draw the frontier to the picture ``path`` (needs the extra ``plots``)."""
+        from regraft.estimators.plots import plot_frontier
 
         plot_frontier(self, path)
 
@@ -123,23 +117,49 @@ def audit(
     rank: int | None = None,
     device: str = "cpu",
 ) -> AuditCurve:
-    """Worst-case risk and accuracy of a fixed predictor within each radius: the frozen regime.
+    """Measure the worst-case risk and accuracy of a fixed predictor within each radius.
 
-    ``predictor`` is a fitted classifier with ``predict_proba``, or its probabilities (n, C) on
-    the rows of ``X``, columns in sorted order of the labels. The plausible targets come from
-    ``X``, ``y``, ``sample_domain`` alone, so any two predictors are audited against the same. Pass
-    rows that the predictor was not fitted on where there are some: on its own it looks better.
+    The plausible targets follow from ``X``, ``y`` and ``sample_domain`` alone, so all predictors
+    are audited against the same targets. Pass rows that the predictor was not fitted on if you can:
+    on its training rows it looks better than it is.
+
+    Parameters
+    ----------
+    predictor : classifier or array-like (n, C)
+        Fitted classifier with ``predict_proba``, or its probabilities on the rows of ``X``, with
+        columns in sorted order of the labels.
+    X : array-like (n, d)
+        Features.
+    y : array-like (n,)
+        Labels.
+    sample_domain : array-like (n,)
+        Domain of each row.
+    radii : sequence of float
+        Distances from the sources' mean within which targets are plausible, in nats.
+    rank : int or None
+        Transplant dimension, as in :class:`~regraft.estimators.cro.CROClassifier`.
+    device : str
+        Where torch computes, such as "cpu" or "cuda".
+
+    Returns
+    -------
+    AuditCurve
+
+    Raises
+    ------
+    ValueError
+        If the data, the predictor or a radius is not usable; the message says how to fix it.
     """
     radii = _check_radii(radii)
     domains = check_domains(X, y, sample_domain, device=device)
     check_rank(rank, len(domains.classes))
     probabilities, columns = _probabilities(predictor, X, domains)
-    warn_if_one_domain(domains, _ALONE)
+    warn_if_one_domain(domains, _ONE_DOMAIN_CONSEQUENCE)
     sources = fit_source_heads(domains)
     hull, surrogates = plausible_targets(sources, rank)
     p = torch.from_numpy(probabilities).to(sources.weight)[sources.order]
     label = torch.from_numpy(columns).to(sources.y)[sources.y]
-    loss = losses(p.clamp_min(_FLOOR).log(), label)
+    loss = losses(p.clamp_min(_PROBABILITY_FLOOR).log(), label)
     error = (p.argmax(dim=1) != label).to(p.dtype)
     names = [str(name) for name in domains.names]
     return AuditCurve(
@@ -159,13 +179,40 @@ def frontier(
     ridge: float | None = None,
     seed: int | None = None,
     device: str = "cpu",
-    on_point: Callable[[FrontierPoint], None] | None = None,
+    on_progress: OnProgress = ignore_progress,
 ) -> Frontier:
-    """Source accuracy against worst-case accuracy for heads trained at each radius.
+    """Compare source accuracy to worst-case accuracy for heads trained at each radius.
 
-    Two thirds of the rows train the heads, the others measure them: every third as they stand, or
-    as ``seed`` shuffles them. The worst case is taken within the largest of ``radii``, the same
-    for all heads.
+    Two thirds of the rows train the heads, and the others measure them. The worst case is taken
+    within the largest of ``radii``, the same for all heads.
+
+    Parameters
+    ----------
+    X : array-like (n, d)
+        Features.
+    y : array-like (n,)
+        Labels.
+    sample_domain : array-like (n,)
+        Domain of each row.
+    radii : sequence of float
+        Radii at which heads are trained, in nats.
+    objective, rank, ridge
+        As in :class:`~regraft.estimators.cro.CROClassifier`.
+    seed : int or None
+        Shuffles the rows before every third is held out; None keeps their order.
+    device : str
+        Where torch computes, such as "cpu" or "cuda".
+    on_point : callable, optional
+        Called with each point when it is measured.
+
+    Returns
+    -------
+    Frontier
+
+    Raises
+    ------
+    ValueError
+        If the data or an argument is not usable; the message says how to fix it.
     """
     radii = _check_radii(radii)
     check_objective(objective)
@@ -173,11 +220,11 @@ def frontier(
     domains = check_domains(X, y, sample_domain, device=device)
     check_rank(rank, len(domains.classes))
     train, test = hold_out(domains, seed)
-    warn_if_one_domain(domains, _ALONE)
+    warn_if_one_domain(domains, _ONE_DOMAIN_CONSEQUENCE)
     sources = fit_source_heads(train)
     hull, _ = plausible_targets(sources, rank)
     Z = sources.whitening(test.X)
-    measured = make_surrogates(hull, Z, test.y, test.weight)
+    measured = tilt_rows(hull, Z, test.y, test.weight)
     points = []
     for radius in radii:
         _, outcome = play_hull(sources, radius=radius, rank=rank, objective=objective, ridge=ridge)
@@ -191,19 +238,18 @@ def frontier(
             worst_case_risk=attack(measured, losses(log_p, test.y), max(radii)).value,
         )
         points.append(point)
-        if on_point is not None:
-            on_point(point)
+        on_progress(f"fitted at radius {radius:g}")
     return Frontier(tuple(points), audit_radius=max(radii))
 
 
 def warn_if_fitted_on(predictor: object, X: NDArray[Any], sample_domain: NDArray[Any]) -> None:
-    """Warn if a predictor that knows the mean of its training rows has it from these rows."""
+    """Warn if a predictor that stores the mean of its training rows was fitted on these rows."""
     fitted = getattr(predictor, "feature_mean_", None)
     if fitted is None:
         return
-    few = X[:, :_COMPARED].astype(np.float64)
+    few = X[:, :_N_COMPARED_FEATURES].astype(np.float64)
     mean = np.mean([few[sample_domain == s].mean(axis=0) for s in np.unique(sample_domain)], axis=0)
-    if np.allclose(fitted[:_COMPARED], mean, rtol=1e-9, atol=1e-12):
+    if np.allclose(fitted[:_N_COMPARED_FEATURES], mean, rtol=1e-9, atol=1e-12):
         warnings.warn(
             "the model was fitted on these very rows, so its worst case looks better than it is: "
             "audit it on other rows of these domains, or read the risk in its certificate.",
@@ -212,14 +258,14 @@ def warn_if_fitted_on(predictor: object, X: NDArray[Any], sample_domain: NDArray
 
 
 def worst_cases(
-    surrogates: Surrogates,
+    surrogates: TiltedRows,
     hull: Hull,
     loss: Tensor,
     error: Tensor,
     radii: Sequence[float],
     names: list[str],
 ) -> list[AuditPoint]:
-    """The worst of the ``surrogates`` within each radius, by losses and errors (n,) of the rows."""
+    """Find the worst target within each radius, given losses and errors (n,) of the rows."""
     points: list[AuditPoint] = []
     riskiest: list[Tensor] = []
     wrongest: list[Tensor] = []
@@ -229,8 +275,8 @@ def worst_cases(
 
     for radius in radii:
         # A larger ball holds the smaller one's worst targets too.
-        risk = attack(surrogates, loss, radius, also=riskiest)
-        wrong = attack(surrogates, error, radius, also=wrongest)
+        risk = attack(surrogates, loss, radius, known=riskiest)
+        wrong = attack(surrogates, error, radius, known=wrongest)
         riskiest, wrongest = [risk.z], [wrong.z]
         point = AuditPoint(
             radius=radius,
@@ -245,6 +291,7 @@ def worst_cases(
 
 
 def _check_radii(radii: Sequence[float]) -> list[float]:
+    """Return the sorted distinct radii, or raise ``ValueError``."""
     values = sorted({float(radius) for radius in radii})
     if not values:
         raise ValueError("radii is empty: pass at least one radius.")
@@ -256,9 +303,9 @@ def _check_radii(radii: Sequence[float]) -> list[float]:
 def _probabilities(
     predictor: Predictor | ArrayLike, X: ArrayLike, domains: Domains
 ) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
-    """(n, P) checked probabilities, and the column (C,) of each of ``domains.classes``.
+    """Return checked probabilities (n, P), and the column (C,) of each of ``domains.classes``.
 
-    P exceeds C if the predictor knows more classes, whose probability it then gives to errors.
+    P exceeds C if the predictor knows more classes; probability for these counts as error.
     """
     if hasattr(predictor, "predict_proba"):
         judge = cast(Predictor, predictor)
@@ -271,7 +318,7 @@ def _probabilities(
 
 
 def _columns(predictor: Predictor, domains: Domains) -> tuple[NDArray[np.intp], int]:
-    """The predictor's column of each class, and how many columns it has."""
+    """Return the predictor's column of each class, and its number of columns."""
     if not hasattr(predictor, "classes_"):
         raise ValueError("the predictor is not fitted: call fit first.")
     known = np.asarray(predictor.classes_)
@@ -286,6 +333,7 @@ def _columns(predictor: Predictor, domains: Domains) -> tuple[NDArray[np.intp], 
 
 
 def _check_probabilities(values: ArrayLike, shape: tuple[int, int]) -> NDArray[np.float64]:
+    """Return ``values`` as probabilities of this shape, or raise ``ValueError``."""
     try:
         probabilities = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):

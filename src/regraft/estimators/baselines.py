@@ -1,7 +1,7 @@
 """Linear heads to compare with: ERM, GroupDRO, V-REx and IRMv1.
 
-All are fitted on the whitening and the cross-validated ridge that CROClassifier uses, so a
-difference between two of them is a difference of objectives.
+All use the whitening and the cross-validated ridge of CROClassifier, so a difference between two
+of them is a difference of objectives.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ITERATION_LIMIT = 1  # scipy's status; others are convergence, or steps lost in
 
 
 class ERMClassifier(LinearHead):
-    """Empirical risk minimization: softmax regression on the pooled sources, equal mass each.
+    """Empirical risk minimization: softmax regression on the pooled sources, with equal mass each.
 
     The ridge and the shrinkage of the whitening are cross-validated. Attributes after ``fit`` are
     those of :class:`~regraft.estimators.linear.LinearHead`.
@@ -41,12 +41,12 @@ class ERMClassifier(LinearHead):
         return self
 
     def solve(self, sources: SourceHeads) -> Tensor:
-        """The head (C, k) on whitened rows that ``fit`` takes where these source heads are its."""
+        """Return the head (C, k) on whitened rows that ``fit`` gets from these source heads."""
         return sources.pooled
 
 
 class _RiskBalancer(LinearHead):
-    """Base of heads whose objective compares the sources' risks."""
+    """Base of heads whose objective compares the risks of the sources."""
 
     ridge: float | None
 
@@ -60,7 +60,7 @@ class _RiskBalancer(LinearHead):
         return self
 
     def solve(self, sources: SourceHeads) -> Tensor:
-        """The head (C, k) on whitened rows that ``fit`` takes where these source heads are its."""
+        """Return the head (C, k) on whitened rows that ``fit`` gets from these source heads."""
         if len(sources.slices) == 1:
             return sources.pooled
         return self._solve(sources, sources.learner_ridge(self.ridge))
@@ -69,14 +69,14 @@ class _RiskBalancer(LinearHead):
         check_ridge(self.ridge)
 
     def _solve(self, sources: SourceHeads, ridge: Tensor) -> Tensor:
-        """The head (C, k) on whitened rows."""
+        """Return the head (C, k) on whitened rows, for two sources or more."""
         raise NotImplementedError
 
 
 class GroupDROClassifier(_RiskBalancer):
     """Group distributionally robust optimization: the smallest worst risk over the sources.
 
-    The problem is convex and solved to a duality gap, not by stochastic steps.
+    The problem is convex, and solved to a duality gap, not by stochastic steps.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ class GroupDROClassifier(_RiskBalancer):
 class _PenalizedHead(_RiskBalancer):
     """Base of heads that minimize the mean source risk plus ``penalty`` times a disagreement.
 
-    The objective is not convex; the answer is the local minimum that descent reaches from
+    The objective is not convex; the result is the local minimum that descent reaches from
     the ERM head.
     """
 
@@ -112,7 +112,7 @@ class _PenalizedHead(_RiskBalancer):
 
     def _solve(self, sources: SourceHeads, ridge: Tensor) -> Tensor:
         def value_and_gradient(head: Tensor) -> tuple[Tensor, Tensor]:
-            # Not through Z: autograd would keep it, converted, for the way back.
+            # Not through Z, of which autograd would keep a converted copy for the backward pass.
             scores = logits(sources.Z, head).requires_grad_()
             log_p = torch.log_softmax(scores, dim=1)
             risks = _source_means(losses(log_p, sources.y), sources.slices)
@@ -125,7 +125,7 @@ class _PenalizedHead(_RiskBalancer):
         return _minimize(value_and_gradient, sources.pooled)
 
     def _disagreement(self, log_p: Tensor, sources: SourceHeads) -> Tensor:
-        """What is penalized, from the log class probabilities (n, C) of the source rows."""
+        """Return the quantity to penalize, given log class probabilities (n, C) of source rows."""
         raise NotImplementedError
 
 
@@ -169,20 +169,20 @@ class IRMClassifier(_PenalizedHead):
         super().__init__(penalty, ridge)
 
     def _disagreement(self, log_p: Tensor, sources: SourceHeads) -> Tensor:
-        # Log-probabilities serve as logits: what they lack, a constant over classes, cancels.
+        # Log-probabilities serve as logits: they differ by a constant over classes, which cancels.
         slopes = (log_p.exp() * log_p).sum(dim=1) + losses(log_p, sources.y)
         return _source_means(slopes, sources.slices).square().mean()
 
 
 def _source_means(values: Tensor, slices: tuple[slice, ...]) -> Tensor:
-    """(K,) mean over each source's rows of ``values`` (n,)."""
+    """Return the mean (K,) of ``values`` (n,) over each source's rows."""
     return torch.stack([values[rows].mean() for rows in slices])
 
 
 def _minimize(
     value_and_gradient: Callable[[Tensor], tuple[Tensor, Tensor]], start: Tensor
 ) -> Tensor:
-    """The local minimum of a smooth function of a head (C, k) that L-BFGS reaches."""
+    """Return the local minimum of a smooth function of a head (C, k) that L-BFGS reaches."""
 
     def flat(parameters: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         head = torch.from_numpy(parameters).reshape(start.shape)

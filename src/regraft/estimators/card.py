@@ -1,7 +1,7 @@
-"""Model cards: what a saved head is and what its certificate says, as Markdown for people.
+"""Model cards: a saved head and its certificate, described as Markdown for people.
 
 The header is YAML with the fields that Hugging Face's hub reads. Names that come from data are
-written so that neither YAML nor Markdown nor HTML takes a part of them for its own.
+escaped, so that neither YAML nor Markdown nor HTML interprets a part of them.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ import torch
 
 from regraft._version import __version__
 from regraft.core.certificate import Certificate
-from regraft.estimators.certificate_terms import Term, explain
-from regraft.estimators.game_head import CertifiedHead
+from regraft.estimators.certificate_terms import Term, explain_certificate
+from regraft.estimators.game_head import GameHead
 from regraft.estimators.linear import LinearHead
-from regraft.support.markup import markdown_row, markdown_table
+from regraft.support.table import Table
 
 _TAGS = (
     "regraft",
@@ -31,11 +31,11 @@ _TAGS = (
     "robustness",
     "tabular-classification",
 )
-_SHOWN = 20  # names of a kind, before the rest are counted
-# What Markdown reads in the middle of a line; within a word it leaves underscores alone.
-_SIGNS = re.compile(r"[\\`*\[\]{}|~$]|(?<![^\W_])_|_(?![^\W_])")
+_MAX_NAMES = 20  # listed; the others are only counted
+# Characters that Markdown interprets within a line; underscores only at the ends of a word.
+_MARKDOWN_SIGNS = re.compile(r"[\\`*\[\]{}|~$]|(?<![^\W_])_|_(?![^\W_])")
 _UNREADABLE = "\N{REPLACEMENT CHARACTER}"
-_KINDS = {
+_METHODS = {
     "CROClassifier": "Causal Robust Optimization: the head is meant to be as good as a linear one "
     "can be in the worst of the unseen domains that its sources make plausible, not on average "
     "over the sources.",
@@ -67,7 +67,7 @@ _RADIUS_LIMIT = (
     "The radius is an assumption about the domain it will meet, not a measurement. Accuracy on the "
     "sources cannot choose it, for it always prefers 0, that is, ERM."
 )
-_FREE = (
+_FREE_ADVERSARY = (
     "The adversary of this head was free: any transplant, under penalties instead of a radius. So "
     "its certificate differs from that of CROClassifier. Its worst case is a lower bound only, "
     "since the search maximizes a penalized risk; the worst domain is no mixture of the sources; "
@@ -75,7 +75,7 @@ _FREE = (
     "lengths are in standardized features. A free adversary can attack every direction of a head, "
     "so such heads are weak where the sources agree."
 )
-_ALONE = (
+_NO_DIFFERENCE = (
     "The sources do not tell how domains differ (there is one, or their heads are equal), so the "
     "only plausible domain is the sources themselves, whatever the radius."
 )
@@ -86,44 +86,50 @@ _LICENCE = (
 
 
 def model_card(model: LinearHead) -> str:
-    """The card of a fitted head of regraft's own, Markdown under a YAML header."""
-    sections = [_what(model), _sources(model)]
-    if isinstance(model, CertifiedHead):
+    """Return the card of a fitted head of Regraft: Markdown under a YAML header."""
+    sections = [_describe_head(model), _describe_sources(model)]
+    if isinstance(model, GameHead):
         certificate = model.certificate_
-        sections += [_scope(certificate), _certificate(certificate)]
-        sections += [_price(certificate), _limits(certificate)]
+        sections += [_describe_radius(certificate), _describe_certificate(certificate)]
+        sections += [_describe_price(certificate), _describe_limits(certificate)]
     else:
         sections.append(f"## Limits\n\n{_NO_CERTIFICATE} {_LIMITS[-1]}")
-    sections += [_loading(model), _settings(model), f"## Licence\n\n{_LICENCE}", _versions()]
+    sections += [
+        _describe_loading(model),
+        _describe_settings(model),
+        f"## Licence\n\n{_LICENCE}",
+        _describe_versions(),
+    ]
     return _header(model) + "\n\n".join(sections) + "\n"
 
 
 def escape(text: str) -> str:
-    """``text`` as it stands in a line or a table of Markdown, whatever signs it has."""
+    """Escape ``text`` for a line or a table of Markdown."""
     line = html.escape(_readable(text), quote=False)
-    return _SIGNS.sub(lambda sign: f"&#{ord(sign[0])};", line)
+    return _MARKDOWN_SIGNS.sub(lambda sign: f"&#{ord(sign[0])};", line)
 
 
 def quote(text: str) -> str:
-    """``text`` as a string of YAML, on one line."""
+    """Quote ``text`` as a YAML string, on one line."""
     return json.dumps(_readable(text), ensure_ascii=False)
 
 
 def _readable(text: str) -> str:
-    """One line, without signs that have no shape or that UTF-8 cannot hold."""
+    """Return ``text`` on one line, with unprintable characters replaced."""
     line = " ".join(text.split())
     return "".join(sign if sign.isprintable() else _UNREADABLE for sign in line)
 
 
-def _some(names: Iterable[Any], write: Callable[[str], str]) -> str:
-    """The first names, and how many there are beyond them."""
+def _list_names(names: Iterable[Any], write: Callable[[str], str]) -> str:
+    """List the first names, and the number of the others."""
     texts = [str(name) for name in names]
     comma = "; " if any("," in text for text in texts) else ", "
-    shown = comma.join(map(write, texts[:_SHOWN]))
-    return shown if len(texts) <= _SHOWN else f"{shown} and {len(texts) - _SHOWN} more"
+    shown = comma.join(map(write, texts[:_MAX_NAMES]))
+    return shown if len(texts) <= _MAX_NAMES else f"{shown} and {len(texts) - _MAX_NAMES} more"
 
 
 def _count(number: int, noun: str) -> str:
+    """Format a number with its noun, such as "3 classes"."""
     plural = f"{noun}es" if noun.endswith("s") else f"{noun}s"
     return f"{number:,} {noun if number == 1 else plural}"
 
@@ -132,13 +138,13 @@ def _header(model: LinearHead) -> str:
     lines = ["library_name: regraft", "pipeline_tag: tabular-classification", "tags:"]
     lines += [f"- {tag}" for tag in _TAGS]
     # The free adversary's worst case is a lower bound, which a table of results cannot say.
-    if isinstance(model, CertifiedHead) and model.certificate_.radius is not None:
+    if isinstance(model, GameHead) and model.certificate_.radius is not None:
         lines += _model_index(model)
     return "\n".join(["---", *lines, "---", "", ""])
 
 
-def _model_index(model: CertifiedHead) -> list[str]:
-    """The certified numbers; their types are names of our own, for no dataset has them."""
+def _model_index(model: GameHead) -> list[str]:
+    """Return the certified numbers for the hub; their metric types are our own names."""
     c = model.certificate_
     scope = f"worst plausible domain within {c.radius:g} nats of the sources"
     there = f"Accuracy where its {c.objective} is worst within {c.radius:g} nats, rows fitted on"
@@ -148,7 +154,7 @@ def _model_index(model: CertifiedHead) -> list[str]:
     ]
     if c.source_accuracy is not None:
         metrics.append(("accuracy", c.source_accuracy, "Accuracy on the sources, rows fitted on"))
-    dataset = f"Sources: {_some(model.domains_, str)}"
+    dataset = f"Sources: {_list_names(model.domains_, str)}"
     return [
         "model-index:",
         f"- name: {type(model).__name__}",
@@ -167,22 +173,22 @@ def _model_index(model: CertifiedHead) -> list[str]:
     ]
 
 
-def _what(model: LinearHead) -> str:
+def _describe_head(model: LinearHead) -> str:
     name, names = type(model).__name__, getattr(model, "feature_names_in_", ())
-    features = f" ({_some(names, escape)})" if len(names) else ""
+    features = f" ({_list_names(names, escape)})" if len(names) else ""
     return (
-        f"# {name}: a linear head fitted by Regraft\n\n{_KINDS[name]}\n\n"
-        f"- {_count(len(model.classes_), 'class')}: {_some(model.classes_, escape)}\n"
+        f"# {name}: a linear head fitted by Regraft\n\n{_METHODS[name]}\n\n"
+        f"- {_count(len(model.classes_), 'class')}: {_list_names(model.classes_, escape)}\n"
         f"- {_count(model.n_features_in_, 'feature')}{features}\n"
         f"- {_count(len(model.domains_), 'source domain')}, listed below\n"
         "- softmax of `coef_ · x + intercept_`, on features as they come"
     )
 
 
-def _sources(model: LinearHead) -> str:
+def _describe_sources(model: LinearHead) -> str:
     columns = ["source"]
     cells = [[escape(str(name))] for name in model.domains_]
-    if isinstance(model, CertifiedHead):
+    if isinstance(model, GameHead):
         c = model.certificate_
         if c.source_rows is not None:
             columns.append("rows")
@@ -191,71 +197,91 @@ def _sources(model: LinearHead) -> str:
             columns.append("weight of its head in the worst domain")
             weights = c.worst_target.values()
             cells = [[*row, f"{weight:+.2f}"] for row, weight in zip(cells, weights, strict=True)]
-    if len(cells) > _SHOWN:
-        more = [f"and {len(cells) - _SHOWN} more", *[""] * (len(columns) - 1)]
-        cells = [*cells[:_SHOWN], more]
+    if len(cells) > _MAX_NAMES:
+        more = [f"and {len(cells) - _MAX_NAMES} more", *[""] * (len(columns) - 1)]
+        cells = [*cells[:_MAX_NAMES], more]
     return (
         "## Sources\n\nThe domains that it was fitted on, and all that it knows of how domains "
-        f"differ.\n\n{markdown_table(columns, cells)}"
+        f"differ.\n\n{_table(columns, cells)}"
     )
 
 
-def _scope(certificate: Certificate) -> str:
+def _describe_radius(certificate: Certificate) -> str:
     if certificate.radius is None:
-        return f"## No radius\n\n{_FREE}"
+        return f"## No radius\n\n{_FREE_ADVERSARY}"
     text = (
         f"## Radius: {certificate.radius:g} nats\n\nAn unseen domain counts as plausible if its "
         "head is an affine combination of the sources' heads, extrapolation included, whose "
         f"logits differ from those of their mean by at most {certificate.radius:g} nats (root "
         "mean square)."
     )
-    return text if certificate.dimension else f"{text} {_ALONE}"
+    return text if certificate.dimension else f"{text} {_NO_DIFFERENCE}"
 
 
-def _certificate(certificate: Certificate) -> str:
+def _describe_certificate(certificate: Certificate) -> str:
     words = "\n\n".join(map(escape, certificate.summary()))
-    return f"## Certificate\n\n{words}\n\n{_term_table(explain(certificate))}"
+    return f"## Certificate\n\n{words}\n\n{_term_table(explain_certificate(certificate))}"
 
 
 def _term_table(terms: Sequence[Term]) -> str:
-    rows = [markdown_row([term.name, term.value, term.meaning]) for term in terms]
-    return "\n".join([markdown_row(["term", "value", "meaning"]), "|---|---:|---|", *rows])
+    rows = tuple((term.name, term.value, term.meaning) for term in terms)
+    return Table("Certificate", ("term", "value", "meaning"), rows, align="lrl").markdown()
 
 
-def _price(certificate: Certificate) -> str:
+def _describe_price(certificate: Certificate) -> str:
     c, worst = certificate, "the worst domain for it"
     rows = [
-        ("accuracy on the sources (mean)", _share(c.source_accuracy), c.pooled_source_accuracy),
-        (f"accuracy in {worst}", _share(c.worst_case_accuracy), c.pooled_worst_case_accuracy),
+        (
+            "accuracy on the sources (mean)",
+            _format_share(c.source_accuracy),
+            c.pooled_source_accuracy,
+        ),
+        (
+            f"accuracy in {worst}",
+            _format_share(c.worst_case_accuracy),
+            c.pooled_worst_case_accuracy,
+        ),
     ]
-    cells = [[name, here, _share(there)] for name, here, there in rows]
+    cells = [[name, here, _format_share(there)] for name, here, there in rows]
     cells += [
-        ["largest risk on a source", _nats(c.source_risk), _nats(c.pooled_source_risk)],
-        [f"{c.objective} in {worst}", _nats(c.worst_case), _nats(c.pooled_worst_case)],
+        [
+            "largest risk on a source",
+            _format_nats(c.source_risk),
+            _format_nats(c.pooled_source_risk),
+        ],
+        [
+            f"{c.objective} in {worst}",
+            _format_nats(c.worst_case),
+            _format_nats(c.pooled_worst_case),
+        ],
     ]
     columns = ["", "this head", "the ERM head it started from"]
     return (
         "## Price of robustness\n\nEach head is measured in the plausible domain that the "
         "adversary found to be worst for it, and on the sources, on rows fitted on.\n\n"
-        f"{markdown_table(columns, cells)}"
+        f"{_table(columns, cells)}"
     )
 
 
-def _share(value: float | None) -> str:
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    return Table.from_sections("", columns, rows).markdown()
+
+
+def _format_share(value: float | None) -> str:
     return "not kept" if value is None else f"{value:.1%}"
 
 
-def _nats(value: float | None) -> str:
+def _format_nats(value: float | None) -> str:
     return "not kept" if value is None else f"{value:.3f} nats"
 
 
-def _limits(certificate: Certificate) -> str:
+def _describe_limits(certificate: Certificate) -> str:
     limits = [*_LIMITS, _RADIUS_LIMIT] if certificate.radius is not None else list(_LIMITS)
     return "## Limits\n\n" + "\n".join(f"- {limit}" for limit in limits)
 
 
-def _loading(model: LinearHead) -> str:
-    certified = isinstance(model, CertifiedHead)
+def _describe_loading(model: LinearHead) -> str:
+    certified = isinstance(model, GameHead)
     return "\n".join(
         [
             "## How to load it\n",
@@ -273,13 +299,13 @@ def _loading(model: LinearHead) -> str:
     )
 
 
-def _settings(model: LinearHead) -> str:
+def _describe_settings(model: LinearHead) -> str:
     values = [[f"`{name}`", escape(str(value))] for name, value in model.get_params().items()]
-    table = markdown_table(["setting", "value"], values) if values else "There are none."
+    table = _table(["setting", "value"], values) if values else "There are none."
     return f"## Settings\n\n{table}"
 
 
-def _versions() -> str:
+def _describe_versions() -> str:
     return (
         f"## Versions\n\nSaved by Regraft {__version__} with Python {platform.python_version()}, "
         f"NumPy {np.__version__}, PyTorch {torch.__version__} and scikit-learn "

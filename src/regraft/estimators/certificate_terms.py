@@ -1,30 +1,35 @@
-"""The numbers of a certificate, each with a sentence on what it means."""
+"""Numbers of a certificate, each with a sentence that explains it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from regraft.core.certificate import CLOSURE_ROWS, CONFIDENCE, Certificate, FiniteSample
+from regraft.support.glossary import meaning
 
 
 @dataclass(frozen=True)
 class Term:
-    """A number of a certificate, for people."""
+    """One number of a certificate, explained."""
 
     name: str
     value: str  # with its unit, if it has one
     meaning: str  # one sentence
 
 
-def explain(certificate: Certificate) -> tuple[Term, ...]:
-    """The terms of a certificate, those that people ask for first."""
-    terms = [*_worst_case(certificate), *_game(certificate), *_transplants(certificate)]
+def explain_certificate(certificate: Certificate) -> tuple[Term, ...]:
+    """Return the terms of a certificate, the most asked-for first."""
+    terms = [
+        *_worst_case_terms(certificate),
+        *_game_terms(certificate),
+        *_transplant_terms(certificate),
+    ]
     if certificate.finite_sample is not None:
-        terms += _finite_sample(certificate.finite_sample)
+        terms += _finite_sample_terms(certificate.finite_sample)
     return tuple(terms)
 
 
-def _worst_case(c: Certificate) -> list[Term]:
+def _worst_case_terms(c: Certificate) -> list[Term]:
     found = "found within the radius" if c.radius is not None else "that the free adversary found"
     risk = f"Cross-entropy of this head in the worst domain {found}"
     if c.objective == "regret":
@@ -52,13 +57,13 @@ def _worst_case(c: Certificate) -> list[Term]:
     ]
 
 
-def _game(c: Certificate) -> list[Term]:
+def _game_terms(c: Certificate) -> list[Term]:
     settled = "settled" if c.converged else "not settled"
     terms = [
         Term(
             "rounds",
             f"{len(c.rounds)}, {settled}",
-            "How often the adversary named a domain and the learner answered all named so far.",
+            "How often the adversary named a domain and the learner answered all those so far.",
         ),
         Term(
             "minimax value",
@@ -66,15 +71,17 @@ def _game(c: Certificate) -> list[Term]:
             f"The learner's {c.objective} in the worst domain named, ridge included, which no "
             "linear head undercuts by more than the duality gap.",
         ),
-        Term("duality gap", f"{c.gap:.0e} nats", "How far the learner's answer may be from best."),
-        Term("ridge term", f"{c.ridge_term:.3f} nats", "The part of the ridge in such a value."),
-        Term("dimension", f"{c.dimension}", "How many numbers tell plausible domains apart."),
+        Term("duality gap", f"{c.gap:.0e} nats", meaning("duality gap")),
+        Term("ridge term", f"{c.ridge_term:.3f} nats", meaning("ridge term")),
+        Term("dimension", f"{c.dimension}", meaning("dimension")),
     ]
     # Only on the hull, and where rows keep their labels, is a head stepped back.
-    return terms + _step_back(c) if (c.family, c.surrogate) == ("hull", "reweighted") else terms
+    return (
+        terms + _step_back_terms(c) if (c.family, c.surrogate) == ("hull", "reweighted") else terms
+    )
 
 
-def _step_back(c: Certificate) -> list[Term]:
+def _step_back_terms(c: Certificate) -> list[Term]:
     return [
         Term(
             "share of the way",
@@ -90,14 +97,10 @@ def _step_back(c: Certificate) -> list[Term]:
     ]
 
 
-def _transplants(c: Certificate) -> list[Term]:
+def _transplant_terms(c: Certificate) -> list[Term]:
     space = "whitened" if c.family == "hull" else "standardized"
     return [
-        Term(
-            "transplant rank",
-            f"{c.witness_rank}",
-            "Dimension of the transplants that carry source inputs into the worst domain.",
-        ),
+        Term("transplant rank", f"{c.witness_rank}", meaning("transplant rank")),
         Term(
             "fit residual",
             f"{c.fit_residual:.0e}",
@@ -114,16 +117,8 @@ def _transplants(c: Certificate) -> list[Term]:
             f"Largest distance of a transplanted row of one source from the rows of another, in "
             f"{space} features, estimated on at most {CLOSURE_ROWS:,} rows of each.",
         ),
-        Term(
-            "Lipschitz constant",
-            f"{c.lipschitz:.3g}",
-            "How fast the probabilities of this head can change, per unit of length.",
-        ),
-        Term(
-            "floor",
-            f"{c.floor:.2g}",
-            "Smallest probability that it gives to a class on a source row.",
-        ),
+        Term("Lipschitz constant", f"{c.lipschitz:.3g}", meaning("Lipschitz constant")),
+        Term("floor", f"{c.floor:.2g}", meaning("floor")),
         Term(
             "robustness slack",
             f"{c.robustness_slack:.3g} nats",
@@ -138,7 +133,7 @@ def _transplants(c: Certificate) -> list[Term]:
     ]
 
 
-def _finite_sample(terms: FiniteSample) -> list[Term]:
+def _finite_sample_terms(terms: FiniteSample) -> list[Term]:
     return [
         Term("rows", f"{terms.rows:,}", "Of the smallest source."),
         Term(

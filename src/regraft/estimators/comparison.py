@@ -1,13 +1,13 @@
-"""Leave one domain out: every head fitted on the other domains and measured where it never was."""
+"""Leave-one-domain-out comparison of heads, each measured in the domain it was fitted without."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -18,49 +18,58 @@ from regraft._version import __version__
 from regraft.core.domains import Domains, check_device, check_domains
 from regraft.core.heads import fit_source_heads
 from regraft.core.whitening import row_chunks
-from regraft.estimators.contenders import DEFAULTS, ERM, RADII, Contender, contenders, solve
-from regraft.support.markup import percent
-from regraft.support.progress import Countdown
+from regraft.estimators.compared_heads import (
+    CRO_DEFAULTS,
+    ERM,
+    RADII,
+    ComparedHead,
+    compared_heads,
+    solve_on_sources,
+)
+from regraft.support.digests import digest_parts
+from regraft.support.plain_data import PlainData
+from regraft.support.progress import Countdown, OnProgress, ignore_progress
 from regraft.support.records import Records
+from regraft.support.table import percent
 
 
 @dataclass(frozen=True)
-class Cell:
+class ComparisonCell:
     """One head, fitted without one domain and measured in it."""
 
     target: str  # the domain left out
     head: str
     accuracy: float  # on all rows of the target
-    source_accuracy: float  # on the rows that it was fitted on, mean over their domains
-    seconds: float  # the first head of a target also pays for the source heads, which all share
+    source_accuracy: float  # on its training rows, mean over their domains
+    seconds: float  # the first head of a target includes the time of the shared source heads
 
 
 @dataclass(frozen=True)
-class Row:
+class ComparisonRow:
     """One head over all domains left out."""
 
     head: str
-    radius: float | None  # of a head of the sweep over the radius, None for the others
-    accuracy: dict[str, float]  # by unseen domain
+    radius: float | None  # for heads of the sweep over the radius, None for the others
+    accuracy: dict[str, float]  # in each unseen domain
     average: float
     worst: float
     worst_target: str
     source: float  # mean of the cells' source accuracies
     average_gain: float  # average minus ERM's
     worst_gain: float  # worst minus ERM's worst
-    seconds: float  # in all
+    seconds: float  # total
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(PlainData):
     """Heads side by side, in domains that none of them was fitted on."""
 
     targets: tuple[str, ...]  # each domain, left out in turn
-    rows: tuple[Row, ...]  # ERM first
-    cells: tuple[Cell, ...]
+    rows: tuple[ComparisonRow, ...]  # ERM first
+    cells: tuple[ComparisonCell, ...]
 
-    def row(self, head: str) -> Row:
-        """The row of a head; ``ValueError`` names the heads if there is none."""
+    def row(self, head: str) -> ComparisonRow:
+        """Return the row of a head, or raise ``ValueError`` with the names of the heads."""
         for row in self.rows:
             if row.head == head:
                 return row
@@ -68,17 +77,13 @@ class Comparison:
         raise ValueError(f"there is no head {head!r}: the comparison has {known}.")
 
     def verdict(self) -> str:
-        """ERM and CRO at its defaults in one sentence."""
+        """Compare ERM and CRO at its defaults in one sentence."""
         return "; ".join(
             f"{row.head} has {percent(row.average)} on average over the unseen domains, "
             f"{percent(row.worst)} in the worst ({row.worst_target}) and {percent(row.source)} on "
             "the rows it was fitted on"
-            for row in (self.row(ERM), self.row(DEFAULTS))
+            for row in (self.row(ERM), self.row(CRO_DEFAULTS))
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, strings, lists and dictionaries."""
-        return asdict(self)
 
 
 def compare(
@@ -89,17 +94,41 @@ def compare(
     radii: Sequence[float] = RADII,
     device: str = "cpu",
     records: Path | None = None,
-    on_progress: Callable[[str], None] | None = None,
+    on_progress: OnProgress = ignore_progress,
 ) -> Comparison:
-    """Leave each domain out in turn, fit all heads on the others, measure them in it.
+    """Leave each domain out in turn, fit all heads on the others, and measure them in it.
 
     Every head is what its classifier's ``fit`` gives on all rows of the other domains: ERM,
-    GroupDRO, V-REx, IRM and CRO at their defaults, and CRO at each of ``radii`` (nats). The file
-    ``records``, which one process at a time may write, keeps finished cells: the same comparison
-    goes on where it stopped. ``on_progress`` is told after each cell what it gave and how long
-    the rest may take. Raises ``ValueError`` with one sentence.
+    GroupDRO, V-REx, IRM and CRO at their defaults, and CRO at each of ``radii``.
+
+    Parameters
+    ----------
+    X : array-like (n, d)
+        Features.
+    y : array-like (n,)
+        Labels.
+    sample_domain : array-like (n,)
+        Domain of each row; three domains or more.
+    radii : sequence of float
+        Radii of the CRO heads, in nats.
+    device : str
+        Where torch computes, such as "cpu" or "cuda".
+    records : Path, optional
+        File that keeps finished cells, so that an interrupted comparison can continue.
+        One process at a time may write it.
+    on_progress : callable, optional
+        Called after each cell with its result and the estimated time left.
+
+    Returns
+    -------
+    Comparison
+
+    Raises
+    ------
+    ValueError
+        If the data or an argument is not usable; the message says how to fix it.
     """
-    heads = contenders(radii, device)
+    heads = compared_heads(radii, device)
     check_device(device)
     domains = check_domains(X, y, sample_domain)
     _check_enough(domains)
@@ -114,19 +143,18 @@ def compare(
     known = len(set(keys.values()) & memory.cells.keys())
     countdown = Countdown("heads", len(set(keys.values())), known)
     for t, target in enumerate(targets):
-        missing: dict[str, Contender] = {}
+        missing: dict[str, ComparedHead] = {}
         for head in heads:
-            # By key: the defaults and the sweep's head at their radius are one and cost one.
+            # Keyed, because the sweep at the default radius is the same head as the defaults.
             if keys[t, head.name] not in memory.cells:
                 missing.setdefault(keys[t, head.name], head)
         measured = _measure(domains, t, list(missing.values()), device)
         for (key, head), values in zip(missing.items(), measured, strict=True):
             memory.keep(key, values)
-            if on_progress is not None:
-                result = f"{head.name} without {target}: {percent(values['accuracy'])} there"
-                on_progress(f"{result}; {countdown.next()}")
+            result = f"{head.name} without {target}: {percent(values['accuracy'])} there"
+            on_progress(f"{result}; {countdown.next()}")
     cells = tuple(
-        Cell(target, head.name, **memory.cells[keys[t, head.name]])
+        ComparisonCell(target, head.name, **memory.cells[keys[t, head.name]])
         for t, target in enumerate(targets)
         for head in heads
     )
@@ -134,7 +162,7 @@ def compare(
 
 
 class _Memory:
-    """What cells gave, by the key of the cell; in a file too if one is named."""
+    """Results of cells by their key, also kept in a file if one is given."""
 
     def __init__(self, path: Path | None) -> None:
         self._file = None if path is None else Records(path)
@@ -145,29 +173,28 @@ class _Memory:
         }
 
     def keep(self, key: str, values: dict[str, float]) -> None:
-        """Add a cell."""
+        """Add the result of a cell."""
         if self._file is not None:
             self._file.append({"args": json.loads(key), **values})
         self.cells[key] = values
 
 
 def _key(args: dict[str, Any]) -> str:
+    """Return ``args`` as a canonical string."""
     return json.dumps(args, sort_keys=True)
 
 
 def _fingerprint(domains: Domains) -> str:
-    """sha256 over the rows, their labels and their domains."""
+    """Return the sha256 of the rows, their labels and their domains."""
     X, y, domain = domains.X.numpy(), domains.y.numpy(), domains.domain.numpy()
     names = [[str(name) for name in column] for column in (domains.classes, domains.names)]
-    digest = hashlib.sha256(json.dumps([str(X.dtype), X.shape, names]).encode())
-    for column in (y, domain):
-        digest.update(column.tobytes())
-    for rows in row_chunks(len(X)):
-        digest.update(np.ascontiguousarray(X[rows]).data)
-    return digest.hexdigest()
+    head = json.dumps([str(X.dtype), X.shape, names]).encode()
+    chunks = (np.ascontiguousarray(X[rows]).data for rows in row_chunks(len(X)))
+    return digest_parts(chain([head, y.tobytes(), domain.tobytes()], chunks))
 
 
 def _check_enough(domains: Domains) -> None:
+    """Raise ``ValueError`` for one domain, and warn for two."""
     if len(domains.names) == 1:
         raise ValueError(
             f"all rows belong to one domain ({domains.names[0]!s}), so none can be left out: add "
@@ -182,9 +209,9 @@ def _check_enough(domains: Domains) -> None:
 
 
 def _measure(
-    domains: Domains, target: int, heads: Sequence[Contender], device: str
+    domains: Domains, target: int, heads: Sequence[ComparedHead], device: str
 ) -> Iterator[dict[str, float]]:
-    """Accuracies and seconds of each head fitted without the domain of this index."""
+    """Yield accuracies and seconds of each head, fitted without the domain of this index."""
     if not heads:
         return
     X, y, domain = domains.X.numpy(), domains.y.numpy(), domains.domain.numpy()
@@ -192,13 +219,13 @@ def _measure(
     start = time.perf_counter()
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # told of all rows before
+            warnings.simplefilter("ignore", UserWarning)  # given for all rows before
             rest = check_domains(X[kept], domains.classes[y[kept]], domain[kept], device=device)
     except ValueError as error:
         raise ValueError(f"without domain {domains.names[target]!s}, {error}") from None
     sources = fit_source_heads(rest)
     for head in heads:
-        coefficients = solve(head.model, sources).cpu().numpy()
+        coefficients = solve_on_sources(head.model, sources).cpu().numpy()
         accuracy = _accuracies(X, y, domain, coefficients)
         now = time.perf_counter()
         yield {
@@ -212,7 +239,7 @@ def _measure(
 def _accuracies(
     X: NDArray[Any], y: NDArray[np.int64], domain: NDArray[np.int64], head: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """(K,) accuracy of a head (C, d + 1) in each domain."""
+    """Return the accuracy (K,) of a head (C, d + 1) in each domain."""
     correct = np.empty(len(y), bool)
     for rows in row_chunks(len(y)):
         logits = X[rows] @ head[:, :-1].T + head[:, -1]
@@ -221,14 +248,17 @@ def _accuracies(
     return accuracy
 
 
-def _rows(cells: Sequence[Cell], heads: Sequence[Contender]) -> tuple[Row, ...]:
-    rows: list[Row] = []
+def _rows(
+    cells: Sequence[ComparisonCell], heads: Sequence[ComparedHead]
+) -> tuple[ComparisonRow, ...]:
+    """Summarize the cells of each head, and its gain over ERM, the first."""
+    rows: list[ComparisonRow] = []
     for head in heads:
         mine = [cell for cell in cells if cell.head == head.name]
         worst = min(mine, key=lambda cell: cell.accuracy)
         average = float(np.mean([cell.accuracy for cell in mine]))
         erm = rows[0] if rows else None
-        row = Row(
+        row = ComparisonRow(
             head=head.name,
             radius=head.radius,
             accuracy={cell.target: cell.accuracy for cell in mine},

@@ -1,4 +1,4 @@
-"""CROClassifier: the scikit-learn face of the game."""
+"""CROClassifier: the game over the hull as a scikit-learn estimator."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from regraft.core.certificate import certify_hull
 from regraft.core.domains import warn_if_one_domain
-from regraft.core.game import Outcome, Round
+from regraft.core.game import GameOutcome, Round
 from regraft.core.heads import SourceHeads, check_ridge, fit_source_heads
 from regraft.core.hull import (
     Hull,
@@ -24,14 +24,14 @@ from regraft.core.hull import (
 )
 from regraft.core.hull_game import play_hull
 from regraft.core.surrogates import SurrogateKind, check_surrogate
-from regraft.core.transplant import Witness, find_witness, hull
-from regraft.estimators.game_head import CertifiedHead, warn_unless_settled
+from regraft.core.transplant import Witness, affine_combination, find_witness
+from regraft.estimators.game_head import GameHead, warn_unless_converged
 
 
-class CROClassifier(CertifiedHead):
+class CROClassifier(GameHead):
     """Causal Robust Optimization: a linear head that is minimax over plausible unseen domains.
 
-    Of the heads between ERM's and the minimax one it is the nearest to ERM's whose worst case is
+    Of the heads between ERM's and the minimax one, it is the nearest to ERM's whose worst case is
     within one standard error of the best.
 
     Parameters
@@ -41,23 +41,23 @@ class CROClassifier(CertifiedHead):
         in the logits). It is an assumption about the deployment, not something to tune: source
         accuracy always prefers 0, which is plain ERM.
     rank : int or None
-        Transplant dimension: in how many class directions (at most C - 1) targets may move.
-        None keeps all.
+        Transplant dimension: the number of class directions (at most C - 1) in which targets may
+        move. None keeps all.
     objective : {"risk", "regret"}
-        Minimize the worst risk (the paper's) or the worst excess over the risk of each target's
-        own head. What fitting takes off the risk, as measured for ERM's head, is added to both.
+        Minimize the worst risk (as in the paper), or the worst excess over the risk of each
+        target's own head. The optimism of fitting, as measured for ERM's head, is added to both.
     surrogate : {"reweighted", "relabelled", "transplanted"}
-        What a target looks like: real source rows with other weights (real inputs keep real
+        How a target is made: real source rows with other weights (real inputs keep real
         labels), the same rows with labels drawn from the target's head, or rows moved by the
         transplant (the paper's equation). The last two are for study.
     ridge : float or None
-        Weight of the logits' variance in the learner's objective; None takes the pooled head's
-        ridge, which is cross-validated. The part of the ridge that holds weak directions of the
-        features down is cross-validated in any case.
+        Weight of the logits' variance in the learner's objective; None takes the cross-validated
+        ridge of the pooled head. The part of the ridge that suppresses weak directions of the
+        features is cross-validated in any case.
     tolerance : float
         The game ends when its value moves by at most this many nats.
     max_rounds : int
-        Rounds after which it ends regardless, with a warning.
+        The game ends after so many rounds in any case, with a warning.
     device : str
         Where torch computes, such as "cpu" or "cuda".
 
@@ -70,7 +70,7 @@ class CROClassifier(CertifiedHead):
     source_heads_ : ndarray (K, C, d + 1)
         Head of each source on ``[x, 1]``; their affine hull holds the plausible targets' heads.
     hull_heads_ : ndarray (K, C, d + 1)
-        The same as the hull has them: cut to ``rank``, and up to a constant over classes.
+        The same heads as points of the hull: cut to ``rank``, and up to a constant over classes.
     pooled_head_ : ndarray (C, d + 1)
         The ERM head from which the game started.
     feature_mean_, feature_scale_ : ndarray (d,), float
@@ -125,7 +125,7 @@ class CROClassifier(CertifiedHead):
         )
         sources = fit_source_heads(domains)
         plausible, outcome = self._play(sources, on_round)
-        warn_unless_settled(outcome, "max_rounds or tolerance, or the ridge")
+        warn_unless_converged(outcome, "max_rounds or tolerance, or the ridge")
         self.certificate_ = certify_hull(
             sources,
             plausible,
@@ -148,14 +148,14 @@ class CROClassifier(CertifiedHead):
         return self
 
     def solve(self, sources: SourceHeads) -> Tensor:
-        """The head (C, k) on whitened rows that ``fit`` takes where these source heads are its."""
+        """Return the head (C, k) on whitened rows that ``fit`` gets from these source heads."""
         _, outcome = self._play(sources)
-        warn_unless_settled(outcome, "max_rounds or tolerance, or the ridge")
+        warn_unless_converged(outcome, "max_rounds or tolerance, or the ridge")
         return outcome.head
 
     def _play(
         self, sources: SourceHeads, on_round: Callable[[Round], None] | None = None
-    ) -> tuple[Hull, Outcome]:
+    ) -> tuple[Hull, GameOutcome]:
         return play_hull(
             sources,
             radius=self.radius,
@@ -179,10 +179,10 @@ class CROClassifier(CertifiedHead):
             raise ValueError(f"max_rounds is {self.max_rounds}: the game needs 2 rounds or more.")
 
     def witness(self, weights: Mapping[Any, float] | None = None) -> Witness:
-        """The transplant behind a plausible target, in raw features with a constant 1 appended.
+        """Return the transplants behind a plausible target, in raw features with a constant 1.
 
-        ``weights`` maps each domain to its affine coefficient (they sum to one; negative ones
-        extrapolate); without it, the worst target of the certificate is taken.
+        ``weights`` maps each domain to its affine coefficient. They sum to one, and negative ones
+        extrapolate. Without ``weights``, the worst target of the certificate is taken.
         """
         check_is_fitted(self)
         names = [str(name) for name in self.domains_]
@@ -199,4 +199,4 @@ class CROClassifier(CertifiedHead):
         intercept = heads[..., -1:] + (heads[..., :-1] @ mean).unsqueeze(-1)
         heads = torch.cat([coef, intercept], dim=-1)
         weight = heads.new_tensor([given[name] for name in names])
-        return find_witness(hull(heads, weight), heads).in_features(mean, scale)
+        return find_witness(affine_combination(heads, weight), heads).in_features(mean, scale)

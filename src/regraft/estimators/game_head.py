@@ -1,4 +1,4 @@
-"""What the heads that come out of a game have in common."""
+"""Base of the heads that come out of a game."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ import warnings
 from sklearn.exceptions import ConvergenceWarning
 
 from regraft.core.certificate import Certificate
-from regraft.core.game import Outcome, Round
+from regraft.core.game import GameOutcome, Round
 from regraft.core.heads import Regularization
 from regraft.estimators.linear import LinearHead
 
 
-class CertifiedHead(LinearHead):
-    """A linear head with a ``certificate_`` and the ``regularization_`` of its source heads."""
+class GameHead(LinearHead):
+    """Linear head with a ``certificate_`` and the ``regularization_`` of its source heads."""
 
     certificate_: Certificate
     regularization_: Regularization
 
     @property
     def rounds_(self) -> tuple[Round, ...]:
-        """The rounds of the game."""
+        """Rounds of the game."""
         return self.certificate_.rounds
 
 
-def warn_unless_settled(outcome: Outcome, remedy: str) -> None:
-    """Warn, in the name of the caller of ``fit``, that a game stopped early; say what to raise."""
+def warn_unless_converged(outcome: GameOutcome, remedy: str) -> None:
+    """Warn the caller of ``fit`` that a game stopped early; ``remedy`` names what to raise."""
     if not outcome.converged:
         warnings.warn(
             f"the game did not settle in {len(outcome.rounds)} rounds: raise {remedy}.",

@@ -1,4 +1,4 @@
-"""The scikit-learn face shared by all linear softmax heads."""
+"""Base class of all linear softmax heads, as scikit-learn estimators."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 from torch import Tensor
 
-from regraft.core.domains import Domains, check_domains, check_features, chunks_of
+from regraft.core.domains import Domains, check_domains, check_features, iterate_row_chunks
 
 
 class LinearHead(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -35,17 +35,17 @@ class LinearHead(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         raise NotImplementedError
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Logits (n, C); for two classes their difference (n,)."""
+        """Return logits (n, C), or for two classes their difference (n,)."""
         logits = self._logits(X)
         return logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Class probabilities (n, C), columns in the order of ``classes_``."""
+        """Return class probabilities (n, C), columns in the order of ``classes_``."""
         probabilities: NDArray[np.float64] = softmax(self._logits(X), axis=1)
         return probabilities
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Labels (n,)."""
+        """Return the most likely labels (n,)."""
         index = self._logits(X).argmax(axis=1)
         labels: NDArray[Any] = self.classes_[index]
         return labels
@@ -54,14 +54,14 @@ class LinearHead(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         features = check_features(validate_data(self, X, reset=False, ensure_all_finite=False))
         logits = np.empty((len(features), len(self.coef_)))
-        for rows in chunks_of(features):
+        for rows in iterate_row_chunks(features):
             logits[rows] = features[rows] @ self.coef_.T + self.intercept_
         return logits
 
     def _check(
         self, X: ArrayLike, y: ArrayLike, sample_domain: ArrayLike | None, device: str = "cpu"
     ) -> Domains:
-        """Validated data."""
+        """Validate the data of ``fit`` and pack them as domains."""
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None.")
         X = validate_data(self, X, ensure_all_finite=False)
@@ -70,7 +70,7 @@ class LinearHead(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return check_domains(X, y, sample_domain, device=device)
 
     def _set_head(self, domains: Domains, head: Tensor) -> None:
-        """Take a head (C, d + 1) on ``[x, 1]``; last, so that a failed fit leaves no mixture."""
+        """Set a head (C, d + 1) on ``[x, 1]``; called last, so a failed fit changes nothing."""
         self.classes_, self.domains_ = domains.classes, domains.names
         array = head.cpu().numpy()
         self.coef_, self.intercept_ = array[:, :-1].copy(), array[:, -1].copy()

@@ -1,4 +1,4 @@
-"""LiteralCROClassifier: the paper's free adversary, with the paper's names."""
+"""LiteralCROClassifier: the paper's free adversary, with the paper's parameter names."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from numpy.typing import ArrayLike
 
 from regraft.core.certificate import certify
 from regraft.core.domains import warn_if_one_domain
-from regraft.core.free import FreeAdversary, FreeOptions
+from regraft.core.free_adversary import FreeAdversary, FreeAdversaryOptions
 from regraft.core.game import play
 from regraft.core.heads import fit_source_heads
 from regraft.core.learner import Learner
 from regraft.core.standardization import standardize
 from regraft.core.surrogates import SurrogateKind, check_surrogate
-from regraft.estimators.game_head import CertifiedHead, warn_unless_settled
+from regraft.estimators.game_head import GameHead, warn_unless_converged
 
 
-class LiteralCROClassifier(CertifiedHead):
+class LiteralCROClassifier(GameHead):
     """Causal Robust Optimization with a free adversary, for study beside :class:`CROClassifier`.
 
     It shares the game, the learner and the certificate with the hull; the family is free (any
@@ -29,7 +29,7 @@ class LiteralCROClassifier(CertifiedHead):
     Parameters
     ----------
     surrogate : {"relabelled", "transplanted", "reweighted"}
-        What a target looks like: pooled rows with labels drawn from g*, transplanted rows with
+        How a target is made: pooled rows with labels drawn from g*, transplanted rows with
         labels drawn from g*, or rows that keep their labels and change their weights.
     cro_rank : int
         Transplant dimension r, from 1 to the number of features.
@@ -39,14 +39,14 @@ class LiteralCROClassifier(CertifiedHead):
         Rounds after which it ends regardless.
     cro_adv_lr, cro_adv_epochs, cro_adv_batch
         Adam's learning rate at the start of an ascent (it falls to zero at its end), passes over
-        the smallest source, and rows a source and step.
+        the smallest source, and rows per source and step.
     cro_lambda_consist, cro_lambda_hausdorff, cro_lambda_op
         Weights of Fit (averaged over sources), Closure and the transplants' operator norms.
     cro_val_frac : float
         Share of each source's rows that judge an ascent instead of driving it.
     random_state : int
     device : str
-        Where torch computes; these are small problems, and "cpu" is usually the faster.
+        Where torch computes. For problems this small, "cpu" is usually faster.
 
     Attributes
     ----------
@@ -60,16 +60,16 @@ class LiteralCROClassifier(CertifiedHead):
         self,
         surrogate: SurrogateKind = "relabelled",
         *,
-        cro_rank: int = FreeOptions.cro_rank,
+        cro_rank: int = FreeAdversaryOptions.cro_rank,
         cro_gap_eps: float = 3e-3,
         cro_max_outer_iters: int = 10,
-        cro_adv_lr: float = FreeOptions.cro_adv_lr,
-        cro_adv_epochs: int = FreeOptions.cro_adv_epochs,
-        cro_adv_batch: int = FreeOptions.cro_adv_batch,
-        cro_lambda_consist: float = FreeOptions.cro_lambda_consist,
-        cro_lambda_hausdorff: float = FreeOptions.cro_lambda_hausdorff,
-        cro_lambda_op: float = FreeOptions.cro_lambda_op,
-        cro_val_frac: float = FreeOptions.cro_val_frac,
+        cro_adv_lr: float = FreeAdversaryOptions.cro_adv_lr,
+        cro_adv_epochs: int = FreeAdversaryOptions.cro_adv_epochs,
+        cro_adv_batch: int = FreeAdversaryOptions.cro_adv_batch,
+        cro_lambda_consist: float = FreeAdversaryOptions.cro_lambda_consist,
+        cro_lambda_hausdorff: float = FreeAdversaryOptions.cro_lambda_hausdorff,
+        cro_lambda_op: float = FreeAdversaryOptions.cro_lambda_op,
+        cro_val_frac: float = FreeAdversaryOptions.cro_val_frac,
         random_state: int = 0,
         device: str = "cpu",
     ) -> None:
@@ -107,7 +107,7 @@ class LiteralCROClassifier(CertifiedHead):
             tolerance=self.cro_gap_eps,
             max_rounds=self.cro_max_outer_iters,
         )
-        warn_unless_settled(outcome, "cro_max_outer_iters or cro_gap_eps")
+        warn_unless_converged(outcome, "cro_max_outer_iters or cro_gap_eps")
         heads = scaled.from_features(to_features(sources.heads))
         self.certificate_ = certify(
             scaled.rows,
@@ -125,8 +125,9 @@ class LiteralCROClassifier(CertifiedHead):
         self._set_head(domains, scaled.to_features(outcome.head))
         return self
 
-    def _options(self) -> FreeOptions:
-        return FreeOptions(
+    def _options(self) -> FreeAdversaryOptions:
+        """Return the parameters of the adversary."""
+        return FreeAdversaryOptions(
             cro_rank=self.cro_rank,
             cro_adv_lr=self.cro_adv_lr,
             cro_lambda_consist=self.cro_lambda_consist,
@@ -138,6 +139,7 @@ class LiteralCROClassifier(CertifiedHead):
         )
 
     def _check_numbers(self) -> None:
+        """Raise ``ValueError`` for a number out of its range."""
         least: dict[str, Any] = {
             "cro_max_outer_iters": 2,
             "cro_adv_epochs": 1,

@@ -1,4 +1,4 @@
-"""The files of a saved model."""
+"""Names of the files of a saved model."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ CARD = "README.md"
 
 
 def is_model(path: Path) -> bool:
-    """Whether ``path`` is a folder with the files of a saved model."""
+    """Return whether ``path`` is a folder with the files of a saved model."""
     return (path / DESCRIPTION).is_file() and (path / ARRAYS).is_file()

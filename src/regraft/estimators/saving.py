@@ -1,4 +1,4 @@
-"""Fitted heads as folders, never a pickle."""
+"""Fitted heads saved as folders of plain files, without pickle."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from regraft.estimators.baselines import (
 )
 from regraft.estimators.card import model_card
 from regraft.estimators.cro import CROClassifier
-from regraft.estimators.game_head import CertifiedHead
+from regraft.estimators.game_head import GameHead
 from regraft.estimators.linear import LinearHead
 from regraft.estimators.literal import LiteralCROClassifier
 from regraft.estimators.model_files import ARRAYS, CARD, DESCRIPTION, is_model
@@ -48,11 +48,22 @@ _LABEL_KINDS = "biufUO"
 
 
 def save(model: LinearHead, path: str | Path) -> None:
-    """Write a fitted head to the folder ``path``, replacing a model saved there before.
+    """Save a fitted head to the folder ``path``, replacing a model saved there before.
 
-    With it goes a model card, README.md, for people and for Hugging Face's hub; it is written anew
-    each time. The folder appears complete or not at all. Raises ``ValueError`` with one sentence if
-    ``path`` holds something else or if the model cannot be written.
+    A model card, README.md, is written beside it, for people and for Hugging Face's hub. The folder
+    appears complete or not at all.
+
+    Parameters
+    ----------
+    model : LinearHead
+        Fitted head of Regraft.
+    path : str or Path
+        Folder to write.
+
+    Raises
+    ------
+    ValueError
+        If ``path`` holds something else, or if the model cannot be written.
     """
     path = Path(path).resolve()
     check_destination(path)
@@ -80,9 +91,21 @@ def save(model: LinearHead, path: str | Path) -> None:
 
 
 def load(path: str | Path) -> LinearHead:
-    """The head saved in the folder ``path``, with the saved one's predictions bit by bit.
+    """Load the head saved in the folder ``path``; its predictions are the same bit by bit.
 
-    Raises ``ValueError`` with one sentence if the folder is not a model or is damaged.
+    Parameters
+    ----------
+    path : str or Path
+        Folder that :func:`save` wrote.
+
+    Returns
+    -------
+    LinearHead
+
+    Raises
+    ------
+    ValueError
+        If the folder is not a saved model or is damaged.
     """
     path = Path(path)
     if not is_model(path):
@@ -122,6 +145,7 @@ def check_destination(path: Path) -> None:
 
 
 def _describe(model: LinearHead) -> dict[str, Any]:
+    """Return everything but the arrays, as plain data."""
     name = type(model).__name__
     if _CLASSES.get(name) is not type(model):
         raise ValueError(f"{name} cannot be saved: pass one of {', '.join(_CLASSES)}.")
@@ -138,7 +162,7 @@ def _describe(model: LinearHead) -> dict[str, Any]:
     }
     if hasattr(model, "feature_names_in_"):
         description["feature_names"] = [str(feature) for feature in model.feature_names_in_]
-    if isinstance(model, CertifiedHead):
+    if isinstance(model, GameHead):
         description["certificate"] = model.certificate_.to_dict()
         description["regularization"] = asdict(model.regularization_)
     if isinstance(model, CROClassifier):
@@ -147,6 +171,7 @@ def _describe(model: LinearHead) -> dict[str, Any]:
 
 
 def _arrays(model: LinearHead) -> dict[str, NDArray[np.float64]]:
+    """Return the arrays by name."""
     arrays = {"coef": model.coef_, "intercept": model.intercept_}
     if isinstance(model, CROClassifier):
         arrays |= {name: getattr(model, f"{name}_") for name in _CRO_ARRAYS}
@@ -154,6 +179,7 @@ def _arrays(model: LinearHead) -> dict[str, NDArray[np.float64]]:
 
 
 def _plain(name: str, value: Any) -> Any:
+    """Return ``value`` as a plain Python value, or raise ``ValueError``."""
     value = value.item() if isinstance(value, np.generic) else value
     if value is None or isinstance(value, bool | int | float | str):
         return value
@@ -161,6 +187,7 @@ def _plain(name: str, value: Any) -> Any:
 
 
 def _labels(name: str, labels: NDArray[Any]) -> dict[str, Any]:
+    """Return labels and their type as plain data."""
     if labels.dtype.kind not in _LABEL_KINDS:
         raise ValueError(f"{name} have type {labels.dtype}: only numbers and strings can be saved.")
     values = [_plain(name, value) for value in labels.tolist()]
@@ -168,6 +195,7 @@ def _labels(name: str, labels: NDArray[Any]) -> dict[str, Any]:
 
 
 def _read_description(path: Path) -> dict[str, Any]:
+    """Read and check the description of a saved model."""
     try:
         description = json.loads(path.read_text(encoding="utf-8"))
     except ValueError:  # not JSON, or not even text
@@ -188,6 +216,7 @@ def _read_description(path: Path) -> dict[str, Any]:
 
 
 def _rebuild(description: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> LinearHead:
+    """Rebuild a head from its description and arrays."""
     model = _CLASSES[description["class"]](**description["parameters"])
     model.classes_ = _restore(description["classes"])
     model.domains_ = _restore(description["domains"])
@@ -198,7 +227,7 @@ def _rebuild(description: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Li
     if "feature_names" in description:
         model.feature_names_in_ = np.array(description["feature_names"], dtype=object)
         _check_shape("feature_names", model.feature_names_in_, (d,))
-    if isinstance(model, CertifiedHead):
+    if isinstance(model, GameHead):
         model.certificate_ = Certificate.from_dict(description["certificate"])
         model.regularization_ = Regularization(**description["regularization"])
     if isinstance(model, CROClassifier):
@@ -212,6 +241,7 @@ def _rebuild(description: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Li
 
 
 def _restore(labels: dict[str, Any]) -> NDArray[Any]:
+    """Return the labels that :func:`_labels` described."""
     dtype = np.dtype(labels["dtype"])
     if dtype.kind not in _LABEL_KINDS:
         raise ValueError(f"labels of type {dtype}")
@@ -219,7 +249,7 @@ def _restore(labels: dict[str, Any]) -> NDArray[Any]:
 
 
 def _take(arrays: dict[str, NDArray[Any]], name: str, shape: tuple[int, ...]) -> NDArray[Any]:
-    """A writable, aligned copy of an array of this shape."""
+    """Return a writable, aligned copy of an array of this shape."""
     _check_shape(name, arrays[name], shape)
     return np.array(arrays[name], dtype=np.float64)
 

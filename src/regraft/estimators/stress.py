@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -12,19 +12,19 @@ from torch import Tensor
 
 from regraft.core.domains import check_domains
 from regraft.core.heads import fit_source_heads
-from regraft.core.hull import Objective, make_surrogates, plausible_targets
+from regraft.core.hull import Objective, plausible_targets, tilt_rows
 from regraft.core.newton import log_probabilities, losses
 from regraft.core.splitting import hold_out
 from regraft.estimators.audit import (
     RADII,
     AuditCurve,
     Frontier,
-    FrontierPoint,
     frontier,
     worst_cases,
 )
 from regraft.estimators.baselines import ERMClassifier, GroupDROClassifier
 from regraft.estimators.cro import CROClassifier
+from regraft.support.progress import OnProgress, ignore_progress
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def stress_test(
     ridge: float | None = None,
     seed: int | None = None,
     device: str = "cpu",
-    on_step: Callable[[str], None] = lambda step: None,
+    on_progress: OnProgress = ignore_progress,
 ) -> StressTest:
     """ERM, GroupDRO and CRO at ``radius``: accuracy by source, worst case by radius, and its price.
 
@@ -74,11 +74,11 @@ def stress_test(
     domains = check_domains(X, y, sample_domain, device=device)
     train, test = hold_out(domains, seed=seed)
     radii = sorted({*radii, radius})
-    on_step("fitting on two thirds of the rows, to measure on the others")
+    on_progress("fitting on two thirds of the rows, to measure on the others")
     sources = fit_source_heads(train)
     hull, _ = plausible_targets(sources, rank)
     Z = sources.whitening(test.X)
-    measured = make_surrogates(hull, Z, test.y, test.weight)
+    measured = tilt_rows(hull, Z, test.y, test.weight)
     names = [str(name) for name in domains.names]
 
     def put_under_stress(name: str, head: Tensor) -> StressedHead:
@@ -95,15 +95,12 @@ def stress_test(
     solvers = {"ERM": ERMClassifier(), "GroupDRO": GroupDROClassifier(), "CRO": cro}
     heads = []
     for name, solver in solvers.items():
-        on_step(f"putting {name} under stress")
+        on_progress(f"putting {name} under stress")
         heads.append(put_under_stress(name, solver.solve(sources)))
-
-    def tell(point: FrontierPoint) -> None:
-        on_step(f"the price of robustness at radius {point.radius:g}")
-
     price = frontier(
         X, y, sample_domain, radii,
-        objective=objective, rank=rank, ridge=ridge, seed=seed, device=device, on_point=tell,
+        objective=objective, rank=rank, ridge=ridge, seed=seed, device=device,
+        on_progress=on_progress,
     )  # fmt: skip
     norms = hull.sources.norm(dim=1).tolist()
     distances = dict(zip(names, norms, strict=True))

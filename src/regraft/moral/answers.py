@@ -1,8 +1,7 @@
-"""The file of elicited answers, and the probabilities of responses that follow from it."""
+"""The file of a language model's answers, and the response probabilities computed from it."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from regraft.moral.prompts import PROMPT_VERSION, Letter, Question
 from regraft.moral.scenarios import Library, Scenario, collect
 from regraft.moral.values import PROFILES
+from regraft.support.digests import digest_text
 from regraft.support.records import Records
 
 ANSWERS = "answers.jsonl"  # in the folder of an elicitation
@@ -27,7 +27,7 @@ _ORDERS = (False, True)  # of Question.swapped
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """What one model answered about the n scenarios of a library, for each of the 27 profiles.
+    """The answers of one model about the n scenarios of a library, for each of the 27 profiles.
 
     ``probabilities`` (n, 27) of action 1 are means over the answered orders of the two actions,
     NaN where ``missing`` (n, 27): where neither order has an answer. ``position_bias`` is the
@@ -46,12 +46,12 @@ class Answers:
 
     @property
     def mechanism(self) -> str:
-        """Where the labels come from, in one sentence."""
+        """Say in one sentence where the labels come from."""
         return MECHANISM.format(model=self.model)
 
 
 def question_args(model: str, question: Question) -> dict[str, Any]:
-    """What a record of an answer is known by: all that the model was asked, and which model."""
+    """Identify an answer: the model, and everything that it was asked."""
     return {
         "model": model,
         "prompt": PROMPT_VERSION,
@@ -63,9 +63,9 @@ def question_args(model: str, question: Question) -> dict[str, Any]:
 
 
 def read_answers(path: Path, library: Library, *, model: str | None = None) -> Answers:
-    """The answers in ``path``, a file or the folder of an elicitation, about ``library``.
+    """Read the answers about ``library`` from ``path``, a file or the folder of an elicitation.
 
-    Answers to other texts or in other words are left out. Raises ``FileNotFoundError`` or
+    Answers to other texts or to other prompts are left out. Raises ``FileNotFoundError`` or
     ``ValueError`` with one sentence, also if several models answered and ``model`` names none.
     """
     path = path / ANSWERS if path.is_dir() else path
@@ -83,7 +83,7 @@ def read_answers(path: Path, library: Library, *, model: str | None = None) -> A
 
 
 def usable(library: Library, answers: Answers) -> tuple[Library, NDArray[np.float64]]:
-    """The scenarios with an answer for every profile, and their probabilities (m, 27).
+    """Keep the scenarios with an answer for every profile, with their probabilities (m, 27).
 
     Raises ``ValueError`` with one sentence if none is left.
     """
@@ -101,12 +101,13 @@ def usable(library: Library, answers: Answers) -> tuple[Library, NDArray[np.floa
 
 
 def _digest(scenario: Scenario) -> str:
+    """Hash the texts of a scenario (sha256)."""
     texts = [scenario.context, scenario.action1, scenario.action2]
-    return hashlib.sha256(json.dumps(texts).encode()).hexdigest()
+    return digest_text(json.dumps(texts))
 
 
 def _row(record: Mapping[str, Any], rows: Mapping[tuple[str, str], int]) -> int | None:
-    """The scenario that a record is about, None if it is about none of these, or in other words."""
+    """Find the scenario that a record is about; None for other scenarios or other prompts."""
     args = record["args"]
     if args.get("prompt") != PROMPT_VERSION:
         return None
@@ -114,6 +115,7 @@ def _row(record: Mapping[str, Any], rows: Mapping[tuple[str, str], int]) -> int 
 
 
 def _choose(path: Path, models: set[str], model: str | None) -> str:
+    """Choose the model to read; ``ValueError`` if that is unclear or it never answered."""
     known = ", ".join(sorted(models))
     if model is None and len(models) > 1:
         raise ValueError(
@@ -127,6 +129,7 @@ def _choose(path: Path, models: set[str], model: str | None) -> str:
 def _tally(
     model: str, records: Sequence[Mapping[str, Any]], rows: Mapping[tuple[str, str], int]
 ) -> Answers:
+    """Count the answers of one model."""
     columns = {profile: j for j, profile in enumerate(PROFILES)}
     # By scenario, profile and order: 1 if action 1 was chosen, 0 if action 2, NaN without answer.
     first = np.full((len(rows), len(PROFILES), len(_ORDERS)), np.nan)

@@ -1,4 +1,4 @@
-"""Asking a language model what people with given values do, no question twice."""
+"""Questions to a language model about what people with given values do, none asked twice."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from regraft.moral.scenarios import Library
 from regraft.moral.values import PROFILES
 from regraft.support.extras import require
 from regraft.support.files import claim
+from regraft.support.progress import OnCount
 from regraft.support.records import Records
 
 DEFAULT_MODEL = "claude-haiku-4-5-20251001"
@@ -31,12 +32,10 @@ _HOPELESS = 25  # questions that fail in a row, with all their retries, end a ru
 _KEPT = 200  # characters of a reply or of an error
 _LOGGERS = ("anthropic", "httpx", "httpx2", "httpcore", "httpcore2")
 
-OnProgress = Callable[[int, int], None]  # takes the answers there are, and all questions
-
 
 @dataclass(frozen=True)
 class Elicited:
-    """What a finished run did: the answers are in ``path``, refusals are among those asked."""
+    """Counts of a finished run; the answers are in ``path``, and refusals are among those asked."""
 
     path: Path
     asked: int
@@ -48,7 +47,7 @@ class Elicited:
 
 @dataclass(frozen=True)
 class Plan:
-    """The questions that have no answer yet, and the number of those that have."""
+    """The questions without an answer, and the number of those with one."""
 
     questions: tuple[Question, ...]
     cached: int
@@ -62,11 +61,11 @@ class _Reply:
 
 
 class _Malformed(Exception):
-    """The reply is no message."""
+    """A reply that is not a message of the API."""
 
 
 def api_key() -> str:
-    """The key in the environment; ``ValueError`` with one sentence, without the key, if none."""
+    """Read the API key from the environment; ``ValueError``, which never quotes it, if none."""
     key = os.environ.get(KEY, "").strip()
     if not key:
         raise ValueError(f"{KEY} is not set, so nothing was sent: put your API key into it.")
@@ -76,12 +75,12 @@ def api_key() -> str:
 
 
 def load_sdk() -> ModuleType:
-    """The package ``anthropic``, or an error that says how to install it."""
+    """Import the package ``anthropic``, or raise an error that says how to install it."""
     return require("anthropic", "elicit")
 
 
 def plan(library: Library, *, model: str, out: Path, limit: int | None = None) -> Plan:
-    """What is left to ask about the first ``limit`` scenarios: each profile, in both orders.
+    """List what is left to ask about the first ``limit`` scenarios: each profile, both orders.
 
     Raises ``ValueError`` with one sentence for a wrong limit or a damaged file in ``out``.
     """
@@ -97,14 +96,14 @@ def elicit(
     limit: int | None = None,
     max_retries: int = 6,
     timeout: float = 60.0,
-    on_progress: OnProgress | None = None,
+    on_count: OnCount | None = None,
 ) -> Elicited:
-    """Have ``model`` answer every question about the first ``limit`` scenarios.
+    """Ask ``model`` every question about the first ``limit`` scenarios.
 
-    Answers go to a file in the folder ``out`` one by one, and what is there is not asked again,
-    so a run that was stopped in any way goes on. The API is told by the SDK's environment
-    variables. ``timeout`` is in seconds. Raises ``ValueError`` with one sentence if the API
-    refuses a request for good, or at the end if questions failed in spite of ``max_retries``.
+    Each answer is appended to a file in the folder ``out`` and never asked for again, so a run
+    that was stopped in any way continues. The SDK's environment variables choose the API.
+    ``timeout`` is in seconds. Raises ``ValueError`` with one sentence if the API refuses a request
+    for good, or at the end if questions failed in spite of ``max_retries``.
     """
     check_positive(concurrency=concurrency, timeout=timeout)
     key, sdk = api_key(), load_sdk()
@@ -117,17 +116,17 @@ def elicit(
         todo = _plan(library, model, records, limit)
         total = len(todo.questions) + todo.cached
 
-        def tell(answered: int) -> None:
-            if on_progress is not None:
-                on_progress(todo.cached + answered, total)
+        def report_progress(answered: int) -> None:
+            if on_count is not None:
+                on_count(todo.cached + answered, total)
 
-        interview = _Interview(sdk, key, model, records, tell)
+        interview = _Interview(sdk, key, model, records, report_progress)
         with _quiet(_LOGGERS):
             asyncio.run(interview.hold(todo.questions, concurrency, max_retries, timeout))
     if interview.refusal is not None:
         raise ValueError(
-            f"the API refused a request for good ({interview.refusal}): mend that and run the "
-            f"same again, which goes on from {todo.cached + interview.answered} answers."
+            f"the API refused a request for good ({interview.refusal}): correct that and run "
+            f"the same again, which goes on from {todo.cached + interview.answered} answers."
         )
     if interview.answered < len(todo.questions):
         raise ValueError(
@@ -145,7 +144,7 @@ def elicit(
 
 
 class _Interview:
-    """Questions of one run, asked by several workers at once, and what came of them."""
+    """One run: several workers ask its questions at once and count what comes back."""
 
     def __init__(
         self,
@@ -239,11 +238,12 @@ class _Interview:
         self._failed_in_a_row += 1
 
     def _clean(self, text: str) -> str:
-        """The beginning of a text of the API, which may quote the key."""
+        """Shorten a text of the API, and blank out the key, which it may quote."""
         return " ".join(text.replace(self._key, "[key]").split())[:_KEPT]
 
 
 def _plan(library: Library, model: str, records: Records, limit: int | None) -> Plan:
+    """List the questions that ``records`` does not answer."""
     if limit is not None:
         check_positive(limit=limit)
     questions = [
@@ -264,7 +264,7 @@ def check_positive(**settings: float) -> None:
 
 
 def _read_reply(message: Any) -> _Reply:
-    """What counts of a message, which the SDK builds from any JSON without a complaint."""
+    """Read text and token counts of a message, which the SDK builds from any JSON."""
     content = getattr(message, "content", None)
     if not isinstance(content, list):
         raise _Malformed
@@ -276,7 +276,7 @@ def _read_reply(message: Any) -> _Reply:
 
 
 def _message(error: Any) -> str:
-    """The API's own words in an error, or what there is instead of them."""
+    """Find the API's own message in an error, or else the SDK's."""
     body = error.body if isinstance(error.body, dict) else {}
     described = body.get("error")
     words = described.get("message") if isinstance(described, dict) else None
@@ -285,7 +285,7 @@ def _message(error: Any) -> str:
 
 @contextmanager
 def _quiet(names: Sequence[str]) -> Iterator[None]:
-    """Silence these loggers inside the context; they tell headers and the content of requests."""
+    """Silence these loggers, which print headers and the content of requests."""
     loggers = [logging.getLogger(name) for name in names]
     levels = [logger.level for logger in loggers]
     for logger in loggers:

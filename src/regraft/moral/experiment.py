@@ -1,8 +1,8 @@
-"""Section 5.4 from end to end: records, their features, the premises, and CRO on a panel unseen."""
+"""Section 5.4 from end to end: records, features, premises, and CRO on an unseen panel."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regraft.core.certificate import Certificate
-from regraft.core.domains import check_domains, equal_mass
+from regraft.core.domains import check_domains, equal_domain_weights
 from regraft.encoders.base import TextEncoder
 from regraft.estimators.audit import AuditCurve, audit
 from regraft.estimators.baselines import ERMClassifier
@@ -20,7 +20,7 @@ from regraft.estimators.cro import CROClassifier
 from regraft.moral.process import Records, draw_records
 from regraft.moral.scenarios import Library
 from regraft.moral.values import PANELS, PROFILES, Panel, profile_name
-from regraft.premises.angles import describe_angles
+from regraft.premises.abduction_angles import describe_angles
 from regraft.premises.diagnose import Diagnosis, diagnose
 from regraft.premises.factorization import (
     GroupedRows,
@@ -28,8 +28,8 @@ from regraft.premises.factorization import (
     fit_factorization,
     group_rows,
 )
-from regraft.premises.factorization_check import FactorizationClosure as Closure
-from regraft.premises.factorization_check import check_closure, unit_folds
+from regraft.premises.factorization_closure import FactorizationClosure as Closure
+from regraft.premises.factorization_closure import check_factorization_closure, unit_folds
 from regraft.premises.grouped_audit import (
     AbductionPlacement,
     GroupedAudit,
@@ -37,8 +37,9 @@ from regraft.premises.grouped_audit import (
     place_abduction,
     span_abductions,
 )
-from regraft.premises.maps import Outcomes, choose_penalty, fit_map
+from regraft.premises.multinomial_maps import OutcomeData, choose_penalty, fit_map
 from regraft.premises.placement import Placement, place_domain
+from regraft.support.progress import OnProgress, ignore_progress
 
 FEW_RECORDS = 2000  # of each panel, at which the angles are measured again
 BETWEEN = (0.5, 0.5)  # weights of the first two panels in one that is plausible by construction
@@ -47,7 +48,7 @@ Probabilities = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class HeadRow:
-    """One head on the panels it knows and on the one it does not, by fresh records."""
+    """One head on the panels it was fitted on and on the unseen one, on fresh records."""
 
     name: str
     source_accuracy: float  # mean over the panels fitted on
@@ -70,7 +71,7 @@ class TargetRow:
 
 @dataclass(frozen=True)
 class Transfer:
-    """Heads fitted on two panels and met with others, and whether the certificates held."""
+    """Heads fitted on two panels and tested on others, and whether the certificates held."""
 
     sources: tuple[str, ...]
     target: str
@@ -82,7 +83,7 @@ class Transfer:
     curves: dict[str, AuditCurve]
 
     def sentences(self) -> tuple[str, ...]:
-        """Which bounds the true risk on each panel keeps, in words."""
+        """Say which bounds the true risk on each panel keeps."""
         bounds = {
             "the certificate (hull of heads)": self.certificate.worst_case,
             "the worst abduction (U observed)": self.audit.worst_case,
@@ -102,13 +103,13 @@ class Transfer:
         return tuple(words)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, strings, lists and dictionaries."""
+        """Return plain numbers, strings, lists and dictionaries."""
         return asdict(self) | {"sentences": list(self.sentences())}
 
 
 @dataclass(frozen=True)
 class MoralResult:
-    """All that ``regraft moral run`` measures."""
+    """Everything that ``regraft moral run`` measures."""
 
     mechanism: str  # what made the labels, plainly
     origin: str  # of the scenarios
@@ -122,7 +123,7 @@ class MoralResult:
     transfer: Transfer
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, strings, lists and dictionaries."""
+        """Return plain numbers, strings, lists and dictionaries."""
         return {
             "labels": self.mechanism,
             "scenarios": self.origin,
@@ -147,30 +148,31 @@ def run_moral(
     radius: float = 8.0,
     seed: int = 0,
     device: str = "cpu",
-    on_step: Callable[[str], None] | None = None,
+    on_progress: OnProgress = ignore_progress,
 ) -> tuple[MoralResult, Records]:
     """Draw ``records`` of each panel, embed their scenarios, check the premises, and transfer.
 
     ``probabilities`` (n, 27) are those of action 1, made by ``mechanism``.
     """
-    tell = on_step if on_step is not None else (lambda step: None)
-    tell(f"embedding {len(library.texts)} scenarios with {encoder.name}")
+    on_progress(f"embedding {len(library.texts)} scenarios with {encoder.name}")
     features = encoder.encode(library.texts).astype(np.float64)
     features = features[:, np.ptp(features, axis=0) > 0]  # n-grams that no scenario has
     drawn = draw_records(library, probabilities, records, seed=seed)
     panels = np.array(drawn.names)[drawn.panel]
     groups = np.array([profile_name(profile) for profile in PROFILES])[drawn.profile]
     X = features[drawn.scenario]
-    diagnosis = diagnose(X, drawn.y, panels, groups, seed=seed, device=device, on_step=tell)
-    tell("predicting scenarios that no map has seen")
+    diagnosis = diagnose(
+        X, drawn.y, panels, groups, seed=seed, device=device, on_progress=on_progress
+    )
+    on_progress("predicting scenarios that no map has seen")
     sample = Sample(X, drawn.y, panels, drawn.profile)
     closure = _new_scenarios(sample, drawn.scenario, seed, device)
     angles = {records: diagnosis.angles.median}
     if records > FEW_RECORDS:
-        tell(f"comparing abductions of {FEW_RECORDS} records a panel")
+        on_progress(f"comparing abductions of {FEW_RECORDS} records a panel")
         few = np.arange(len(panels)) % records < FEW_RECORDS  # panels follow each other
         angles[FEW_RECORDS] = _median_angle(sample.take(few), seed, device)
-    transfer = _transfer(features, library, probabilities, drawn, radius, seed, device, tell)
+    transfer = _transfer(features, library, probabilities, drawn, radius, seed, device, on_progress)
     result = MoralResult(
         mechanism=mechanism,
         origin=library.origin,
@@ -188,7 +190,7 @@ def run_moral(
 
 @dataclass(frozen=True)
 class Sample:
-    """Records of some panels with their features."""
+    """Records of some panels, with their features."""
 
     X: NDArray[np.float64]
     y: NDArray[np.int64]
@@ -196,11 +198,11 @@ class Sample:
     profile: NDArray[np.int64]
 
     def take(self, rows: NDArray[np.bool_]) -> Sample:
-        """Some of the records."""
+        """Select some of the records."""
         return Sample(self.X[rows], self.y[rows], self.panel[rows], self.profile[rows])
 
     def grouped(self, seed: int, device: str) -> tuple[GroupedRows, list[str]]:
-        """The records as whitened rows, and the panels' names in their order there."""
+        """Whiten the records; also return the names of the panels in the order used there."""
         domains = check_domains(self.X, self.y, self.panel, device=device)
         profile = torch.from_numpy(self.profile).to(device)
         rows = group_rows(domains, profile, len(PROFILES), seed=seed)
@@ -208,14 +210,15 @@ class Sample:
 
 
 def _new_scenarios(sample: Sample, scenario: NDArray[np.int64], seed: int, device: str) -> Closure:
-    """The closure with folds of whole scenarios."""
+    """Check the closure with folds of whole scenarios."""
     rows, names = sample.grouped(seed, device)
     unit = torch.from_numpy(scenario).to(device)[rows.order]
     penalties = choose_penalties(rows, unit_folds(rows, unit) == 0)
-    return check_closure(rows, penalties, names=names, unit=unit)
+    return check_factorization_closure(rows, penalties, names=names, unit=unit)
 
 
 def _median_angle(sample: Sample, seed: int, device: str) -> float:
+    """Measure the median principal angle between the panels' abductions, in degrees."""
     rows, names = sample.grouped(seed, device)
     maps = fit_factorization(rows, choose_penalties(rows)).in_features(rows.whitening)
     return describe_angles(maps.abductions, names).median
@@ -229,9 +232,9 @@ def _transfer(
     radius: float,
     seed: int,
     device: str,
-    tell: Callable[[str], None],
+    on_progress: OnProgress,
 ) -> Transfer:
-    """Fit on all panels but the last; measure and audit on records drawn anew."""
+    """Fit on all panels but the last; measure and audit on fresh records."""
     *known, unseen = PANELS
     between = mix_panels(known, BETWEEN)
     n = len(drawn.y) // len(drawn.names)
@@ -242,16 +245,16 @@ def _transfer(
         return Sample(features[records.scenario], records.y, names, records.profile)
 
     train, fresh = draw(known, seed), draw(known, seed + 1)
-    tell(f"fitting ERM and CRO without the {unseen.name} panel")
+    on_progress(f"fitting ERM and CRO without the {unseen.name} panel")
     erm = ERMClassifier().fit(train.X, train.y, train.panel)
     cro = CROClassifier(radius, device=device).fit(train.X, train.y, train.panel)
     targets = {panel.name: draw([panel], seed + 1) for panel in (unseen, between)}
-    tell("auditing them")
+    on_progress("auditing them")
     rows, curves = [], {}
     for name, head in (("ERM", erm), ("CRO", cro)):
         rows.append(_head_row(name, head, fresh, targets[unseen.name]))
         curves[name] = audit(head, fresh.X, fresh.y, fresh.panel, device=device)
-    tell("placing the unseen panels among the plausible ones")
+    on_progress("placing the unseen panels among the plausible ones")
     abductions = _Abductions(train, device)
     domains = check_domains(train.X, train.y, train.panel, device=device)
     placed = []
@@ -280,27 +283,27 @@ def _transfer(
 
 
 class _Abductions:
-    """The abductions of the panels that heads were fitted on, and what they span."""
+    """The abductions of the panels that the heads were fitted on, and their span."""
 
     def __init__(self, sample: Sample, device: str) -> None:
         self._rows, self._names = sample.grouped(0, device)
         self._penalty = choose_penalty(self._rows.groups_by_domain())
         maps = [fit_map(data, self._penalty) for data in self._rows.groups_by_domain()]
-        self._weight = equal_mass(self._rows.domain, len(self._names))
+        self._weight = equal_domain_weights(self._rows.domain, len(self._names))
         stacked = torch.stack(maps).mT
         self._spanned = span_abductions(
             stacked, self._rows.Z, self._rows.domain, self._weight, self._penalty
         )
 
     def place(self, sample: Sample) -> AbductionPlacement:
-        own = Outcomes(self._whiten(sample), self._groups(sample), len(PROFILES))
+        own = OutcomeData(self._whiten(sample), self._groups(sample), len(PROFILES))
         fitted = fit_map(own, self._penalty).T
         return place_abduction(self._spanned.hull, fitted, self._rows.Z, self._weight)
 
     def audit(self, loss: NDArray[np.float64], sample: Sample, radius: float) -> GroupedAudit:
         Z = self._whiten(sample)
         _, panel = np.unique(sample.panel, return_inverse=True)
-        weight = equal_mass(torch.from_numpy(panel), len(self._names)).to(Z)
+        weight = equal_domain_weights(torch.from_numpy(panel), len(self._names)).to(Z)
         return audit_abductions(
             self._spanned,
             torch.from_numpy(loss).to(Z),
@@ -320,7 +323,7 @@ class _Abductions:
 
 
 def mix_panels(panels: Sequence[Panel], weights: Sequence[float]) -> Panel:
-    """The panel whose log prior is the affine combination of these panels' log priors."""
+    """Make the panel whose log prior is an affine combination of these panels' log priors."""
     priors = np.log([panel.prior for panel in panels])  # (panels, axes, poles)
     mixed = np.exp(np.tensordot(weights, priors, axes=1))
     mixed /= mixed.sum(axis=1, keepdims=True)
@@ -331,12 +334,13 @@ def mix_panels(panels: Sequence[Panel], weights: Sequence[float]) -> Panel:
 
 
 def _head_row(name: str, head: Any, known: Sample, unseen: Sample) -> HeadRow:
+    """Measure one head on known and unseen panels."""
     accuracy = [float((head.predict(s.X) == s.y).mean()) for s in (known, unseen)]
     risk = [float(_losses(head, s).mean()) for s in (known, unseen)]
     return HeadRow(name, *accuracy, *risk)
 
 
 def _losses(head: Any, sample: Sample) -> NDArray[np.float64]:
-    """(n,) cross-entropy of each record."""
+    """Compute the cross-entropy (n,) of each record."""
     p: NDArray[np.float64] = head.predict_proba(sample.X)
     return -np.log(p[np.arange(len(sample.y)), sample.y])

@@ -1,4 +1,4 @@
-"""Records of panels: who is asked, which scenario they take up, and what they choose."""
+"""Random records of panels: a person, the scenario they take up, and their choice."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Records:
-    """Who chose what, one panel after the other: integers (N,)."""
+    """People, scenarios and choices, one panel after the other: integers (N,)."""
 
     scenario: Integers  # index into the library
     profile: Integers  # index into PROFILES
@@ -40,7 +40,7 @@ class Records:
 
 
 def topic_probabilities() -> NDArray[np.float64]:
-    """P(topic | profile), the same in all panels: (27, 10), rows sum to one."""
+    """Compute P(topic | profile), the same in all panels: (27, 10), rows sum to one."""
     probabilities: NDArray[np.float64] = softmax(
         KAPPA * profile_matrix() @ np.array(AFFINITIES), axis=1
     )
@@ -55,7 +55,7 @@ def draw_records(
     seed: int = 0,
     panels: Sequence[Panel] = PANELS,
 ) -> Records:
-    """``records`` records of each panel, where ``probabilities`` (n, 27) are those of action 1.
+    """Draw ``records`` records of each panel; ``probabilities`` (n, 27) are those of action 1.
 
     A profile is drawn from the panel's prior, a topic from those that the library has, given the
     profile, a scenario from that topic, all alike, and the choice from its probability. What a
@@ -70,6 +70,7 @@ def draw_records(
 
 
 def _check(library: Library, probabilities: NDArray[np.float64], records: int) -> None:
+    """Raise ``ValueError`` with one sentence for wrong arguments."""
     expected = (len(library.scenarios), len(PROFILES))
     if probabilities.shape != expected:
         raise ValueError(
@@ -89,7 +90,7 @@ def _draw(
     panel: Panel,
     seed: int,
 ) -> tuple[Integers, Integers, Integers]:
-    """Scenario, profile and choice of one panel's records."""
+    """Draw the scenario, profile and choice of each of one panel's records."""
     # A stream for each variable, so that the next record does not shift what the first ones get.
     streams = np.random.SeedSequence([seed, *panel.name.encode()]).spawn(4)
     for_profile, for_topic, for_scenario, for_choice = (
@@ -104,7 +105,7 @@ def _draw(
 
 
 def _choose(masses: NDArray[np.float64], uniforms: NDArray[np.float64]) -> Integers:
-    """An index for each uniform (N,), by the masses in its row; (1, k) or (N, k), of any sum."""
+    """Pick an index for each uniform (N,) by the masses (1, k) or (N, k) in its row."""
     cumulative = masses.cumsum(axis=1)
     cumulative /= cumulative[:, -1:]  # exactly one at the end, above every uniform
     chosen: Integers = (cumulative <= uniforms[:, None]).sum(axis=1)
@@ -114,7 +115,7 @@ def _choose(masses: NDArray[np.float64], uniforms: NDArray[np.float64]) -> Integ
 def _member(
     topics: Integers, sizes: Integers, topic: Integers, uniforms: NDArray[np.float64]
 ) -> Integers:
-    """A scenario of each topic in ``topic`` (N,), all alike."""
+    """Pick a scenario of each topic in ``topic`` (N,), all equally likely."""
     by_topic = topics.argsort(kind="stable")
     first = sizes.cumsum() - sizes
     # The product may be rounded up to the size.

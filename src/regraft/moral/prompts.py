@@ -1,31 +1,21 @@
-"""What a language model is asked about a scenario, and how its reply is read."""
+"""Questions to a language model about a scenario, and the reader of its replies."""
 
 from __future__ import annotations
 
-import hashlib
 import re
 from dataclasses import dataclass
 from typing import Literal
 
 from regraft.moral.scenarios import Scenario
 from regraft.moral.values import AXES, PROFILES, Profile
+from regraft.support.data_files import read_toml
+from regraft.support.digests import digest_text
 
 Letter = Literal["A", "B"]
 
-_SYSTEM = """\
-You speak for one person, whose moral outlook is this:
-{values}
-You are shown a situation in which this person has to act, and two things that they could do. Say \
-which of the two this person does, going by their outlook alone, whatever you would do yourself.\
-"""
-_USER = """\
-{context}
-
-A: {first}
-B: {second}
-
-Which does this person do? Reply with the letter A or the letter B, and with nothing else.\
-"""
+_TEXTS = read_toml(__package__, "prompts.toml")
+_SYSTEM: str = _TEXTS["system"]
+_USER: str = _TEXTS["user"]
 
 _NAMED = re.compile(r"(?<![\w'’])[AB](?![\w'’])")  # A's and the A of A4 name no option
 # A reply that opens with its letter. Neither "A hard question" nor "A-levels" does.
@@ -50,21 +40,21 @@ class Question:
 
 
 def system_prompt(profile: Profile) -> str:
-    """The values of ``profile`` in words; ``ValueError`` if a pole is not 1, 0 or -1."""
+    """Put the values of ``profile`` into words; ``ValueError`` if a pole is not 1, 0 or -1."""
     poles = zip(AXES, profile, strict=True)
     values = "\n".join(f"- This person {axis.describe(pole)}." for axis, pole in poles)
     return _SYSTEM.format(values=values)
 
 
 def user_prompt(scenario: Scenario, swapped: bool) -> str:
-    """The situation and its two actions as options A and B, of which one letter is asked for."""
+    """Show the situation and its two actions as options A and B, and ask for one letter."""
     actions = scenario.action1, scenario.action2
     first, second = reversed(actions) if swapped else actions
     return _USER.format(context=scenario.context, first=first, second=second)
 
 
 def parse_answer(text: str) -> Letter | None:
-    """The letter that ``text`` settles on; None for a refusal and for anything unclear.
+    """Find the letter that ``text`` settles on; None for a refusal and for anything unclear.
 
     A letter counts if the reply opens with it, as in "(B)" and "A. Because ...", or after a word
     of choice, as in "I choose B"; a reply that names both letters is unclear.
@@ -85,9 +75,9 @@ def _letter(found: str) -> Letter:
 
 
 def _version() -> str:
-    """The sha256 of all that is said to the model, apart from the scenario."""
+    """Hash (sha256) everything that is said to the model, apart from the scenario."""
     texts = [*map(system_prompt, PROFILES), _USER]
-    return hashlib.sha256("\n".join(texts).encode()).hexdigest()
+    return digest_text("\n".join(texts))
 
 
 PROMPT_VERSION = _version()

@@ -1,4 +1,4 @@
-"""How people of given values choose: a documented model, shared by all panels."""
+"""A documented model of how people with given values choose, shared by all panels."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LEAN_WEIGHT = 0.25
 
 
 def loadings() -> NDArray[np.float64]:
-    """``LOADINGS`` (3, 10) made orthonormal, and orthogonal to the base, axis by axis in turn.
+    """Make ``LOADINGS`` (3, 10) orthonormal, and orthogonal to the base, axis by axis.
 
     So no axis moves what another one does, nor how much a person minds violations in general.
     """
@@ -42,7 +42,7 @@ def loadings() -> NDArray[np.float64]:
 
 
 def weights() -> NDArray[np.float64]:
-    """How much each of ``PROFILES`` minds a violation of each of ``RULES``: (27, 10).
+    """Compute how much each of ``PROFILES`` minds a violation of each of ``RULES``: (27, 10).
 
     The base, of length one and the same for all rules, plus pole times loading over the axes. A
     weight may be below zero: such a person rather sees that rule broken.
@@ -54,7 +54,7 @@ def weights() -> NDArray[np.float64]:
 def response_probabilities(
     library: Library, *, strength: float = STRENGTH, lean_weight: float = LEAN_WEIGHT
 ) -> NDArray[np.float64]:
-    """P(action 1 | scenario, profile): (n, 27), profiles in the order of ``PROFILES``.
+    """Compute P(action 1 | scenario, profile): (n, 27), profiles in the order of ``PROFILES``.
 
     Its logit is ``lean_weight`` times the scenario's lean, minus ``strength`` times the weighted
     sum of how much more action 1 violates each rule than action 2 does.
@@ -67,7 +67,7 @@ def response_probabilities(
 
 
 def _basis() -> NDArray[np.float64]:
-    """The base and the loadings as orthonormal rows (4, 10), each on its own side."""
+    """Return the base and the loadings as orthonormal rows (4, 10), with their signs kept."""
     rows = np.vstack([np.ones(len(LOADINGS[0])), LOADINGS])
     q, r = np.linalg.qr(rows.T)
     basis: NDArray[np.float64] = (q * np.sign(np.diag(r))).T

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import json
 import math
 import urllib.request
@@ -17,6 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from regraft.support.digests import digest_file, digest_parts, digest_text
 from regraft.support.files import write_bytes
 
 RULES = (
@@ -84,10 +84,10 @@ class Scenario:
 
 @dataclass(frozen=True, eq=False)
 class Library:
-    """Scenarios, and how answers without any values lean; ``collect`` makes one.
+    """Scenarios, and how answers given without any values lean; made by ``collect``.
 
     ``lean`` (n,) holds log-odds of action 1, 0 for scenarios without answers. ``origin`` says in
-    words where all this comes from, and ``checksum`` is the sha256 of its content.
+    words where they come from, and ``checksum`` is the sha256 of the content.
     """
 
     scenarios: tuple[Scenario, ...]
@@ -97,41 +97,41 @@ class Library:
 
     @cached_property
     def topics(self) -> NDArray[np.int64]:
-        """The topic (n,) of each scenario, as an index into ``TOPICS``."""
+        """Look up the topic (n,) of each scenario, as an index into ``TOPICS``."""
         return np.array([TOPICS.index(scenario.topic) for scenario in self.scenarios], np.int64)
 
     @cached_property
     def violation_differences(self) -> NDArray[np.float64]:
-        """How much more action 1 violates each rule than action 2: (n, 10), from -1 to 1."""
+        """Compute how much more action 1 violates each rule than action 2: (n, 10), -1 to 1."""
         first = [scenario.violations1 for scenario in self.scenarios]
         second = [scenario.violations2 for scenario in self.scenarios]
         return np.array(first, np.float64) - np.array(second, np.float64)
 
     @property
     def texts(self) -> list[str]:
-        """Each scenario as one text for an encoder: the context, then both actions."""
+        """Join each scenario into one text for an encoder: the context, then both actions."""
         return [f"{s.context} A: {s.action1} B: {s.action2}" for s in self.scenarios]
 
 
 def collect(scenarios: Sequence[Scenario], lean: NDArray[np.float64], origin: str) -> Library:
-    """A library with its checksum; ``ValueError`` unless there is one lean for each scenario."""
+    """Make a library with its checksum; ``ValueError`` unless each scenario has one lean."""
     if len(lean) != len(scenarios):
         raise ValueError(
             f"there are {len(scenarios)} scenarios and {len(lean)} leans: pass one for each."
         )
     content = [[astuple(scenario) for scenario in scenarios], lean.tolist()]
-    checksum = hashlib.sha256(json.dumps(content, separators=(",", ":")).encode()).hexdigest()
+    checksum = digest_text(json.dumps(content, separators=(",", ":")))
     return Library(tuple(scenarios), lean, origin, checksum)
 
 
 def read_library(path: Path, answers: Path | None = None) -> Library:
-    """The library in a .csv file of MoralChoice's columns, or in a folder that holds the original.
+    """Read a library from a .csv file with MoralChoice's columns, or from a folder of the original.
 
-    ``answers`` is a .csv file with a column ``scenario_id`` and for each model one of the share of
-    its answers that were action 1; a folder's own is taken by itself. The lean of a scenario is
-    the log-odds of the mean share over the m models that answered, after half an answer was added
-    to both sides: log((m p + 1/2) / (m (1 - p) + 1/2)), so shares of 0 and 1 stay finite. Raises
-    ``FileNotFoundError`` or ``ValueError`` with one sentence.
+    ``answers`` is a .csv file with a column ``scenario_id`` and one column for each model: the
+    share of its answers that were action 1. In a folder it is found automatically. The lean of a
+    scenario is the log-odds of the mean share over the m models that answered, after half an
+    answer was added to both sides: log((m p + 1/2) / (m (1 - p) + 1/2)), so shares of 0 and 1
+    stay finite. Raises ``FileNotFoundError`` or ``ValueError`` with one sentence.
     """
     if path.is_dir():
         beside = path / ANSWERS_FILE
@@ -157,14 +157,14 @@ def read_library(path: Path, answers: Path | None = None) -> Library:
 def download_library(
     folder: Path, *, url: str = SCENARIOS_URL, sha256: str = SCENARIOS_SHA256
 ) -> Library:
-    """MoralChoice's high-ambiguity scenarios in ``folder``, downloaded if they are not there yet.
+    """Read MoralChoice's high-ambiguity scenarios in ``folder``; download them if absent.
 
     ``sha256`` is that of the file at ``url``, which holds no answers. Raises
     ``FileNotFoundError`` or ``ValueError`` with one sentence.
     """
     path = folder / SCENARIOS_FILE
     if path.is_file():
-        found = hashlib.sha256(path.read_bytes()).hexdigest()
+        found = digest_file(path)
         if found != sha256:
             raise ValueError(
                 f"{path} is damaged or another file (sha256 {found}, not {sha256}): remove it to "
@@ -179,7 +179,7 @@ def download_library(
             f"{url} cannot be downloaded ({error}): go online once, or put {SCENARIOS_FILE} into "
             f"{folder}."
         ) from None
-    found = hashlib.sha256(content).hexdigest()
+    found = digest_parts([content])
     if found != sha256:
         raise ValueError(
             f"{url} is not the file that was expected (sha256 {found}, not {sha256}): put "
@@ -190,7 +190,7 @@ def download_library(
 
 
 def _read(path: Path, needed: Sequence[str]) -> Sequence[tuple[int, Row]]:
-    """The rows of a .csv file with their lines; it must have the columns ``needed``."""
+    """Read the rows of a .csv file with their line numbers; it must have the columns ``needed``."""
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}: name a .csv file of scenarios.")
     try:
@@ -218,6 +218,7 @@ def _read(path: Path, needed: Sequence[str]) -> Sequence[tuple[int, Row]]:
 
 
 def _scenario(path: Path, line: int, row: Row) -> Scenario:
+    """Parse one row."""
     identity, topic, context, action1, action2 = (
         _text(path, line, row, column) for column in (_ID, _TOPIC, *_TEXTS)
     )
@@ -234,6 +235,7 @@ def _scenario(path: Path, line: int, row: Row) -> Scenario:
 
 
 def _text(path: Path, line: int, row: Row, column: str) -> str:
+    """Read a cell that must not be empty."""
     text = (row[column] or "").strip()
     if not text:
         raise ValueError(f"line {line} of {path} has no {column}: fill it in or drop the row.")
@@ -241,6 +243,7 @@ def _text(path: Path, line: int, row: Row, column: str) -> str:
 
 
 def _violation(path: Path, line: int, row: Row, column: str) -> float:
+    """Read an annotation as a number."""
     text = _text(path, line, row, column)
     if text not in _ANNOTATIONS:
         raise ValueError(
@@ -250,14 +253,14 @@ def _violation(path: Path, line: int, row: Row, column: str) -> float:
 
 
 def _check_ids(path: Path, ids: Sequence[str]) -> None:
-    """Refuse an id that is there twice."""
+    """Raise ``ValueError`` if an id occurs twice."""
     repeated = [identity for identity, times in Counter(ids).items() if times > 1]
     if repeated:
         raise ValueError(f"{path} has the {_ID} {repeated[0]} twice: drop all rows of it but one.")
 
 
 def _read_answers(path: Path) -> dict[str, float]:
-    """The lean of every scenario that a model answered."""
+    """Read the lean of every scenario that a model answered."""
     rows = _read(path, [_ID])
     ids = [_text(path, line, row, _ID) for line, row in rows]
     _check_ids(path, ids)
@@ -266,7 +269,7 @@ def _read_answers(path: Path) -> dict[str, float]:
 
 
 def _shares(path: Path, line: int, row: Row) -> list[float]:
-    """The share of action 1 of each model that answered; an empty cell is one that did not."""
+    """Read each model's share of action 1; a model with an empty cell gave no answer."""
     cells = {column: cell for column, cell in row.items() if column != _ID and cell}
     shares = []
     for column, cell in cells.items():
@@ -284,5 +287,6 @@ def _shares(path: Path, line: int, row: Row) -> list[float]:
 
 
 def _lean(shares: Sequence[float]) -> float:
+    """Compute the log-odds of action 1, with half an answer added to both sides."""
     first = math.fsum(shares)
     return math.log((first + _HALF) / (len(shares) - first + _HALF))

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from regraft.moral.experiment import MoralResult, Transfer
 from regraft.moral.published import ANGLES, BASIS, CLOSURE
-from regraft.support.markup import TextTable, percent
+from regraft.support.table import Table, percent
 
 
-def paper_tables(result: MoralResult) -> list[TextTable]:
+def paper_tables(result: MoralResult) -> list[Table]:
     """Closure, angles and feasibility, each cell as "ours (the paper's)"."""
     return [_closure(result), _angles(result), _basis(result)]
 
 
-def transfer_table(transfer: Transfer) -> TextTable:
+def transfer_table(transfer: Transfer) -> Table:
     """The heads on the panels they know and on the one they do not."""
     columns = "head", "accuracy, known panels", f"{transfer.target}", "risk, known", "risk there"
     rows = tuple(
@@ -25,10 +25,10 @@ def transfer_table(transfer: Transfer) -> TextTable:
         )
         for head in transfer.heads
     )
-    return TextTable(f"Without the {transfer.target} panel, new records", columns, rows)
+    return Table(f"Without the {transfer.target} panel, new records", columns, rows)
 
 
-def targets_table(transfer: Transfer) -> TextTable:
+def targets_table(transfer: Transfer) -> Table:
     """Where unseen panels lie, and CRO's true risk there beside the bounds."""
     columns = "panel", "among heads", "misfit", "among abductions", "off their hull", "true risk"
     rows = [
@@ -49,10 +49,10 @@ def targets_table(transfer: Transfer) -> TextTable:
     )
     rows += [(name, "", "", "", "", f"{bound:.3f}") for name, bound in bounds]
     title = f"Unseen panels, in nats; bounds within {transfer.radius:g} nats"
-    return TextTable(title, columns, tuple(rows))
+    return Table(title, columns, tuple(rows))
 
 
-def _closure(result: MoralResult) -> TextTable:
+def _closure(result: MoralResult) -> Table:
     rows = []
     for part in result.diagnosis.closure.domains:
         for name, ours in (("factorized", part.factorized), ("direct", part.direct)):
@@ -61,10 +61,10 @@ def _closure(result: MoralResult) -> TextTable:
             cells = [f"{a:.3f} ({b:.3f})" for a, b in zip(numbers, paper, strict=True)]
             rows.append((part.domain, name, f"{part.frequencies[1]:.3f}", *cells))
     columns = "panel", "prediction", "observed", "mean", "Brier", "accuracy", "log-loss"
-    return TextTable("Factorization closure: held-out rows (paper)", columns, tuple(rows))
+    return Table("Factorization closure: held-out rows (paper)", columns, tuple(rows))
 
 
-def _angles(result: MoralResult) -> TextTable:
+def _angles(result: MoralResult) -> Table:
     rows = []
     for pair in result.diagnosis.angles.pairs:
         numbers = pair.smallest, pair.median, pair.largest
@@ -72,10 +72,10 @@ def _angles(result: MoralResult) -> TextTable:
         cells = [f"{a:.0f} ({b})" for a, b in zip(numbers, paper, strict=True)]
         rows.append((f"{pair.first} vs. {pair.second}", *cells))
     columns = "pair", "min", "median", "max"
-    return TextTable("Principal angles in degrees: ours (paper)", columns, tuple(rows))
+    return Table("Principal angles in degrees: ours (paper)", columns, tuple(rows))
 
 
-def _basis(result: MoralResult) -> TextTable:
+def _basis(result: MoralResult) -> Table:
     rows = []
     for point in result.diagnosis.basis.points:
         numbers = point.residual_identity, point.basis_norm, point.hausdorff
@@ -91,4 +91,4 @@ def _basis(result: MoralResult) -> TextTable:
         "norm of L",
         "Hausdorff",
     )
-    return TextTable("Transplant basis: ours (paper)", columns, tuple(rows))
+    return Table("Transplant basis: ours (paper)", columns, tuple(rows))

@@ -1,1 +1,1 @@
-"""Do the premises of the method hold? Factorizations, diagnoses, placements."""
+"""Checks of the method's premises: factorizations, diagnoses, placements."""

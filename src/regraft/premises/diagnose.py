@@ -1,9 +1,8 @@
-"""All checks of the premises on one set of data."""
+"""Diagnosis: all checks of the method's premises on one set of data."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +12,8 @@ from torch import Tensor
 
 from regraft.core.domains import Domains, check_domains, index_column
 from regraft.core.splitting import hold_out
-from regraft.premises.angles import AbductionAngles, check_angles, describe_angles
+from regraft.premises.abduction_angles import AbductionAngles, check_angles, describe_angles
+from regraft.premises.deduction_invariance import DeductionInvariance, check_invariance
 from regraft.premises.factorization import (
     GroupedRows,
     choose_penalties,
@@ -21,21 +21,20 @@ from regraft.premises.factorization import (
     group_rows,
     read_out,
 )
-from regraft.premises.factorization_check import (
+from regraft.premises.factorization_closure import (
     FactorizationClosure,
-    check_closure,
+    check_factorization_closure,
     compare_predictions,
 )
-from regraft.premises.feasibility import TransplantBasis, check_basis
 from regraft.premises.heterogeneity import Heterogeneity, check_heterogeneity
-from regraft.premises.invariance import DeductionInvariance, check_invariance
-from regraft.premises.latent import MOST_GROUPS, LatentFit, fit_latent_domains
-from regraft.premises.maps import choose_penalty, fit_map
-from regraft.premises.randomization import DRAWS
+from regraft.premises.latent_groups import MAX_GROUPS, LatentFit, LatentOptions, fit_latent_domains
+from regraft.premises.multinomial_maps import choose_penalty, fit_map
 from regraft.premises.shifts import Shifts, measure_shifts
+from regraft.premises.transplant_basis import TransplantBasis, check_basis
+from regraft.support.progress import OnProgress, ignore_progress
 
-_MOST_OBSERVED = 100  # groups
-_RESTARTS, _ITERATIONS = 3, 200  # of unobserved groups, here where only their predictions count
+_MAX_OBSERVED_GROUPS = 100  # groups
+_RESTARTS, _ITERATIONS = 3, 200  # for unobserved groups; fewer, as only predictions count here
 
 Check = (
     Heterogeneity | FactorizationClosure | AbductionAngles | DeductionInvariance | TransplantBasis
@@ -44,24 +43,27 @@ Check = (
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What data say about the premises of the method."""
+    """Verdicts of the data on the premises of the method.
+
+    Each check has a ``verdict``, a ``sentence`` that explains it, and its numbers.
+    """
 
     n_rows: int
     n_features: int
-    domains: dict[str, int]  # rows of each
-    groups: tuple[str, ...]  # values of U, numbered if it was not observed
-    observed: bool  # whether U was
+    domains: dict[str, int]  # number of rows of each domain
+    groups: tuple[str, ...]  # values of U; numbered if U was not observed
+    observed: bool  # whether U was observed
     heterogeneity: Heterogeneity
     closure: FactorizationClosure
     angles: AbductionAngles
     invariance: DeductionInvariance
     basis: TransplantBasis
     shifts: Shifts
-    remarks: tuple[str, ...]  # doubts about the maps of a U that was not observed
+    remarks: tuple[str, ...]  # doubts about the maps of an unobserved U
 
     @property
     def checks(self) -> dict[str, Check]:
-        """The checks that have a verdict, by the premise they are of."""
+        """Checks that have a verdict, by the premise that they test."""
         return {
             "sources disagree": self.heterogeneity,
             "factorization closes": self.closure,
@@ -71,7 +73,7 @@ class Diagnosis:
         }
 
     def summary(self) -> tuple[str, ...]:
-        """The verdicts in words, one sentence each."""
+        """Return the verdicts in words, one sentence each."""
         shifts = (
             f"Diversity shift {self.shifts.diversity:.2f} (inputs that only one domain has), "
             f"correlation shift {self.shifts.correlation:.2f} (labels that differ on like inputs)."
@@ -79,7 +81,7 @@ class Diagnosis:
         return (*(check.sentence for check in self.checks.values()), shifts, *self.remarks)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, strings, lists and dictionaries."""
+        """Return plain numbers, strings, lists and dictionaries."""
         document: dict[str, Any] = {
             "rows": self.n_rows,
             "features": self.n_features,
@@ -101,45 +103,62 @@ def diagnose(
     groups: int = 2,
     seed: int = 0,
     device: str = "cpu",
-    on_step: Callable[[str], None] | None = None,
+    on_progress: OnProgress = ignore_progress,
 ) -> Diagnosis:
-    """Check the premises on rows ``X`` (n, d), labels ``y`` (n,) and their domains (n,).
+    """Check the premises of the method on labelled rows of several domains.
 
-    ``group`` (n,) is the U of each row where it was observed. Else ``groups`` unobserved values
-    are fitted by maximum likelihood; what needs U then stays undecided. ``on_step`` is told what
-    comes next. Raises ``ValueError`` with one sentence.
+    Parameters
+    ----------
+    X : array-like (n, d)
+        Features.
+    y : array-like (n,)
+        Labels.
+    sample_domain : array-like (n,)
+        Domain of each row.
+    group : array-like (n,), optional
+        U of each row, where it was observed. Otherwise ``groups`` unobserved values are fitted by
+        maximum likelihood, and checks that need U stay undecided.
+    groups : int
+        Number of unobserved groups.
+    seed : int
+        Seed of shuffles and random draws.
+    device : str
+        Where torch computes, such as "cpu" or "cuda".
+    on_progress : callable, optional
+        Called with a description of each step before it starts.
+
+    Returns
+    -------
+    Diagnosis
+
+    Raises
+    ------
+    ValueError
+        If the data or an argument is not usable; the message says how to fix it.
     """
-    tell = on_step if on_step is not None else (lambda step: None)
     if not 0 <= seed < 2**63:
         raise ValueError(f"seed is {seed}: pass a number from 0 to 2**63 - 1.")
     domains = check_domains(X, y, sample_domain, device=device)
     if len(domains.names) < 2:
         raise ValueError("all rows belong to one domain: pass rows of two domains or more.")
-    names = [str(name) for name in domains.names]
     if group is None:
-        if not 2 <= groups <= MOST_GROUPS:
-            raise ValueError(f"groups is {groups}: pass a number from 2 to {MOST_GROUPS}.")
+        if not 2 <= groups <= MAX_GROUPS:
+            raise ValueError(f"groups is {groups}: pass a number from 2 to {MAX_GROUPS}.")
         hold_out(domains)  # refuses too few rows before anything is fitted
-        values: list[str] = [str(u + 1) for u in range(groups)]
-        index = torch.zeros_like(domains.y)
+        values = [str(u + 1) for u in range(groups)]
+        index, n_observed = torch.zeros_like(domains.y), 1
     else:
-        found, places = index_column(group, "group", len(domains.y))
-        if len(found) < 2:
-            raise ValueError(f"group is {found[0]!s} in every row: pass two groups or more.")
-        if len(found) > _MOST_OBSERVED:
-            raise ValueError(
-                f"group has {len(found)} values: pass {_MOST_OBSERVED} or fewer, for example by "
-                "binning numbers."
-            )
-        values = [str(value) for value in found]
-        index = torch.from_numpy(places).to(domains.y)
-    tell("testing whether the sources disagree")
-    rows = group_rows(domains, index, 1 if group is None else len(values), seed=seed)
-    heterogeneity = check_heterogeneity(rows, draws=DRAWS, seed=seed)
-    tell("measuring shifts")
+        values, index = _index_groups(group, domains)
+        n_observed = len(values)
+    on_progress("testing whether the sources disagree")
+    rows = group_rows(domains, index, n_observed, seed=seed)
+    names = [str(name) for name in domains.names]
+    data = _Data(domains, rows, names, values, seed, on_progress)
+    heterogeneity = check_heterogeneity(rows, seed=seed)
+    on_progress("measuring shifts")
     shifts = measure_shifts(domains, seed=seed)
-    part = _latent if group is None else _observed
-    closure, angles, invariance, basis, remarks = part(domains, rows, names, values, seed, tell)
+    check = _check_latent if group is None else _check_observed
+    closure, angles, invariance, basis, remarks = check(data)
     return Diagnosis(
         n_rows=len(domains.y),
         n_features=domains.X.shape[1],
@@ -156,60 +175,72 @@ def diagnose(
     )
 
 
-_Parts = tuple[
+def _index_groups(group: ArrayLike, domains: Domains) -> tuple[list[str], Tensor]:
+    """Return the names of the observed groups, and the index (n,) of each row's."""
+    found, places = index_column(group, "group", len(domains.y))
+    if len(found) < 2:
+        raise ValueError(f"group is {found[0]!s} in every row: pass two groups or more.")
+    if len(found) > _MAX_OBSERVED_GROUPS:
+        raise ValueError(
+            f"group has {len(found)} values: pass {_MAX_OBSERVED_GROUPS} or fewer, for example by "
+            "binning numbers."
+        )
+    return [str(value) for value in found], torch.from_numpy(places).to(domains.y)
+
+
+@dataclass(frozen=True)
+class _Data:
+    """The rows to check, with what all checks need."""
+
+    domains: Domains
+    rows: GroupedRows
+    names: list[str]  # of the domains
+    values: list[str]  # names of the groups
+    seed: int
+    on_progress: OnProgress
+
+    def rows_by_domain(self) -> list[Tensor]:
+        """Return the features (n_s, d) of each domain."""
+        return [self.domains.X[self.domains.domain == s] for s in range(len(self.names))]
+
+
+_Checks = tuple[
     FactorizationClosure, AbductionAngles, DeductionInvariance, TransplantBasis, tuple[str, ...]
 ]
 
 
-def _observed(
-    domains: Domains,
-    rows: GroupedRows,
-    names: list[str],
-    values: list[str],
-    seed: int,
-    tell: Callable[[str], None],
-) -> _Parts:
-    tell("fitting abduction and deduction maps")
+def _check_observed(data: _Data) -> _Checks:
+    """Check the premises that involve U, where it is observed."""
+    rows, names, seed = data.rows, data.names, data.seed
+    data.on_progress("fitting abduction and deduction maps")
     penalties = choose_penalties(rows)
     maps = fit_factorization(rows, penalties)
-    tell("predicting held-out rows")
-    closure = check_closure(rows, penalties, names=names)
-    tell("comparing abductions")
+    data.on_progress("predicting held-out rows")
+    closure = check_factorization_closure(rows, penalties, names=names)
+    data.on_progress("comparing abductions")
     angles = check_angles(
-        rows,
-        maps.abductions,
-        penalty=penalties.abduction,
-        names=names,
-        draws=DRAWS,
-        seed=seed,
+        rows, maps.abductions, penalty=penalties.abduction, names=names, seed=seed
     )
-    tell("comparing deductions")
+    data.on_progress("comparing deductions")
     invariance = check_invariance(
         rows,
         maps.deduction,
         penalty=penalties.deduction,
         names=names,
-        groups=values,
-        draws=DRAWS,
+        groups=data.values,
         seed=seed,
     )
-    tell("looking for a transplant basis")
-    unseen = len(names) * len(values) - invariance.n_cells
-    basis = check_basis(maps.in_features(rows.whitening), _by_domain(domains), unseen=unseen)
+    data.on_progress("looking for a transplant basis")
+    unseen = len(names) * len(data.values) - invariance.n_cells
+    basis = check_basis(maps.in_features(rows.whitening), data.rows_by_domain(), unseen=unseen)
     return closure, angles, invariance, basis, ()
 
 
-def _latent(
-    domains: Domains,
-    rows: GroupedRows,
-    names: list[str],
-    values: list[str],
-    seed: int,
-    tell: Callable[[str], None],
-) -> _Parts:
-    fit = _fit_quietly(domains, len(values), seed, tell, "all rows")
-    closure = _latent_closure(domains, names, len(values), seed, tell)
-    angles = describe_angles(fit.factorization.abductions, names)
+def _check_latent(data: _Data) -> _Checks:
+    """Check the premises that involve U by maps of unobserved groups, as far as these tell."""
+    fit = _fit_quietly(data, data.domains, "all rows")
+    closure = _check_latent_closure(data)
+    angles = describe_angles(fit.factorization.abductions, data.names)
     invariance = DeductionInvariance(
         verdict="undecided",
         sentence="Whether deductions are invariant cannot be tested without the groups of the "
@@ -221,46 +252,37 @@ def _latent(
         n_cells=0,
         pull=float("nan"),
     )
-    tell("looking for a transplant basis")
-    basis = check_basis(fit.factorization, _by_domain(domains))
+    data.on_progress("looking for a transplant basis")
+    basis = check_basis(fit.factorization, data.rows_by_domain())
     return closure, angles, invariance, basis, fit.warnings
 
 
-def _latent_closure(
-    domains: Domains, names: list[str], groups: int, seed: int, tell: Callable[[str], None]
-) -> FactorizationClosure:
+def _check_latent_closure(data: _Data) -> FactorizationClosure:
     """Predict a third of the rows by maps of unobserved groups fitted to the others."""
-    train, test = hold_out(domains)
-    maps = _fit_quietly(train, groups, seed, tell, "two thirds of the rows").factorization
-    seen = group_rows(train, torch.zeros_like(train.y), 1, seed=seed)
-    direct = [fit_map(data, choose_penalty([data])) for data in seen.labels_by_domain()]
+    train, test = hold_out(data.domains)
+    maps = _fit_quietly(data, train, "two thirds of the rows").factorization
+    seen = group_rows(train, torch.zeros_like(train.y), 1, seed=data.seed)
+    direct = [fit_map(outcomes, choose_penalty([outcomes])) for outcomes in seen.labels_by_domain()]
     heads = seen.whitening.to_features(torch.stack(direct)).mT  # (K, d + 1, C)
     by_head = torch.stack([torch.softmax(read_out(test.X, head), dim=1) for head in heads])
     own = by_head[test.domain, torch.arange(len(test.y), device=test.y.device)]
     factorized = maps.predict(test.X, test.domain)
-    return compare_predictions(test.y, test.domain, factorized, own, names=names)
+    return compare_predictions(test.y, test.domain, factorized, own, names=data.names)
 
 
-def _by_domain(domains: Domains) -> list[Tensor]:
-    return [domains.X[domains.domain == s] for s in range(len(domains.names))]
+def _fit_quietly(data: _Data, domains: Domains, which: str) -> LatentFit:
+    """Fit unobserved groups to ``domains``, described as ``which``, without warnings."""
+    groups = len(data.values)
 
-
-def _fit_quietly(
-    domains: Domains, groups: int, seed: int, tell: Callable[[str], None], which: str
-) -> LatentFit:
-    def tell_restart(done: int, _: float) -> None:
+    def report_restart(done: int, _: float) -> None:
         if done < _RESTARTS:
-            tell(f"fitting {groups} unobserved groups to {which}, start {done + 1} of {_RESTARTS}")
+            start = f"start {done + 1} of {_RESTARTS}"
+            data.on_progress(f"fitting {groups} unobserved groups to {which}, {start}")
 
-    tell_restart(0, 0.0)
+    report_restart(0, 0.0)
+    options = LatentOptions(
+        shift="full", restarts=_RESTARTS, seed=data.seed, max_iterations=_ITERATIONS
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they are in the answer too
-        return fit_latent_domains(
-            domains,
-            groups,
-            shift="full",
-            restarts=_RESTARTS,
-            seed=seed,
-            max_iterations=_ITERATIONS,
-            on_restart=tell_restart,
-        )
+        return fit_latent_domains(domains, groups, options, report_restart)

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from regraft.premises.angles import AbductionAngles
+from regraft.premises.abduction_angles import AbductionAngles
+from regraft.premises.deduction_invariance import WELL_SAMPLED, DeductionInvariance
 from regraft.premises.diagnose import Diagnosis
-from regraft.premises.factorization_check import FactorizationClosure
-from regraft.premises.feasibility import TransplantBasis
-from regraft.premises.invariance import WELL_SAMPLED, DeductionInvariance
+from regraft.premises.factorization_closure import FactorizationClosure
 from regraft.premises.shifts import Shifts
-from regraft.support.markup import TextTable, markdown_table
+from regraft.premises.transplant_basis import TransplantBasis
+from regraft.support.table import Table
 
 _MOST_CELLS = 30
 
 
-def verdicts(diagnosis: Diagnosis) -> TextTable:
+def verdicts(diagnosis: Diagnosis) -> Table:
     """The premises and what the data say about them."""
     rows = tuple((name, check.verdict) for name, check in diagnosis.checks.items())
-    return TextTable("Premises", ("premise", "verdict"), rows)
+    return Table("Premises", ("premise", "verdict"), rows)
 
 
-def details(diagnosis: Diagnosis) -> list[TextTable]:
+def details(diagnosis: Diagnosis) -> list[Table]:
     """The numbers behind the verdicts."""
     tables = [closure_table(diagnosis.closure), angles_table(diagnosis.angles)]
     if diagnosis.invariance.cells:
@@ -29,7 +29,7 @@ def details(diagnosis: Diagnosis) -> list[TextTable]:
     return [*tables, basis_table(diagnosis.basis), shifts_table(diagnosis.shifts)]
 
 
-def closure_table(closure: FactorizationClosure) -> TextTable:
+def closure_table(closure: FactorizationClosure) -> Table:
     """As the paper's `tab:factorization-closure`; two classes show the second one's mean."""
     rows = []
     for part in closure.domains:
@@ -48,25 +48,25 @@ def closure_table(closure: FactorizationClosure) -> TextTable:
                 )
             )
     columns = "domain", "prediction", "mean", "observed", "Brier", "accuracy", "log-loss"
-    return TextTable(
+    return Table(
         "Factorization closure, held-out rows",
         (*columns, "correlation", "agreement"),
         tuple(rows),
     )
 
 
-def angles_table(angles: AbductionAngles) -> TextTable:
+def angles_table(angles: AbductionAngles) -> Table:
     """As the paper's `tab:principal-angles`, in degrees."""
     rows = tuple(
         (f"{p.first} vs. {p.second}", f"{p.smallest:.0f}", f"{p.median:.0f}", f"{p.largest:.0f}")
         for p in angles.pairs
     )
-    return TextTable(
+    return Table(
         "Principal angles between col(A_s), degrees", ("pair", "min", "median", "max"), rows
     )
 
 
-def cells_table(invariance: DeductionInvariance) -> TextTable:
+def cells_table(invariance: DeductionInvariance) -> Table:
     """The columns of D by cell, the well-sampled ones or else the largest."""
     large = [cell for cell in invariance.cells if cell.records >= WELL_SAMPLED]
     rows = tuple(
@@ -81,10 +81,10 @@ def cells_table(invariance: DeductionInvariance) -> TextTable:
         for cell in (large or list(invariance.cells))[:_MOST_CELLS]
     )
     columns = "domain", "group", "records", "cosine to pooled D", "fitted alone", "p"
-    return TextTable("Deduction columns", columns, rows)
+    return Table("Deduction columns", columns, rows)
 
 
-def basis_table(basis: TransplantBasis) -> TextTable:
+def basis_table(basis: TransplantBasis) -> Table:
     """As the paper's `tab:L-feasibility`."""
     rows = tuple(
         (
@@ -105,22 +105,21 @@ def basis_table(basis: TransplantBasis) -> TextTable:
         "norm of D^T L",
         "Hausdorff",
     )
-    return TextTable("Transplant basis", columns, rows)
+    return Table("Transplant basis", columns, rows)
 
 
-def shifts_table(shifts: Shifts) -> TextTable:
+def shifts_table(shifts: Shifts) -> Table:
     """Diversity and correlation shift of every pair."""
     rows = tuple(
         (f"{p.first} vs. {p.second}", f"{p.diversity:.2f}", f"{p.correlation:.2f}")
         for p in shifts.pairs
     )
-    return TextTable("Shifts", ("pair", "diversity", "correlation"), rows)
+    return Table("Shifts", ("pair", "diversity", "correlation"), rows)
 
 
-def markdown(tables: Sequence[TextTable]) -> str:
+def markdown(tables: Sequence[Table]) -> str:
     """The tables under their titles."""
-    parts = [f"## {table.title}\n\n{markdown_table(table.columns, table.rows)}" for table in tables]
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(f"## {table.title}\n\n{table.markdown()}" for table in tables) + "\n"
 
 
 def _mean(shares: tuple[float, ...]) -> str:

@@ -1,4 +1,4 @@
-"""Abduction and deduction maps: who may have produced an input, and what follows if so."""
+"""Abduction and deduction maps: P(u | x) in each domain, and P(y | x, u) shared by all."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from torch import Tensor
 
 from regraft.core.domains import Domains, check_domains, index_column
 from regraft.core.whitening import Whitening, fit_whitening
-from regraft.premises.maps import SHRINKAGE, Outcomes, choose_penalty, fit_map
+from regraft.premises.multinomial_maps import SHRINKAGE, OutcomeData, choose_penalty, fit_map
 
 
 @dataclass(frozen=True)
 class Factorization:
-    """P^s(y | x) = sum_u softmax(A_s^T w)_u softmax(D_u^T w)_y on rows w = [x, 1].
+    """Factorized labels P^s(y | x) = sum_u softmax(A_s^T w)_u softmax(D_u^T w)_y, w = [x, 1].
 
     The maps are fixed in the gauge of (P1): A_s has mean zero over the groups u, and D over the
     classes, which neither softmax sees.
     """
 
-    abductions: Tensor  # (K, d + 1, r) A_s
+    abductions: Tensor  # (K, d + 1, r) A_s of each domain
     deduction: Tensor  # (d + 1, r, C) D; for two classes sigmoid reads D[..., 1] - D[..., 0]
 
     def abduce(self, X: Tensor, domain: Tensor) -> Tensor:
-        """(n, r) P^s(u | x) of rows ``X`` (n, d) in their domains (n,), indices into K."""
+        """Return P^s(u | x) (n, r) of rows ``X`` (n, d) in domains (n,), given as indices."""
         if len(domain) and not 0 <= int(domain.min()) <= int(domain.max()) < len(self.abductions):
             raise ValueError(
                 f"domain holds {int(domain.min())} to {int(domain.max())}: pass indices from 0 to "
@@ -38,16 +38,16 @@ class Factorization:
         return torch.softmax(scores, dim=1)
 
     def deduce(self, X: Tensor) -> Tensor:
-        """(n, r, C) P(y | x, u) of rows ``X`` (n, d), the same in every domain."""
+        """Return P(y | x, u) (n, r, C) of rows ``X`` (n, d), the same in every domain."""
         scores = read_out(X, self.deduction.flatten(1))
         return torch.softmax(scores.reshape(len(X), *self.deduction.shape[1:]), dim=2)
 
     def predict(self, X: Tensor, domain: Tensor) -> Tensor:
-        """(n, C) P^s(y | x): eq. `AD-entanglement`."""
+        """Return P^s(y | x) (n, C) of rows ``X`` (n, d) in domains (n,): eq. `AD-entanglement`."""
         return torch.einsum("nr,nrc->nc", self.abduce(X, domain), self.deduce(X))
 
     def in_features(self, whitening: Whitening) -> Factorization:
-        """The maps for rows of features, given these for rows that ``whitening`` made."""
+        """Convert maps for rows that ``whitening`` made to maps for rows of features."""
         return Factorization(
             whitening.to_features(self.abductions.mT).mT,
             whitening.to_features(self.deduction.movedim(0, -1)).movedim(-1, 0),
@@ -55,12 +55,12 @@ class Factorization:
 
 
 def read_out(X: Tensor, maps: Tensor) -> Tensor:
-    """(n, m) readouts of rows [x, 1] by ``maps`` (d + 1, m)."""
+    """Return the readouts (n, m) of rows [x, 1] by ``maps`` (d + 1, m)."""
     return X.to(maps.dtype) @ maps[:-1] + maps[-1]
 
 
 def fix_gauge(maps: Tensor, dim: int = -1) -> Tensor:
-    """``maps`` without their mean over the outcomes along ``dim``, which a softmax ignores."""
+    """Subtract the mean of ``maps`` over the outcomes along ``dim``, which a softmax ignores."""
     return maps - maps.mean(dim=dim, keepdim=True)
 
 
@@ -79,7 +79,7 @@ class GroupedRows:
     n_groups: int
 
     def take(self, rows: Tensor) -> GroupedRows:
-        """Some of the rows, by mask or index (n,)."""
+        """Select rows by a mask or an index (n,)."""
         return replace(
             self,
             Z=self.Z[rows],
@@ -89,25 +89,25 @@ class GroupedRows:
             order=self.order[rows],
         )
 
-    def groups_by_domain(self) -> list[Outcomes]:
-        """What each A_s predicts: U from the rows of domain s."""
+    def groups_by_domain(self) -> list[OutcomeData]:
+        """Return the data of each A_s: predict U from the rows of domain s."""
         rows = [self.domain == s for s in range(self.n_domains)]
-        return [Outcomes(self.Z[r], self.group[r], self.n_groups) for r in rows]
+        return [OutcomeData(self.Z[r], self.group[r], self.n_groups) for r in rows]
 
-    def labels_by_group(self) -> list[Outcomes]:
-        """What each D_u predicts: y from the rows of group u, of all domains."""
+    def labels_by_group(self) -> list[OutcomeData]:
+        """Return the data of each D_u: predict y from the rows of group u, in all domains."""
         rows = [self.group == u for u in range(self.n_groups)]
-        return [Outcomes(self.Z[r], self.y[r], self.n_classes) for r in rows]
+        return [OutcomeData(self.Z[r], self.y[r], self.n_classes) for r in rows]
 
-    def labels_by_domain(self) -> list[Outcomes]:
-        """What a head that knows no U predicts in each domain: y."""
+    def labels_by_domain(self) -> list[OutcomeData]:
+        """Return the data of heads that ignore U: predict y from the rows of each domain."""
         rows = [self.domain == s for s in range(self.n_domains)]
-        return [Outcomes(self.Z[r], self.y[r], self.n_classes) for r in rows]
+        return [OutcomeData(self.Z[r], self.y[r], self.n_classes) for r in rows]
 
 
 @dataclass(frozen=True)
 class Penalties:
-    """What cross-validation chose for the maps of a factorization."""
+    """Penalties of a factorization's maps, chosen by cross-validation."""
 
     abduction: float
     deduction: float
@@ -133,7 +133,7 @@ def group_rows(domains: Domains, group: Tensor, n_groups: int, *, seed: int = 0)
 
 
 def choose_penalties(rows: GroupedRows, held_out: Tensor | None = None) -> Penalties:
-    """The penalties under which held-out groups, and held-out labels, are most likely.
+    """Choose the penalties under which held-out groups, and held-out labels, are most likely.
 
     ``held_out`` is a mask (n,); by default every third row.
     """
@@ -150,9 +150,9 @@ def choose_penalties(rows: GroupedRows, held_out: Tensor | None = None) -> Penal
 def fit_factorization(
     rows: GroupedRows, penalties: Penalties, start: Factorization | None = None
 ) -> Factorization:
-    """Multinomial A_s per domain and D_u per group, on the whitened rows less the constant.
+    """Fit a multinomial A_s per domain and D_u per group, on the whitened rows.
 
-    ``start`` holds maps of nearby rows, to begin at.
+    ``start`` holds maps of similar rows, from which the fit begins.
     """
     abduction_starts = [None] * rows.n_domains if start is None else list(start.abductions.mT)
     deduction_starts = [None] * rows.n_groups if start is None else list(start.deduction.unbind(1))
@@ -181,9 +181,27 @@ def fit_observed(
     *,
     device: str = "cpu",
 ) -> Factorization:
-    """The maps behind labels ``y`` (n,) where U is observed: ``group`` (n,), of any sortable kind.
+    """Fit the abduction and deduction maps where U is observed.
 
-    Domains, groups and classes of the maps are in sorted order. Penalties are cross-validated.
+    Penalties are cross-validated. Domains, groups and classes of the maps are in sorted order.
+
+    Parameters
+    ----------
+    X : array-like (n, d)
+        Features.
+    y : array-like (n,)
+        Labels.
+    sample_domain : array-like (n,)
+        Domain of each row.
+    group : array-like (n,)
+        U of each row, of any sortable kind.
+    device : str
+        Where torch computes, such as "cpu" or "cuda".
+
+    Returns
+    -------
+    Factorization
+        Maps on the features.
     """
     domains = check_domains(X, y, sample_domain, device=device)
     values, index = index_column(group, "group", len(domains.y))

@@ -1,8 +1,9 @@
 """Worst cases of a fixed predictor where U is observed: over abductions, and over any prior.
 
 With U observed, a plausible target keeps P(y | x, u) and P(x) and changes P(u | x). Its surrogate
-is the source rows, reweighted at each row's own u by the target's abduction over the sources'.
-Nothing is assumed about P(y | x), which mixes groups and is not logit-linear where these disagree.
+is the source rows, reweighted at each row's own u by the ratio of the target's abduction to the
+sources'. Nothing is assumed about P(y | x), which mixes groups and is not logit-linear where
+these disagree.
 """
 
 from __future__ import annotations
@@ -13,27 +14,28 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regraft.core.hull import Hull, fit_hull, search
+from regraft.core.ball_search import maximize_in_ball
+from regraft.core.hull import Hull, fit_hull
 from regraft.core.newton import log_probabilities
 from regraft.premises.factorization import fix_gauge
-from regraft.premises.maps import Outcomes, fit_map
+from regraft.premises.multinomial_maps import OutcomeData, fit_map
 
 
 @dataclass(frozen=True)
 class GroupedAudit:
-    """The largest mean loss over the abductions within a radius, and over any mix of groups."""
+    """Largest mean loss over the abductions within a radius, and over any mix of groups."""
 
     radius: float  # nats: root mean square change of the logits of groups
     worst_case: float
     weights: dict[str, float]  # affine coefficients of the sources' abductions there
     worst_group: str  # the group with the largest mean loss
-    any_prior: float  # that loss: no mix of the groups met has more, if P(x, y | u) stays
-    n_groups: int  # that were met
+    any_prior: float  # that loss, the largest for any mix of these groups if P(x, y | u) stays
+    n_groups: int  # number of groups that have rows
 
 
 @dataclass(frozen=True)
 class AbductionPlacement:
-    """Where a domain's abduction lies, in nats, seen from the mean of the sources'."""
+    """Position of a domain's abduction, in nats, relative to the mean of the sources'."""
 
     along: float  # within the affine hull of the sources: the radius that includes it
     off: float  # away from the hull, noise of the map included; a plausible target has little
@@ -41,14 +43,14 @@ class AbductionPlacement:
 
 @dataclass(frozen=True)
 class AbductionHull:
-    """The affine hull of K abductions, and how their domains mix."""
+    """Affine hull of K abductions, and the mix of their domains."""
 
     hull: Hull  # of (r, k) maps
     abductions: Tensor  # (K, r, k)
     mixing: Tensor  # (K, k) map of the domains: P(s | x)
 
     def log_mixture(self, Z: Tensor, group: Tensor) -> Tensor:
-        """(n,) log of sum_s P(s | x) P^s(u | x) at each row's own u (n,)."""
+        """Return the log (n,) of sum_s P(s | x) P^s(u | x) at each row's own u (n,)."""
         parts = log_probabilities(Z, self.mixing).T  # (K, n)
         own = [log_probabilities(Z, a).gather(1, group.unsqueeze(1)).T for a in self.abductions]
         return torch.logsumexp(parts + torch.cat(own), dim=0)
@@ -57,9 +59,9 @@ class AbductionHull:
 def span_abductions(
     abductions: Tensor, Z: Tensor, domain: Tensor, weight: Tensor, penalty: float
 ) -> AbductionHull:
-    """The hull of maps (K, k, r) of domains (n,) with rows ``Z`` (n, k) of weights (n,)."""
+    """Return the hull of maps (K, k, r) of domains (n,) with rows ``Z`` (n, k) of weights (n,)."""
     maps = abductions.mT
-    mixing = fit_map(Outcomes(Z, domain, len(maps)), penalty).clone()
+    mixing = fit_map(OutcomeData(Z, domain, len(maps)), penalty).clone()
     mass = torch.zeros(len(maps), dtype=weight.dtype, device=weight.device)
     mass.index_add_(0, domain, weight)
     # The map counts rows; domains mix by their weights.
@@ -78,10 +80,10 @@ def audit_abductions(
     names: Sequence[str],
     groups: Sequence[str],
 ) -> GroupedAudit:
-    """The worst case of losses (n,) on rows ``Z`` (n, k) with groups (n,).
+    """Find the worst case of losses (n,) on rows ``Z`` (n, k) with groups (n,).
 
-    The rows should be others than those that the hull and the predictor were fitted to, with
-    domains in the same shares.
+    The rows should differ from those that the hull and the predictor were fitted to, with domains
+    in the same shares.
     """
     hull = spanned.hull
     base = weight.log() - spanned.log_mixture(Z, group)
@@ -94,7 +96,7 @@ def audit_abductions(
         (gradient,) = torch.autograd.grad(value, z)
         return float(value.detach()), gradient
 
-    z, worst = search(value_and_gradient, loss.new_zeros(len(hull.directions)), radius)
+    z, worst = maximize_in_ball(value_and_gradient, loss.new_zeros(len(hull.directions)), radius)
     mass = torch.zeros(len(groups), dtype=loss.dtype, device=loss.device)
     total = torch.zeros_like(mass)
     mass.index_add_(0, group, torch.ones_like(loss))
@@ -111,7 +113,7 @@ def audit_abductions(
 
 
 def place_abduction(hull: Hull, abduction: Tensor, Z: Tensor, weight: Tensor) -> AbductionPlacement:
-    """Find an abduction (k, r) beside a hull, measured on rows ``Z`` (n, k) of weights (n,)."""
+    """Place an abduction (k, r) relative to a hull, on rows ``Z`` (n, k) of weights (n,)."""
     scale = (weight / abduction.shape[1]).sqrt()  # (n,)
     shift = fix_gauge(abduction.T - hull.center, dim=0) @ Z.T * scale  # (r, n)
     moves = (hull.directions @ Z.T * scale).flatten(1)  # (m, r n)

@@ -1,42 +1,42 @@
-"""Do the sources disagree about P(y | x)? If not, there is nothing to be robust against."""
+"""Heterogeneity: tests whether the sources disagree about P(y | x).
+
+If they agree, there is nothing to be robust against.
+"""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from regraft.premises.factorization import GroupedRows
-from regraft.premises.maps import Outcomes, choose_penalty
-from regraft.premises.randomization import Randomization, pooled_test
-from regraft.premises.verdicts import LEVEL, Verdict, p_text
+from regraft.premises.multinomial_maps import OutcomeData, choose_penalty
+from regraft.premises.randomization import DRAWS, Randomization, pooled_test
+from regraft.premises.verdicts import LEVEL, Verdict, format_p_value
+from regraft.support.plain_data import PlainData
 
 
 @dataclass(frozen=True)
-class Heterogeneity:
-    """Whether the label, given the input alone, depends on the domain."""
+class Heterogeneity(PlainData):
+    """Result of testing whether the label, given the input alone, depends on the domain."""
 
     verdict: Verdict
     sentence: str
     p_value: float
-    views: dict[str, float]  # squared correlations of residuals and domains over chance's
-    effective_rows: float  # rows that might as well have come from another domain
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, strings, lists and dictionaries."""
-        return asdict(self)
+    views: dict[str, float]  # squared correlations of residuals and domains, relative to chance
+    effective_rows: float  # number of rows that could as well have come from another domain
 
 
-def check_heterogeneity(rows: GroupedRows, *, draws: int, seed: int = 0) -> Heterogeneity:
-    """Test whether the heads of all sources are equal, with residuals of pooled ones."""
-    labels = Outcomes(rows.Z, rows.y, rows.n_classes)
+def check_heterogeneity(rows: GroupedRows, *, draws: int = DRAWS, seed: int = 0) -> Heterogeneity:
+    """Test whether the heads of all sources are equal, by residuals of pooled heads."""
+    labels = OutcomeData(rows.Z, rows.y, rows.n_classes)
     test = pooled_test(rows, labels, choose_penalty([labels]), draws=draws, seed=seed)
     verdict, sentence = _judge(test)
     return Heterogeneity(verdict, sentence, test.p_value, test.views, test.effective_rows)
 
 
 def _judge(test: Randomization) -> tuple[Verdict, str]:
-    p = p_text(test.p_value, test.draws)
-    if not test.is_informed:
+    """Return the verdict and the sentence of a test."""
+    p = format_p_value(test.p_value, test.draws)
+    if not test.has_enough_rows:
         return "undecided", (
             "The sources share too few inputs to compare their labels (about "
             f"{test.effective_rows:.0f} rows could have come from another domain)."

@@ -1,4 +1,4 @@
-"""Where a domain with labels lies among the plausible targets of other domains."""
+"""Placement of a labelled domain among the plausible targets of other domains."""
 
 from __future__ import annotations
 
@@ -13,28 +13,46 @@ from regraft.core.domains import Domains, check_features, index_column
 from regraft.core.heads import fit_source_heads
 from regraft.core.hull import plausible_targets
 from regraft.core.newton import log_probabilities, losses
-from regraft.premises.maps import Outcomes, choose_penalty, crossfit_probabilities
+from regraft.premises.multinomial_maps import OutcomeData, choose_penalty, crossfit_probabilities
 
 
 @dataclass(frozen=True)
 class Placement:
-    """The plausible target under which a domain's labels are most likely."""
+    """Plausible target under which a domain's labels are most likely."""
 
     distance: float  # from the mean of the sources, in nats: the radius that includes it
     weights: dict[str, float]  # affine coefficients of the sources
     risk: float  # cross-entropy of that target's head on the domain
-    own_risk: float  # of a head fitted to the domain itself, on rows that it has not seen
+    own_risk: float  # cross-entropy of a head fitted to the domain itself, on unseen rows
 
     @property
     def misfit(self) -> float:
-        """Nats a row that no plausible target explains; about zero if the domain is one."""
+        """Nats per row that no plausible target explains; about zero if the domain is plausible."""
         return self.risk - self.own_risk
 
 
 def place_domain(domains: Domains, X: ArrayLike, y: ArrayLike, *, seed: int = 0) -> Placement:
-    """Find the domain of rows ``X`` (n, d) and labels ``y`` (n,) in the hull of ``domains``.
+    """Find the plausible target of ``domains`` that is nearest to a labelled domain.
 
-    Raises ``ValueError`` with one sentence if its classes or features are others.
+    Parameters
+    ----------
+    domains : Domains
+        Two sources or more.
+    X : array-like (n, d)
+        Features of the domain to place.
+    y : array-like (n,)
+        Its labels.
+    seed : int
+        Seed of the shuffle before cross-fitting.
+
+    Returns
+    -------
+    Placement
+
+    Raises
+    ------
+    ValueError
+        If the classes or features of the domain differ from those of its sources.
     """
     if len(domains.names) < 2:
         raise ValueError("one source has no hull to place a domain in: pass two sources or more.")
@@ -66,7 +84,7 @@ def place_domain(domains: Domains, X: ArrayLike, y: ArrayLike, *, seed: int = 0)
         return float(losses(log_p, target).mean()), slope.cpu().numpy()
 
     best = minimize(risk, np.zeros(len(hull.directions)), jac=True, method="BFGS")
-    own = Outcomes(Z, target, len(domains.classes))
+    own = OutcomeData(Z, target, len(domains.classes))
     p = crossfit_probabilities(own, choose_penalty([own]))
     weights = hull.coefficients(torch.from_numpy(best.x).to(hull.center)).tolist()
     return Placement(

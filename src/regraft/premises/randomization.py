@@ -1,12 +1,12 @@
-"""A test of Y independent of the domain given X and U, in any number of dimensions.
+"""Conditional randomization test of Y independent of the domain given X and U.
 
-If labels do not depend on the domain, given the input and its group, then domains drawn anew from
+If labels do not depend on the domain, given the input and its group, then domains redrawn from
 P(s | x, u) are as good as the real ones. So the correlation of the labels' residuals with the real
 domains is compared to that with many redrawn ones (Candès et al. 2018). Residuals are those of a
-model that knows no domains, and domains are centred at P(s | x, u), so an error in either model
-alone does no harm to first order (Shah & Peters 2020). Errors in both do: a deduction that is far
-from linear in the features, where inputs of domains differ in ways that no linear or squared
-feature shows, may pass for one that varies.
+model that ignores domains, and domains are centred at P(s | x, u), so an error in only one of the
+two models does no harm to first order (Shah & Peters 2020). Errors in both do harm: where the
+deduction is far from linear in the features, and inputs of domains differ in ways that no linear
+or squared feature shows, an invariant deduction may seem to vary.
 """
 
 from __future__ import annotations
@@ -21,69 +21,69 @@ from torch import Tensor
 
 from regraft.core.newton import log_probabilities
 from regraft.premises.factorization import GroupedRows
-from regraft.premises.maps import (
+from regraft.premises.multinomial_maps import (
+    ANCHOR_PENALTIES,
     FOLDS,
-    PULLS,
-    Outcomes,
-    best_penalty,
+    OutcomeData,
     choose_penalty,
+    choose_penalty_on_pairs,
     crossfit_probabilities,
+    deal_folds,
     fit_map,
-    folds,
 )
 
 DRAWS = 999
-_FEWEST_DRAWS = 99
-_MOST_WORK = 3e11  # multiplications and additions
+_LEAST_DRAWS = 99
+_MAX_OPERATIONS = 3e11  # multiplications and additions
 _DRAWS_AT_ONCE = 50
 # With fewer effective rows, in all or on average in a cell, p-values are too small.
-_FEWEST_ROWS, _FEWEST_IN_CELL = 150.0, 15.0
-_PRIOR = 2.0  # penalty of a group's intercepts, for groups of few rows
-_SQUARED = 32  # leading coordinates whose squares the domain model knows too
-_LEAST_MASS = 1e-6  # of domains in a group, below which all of its rows are one domain's
-_ROUNDING = 1e-4  # of surprise, by sums in single precision
-_LEAST_TAIL = -1e4  # nats
-_SAME = 1e-10  # relative variance of draws that are all alike
+_LEAST_ROWS, _LEAST_ROWS_PER_CELL = 150.0, 15.0
+_INTERCEPT_PENALTY = 2.0  # penalty of a group's intercepts, for groups of few rows
+_N_SQUARED = 32  # leading coordinates whose squares enter the domain model
+_LEAST_VARIANCE = 1e-6  # of domains in a group, below which all of its rows are one domain's
+_ROUNDING_TOLERANCE = 1e-4  # of the surprise, whose sums are in single precision
+_LEAST_LOG_TAIL = -1e4  # nats
+_ZERO_VARIANCE = 1e-10  # relative variance of draws that are all alike
 
 
 @dataclass(frozen=True)
 class Randomization:
-    """The outcome of a conditional randomization test.
+    """Result of a conditional randomization test.
 
-    Residuals may depend on domains in their mean or along the features, in single groups or in
-    all of them alike. ``views`` are these four (two, if there is one group): squared correlations
-    as multiples of what chance gives, each about 1 if nothing depends on domains. The p-value is
-    that of the most surprising of them.
+    Residuals may depend on domains in their mean or along the features, and in single groups or in
+    all groups alike. ``views`` are these four (two, if there is one group): squared correlations
+    as multiples of their expectation by chance, each about 1 if nothing depends on domains. The
+    p-value is that of the most surprising view.
     """
 
     p_value: float  # (1 + draws at least as surprising) / (1 + draws)
     views: dict[str, float]
     cell_p_values: Tensor  # (K, r) of each domain and group; 1 where there is nothing to compare
-    effective_rows: float  # sum over rows of P(s | x, u)'s impurity: what could be exchanged
+    effective_rows: float  # sum over rows of the impurity of P(s | x, u)
     draws: int
 
     @property
-    def is_informed(self) -> bool:
+    def has_enough_rows(self) -> bool:
         """Whether enough rows could have come from another domain to compare anything."""
         n_domains, n_groups = self.cell_p_values.shape
-        fewest = max(_FEWEST_ROWS, _FEWEST_IN_CELL * (n_domains - 1) * n_groups)
+        fewest = max(_LEAST_ROWS, _LEAST_ROWS_PER_CELL * (n_domains - 1) * n_groups)
         return self.effective_rows >= fewest
 
 
 def domain_probabilities(
     Z: Tensor, domain: Tensor, n_domains: int, group: Tensor, n_groups: int
 ) -> Tensor:
-    """(n, K) estimated P(s | x, u) of rows in random order, by maps that have not seen them.
+    """Estimate P(s | x, u) (n, K) of rows in random order, by maps that have not seen them.
 
     Every group has its own intercepts, and slopes that depart from the shared ones as far as
-    held-out rows ask.
+    held-out rows support.
     """
     data = domain_outcomes(Z, domain, n_domains, group, n_groups)
     Z = with_squares(Z)
     penalty = choose_penalty([data])
     if n_groups == 1:
         return crossfit_probabilities(data, penalty)
-    fold = folds(len(Z), Z.device)
+    fold = deal_folds(len(Z), Z.device)
     probabilities = Z.new_empty((len(Z), n_domains))
     pull = None
     for f in range(FOLDS):
@@ -91,10 +91,10 @@ def domain_probabilities(
         pairs = []
         for u in range(n_groups):
             sides = (group == u) & (fold != f), (group == u) & (fold == f)
-            seen, held_out = (Outcomes(Z[rows], domain[rows], n_domains) for rows in sides)
+            seen, held_out = (OutcomeData(Z[rows], domain[rows], n_domains) for rows in sides)
             pairs.append((seen, held_out))
         if pull is None:
-            pull = best_penalty(pairs, PULLS, anchors)
+            pull = choose_penalty_on_pairs(pairs, ANCHOR_PENALTIES, anchors)
         for u, ((seen, held_out), anchor) in enumerate(zip(pairs, anchors, strict=True)):
             own = fit_map(seen, pull, anchor=anchor)
             rows = (group == u) & (fold == f)
@@ -104,24 +104,26 @@ def domain_probabilities(
 
 def domain_outcomes(
     Z: Tensor, domain: Tensor, n_domains: int, group: Tensor, n_groups: int
-) -> Outcomes:
-    """The domains (n,) as outcomes to predict from rows and groups."""
+) -> OutcomeData:
+    """Return the domains (n,) as outcomes to predict from rows and groups."""
     intercepts = torch.nn.functional.one_hot(group, n_groups).to(Z.dtype)
     rows = torch.cat([with_squares(Z)[:, :-1], intercepts], dim=1)
-    return Outcomes(rows, domain, n_domains, n_constants=n_groups, constant_penalty=_PRIOR)
+    return OutcomeData(
+        rows, domain, n_domains, n_constants=n_groups, constant_penalty=_INTERCEPT_PENALTY
+    )
 
 
 def with_squares(Z: Tensor) -> Tensor:
-    """Whitened rows (n, k) and before them the squares of their leading coordinates.
+    """Prepend the squares of the leading coordinates to whitened rows (n, k).
 
     Domains often differ in the spread of their inputs, not only in their means.
     """
-    leading = Z[:, :-1][:, -_SQUARED:]  # the whitening sorts its coordinates by rising variance
+    leading = Z[:, :-1][:, -_N_SQUARED:]  # the whitening sorts its coordinates by rising variance
     return torch.cat([leading.square() - 1, Z], dim=1)
 
 
 def _by_group(shared: Tensor, k: int) -> list[Tensor]:
-    """(K, k) maps of each group: the slopes of a shared map (K, k - 1 + r), its own intercept."""
+    """Split a shared map (K, k - 1 + r) into one (K, k) per group: same slopes, own intercept."""
     slopes, intercepts = shared[:, : k - 1], shared[:, k - 1 :]
     return [torch.cat([slopes, intercept.unsqueeze(1)], dim=1) for intercept in intercepts.T]
 
@@ -140,15 +142,15 @@ def randomization_test(
     """Test whether residuals (n, m), along whitened rows ``Z`` (n, k), depend on the domain (n,).
 
     ``residuals`` must be made without knowledge of the domains; ``probabilities`` (n, K) are
-    P(s | x, u) of the rows, ``group`` (n,) their u. There are up to ``draws`` redrawn domains, or
-    fewer, but 99 at least, where these would take very long.
+    P(s | x, u) of the rows, ``group`` (n,) their u. Domains are redrawn ``draws`` times, or less
+    often, but at least 99 times, where that would take very long.
     """
     generator = torch.Generator().manual_seed(seed)
     n_domains = probabilities.shape[1]
     # One of the residuals is minus the sum of the others, and for two classes says nothing new.
     residuals = residuals[:, 1:] if residuals.shape[1] == 2 else residuals
     work = 2 * n_domains * residuals.shape[1] * Z.numel()  # of one draw
-    draws = min(draws, max(_FEWEST_DRAWS, int(_MOST_WORK / work)))
+    draws = min(draws, max(_LEAST_DRAWS, int(_MAX_OPERATIONS / work)))
     common = Z.new_zeros(
         (draws + 1, n_domains, residuals.shape[1], Z.shape[1]), dtype=torch.float32
     )
@@ -163,7 +165,7 @@ def randomization_test(
         sums = _sums(residuals[rows].float(), Z[rows].float(), labels, p.float())
         common += sums
         cells[:, :, :, u] = _squares(sums).cpu()
-        compared[:, u] = (p * (1 - p)).sum(dim=0).cpu() > _LEAST_MASS
+        compared[:, u] = (p * (1 - p)).sum(dim=0).cpu() > _LEAST_VARIANCE
     views = {
         "means by group": cells[0].sum(dim=(1, 2)),
         "slopes by group": cells[1].sum(dim=(1, 2)),
@@ -181,7 +183,7 @@ def randomization_test(
 
 
 def pooled_test(
-    rows: GroupedRows, data: Outcomes, penalty: float, *, draws: int, seed: int = 0
+    rows: GroupedRows, data: OutcomeData, penalty: float, *, draws: int = DRAWS, seed: int = 0
 ) -> Randomization:
     """Test whether outcomes of all ``rows`` depend on the domain, given the input alone.
 
@@ -189,7 +191,7 @@ def pooled_test(
     """
     alike = torch.zeros_like(data.labels)
     return randomization_test(
-        residuals_of(data, penalty),
+        crossfit_residuals(data, penalty),
         rows.Z,
         rows.domain,
         alike,
@@ -200,8 +202,8 @@ def pooled_test(
     )
 
 
-def residuals_of(data: Outcomes, penalty: float) -> Tensor:
-    """(n, m) outcomes less their cross-fitted probabilities.
+def crossfit_residuals(data: OutcomeData, penalty: float) -> Tensor:
+    """Return outcomes minus their cross-fitted probabilities, (n, m).
 
     A map that has seen a row would explain away what is special about it.
     """
@@ -210,19 +212,22 @@ def residuals_of(data: Outcomes, penalty: float) -> Tensor:
 
 
 def _multiple(view: Tensor) -> float:
-    """The first draw over the mean of the others; 1 if all are zero."""
+    """Return the first draw over the mean of the others; 1 if all are zero."""
     mean = float(view[1:].mean())
     return float(view[0]) / mean if mean > 0 else 1.0
 
 
 def _p_value(views: Tensor) -> Tensor:
-    """(...) of the most surprising of the views (v, draws + 1, ...), whose first draw is real."""
+    """Return the p-value (...) of the most surprising of ``views`` (v, draws + 1, ...).
+
+    The first of the draws is the real one.
+    """
     surprise = torch.stack([_surprise(view) for view in views]).amax(dim=0)
-    return (surprise >= surprise[0] - _ROUNDING).double().mean(dim=0)
+    return (surprise >= surprise[0] - _ROUNDING_TOLERANCE).double().mean(dim=0)
 
 
 def _surprise(view: Tensor) -> Tensor:
-    """(draws + 1, ...) minus the log tail of a gamma distribution that has the others' moments.
+    """Return minus the log tail (draws + 1, ...) of a gamma distribution with the others' moments.
 
     Squared sums are nearly gamma; the draws themselves make the p-values, so it need not be exact.
     Each draw is left out of its own moments: the real one is treated as any other, and yet a large
@@ -234,15 +239,15 @@ def _surprise(view: Tensor) -> Tensor:
     centred = draws - draws.mean(axis=0)
     shifted = (centred.sum(axis=0) - centred) / others
     variance = ((centred**2).sum(axis=0) - centred**2) / others - shifted**2
-    varies = variance > _SAME * mean**2
+    varies = variance > _ZERO_VARIANCE * mean**2
     scale = np.divide(variance, mean, out=np.ones_like(mean), where=varies)
     shape = np.divide(mean, scale, out=np.ones_like(mean), where=varies)
     tail = gamma.logsf(draws, shape, scale=scale)
-    return torch.from_numpy(np.where(varies, -np.maximum(tail, _LEAST_TAIL), 0.0))
+    return torch.from_numpy(np.where(varies, -np.maximum(tail, _LEAST_LOG_TAIL), 0.0))
 
 
 def _redraw(domain: Tensor, p: Tensor, draws: int, generator: torch.Generator) -> Tensor:
-    """(draws + 1, n) domains: the real ones, then drawn ones from ``p`` (n, K)."""
+    """Return domains (draws + 1, n): the real ones, then redrawn ones from ``p`` (n, K)."""
     uniform = torch.rand(draws, len(domain), generator=generator).to(p.device)
     drawn = torch.zeros(draws, len(domain), dtype=torch.int16, device=p.device)
     for bound in p.cumsum(dim=1)[:, :-1].float().T:
@@ -251,7 +256,7 @@ def _redraw(domain: Tensor, p: Tensor, draws: int, generator: torch.Generator) -
 
 
 def _sums(residuals: Tensor, Z: Tensor, labels: Tensor, p: Tensor) -> Tensor:
-    """(draws + 1, K, m, k) sums over rows of residual x row x (domain less its probability)."""
+    """Sum residual x row x (domain minus its probability) over rows: (draws + 1, K, m, k)."""
     sums = Z.new_empty((len(labels), p.shape[1], residuals.shape[1], Z.shape[1]))
     for first in range(0, len(labels), _DRAWS_AT_ONCE):
         some = labels[first : first + _DRAWS_AT_ONCE]
@@ -263,6 +268,6 @@ def _sums(residuals: Tensor, Z: Tensor, labels: Tensor, p: Tensor) -> Tensor:
 
 
 def _squares(sums: Tensor) -> Tensor:
-    """(2, draws + 1, K) squared lengths of sums: of the constant, which is last, and the rest."""
+    """Return squared lengths (2, draws + 1, K) of sums: of their last entry, and of the rest."""
     squares = sums.square().sum(dim=2)
     return torch.stack([squares[..., -1], squares[..., :-1].sum(dim=-1)])

@@ -1,30 +1,30 @@
 """Diversity shift and correlation shift: how domains differ, in two numbers.
 
-After the idea of OoD-Bench (Ye et al. 2022): inputs of one domain that another does not have, and
-labels that differ on inputs which both have. Densities are compared by a classifier of domains.
+They follow the idea of OoD-Bench (Ye et al. 2022): inputs of one domain that another does not
+have, and labels that differ on inputs which both have. A classifier of domains compares densities.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from regraft.core.domains import Domains
 from regraft.core.heads import fit_source_heads
-from regraft.premises.maps import SHRINKAGE, choose_penalty, crossfit_probabilities
+from regraft.premises.multinomial_maps import SHRINKAGE, choose_penalty, crossfit_probabilities
 from regraft.premises.randomization import domain_outcomes
+from regraft.support.plain_data import PlainData
 
-_ABSENT = 0.01  # of the other density, over the sum of both, below which it counts as zero
+_ABSENT_DENSITY = 0.01  # share of a density in the sum of both, below which it counts as zero
 
 
 @dataclass(frozen=True)
 class PairShift:
-    """How two domains differ; both numbers lie between 0 and 1."""
+    """Difference of two domains, in two numbers between 0 and 1."""
 
     first: str
     second: str
@@ -33,22 +33,18 @@ class PairShift:
 
 
 @dataclass(frozen=True)
-class Shifts:
-    """Diversity and correlation shift, of every pair of domains and on average."""
+class Shifts(PlainData):
+    """Diversity and correlation shift of every pair of domains and on average."""
 
     diversity: float
     correlation: float
     pairs: tuple[PairShift, ...]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, strings, lists and dictionaries."""
-        return asdict(self)
-
 
 def measure_shifts(domains: Domains, *, seed: int = 0) -> Shifts:
-    """Measure how every pair of domains differs, each row judged by models that have not seen it.
+    """Measure how every pair of domains differs, by models that have not seen the rows they judge.
 
-    Needs two domains or more.
+    Two domains or more are needed.
     """
     sources = fit_source_heads(domains)
     order = torch.randperm(len(domains.y), generator=torch.Generator().manual_seed(seed))
@@ -68,7 +64,7 @@ def measure_shifts(domains: Domains, *, seed: int = 0) -> Shifts:
 
 
 def shifts_between(density: Tensor, labels: Tensor, domain: Tensor, names: Sequence[str]) -> Shifts:
-    """The shifts of rows with densities (n, K), up to a factor each, and P^s(y | x) (n, K, C)."""
+    """Compute the shifts of rows with relative densities (n, K) and P^s(y | x) (n, K, C)."""
     pairs = []
     for s, t in combinations(range(len(names)), 2):
         rows = (domain == s) | (domain == t)
@@ -76,9 +72,11 @@ def shifts_between(density: Tensor, labels: Tensor, domain: Tensor, names: Seque
         share = share / share.sum(dim=1, keepdim=True)
         first = domain[rows] == s
         distance = (labels[rows, s] - labels[rows, t]).abs().sum(dim=1) / 2
-        overlap = torch.where((share > _ABSENT).all(dim=1), 2 * share.prod(dim=1).sqrt(), 0.0)
+        overlap = torch.where(
+            (share > _ABSENT_DENSITY).all(dim=1), 2 * share.prod(dim=1).sqrt(), 0.0
+        )
         shared = distance * overlap
-        diversity = [(share[first, 1] < _ABSENT), (share[~first, 0] < _ABSENT)]
+        diversity = [(share[first, 1] < _ABSENT_DENSITY), (share[~first, 0] < _ABSENT_DENSITY)]
         pairs.append(
             PairShift(
                 names[s],

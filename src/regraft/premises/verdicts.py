@@ -1,4 +1,4 @@
-"""What a check of a premise answers."""
+"""Verdicts of the checks of a premise."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Literal
 # "undecided": these data cannot tell.
 Verdict = Literal["consistent", "violated", "undecided"]
 
-# How small a p-value must be before a premise is called violated: as far as the tests' models
-# fit, true ones are once in a hundred times.
+# Level at which a premise is called violated: as far as the models of the tests
+# fit, that happens to a true premise once in a hundred times.
 LEVEL = 0.01
 
 
-def p_text(p_value: float, draws: int) -> str:
-    """A p-value of so many draws for a sentence."""
+def format_p_value(p_value: float, draws: int) -> str:
+    """Format a p-value from so many draws for a sentence."""
     smallest = 1 / (draws + 1)
     return f"p ≤ {smallest:.1g}" if p_value <= smallest else f"p = {p_value:.2g}"

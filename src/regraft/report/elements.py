@@ -1,4 +1,4 @@
-"""What a report is made of: plain data, which ``render`` turns into a page."""
+"""The parts of a report: plain data, which ``render`` turns into a page."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from typing import Any
 
 from regraft.estimators.certificate_terms import Term
 from regraft.report.provenance import Provenance
+from regraft.support.table import Table
+
+Document = Mapping[str, Any]  # a result, as its command wrote it to a JSON file
 
 
 @dataclass(frozen=True)
@@ -15,17 +18,6 @@ class Text:
     """A paragraph."""
 
     text: str
-
-
-@dataclass(frozen=True)
-class Table:
-    """Rows of text under a title; those ``marked`` are the ones to look at first."""
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    marked: frozenset[int] = frozenset()
-    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -59,7 +51,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Chapter:
-    """What one result has to say."""
+    """The question that one result answers, the answer, and the evidence."""
 
     title: str
     asked: str  # one sentence

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import platform
@@ -17,6 +16,7 @@ from typing import Any
 from regraft._version import __version__
 from regraft.data.banks import is_bank, open_bank
 from regraft.estimators.model_files import ARRAYS, is_model
+from regraft.support.digests import digest_file, digest_parts
 from regraft.support.files import write_text
 from regraft.support.json_files import dumps
 
@@ -111,12 +111,12 @@ def read_provenance(folder: Path) -> dict[str, Provenance]:
 
 def _describe(path: Path) -> DataFile:
     if path.is_file():
-        return DataFile(str(path), _checksum(path), "the file")
+        return DataFile(str(path), digest_file(path), "the file")
     if is_bank(path):
         return DataFile(str(path), open_bank(path).checksum, "the bank's arrays")
     for folder in (path, path / "model"):
         if is_model(folder):
-            return DataFile(str(path), _checksum(folder / ARRAYS), "the model's arrays")
+            return DataFile(str(path), digest_file(folder / ARRAYS), "the model's arrays")
     # A folder of runs may also hold what is made of them, this provenance for one.
     runs = sorted(path.rglob(_RUN))
     if runs:
@@ -125,13 +125,7 @@ def _describe(path: Path) -> DataFile:
     return DataFile(str(path), _listing(path, files), "the names and sizes of its files")
 
 
-def _checksum(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def _listing(folder: Path, files: Iterable[Path]) -> str:
-    digest = hashlib.sha256()
-    for path in files:
-        digest.update(f"{path.relative_to(folder)}\t{path.stat().st_size}\n".encode())
-    return digest.hexdigest()
+    return digest_parts(
+        f"{path.relative_to(folder)}\t{path.stat().st_size}\n".encode() for path in files
+    )

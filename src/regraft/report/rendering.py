@@ -1,4 +1,4 @@
-"""From a report to one HTML file that loads nothing."""
+"""Render a report as one HTML file that loads nothing."""
 
 from __future__ import annotations
 
@@ -9,25 +9,17 @@ from typing import Any
 from regraft._version import __version__
 from regraft.report.elements import Chart, Report
 from regraft.support.extras import require
+from regraft.support.glossary import meaning
 
 # What a reader who knows regression, but not this method, may ask.
-WORDS = {
-    "head": "A linear softmax classifier on given features.",
-    "ERM": "Empirical risk minimization: the usual regression on all sources together.",
-    "CRO": "Causal Robust Optimization: the head that is best in the worst plausible domain, as "
-    "far as noise lets one tell.",
-    "plausible domain": "One whose head is a weighted sum of the sources' heads, weights adding up "
-    "to one and negative ones allowed: it moves what the sources disagree about, and nothing else.",
-    "radius, nats": "How far such a domain may lie from the mean of the sources: by how much it "
-    "moves the logits, root mean square over rows and classes. With two classes, 1 nat makes even "
-    "odds 7.4 to 1.",
-    "risk": "Mean cross-entropy in nats; log 2 = 0.69 is guessing between two classes.",
-    "effective rows": "How many rows of equal weight a reweighted sample is worth.",
-}
+WORDS = (
+    *("domain", "source", "head", "ERM", "GroupDRO", "CRO", "plausible domain", "radius", "nat"),
+    *("worst case", "risk", "regret", "effective rows", "ridge", "transplant", "closure"),
+)
 
 
 def render(report: Report) -> str:
-    """The page, with its style, its script and the charts' library inside.
+    """Return the page, with its style, its script and the charts' library inside.
 
     All text of the report is escaped. Needs the extra ``report``.
     """
@@ -44,7 +36,7 @@ def render(report: Report) -> str:
     text: str = template.render(
         report=report,
         version=__version__,
-        words=WORDS,
+        words={word: meaning(word) for word in WORDS},
         style=_read("report.css"),
         script=_read("report.js"),
         warnings=list(dict.fromkeys(w for p in report.provenance.values() for w in p.warnings)),
@@ -55,7 +47,7 @@ def render(report: Report) -> str:
 
 
 def _embedded(spec: Any) -> Any:
-    """JSON for a script element, in which no text can end the element."""
+    """Write JSON for a script element, so that no text can end the element."""
     markupsafe = require("markupsafe", "report")
     text = json.dumps(spec, allow_nan=False)
     return markupsafe.Markup(
@@ -64,7 +56,7 @@ def _embedded(spec: Any) -> Any:
 
 
 def _library() -> str:
-    """The script of Vega-Lite, Vega and Vega-Embed, which may not end its element either."""
+    """Return the script of Vega-Lite, Vega and Vega-Embed, which may not end its element either."""
     script: str = require("vl_convert", "report").javascript_bundle()
     return script.replace("</script", r"<\/script")
 

@@ -1,4 +1,4 @@
-"""From the folder of a run to its report."""
+"""Write the report of all results in a folder."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
-from regraft.report import chapters, premises, protocol
+from regraft.report import head_chapters, premise_chapters, protocol_chapters
 from regraft.report.elements import Chapter, Report
 from regraft.report.provenance import read_provenance
 from regraft.report.rendering import render
@@ -16,20 +16,20 @@ from regraft.support.files import write_text
 REPORT = "report.html"
 # What a folder may hold, in the order of the report.
 _KINDS: dict[str, Callable[[Any], Chapter]] = {
-    "demo.json": chapters.demo_chapter,
-    "fit.json": chapters.fit_chapter,
-    "audit.json": chapters.audit_chapter,
-    "frontier.json": chapters.frontier_chapter,
-    "comparison.json": chapters.comparison_chapter,
-    "moral.json": premises.moral_chapter,
-    "diagnosis.json": premises.diagnosis_chapter,
-    "reproduction.json": protocol.reproduction_chapter,
-    "collect.json": protocol.collection_chapter,
+    "demo.json": head_chapters.demo_chapter,
+    "fit.json": head_chapters.fit_chapter,
+    "audit.json": head_chapters.audit_chapter,
+    "frontier.json": head_chapters.frontier_chapter,
+    "comparison.json": head_chapters.comparison_chapter,
+    "moral.json": premise_chapters.moral_chapter,
+    "diagnosis.json": premise_chapters.diagnosis_chapter,
+    "reproduction.json": protocol_chapters.reproduction_chapter,
+    "collect.json": protocol_chapters.collection_chapter,
 }
 
 
 def write_report(folder: str | Path, path: str | Path | None = None) -> Path:
-    """Write the report of all results in ``folder``, by default to report.html in it; the file.
+    """Write the report of all results in ``folder``; return its path, by default report.html in it.
 
     Raises ``ValueError`` with one sentence if there are none or if one is damaged, and
     ``MissingExtra`` without the extra ``report``.
@@ -41,7 +41,7 @@ def write_report(folder: str | Path, path: str | Path | None = None) -> Path:
 
 
 def read_report(folder: Path) -> Report:
-    """What the results in ``folder`` have to say; errors as in :func:`write_report`."""
+    """Build the report of the results in ``folder``; errors as in :func:`write_report`."""
     if not folder.is_dir():
         raise ValueError(f"{folder} is not a folder: pass the --out of a finished command.")
     found = list(_results(folder))
@@ -54,7 +54,7 @@ def read_report(folder: Path) -> Report:
 
 
 def _results(folder: Path) -> Iterator[Path]:
-    """Files of results in the folder, those of its parts after its own."""
+    """Yield the files of results in the folder, those in its subfolders after its own."""
     for name in _KINDS:
         yield from (path for path in (folder / name,) if path.is_file())
         # An experiment keeps each reading of the method in a folder of its own.

@@ -1,1 +1,1 @@
-"""Leaves that everything else stands on: files, records, tables, extras, progress."""
+"""Helpers that everything else uses: files, records, tables, extras, progress."""

@@ -21,7 +21,7 @@ def repeat(
 
     A step keeps its state in tensors that it updates in place, draws no random numbers and never
     waits for the device; it may then be recorded once and replayed, with the same bits as if it
-    ran alone. ``on_progress`` is told the number of rounds over all steps from time to time.
+    ran alone. ``on_progress`` is called with the rounds over all steps from time to time.
     """
     if device.type == "cuda" and times > _WARM_UP:
         _replay(steps, times, device, on_progress)
@@ -50,7 +50,7 @@ def _replay(
 
 
 class Recorder:
-    """Runs the steps of one computation on a stream of its own, and records them for replay.
+    """A runner of one computation's steps on its own stream, which records them for replay.
 
     Steps of the same variant are the same operations on the same tensors, with draws from
     ``generator`` alone; after a few have run, one is recorded, and all later ones are replays.
@@ -64,7 +64,7 @@ class Recorder:
         self._seen: dict[Hashable, int] = {}
 
     def stream(self) -> torch.cuda.StreamContext:
-        """Whatever is done in this context follows the steps before it."""
+        """Run what is inside on the stream, after the steps before it."""
         return torch.cuda.stream(self._stream)
 
     def run(self, variant: Hashable, step: Callable[[], None]) -> None:

@@ -1,4 +1,4 @@
-"""Optional dependencies: asked for where they are needed, missed in one sentence."""
+"""Optional dependencies: imported where they are needed, with one sentence if missing."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ class MissingExtra(RuntimeError):
 
 
 def require(module: str, extra: str) -> ModuleType:
-    """Import ``module``, or say which extra of regraft brings it."""
+    """Import ``module``; raise ``MissingExtra`` with the extra that brings it."""
     package = module.partition(".")[0]
     if package in _USERS_OF_TORCHVISION:
-        mend_torchvision()
+        repair_torchvision()
     try:
         return import_module(module)
     except (ImportError, RuntimeError) as error:
@@ -32,7 +32,7 @@ def require(module: str, extra: str) -> ModuleType:
         ) from None
 
 
-def mend_torchvision() -> None:
+def repair_torchvision() -> None:
     """Let torchvision be imported where its compiled operators do not load.
 
     Its import describes two of them and fails if they were never declared, as where it was built

@@ -15,7 +15,7 @@ _SUFFIX_LENGTH = 8
 
 
 def sibling(path: Path) -> Path:
-    """A hidden name beside ``path`` that nobody else has."""
+    """Make a hidden name beside ``path`` that nothing else has."""
     return path.with_name(f".{path.name}.{uuid4().hex[:_SUFFIX_LENGTH]}")
 
 
@@ -38,13 +38,13 @@ def write_text(path: Path, text: str) -> None:
 
 
 def sync(file: BinaryIO) -> None:
-    """Have all that was written to ``file`` on the disk."""
+    """Flush ``file`` to disk (fsync)."""
     file.flush()
     os.fsync(file.fileno())
 
 
 def sync_folder(folder: Path) -> None:
-    """Have the names in ``folder`` on the disk; Windows offers no such thing."""
+    """Flush the names in ``folder`` to disk (fsync), where the system can; Windows cannot."""
     if os.name == "nt":
         return
     descriptor = os.open(folder, os.O_RDONLY)
@@ -56,7 +56,7 @@ def sync_folder(folder: Path) -> None:
 
 @contextmanager
 def claim(folder: Path) -> Iterator[bool]:
-    """Whether ``folder``, which is made, is this process's own inside the context."""
+    """Make ``folder`` and lock it; yield False if another process has it locked."""
     folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / ".lock")  # the system's own, which a kill releases
     try:
@@ -71,9 +71,9 @@ def claim(folder: Path) -> Iterator[bool]:
 
 
 def append_line(path: Path, line: bytes) -> None:
-    """Add a whole line to a file, on the disk before this returns; ``OSError`` if it is full.
+    """Add a whole line to a file and flush it to disk; raise ``OSError`` if the disk is full.
 
-    A line that was cut off then, or by a kill, is one without its line break at the end.
+    A line that was cut off by that, or by a kill, has no line break at its end.
     """
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
     try:
@@ -86,6 +86,6 @@ def append_line(path: Path, line: bytes) -> None:
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Remove what killed processes left of files in ``folder``, to which nobody may be writing."""
+    """Remove what killed writers left in ``folder``; no process may be writing there."""
     for path in folder.glob(".*." + "[0-9a-f]" * _SUFFIX_LENGTH):
         path.unlink(missing_ok=True)

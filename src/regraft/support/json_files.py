@@ -1,25 +1,18 @@
-"""Results as whole files: JSON, CSV, and a picture beside them."""
+"""JSON without infinities, and files of JSON lines that survive a kill at any moment."""
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
+import os
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from regraft.support.extras import MissingExtra
-from regraft.support.files import write_text
-
-
-def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Iterable[Any]]) -> None:
-    """Write a table with a header row."""
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([columns, *rows])
-    write_text(path, text.getvalue())
+from regraft.support.files import append_line, write_text
 
 
 def write_result(
@@ -29,9 +22,9 @@ def write_result(
     picture: str,
     plot: Callable[[Path], None],
 ) -> list[Path]:
-    """Write a result as JSON and as a picture, if a folder is given; the files written.
+    """Write a result as JSON and as a picture, if a folder is given; return their paths.
 
-    Without matplotlib the picture is left out with a warning.
+    Without vl-convert the picture is left out with a warning.
     """
     if folder is None:
         return []
@@ -45,8 +38,57 @@ def write_result(
 
 
 def dumps(document: Any, indent: int | None = 2) -> str:
-    """JSON with null for infinity and NaN, which it does not have."""
+    """Write JSON, with null for infinity and NaN, which it does not have."""
     return json.dumps(_finite(document), indent=indent, allow_nan=False)
+
+
+def parse_object(text: str | bytes) -> dict[str, Any]:
+    """Read a JSON object; raise ``ValueError`` with the reason if ``text`` is none."""
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):  # not JSON, or not even text
+        raise ValueError("not JSON") from None
+    if not isinstance(document, dict):
+        raise ValueError("not a JSON object")
+    return document
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a file, with its line break if that was written."""
+
+    number: int  # from 1
+    content: bytes
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether the line break is there; a kill or a full disk leaves a line without."""
+        return self.content.endswith(b"\n")
+
+
+def read_lines(path: Path) -> Iterator[Line]:
+    """Read the lines of a file one by one, none if there is no file."""
+    if path.exists():
+        with path.open("rb") as file:
+            for number, content in enumerate(file, start=1):
+                yield Line(number, content)
+
+
+def make_line(document: Any) -> bytes:
+    """Write JSON data as one line."""
+    return dumps(document, indent=None).encode() + b"\n"
+
+
+def append_json(path: Path, document: Any) -> None:
+    """Add a line of JSON to a file and flush it to disk; raise ``OSError`` if the disk is full."""
+    append_line(path, make_line(document))
+
+
+def drop_torn_line(path: Path) -> None:
+    """Cut off a last line that has no line break."""
+    torn = [len(line.content) for line in read_lines(path) if not line.is_whole]
+    if torn:
+        os.truncate(path, path.stat().st_size - torn[0])
 
 
 def _finite(value: Any) -> Any:

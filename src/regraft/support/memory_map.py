@@ -1,4 +1,4 @@
-"""Arrays that lie in files: walks over them that keep only a few pages in memory."""
+"""Arrays in files: walk over them with only a few pages in memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 
 def find_mapping(array: NDArray[Any]) -> mmap.mmap | None:
-    """The file mapping behind an array, or None where letting go of its pages could lose data.
+    """Find the file mapping of an array; None where dropping its pages could lose data.
 
     Only numpy's memory maps are recognized, and not those of mode "c", whose changes are nowhere
     but in memory.
@@ -26,14 +26,14 @@ def find_mapping(array: NDArray[Any]) -> mmap.mmap | None:
 
 
 def release(mapping: mmap.mmap | None) -> None:
-    """Let go of a mapping's pages; whoever needs them next reads them from the file again."""
+    """Drop a mapping's pages from memory; they are read from the file again when needed."""
     # Windows has no such call, and trims the pages of a process by itself.
     if mapping is not None and hasattr(mmap, "MADV_DONTNEED"):
         mapping.madvise(mmap.MADV_DONTNEED)
 
 
 def released(chunks: Iterable[slice], mapping: mmap.mmap | None) -> Iterator[slice]:
-    """The chunks in turn; after the work on each, the pages of ``mapping`` are let go of."""
+    """Yield the chunks in turn, and drop the pages of ``mapping`` after the work on each."""
     for rows in chunks:
         yield rows
         release(mapping)

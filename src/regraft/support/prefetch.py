@@ -1,4 +1,4 @@
-"""The next item is made while the last one is used."""
+"""Make the next item while the last one is used."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 def ahead(items: Iterable[T]) -> Iterator[T]:
-    """``items`` in their order, each made by another thread while the one before is in use."""
+    """Yield ``items`` in their order, each made by another thread while the last is in use."""
     source = iter(items)
     end = object()
     with ThreadPoolExecutor(max_workers=1) as pool:

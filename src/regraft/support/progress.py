@@ -1,14 +1,21 @@
-"""How long the parts of a long computation take, and how long the rest may."""
+"""Progress of a long computation: callbacks, the time of its parts, and the time left."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+
+OnProgress = Callable[[str], None]  # called with a line about what is done or comes next
+OnCount = Callable[[int, int], None]  # called with how many are done, and of how many
+
+
+def ignore_progress(message: str) -> None:
+    """Show nothing."""
 
 
 class Stopwatch:
-    """Seconds by part, in the order of ``parts``, and in all since it was made."""
+    """The seconds of each of the ``parts``, and of all since it was made."""
 
     def __init__(self, *parts: str) -> None:
         self._start = time.perf_counter()
@@ -24,20 +31,20 @@ class Stopwatch:
             self._seconds[name] += time.perf_counter() - start
 
     def seconds(self) -> dict[str, float]:
-        """Every part, then "total", to the hundredth."""
+        """Return the seconds of every part, then of "total", to the hundredth."""
         total = time.perf_counter() - self._start
         return {name: round(s, 2) for name, s in (*self._seconds.items(), ("total", total))}
 
 
 class Countdown:
-    """Steps of the same kind, of which ``done`` were done before."""
+    """A count of equal steps, of which ``done`` were done before."""
 
     def __init__(self, name: str, total: int, done: int = 0) -> None:
         self._name, self._total, self._done, self._before = name, total, done, done
         self._start = time.perf_counter()
 
     def advance(self, done: int) -> str:
-        """What to tell when ``done`` steps in all are done."""
+        """Describe the progress after ``done`` steps in all."""
         self._done = done
         text = f"{self._name}: {done} of {self._total}"
         if not self._before < done < self._total:
@@ -46,12 +53,38 @@ class Countdown:
         return f"{text}, {duration(pace * (self._total - done))} left"
 
     def next(self) -> str:
-        """What to tell when one more step is done."""
+        """Describe the progress after one more step."""
         return self.advance(self._done + 1)
 
 
+class Meter:
+    """An ``OnCount`` that describes number, speed and time left to ``on_progress``.
+
+    It does so at most every ``every`` seconds, and at the end.
+    """
+
+    def __init__(self, on_progress: OnProgress, name: str, every: float) -> None:
+        self._on_progress, self._name, self._every = on_progress, name, every
+        self._countdown: Countdown | None = None
+        self._before, self._start, self._shown_at = 0, 0.0, float("-inf")
+
+    def __call__(self, done: int, total: int) -> None:
+        """Take in the numbers, and pass them on if it is time."""
+        now = time.perf_counter()
+        if self._countdown is None:
+            self._countdown = Countdown(self._name, total, done)
+            self._before, self._start = done, now
+        if now - self._shown_at < self._every and done < total:
+            return
+        self._shown_at = now
+        text = self._countdown.advance(done)
+        if done > self._before:
+            text += f", {(done - self._before) / (now - self._start):.0f} {self._name}/s"
+        self._on_progress(text)
+
+
 def duration(seconds: float) -> str:
-    """Roughly so many seconds, minutes or hours."""
+    """Describe roughly how many seconds, minutes or hours these are."""
     if seconds < 90:
         return f"about {max(1, round(seconds))} s"
     return f"about {round(seconds / 60)} min" if seconds < 5400 else f"about {seconds / 3600:.1f} h"

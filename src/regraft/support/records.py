@@ -1,15 +1,13 @@
-"""Finished runs, one line of JSON each, in a file that survives a kill at any moment."""
+"""Finished runs, one JSON line each, in a file that survives a kill at any moment."""
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from regraft.support.files import append_line
-from regraft.support.json_files import dumps
+from regraft.support.json_files import append_json, drop_torn_line, dumps, parse_object, read_lines
 
 
 class Records:
@@ -22,14 +20,14 @@ class Records:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._known: set[str] | None = None  # the runs in the file; None until it is read
-        self._whole = False  # whether the file is known to end with a whole line
+        self._ends_whole = False  # whether the file is known to end with a whole line
 
     def read(self) -> list[dict[str, Any]]:
-        """All records, in the order of the file, none if there is no file.
+        """Return all records in the order of the file, none if there is no file.
 
         Raises ``ValueError`` with one sentence if a line is damaged.
         """
-        records, _ = self._load()
+        records = self._load()
         self._known = set(records)
         return list(records.values())
 
@@ -39,68 +37,50 @@ class Records:
         Raises ``TypeError`` or ``ValueError`` with one sentence if the record is not plain data
         with ``args`` or if the file is damaged; NaN and infinity become null.
         """
-        line = _line(record)
-        if self._known is None or not self._whole:
-            self._known = self._mend()
+        _check_record(record)
+        if self._known is None or not self._ends_whole:
+            self._known = set(self._load())  # refuses a file that holds something else
+            drop_torn_line(self._path)
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._whole = False
-        append_line(self._path, line)
-        self._whole = True
+        self._ends_whole = False
+        append_json(self._path, dict(record))
+        self._ends_whole = True
         self._known.add(_identity(record["args"]))
 
     def done(self, args: Mapping[str, Any]) -> bool:
-        """Whether there is a record with exactly these ``args``.
+        """Return whether there is a record with exactly these ``args``.
 
         The file is read at the first question only; later ones see what this object appended.
         """
         if self._known is None:
-            self._known = set(self._load()[0])
+            self._known = set(self._load())
         return _identity(args) in self._known
 
-    def _load(self) -> tuple[dict[str, dict[str, Any]], int]:
-        """The records by run, and the length of the file up to its last line break."""
-        content = self._path.read_bytes() if self._path.exists() else b""
-        *lines, torn = content.split(b"\n")
+    def _load(self) -> dict[str, dict[str, Any]]:
+        """Read the records and the identities of their runs."""
         records: dict[str, dict[str, Any]] = {}
-        for number, line in enumerate(lines, start=1):
-            record = _parse(line)
-            if record is None:
-                raise self._damage(number)
-            records.setdefault(_identity(record["args"]), record)
-        if torn and not torn.startswith(b"{"):  # not the beginning of a record
-            raise self._damage(len(lines) + 1)
-        return records, len(content) - len(torn)
-
-    def _mend(self) -> set[str]:
-        """Cut off a torn last line; the runs in the file."""
-        records, length = self._load()  # refuses a file that holds something else
-        if self._path.exists():
-            os.truncate(self._path, length)
-        return set(records)
-
-    def _damage(self, number: int) -> ValueError:
-        return ValueError(
-            f"line {number} of {self._path} is not a record: delete that line to run it again, or "
-            "choose another file."
-        )
+        for line in read_lines(self._path):
+            if not line.is_whole and line.content.startswith(b"{"):
+                break  # the beginning of a record
+            try:
+                record = parse_object(line.content if line.is_whole else b"")
+                args = record["args"]
+            except (ValueError, KeyError):
+                args = None
+            if not isinstance(args, dict):
+                raise ValueError(
+                    f"line {line.number} of {self._path} is not a record: delete that line to run "
+                    "it again, or choose another file."
+                )
+            records.setdefault(_identity(args), record)
+        return records
 
 
-def _parse(line: bytes) -> dict[str, Any] | None:
-    try:
-        record = json.loads(line)
-    except ValueError:  # not JSON, or not even text
-        return None
-    if not isinstance(record, dict) or not isinstance(record.get("args"), dict):
-        return None
-    return record
-
-
-def _line(record: Mapping[str, Any]) -> bytes:
+def _check_record(record: Mapping[str, Any]) -> None:
     if not isinstance(record.get("args"), Mapping):
-        raise ValueError("the record has no args to tell its run by: add a dictionary of them.")
+        raise ValueError("the record has no args to identify its run by: add a dictionary of them.")
     for key, value in record.items():
         _check_plain(key, value)
-    return dumps(dict(record), indent=None).encode() + b"\n"
 
 
 def _check_plain(name: str, value: Any) -> None:
@@ -113,6 +93,6 @@ def _check_plain(name: str, value: Any) -> None:
 
 
 def _identity(args: Mapping[str, Any]) -> str:
-    """The same text for the same args, whatever the order of their keys; lists equal tuples."""
+    """Return one text for equal args, whatever the order of their keys; lists equal tuples."""
     _check_plain("args", dict(args))
     return json.dumps(json.loads(dumps(dict(args), indent=None)), sort_keys=True)

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from regraft.bench.engines import EngineOptions, make_engine
-from regraft.bench.engines.base import lost, settled, work
-from regraft.bench.engines.local import LocalEngine, _surroundings
+from regraft.bench.engines.base import mark_lost, read_outcomes, run_assignment
+from regraft.bench.engines.local import LocalEngine, _worker_variables
 from regraft.bench.protocol.launch import launch
 from regraft.bench.protocol.worker import Assignment, Outcome, perform
 from tests.helpers.toy_sweep import (
@@ -72,15 +72,15 @@ def test_workers_share_the_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     assert LocalEngine("cuda").workers == 2
     assert LocalEngine("cuda:1").workers == 1
-    gpus = [_surroundings(cuda, index)["CUDA_VISIBLE_DEVICES"] for index in range(3)]
+    gpus = [_worker_variables(cuda, index)["CUDA_VISIBLE_DEVICES"] for index in range(3)]
     assert gpus == ["0", "1", "0"]
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,7")
-    assert _surroundings(cuda, 1) == {"CUDA_VISIBLE_DEVICES": "7"}
-    assert _surroundings(torch.device("cuda:1"), 1) == {}
+    assert _worker_variables(cuda, 1) == {"CUDA_VISIBLE_DEVICES": "7"}
+    assert _worker_variables(torch.device("cuda:1"), 1) == {}
 
 
 def test_workers_have_one_thread_each() -> None:
-    assert _surroundings(torch.device("cpu"), 1) == {"OMP_NUM_THREADS": "1"}
+    assert _worker_variables(torch.device("cpu"), 1) == {"OMP_NUM_THREADS": "1"}
 
 
 def test_of_a_lost_assignment_what_is_done_counts(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_of_a_lost_assignment_what_is_done_counts(tmp_path: Path) -> None:
     done, half = make_jobs(data, "ERM", test_envs=[0])
     perform(Assignment((done,), tmp_path / "out", data))
     assignment = Assignment((done, half), tmp_path / "out", data)
-    assert lost(assignment, "it died.") == [
+    assert mark_lost(assignment, "it died.") == [
         Outcome(done, "done"),
         Outcome(half, "failed", "it died."),
     ]
@@ -102,7 +102,7 @@ def test_of_a_lost_assignment_what_another_launcher_has_is_left_to_it(tmp_path: 
     assignment = Assignment((job,), tmp_path / "out", data)
     with assignment.folder(job).claim() as is_ours:
         assert is_ours
-        assert lost(assignment, "it died.") == [Outcome(job, "held")]
+        assert mark_lost(assignment, "it died.") == [Outcome(job, "held")]
     assert not (tmp_path / "out" / job.id / "err.txt").exists()
 
 
@@ -113,7 +113,7 @@ def test_folders_tell_what_became_of_an_assignment(tmp_path: Path) -> None:
     perform(Assignment((done,), tmp_path / "out", data))
     (tmp_path / "out" / failed.id).mkdir()
     assignment.folder(failed).fail("Traceback (most recent call last):\nValueError: too much")
-    assert settled(assignment) == [
+    assert read_outcomes(assignment) == [
         Outcome(done, "done"),
         Outcome(failed, "failed", "ValueError: too much"),
         Outcome(held, "held"),
@@ -123,7 +123,7 @@ def test_folders_tell_what_became_of_an_assignment(tmp_path: Path) -> None:
 def test_a_worker_never_raises(tmp_path: Path) -> None:
     data = write_bank(tmp_path / "data")
     [job] = make_jobs(data, "ERM", test_envs=[0], n_hparams=1)
-    [outcome] = work(Assignment((job,), tmp_path / "out", data, device="meta"))
+    [outcome] = run_assignment(Assignment((job,), tmp_path / "out", data, device="meta"))
     assert outcome.state == "failed"
     assert outcome.message
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from regraft.bench.engines.ray import RayEngine, _seen_here
+from regraft.bench.engines.ray import RayEngine, _check_visible_here
 from regraft.bench.protocol.launch import launch
 from regraft.bench.protocol.worker import Assignment, Outcome, perform
 from tests.helpers.toy_sweep import (
@@ -102,11 +102,11 @@ def test_a_ray_that_was_there_is_left_there(cluster: Any, data: Path, tmp_path: 
 def test_a_run_that_is_done_elsewhere_only_has_failed(data: Path, tmp_path: Path) -> None:
     [job] = make_jobs(data, "ERM", test_envs=[0], n_hparams=1)
     assignment = Assignment((job,), tmp_path, data)
-    outcome = _seen_here(assignment, Outcome(job, "done"))
+    outcome = _check_visible_here(assignment, Outcome(job, "done"))
     assert outcome.state == "failed"
     assert outcome.message.endswith("not here: pass an --out that all share.")
     perform(assignment)
-    assert _seen_here(assignment, Outcome(job, "done")) == Outcome(job, "done")
+    assert _check_visible_here(assignment, Outcome(job, "done")) == Outcome(job, "done")
 
 
 def test_an_address_at_which_nobody_listens_is_refused_at_once() -> None:

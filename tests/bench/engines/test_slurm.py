@@ -31,8 +31,8 @@ echo "42_1|TIMEOUT|node"
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slurm, "_GRACE", 0.0)
-    monkeypatch.setattr(slurm, "_POLL", 0.05)
+    monkeypatch.setattr(slurm, "_GRACE_SECONDS", 0.0)
+    monkeypatch.setattr(slurm, "_POLL_SECONDS", 0.05)
 
 
 def test_jobs_give_the_records_of_a_plain_call(tmp_path: Path) -> None:

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from matplotlib.colors import to_hex
-from regraft.bench.paper.sweep import RANKS
 
 from regraft.bench.paper import figures
 from regraft.bench.paper.benchmark import COLORED_MNIST, IMAGE_BENCHMARKS
-from regraft.support.drawing import FORMATS, look, write_figure
-from tests.helpers.figure_checks import check_texts
+from regraft.bench.paper.experiment import RANKS
+from regraft.support.pictures import FORMATS, PALETTE, write_figure
+from tests.helpers.figure_checks import check_texts, draw, legend, marks, written
+
+pytest.importorskip("vl_convert")
 
 PACS = IMAGE_BENCHMARKS["pacs"]
 
@@ -45,8 +46,9 @@ DRAWINGS = {
 }
 
 
-def legend(figure: Any) -> set[str]:
-    return {text.get_text() for text in figure.legends[0].get_texts()}
+def sets(figure: dict[str, Any]) -> list[list[dict[str, Any]]]:
+    """The rows behind each panel."""
+    return [panel["data"]["values"] for panel in figure.get("hconcat", [figure])]
 
 
 @pytest.mark.parametrize("name", DRAWINGS)
@@ -64,107 +66,106 @@ def test_the_same_call_gives_the_same_bytes(tmp_path: Path, name: str) -> None:
 
 def test_every_checkpoint_is_drawn_once_and_the_last_ones_twice() -> None:
     figure = figures.draw_checkpoints(iter(RECORDS))
-    every, last = ([c for c in axes.collections if len(c.get_offsets())] for axes in figure.axes)
+    every, last = sets(figure)
     total = sum(len(run["checkpoints"]) for run in RECORDS)
-    assert sum(len(c.get_offsets()) for c in every) == total
-    hollow = [c for c in every if not len(c.get_facecolors())]
-    assert sum(len(c.get_offsets()) for c in hollow) == len(RECORDS)  # one step 0 a run
-    assert all(x == pytest.approx(0.1) for c in hollow for x, _ in c.get_offsets())
-    full = [c for c in every if len(c.get_facecolors()) and c.get_sizes()[0] > 20]
-    assert sum(len(c.get_offsets()) for c in full) == 3 * 3  # the runs that go beyond step 0
-    ends = sorted(tuple(place) for c in last for place in c.get_offsets().round(3).tolist())
+    drawn = [item for item, *_ in marks(draw(figure), "symbol")]
+    assert len(every) == total and len(drawn) == total + len(RECORDS) + len(legend(figure))
+    stages = [point["stage"] for point in every]
+    assert stages.count("ERM head (step 0)") == len(RECORDS)  # one step 0 a run
+    assert stages.count("last head") == 3 * 3  # the runs that go beyond step 0
+    hollow = [item for item in drawn if item.get("fill", "transparent") == "transparent"]
+    assert len(hollow) == len(RECORDS) + 3 + 1  # of both panels and the legend
     final = [run["checkpoints"][-1] for run in RECORDS]
-    points = [(round(p["source_risk"], 3), round(p["target_risk"], 3)) for p in final]
-    assert ends == sorted(points)
-    assert legend(figure) == {
-        "equal risks",
+    assert [(p["source"], p["target"]) for p in last] == [
+        (p["source_risk"], p["target_risk"]) for p in final
+    ]
+    assert legend(figure) == [
         *(f"{env} held out" for env in ("+90%", "+80%", "-90%")),
         *("ERM head (step 0)", "head in between", "last head"),
-    }
+    ]
 
 
 def test_all_points_are_in_view_and_the_diagonal_is_one() -> None:
     figure = figures.draw_checkpoints([run(0, 4)])
-    every, last = figure.axes
-    assert every.get_xlim() == every.get_ylim() and every.get_aspect() == 1
-    for axes in (every, last):
-        (x0, x1), (y0, y1) = axes.get_xlim(), axes.get_ylim()
-        for collection in axes.collections:
-            for x, y in collection.get_offsets():
-                assert x0 < x < x1 and y0 < y < y1
-        (line,) = axes.lines
-        assert line.get_slope() == 1 and tuple(line.get_xy1()) == (0, 0)
+    panels = figure["hconcat"]
+    for panel in panels:
+        line, *layers = panel["layer"]
+        ends = [layers[0]["encoding"][axis]["scale"]["domain"] for axis in "xy"]
+        for point in panel["data"]["values"]:
+            for (low, high), key in zip(ends, ("source", "target"), strict=True):
+                assert low < point[key] < high
+        assert all(end["source"] == end["target"] for end in line["data"]["values"])
+    assert panels[0]["width"] == panels[0]["height"]
+    assert panels[0]["layer"][0]["data"]["values"] == [
+        {"source": end, "target": end}
+        for end in panels[0]["layer"][1]["encoding"]["x"]["scale"]["domain"]
+    ]
 
 
 def test_the_benchmark_names_environments_and_title() -> None:
     figure = figures.draw_checkpoints([run(3, 1), run(0, 1)], PACS)
-    assert {"A held out", "S held out"} < legend(figure)
-    assert figure.axes[0].get_title("left").startswith("PACS: ")
+    assert legend(figure)[:2] == ["A held out", "S held out"]
+    assert figure["title"]["text"].startswith("PACS: ")
 
 
 def test_environments_are_told_apart_without_colours() -> None:
-    figure = figures.draw_checkpoints(RECORDS)
-    shapes = {
-        to_hex(c.get_edgecolors()[0]): c.get_paths()[0].vertices.shape
-        for c in figure.axes[0].collections
-        if len(c.get_offsets()) and c.get_sizes()[0] > 20
-    }
-    assert len(set(shapes.values())) == len(shapes) == 3
-    bars = figures.draw_rounds(RECORDS).axes[0].containers
-    assert len({container[0].get_hatch() for container in bars}) == 3
-    lines = figures.draw_ranks(EVERY_RANK).axes[0].lines
-    assert len({line.get_marker() for line in lines if len(line.get_xdata())}) == 3
+    for name in ("checkpoints", "all ranks", "rounds"):
+        drawn = [item for item, *_ in marks(draw(DRAWINGS[name]()), "symbol")]
+        colours = [str(item.get("stroke") or item.get("fill")) for item in drawn]
+        shapes = {
+            (colour, item.get("shape", "circle"))
+            for colour, item in zip(colours, drawn, strict=True)
+            if colour in PALETTE[:3]
+        }
+        assert len(shapes) == len({shape for _, shape in shapes}) == 3
 
 
 def test_ranks_are_in_order_and_evenly_spaced() -> None:
     figure = figures.draw_ranks(CURVES)
-    (axes,) = figure.axes
-    lines = [line for line in axes.lines if len(line.get_xdata())]
-    assert len(lines) == 4
-    assert all(tuple(line.get_xdata()) == (0, 1, 2) for line in lines)
-    assert all(tuple(line.get_ydata()) == (0.3, 0.25, 0.9) for line in lines)
-    assert len({line.get_color() for line in lines}) == 2
-    assert len({line.get_linestyle() for line in lines}) == 2
-    assert list(axes.get_xticks()) == [0, 1, 2]
-    assert [label.get_text() for label in axes.get_xticklabels()] == ["1", "113", "128"]
-    assert legend(figure) == {"+90% held out", "-90% held out"}
-    readings = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert readings == ["one reading", "another"]
+    (values,) = sets(figure)
+    assert len(values) == 4 * 3
+    by_series: dict[str, list[Any]] = {}
+    for value in values:
+        by_series.setdefault(value["series"], []).append((value["rank"], value["risk"]))
+    assert list(by_series.values()) == [[(1, 0.3), (113, 0.25), (128, 0.9)]] * 4
+    texts = {each.text: each for each in written(figure)}
+    middles = [(texts[r].left + texts[r].right) / 2 for r in ("1", "113", "128")]
+    assert middles[1] - middles[0] == pytest.approx(middles[2] - middles[1], abs=1)
+    looks = figure["layer"][0]["encoding"]
+    assert len(set(looks["color"]["scale"]["range"])) == 2
+    assert len({str(dash) for dash in looks["strokeDash"]["scale"]["range"]}) == 4
+    assert legend(figure) == [
+        f"{env} held out, {reading}" for reading in CURVES for env in ("+90%", "-90%")
+    ]
+    assert LABEL in {each.text for each in written(figures.draw_ranks(EVERY_RANK))}
 
 
 def test_ranks_that_a_curve_lacks_leave_their_place() -> None:
     curves = {"a": {0: [(1, 0.2), (8, 0.3)]}, "b": {0: [(2, 0.4), (8, 0.5)]}}
-    lines = [line for line in figures.draw_ranks(curves).axes[0].lines if len(line.get_xdata())]
-    assert [tuple(line.get_xdata()) for line in lines] == [(0, 2), (1, 2)]
-
-
-@pytest.mark.parametrize("n_readings", [1, 4])
-def test_the_legend_of_readings_hides_no_curve(n_readings: int) -> None:
-    highest = {0: [(1, 1.0), (2, 1.0), (4, 1.0)]}
-    figure = figures.draw_ranks({f"reading {i}": highest for i in range(n_readings)})
-    (axes,) = figure.axes
-    check_texts(figure)
-    legend = axes.get_legend().get_window_extent()
-    top = axes.transData.transform((0, 1.0))[1]
-    assert all(text.get_window_extent().y0 > top for text in axes.get_legend().get_texts())
-    assert legend.y1 <= axes.bbox.y1 + 1
+    drawn = draw(figures.draw_ranks(curves))
+    assert {item["text"] for item, *_ in marks(drawn, "text")} >= {"1", "2", "8"}
+    places = sorted(x for item, x, _ in marks(drawn, "symbol") if item.get("size") == 70)
+    assert len(places) == 4 and places[2] == places[3]
+    assert places[1] - places[0] == pytest.approx(places[2] - places[1], abs=1)
 
 
 def test_rounds_are_shares_of_each_environment() -> None:
-    (axes,) = figures.draw_rounds(RECORDS).axes
-    assert len(axes.containers) == 3
-    for env, bars in enumerate(axes.containers):
-        shares = {round(bar.get_x() + bar.get_width() / 2): bar.get_height() for bar in bars}
+    figure = figures.draw_rounds(RECORDS)
+    (values,) = sets(figure)
+    for env, name in enumerate(("+90% held out", "+80% held out", "-90% held out")):
+        shares = {v["rounds"]: v["share"] for v in values if v["series"] == name}
         assert shares == {0: 25, 2: 50, 4 + env: 25}
-    assert list(axes.get_xticks()) == list(range(7))
-    spans = sorted((b.get_x(), b.get_x() + b.get_width()) for c in axes.containers for b in c)
-    assert all(left[1] <= right[0] + 1e-9 for left, right in pairwise(spans))
+    assert {str(i) for i in range(7)} <= {each.text for each in written(figure)}
+    bars = sorted((x, x + item["width"]) for item, x, _ in marks(draw(figure), "rect"))
+    assert len(bars) == 9 and all(a[1] <= b[0] + 1e-9 for a, b in pairwise(bars))
 
 
 def test_colours_follow_the_environment() -> None:
-    drawn = figures.draw_rounds([run(2, 3)]), figures.draw_rounds(RECORDS)
-    alone, among = (figure.axes[0].containers[-1][0].get_facecolor() for figure in drawn)
-    assert alone == among and to_hex(alone).upper() == look(2).colour
+    alone, among = (
+        {item["fill"] for item, *_ in marks(draw(figures.draw_rounds(records)), "rect")}
+        for records in ([run(2, 3)], RECORDS)
+    )
+    assert alone == {PALETTE[2]} and among == set(PALETTE[:3])
 
 
 def test_the_figures_of_a_benchmark() -> None:
@@ -187,7 +188,7 @@ def test_nothing_to_draw_is_one_sentence() -> None:
         lambda: figures.draw_ranks({"a": {}}),
         lambda: figures.draw_ranks({"a": {0: []}}),
     ]
-    for draw in cases:
+    for case in cases:
         with pytest.raises(ValueError, match="to draw") as caught:
-            draw()
+            case()
         assert str(caught.value).endswith(".") and ". " not in str(caught.value)

@@ -20,7 +20,7 @@ from regraft.bench.protocol.seeds import job_seed
 from regraft.bench.protocol.selection import training_domain_validation
 from regraft.bench.protocol.spaces import draw_configuration
 from regraft.cli.app import app
-from regraft.cli.options import RESUMES
+from regraft.cli.command import RESUMES
 from regraft.support.extras import require
 from tests.helpers.small_pictures import CLASSES, DOMAINS, write_pacs
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import pytest
 
 from regraft.bench.datasets.colored_mnist import ENVIRONMENTS
@@ -17,6 +19,12 @@ def test_averages_are_those_of_the_cells(row: Published) -> None:
     mean = sum(cell[0] for cell in row.cells.values()) / 3
     assert row.average == pytest.approx(mean, abs=0.1)  # both are rounded to 0.1
     assert all(0 <= error < mean < 100 for mean, error in row.cells.values())
+
+
+def test_no_number_changes_unnoticed() -> None:
+    tables = repr([*TRAINING_DOMAIN, *ORACLE, *PACS, *OFFICE_HOME])
+    golden = "8def5e75852a448d422b23eee2e90458e522530e75060f63d9e29d5d5c16bdce"
+    assert hashlib.sha256(tables.encode()).hexdigest() == golden
 
 
 def test_both_rules_cover_the_same_algorithms() -> None:

@@ -31,9 +31,8 @@ from regraft.bench.protocol.collection import collect
 from regraft.bench.protocol.seeds import job_seed
 from regraft.bench.protocol.selection import training_domain_validation
 from regraft.bench.protocol.spaces import draw_configuration
-from regraft.cli.console import Screen
 from regraft.cli.reproduce import show
-from tests.helpers.commands import make_run
+from tests.helpers.commands import make_session
 from tests.helpers.paths import SOURCE
 from tests.helpers.toy_sweep import CLOCKS
 
@@ -326,14 +325,14 @@ def test_other_settings_are_not_mixed_in(blobs: Digits, copy: Path) -> None:
 
 
 def test_what_is_shown(finished: Reproduction, capsys: pytest.CaptureFixture[str]) -> None:
-    show(Screen(as_json=False), make_run(), finished)
+    show(make_session(), finished)
     out = capsys.readouterr().out
     for text in ("ERM (DomainBed)", "ARM (DomainBed)", "CRO (CRO paper)", finished.label):
         assert text in out
     low, high = finished.selection.cells[2].spread
     assert f"-90%: {100 * low:.1f} to {100 * high:.1f} over all configurations" in out
     assert "Time: data" in out and "total" in out and "timings.json" in out
-    show(Screen(as_json=True), make_run(), finished)
+    show(make_session(as_json=True), finished)
     document = json.loads(capsys.readouterr().out)
     assert document["cells"]["-90%"] == json.loads(json.dumps(asdict(finished.selection.cells[2])))
     assert document["average"] is None and document["runs"] == 4
@@ -390,10 +389,10 @@ def test_kills_at_any_moment_lose_and_repeat_nothing(
     assert caches(out) == written and not list(out.glob("*/.*.safetensors.*"))
 
 
-def test_without_matplotlib(copy: Path, blobs: Digits, tmp_path: Path) -> None:
-    (tmp_path / "path" / "matplotlib").mkdir(parents=True)
-    (tmp_path / "path" / "matplotlib" / "__init__.py").write_text(
-        "raise ModuleNotFoundError(name='matplotlib')"
+def test_without_the_extra_for_pictures(copy: Path, blobs: Digits, tmp_path: Path) -> None:
+    (tmp_path / "path" / "vl_convert").mkdir(parents=True)
+    (tmp_path / "path" / "vl_convert" / "__init__.py").write_text(
+        "raise ModuleNotFoundError(name='vl_convert')"
     )
     np.savez(tmp_path / "data.npz", images=blobs[0], digits=blobs[1])
     for name in PICTURES:
@@ -404,5 +403,5 @@ def test_without_matplotlib(copy: Path, blobs: Digits, tmp_path: Path) -> None:
         command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True
     )
     assert ran.returncode == 0
-    assert ran.stderr.count("the figures are not drawn: matplotlib is not installed") == 1
+    assert ran.stderr.count("the figures are not drawn: vl_convert is not installed") == 1
     assert not [name for name in PICTURES if (copy / HULL / name).exists()]

@@ -12,9 +12,8 @@ import pytest
 
 from regraft.bench.protocol.collection import collect
 from regraft.bench.protocol.selection import Selection
-from regraft.cli.collect import run_collect
-from regraft.cli.console import Screen
-from tests.helpers.commands import make_run
+from regraft.cli.collect import collect_command
+from tests.helpers.commands import make_session
 
 # Step -> accuracies in the 80% and in the 20% of each environment.
 Checkpoints = Mapping[int, tuple[Sequence[float], Sequence[float]]]
@@ -166,8 +165,7 @@ def test_wrong_names_and_mixtures_are_told(tmp_path: Path) -> None:
 
 
 def show(as_json: bool, folder: Path, **options: Any) -> None:
-    chosen = {"selection": None, "latex": False, "markdown": False} | options
-    run_collect(Screen(as_json), make_run(chosen.pop("out", None)), folder, **chosen)
+    collect_command(make_session(options.get("out"), as_json=as_json), folder, **options)
 
 
 def test_the_command_shows_tables_and_what_it_skipped(

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from regraft.bench.engines.base import Outcomes
+from regraft.bench.engines.base import OutcomeStream
 from regraft.bench.protocol.jobs import Job
 from regraft.bench.protocol.launch import Tally, check_folder, launch
 from regraft.bench.protocol.run_folder import RunFolder
@@ -28,7 +28,7 @@ from tests.helpers.toy_sweep import (
     write_bank,
 )
 
-STEPS = 1001
+STEPS = 501
 # The folders of the data and of the sweep, then "here" or a number of worker processes.
 LAUNCHER = """
 import json, sys, time
@@ -66,7 +66,7 @@ class Listing:
     def __init__(self, workers: int | None = None) -> None:
         self.workers, self.asked = workers, list[Assignment]()
 
-    def run(self, assignments: Sequence[Assignment]) -> Outcomes:
+    def run(self, assignments: Sequence[Assignment]) -> OutcomeStream:
         self.asked += assignments
         for assignment in assignments:
             yield [Outcome(job, "failed", "not done") for job in assignment.jobs]
@@ -209,7 +209,7 @@ def test_a_killed_sweep_is_completed_as_if_nothing_had_happened(data: Path, tmp_
 
     def is_half_done() -> bool:
         return any(folder.is_done for folder in folders) and any(
-            not folder.is_done and len(folder.records()) > 3 for folder in folders
+            not folder.is_done and len(folder.records()) > 2 for folder in folders
         )
 
     with start_launcher(data, out, "2", STEPS) as launcher:

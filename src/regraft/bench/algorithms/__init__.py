@@ -1,4 +1,4 @@
-"""The protocol's algorithms: every module of this package that registers one is found by name."""
+"""Algorithms of the protocol: every module of this package that registers one is found by name."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ __all__ = ["Algorithm", "Entry", "Task", "algorithm", "algorithms", "find_algori
 
 @cache
 def algorithms() -> Mapping[str, Entry]:
-    """All algorithms by name."""
+    """Return all algorithms by name."""
     for module in iter_modules(__path__):
         import_module(f"{__name__}.{module.name}")
     return dict(sorted(entries().items()))
 
 
 def find_algorithm(name: str) -> Entry:
-    """The algorithm ``name``; ``ValueError`` with one sentence if there is none."""
+    """Return the algorithm ``name``, or raise ``ValueError``."""
     known = algorithms()
     if name not in known:
         raise ValueError(f"algorithm is {name!r}: choose from {', '.join(known)}.")

@@ -1,4 +1,4 @@
-"""What CORAL and MMD share: a penalty on features that are distributed otherwise by domain."""
+"""Base of CORAL and MMD: penalize features whose distribution differs between domains."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ ALIGNMENT_SPACE: Mapping[str, Hparam] = {"mmd_gamma": ten_to(1.0, -1, 1)}
 
 
 class Alignment(ERM):
-    """The mean loss and a distance between domains, averaged over their pairs."""
+    """Mean loss plus a distance between domains, averaged over their pairs."""
 
     def penalty(self, features: Tensor) -> Tensor:
-        """The mean distance between two of the K domains in ``features`` (K, b, d)."""
+        """Return the mean distance between two of the K domains in ``features`` (K, b, d)."""
         raise NotImplementedError
 
     def update(self, step: int, x: Tensor, y: Tensor) -> dict[str, Tensor]:
-        """A step down the mean loss and the weighted penalty."""
+        """Take a step down the mean loss plus the weighted penalty."""
         features = self.featurizer(x.flatten(0, 1))
         losses = domain_losses(self.classifier(features), y)
         penalty = self.penalty(features.reshape(*y.shape, -1))

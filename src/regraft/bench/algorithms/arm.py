@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from regraft.bench.algorithms.base import Task, algorithm
+from regraft.bench.algorithms.batch_means import EVALUATION_BATCH, group_means
 from regraft.bench.algorithms.erm import ERM, domain_losses
-from regraft.bench.algorithms.grouping import EVALUATION_BATCH, group_means
 from regraft.bench.protocol.spaces import Group, Space, constant
 
 _WIDTH = 64
@@ -19,15 +19,15 @@ _VECTOR_CONTEXT = 8  # numbers of context that are appended to a vector
 
 
 def arm_space(group: Group) -> Space:
-    """The batch size, which is also that of a context's support."""
+    """Return the space of the batch size, which is also the size of a context's support."""
     return {"batch_size": constant(8)} if group == "images" else {}
 
 
 @algorithm("ARM", arm_space)
 class ARM(ERM):
-    """Inputs are joined by the mean of a context network over their support, rows of one domain.
+    """Network whose inputs include a context: the mean over rows of the same domain.
 
-    DomainBed leaves the context network out of its optimizer, so that it stays as it was drawn;
+    DomainBed leaves the context network out of its optimizer, so that it keeps its initial weights;
     a task with ``compat`` does too.
     """
 
@@ -40,24 +40,24 @@ class ARM(ERM):
         self.reset()
 
     def predict(self, x: Tensor) -> Tensor:
-        """Logits (n, C); supports are as large as in training where they fill what is evaluated.
+        """Return logits (n, C), with supports as large as in training if they divide the batch.
 
-        Otherwise a support is all that is evaluated together.
+        Otherwise the support is the whole evaluated batch.
         """
         size = self.hparams["batch_size"]
         return self.adapt(x, size if EVALUATION_BATCH % size == 0 else EVALUATION_BATCH)
 
     def losses(self, x: Tensor, y: Tensor) -> Tensor:
-        """The mean loss in each domain, (K,), whose minibatch is one support."""
+        """Return the mean loss (K,) in each domain, whose minibatch is one support."""
         return domain_losses(self.adapt(x.flatten(0, 1), y.shape[1]), y)
 
     def adapt(self, x: Tensor, size: int) -> Tensor:
-        """Logits (n, C) in the context of supports of ``size`` rows."""
+        """Return logits (n, C) in the context of supports of ``size`` rows."""
         return super().predict(torch.cat([x, group_means(self.context(x), size)], dim=1))
 
 
 def make_context(input_shape: tuple[int, ...]) -> tuple[nn.Module, int]:
-    """The context network, and the number of channels, or of entries of a vector, that it adds."""
+    """Return the context network, and the number of channels or vector entries that it adds."""
     if len(input_shape) == 1:
         layers = nn.Linear(input_shape[0], _WIDTH), nn.ReLU(), nn.Linear(_WIDTH, _VECTOR_CONTEXT)
         return nn.Sequential(*layers), _VECTOR_CONTEXT

@@ -1,4 +1,4 @@
-"""What every algorithm of the protocol is: steps on minibatches of several domains, predictions."""
+"""Base of the protocol's algorithms: steps on minibatches of several domains, and predictions."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ OPTIMIZER, GENERATOR = "optimizer", "generator"
 
 @dataclass(frozen=True)
 class Task:
-    """What an algorithm knows of the data before it sees any."""
+    """Facts about the data that an algorithm needs before it sees any."""
 
     input_shape: tuple[int, ...]
     n_classes: int
-    n_domains: int  # those trained on
+    n_domains: int  # number of training domains
     device: torch.device
     compat: bool = False  # keep DomainBed's known faults
     seed: int = 0  # of the run
@@ -34,9 +34,9 @@ class Task:
 class Algorithm(nn.Module):
     """Base of all algorithms.
 
-    The networks are made in ``__init__`` from torch's global generator, on the CPU; whoever makes
-    an algorithm seeds that generator and then moves the algorithm to the task's device. What is
-    drawn while training comes from ``generator``, which is on that device.
+    ``__init__`` creates the networks on the CPU, from torch's global generator. Whoever creates an
+    algorithm seeds that generator, and then moves the algorithm to the task's device. Random draws
+    while training come from ``generator``, which is on that device.
     """
 
     has_steps: ClassVar[bool] = True  # False where ``conclude`` alone does the work
@@ -47,41 +47,41 @@ class Algorithm(nn.Module):
         self.optimizers: dict[str, torch.optim.Adam] = {}
 
     def update(self, step: int, x: Tensor, y: Tensor) -> dict[str, Tensor]:
-        """One step on minibatches ``x`` (K, b, ...) and ``y`` (K, b) of the K training domains.
+        """Take one step on minibatches ``x`` (K, b, ...), ``y`` (K, b) of the K training domains.
 
-        Returns scalars to log. On a GPU a step may be recorded and replayed, so the code must
-        never wait for the device (no ``item``, no shape that depends on data), must keep its state
-        in tensors that it changes in place, and may look at ``step`` only through ``variant``.
+        Return scalars to log. On a GPU a step may be recorded and replayed. So the code must never
+        wait for the device (no ``item``, no shape that depends on data), must keep its state in
+        tensors that it changes in place, and may use ``step`` only through ``variant``.
         """
         raise NotImplementedError
 
     def predict(self, x: Tensor) -> Tensor:
-        """Logits (n, C) of ``x`` (n, ...), rows of one domain."""
+        """Return the logits (n, C) of ``x`` (n, ...), rows of one domain."""
         raise NotImplementedError
 
     def predict_all(self, x: Tensor) -> Tensor:
-        """Logits (h, n, C) of all classifiers that are evaluated, of which the last one counts."""
+        """Return logits (h, n, C) of all evaluated classifiers; the last one counts."""
         return self.predict(x)[None]
 
     def variant(self, step: int) -> Hashable:
-        """Steps of the same variant perform the same operations in the same tensors."""
+        """Return a key; steps with the same key perform the same operations on the same tensors."""
         return None
 
     def schedule(self, steps: int, every: int) -> list[int]:
-        """The steps after which the run is evaluated, in order; it ends with the last.
+        """Return the steps, in order, after which the run is evaluated; the run ends with the last.
 
         ``steps`` and ``every`` are what the protocol asks for.
         """
         return sorted({*range(0, steps, every), steps - 1}) if self.has_steps else [0]
 
     def conclude(self, sources: Iterable[tuple[int, Tensor, Tensor]]) -> None:
-        """Called once, after the last step and before the last evaluation.
+        """Finish after the last step and before the last evaluation; called once.
 
-        ``sources`` are all training rows in parts: the number of the domain, ``x`` and ``y``.
+        ``sources`` yields all training rows in parts: the number of the domain, ``x`` and ``y``.
         """
 
     def summary(self) -> dict[str, Any]:
-        """What else a record says of the run, in JSON's types."""
+        """Return additional facts about the run for its record, in JSON's types."""
         return {}
 
     def adam(
@@ -91,7 +91,7 @@ class Algorithm(nn.Module):
         weight_decay: float = 0.0,
         betas: tuple[float, float] = (0.9, 0.999),
     ) -> torch.optim.Adam:
-        """An optimizer whose steps a GPU can record."""
+        """Return an Adam optimizer whose steps a GPU can record."""
         on_gpu = self.task.device.type == "cuda"
         return torch.optim.Adam(
             list(parameters),
@@ -107,7 +107,7 @@ class Algorithm(nn.Module):
         chosen = [self.optimizers[name] for name in optimizers]
         for optimizer in chosen:
             optimizer.zero_grad()
-        # Of no other parameters is the gradient worth its time.
+        # Gradients of other parameters are not needed.
         parameters = [p for optimizer in chosen for p in parameters_of_optimizer(optimizer)]
         inputs = [p for p in parameters if p.requires_grad]
         loss.backward(inputs=inputs)  # type: ignore[no-untyped-call]
@@ -115,7 +115,7 @@ class Algorithm(nn.Module):
             optimizer.step()
 
     def state(self) -> dict[str, Tensor]:
-        """All that later steps depend on: parameters, optimizers and the generator."""
+        """Return all that later steps depend on: parameters, optimizers and the generator."""
         tensors = dict(self.state_dict())
         for name, optimizer in self.optimizers.items():
             for key, value in optimizer_state(optimizer).items():
@@ -124,7 +124,7 @@ class Algorithm(nn.Module):
         return tensors
 
     def load_state(self, tensors: Mapping[str, Tensor]) -> None:
-        """Go on from what ``state`` returned."""
+        """Continue from what ``state`` returned."""
         rest = dict(tensors)
         self.generator.set_state(rest.pop(GENERATOR))
         for name, optimizer in self.optimizers.items():
@@ -136,7 +136,7 @@ class Algorithm(nn.Module):
 
 
 def parameters_of(*modules: nn.Module) -> Iterator[nn.Parameter]:
-    """The parameters of several modules, one after another."""
+    """Yield the parameters of several modules, one after another."""
     for module in modules:
         yield from module.parameters()
 
@@ -147,16 +147,16 @@ Own = Space | Callable[[Group], Space]
 
 @dataclass(frozen=True)
 class Entry:
-    """A registered algorithm."""
+    """Registered algorithm."""
 
     name: str
     make: Callable[[Task, Mapping[str, Any], torch.Generator], Algorithm]
     own: Own
 
     def space(self, group: Group, of_dataset: Space | None = None) -> dict[str, Hparam]:
-        """All its hyperparameters on datasets of a group, the common ones included.
+        """Return all its hyperparameters on datasets of a group, the common ones included.
 
-        Those ``of_dataset`` replace common ones, the algorithm's own replace both.
+        Those of the dataset replace common ones; the algorithm's own replace both.
         """
         own = self.own(group) if callable(self.own) else self.own
         return {**common_space(group), **(of_dataset or {}), **own}
@@ -176,5 +176,5 @@ def algorithm(name: str, own: Own | None = None) -> Callable[[type[Algorithm]], 
 
 
 def entries() -> Mapping[str, Entry]:
-    """What has been registered so far; ``regraft.bench.algorithms`` registers all."""
+    """Return the algorithms registered so far; ``regraft.bench.algorithms`` registers all."""
     return _ENTRIES

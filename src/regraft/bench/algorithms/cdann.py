@@ -15,7 +15,7 @@ from regraft.bench.algorithms.dann import DANN, DISCRIMINATOR, adversarial_space
 
 @algorithm("CDANN", adversarial_space)
 class CDANN(DANN):
-    """DANN with an embedding of the class added to the features, all classes of one weight."""
+    """DANN with an embedding of the class added to the features, and equal weight per class."""
 
     def __init__(self, task: Task, hparams: Mapping[str, Any], generator: torch.Generator) -> None:
         super().__init__(task, hparams, generator)
@@ -23,11 +23,11 @@ class CDANN(DANN):
         self.start(DISCRIMINATOR, "d", self.discriminator, self.class_embeddings)
 
     def condition(self, features: Tensor, y: Tensor) -> Tensor:
-        """Features moved by the embeddings of their classes."""
+        """Add to the features the embeddings of their classes."""
         moved: Tensor = features + self.class_embeddings(y)
         return moved
 
     def mean(self, losses: Tensor, y: Tensor) -> Tensor:
-        """The mean over classes of the mean within each; a class without rows counts as zero."""
+        """Return the mean over classes of the mean within each; 0 for a class without rows."""
         counts = functional.one_hot(y, self.task.n_classes).sum(dim=0)
         return (losses / (counts[y] * self.task.n_classes)).sum()

@@ -10,10 +10,10 @@ from regraft.bench.algorithms.base import algorithm
 
 @algorithm("CORAL", ALIGNMENT_SPACE)
 class CORAL(Alignment):
-    """The distance is the mean squared difference of means and of covariances."""
+    """Alignment by the mean squared difference of means and of covariances."""
 
     def penalty(self, features: Tensor) -> Tensor:
-        """The two differences, averaged over pairs of domains; zero for one domain."""
+        """Return both differences, averaged over pairs of domains; zero for one domain."""
         means = features.mean(dim=1, keepdim=True)
         centred = features - means
         covariances = centred.mT @ centred / (features.shape[1] - 1)
@@ -21,7 +21,7 @@ class CORAL(Alignment):
 
 
 def pair_difference(values: Tensor) -> Tensor:
-    """The mean of (a - b)² over pairs of the K entries of ``values`` (K, ...) and over the rest."""
+    """Return the mean of (a - b)² over pairs of the K entries of ``values`` (K, ...)."""
     n = len(values)
     # Over all ordered pairs, those of an entry with itself included, it is twice the variance.
     return 2 * values.var(dim=0, correction=0).mean() * n / max(n - 1, 1)

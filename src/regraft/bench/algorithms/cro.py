@@ -20,7 +20,7 @@ _NEVER = -1e9  # the logit of a class that no source has
 
 
 def cro_space(group: Group) -> Space:
-    """Of the hull; the radius is an assumption, which no source validation can judge."""
+    """Return the space of the hull; no source validation can judge the radius, an assumption."""
     return {
         "cro_phase1_steps": constant(500),
         "cro_radius": constant(RADIUS),
@@ -41,7 +41,7 @@ class CRO(ERM):
         super().__init__(task, {**hparams, "nonlinear_classifier": False}, generator)
 
     def schedule(self, steps: int, every: int) -> list[int]:
-        """The end of Phase 1."""
+        """Return the end of Phase 1."""
         return [min(steps, self.hparams["cro_phase1_steps"]) - 1]
 
     def conclude(self, sources: Iterable[tuple[int, Tensor, Tensor]]) -> None:

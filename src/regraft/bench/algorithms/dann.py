@@ -25,7 +25,7 @@ NETWORK, DISCRIMINATOR = "network", "discriminator"
 
 
 def adversarial_space(group: Group) -> Space:
-    """Hyperparameters of DANN and CDANN; both optimizers take the group's learning rates."""
+    """Return the space of DANN and CDANN; both optimizers take the group's learning rates."""
     common = common_space(group)
     return {
         "lambda": ten_to(1.0, -2, 2),
@@ -44,7 +44,7 @@ def adversarial_space(group: Group) -> Space:
 
 @algorithm("DANN", adversarial_space)
 class DANN(Algorithm):
-    """Steps of the discriminator and of the network that misleads it, in turn."""
+    """Discriminator and network trained in turn, the network to mislead the discriminator."""
 
     def __init__(self, task: Task, hparams: Mapping[str, Any], generator: torch.Generator) -> None:
         super().__init__(task, hparams, generator)
@@ -55,7 +55,7 @@ class DANN(Algorithm):
         self.start(DISCRIMINATOR, "d", self.discriminator)
 
     def start(self, name: str, suffix: str, *modules: nn.Module) -> None:
-        """Make the optimizer ``name`` of ``modules``; its hyperparameters end in ``suffix``."""
+        """Create the optimizer ``name`` of ``modules``; its hyperparameters end in ``suffix``."""
         self.optimizers[name] = self.adam(
             parameters_of(*modules),
             self.hparams[f"lr_{suffix}"],
@@ -64,18 +64,18 @@ class DANN(Algorithm):
         )
 
     def variant(self, step: int) -> str:
-        """Whose step it is."""
+        """Return whether the discriminator or the network takes this step."""
         turns = self.hparams["d_steps_per_g_step"]
         # DomainBed counts steps from one: the discriminator's first turn is one step short.
         return DISCRIMINATOR if (step + 1) % (1 + turns) < turns else NETWORK
 
     def predict(self, x: Tensor) -> Tensor:
-        """Logits (n, C)."""
+        """Return logits (n, C)."""
         logits: Tensor = self.classifier(self.featurizer(x))
         return logits
 
     def update(self, step: int, x: Tensor, y: Tensor) -> dict[str, Tensor]:
-        """A step of the discriminator alone or of featurizer and classifier alone."""
+        """Take a step of the discriminator alone, or of featurizer and classifier alone."""
         x = x.flatten(0, 1)
         if self.variant(step) == DISCRIMINATOR:
             with torch.no_grad():
@@ -91,7 +91,7 @@ class DANN(Algorithm):
         return {"gen_loss": loss.detach()}
 
     def discrimination(self, features: Tensor, y: Tensor) -> Tensor:
-        """The loss of the discriminator, its penalty included, on ``features`` (K·b, d)."""
+        """Return the loss of the discriminator with its penalty, on ``features`` (K·b, d)."""
         inputs = self.condition(features, y.flatten())
         n_domains, rows = y.shape
         domains = torch.arange(n_domains, device=y.device).repeat_interleave(rows)
@@ -104,9 +104,9 @@ class DANN(Algorithm):
         return loss
 
     def condition(self, features: Tensor, y: Tensor) -> Tensor:
-        """What the discriminator sees of ``features`` (n, d) of classes ``y`` (n,)."""
+        """Return the discriminator's input for ``features`` (n, d) of classes ``y`` (n,)."""
         return features
 
     def mean(self, losses: Tensor, y: Tensor) -> Tensor:
-        """One loss from those of the rows, (n,), of classes ``y`` (n,)."""
+        """Reduce the losses (n,) of rows of classes ``y`` (n,) to one."""
         return losses.mean()

@@ -1,4 +1,4 @@
-"""Empirical risk minimization, and what most other algorithms share with it."""
+"""Empirical risk minimization, and the base of most other algorithms."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAIN = "main"
 
 @algorithm("ERM")
 class ERM(Algorithm):
-    """The mean loss over all rows; base of the algorithms that train one network by one loss."""
+    """Mean loss over all rows; base of the algorithms that train one network by one loss."""
 
     def __init__(self, task: Task, hparams: Mapping[str, Any], generator: torch.Generator) -> None:
         super().__init__(task, hparams, generator)
@@ -27,28 +27,28 @@ class ERM(Algorithm):
         self.reset()
 
     def reset(self) -> None:
-        """Start the optimizer over."""
+        """Create a fresh optimizer."""
         self.optimizers[MAIN] = self.adam(
             self.parameters(), self.hparams["lr"], self.hparams["weight_decay"]
         )
 
     def predict(self, x: Tensor) -> Tensor:
-        """Logits (n, C)."""
+        """Return logits (n, C)."""
         logits: Tensor = self.classifier(self.featurizer(x))
         return logits
 
     def update(self, step: int, x: Tensor, y: Tensor) -> dict[str, Tensor]:
-        """A step down the loss on all domains together."""
+        """Take a step down the loss on all domains together."""
         loss = self.losses(x, y).mean()
         self.descend(loss, MAIN)
         return {"loss": loss.detach()}
 
     def losses(self, x: Tensor, y: Tensor) -> Tensor:
-        """The mean loss in each domain, (K,)."""
+        """Return the mean loss (K,) in each domain."""
         return domain_losses(self.predict(x.flatten(0, 1)), y)
 
 
 def domain_losses(logits: Tensor, y: Tensor) -> Tensor:
-    """Cross-entropies (K,), each a mean over one domain's rows, of ``logits`` (K·b, C)."""
+    """Return the mean cross-entropy (K,) of each domain, from ``logits`` (K·b, C)."""
     losses = functional.cross_entropy(logits, y.flatten(), reduction="none")
     return losses.view(y.shape).mean(dim=1)

@@ -14,8 +14,8 @@ from regraft.bench.algorithms.base import Algorithm, Task
 from regraft.bench.protocol.spaces import Space, choice, constant, ten_to
 from regraft.core.certificate import Family
 from regraft.core.domains import Domains
-from regraft.core.free import FreeAdversary, FreeOptions
-from regraft.core.game import Outcome, play
+from regraft.core.free_adversary import FreeAdversary, FreeAdversaryOptions
+from regraft.core.game import GameOutcome, play
 from regraft.core.heads import SourceHeads, fit_source_heads
 from regraft.core.hull_game import play_hull
 from regraft.core.learner import Learner
@@ -23,7 +23,7 @@ from regraft.core.standardization import Standardized, standardize
 from regraft.core.surrogates import SurrogateKind
 
 RADIUS = 8.0  # nats; an assumption about the deployment, which no source validation can judge
-_FREE_OPTIONS = frozenset(field.name for field in fields(FreeOptions))
+_FREE_OPTIONS = frozenset(field.name for field in fields(FreeAdversaryOptions))
 
 HULL_SPACE: Space = {
     "cro_gap_eps": ten_to(1e-3, -3, -2),
@@ -33,18 +33,18 @@ HULL_SPACE: Space = {
 # Those of `tab:hp-search-cro` and `tab:hp-search-phase2`; a learner that is solved does not read
 # the three of its own among them.
 FREE_SPACE: Space = {
-    "cro_rank": choice(FreeOptions.cro_rank, [4, 8, 16]),
+    "cro_rank": choice(FreeAdversaryOptions.cro_rank, [4, 8, 16]),
     "cro_gap_eps": ten_to(3e-3, -3, -2),
-    "cro_adv_lr": ten_to(FreeOptions.cro_adv_lr, -3, -2),
+    "cro_adv_lr": ten_to(FreeAdversaryOptions.cro_adv_lr, -3, -2),
     "cro_learner_lr": ten_to(3e-3, -3, -2),
-    "cro_lambda_hausdorff": ten_to(FreeOptions.cro_lambda_hausdorff, -1, 0),
-    "cro_lambda_consist": ten_to(FreeOptions.cro_lambda_consist, 1, 2),
-    "cro_lambda_op": ten_to(FreeOptions.cro_lambda_op, -1, 0),
-    "cro_val_frac": choice(FreeOptions.cro_val_frac, [0.1]),
+    "cro_lambda_hausdorff": ten_to(FreeAdversaryOptions.cro_lambda_hausdorff, -1, 0),
+    "cro_lambda_consist": ten_to(FreeAdversaryOptions.cro_lambda_consist, 1, 2),
+    "cro_lambda_op": ten_to(FreeAdversaryOptions.cro_lambda_op, -1, 0),
+    "cro_val_frac": choice(FreeAdversaryOptions.cro_val_frac, [0.1]),
     "cro_max_outer_iters": choice(10, [5, 10]),
-    "cro_adv_epochs": choice(FreeOptions.cro_adv_epochs, [5, 10]),
+    "cro_adv_epochs": choice(FreeAdversaryOptions.cro_adv_epochs, [5, 10]),
     "cro_learner_epochs": choice(10, [5, 10]),
-    "cro_adv_batch": choice(FreeOptions.cro_adv_batch, [32, 64]),
+    "cro_adv_batch": choice(FreeAdversaryOptions.cro_adv_batch, [32, 64]),
     "cro_learner_batch": choice(64, [32, 64]),
 }
 
@@ -69,7 +69,7 @@ class Played:
     """A game that has ended: its start and the answer of every round, as heads on [x, 1]."""
 
     heads: Tensor  # (rounds + 1, C, d + 1)
-    outcome: Outcome
+    outcome: GameOutcome
 
 
 def play_hull_game(
@@ -108,7 +108,9 @@ def play_free_game(
     first = scaled.from_features(start)
     options = {name: value for name, value in hparams.items() if name in _FREE_OPTIONS}
     outcome = play(
-        FreeAdversary(scaled.rows, sources.slices, first, FreeOptions(**options), surrogate, seed),
+        FreeAdversary(
+            scaled.rows, sources.slices, first, FreeAdversaryOptions(**options), surrogate, seed
+        ),
         Learner(ridge=sources.regularization.pooled_ridge),
         first,
         tolerance=hparams["cro_gap_eps"],

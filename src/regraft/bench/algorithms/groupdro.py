@@ -15,7 +15,7 @@ from regraft.bench.protocol.spaces import ten_to
 
 @algorithm("GroupDRO", {"groupdro_eta": ten_to(1e-2, -3, -1)})
 class GroupDRO(ERM):
-    """The losses weighted by ``q`` (K,), which grows where the loss is large."""
+    """Losses weighted by ``q`` (K,), which grows where the loss is large."""
 
     q: Tensor
 
@@ -24,7 +24,7 @@ class GroupDRO(ERM):
         self.register_buffer("q", torch.ones(task.n_domains))
 
     def update(self, step: int, x: Tensor, y: Tensor) -> dict[str, Tensor]:
-        """Move the weights, then take a step down the weighted loss."""
+        """Update the weights, then take a step down the weighted loss."""
         losses = self.losses(x, y)
         self.q.mul_((self.hparams["groupdro_eta"] * losses.detach()).exp())
         self.q.div_(self.q.sum())

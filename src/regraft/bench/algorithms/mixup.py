@@ -12,10 +12,10 @@ from regraft.bench.protocol.spaces import ten_to
 
 @algorithm("Mixup", {"mixup_alpha": ten_to(0.2, -1, 1)})
 class Mixup(ERM):
-    """The domains stand in a random ring and each is blended with the next."""
+    """Mixup of each domain with the next in a random ring of domains."""
 
     def update(self, step: int, x: Tensor, y: Tensor) -> dict[str, Tensor]:
-        """A step down the mean loss on the blended rows."""
+        """Take a step down the mean loss on the blended rows."""
         ring = torch.rand(len(x), generator=self.generator, device=x.device).argsort()
         following = ring.roll(-1)
         share = self.shares(len(x), x.device).to(x.dtype)
@@ -27,7 +27,7 @@ class Mixup(ERM):
         return {"loss": loss.detach()}
 
     def shares(self, n: int, device: torch.device) -> Tensor:
-        """Draws (n,) from Beta(alpha, alpha): a gamma variate's part in the sum of two."""
+        """Draw (n,) from Beta(alpha, alpha): the part of one gamma variate in the sum of two."""
         # Small alphas make tiny variates: in single precision both would too often be zero.
         alphas = torch.full((2, n), self.hparams["mixup_alpha"], dtype=torch.double, device=device)
         gammas = torch._standard_gamma(alphas, generator=self.generator)

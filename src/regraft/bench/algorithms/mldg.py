@@ -19,15 +19,15 @@ _EPS = 1e-8  # Adam's
 
 @algorithm("MLDG", {"mldg_beta": ten_to(1.0, -1, 1), "n_meta_test": choice(2, [1, 2])})
 class MLDG(ERM):
-    """First-order: the gradients in a domain and, after one step down it, in another domain.
+    """First-order meta-learning: gradients in a domain and, one step later, in another domain.
 
-    With ``compat`` two of DomainBed's faults stay: where ``n_meta_test`` leaves no domain to step
-    on, the gradient is zero and the network stays as it was drawn, but for weight decay; and
+    With ``compat`` two of DomainBed's faults stay. Where ``n_meta_test`` leaves no domain to step
+    on, the gradient is zero and the network keeps its initial weights, but for weight decay. And
     running statistics of batch normalization are never updated.
     """
 
     def update(self, step: int, x: Tensor, y: Tensor) -> dict[str, Tensor]:
-        """A step down the losses of random pairs, summed and divided by the number of domains."""
+        """Take a step down the losses of random pairs, summed and divided by the domain count."""
         order = torch.rand(len(x), generator=self.generator, device=x.device).argsort()
         x, y = x[order], y[order]
         network = nn.Sequential(self.featurizer, self.classifier)
@@ -59,7 +59,7 @@ class MLDG(ERM):
     def _after_one_step(
         self, parameters: Mapping[str, Tensor], gradient: tuple[Tensor, ...]
     ) -> dict[str, Tensor]:
-        """Where the first step of a new Adam leads: its moments are then g and g²."""
+        """Return the parameters after the first step of a new Adam, whose moments are g and g²."""
         stepped = {}
         for (name, value), slope in zip(parameters.items(), gradient, strict=True):
             g = slope + self.hparams["weight_decay"] * value.detach()
@@ -69,9 +69,9 @@ class MLDG(ERM):
 
 
 def meta_pairs(n_domains: int, n_meta_test: int, compat: bool) -> list[tuple[int, int]]:
-    """Domains to step on, each with one to test in; the last ``n_meta_test`` are for tests.
+    """Return pairs of a domain to step on and one to test in; the last ``n_meta_test`` are tests.
 
-    At least one domain is stepped on, also if it must be its own test, unless ``compat``.
+    At least one domain is stepped on, even if it must be its own test, unless ``compat``.
     """
     n_train = n_domains - n_meta_test if compat else max(n_domains - n_meta_test, 1)
     return list(zip(range(n_train), cycle(range(n_train, n_domains) or [0]), strict=False))

@@ -13,10 +13,10 @@ _GAMMAS = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
 
 @algorithm("MMD", ALIGNMENT_SPACE)
 class MMD(Alignment):
-    """The distance is that of the mean embeddings under a sum of Gaussian kernels."""
+    """Alignment by the distance of mean embeddings under a sum of Gaussian kernels."""
 
     def penalty(self, features: Tensor) -> Tensor:
-        """The squared distance, averaged over pairs of domains; zero for one domain."""
+        """Return the squared distance, averaged over pairs of domains; zero for one domain."""
         n = len(features)
         kernels = mean_kernels(features)
         within = kernels.diagonal().sum()  # the gradient of trace waits for the device
@@ -26,7 +26,7 @@ class MMD(Alignment):
 
 
 def mean_kernels(features: Tensor) -> Tensor:
-    """Means (K, K) of the kernel over rows of two of the domains in ``features`` (K, b, d)."""
+    """Return kernel means (K, K) over rows of two of the domains in ``features`` (K, b, d)."""
     n, b, _ = features.shape
     rows = features.flatten(0, 1)
     squares = rows.pow(2).sum(dim=1)

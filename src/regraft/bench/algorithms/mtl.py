@@ -1,4 +1,4 @@
-"""Marginal transfer learning: the classifier also sees what the features of a domain are like."""
+"""Marginal transfer learning: the classifier also sees an embedding of the domain's features."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import torch
 from torch import Tensor
 
 from regraft.bench.algorithms.base import Task, algorithm
+from regraft.bench.algorithms.batch_means import EVALUATION_BATCH, group_means
 from regraft.bench.algorithms.erm import ERM, MAIN, domain_losses
-from regraft.bench.algorithms.grouping import EVALUATION_BATCH, group_means
 from regraft.bench.networks.domainbed import make_classifier
 from regraft.bench.protocol.spaces import choice
 
 
 @algorithm("MTL", {"mtl_ema": choice(0.99, [0.5, 0.9, 0.99, 1.0])})
 class MTL(ERM):
-    """Each row's features are joined by an embedding of its domain, which is their running mean.
+    """Features joined by an embedding of their domain: the running mean of its features.
 
     DomainBed overwrites every embedding by noise before the classifier sees it (its issue 159);
     a task with ``compat`` does too.
@@ -32,12 +32,12 @@ class MTL(ERM):
         self.reset()
 
     def predict(self, x: Tensor) -> Tensor:
-        """Logits (n, C); the embedding is the mean over the rows that are evaluated together."""
+        """Return logits (n, C); the embedding is the mean over rows that are evaluated together."""
         features = self.featurizer(x)
         return self.classify(features, group_means(features, EVALUATION_BATCH))
 
     def update(self, step: int, x: Tensor, y: Tensor) -> dict[str, Tensor]:
-        """A step down the sum of the domains' losses."""
+        """Take a step down the sum of the domains' losses."""
         features = self.featurizer(x.flatten(0, 1)).unflatten(0, y.shape)
         share = self.hparams["mtl_ema"]
         embeddings = share * features.mean(dim=1) + (1 - share) * self.embeddings
@@ -48,7 +48,7 @@ class MTL(ERM):
         return {"loss": loss.detach()}
 
     def classify(self, features: Tensor, embeddings: Tensor) -> Tensor:
-        """Logits (..., C) of ``features`` (..., d) in domains of these ``embeddings`` (..., d)."""
+        """Return logits (..., C) of ``features`` (..., d) given domain ``embeddings`` (..., d)."""
         if self.task.compat:
             embeddings = torch.randn(
                 features.shape, generator=self.generator, device=features.device

@@ -19,7 +19,7 @@ class RSC(ERM):
     """Mutes, in the rows that suffer most from it, the features of the largest gradients."""
 
     def update(self, step: int, x: Tensor, y: Tensor) -> dict[str, Tensor]:
-        """A step down the loss on the features that are kept."""
+        """Take a step down the loss on the features that are kept."""
         features, labels = self.featurizer(x.flatten(0, 1)), y.flatten()
         kept = self.kept(features, labels)
         loss = functional.cross_entropy(self.classifier(features * kept), labels)
@@ -27,7 +27,7 @@ class RSC(ERM):
         return {"loss": loss.detach()}
 
     def kept(self, features: Tensor, y: Tensor) -> Tensor:
-        """Which ``features`` (n, d) of rows labelled ``y`` (n,) are not muted, (n, d)."""
+        """Return a mask of the ``features`` (n, d), with labels ``y`` (n,), that are not muted."""
         leaf = features.detach().requires_grad_()
         logits = self.classifier(leaf)
         (gradient,) = torch.autograd.grad(_of_class(logits, y).sum(), leaf)
@@ -41,5 +41,5 @@ class RSC(ERM):
 
 
 def _of_class(values: Tensor, y: Tensor) -> Tensor:
-    """The entries (n,) of ``values`` (n, C) for the classes ``y`` (n,)."""
+    """Return the entries (n,) of ``values`` (n, C) for the classes ``y`` (n,)."""
     return values.gather(1, y.unsqueeze(1)).squeeze(1)

@@ -19,9 +19,9 @@ _EPSILON = 1e-5
 
 @algorithm("SagNet", {"sag_w_adv": ten_to(0.1, -2, 1)})
 class SagNet(Algorithm):
-    """A content classifier in the style of others, and features that hide the class in style.
+    """Content classifier trained in others' styles, on features that hide the class from style.
 
-    A row's style is the mean and the variance of its features, its content the rest.
+    The style of a row is the mean and the variance of its features, the content the rest.
     """
 
     def __init__(self, task: Task, hparams: Mapping[str, Any], generator: torch.Generator) -> None:
@@ -36,12 +36,12 @@ class SagNet(Algorithm):
             )
 
     def predict(self, x: Tensor) -> Tensor:
-        """Logits (n, C) of the content classifier."""
+        """Return logits (n, C) of the content classifier."""
         logits: Tensor = self.content(self.featurizer(x))
         return logits
 
     def update(self, step: int, x: Tensor, y: Tensor) -> dict[str, Tensor]:
-        """Three steps: of features and content, of style, and of the features against style."""
+        """Take three steps: features with content, style, and features against style."""
         x, y = x.flatten(0, 1), y.flatten()
         losses = {
             "loss_c": self.learn_content(x, y),
@@ -51,13 +51,13 @@ class SagNet(Algorithm):
         return {name: loss.detach() for name, loss in losses.items()}
 
     def learn_content(self, x: Tensor, y: Tensor) -> Tensor:
-        """Move featurizer and content classifier towards the class in any style."""
+        """Train featurizer and content classifier to find the class in any style."""
         loss = functional.cross_entropy(self.content(self.mix_styles(self.featurizer(x))), y)
         self.descend(loss, FEATURES, CONTENT)
         return loss
 
     def learn_style(self, x: Tensor, y: Tensor) -> Tensor:
-        """Move the style classifier towards the class that a style belongs to."""
+        """Train the style classifier to find the class that a style belongs to."""
         with torch.no_grad():
             features = self.swap_contents(self.featurizer(x))
         loss = functional.cross_entropy(self.style(features), y)
@@ -65,14 +65,14 @@ class SagNet(Algorithm):
         return loss
 
     def hide_style(self, x: Tensor) -> Tensor:
-        """Move the featurizer to where the style classifier finds all classes equally likely."""
+        """Train the featurizer until the style classifier finds all classes equally likely."""
         logits = self.style(self.swap_contents(self.featurizer(x)))
         loss: Tensor = -self.hparams["sag_w_adv"] * functional.log_softmax(logits, dim=1).mean()
         self.descend(loss, FEATURES)
         return loss
 
     def mix_styles(self, features: Tensor) -> Tensor:
-        """Features (n, d) in styles between their own and another row's."""
+        """Return features (n, d) in styles between their own and another row's."""
         content, mean, variance = split(features)
         other, share = self.shuffle(features), self.draw(features)[:, None]
         mean = share * mean + (1 - share) * mean[other]
@@ -80,25 +80,25 @@ class SagNet(Algorithm):
         return join(content, mean, variance)
 
     def swap_contents(self, features: Tensor) -> Tensor:
-        """Features (n, d) with the content of another row, through which no gradient flows."""
+        """Return features (n, d) with the content of another row, without gradient through it."""
         content, mean, variance = split(features)
         return join(content[self.shuffle(features)].detach(), mean, variance)
 
     def shuffle(self, features: Tensor) -> Tensor:
-        """A permutation of the rows."""
+        """Return a random permutation of the rows."""
         return self.draw(features).argsort()
 
     def draw(self, features: Tensor) -> Tensor:
-        """A number between zero and one for each row."""
+        """Draw a number between zero and one for each row."""
         return torch.rand(len(features), generator=self.generator, device=features.device)
 
 
 def split(features: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Content (n, d), mean and variance (n, 1) of the rows of ``features`` (n, d)."""
+    """Split rows (n, d) of ``features`` into content (n, d), mean and variance (n, 1)."""
     mean, variance = features.mean(dim=1, keepdim=True), features.var(dim=1, keepdim=True)
     return (features - mean) / (variance + _EPSILON).sqrt(), mean, variance
 
 
 def join(content: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-    """Features from what ``split`` returns."""
+    """Rebuild features from what ``split`` returns."""
     return content * (variance + _EPSILON).sqrt() + mean

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from regraft.bench.algorithms.annealed import Annealed, annealed_space
+from regraft.bench.algorithms.annealed_penalty import Annealed, annealed_space
 from regraft.bench.algorithms.base import algorithm
 
 
 @algorithm("VREx", annealed_space("vrex", 1e1))
 class VREx(Annealed):
-    """The penalty is the variance of the domains' losses."""
+    """Penalty on the variance of the domains' losses."""
 
     prefix = "vrex"
 
     def penalty(self, logits: Tensor, y: Tensor, losses: Tensor) -> Tensor:
-        """The population variance, which is zero for one domain."""
+        """Return the population variance, which is zero for one domain."""
         return losses.var(correction=0)

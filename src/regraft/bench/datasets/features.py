@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -15,8 +14,8 @@ from torch import Tensor
 
 from regraft.bench.datasets.base import Dataset, Environment
 from regraft.data.banks import is_bank, open_bank
-from regraft.data.domain_names import named_domains
-from regraft.data.tables import read_table
+from regraft.data.labelled import read_labelled
+from regraft.support.digests import digest_file, digest_parts
 
 _SUFFIXES = (".npz", ".csv", ".parquet")
 _MIN_ROWS = 2  # of an environment: one to train on, one to hold out
@@ -49,8 +48,8 @@ class Vectors(Environment):
 class FeatureBank(Dataset):
     """A file of features, labels and domains; its stem is the dataset's name.
 
-    The file is one that :func:`regraft.data.tables.read_table` reads, with a column ``label`` and a
-    column ``domain``, or a bank, whose folder names the dataset. In a .npz file an array
+    The file is one that :func:`regraft.data.labelled.read_labelled` reads, with a column ``label``
+    and a column ``domain``, or a bank, whose folder names the dataset. In a .npz file an array
     ``domains`` may name the domains that ``domain`` numbers. Classes and environments are in
     sorted order. Raises ``ValueError`` with one sentence.
     """
@@ -61,10 +60,9 @@ class FeatureBank(Dataset):
     checkpoint_freq = 100
 
     def __init__(self, path: Path) -> None:
-        table = read_table(path)
-        assert table.y is not None and table.domain is not None  # read_table needs both
+        table = read_labelled(path)
         classes, y = np.unique(table.y, return_inverse=True)
-        names, domain = np.unique(named_domains(path, table.domain), return_inverse=True)
+        names, domain = np.unique(table.domain, return_inverse=True)
         with np.errstate(over="ignore"):  # refused below
             self._X = table.X.astype(np.float32, copy=False)
         self._y, self._domain = y, domain
@@ -72,7 +70,7 @@ class FeatureBank(Dataset):
         self.env_names = tuple(map(str, names.tolist()))
         self.input_shape = (table.X.shape[1],)
         self.n_classes = len(classes)
-        self._units: dict[bytes, tuple[Tensor, Tensor]] = {}  # known means and scales, by rows
+        self._units: dict[str, tuple[Tensor, Tensor]] = {}  # known means and scales, by rows
         self._check(path)
         self.fingerprint = _checksum(path)[:_DIGITS]
 
@@ -91,10 +89,9 @@ class FeatureBank(Dataset):
         ``rows`` maps the indices of the environments trained on to rows of theirs. A feature that
         is constant in these rows is only moved to zero.
         """
-        digest = hashlib.sha256()
-        for env, kept in sorted(rows.items()):
-            digest.update(f"{env}:".encode() + kept.numpy().tobytes())
-        key = digest.digest()
+        key = digest_parts(
+            f"{env}:".encode() + kept.numpy().tobytes() for env, kept in sorted(rows.items())
+        )
         if key not in self._units:
             training = torch.cat([environments[env].inputs(kept) for env, kept in rows.items()])
             self._units[key] = _units(training.cpu())
@@ -175,7 +172,5 @@ def _name(path: Path) -> str:
 
 
 def _checksum(path: Path) -> str:
-    """sha256 of the file, or the one that a bank knows of itself."""
-    if path.is_dir():
-        return open_bank(path).checksum
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    """Compute the checksum of a file, or read the one that a bank has of itself."""
+    return open_bank(path).checksum if path.is_dir() else digest_file(path)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -18,13 +18,12 @@ from torch import Tensor
 from regraft.bench.datasets.augmentation import SIZE, change_image, draw_change, resize
 from regraft.bench.datasets.base import Environment, RegisteredDataset, dataset
 from regraft.bench.protocol.spaces import whole_power
+from regraft.data.image_files import use_image
+from regraft.data.image_folders import list_entries
 from regraft.support.extras import require
 
-_EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".webp")
 # Mean and deviation of red, green and blue over ImageNet, in [0, 1].
 _MEAN, _DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-
-_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True)
@@ -97,12 +96,12 @@ class ImageFolders(RegisteredDataset):
                 f"there is no folder {self._root}: name the folder that holds {self.folder} with "
                 "--data or REGRAFT_DATA."
             )
-        environments = _folders(self._root)
+        environments = list_entries(self._root).folders
         self._check_count("environments", self._root, environments, len(self.env_names))
-        classes = _folders(self._root / environments[0])
+        classes = list_entries(self._root / environments[0]).folders
         self._check_count("classes", self._root / environments[0], classes, self.n_classes)
         for environment in environments[1:]:
-            odd = sorted({*_folders(self._root / environment)} ^ {*classes})
+            odd = sorted({*list_entries(self._root / environment).folders} ^ {*classes})
             if odd:
                 raise ValueError(
                     f"{self._root / environments[0]} and {self._root / environment} differ in the "
@@ -167,40 +166,20 @@ class DomainNet(ImageFolders):
     own_space = {"batch_size": whole_power(32, 2, 3, 5)}
 
 
-def use_image(path: str, use: Callable[[Any], _Result]) -> _Result:
-    """What ``use`` makes of Pillow's image in a file; ``ValueError`` with one sentence if none."""
-    pillow = require("PIL.Image", "images")
-    try:
-        with pillow.open(path) as image:
-            return use(image)
-    except (OSError, SyntaxError, ValueError, pillow.DecompressionBombError) as error:
-        reason = str(error).rstrip(".")
-        raise ValueError(
-            f"{path} cannot be read as an image ({reason}): replace or remove it."
-        ) from None
-
-
-def _folders(folder: Path) -> list[str]:
-    """The names of the folders in ``folder``, sorted; hidden ones are left out."""
-    with os.scandir(folder) as entries:
-        return sorted(e.name for e in entries if e.is_dir() and not e.name.startswith("."))
-
-
 def _list_images(environment: Path, classes: Sequence[str]) -> Listing:
     paths: list[str] = []
     labels: list[int] = []
     for label, name in enumerate(classes):
-        folder = str(environment / name)
-        files = sorted(f for f in os.listdir(folder) if f.lower().endswith(_EXTENSIONS))
-        paths += [os.path.join(folder, file) for file in files]
-        labels += [label] * len(files)
+        images = list_entries(environment / name, of_class=True).images
+        paths += [str(environment / name / image) for image in images]
+        labels += [label] * len(images)
     if not paths:
         raise ValueError(f"{environment} holds no images: fill its class folders.")
     return Listing(tuple(paths), tuple(labels))
 
 
 def _read_pixels(path: str, seed: tuple[int, int] | None) -> NDArray[np.uint8]:
-    """The image as (224, 224, 3), changed at random if there is a ``seed``."""
+    """Read an image as (224, 224, 3), changed at random if there is a ``seed``."""
     image: Any = use_image(path, lambda file: file.convert("RGB"))
     if seed is None:
         return np.asarray(resize(image))

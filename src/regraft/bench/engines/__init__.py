@@ -1,4 +1,4 @@
-"""Engines by name: who does the runs of a sweep, and where."""
+"""Engines by name: where and how the runs of a sweep are executed."""
 
 from __future__ import annotations
 
@@ -14,18 +14,20 @@ __all__ = ["ENGINES", "Engine", "EngineOptions", "make_engine"]
 
 
 @dataclass(frozen=True)
-class _Kind:
+class _EngineEntry:
+    """Engine with the options that not all engines have."""
+
     make: Callable[[EngineOptions], Engine]
-    own: tuple[str, ...] = ()  # options that not all engines have
+    own: tuple[str, ...] = ()
 
 
 ENGINES = {
-    "local": _Kind(lambda o: LocalEngine(o.device, o.workers)),
-    "ray": _Kind(
+    "local": _EngineEntry(lambda o: LocalEngine(o.device, o.workers)),
+    "ray": _EngineEntry(
         lambda o: RayEngine(o.device, o.workers, o.address, o.gpus_per_worker),
         ("address", "gpus_per_worker"),
     ),
-    "slurm": _Kind(
+    "slurm": _EngineEntry(
         lambda o: SlurmEngine(
             o.out / ".submitit",
             o.device,
@@ -40,10 +42,10 @@ ENGINES = {
 
 
 def make_engine(name: str, options: EngineOptions) -> Engine:
-    """The engine ``name``.
+    """Return the engine ``name``.
 
-    Raises ``ValueError`` with one sentence if there is none, or if it has no use for an option,
-    and ``MissingExtra`` if what it needs is not installed.
+    An unknown name, or an option that this engine does not use, raises ``ValueError``; a package
+    that is not installed raises ``MissingExtra``.
     """
     if name not in ENGINES:
         raise ValueError(f"engine is {name!r}: choose from {', '.join(ENGINES)}.")

@@ -1,4 +1,4 @@
-"""What every engine is: workers, here or elsewhere, that assignments are given to."""
+"""Base of the engines: workers, here or elsewhere, that execute assignments."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ import torch
 
 from regraft.bench.protocol.worker import Assignment, Outcome, one_line, perform
 
-Outcomes = Generator[list[Outcome], None, None]
+OutcomeStream = Generator[list[Outcome], None, None]
 
 
 class Engine(Protocol):
-    """A way to have assignments done."""
+    """Way to execute assignments."""
 
     @property
     def workers(self) -> int | None:
-        """How many assignments are done at once; None if that is not known."""
+        """Number of assignments that are executed at once; None if it is not known."""
 
-    def run(self, assignments: Sequence[Assignment]) -> Outcomes:
-        """The outcomes of each assignment as it ends, in any order.
+    def run(self, assignments: Sequence[Assignment]) -> OutcomeStream:
+        """Yield the outcomes of each assignment as it ends, in any order.
 
-        The runs of a worker that dies fail, and nothing is raised. Closing the generator, or an
+        If a worker dies, its runs fail and nothing is raised. Closing the generator, or an
         exception inside it such as an interrupt, stops all workers.
         """
 
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """What users choose of an engine; None for its default."""
+    """Options of an engine that users choose; None takes the default."""
 
     out: Path  # the sweep's folder
     device: str = "cpu"
@@ -43,19 +43,19 @@ class EngineOptions:
     slurm_time: int | None = None  # minutes
 
 
-def work(assignment: Assignment) -> list[Outcome]:
-    """What a worker does: the runs of ``assignment``, whatever happens."""
+def run_assignment(assignment: Assignment) -> list[Outcome]:
+    """Execute the runs of ``assignment`` in a worker; an exception marks them as failed."""
     if torch.device(assignment.device).type == "cpu":
-        # One thread, for workers share the cores; and sums depend on the number of threads.
+        # One thread: workers share the cores, and sums depend on the number of threads.
         torch.set_num_threads(1)
     try:
         return perform(assignment)
     except Exception as error:
-        return lost(assignment, one_line(error))
+        return mark_lost(assignment, one_line(error))
 
 
-def lost(assignment: Assignment, message: str) -> list[Outcome]:
-    """The outcomes of an assignment whose worker has died, with a note in the runs' folders."""
+def mark_lost(assignment: Assignment, message: str) -> list[Outcome]:
+    """Return the outcomes of an assignment whose worker died, and note it in the runs' folders."""
     outcomes = []
     for job in assignment.jobs:
         folder = assignment.folder(job)
@@ -71,8 +71,8 @@ def lost(assignment: Assignment, message: str) -> list[Outcome]:
     return outcomes
 
 
-def settled(assignment: Assignment) -> list[Outcome]:
-    """The outcomes of an assignment whose worker has ended, as its folders tell them."""
+def read_outcomes(assignment: Assignment) -> list[Outcome]:
+    """Read the outcomes of an assignment whose worker has ended from its folders."""
     outcomes = []
     for job in assignment.jobs:
         folder = assignment.folder(job)

@@ -15,12 +15,12 @@ from typing import cast
 
 import torch
 
-from regraft.bench.engines.base import Outcomes, lost, work
+from regraft.bench.engines.base import OutcomeStream, mark_lost, run_assignment
 from regraft.bench.protocol.worker import Assignment, Outcome
 
 
 class LocalEngine:
-    """``workers`` processes: by default one for every core, or for every GPU on device cuda."""
+    """Worker processes: by default one for every core, or for every GPU on device cuda."""
 
     def __init__(self, device: str = "cpu", workers: int | None = None) -> None:
         self._device = torch.device(device)
@@ -28,16 +28,16 @@ class LocalEngine:
 
     @property
     def workers(self) -> int:
-        """The number of processes."""
+        """Number of processes."""
         return self._workers
 
-    def run(self, assignments: Sequence[Assignment]) -> Outcomes:
-        """Each worker gets the next assignment when it is through with its last.
+    def run(self, assignments: Sequence[Assignment]) -> OutcomeStream:
+        """Give each worker the next assignment when it has finished its last.
 
         A single worker on a GPU is this process itself, which saves the start of another.
         """
         if self._workers == 1 and self._device.type == "cuda":
-            yield from map(work, assignments)
+            yield from map(run_assignment, assignments)
             return
         queue = deque(assignments)
         busy: dict[Connection, _Worker] = {}
@@ -64,38 +64,38 @@ class LocalEngine:
     def _start(self, others: Iterable[_Worker]) -> _Worker:
         taken = {worker.index for worker in others}
         index = next(i for i in range(self._workers) if i not in taken)
-        return _Worker(index, _surroundings(self._device, index))
+        return _Worker(index, _worker_variables(self._device, index))
 
 
 class _Worker:
-    """A process that does one assignment after another."""
+    """Process that executes one assignment after another."""
 
     def __init__(self, index: int, variables: Mapping[str, str]) -> None:
         self.index, self.is_alive = index, True
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
         self._process = context.Process(target=_serve, args=(theirs,), daemon=True)
-        with _environment(variables), _without_interrupts():
+        with _environment_variables(variables), _without_interrupts():
             self._process.start()
         theirs.close()
 
     def give(self, assignment: Assignment) -> None:
-        """Have the worker do ``assignment``; if it is dead, ``take`` tells."""
+        """Send ``assignment`` to the worker; if it is dead, ``take`` reports it."""
         self._assignment = assignment
         with suppress(OSError):
             self.connection.send(assignment)
 
     def take(self) -> list[Outcome]:
-        """The outcomes, when the connection is ready."""
+        """Return the outcomes, when the connection is ready."""
         try:
             outcomes: list[Outcome] = self.connection.recv()
             return outcomes
         except (EOFError, OSError):
             self.stop()
-            return lost(self._assignment, _epitaph(self._process.exitcode))
+            return mark_lost(self._assignment, _describe_exit(self._process.exitcode))
 
     def stop(self) -> None:
-        """End the process now: what it has under way can be taken up again from its folder."""
+        """Kill the process now; its unfinished work can be resumed from its folder."""
         self.is_alive = False
         self._process.kill()
         self._process.join()
@@ -103,25 +103,26 @@ class _Worker:
 
 
 def _serve(connection: Connection) -> None:
-    """The worker's side."""
-    threading.Thread(target=_follow_launcher, daemon=True).start()
+    """Execute assignments from ``connection`` until it closes; runs in the worker."""
+    threading.Thread(target=_exit_with_launcher, daemon=True).start()
     while True:
         try:
             assignment = connection.recv()
         except EOFError:
             return
-        connection.send(work(assignment))
+        connection.send(run_assignment(assignment))
 
 
-def _follow_launcher() -> None:
-    """Die when the launcher does, however that came about."""
+def _exit_with_launcher() -> None:
+    """Exit when the launcher ends, for whatever reason."""
     launcher = multiprocessing.parent_process()
     assert launcher is not None
     wait([launcher.sentinel])
     os._exit(1)
 
 
-def _epitaph(exit_code: int | None) -> str:
+def _describe_exit(exit_code: int | None) -> str:
+    """Explain why a worker ended, and what to do."""
     if exit_code is not None and exit_code < 0:
         return (
             f"its worker was killed by signal {-exit_code}: run the same command again, with "
@@ -131,6 +132,7 @@ def _epitaph(exit_code: int | None) -> str:
 
 
 def _default_workers(device: torch.device) -> int:
+    """Return the number of GPUs on device cuda, else of usable cores."""
     if device.type == "cuda":
         return max(1, torch.cuda.device_count() if device.index is None else 1)
     if hasattr(os, "sched_getaffinity"):
@@ -138,8 +140,8 @@ def _default_workers(device: torch.device) -> int:
     return os.cpu_count() or 1
 
 
-def _surroundings(device: torch.device, index: int) -> dict[str, str]:
-    """The environment variables of a worker."""
+def _worker_variables(device: torch.device, index: int) -> dict[str, str]:
+    """Return the environment variables of a worker."""
     if device.type == "cpu":
         return {"OMP_NUM_THREADS": "1"}
     if device != torch.device("cuda"):
@@ -150,8 +152,8 @@ def _surroundings(device: torch.device, index: int) -> dict[str, str]:
 
 
 @contextmanager
-def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Processes started inside see ``variables``."""
+def _environment_variables(variables: Mapping[str, str]) -> Iterator[None]:
+    """Set ``variables`` for processes that are started inside."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:
@@ -166,7 +168,7 @@ def _environment(variables: Mapping[str, str]) -> Iterator[None]:
 
 @contextmanager
 def _without_interrupts() -> Iterator[None]:
-    """Processes started inside do not hear Ctrl-C, after which the launcher stops them."""
+    """Block Ctrl-C in processes that are started inside; the launcher stops them instead."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return

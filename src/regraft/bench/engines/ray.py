@@ -12,17 +12,17 @@ from typing import Any
 
 import torch
 
-from regraft.bench.engines.base import Outcomes, lost, work
+from regraft.bench.engines.base import OutcomeStream, mark_lost, run_assignment
 from regraft.bench.protocol.run_folder import look_anew
 from regraft.bench.protocol.worker import Assignment, Outcome
 from regraft.support.extras import require
 
-_FOUND_BY_RAY = ("auto", "local")
-_PATIENCE = 10.0  # seconds
+_RAY_KEYWORDS = ("auto", "local")
+_CONNECT_SECONDS = 10.0  # seconds
 
 
 class RayEngine:
-    """Tasks with one core each and, on device cuda, a share ``gpus`` of a GPU, by default a whole.
+    """Tasks with one core each and, on device cuda, a share ``gpus`` of a GPU (default: one).
 
     ``address`` is that of a cluster; without one Ray is started on this machine, unless this
     process is connected already. At most ``workers`` tasks are given to Ray at once, by default
@@ -45,7 +45,7 @@ class RayEngine:
 
     @property
     def workers(self) -> int | None:
-        """The tasks that the cluster has room for, once it is connected."""
+        """Number of tasks that the cluster has room for, once it is connected."""
         if not self._ray.is_initialized():
             return self._workers
         resources = self._ray.cluster_resources()
@@ -54,11 +54,11 @@ class RayEngine:
             room = min(room, resources.get("GPU", 0) / self._gpus)
         return int(room if self._workers is None else min(room, self._workers))
 
-    def run(self, assignments: Sequence[Assignment]) -> Outcomes:
-        """A task for each assignment."""
+    def run(self, assignments: Sequence[Assignment]) -> OutcomeStream:
+        """Run a task for each assignment."""
         ray = self._ray
         with self._connection():
-            task = ray.remote(num_cpus=1, num_gpus=self._gpus, max_retries=0)(work)
+            task = ray.remote(num_cpus=1, num_gpus=self._gpus, max_retries=0)(run_assignment)
             queue = deque(assignments)
             running: dict[Any, Assignment] = {}
             try:
@@ -73,16 +73,19 @@ class RayEngine:
                     ray.cancel(reference, force=True)
 
     def _outcomes(self, reference: Any, assignment: Assignment) -> list[Outcome]:
+        """Return the outcomes of a finished task, or mark its runs as lost."""
         try:
             outcomes: list[Outcome] = self._ray.get(reference)
         except self._ray.exceptions.RayError as error:
             reason = str(error).strip().splitlines()[0]
-            return lost(assignment, f"its Ray worker died ({reason}): run the same command again.")
-        return [_seen_here(assignment, outcome) for outcome in outcomes]
+            return mark_lost(
+                assignment, f"its Ray worker died ({reason}): run the same command again."
+            )
+        return [_check_visible_here(assignment, outcome) for outcome in outcomes]
 
     @contextmanager
     def _connection(self) -> Iterator[None]:
-        """Connected to Ray inside, and afterwards only if it was so before."""
+        """Connect to Ray inside, and disconnect afterwards unless it was connected before."""
         if self._ray.is_initialized():
             yield
             return
@@ -99,8 +102,8 @@ class RayEngine:
             self._ray.shutdown()
 
 
-def _seen_here(assignment: Assignment, outcome: Outcome) -> Outcome:
-    """``outcome``, or a failure if the run is done where this machine does not see it."""
+def _check_visible_here(assignment: Assignment, outcome: Outcome) -> Outcome:
+    """Return ``outcome``, or a failure if the run is done but not visible on this machine."""
     folder = assignment.folder(outcome.job)
     look_anew(folder.path.parent)
     look_anew(folder.path)
@@ -114,12 +117,12 @@ def _seen_here(assignment: Assignment, outcome: Outcome) -> Outcome:
 
 
 def _check_address(address: str) -> None:
-    """Refuse an address at which nobody listens, for which Ray itself waits for minutes."""
-    if address in _FOUND_BY_RAY:
+    """Raise ``ValueError`` if nothing listens at ``address``; Ray itself would wait for minutes."""
+    if address in _RAY_KEYWORDS:
         return
     host, _, port = address.removeprefix("ray://").rpartition(":")
     try:
-        socket.create_connection((host, int(port)), timeout=_PATIENCE).close()
+        socket.create_connection((host, int(port)), timeout=_CONNECT_SECONDS).close()
     except (OSError, ValueError):
         raise ValueError(
             f"no Ray cluster answers at {address!r}: pass its host:port with --address, or leave "

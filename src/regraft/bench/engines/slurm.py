@@ -11,19 +11,19 @@ from typing import Any
 
 import torch
 
-from regraft.bench.engines.base import Outcomes, lost, settled, work
+from regraft.bench.engines.base import OutcomeStream, mark_lost, read_outcomes, run_assignment
 from regraft.bench.protocol.run_folder import look_anew
 from regraft.bench.protocol.worker import Assignment, Outcome
 from regraft.support.extras import require
 
-_MINUTES = 12 * 60
-_POLL = 2.0  # seconds between looks at the queue
-_GRACE = 30.0  # seconds that the result of a job may take to be seen after its end
-_ARRAY = 1000  # the longest array that Slurm takes unless it is told otherwise
+_DEFAULT_MINUTES = 12 * 60
+_POLL_SECONDS = 2.0  # seconds between looks at the queue
+_GRACE_SECONDS = 30.0  # seconds that the result of a job may take to be seen after its end
+_MAX_ARRAY = 1000  # the longest array that Slurm accepts by default
 
 
 class SlurmEngine:
-    """Arrays of jobs with one core each and, on device cuda, ``gpus`` GPUs, by default one.
+    """Arrays of jobs with one core each and, on device cuda, ``gpus`` GPUs (default: one).
 
     ``folder``, which all nodes must see, is for submitit's files and the logs. At most ``workers``
     jobs of an array run at once; a job is stopped after ``minutes``. ``cluster`` is one that
@@ -50,26 +50,28 @@ class SlurmEngine:
         on_gpu = torch.device(device).type == "cuda"
         self._executor.update_parameters(
             name="regraft",
-            timeout_min=_MINUTES if minutes is None else minutes,
+            timeout_min=_DEFAULT_MINUTES if minutes is None else minutes,
             cpus_per_task=1,
             gpus_per_node=math.ceil(gpus or 1) if on_gpu else None,
             slurm_partition=partition,
-            slurm_array_parallelism=_ARRAY if workers is None else workers,
+            slurm_array_parallelism=_MAX_ARRAY if workers is None else workers,
         )
 
     @property
     def workers(self) -> int | None:
-        """The jobs that run at once if the queue lets them; None if they are not limited."""
+        """Number of jobs that run at once if the queue lets them; None if it is not limited."""
         return self._workers
 
-    def run(self, assignments: Sequence[Assignment]) -> Outcomes:
-        """A job for each assignment."""
+    def run(self, assignments: Sequence[Assignment]) -> OutcomeStream:
+        """Submit a job for each assignment."""
         queued: dict[Any, Assignment] = {}
         ended_at: dict[Any, float] = {}  # of jobs without a result
         try:
-            for start in range(0, len(assignments), _ARRAY):
-                some = assignments[start : start + _ARRAY]
-                queued.update(zip(self._executor.map_array(work, some), some, strict=True))
+            for start in range(0, len(assignments), _MAX_ARRAY):
+                some = assignments[start : start + _MAX_ARRAY]
+                queued.update(
+                    zip(self._executor.map_array(run_assignment, some), some, strict=True)
+                )
             while queued:
                 look_anew(self._folder)
                 now = time.monotonic()
@@ -78,16 +80,17 @@ class SlurmEngine:
                         del queued[job]
                         for other in assignment.jobs:
                             look_anew(assignment.folder(other).path)
-                        yield settled(assignment)
-                    elif job.done() and now - ended_at.setdefault(job, now) >= _GRACE:
+                        yield read_outcomes(assignment)
+                    elif job.done() and now - ended_at.setdefault(job, now) >= _GRACE_SECONDS:
                         del queued[job]
                         yield _lost(job, assignment)
-                time.sleep(_POLL if queued else 0)
+                time.sleep(_POLL_SECONDS if queued else 0)
         finally:
             for job in queued:
                 job.cancel(check=False)
 
 
 def _lost(job: Any, assignment: Assignment) -> list[Outcome]:
+    """Mark the runs of a job that ended early as lost."""
     message = f"its Slurm job ended early ({job.state}): see {job.paths.stderr}."
-    return lost(assignment, message)
+    return mark_lost(assignment, message)

@@ -1,4 +1,4 @@
-"""The networks of DomainBed's protocol, chosen by the shape of the input."""
+"""Networks of DomainBed's protocol, chosen by the shape of the input."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from regraft.encoders.mnist_cnn import N_FEATURES, mnist_cnn
 def make_featurizer(
     input_shape: tuple[int, ...], hparams: Mapping[str, Any], generator: torch.Generator
 ) -> tuple[nn.Module, int]:
-    """The featurizer for inputs (n, *input_shape), and the number of features it gives.
+    """Return the featurizer for inputs (n, *input_shape), and its number of features.
 
     Vectors go through one hidden layer, images of 28 x 28 pixels through ``mnist_cnn``, larger
     ones through a ResNet, which needs the extra ``images``. Initial weights are drawn from torch's
@@ -33,7 +33,7 @@ def make_featurizer(
 
 
 def make_classifier(n_features: int, n_classes: int, hparams: Mapping[str, Any]) -> nn.Module:
-    """Logits from features: linear, or with two hidden layers."""
+    """Return a classifier of features: linear, or with two hidden layers."""
     if not hparams["nonlinear_classifier"]:
         return nn.Linear(n_features, n_classes)
     widths = (n_features, n_features // 2, n_features // 4)
@@ -48,7 +48,7 @@ def make_classifier(n_features: int, n_classes: int, hparams: Mapping[str, Any])
 def mlp(
     n_in: int, n_out: int, hparams: Mapping[str, Any], generator: torch.Generator
 ) -> nn.Sequential:
-    """A perceptron (n, n_in) to (n, n_out) of ``mlp_depth`` layers, ``mlp_width`` wide."""
+    """Return a perceptron (n, n_in) to (n, n_out) of ``mlp_depth`` layers, ``mlp_width`` wide."""
     width, share = hparams["mlp_width"], hparams["mlp_dropout"]
     widths = [n_in] + [width] * (hparams["mlp_depth"] - 1)
     layers: list[nn.Module] = []
@@ -58,14 +58,14 @@ def mlp(
 
 
 class Dropout(nn.Module):
-    """Zeroes a ``share`` of the inputs while training, drawn from a generator of its own."""
+    """Dropout of a ``share`` of the inputs, drawn from a generator of its own."""
 
     def __init__(self, share: float, generator: torch.Generator) -> None:
         super().__init__()
         self._share, self._generator = share, generator
 
     def forward(self, x: Tensor) -> Tensor:
-        """What is kept of ``x``, scaled up so that the mean stays."""
+        """Zero some of ``x`` while training, and scale up the rest so that the mean stays."""
         if not self.training or self._share == 0:
             return x
         draws = torch.rand(x.shape, generator=self._generator, device=x.device, dtype=x.dtype)

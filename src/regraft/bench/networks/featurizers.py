@@ -1,4 +1,4 @@
-"""Pretrained networks that Phase 1 fine-tunes on images, by name."""
+"""Pretrained networks, by name, that Phase 1 fine-tunes on images."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ LITE = "efficientnet_lite0"
 
 @dataclass(frozen=True)
 class Featurizer:
-    """A network in evaluation mode, from normalized images (b, 3, s, s) to features (b, d)."""
+    """Network in evaluation mode, from normalized images (b, 3, s, s) to features (b, d)."""
 
     network: nn.Module
-    mean: tuple[float, ...]  # to be taken off red, green and blue in [0, 1]
-    deviation: tuple[float, ...]  # and by which to divide them then
+    mean: tuple[float, ...]  # to subtract from red, green and blue in [0, 1]
+    deviation: tuple[float, ...]  # by which to divide the differences
 
     def n_features(self, size: int) -> int:
-        """How many features it gives of images of ``size`` x ``size`` pixels.
+        """Return the number of features for images of ``size`` x ``size`` pixels.
 
-        Raises ``ValueError`` with one sentence if it takes no such images.
+        A size that the network does not accept raises ``ValueError``.
         """
         try:
             with torch.no_grad():
@@ -42,10 +42,10 @@ class Featurizer:
 
 
 def load_featurizer(name: str, weights: Path | None = None) -> Featurizer:
-    """EfficientNet-Lite0 as ``efficientnet_lite0``, or any network by timm's name.
+    """Load EfficientNet-Lite0 as ``efficientnet_lite0``, or any network by timm's name.
 
-    Its pretrained weights are those that come with it, or those in the safetensors file
-    ``weights``. Raises ``ValueError``, ``FileNotFoundError`` or ``MissingExtra`` with one sentence.
+    The weights are the network's pretrained ones, or those in the safetensors file ``weights``. A
+    network that cannot be loaded raises ``ValueError``, ``FileNotFoundError`` or ``MissingExtra``.
     """
     if name == LITE:
         # The network was trained on (pixel - 127) / 128.

@@ -1,4 +1,4 @@
-"""Convolution, ReLU and group normalization in a row, with less traffic to a GPU's memory."""
+"""Convolution, ReLU and group normalization merged, with less traffic to a GPU's memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch.nn import functional
 
 
 def fuse(network: nn.Sequential) -> nn.Sequential:
-    """The same function with every convolution, ReLU and group normalization in a row as one."""
+    """Merge every convolution, ReLU and group normalization in a row into one module."""
     layers = list(network)
     merged: list[nn.Module] = []
     while layers:
@@ -24,14 +24,14 @@ def fuse(network: nn.Sequential) -> nn.Sequential:
 
 
 class ConvReluNorm(nn.Module):
-    """On a GPU with triton all after the convolution is one kernel; elsewhere torch's own."""
+    """Convolution, ReLU and group normalization; one kernel after the first, where triton is."""
 
     def __init__(self, convolution: nn.Conv2d, norm: nn.GroupNorm) -> None:
         super().__init__()
         self.convolution, self.norm = convolution, norm
 
     def forward(self, x: Tensor) -> Tensor:
-        """``norm(relu(convolution(x)))``."""
+        """Return ``norm(relu(convolution(x)))``."""
         conv, norm = self.convolution, self.norm
         if not (x.is_cuda and _has_triton()):
             normalized: Tensor = norm(functional.relu(conv(x)))
@@ -47,5 +47,5 @@ class ConvReluNorm(nn.Module):
 
 @cache
 def _has_triton() -> bool:
-    """torch's builds for NVIDIA's GPUs bring it along, on Linux."""
+    """Return whether triton is installed, as with torch's builds for NVIDIA's GPUs on Linux."""
     return find_spec("triton") is not None

@@ -1,6 +1,6 @@
 """Bias, ReLU and group normalization as one pass over the memory of a GPU, and its gradient.
 
-Tensors are (b, c, h, w) in memory order b, h, w, c. One program has one group of one image.
+Tensors are (b, c, h, w) in memory order b, h, w, c. Each program handles one group of one image.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _backward(  # type: ignore[no-untyped-def]
     dx = scale * (weighted - level - normal * along)
     dz = tl.where(inside & (x > 0.0), dx, 0.0)
     tl.store(grad_z + place, dz.to(grad_z.dtype.element_ty), inside)
-    # Sums over pixels by image: the caller adds images up, in the same order every time.
+    # Sums over the pixels of each image; the caller adds images, in the same order every time.
     target = sums + image * N_CHANNELS + group * SIZE + local
     tl.store(target, tl.sum(dz, 0))
     tl.store(target + n_images * N_CHANNELS, tl.sum(dy * normal, 0))
@@ -69,13 +69,13 @@ def _backward(  # type: ignore[no-untyped-def]
 
 
 class ReluGroupNorm(torch.autograd.Function):
-    """``group_norm(relu(z + shift))``; differentiable once."""
+    """Function ``group_norm(relu(z + shift))``, which can be differentiated once."""
 
     @staticmethod
     def forward(
         ctx: Any, z: Tensor, shift: Tensor, weight: Tensor, bias: Tensor, groups: int, eps: float
     ) -> Tensor:
-        """(b, c, h, w) of the type of ``z``, from ``shift``, ``weight`` and ``bias`` (c,)."""
+        """Return (b, c, h, w) with the dtype of ``z``; the other tensors are (c,)."""
         z = z.contiguous(memory_format=torch.channels_last)
         n, c, h, w = z.shape
         out = torch.empty_like(z)
@@ -90,7 +90,7 @@ class ReluGroupNorm(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        """Of ``z``, ``shift``, ``weight`` and ``bias``."""
+        """Return the gradients of ``z``, ``shift``, ``weight`` and ``bias``."""
         z, shift, weight, means, scales = ctx.saved_tensors
         grad = grads[0].contiguous(memory_format=torch.channels_last)
         n, c, h, w = z.shape

@@ -1,4 +1,4 @@
-"""What an optimizer remembers of its parameters, as named tensors."""
+"""State of an optimizer as named tensors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 
 def optimizer_state(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """All that its later steps depend on, named by the parameter's index and the quantity."""
+    """Return all that later steps depend on, named by the parameter's index and the quantity."""
     return {
         f"{index}.{key}": value
         for index, values in optimizer.state_dict()["state"].items()
@@ -18,7 +18,7 @@ def optimizer_state(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
 
 
 def load_optimizer_state(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    """Go on from what ``optimizer_state`` returned."""
+    """Continue from what ``optimizer_state`` returned."""
     parameters = parameters_of_optimizer(optimizer)
     state: dict[int, dict[str, Tensor]] = {}
     for name, value in tensors.items():
@@ -29,12 +29,12 @@ def load_optimizer_state(optimizer: torch.optim.Optimizer, tensors: Mapping[str,
 
 
 def parameters_of_optimizer(optimizer: torch.optim.Optimizer) -> list[nn.Parameter]:
-    """All that an optimizer may change."""
+    """Return all parameters that an optimizer may change."""
     return [p for group in optimizer.param_groups for p in group["params"]]
 
 
 def _like(parameter: nn.Parameter, value: Tensor) -> Tensor:
-    """``value`` with its numbers in the same order of memory as those of ``parameter``."""
+    """Return ``value`` with its numbers in the same memory order as those of ``parameter``."""
     if value.shape != parameter.shape:
         return value
     return torch.empty_like(parameter, requires_grad=False).copy_(value)

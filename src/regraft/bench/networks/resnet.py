@@ -16,9 +16,9 @@ _N_COLOURS = 3
 
 
 class ResNet(nn.Module):
-    """Images (b, c, h, w) to features (b, n), and dropout on these.
+    """Network from images (b, c, h, w) to features (b, n), followed by dropout.
 
-    With ``freeze_bn`` normalization keeps the statistics it has, in training too; its weights are
+    With ``freeze_bn`` batch normalization keeps its statistics, in training too; its weights are
     still trained.
     """
 
@@ -28,12 +28,12 @@ class ResNet(nn.Module):
         self.train()
 
     def forward(self, x: Tensor) -> Tensor:
-        """The features of ``x``."""
+        """Return the features of ``x``."""
         features: Tensor = self.dropout(self.network(x))
         return features
 
     def train(self, mode: bool = True) -> Self:
-        """Change the mode of all layers, but for frozen ones."""
+        """Change the mode of all layers except frozen ones."""
         super().train(mode)
         if self._freeze_bn:
             for layer in self.modules():
@@ -45,11 +45,11 @@ class ResNet(nn.Module):
 def make_resnet(
     n_channels: int, hparams: Mapping[str, Any], generator: torch.Generator
 ) -> tuple[ResNet, int]:
-    """A ResNet for images with ``n_channels``, and the number of features it gives.
+    """Return a ResNet for images with ``n_channels``, and its number of features.
 
     ``hparams`` choose the network (``resnet18``, ``resnet50_augmix``) and whether it is
-    ``pretrained``; if not, its weights are drawn from torch's global generator. Raises
-    ``FileNotFoundError`` or ``ValueError`` with one sentence where they cannot be had.
+    ``pretrained``; if not, its weights are drawn from torch's global generator. Weights that cannot
+    be found raise ``FileNotFoundError`` or ``ValueError``.
     """
     timm, name = require("timm", "images"), _model_name(hparams)
     way_out = (
@@ -63,14 +63,14 @@ def make_resnet(
 
 
 def _model_name(hparams: Mapping[str, Any]) -> str:
-    """timm's name of the network and its weights; "tv" are torchvision's first ones."""
+    """Return timm's name of the network and its weights; "tv" are torchvision's first ones."""
     if hparams["resnet18"]:
         return "resnet18.tv_in1k"
     return "resnet50.ram_in1k" if hparams["resnet50_augmix"] else "resnet50.tv_in1k"
 
 
 def _set_channels(layer: nn.Conv2d, n_channels: int) -> None:
-    """Let a layer for colours take ``n_channels``, each with the weights of one colour in turn."""
+    """Adapt a layer for colours to ``n_channels``, each with the weights of one colour in turn."""
     if n_channels == _N_COLOURS:
         return
     colours = torch.arange(n_channels) % _N_COLOURS

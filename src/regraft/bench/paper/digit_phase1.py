@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -16,6 +15,7 @@ from regraft.bench.paper.phase1 import Checkpoint, Tensors
 from regraft.bench.paper.pretraining import Preset, Pretraining, embed, pretrain
 from regraft.bench.protocol.jobs import Job
 from regraft.encoders.mnist_cnn import N_FEATURES, mnist_cnn
+from regraft.support.digests import digest_parts
 
 _CLASSES = 2
 
@@ -73,7 +73,5 @@ class DigitTrainer:
 
 
 def fingerprint(images: NDArray[np.uint8], digits: NDArray[np.uint8]) -> str:
-    """Return the sha256 of the pixels and the digits."""
-    digest = hashlib.sha256(np.ascontiguousarray(images).data)
-    digest.update(np.ascontiguousarray(digits).data)
-    return digest.hexdigest()
+    """Compute the checksum of the pixels and the digits."""
+    return digest_parts(np.ascontiguousarray(array).data for array in (images, digits))

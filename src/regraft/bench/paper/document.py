@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from regraft.bench.paper.figures import RankCurves
@@ -27,7 +26,7 @@ def reproduction_document(result: Reproduction, curves: RankCurves, data: str) -
     return result.to_dict() | {
         "benchmark": result.benchmark.title,
         "data": data,
-        "tables": [asdict(table)],
+        "tables": [table.to_dict()],
         "checkpoints": {names[env]: points for env, points in _by_domain(result.records).items()},
         "rounds": {
             names[env]: [run["rounds"] for run in result.records if _held_out(run) == [env]]

@@ -30,10 +30,10 @@ from regraft.bench.protocol.worker import Assignment, perform
 from regraft.core.certificate import Family
 from regraft.core.domains import check_device
 from regraft.core.surrogates import SurrogateKind, check_surrogate
-from regraft.support.drawing import write_figure
 from regraft.support.extras import MissingExtra
 from regraft.support.files import claim, write_text
 from regraft.support.json_files import dumps
+from regraft.support.pictures import write_figure
 from regraft.support.progress import Countdown, Stopwatch
 
 PARTS = DATA, PHASE_1, FEATURES, PHASE_2, RANK_SWEEP, REPORT = (
@@ -318,13 +318,13 @@ def _draw(
     records: list[dict[str, Any]],
     curves: Mapping[str, RankCurves],
 ) -> list[Path]:
-    """The pictures written: without matplotlib none, with a warning."""
+    """Write the pictures and return their files: without vl-convert none, with a warning."""
+    figures = sweep_figures(benchmark, records, curves)
     try:
-        figures = sweep_figures(benchmark, records, curves)
+        return [path for name in figures for path in write_figure(figures[name], folder / name)]
     except MissingExtra as error:
         warnings.warn(f"the figures are not drawn: {error}", stacklevel=4)
         return []
-    return [path for name in figures for path in write_figure(figures[name], folder / name)]
 
 
 def _machine(device: str) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -19,6 +18,7 @@ from regraft.bench.paper.trained_features import CRO, TrainedFeatures
 from regraft.bench.protocol.cache import read_cache, write_cache
 from regraft.bench.protocol.jobs import Job
 from regraft.core.certificate import Family
+from regraft.support.digests import digest_parts, digest_text
 from regraft.support.files import remove_unfinished
 from regraft.support.progress import Countdown
 
@@ -80,7 +80,7 @@ class PhaseOne:
     def job(self, test_env: int, trial: int) -> Job:
         """Return the default run of CRO, whose seed draws data, weights and minibatches."""
         text = json.dumps(self._common_key, sort_keys=True)
-        mark = hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
+        mark = digest_text(text)[:_DIGITS]
         return Job(self.benchmark.name, CRO, (test_env,), trial, fingerprint=mark)
 
     def remove_unfinished(self) -> None:
@@ -168,8 +168,5 @@ class PhaseOne:
 
 
 def _digest(checkpoint: Checkpoint) -> str:
-    """Return the sha256 of the parameters."""
-    total = hashlib.sha256()
-    for _, tensor in sorted(checkpoint.items()):
-        total.update(tensor.contiguous().numpy().data)
-    return total.hexdigest()
+    """Compute the checksum of the parameters."""
+    return digest_parts(t.contiguous().numpy().data for _, t in sorted(checkpoint.items()))

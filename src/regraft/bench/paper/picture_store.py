@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -16,8 +15,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regraft.bench.datasets.folders import Listing, use_image
+from regraft.bench.datasets.folders import Listing
 from regraft.bench.protocol.cache import read_cache, write_cache
+from regraft.data.image_files import use_image
+from regraft.support.digests import digest_file, digest_parts
 from regraft.support.extras import require
 from regraft.support.progress import Countdown
 
@@ -40,16 +41,19 @@ class Pictures:
 
 
 def fingerprint(listings: Sequence[Listing]) -> str:
-    """sha256 over the content of all files, their classes and their order.
+    """Compute the checksum of the content of all files, their classes and their order.
 
     Where they lie does not matter. Raises ``OSError`` for a file that cannot be read.
     """
-    digest = hashlib.sha256()
-    for listing in listings:
-        for label, content in zip(listing.labels, _map(_digest, listing.paths), strict=True):
-            digest.update(f"{label} {content}\n".encode())
-        digest.update(b"\n")
-    return digest.hexdigest()
+
+    def parts() -> Iterator[bytes]:
+        for listing in listings:
+            digests = _map(digest_file, listing.paths)
+            for label, content in zip(listing.labels, digests, strict=True):
+                yield f"{label} {content}\n".encode()
+            yield b"\n"
+
+    return digest_parts(parts())
 
 
 def load_pictures(
@@ -107,11 +111,6 @@ def _map(function: Callable[[str], _Result], paths: Sequence[str]) -> Iterator[_
     """``function`` of every path, in their order; files are read while others are decoded."""
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         yield from pool.map(function, paths)
-
-
-def _digest(path: str) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _measure(path: str) -> tuple[int, int]:

@@ -15,8 +15,7 @@ from regraft.bench.paper.benchmark import COLORED_MNIST, Benchmark
 from regraft.bench.paper.published import Published
 from regraft.bench.protocol.selection import Selection
 from regraft.support.files import write_text
-from regraft.support.json_files import write_csv
-from regraft.support.markup import TextTable, escape_latex, markdown_row
+from regraft.support.table import Table, escape_latex
 
 _NONE = (None, None)
 
@@ -47,13 +46,7 @@ def markdown(
 ) -> str:
     """The table and, for each of our cells, the spread over configurations."""
     table = text_table(ours, published, benchmark)
-    lines = [
-        f"{table.title}, by held-out environment.",
-        "",
-        markdown_row(table.columns),
-        f"|---|---|{'---:|' * (len(table.columns) - 2)}",
-        *map(markdown_row, table.rows),
-    ]
+    lines = [f"{table.title}, by held-out environment.", "", table.markdown()]
     spreads = _spreads(ours, benchmark)
     return "\n".join([*lines, "", *(f"- {spread}" for spread in spreads), ""])
 
@@ -62,7 +55,7 @@ def text_table(
     ours: Mapping[str, Selection],
     published: Sequence[Published] | None = None,
     benchmark: Benchmark = COLORED_MNIST,
-) -> TextTable:
+) -> Table:
     """The published rows and ours, as one shows them."""
     theirs, mine = _rows(ours, published, benchmark)
     rows = [
@@ -76,10 +69,30 @@ def text_table(
         )
         for row in [*theirs, *mine]
     ]
-    return TextTable(
+    return Table(
         f"{benchmark.title}, test accuracy (%) ± standard error over trials",
         ("Algorithm", "Source", *benchmark.environments, *summary_heads(benchmark)),
         tuple(rows),
+        align="ll",
+    )
+
+
+def short_rows(
+    ours: Mapping[str, Selection], benchmark: Benchmark
+) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
+    """Return the means of ERM, of the best other algorithm and of the paper, then our own."""
+    by_name = {row.algorithm: row for row in benchmark.published}
+    others = [row for name, row in by_name.items() if name not in ("ERM", "CRO")]
+    best = max(others, key=lambda row: row.average)
+    theirs, mine = _rows(ours, (by_name["ERM"], best, by_name["CRO"]), benchmark)
+
+    def texts(row: _Row, label: str) -> tuple[str, ...]:
+        numbers = (*row.means, *row.summary)
+        return label, *("–" if number is None else f"{number:.1f}" for number in numbers)
+
+    return (
+        [texts(row, f"{row.algorithm} ({row.source})") for row in theirs],
+        [texts(row, row.algorithm) for row in mine],
     )
 
 
@@ -135,7 +148,8 @@ def write_tables(
     """Write table.md, table.csv and table.tex into ``folder``, making it; the files written."""
     files = [folder / f"table.{suffix}" for suffix in ("md", "csv", "tex")]
     write_text(files[0], markdown(ours, published, benchmark))
-    write_csv(files[1], csv_columns(benchmark), csv_rows(ours, published, benchmark))
+    rows = tuple(csv_rows(ours, published, benchmark))
+    write_text(files[1], Table(benchmark.title, csv_columns(benchmark), rows).csv())
     write_text(files[2], latex(ours, published, benchmark))
     return files
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import warnings
 from collections.abc import Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
+from regraft.support.digests import digest_parts
 from regraft.support.files import write_bytes
 
 KEY = "key"  # under which the metadata of a file has what its tensors depend on
@@ -68,13 +69,11 @@ def _parse(raw: bytes) -> tuple[str, dict[str, Tensor]]:
 
 
 def _digest(key: str, tensors: Mapping[str, Tensor]) -> str:
-    """sha256 over the key and the tensors' names, types, shapes and bytes."""
+    """Compute the checksum of the key and the tensors' names, types, shapes and bytes."""
     ordered = sorted(tensors.items())
     description = [[name, str(tensor.dtype), list(tensor.shape)] for name, tensor in ordered]
-    digest = hashlib.sha256(_canonical([key, description]).encode())
-    for _, tensor in ordered:
-        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
-    return digest.hexdigest()
+    tensor_bytes = (tensor.reshape(-1).view(torch.uint8).numpy().data for _, tensor in ordered)
+    return digest_parts(chain([_canonical([key, description]).encode()], tensor_bytes))
 
 
 def _canonical(document: Any) -> str:

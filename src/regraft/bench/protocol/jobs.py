@@ -136,6 +136,19 @@ def _check_kind(name: str, value: Any, default: Any) -> None:
         raise ValueError(f"hparams set {name} to {value!r}: pass {kind}.")
 
 
+def check_settings(
+    *, steps: int | None = None, holdout_fraction: float = HOLDOUT, **seeds: int
+) -> None:
+    """Raise ``ValueError`` with one sentence if a run cannot have these settings and seeds."""
+    if steps is not None and steps < 1:
+        raise ValueError(f"steps is {steps}: pass at least 1.")
+    if not 0 < holdout_fraction < 1:
+        raise ValueError(f"holdout_fraction is {holdout_fraction}: pass a share between 0 and 1.")
+    for name, seed in seeds.items():
+        if seed < 0:
+            raise ValueError(f"{name} is {seed}: pass 0 or more.")
+
+
 def sweep_jobs(
     datasets: Sequence[Dataset],
     algorithms: Sequence[str],
@@ -147,7 +160,7 @@ def sweep_jobs(
     test_envs: Sequence[int] | None = None,
     **settings: Any,
 ) -> list[Job]:
-    """The runs that the protocol asks for, those of one trial after those of another.
+    """List the runs that the protocol asks for, those of one trial after those of another.
 
     Every environment (or each of ``test_envs``) is held out in turn; with ``pairs`` also every
     two of which one is among these, which only leave-one-domain-out validation needs. Trials are

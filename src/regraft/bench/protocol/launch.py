@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -46,6 +47,15 @@ class Tally:
         """About how long the rest takes, empty while nobody knows."""
         finished = self.done - self.done_before + len(self.failed)
         return duration(self.seconds / finished * self.left) if finished and self.left else ""
+
+    def to_dict(self, out: Path) -> dict[str, Any]:
+        """Return the counts, and what failed in which folder of ``out``, in JSON's types."""
+        failed = [
+            {"run": each.job.label, "folder": str(out / each.job.id), "message": each.message}
+            for each in self.failed
+        ]
+        counts = {"total": self.total, "done": self.done, "done_before": self.done_before}
+        return {**counts, "failed": failed, "seconds": round(self.seconds, 2)}
 
 
 def launch(

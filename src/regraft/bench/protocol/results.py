@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any, NamedTuple
 
 from regraft.bench.protocol.run_folder import DONE, RESULTS
 from regraft.bench.protocol.selection import Record, count_environments
+from regraft.support.json_files import parse_object, read_lines
 
 _ARGS = {
     "dataset": str,
@@ -112,19 +112,17 @@ def _describe(key: RunKey) -> str:
 
 
 def _read(path: Path, damaged: list[Damage]) -> Iterator[tuple[tuple[RunKey, int], dict[str, Any]]]:
-    """The records by run and step, in the order of the file; appends to ``damaged``."""
-    lines = path.read_bytes().split(b"\n")
+    """Yield the records by run and step, in the order of the file; append to ``damaged``."""
     previous: dict[str, Any] = {"args": None, "hparams": None}
     key = None
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
+    for line in read_lines(path):
+        if not line.content.strip():
             continue
         try:
-            record = _parse(line)
+            record = _parse(line.content)
         except ValueError as error:
-            # Every whole line ends with a line break, so something follows it.
-            reason = str(error) if number < len(lines) else f"{error}, cut off"
-            damaged.append(Damage(path, number, reason))
+            reason = str(error) if line.is_whole else f"{error}, cut off"
+            damaged.append(Damage(path, line.number, reason))
             continue
         # A sweep has many lines with the same settings: keeping one copy saves most of the memory.
         if record["hparams"] == previous["hparams"]:
@@ -138,13 +136,8 @@ def _read(path: Path, damaged: list[Damage]) -> Iterator[tuple[tuple[RunKey, int
 
 
 def _parse(line: bytes) -> dict[str, Any]:
-    """The part of a record that is kept; raises ``ValueError`` with a reason."""
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError):  # not JSON, or not even text
-        raise ValueError("not JSON") from None
-    if not isinstance(record, dict):
-        raise ValueError("not a JSON object")
+    """Return the part of a record that is kept; raise ``ValueError`` with a reason."""
+    record = parse_object(line)
     for name, kind in {"step": int, "hparams": dict, "args": dict}.items():
         _check_type(record, name, kind)
     for name, kind in _ARGS.items():

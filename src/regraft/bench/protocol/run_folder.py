@@ -7,7 +7,6 @@ Its layout is DomainBed's: ``results.jsonl`` with a line for every evaluation an
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -18,8 +17,8 @@ import torch
 from torch import Tensor
 
 from regraft.bench.protocol.cache import read_cache, write_cache
-from regraft.support.files import append_line, claim, remove_unfinished, write_bytes, write_text
-from regraft.support.json_files import dumps
+from regraft.support.files import claim, remove_unfinished, write_bytes, write_text
+from regraft.support.json_files import append_json, parse_object, read_lines
 
 _STEP = "step"
 RESULTS, DONE, ERROR = "results.jsonl", "done", "err.txt"
@@ -71,8 +70,7 @@ class RunFolder:
 
         Raises ``TypeError`` if it is not plain data, and ``OSError`` if the disk is full.
         """
-        line = dumps(dict(record), indent=None).encode() + b"\n"
-        append_line(self._results, line)
+        append_json(self._results, dict(record))
 
     def save(self, step: int, state: Mapping[str, Tensor]) -> None:
         """Keep the state after ``step``, from which ``resume`` goes on."""
@@ -106,13 +104,14 @@ class RunFolder:
         return self._results.read_bytes() if self._results.exists() else b""
 
     def _whole_lines(self) -> Iterator[tuple[bytes, dict[str, Any]]]:
-        for line in self._content().splitlines(keepends=True):
+        """Yield the lines that are whole records; torn and damaged ones are left out."""
+        for line in read_lines(self._results):
             try:
-                record = json.loads(line)
+                record = parse_object(line.content)
             except ValueError:
                 continue
-            if line.endswith(b"\n") and isinstance(record, dict) and _STEP in record:
-                yield line, record
+            if line.is_whole and _STEP in record:
+                yield line.content, record
 
 
 def look_anew(folder: Path) -> None:

@@ -1,0 +1,169 @@
+"""One decorator makes a function a command: shared options, a session, errors in one sentence."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import warnings
+from collections.abc import Callable
+from importlib import import_module
+from inspect import Parameter
+from pathlib import Path
+from typing import Any, TypeVar
+
+import typer
+
+from regraft.cli.options import Html, Json, Quiet
+from regraft.cli.session import WARNINGS, Invocation, Session
+from regraft.cli.usage import PROGRAM, OneSentenceGroup
+
+Body = TypeVar("Body", bound=Callable[..., None])
+
+RESUMES = "finished work is kept, and the same command goes on from there"
+
+app = typer.Typer(
+    cls=OneSentenceGroup,
+    help="Classifiers that hold in domains nobody has data from.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"max_content_width": 120},  # so that wide terminals show whole summaries
+)
+
+
+def make_group(name: str, help_text: str) -> typer.Typer:
+    """Add a group of commands, such as ``regraft embed``, to the app."""
+    group = typer.Typer(help=help_text, no_args_is_help=True, rich_markup_mode=None)
+    app.add_typer(group, name=name)
+    return group
+
+
+def command(
+    name: str | None = None,
+    *,
+    group: typer.Typer = app,
+    resumes: bool = False,
+    html: bool = False,
+    traced: bool = True,
+    loading: str | None = "starting",
+) -> Callable[[Body], Body]:
+    """Register a function as a command of the ``group``, and return it as it is.
+
+    Its first parameter gets the session, the others are the command's arguments and options, to
+    which ``--json``, ``--quiet`` and, with ``html``, ``--html`` are added. A command that
+    ``resumes`` keeps finished work when it is interrupted; all others write their files at their
+    end. One that is ``traced`` leaves its provenance in ``--out``. ``loading`` is shown while
+    torch is imported; None imports nothing.
+    """
+
+    def register(function: Body) -> Body:
+        def run(
+            context: typer.Context, as_json: bool, quiet: bool, html: bool = False, **options: Any
+        ) -> None:
+            session = Session(Invocation.of(context), as_json=as_json, quiet=quiet, html=html)
+            if loading is not None:
+                with session.working(loading):
+                    import_module("torch")
+            if traced:
+                session.write_to(options.get("out"))
+            function(session, **options)
+
+        group.command(name)(_declare(function, guard(run, resumes=resumes), html=html))
+        return function
+
+    return register
+
+
+def _declare(
+    function: Callable[..., None], run: Callable[..., None], *, html: bool
+) -> Callable[..., None]:
+    """Give ``run`` the name, the help and the options of ``function``, and the shared options."""
+    _, *own = inspect.signature(function, eval_str=True).parameters.values()
+    shared: dict[str, Any] = {**({"html": Html} if html else {}), "as_json": Json, "quiet": Quiet}
+    parameters = [
+        Parameter("context", Parameter.KEYWORD_ONLY, annotation=typer.Context),
+        *(each.replace(kind=Parameter.KEYWORD_ONLY) for each in own),
+        *(
+            Parameter(name, Parameter.KEYWORD_ONLY, default=False, annotation=option)
+            for name, option in shared.items()
+        ),
+    ]
+    run.__name__, run.__doc__ = function.__name__, function.__doc__
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    vars(run)["__signature__"] = inspect.Signature(parameters)
+    return run
+
+
+def guard(function: Callable[..., None], *, resumes: bool = False) -> Callable[..., None]:
+    """Make a function report warnings, errors and interrupts in one line each."""
+
+    def guarded(**options: Any) -> None:
+        out = options.get("out")
+        before: dict[str, int] = {}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            warnings.simplefilter("default", UserWarning)
+            # Columns are matched by name before arrays, which have none, reach the model.
+            warnings.filterwarnings("ignore", message="X does not have valid feature names")
+            warnings.showwarning = _show_warnings(options.get("context"))
+            try:
+                _check_seed(options.get("seed"))
+                _check_folder(out)
+                before = _entries(out)
+                function(**options)
+            except KeyboardInterrupt:
+                what_stays = RESUMES if resumes else _news(out, before)
+                typer.echo(f"{PROGRAM}: interrupted: {what_stays}.", err=True)
+                raise typer.Exit(130) from None
+            except (typer.Exit, BrokenPipeError):  # with the latter, typer ends quietly
+                raise
+            except (ValueError, RuntimeError, OSError, MemoryError) as error:
+                typer.echo(f"{PROGRAM}: {_sentence(error)}", err=True)
+                raise typer.Exit(2) from None
+
+    return guarded
+
+
+def _entries(out: Path | None) -> dict[str, int]:
+    """List what the folder ``out`` holds, with the times of the last changes; no hidden files."""
+    entries = out.iterdir() if out is not None and out.is_dir() else ()
+    return {e.name: e.lstat().st_mtime_ns for e in entries if not e.name.startswith(".")}
+
+
+def _news(out: Path | None, before: dict[str, int]) -> str:
+    """Say what an interrupt left: nothing, unless it came between the first file and the last."""
+    new = sorted(name for name, at in _entries(out).items() if before.get(name) != at)
+    return f"of its files only {', '.join(new)} in {out} are new" if new else "nothing was written"
+
+
+def _show_warnings(context: typer.Context | None) -> Callable[..., None]:
+    """Make a function that prints warnings and keeps them in the context, for the provenance."""
+    shown: list[str] = [] if context is None else context.meta.setdefault(WARNINGS, [])
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        shown.append(_sentence(message))
+        typer.echo(f"warning: {shown[-1]}", err=True)
+
+    return show
+
+
+def _sentence(problem: BaseException | str) -> str:
+    if isinstance(problem, OSError) and problem.filename is not None:
+        return f"{problem.filename}: {problem.strerror}."
+    return " ".join(str(problem).split()) or f"{type(problem).__name__}."
+
+
+def _check_seed(seed: int | None) -> None:
+    if seed is not None and seed < 0:
+        raise ValueError(f"seed is {seed}: pass 0 or more.")
+
+
+def _check_folder(out: Path | None) -> None:
+    """Refuse an --out that cannot be written to before anything is computed."""
+    if out is None:
+        return
+    nearest = next(folder for folder in (out, *out.absolute().parents) if folder.exists())
+    if not nearest.is_dir():
+        raise ValueError(f"{nearest} is a file: choose another folder with --out.")
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        raise ValueError(f"{nearest} is not writable: choose another folder with --out.")

@@ -1,0 +1,21 @@
+"""Names that commands accept, written out so that help and completion need not import torch."""
+
+from __future__ import annotations
+
+CELLS = "-90%", "+90%"  # of the demo
+OBJECTIVES = "risk", "regret"
+BENCHMARKS = "cmnist", "pacs", "officehome"
+PRESETS = "paper", "best"
+FAMILIES = "hull", "free"
+SURROGATES = "reweighted", "relabelled", "transplanted"
+ENGINES = "local", "ray", "slurm"
+RULES = "training-domain", "leave-one-domain-out", "oracle"
+DATASETS = (
+    *("ColoredMNIST", "RotatedMNIST", "PACS", "VLCS"),
+    *("OfficeHome", "TerraIncognita", "DomainNet"),
+)
+ALGORITHMS = (
+    *("ERM", "IRM", "GroupDRO", "Mixup", "MLDG", "CORAL", "MMD", "DANN"),
+    *("CDANN", "MTL", "SagNet", "ARM", "VREx", "RSC", "CRO"),
+)
+MODEL = "claude-haiku-4-5-20251001"  # that moral elicit asks by default

@@ -1,0 +1,37 @@
+"""``regraft report``: a page from what other commands have written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regraft.cli.command import command
+from regraft.cli.session import Session
+
+
+@command(loading=None)
+def report(
+    session: Session,
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RUN_DIR", help="Folder that a command wrote to with --out.", readable=False
+        ),
+    ],
+    path: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", help="File for the page. Default: RUN_DIR/report.html.", readable=False
+        ),
+    ] = None,
+) -> None:
+    """Make a page to look at and to pass on from what other commands have written."""
+    if path is not None and path.is_dir():
+        raise ValueError(f"{path} is a folder: name a file with --out, such as {path}/report.html.")
+    with session.working(f"reading {folder}"):
+        from regraft.report import write_report
+
+        written = write_report(folder, path)
+    session.finish({"report": str(written)}, [written])

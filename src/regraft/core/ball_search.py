@@ -1,0 +1,103 @@
+"""Global search for the largest value of a smooth function in a ball."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.optimize import minimize, minimize_scalar
+from torch import Tensor
+
+_CIRCLE_DIRECTIONS = 32
+_RANDOM_DIRECTIONS = 64
+_ValueAndGradient = Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]]
+
+
+def maximize_in_ball(
+    value_and_gradient: Callable[[Tensor], tuple[float, Tensor]],
+    origin: Tensor,
+    radius: float,
+    known: Sequence[Tensor] = (),
+) -> tuple[Tensor, float]:
+    """Return the best point found within ``radius`` of ``origin``, and the value there.
+
+    ``origin`` (m,) is zero. Candidates cover the ball at all scales, and local search refines the
+    best of them. The value is at least as large as at ``origin`` and at the points ``known``.
+    """
+    m = len(origin)
+
+    def like(z: NDArray[np.float64]) -> Tensor:
+        return torch.as_tensor(z, dtype=origin.dtype, device=origin.device)
+
+    def negated(z: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        value, gradient = value_and_gradient(like(z))
+        return -value, -gradient.cpu().double().numpy()
+
+    points = [np.zeros(m), *(z.cpu().double().numpy() for z in known)]
+    if m and radius:
+        points += (
+            _line_candidates(negated, radius) if m == 1 else _ball_candidates(negated, m, radius)
+        )
+    best = min(points, key=lambda z: negated(z)[0])
+    return like(best), -negated(best)[0]
+
+
+def _radii(radius: float, factor: float) -> NDArray[np.float64]:
+    """Return radii from ``radius`` down by ``factor`` to a quarter of a nat, at least three."""
+    steps = max(3, 1 + math.ceil(math.log(max(4 * radius, 1.0), factor)))
+    scales: NDArray[np.float64] = radius * factor ** -np.arange(steps, dtype=np.float64)
+    return scales
+
+
+def _line_candidates(negated: _ValueAndGradient, radius: float) -> list[NDArray[np.float64]]:
+    """Return the best point of a grid on the line, and the best point between its neighbours."""
+    positive = _radii(radius, math.sqrt(2))
+    grid = np.concatenate([-positive, [0.0], positive[::-1]])
+    best = int(np.argmin([negated(np.array([z]))[0] for z in grid]))
+    low, high = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
+    answer = minimize_scalar(
+        lambda z: negated(np.array([z]))[0],
+        bounds=(low, high),
+        method="bounded",
+        options={"xatol": 1e-4 * (high - low)},
+    )
+    return [np.array([grid[best]]), np.array([answer.x])]
+
+
+def _ball_candidates(
+    negated: _ValueAndGradient, m: int, radius: float
+) -> list[NDArray[np.float64]]:
+    """Return the best point on each of several shells, and where an ascent from it ends."""
+    directions, points = _unit_vectors(m), list[NDArray[np.float64]]()
+    for shell in _radii(radius, 2.0):
+        start = min((shell * u for u in directions), key=lambda z: negated(z)[0])
+        answer = minimize(
+            negated,
+            start,
+            jac=True,
+            method="SLSQP",
+            constraints={
+                "type": "ineq",
+                "fun": lambda z: radius**2 - z @ z,
+                "jac": lambda z: -2 * z,
+            },
+            options={"ftol": 1e-8, "maxiter": 50},
+        )
+        # The constraint holds to the solver's precision only.
+        shrink = min(1.0, radius / max(float(np.linalg.norm(answer.x)), 1e-300))
+        points += [start, shrink * answer.x]
+    return points
+
+
+def _unit_vectors(m: int) -> NDArray[np.float64]:
+    """Return unit vectors that cover the sphere: evenly on a circle, else spread at random."""
+    if m == 2:
+        angles = np.linspace(0, 2 * np.pi, _CIRCLE_DIRECTIONS, endpoint=False)
+        return np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    spread = np.random.default_rng(0).standard_normal((_RANDOM_DIRECTIONS, m))
+    directions = np.concatenate([np.eye(m), -np.eye(m), spread])
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    return directions

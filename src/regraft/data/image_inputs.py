@@ -1,0 +1,133 @@
+"""Images to embed, decoded by several threads while the encoder computes."""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regraft.data.bank_writer import Input, Skipped
+from regraft.data.image_files import BrokenImage, read_image
+from regraft.data.image_folders import check_source, list_folder, list_table
+from regraft.data.input_blocks import Block, InputSource, Survey
+from regraft.support.extras import require
+
+ON_BROKEN = ("stop", "skip")
+_LISTING = "listing.jsonl"
+_AHEAD = 2  # blocks decoded while one is encoded
+
+Pixels = NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class _Read:
+    """An image that was read, or the reason why it was not."""
+
+    key: str
+    label: str
+    domain: str
+    sha256: str = ""
+    pixels: Pixels | None = None
+    reason: str = ""
+
+
+class ImageInputs(InputSource[Pixels]):
+    """The images of a folder in the layout domain/class/file, or of a .csv with their paths.
+
+    ``pixels`` turns an open image into an array (h, w, 3), the same shape for all, in threads.
+    Raises ``ValueError`` or ``FileNotFoundError`` with one sentence.
+    """
+
+    kind = "images"
+    block_rows = 64
+
+    def __init__(
+        self,
+        path: Path,
+        pixels: Callable[[Any], Pixels],
+        *,
+        image: str = "path",
+        label: str = "label",
+        domain: str = "domain",
+        on_broken: str = "stop",
+    ) -> None:
+        check_source(path)
+        if on_broken not in ON_BROKEN:
+            raise ValueError(f"on-broken is {on_broken!r}: choose from {', '.join(ON_BROKEN)}.")
+        require("PIL.Image", "images")
+        self._path, self._pixels = path, pixels
+        self._columns = {"image": image, "label": label, "domain": domain}
+        self._root = path if path.is_dir() else path.parent.resolve()  # as in the listing
+        self.may_skip = on_broken == "skip"
+
+    def survey(self, folder: Path) -> Survey:
+        """List all images in a file in ``folder``, and count them."""
+        with (folder / _LISTING).open("wb") as file:
+            if self._path.is_dir():
+                return list_folder(self._path, file)
+            return list_table(self._path, file, **self._columns)
+
+    def blocks(self, folder: Path, first: int) -> Iterator[Block[Pixels]]:
+        """Yield blocks of pixels (b, h, w, 3), keyed by paths from the folder or from the table's.
+
+        A broken image raises ``ValueError``, or is left out with a warning.
+        """
+        pool = ThreadPoolExecutor(os.cpu_count())
+        coming: deque[list[Future[_Read]]] = deque()
+        try:
+            with (folder / _LISTING).open("rb") as file:
+                for lines in self._batches(file, first):
+                    coming.append([pool.submit(self._read, line) for line in lines])
+                    if len(coming) > _AHEAD:
+                        yield self._gather(coming.popleft())
+            while coming:
+                yield self._gather(coming.popleft())
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+    def _batches(self, file: BinaryIO, first: int) -> Iterator[list[bytes]]:
+        lines = islice(file, first, None)
+        while batch := list(islice(lines, self.block_rows)):
+            yield batch
+
+    def _read(self, line: bytes) -> _Read:
+        (key, _), label, domain = json.loads(line)
+        try:
+            pixels, sha256 = read_image(self._root / key, self._pixels)
+        except BrokenImage as error:
+            return _Read(key, label, domain, reason=error.reason)
+        return _Read(key, label, domain, sha256, pixels)
+
+    def _gather(self, coming: Sequence[Future[_Read]]) -> Block[Pixels]:
+        read = [future.result() for future in coming]
+        broken = [each for each in read if each.pixels is None]
+        for each in broken:
+            self._report(each)
+        whole = [each for each in read if each.pixels is not None]
+        arrays = [each.pixels for each in whole if each.pixels is not None]
+        return Block(
+            content=np.stack(arrays) if arrays else np.empty((0, 0, 0, 3), np.uint8),
+            inputs=tuple(Input(each.key, each.sha256) for each in whole),
+            labels=tuple(each.label for each in whole),
+            domains=tuple(each.domain for each in whole),
+            skipped=tuple(Skipped(each.key, each.reason) for each in broken),
+        )
+
+    def _report(self, broken: _Read) -> None:
+        path = str(self._root / broken.key).encode(errors="backslashreplace").decode()
+        if not self.may_skip:
+            raise ValueError(
+                f"{path} cannot be read as an image ({broken.reason}): replace it, or leave such "
+                "images out with --on-broken skip."
+            )
+        warnings.warn(f"{path} is left out ({broken.reason}).", stacklevel=2)

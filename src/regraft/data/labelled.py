@@ -1,0 +1,62 @@
+"""Features with a label and a domain in every row: what all commands that learn or check read."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from regraft.data.tables import Table, read_table
+
+_FEW = 30  # rows of a domain
+
+
+@dataclass(frozen=True)
+class LabelledTable(Table):
+    """The rows of one file, all of which have a label and a domain."""
+
+    y: NDArray[Any]  # (n,)
+    domain: NDArray[Any]  # (n,)
+
+    def count_rows(self) -> dict[str, dict[str, int]]:
+        """Count the rows of every domain by class."""
+        cells = Counter(zip(self.domain.astype(str), self.y.astype(str), strict=True))
+        rows: dict[str, dict[str, int]] = {}
+        for (name, label), count in sorted(cells.items()):
+            rows.setdefault(str(name), {})[str(label)] = count
+        return rows
+
+    def describe_features(self) -> str:
+        """Count the features and, where they have names, name the first and the last."""
+        names, d = self.features, self.X.shape[1]
+        named = f" ({names[0]} to {names[-1]})" if len(names) > 1 else ""
+        return f"{d} features{named}"
+
+    def warn_of_doubts(self) -> None:
+        """Warn of what can be fitted and makes little sense."""
+        for name, rows in sorted(Counter(self.domain.tolist()).items()):
+            if rows < _FEW:
+                warnings.warn(
+                    f"domain {name!s} has {rows} rows: what is said about so few is mostly noise.",
+                    stacklevel=2,
+                )
+        for name, column in zip(self.features, self.X.T, strict=False):
+            if len(column) > 1 and (column[1:] - column[:-1] == 1).all():
+                warnings.warn(
+                    f"column {name!r} numbers the rows and is taken as a feature: drop it from the "
+                    "file.",
+                    stacklevel=2,
+                )
+
+
+def read_labelled(
+    path: str | Path, label: str = "label", domain: str = "domain", group: str | None = None
+) -> LabelledTable:
+    """Read a file or a bank as :func:`read_table` does, and demand labels and domains."""
+    table = read_table(path, label=label, domain=domain, group=group)
+    assert table.y is not None and table.domain is not None  # needed by default
+    return LabelledTable(table.X, table.y, table.domain, table.features, table.group)

@@ -1,0 +1,74 @@
+"""Charts and pictures of audits, frontiers and comparisons."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from regraft.estimators.audit import AuditCurve, Frontier
+from regraft.estimators.comparison import Comparison
+from regraft.support import charts
+from regraft.support.looks import head_looks, look
+from regraft.support.pictures import panels, picture, write_picture
+
+_SWEPT = "CRO over the radius"
+# CRO's colour, with a shape and dashes that no known head has.
+_SWEPT_LOOK = replace(look(5), colour=look(0).colour)
+_PANELS = {
+    "average": "Unseen domains, average",
+    "worst": "Worst unseen domain",
+    "source": "Sources (rows fitted on)",
+}
+
+
+def stress_chart(curves: Mapping[str, AuditCurve]) -> charts.Spec:
+    """Draw the worst-case accuracy of each predictor over the radius."""
+    return charts.stress_chart(
+        {name: {p.radius: p.accuracy for p in curve.points} for name, curve in curves.items()}
+    )
+
+
+def frontier_chart(frontier: Frontier) -> charts.Spec:
+    """Draw source accuracy against worst-case accuracy, a point per training radius."""
+    points = {p.radius: (p.source_accuracy, p.worst_case_accuracy) for p in frontier.points}
+    return charts.frontier_chart(points, frontier.audit_radius)
+
+
+def comparison_chart(swept: charts.Line, others: Mapping[str, float], title: str) -> charts.Spec:
+    """Draw CRO's accuracy over the radius, and the other heads' as horizontal lines."""
+    radii = swept or {0.0: 0.0}  # where no radius was tried, the lines still need a place
+    lines = {name: dict.fromkeys(radii, accuracy) for name, accuracy in others.items()}
+    looks = head_looks(others)
+    if swept:
+        lines, looks = {**lines, _SWEPT: dict(swept)}, {**looks, _SWEPT: _SWEPT_LOOK}
+    return charts.radius_chart(lines, title, looks)
+
+
+def plot_audit(curves: Mapping[str, AuditCurve], path: str | Path) -> None:
+    """Write the stress curves, worst-case accuracy over the radius, one line per predictor."""
+    title = "Accuracy in the worst plausible unseen domain"
+    subtitle = "within the radius: how far that domain may lie from the sources"
+    write_picture(picture(stress_chart(curves), title, subtitle), path)
+
+
+def plot_frontier(frontier: Frontier, path: str | Path) -> None:
+    """Write source accuracy against worst-case accuracy, one point per training radius."""
+    title = "The price of robustness (labels: training radius)"
+    write_picture(picture(frontier_chart(frontier), title), path)
+
+
+def plot_comparison(comparison: Comparison, path: str | Path) -> None:
+    """Write CRO's accuracy over the radius: average and worst unseen domain, and the sources.
+
+    The other heads are horizontal lines; each panel has its own scale.
+    """
+    shown = {
+        title: comparison_chart(
+            {row.radius: getattr(row, field) for row in comparison.rows if row.radius is not None},
+            {row.head: getattr(row, field) for row in comparison.rows if row.radius is None},
+            "accuracy (%)",
+        )
+        for field, title in _PANELS.items()
+    }
+    write_picture(panels(shown, (270, 270, 270)), path)

@@ -1,0 +1,245 @@
+"""Chapters on heads: demo, fit, audit, frontier and comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from regraft.core.certificate import Certificate
+from regraft.estimators.audit import AuditCurve, Frontier
+from regraft.estimators.plots import comparison_chart
+from regraft.report.elements import Chapter, Chart, Document, Section, Text
+from regraft.report.premise_chapters import diagnosis_chapter
+from regraft.report.sections import (
+    STRESS,
+    accuracies_section,
+    frontier_section,
+    game_sections,
+    stress_section,
+    summarize,
+)
+from regraft.support.table import Table, percent
+
+_MOST_CLASSES = 12  # with a column each
+_MOST_SOURCES = 6  # by name
+_SAME = 0.0005  # a difference that does not show in percent
+_TWO_KINDS = (
+    "Curves, prices and accuracies are of heads fitted on two thirds of the rows and measured on "
+    "the others. The head that you keep was fitted on all rows, and the certificate at the end "
+    "speaks of that one, on the rows it was fitted on; so the numbers differ."
+)
+
+
+def demo_chapter(document: Document) -> Chapter:
+    """Build the chapter for ``demo.json``."""
+    certificate = Certificate.from_dict(document["certificate"])
+    curves = {name: AuditCurve.from_dict(curve) for name, curve in document["curves"].items()}
+    rows, target = [*document["rows"], document["ceiling"]], document["target"]
+    unseen = f"{target} (unseen)"
+    accuracies = {row["name"]: {**row["by_source"], unseen: row["target_accuracy"]} for row in rows}
+    erm, cro = document["rows"][0], document["rows"][-1]
+    sections = [accuracies_section(accuracies, "rows that no head was fitted on")]
+    sections.append(stress_section(curves, "the rows fitted on"))
+    if document["frontier"] is not None:
+        sections.append(frontier_section(Frontier.from_dict(document["frontier"])))
+    sections += game_sections(certificate)
+    if document["diagnosis"] is not None:
+        sections += diagnosis_chapter(document["diagnosis"]).sections
+    return Chapter(
+        "Colored MNIST, and a domain that nobody saw",
+        f"Which head, trained on {' and '.join(document['sources'])}, holds in {target}, which "
+        "none has seen? (A domain is named after how its colours go with its labels.)",
+        f"From the seen domains to the unseen one, ERM goes from "
+        f"{percent(erm['source_accuracy'])} to {percent(erm['target_accuracy'])}, and CRO, which "
+        f"refuses to lean on what the sources disagree about, from "
+        f"{percent(cro['source_accuracy'])} to {percent(cro['target_accuracy'])}.",
+        tuple(sections),
+    )
+
+
+def fit_chapter(document: Document) -> Chapter:
+    """Build the chapter for ``fit.json``."""
+    certificate = Certificate.from_dict(document["certificate"])
+    rows = document["rows"]
+    n = sum(sum(counts.values()) for counts in rows.values())
+    radius = certificate.radius
+    if radius is None:
+        raise ValueError("its certificate has no radius")
+    asked = (
+        f"From {n} rows of {document['n_features']} features in {_sources(rows)}, fit "
+        f"the head with the smallest worst {certificate.objective} over every plausible unseen "
+        f"domain within {radius:g} nats of them."
+    )
+    sections = [_rows_section(document)]
+    stress = document["stress"]
+    if stress is None:
+        accuracies = {"CRO": document["source_accuracy"]}
+        sections += [accuracies_section(accuracies, "the rows fitted on"), _no_stress()]
+        verdict = certificate.summary()[0]
+    else:
+        heads = stress["heads"]
+        curves = {head["name"]: AuditCurve.from_dict(head["curve"]) for head in heads}
+        accuracies = {head["name"]: head["accuracy"] for head in heads}
+        measured = f"{stress['measured']} rows held out ({stress['fitted']} others were fitted on)"
+        verdict = _verdict(curves, accuracies["CRO"], radius)
+        sections += [
+            Section("Two kinds of numbers", (Text(_TWO_KINDS),)),
+            _scale_section(stress["distances"]),
+            stress_section(curves, measured),
+            frontier_section(Frontier.from_dict(stress["frontier"])),
+            accuracies_section(accuracies, measured),
+        ]
+    sections += game_sections(certificate)
+    return Chapter("A head for domains that nobody has data from", asked, verdict, tuple(sections))
+
+
+def audit_chapter(document: Document) -> Chapter:
+    """Build the chapter for ``audit.json``."""
+    curve = AuditCurve.from_dict({k: document[k] for k in ("points", "source_accuracy")})
+    worst = curve.points[-1]
+    return Chapter(
+        "An audit in unseen domains",
+        "How bad can a fixed predictor get in a plausible unseen domain?",
+        f"It has {percent(curve.source_accuracy)} on the sources and {percent(worst.accuracy)} in "
+        f"the worst plausible domain within {worst.radius:g} nats.",
+        (stress_section({"predictor": curve}, "the rows audited"), _targets_section(curve)),
+    )
+
+
+def frontier_chapter(document: Document) -> Chapter:
+    """Build the chapter for ``frontier.json``."""
+    frontier = Frontier.from_dict(dict(document))
+    return Chapter(
+        "The price of robustness",
+        "What does robustness cost on the sources, and what does it buy in the worst case?",
+        summarize(frontier),
+        (frontier_section(frontier),),
+    )
+
+
+def comparison_chapter(document: Document) -> Chapter:
+    """Build the chapter for ``comparison.json``."""
+    rows, targets = document["rows"], document["targets"]
+    fixed = [row for row in rows if row["radius"] is None]
+    swept = {row["radius"]: row["average"] for row in rows if row["radius"] is not None}
+    erm, cro = fixed[0], fixed[-1]
+    others = {row["head"]: row["average"] for row in fixed}
+    ends = ", ".join(f"{name} {percent(average)}" for name, average in others.items())
+    cells = tuple(
+        (row["head"], *map(percent, (*row["accuracy"].values(), row["average"], row["worst"])))
+        for row in rows
+    )
+    table = Table(
+        "Accuracy in the domain left out",
+        ("head", *targets, "average", "worst"),
+        cells,
+        note="One domain left out is one observation: this table shows what a radius would have "
+        "done, and does not choose one.",
+    )
+    title = "average accuracy, unseen domains (%)"
+    parts: tuple[Chart | Table, ...] = (table,)
+    if swept:
+        chart = Chart("Over the radius", comparison_chart(swept, others, title), f"{ends}.")
+        parts = (chart, table)
+    accuracies = {row["head"]: row["accuracy"] for row in fixed}
+    return Chapter(
+        "Heads compared, each domain left out",
+        f"Which head holds where none has been? Each of {len(targets)} domains was left out in "
+        "turn.",
+        f"{cro['head']} has {percent(cro['average'])} on average over the unseen domains and "
+        f"{percent(cro['worst'])} in the worst ({cro['worst_target']}), {erm['head']} "
+        f"{percent(erm['average'])} and {percent(erm['worst'])}.",
+        (
+            Section("All heads, each domain left out", parts),
+            accuracies_section(accuracies, "the domain left out", cro["head"]),
+        ),
+    )
+
+
+def _verdict(curves: Mapping[str, AuditCurve], accuracy: Mapping[str, float], radius: float) -> str:
+    """Compare CRO with ERM in the worst case within the radius, and say what it gives up.
+
+    ``accuracy`` is CRO's in each source.
+    """
+    erm, cro = curves["ERM"], curves["CRO"]
+    (worst,) = (p.accuracy for p in cro.points if p.radius == radius)
+    (fallen,) = (p.accuracy for p in erm.points if p.radius == radius)
+    cost = round(100 * (erm.source_accuracy - cro.source_accuracy), 1)
+    if abs(worst - fallen) < _SAME and abs(cost) < 100 * _SAME:
+        sentence = (
+            f"On rows held out this head does as ERM's: {percent(worst)} in the worst plausible "
+            f"domain within {radius:g} nats, {percent(cro.source_accuracy)} on the sources"
+        )
+    else:
+        price = f"gives up {cost:.1f} points of" if cost > 0 else "gives up none of"
+        sentence = (
+            f"In the worst plausible domain within {radius:g} nats this head has {percent(worst)} "
+            f"accuracy and ERM's {percent(fallen)}; on the sources it {price} ERM's "
+            f"{percent(erm.source_accuracy)}"
+        )
+    return f"{sentence}{_hard_source(accuracy, worst)}."
+
+
+def _hard_source(accuracy: Mapping[str, float], worst: float) -> str:
+    """Name a source that is harder than the worst plausible domain, if there is one."""
+    hardest = min(accuracy, key=accuracy.__getitem__)
+    if accuracy[hardest] >= worst - _SAME:
+        return ""
+    return (
+        f"; one of the sources, {hardest}, is harder than that with {percent(accuracy[hardest])}, "
+        "so it lies further away, or its rows are harder than the shift tells"
+    )
+
+
+def _rows_section(document: Document) -> Section:
+    rows, classes = document["rows"], document["classes"]
+    shown = classes if len(classes) <= _MOST_CLASSES else []
+    counts = tuple(
+        (name, *(str(row.get(label, 0)) for label in shown), str(sum(row.values())), str(len(row)))
+        for name, row in rows.items()
+    )
+    columns = ("source", *shown, "all rows", "classes")
+    return Section("The data", (Table("Rows by source", columns, counts),))
+
+
+def _sources(rows: Mapping[str, Any]) -> str:
+    if len(rows) > _MOST_SOURCES:
+        return f"{len(rows)} source domains"
+    return f"{len(rows)} source domains ({', '.join(rows)})"
+
+
+def _scale_section(distances: Mapping[str, float]) -> Section:
+    rows = tuple((name, f"{distance:.2f}") for name, distance in distances.items())
+    text = Text(
+        "How far the sources themselves lie from their mean, as far as their rows can tell, is the "
+        "scale for a radius: one that is many times as large prepares for domains that are many "
+        "times as different."
+    )
+    table = Table("Distance from the mean of the sources", ("source", "nats"), rows)
+    return Section("How far is far?", (text, table))
+
+
+def _no_stress() -> Section:
+    return Section(
+        STRESS,
+        (
+            Text(
+                "Not measured in this run: fit with --html, or run regraft audit and regraft "
+                "frontier with the same --out, and write the report again."
+            ),
+        ),
+    )
+
+
+def _targets_section(curve: AuditCurve) -> Section:
+    names = list(curve.points[0].accuracy_target)
+    rows = tuple(
+        (f"{p.radius:g}", *(f"{p.accuracy_target[name]:+.2f}" for name in names))
+        for p in curve.points
+    )
+    table = Table("Weights of the source heads there", ("radius", *names), rows)
+    text = Text(
+        "A plausible domain weighs the heads of the sources; weights sum to one, and negative "
+        "ones go beyond the sources, away from the one they stand under."
+    )
+    return Section("Which domain is the worst?", (text, table))

@@ -1,0 +1,88 @@
+"""Chapters on the premises and on moral questions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from regraft.core.certificate import Certificate
+from regraft.estimators.audit import AuditCurve
+from regraft.report.elements import Chapter, Document, Section, Text
+from regraft.report.sections import game_sections, stress_section, tables_sections
+from regraft.support.table import Table, percent
+
+_PREMISES = {
+    "heterogeneity": "sources disagree",
+    "closure": "factorization closes",
+    "angles": "abductions differ",
+    "invariance": "deduction is invariant",
+    "basis": "a transplant basis exists",
+}
+_FAILING = {
+    "sources disagree": "the sources do not disagree",
+    "factorization closes": "the factorization does not close",
+    "abductions differ": "abductions do not differ",
+    "deduction is invariant": "the deduction is not invariant",
+    "a transplant basis exists": "no transplant basis exists",
+}
+_MARKS = {"consistent": "✓ looks true", "violated": "✗ violated", "undecided": "? cannot tell"}
+
+
+def diagnosis_chapter(document: Document) -> Chapter:
+    """Build the chapter for ``diagnosis.json``."""
+    found = {name: document[key]["verdict"] for key, name in _PREMISES.items()}
+    violated = [name for name, verdict in found.items() if verdict == "violated"]
+    undecided = [name for name, verdict in found.items() if verdict == "undecided"]
+    if violated:
+        verdict = f"What the method needs is not given: {', '.join(_FAILING[n] for n in violated)}"
+    elif undecided:
+        verdict = f"No premise is violated, undecided are: {', '.join(undecided)}"
+    else:
+        verdict = "All premises look satisfied on these data"
+    shifts = document["shifts"]
+    return Chapter(
+        "Do the premises hold?",
+        f"Do the premises of the method look satisfied on {document['rows']} rows of "
+        f"{len(document['domains'])} domains?",
+        f"{verdict}; correlation shift, which the method is made for, is "
+        f"{shifts['correlation']:.2f}, diversity shift, which it is not, "
+        f"{shifts['diversity']:.2f}.",
+        (_verdicts_section(document, found, violated), *tables_sections(document["tables"])),
+    )
+
+
+def moral_chapter(document: Document) -> Chapter:
+    """Build the chapter for ``moral.json``; the diagnosis has its own."""
+    transfer = document["transfer"]
+    certificate = Certificate.from_dict(transfer["certificate"])
+    curves = {name: AuditCurve.from_dict(curve) for name, curve in transfer["curves"].items()}
+    heads = {head["name"]: head for head in transfer["heads"]}
+    accuracies = ", ".join(
+        f"{name} has {percent(head['target_accuracy'])} there and "
+        f"{percent(head['source_accuracy'])} on known panels"
+        for name, head in heads.items()
+    )
+    return Chapter(
+        "Moral questions",
+        f"Do panels of people with known values fit the method, and does a head "
+        f"trained without the {transfer['target']} panel hold in it?",
+        f"Without the {transfer['target']} panel, {accuracies}.",
+        (
+            Section("The records", (Text(document["scenarios"]), Text(document["labels"]))),
+            *tables_sections(document["tables"]),
+            stress_section(curves, "new records of the known panels"),
+            *game_sections(certificate),
+        ),
+    )
+
+
+def _verdicts_section(
+    document: Document, found: Mapping[str, str], violated: Sequence[str]
+) -> Section:
+    names = list(found)
+    table = Table(
+        "Verdicts",
+        ("premise", "verdict"),
+        tuple((name, _MARKS[verdict]) for name, verdict in found.items()),
+        frozenset(names.index(name) for name in violated),
+    )
+    return Section("The premises", (table, *map(Text, document["summary"])))

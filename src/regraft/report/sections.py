@@ -1,0 +1,157 @@
+"""Sections that several chapters share: stress, price, accuracies, game and certificate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from regraft.core.certificate import Certificate
+from regraft.estimators.audit import AuditCurve, Frontier
+from regraft.estimators.certificate_terms import explain_certificate
+from regraft.estimators.plots import frontier_chart, stress_chart
+from regraft.report.elements import Chart, Document, Part, Section, Terms, Text
+from regraft.support.charts import accuracies_chart, game_chart
+from regraft.support.table import Table, percent
+
+STRESS = "Under stress: the worst plausible domain"
+_SHOWN = 4  # terms of a certificate before one unfolds the rest
+
+
+def stress_section(curves: Mapping[str, AuditCurve], rows: str) -> Section:
+    """Show worst-case accuracy over the radius; ``rows`` says on which it was measured."""
+    radii = [point.radius for point in next(iter(curves.values())).points]
+    lines = tuple(
+        (f"{radius:g}", *(percent(curve.points[i].accuracy) for curve in curves.values()))
+        for i, radius in enumerate(radii)
+    )
+    sizes = min(point.sample_size for curve in curves.values() for point in curve.points)
+    ends = ", ".join(f"{name} {percent(c.points[-1].accuracy)}" for name, c in curves.items())
+    description = f"Worst-case accuracy within {radii[-1]:g} nats: {ends}."
+    return Section(
+        STRESS,
+        (
+            Text(
+                "Each point is the lowest accuracy over all plausible unseen domains within that "
+                f"radius of the sources, measured on {rows}. Radius 0 is the sources' own mixture."
+            ),
+            Chart("Worst-case accuracy over the radius", stress_chart(curves), description),
+            Table(
+                "Worst-case accuracy by radius (nats)",
+                ("radius", *curves),
+                lines,
+                note=f"The least certain of these stands on {sizes:.0f} effective rows.",
+            ),
+        ),
+    )
+
+
+def frontier_section(frontier: Frontier) -> Section:
+    """Show what robustness costs on the sources and buys in the worst case."""
+    rows = tuple(
+        (f"{p.radius:g}", percent(p.source_accuracy), percent(p.worst_case_accuracy))
+        for p in frontier.points
+    )
+    is_erm = " Radius 0 is plain ERM." if frontier.points[0].radius == 0 else ""
+    return Section(
+        "The price of robustness",
+        (
+            Text(
+                "One head for each training radius: what it has where domains look like the "
+                "sources (to the right is better), and in the worst plausible domain (up is "
+                f"better).{is_erm}"
+            ),
+            Chart("Labels: training radius", frontier_chart(frontier), summarize(frontier)),
+            Table(
+                f"Held-out rows; worst case within {frontier.audit_radius:g} nats",
+                ("training radius", "sources", "worst case"),
+                rows,
+            ),
+        ),
+    )
+
+
+def summarize(frontier: Frontier) -> str:
+    """Compare the first and the last head of a frontier in one sentence."""
+    first, last = frontier.points[0], frontier.points[-1]
+    return (
+        f"From training radius {first.radius:g} to {last.radius:g}, accuracy on the sources goes "
+        f"from {percent(first.source_accuracy)} to {percent(last.source_accuracy)}, and in the "
+        f"worst case within {frontier.audit_radius:g} nats from "
+        f"{percent(first.worst_case_accuracy)} to {percent(last.worst_case_accuracy)}."
+    )
+
+
+def accuracies_section(
+    accuracies: Mapping[str, Mapping[str, float]], rows: str, head: str = "CRO"
+) -> Section:
+    """Show the accuracy of each head in each domain on ``rows``; mark the worst of ``head``."""
+    domains = list(dict.fromkeys(name for row in accuracies.values() for name in row))
+    lines = tuple((name, *(_cell(row, name) for row in accuracies.values())) for name in domains)
+    ours = accuracies[head]
+    worst = min(ours, key=ours.__getitem__)
+    marked = frozenset({domains.index(worst)} if len(domains) > 1 else ())
+    described = "; ".join(
+        f"{name}'s worst domain is {min(row, key=row.__getitem__)} with "
+        f"{percent(min(row.values()))}"
+        for name, row in accuracies.items()
+    )
+    return Section(
+        "Domain by domain",
+        (
+            Chart(
+                f"Accuracy on {rows}; a ring marks each head's worst domain",
+                accuracies_chart(accuracies),
+                f"{described}.",
+            ),
+            Table(
+                "Accuracy by domain",
+                ("domain", *accuracies),
+                lines,
+                marked,
+                note=f"▼ worst domain of a head; the row marked is {head}'s.",
+            ),
+        ),
+    )
+
+
+def game_sections(certificate: Certificate) -> tuple[Section, Section]:
+    """Show the rounds of the game between adversary and learner, and what it certifies."""
+    kind, rounds = certificate.objective, certificate.rounds
+    rows = tuple(
+        (str(i), f"{r.attack_value:.4f}", f"{r.value:.4f}", f"{r.gap:.0e}", f"{r.sample_size:.0f}")
+        for i, r in enumerate(rounds, start=1)
+    )
+    columns = "round", "worst domain found", "learner's answer", "duality gap", "effective rows"
+    chart = game_chart([r.attack_value for r in rounds], [r.value for r in rounds], kind)
+    description = (
+        f"In {len(rows)} rounds the worst {kind} found went from "
+        f"{rounds[0].attack_value:.3f} to {rounds[-1].attack_value:.3f} nats and the "
+        f"learner's answer ended at {rounds[-1].value:.3f}."
+    )
+    text = Text(
+        "In each round an adversary names the plausible domain that is worst for the present "
+        "head, and a learner answers with the head that is best against all domains named so far. "
+        "The game ends when the learner's line stops rising; it has the ridge added, "
+        f"{certificate.ridge_term:.3f} nats at the end."
+    )
+    game: tuple[Part, ...] = (
+        text,
+        Chart("Value of the game by round", chart, description),
+        Table(f"Rounds: {kind} in nats", columns, rows),
+    )
+    *certified, limits = certificate.summary()
+    terms = Terms("The other terms, each explained", explain_certificate(certificate), shown=_SHOWN)
+    proof: tuple[Part, ...] = (*map(Text, certified), terms, Text(limits))
+    return Section("The game, round by round", game), Section("The certificate", proof)
+
+
+def tables_sections(tables: Sequence[Document]) -> tuple[Section, ...]:
+    """Show tables as the commands print them: one section, or none without tables."""
+    parts = tuple(map(Table.from_dict, tables))
+    return (Section("The numbers", parts),) if parts else ()
+
+
+def _cell(row: Mapping[str, float], domain: str) -> str:
+    if domain not in row:
+        return "–"
+    is_worst = len(row) > 1 and row[domain] == min(row.values())
+    return f"▼ {percent(row[domain])}" if is_worst else percent(row[domain])

@@ -1,0 +1,177 @@
+"""One table, printed to a terminal, as Markdown, LaTeX and CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+# rich is imported where it is used, so that --help does not wait for it.
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
+
+_LATEX_SIGNS = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+}
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number, how many digits of it are printed, and its standard error if it has one."""
+
+    value: float
+    error: float | None = None
+    format: str = ".1f"
+
+    def __str__(self) -> str:
+        return self._print(self._digits, " ± ")
+
+    def latex(self, *, bold: bool) -> str:
+        """Write the number in LaTeX; its error is never bold."""
+        return self._print(rf"\textbf{{{self._digits}}}" if bold else self._digits, r" $\pm$ ")
+
+    @property
+    def _digits(self) -> str:
+        return f"{self.value:{self.format}}"
+
+    def _print(self, digits: str, sign: str) -> str:
+        return digits if self.error is None else f"{digits}{sign}{self.error:{self.format}}"
+
+
+Cell = str | float | Number | None  # None where there is nothing to show
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of cells under a title, which every form but the page leaves to the caller."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    marked: frozenset[int] = frozenset()  # the rows to look at first
+    note: str = ""  # lines below the table
+    sections: frozenset[int] = frozenset()  # the rows that begin a section
+    align: str = "l"  # "l" or "r" for the first columns; the others hold numbers
+
+    @classmethod
+    def from_sections(
+        cls, title: str, columns: Sequence[str], *sections: Iterable[Sequence[Cell]], **fields: Any
+    ) -> Table:
+        """Join groups of rows to one table that keeps them apart."""
+        rows: list[tuple[Cell, ...]] = []
+        starts = set()
+        for section in sections:
+            starts.add(len(rows))
+            rows += map(tuple, section)
+        inner = frozenset(starts - {0, len(rows)})
+        return cls(title, tuple(columns), tuple(rows), sections=inner, **fields)
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Table:
+        """Read what ``to_dict`` returns."""
+        columns, rows = document["columns"], document["rows"]
+        return cls(document["title"], tuple(columns), tuple(map(tuple, rows)))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the title, the columns and the printed cells in JSON's types."""
+        return {"title": self.title, "columns": self.columns, "rows": self.texts()}
+
+    def texts(self) -> list[tuple[str, ...]]:
+        """Return the cells as they are printed."""
+        return [tuple("–" if cell is None else str(cell) for cell in row) for row in self.rows]
+
+    def terminal(self) -> RichTable:
+        """Build the table for the terminal; its last column stands out."""
+        from rich import box
+        from rich.table import Table as RichTable
+
+        table = RichTable(box=box.SIMPLE_HEAD)
+        for i, column in enumerate(self.columns):
+            table.add_column(
+                column,
+                justify="left" if self.align[i : i + 1] == "l" else "right",
+                style="bold cyan" if i == len(self.columns) - 1 else None,
+                no_wrap=True,
+            )
+        for i, row in enumerate(self.texts()):
+            if i in self.sections:
+                table.add_section()
+            table.add_row(*row, style="bold" if i in self.marked else None)
+        return table
+
+    def markdown(self) -> str:
+        """Write the table in Markdown, and the note as a list below it."""
+        sides = self.align.ljust(len(self.columns), "r")[: len(self.columns)]
+        rules = "".join("---|" if side == "l" else "---:|" for side in sides)
+        grid = [_markdown_row(self.columns), f"|{rules}", *map(_markdown_row, self.texts())]
+        note = [f"- {line}" for line in self.note.splitlines()]
+        return "\n".join([*grid, "", *note] if note else grid)
+
+    def latex(self) -> str:
+        """Write a booktabs ``tabular``, the highest number of each column in bold."""
+        # What is printed decides, so that equal numbers look equal.
+        best = [_highest(column) for column in zip(*self.rows, strict=True)]
+        width = len(self.columns)
+        lines = [
+            rf"\begin{{tabular}}{{{self.align.ljust(width, 'c')[:width]}}}",
+            r"\toprule",
+            rf"{' & '.join(map(_latex_head, self.columns))} \\",
+            *([r"\midrule"] if self.rows else []),
+        ]
+        for i, row in enumerate(self.rows):
+            cells = [_latex_cell(cell, top) for cell, top in zip(row, best, strict=True)]
+            lines += [r"\midrule"] if i in self.sections else []
+            lines.append(rf"{' & '.join(cells)} \\")
+        note = [escape_latex(line) for line in self.note.splitlines()]
+        lines += [r"\midrule"] if note else []
+        lines += [rf"\multicolumn{{{width}}}{{l}}{{\footnotesize {line}}} \\" for line in note]
+        return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
+
+    def csv(self) -> str:
+        """Write a header row and all digits of the numbers, without their errors."""
+        text = io.StringIO()
+        rows = [[c.value if isinstance(c, Number) else c for c in row] for row in self.rows]
+        csv.writer(text, lineterminator="\n").writerows([self.columns, *rows])
+        return text.getvalue()
+
+
+def percent(share: float) -> str:
+    """Write a share of one in percent."""
+    return f"{100 * share:.1f}%"
+
+
+def escape_latex(text: str) -> str:
+    """Escape the signs that mean something in LaTeX."""
+    return "".join(_LATEX_SIGNS.get(character, character) for character in text)
+
+
+def _markdown_row(cells: Sequence[str]) -> str:
+    escaped = (cell.replace("|", r"\|") for cell in cells)
+    return f"| {' | '.join(escaped)} |"
+
+
+def _highest(column: Sequence[Cell]) -> float | None:
+    numbers = [_rounded(cell) for cell in column if isinstance(cell, Number)]
+    return max(numbers, default=None)
+
+
+def _rounded(number: Number) -> float:
+    return float(f"{number.value:{number.format}}")
+
+
+def _latex_cell(cell: Cell, best: float | None) -> str:
+    if isinstance(cell, Number):
+        return cell.latex(bold=_rounded(cell) == best)
+    return "--" if cell is None else escape_latex(str(cell))
+
+
+def _latex_head(name: str) -> str:
+    """Write the name of a column; a sign in front of a number is a minus, not a hyphen."""
+    signed = re.fullmatch(r"([+-])(\d.*)", name)
+    return f"${signed[1]}${escape_latex(signed[2])}" if signed else escape_latex(name)

@@ -1,0 +1,52 @@
+"""Every command sees the names of domains that a .npz file numbers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from regraft.bench.datasets.features import FeatureBank
+from regraft.estimators.saving import load
+from tests.helpers.commands import Ran
+from tests.helpers.problems import make_problem
+
+NAMES = ["Chur", "Bern", "Genf"]  # not in the order of their numbers
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    problem = make_problem(seed=3, n=60, d=3, sources=3)
+    path = tmp_path_factory.mktemp("names") / "data.npz"
+    numbers = np.unique(problem.domain, return_inverse=True)[1]
+    np.savez(path, X=problem.X, label=problem.y, domain=numbers, domains=np.array(NAMES))
+    return path
+
+
+def test_fit_predict_and_audit_agree_with_the_others(
+    tmp_path: Path, data: Path, run: Callable[..., Ran]
+) -> None:
+    def document(*words: object) -> Any:
+        ran = run(*words, "--json", "--quiet")
+        assert ran.code == 0, ran.err
+        return json.loads(ran.out)
+
+    names, radii = set(NAMES), ("--radii", "0,1")
+    model = tmp_path / "model"
+    fitted = document("fit", data, "--radius", 1, "--out", model)
+    assert fitted["source_accuracy"].keys() == fitted["certificate"]["worst_target"].keys() == names
+    assert set(load(model / "model").domains_.tolist()) == names
+    predicted = document("predict", model, data)
+    assert predicted["accuracy_by_domain"] == fitted["source_accuracy"]
+    audited = document("audit", model, data, *radii)
+    assert audited["points"][-1]["risk_target"].keys() == names
+    assert len(document("frontier", data, *radii)["points"]) == 2
+    compared = document("compare", data, "--radii", "1", "--out", tmp_path / "compare")
+    assert {cell["target"] for cell in compared["cells"]} == names
+    diagnosed = document("diagnose", data)
+    assert {domain["domain"] for domain in diagnosed["closure"]["domains"]} == names
+    assert FeatureBank(data).env_names == tuple(sorted(names))

@@ -1,0 +1,354 @@
+"""Images: which are found, how they are read, and what is told of those that cannot be."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import warnings
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from regraft.data.image_inputs import ImageInputs
+from regraft.data.input_blocks import Block, Survey
+from regraft.encoders.embedding import embed_images
+from tests.helpers.toy_encoders import ToyImages, write_images
+
+SIZE = Path("a/x/0000.png")
+
+
+def survey(source: Path, work: Path, **options: Any) -> tuple[Survey, list[Any]]:
+    """The listing and the lines of its file."""
+    work.mkdir(exist_ok=True)
+    listing = ImageInputs(source, ToyImages().pixels, **options).survey(work)
+    lines = (work / "listing.jsonl").read_text().splitlines()
+    return listing, [json.loads(line) for line in lines]
+
+
+def read(source: Path, work: Path, first: int = 0, **options: Any) -> list[Block[Any]]:
+    work.mkdir(exist_ok=True)
+    images = ImageInputs(source, ToyImages().pixels, **options)
+    images.survey(work)
+    return list(images.blocks(work, first))
+
+
+def one_sentence(error: BaseException | str) -> str:
+    message = str(error)
+    assert message.endswith(".") and ". " not in message and "\n" not in message
+    return message
+
+
+def test_a_folder_is_listed_in_order(tmp_path: Path) -> None:
+    root = write_images(tmp_path / "r", domains=("b", "a"), classes=("y", "x"), n=2)
+    listing, lines = survey(root, tmp_path / "w")
+    size = (root / SIZE).stat().st_size
+    assert lines[0] == [["a/x/0000.png", size], "x", "a"]
+    assert [line[0][0] for line in lines] == sorted(line[0][0] for line in lines)
+    assert (listing.rows, listing.classes, listing.domains) == (8, ("x", "y"), ("a", "b"))
+    assert listing.notes == ()
+    assert survey(root, tmp_path / "w")[0] == listing
+
+
+def test_numbers_are_classes_in_the_order_of_numbers(tmp_path: Path) -> None:
+    root = write_images(tmp_path / "r", domains=("10", "9"), classes=("2", "11", "x"), n=1)
+    listing, _ = survey(root, tmp_path / "w")
+    assert (listing.domains, listing.classes) == ((9, 10), ("11", "2", "x"))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda root: (root / SIZE).rename(root / "a/x/9.png"),
+        lambda root: (root / SIZE).rename(root / "a/y/9.png"),
+        lambda root: (root / SIZE).unlink(),
+        lambda root: (root / SIZE).write_bytes(b"another size"),
+        lambda root: (root / "a").rename(root / "c"),
+    ],
+)
+def test_other_files_have_another_digest(tmp_path: Path, change: Callable[[Path], None]) -> None:
+    root = write_images(tmp_path / "r")
+    before, _ = survey(root, tmp_path / "w")
+    change(root)
+    assert survey(root, tmp_path / "w")[0].digest != before.digest
+
+
+def test_hidden_things_are_ignored_and_others_counted(tmp_path: Path) -> None:
+    root = write_images(tmp_path / "r")
+    clean, _ = survey(root, tmp_path / "w")
+    for hidden in (".git/x", "a/.cache/z", "a/x/.thumbs"):
+        (root / hidden).mkdir(parents=True)
+    (root / "a/x/.hidden.png").touch()
+    (root / ".DS_Store").touch()
+    assert survey(root, tmp_path / "w")[0] == clean
+    (root / "readme.txt").touch()
+    (root / "a" / "stray.png").touch()
+    (root / "a" / "x" / "notes.txt").touch()
+    (root / "a" / "x" / "more").mkdir()
+    listing, _ = survey(root, tmp_path / "w")
+    assert listing.digest == clean.digest
+    assert one_sentence(*listing.notes).startswith(f"4 entries of {root} are left out")
+
+
+def test_gaps_are_told_and_kept(tmp_path: Path) -> None:
+    root = write_images(tmp_path / "r")
+    for path in (root / "b" / "y").iterdir():
+        path.unlink()
+    (root / "a" / "z").mkdir()
+    listing, lines = survey(root, tmp_path / "w")
+    assert (listing.rows, listing.classes) == (9, ("x", "y"))
+    unused, gap = map(one_sentence, listing.notes)
+    assert unused == "no domain has images of class 'z', which is left out."
+    assert "no images of class 'y' in 'b': regraft fit needs every class" in gap
+    assert len(lines) == 9
+
+
+def test_many_gaps_are_counted(tmp_path: Path) -> None:
+    for i in range(5):
+        write_images(tmp_path / "r", domains=(f"d{i}",), classes=(f"c{i}",), n=1)
+    listing, _ = survey(tmp_path / "r", tmp_path / "w")
+    assert "'c4' in 'd1' and 12 more: regraft fit" in one_sentence(*listing.notes)
+
+
+def flat(root: Path) -> None:
+    root.mkdir()
+    (root / "a.png").touch()
+
+
+def no_classes(root: Path) -> None:
+    (root / "a").mkdir(parents=True)
+    (root / "a" / "a.png").touch()
+
+
+def no_images(root: Path) -> None:
+    write_images(root, domains="a")
+    (root / "b" / "x").mkdir(parents=True)
+
+
+def odd_name(root: Path) -> None:
+    folder = os.fsencode(root) + b"/a/\xff"
+    os.makedirs(folder)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda root: None, "there is no folder or file"),
+        (lambda root: root.touch(), "is neither a folder nor a .csv file"),
+        (Path.mkdir, "is empty: arrange the folder as domain/class/file"),
+        (flat, "holds files where folders of domains should be"),
+        (no_classes, "holds files where folders of classes should be"),
+        (lambda root: (root / "a").mkdir(parents=True), "a is empty"),
+        (no_images, "b holds no images"),
+        (odd_name, "half of a surrogate pair"),
+    ],
+)
+def test_folders_that_are_refused(
+    tmp_path: Path, make: Callable[[Path], None], message: str
+) -> None:
+    make(tmp_path / "r")
+    with pytest.raises((ValueError, FileNotFoundError), match=re.escape(message)) as caught:
+        survey(tmp_path / "r", tmp_path / "w")
+    one_sentence(caught.value)
+
+
+def write_table(path: Path, *rows: str, header: str = "path,label,domain") -> Path:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("\n".join([header, *rows]) + "\n")
+    return path
+
+
+def test_a_table_names_images_from_its_own_folder_on(tmp_path: Path) -> None:
+    root = write_images(tmp_path / "r")
+    (tmp_path / "tables").mkdir()
+    table = write_table(
+        tmp_path / "tables" / "t.csv",
+        "dog,../r/b/y/0001.png,7,extra",
+        f"cat,{root / 'a/x/0000.png'},5,extra",
+        header="animal,file,year,more",
+    )
+    options = {"image": "file", "label": "animal", "domain": "year"}
+    listing, lines = survey(table, tmp_path / "w", **options)
+    assert [line[0][0] for line in lines] == ["../r/b/y/0001.png", "../r/a/x/0000.png"]
+    assert (listing.classes, listing.domains) == (("cat", "dog"), (5, 7))
+    (block,) = read(table, tmp_path / "w", **options)
+    expected = [hashlib.sha256((root / p).read_bytes()) for p in ("b/y/0001.png", "a/x/0000.png")]
+    assert [each.sha256 for each in block.inputs] == [each.hexdigest() for each in expected]
+    assert block.labels == ("dog", "cat")
+
+
+@pytest.mark.parametrize("is_written_through", ["real", "linked"])
+def test_a_table_in_a_linked_folder(tmp_path: Path, is_written_through: str) -> None:
+    """A step up from a link leads to where it points, not to where it lies."""
+    root = write_images(tmp_path / "deep" / "real", n=1)
+    (tmp_path / "linked").symlink_to(tmp_path / "deep" / "real")
+    place = {"real": root, "linked": tmp_path / "linked"}[is_written_through] / SIZE
+    (root / "tables").mkdir()
+    for name in ("tables/t.csv", "t.csv"):
+        write_table(root / name, f"{place},x,a")
+    for table, key in (("tables/t.csv", "../a/x/0000.png"), ("t.csv", "a/x/0000.png")):
+        (block,) = read(tmp_path / "linked" / table, tmp_path / "w")
+        assert [(each.key, each.sha256) for each in block.inputs] == [
+            (key, hashlib.sha256(place.read_bytes()).hexdigest())
+        ]
+
+
+def test_an_image_on_another_drive_keeps_its_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> str:
+        raise ValueError("path is on mount 'c:', start on mount 'd:'")
+
+    root = write_images(tmp_path / "r", n=1)
+    table = write_table(tmp_path / "t.csv", f"{root / SIZE},x,a")
+    monkeypatch.setattr(os.path, "relpath", refuse)
+    (block,) = read(table, tmp_path / "w")
+    assert [each.key for each in block.inputs] == [str(root / SIZE)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "header", "message"),
+    [
+        (["r/a/x/0000.png,x"], "path,label", "no domain column 'domain' (it has 'path', 'label')"),
+        (["none.png,x,a"], "path,label,domain", "row 1 (line 2) of"),
+        (["r/a/x/0000.png/z.png,x,a"], "path,label,domain", "does not exist: correct the path"),
+        (["r/a/x/0000.png,,a"], "path,label,domain", "has no label (column 'label')"),
+        ([",x,a"], "path,label,domain", "has no path (column 'path')"),
+        ([], "path,label,domain", "has no rows"),
+        (["r/a/x/0000.png,x,a,b"], "path,label,domain", "has 4 cells but the header has 3"),
+        (["p,p,x,a"], "path,path,label,domain", "more than one column 'path'"),
+    ],
+)
+def test_tables_that_are_refused(
+    tmp_path: Path, rows: list[str], header: str, message: str
+) -> None:
+    write_images(tmp_path / "r")
+    table = write_table(tmp_path / "t.csv", *rows, header=header)
+    with pytest.raises((ValueError, FileNotFoundError), match=re.escape(message)) as caught:
+        survey(table, tmp_path / "w")
+    one_sentence(caught.value)
+
+
+def test_blocks_hold_pixels_digests_and_names(tmp_path: Path) -> None:
+    root = write_images(tmp_path / "r", n=40)
+    blocks = read(root, tmp_path / "w")
+    assert [len(block.inputs) for block in blocks] == [64, 64, 32]
+    keys = [each.key for block in blocks for each in block.inputs]
+    assert keys[:2] == ["a/x/0000.png", "a/x/0001.png"] and keys == sorted(keys)
+    digests = [each.sha256 for block in blocks for each in block.inputs]
+    assert digests == [hashlib.sha256((root / str(key)).read_bytes()).hexdigest() for key in keys]
+    assert [name for block in blocks for name in block.domains] == ["a"] * 80 + ["b"] * 80
+    assert blocks[0].content.shape == (64, 4, 4, 3)
+    assert blocks[1].content[-1, 0, 0].tolist() == [47, 90, 7]  # the colour of b/y/0007
+    later = read(root, tmp_path / "w", first=128)
+    np.testing.assert_array_equal(later[0].content, blocks[2].content)
+    assert len(later) == 1
+
+
+def truncated(path: Path) -> None:
+    noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)
+    Image.fromarray(noise).save(path, "PNG")
+    path.write_bytes(path.read_bytes()[:3000])
+
+
+def bomb(path: Path) -> None:
+    """A header that promises more pixels than any machine should decode."""
+    Image.new("L", (1, 1)).save(path, "PNG")
+    content = bytearray(path.read_bytes())
+    content[16:24] = (60_000).to_bytes(4, "big") * 2
+    content[29:33] = zlib.crc32(bytes(content[12:29])).to_bytes(4, "big")
+    path.write_bytes(content)
+
+
+def broken_stream(path: Path) -> None:
+    Image.new("RGB", (6, 5)).save(path, "PNG")
+    content = bytearray(path.read_bytes())
+    content[42] ^= 255  # of the compressed pixels
+    path.write_bytes(content)
+
+
+def dangling(path: Path) -> None:
+    path.symlink_to(path.parent / "nowhere.png")
+
+
+def unreadable(path: Path) -> None:
+    Image.new("RGB", (6, 5)).save(path, "PNG")
+    path.chmod(0)
+    if os.access(path, os.R_OK):
+        pytest.skip("this user may read everything")
+
+
+BROKEN: list[tuple[Callable[[Path], None], str]] = [
+    (truncated, "truncated"),
+    (Path.touch, "it is empty"),
+    (lambda path: path.write_text("no image"), "not an image of a known format"),
+    (bomb, "decompression bomb"),
+    (broken_stream, "broken data stream"),
+    (Path.mkdir, "it is a folder"),
+    (os.mkfifo, "it is not a file"),
+    (dangling, "no such file or directory"),
+    (unreadable, "permission denied"),
+]
+
+
+@pytest.mark.parametrize(("spoil", "reason"), BROKEN)
+def test_broken_images_stop_or_are_left_out(
+    tmp_path: Path, spoil: Callable[[Path], None], reason: str
+) -> None:
+    root = write_images(tmp_path / "r", n=1)
+    spoil(root / "a" / "x" / "bad.JPG")
+    with pytest.raises(ValueError, match=reason) as caught:
+        read(root, tmp_path / "w")
+    message = one_sentence(caught.value)
+    assert f"{root}/a/x/bad.JPG cannot be read" in message and "--on-broken skip" in message
+    with pytest.warns(UserWarning, match=reason) as warned:
+        (block,) = read(root, tmp_path / "w", on_broken="skip")
+    assert [str(each.message) for each in warned] == [
+        f"{root}/a/x/bad.JPG is left out ({block.skipped[0].reason})."
+    ]
+    assert block.skipped[0].key == "a/x/bad.JPG"
+    assert not re.search(r"0x|/", block.skipped[0].reason)  # the same in every run
+    assert len(block.inputs) == len(block.content) == 4
+
+
+def test_a_wrong_extension_of_a_whole_image_does_no_harm(tmp_path: Path) -> None:
+    root = write_images(tmp_path / "r", n=1)
+    (root / "a/x/0000.png").rename(root / "a/x/0000.jpg")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        (block,) = read(root, tmp_path / "w")
+    assert block.inputs[0].key == "a/x/0000.jpg"
+
+
+def test_names_that_are_no_text_are_kept_and_shown(tmp_path: Path) -> None:
+    root = write_images(tmp_path / "r", n=1)
+    bad = os.fsencode(root) + b"/a/x/\xff.png"
+    os.rename(os.fsencode(root / SIZE), bad)
+    (block,) = read(root, tmp_path / "w")
+    assert os.fsencode(block.inputs[0].key) == b"a/x/\xff.png"
+    assert block.inputs[0].line().isascii()
+    with open(bad, "wb"):
+        pass
+    with pytest.raises(ValueError, match=r"udcff\.png cannot be read") as caught:
+        read(root, tmp_path / "w")
+    one_sentence(caught.value).encode()
+
+
+def test_what_to_do_with_broken_images_is_one_of_two(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="'ignore': choose from stop, skip") as caught:
+        ImageInputs(tmp_path, ToyImages().pixels, on_broken="ignore")
+    one_sentence(caught.value)
+
+
+def test_a_bank_cannot_lie_among_the_images(tmp_path: Path) -> None:
+    root = write_images(tmp_path / "r")
+    with pytest.raises(ValueError, match="lies in the folder of images") as caught:
+        embed_images(root, ToyImages(), root / "bank")
+    one_sentence(caught.value)
+    assert not (root / "bank").exists()

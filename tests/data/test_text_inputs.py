@@ -1,0 +1,238 @@
+"""Tables of texts: every format, row by row, and one sentence for what cannot be read."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import hashlib
+import io
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regraft.data.columns import Role, TableError
+from regraft.data.table_rows import read_rows
+from regraft.data.text_inputs import TextInputs
+
+Rows = Sequence[tuple[Any, Any, Any]]  # text, label, domain
+ROWS: Rows = [
+    ("good, really", "pos", "books"),
+    ('he said "no"\nand left', "neg", "books"),
+    ("été 🎈", "pos", "films"),
+    ("bad", "neg", "films"),
+]
+FORMATS = ("t.csv", "t.jsonl", "t.csv.gz", "t.jsonl.gz", "t.parquet")
+NAMES = ("text", "label", "domain")
+
+
+def write(path: Path, rows: Rows = ROWS, names: Sequence[str] = NAMES) -> Path:
+    """The same rows in the format that the name tells."""
+    if path.suffix == ".parquet":
+        columns = {name: [row[i] for row in rows] for i, name in enumerate(names)}
+        pyarrow.parquet.write_table(pyarrow.table(columns), path)
+        return path
+    text = io.StringIO(newline="")
+    if ".csv" in path.name:
+        csv.writer(text).writerows([names, *rows])
+    else:
+        text.writelines(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows)
+    content = text.getvalue().encode()
+    path.write_bytes(gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)
+    return path
+
+
+def one_sentence(error: BaseException) -> str:
+    message = str(error)
+    assert message.endswith(".") and ". " not in message and "\n" not in message
+    return message
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format_gives_the_same_texts(tmp_path: Path, name: str) -> None:
+    texts = TextInputs(write(tmp_path / name))
+    listing = texts.survey(tmp_path)
+    assert (listing.rows, listing.notes) == (4, ())
+    assert (listing.classes, listing.domains) == (("neg", "pos"), ("books", "films"))
+    assert listing.digest == TextInputs(write(tmp_path / "reference.csv")).survey(tmp_path).digest
+    (block,) = texts.blocks(tmp_path, 0)
+    assert block.content == [row[0] for row in ROWS]
+    assert block.labels == ("pos", "neg", "pos", "neg")
+    assert block.domains == ("books", "books", "films", "films")
+    assert [each.key for each in block.inputs] == [1, 2, 3, 4]
+    assert block.inputs[3].sha256 == hashlib.sha256(b"bad").hexdigest()
+    assert block.skipped == ()
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_blocks_start_anywhere(tmp_path: Path, name: str) -> None:
+    rows = [(f"text {i}", i % 3, "ab"[i % 2]) for i in range(2500)]
+    names = ("review", "stars", "market")
+    path = write(tmp_path / name, rows, names)
+    texts = TextInputs(path, **dict(zip(NAMES, names, strict=True)))
+    assert texts.survey(tmp_path).classes == (0, 1, 2)
+    blocks = list(texts.blocks(tmp_path, 1024))
+    assert [len(block.content) for block in blocks] == [1024, 452]
+    assert blocks[0].content[0] == "text 1024" and blocks[0].inputs[0].key == 1025
+    assert list(texts.blocks(tmp_path, 2500)) == []
+
+
+@given(
+    cells=st.lists(
+        st.tuples(
+            st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")).filter(
+                str.strip
+            ),
+            st.sampled_from(["x", "y,z", '"']),
+        ),
+        min_size=1,
+        max_size=8,
+    ),
+    name=st.sampled_from(FORMATS),
+)
+def test_any_text_survives(
+    cells: list[tuple[str, str]], name: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Spaces at the beginning of a cell apart, which tables in CSV may have for looks."""
+    folder = tmp_path_factory.mktemp("texts")
+    rows = [(text.lstrip(" "), label, "d") for text, label in cells]
+    (block,) = TextInputs(write(folder / name, rows)).blocks(folder, 0)
+    assert block.content == [row[0] for row in rows]
+    assert block.labels == tuple(row[1] for row in rows)
+
+
+def test_a_text_changed_or_moved_is_another_listing(tmp_path: Path) -> None:
+    digests = {
+        TextInputs(write(tmp_path / "t.csv", rows)).survey(tmp_path).digest
+        for rows in (
+            ROWS,
+            ROWS[::-1],
+            ROWS[:3],
+            [("Good, really", "pos", "books"), *ROWS[1:]],
+            [("good, really", "neg", "books"), *ROWS[1:]],
+        )
+    }
+    assert len(digests) == 5
+
+
+def test_a_mark_of_byte_order_and_blank_lines_do_no_harm(tmp_path: Path) -> None:
+    for name in ("t.csv", "t.jsonl"):
+        path = write(tmp_path / name, [("a", "x", "d")])
+        path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\n\n"))
+        assert TextInputs(path).survey(tmp_path).rows == 1
+
+
+def test_gaps_are_told(tmp_path: Path) -> None:
+    (note,) = TextInputs(write(tmp_path / "t.csv", ROWS[:3])).survey(tmp_path).notes
+    assert "there are no texts of class 'neg' in 'films'" in note
+
+
+BAD_ROWS: list[tuple[Rows, str]] = [
+    ([("a", "x", "d"), ("", "x", "d")], "row 2 (line 3) of {path} has no text (column 'text')"),
+    ([(" \t", "x", "d")], "row 1 (line 2) of {path} has no text"),
+    ([("a", "", "d")], "row 1 (line 2) of {path} has no label (column 'label')"),
+    ([("a", "x", "")], "row 1 (line 2) of {path} has no domain"),
+    ([("a\0b", "x", "d")], "text of row 1 (line 2) of {path} holds a NUL character"),
+    ([("a", "x\0", "d")], "label of row 1 (line 2) of {path} holds a NUL character"),
+    ([], "{path} has no rows"),
+]
+
+
+@pytest.mark.parametrize(("rows", "message"), BAD_ROWS)
+def test_rows_that_are_refused(tmp_path: Path, rows: Rows, message: str) -> None:
+    path = write(tmp_path / "t.csv", rows)
+    with pytest.raises(TableError if rows else ValueError) as caught:
+        TextInputs(path).survey(tmp_path)
+    assert message.format(path=path) in one_sentence(caught.value)
+
+
+BAD_LINES: list[tuple[str, bytes, str]] = [
+    ("t.csv", b"text,label,domain\nok,x,d\ncaf\xe9,x,d\n", "line 3 of {path} is not text in UTF-8"),
+    ("t.csv", "text,label,domain\na,x,d\n".encode("utf-16"), "line 1 of {path} is not text"),
+    ("t.csv", b"", "{path} is empty"),
+    ("t.csv", b"text,label,domain\na,x\n", "row 1 (line 2) of {path} has 2 cells"),
+    ("t.csv", b'text,label,domain\n"a,x,d\n', "line 2 of {path} is not CSV"),
+    ("t.csv", b"text,label,place\na,x,d\n", "no domain column 'domain' (it has 'text', 'label'"),
+    ("t.csv", b"text,label,domain\n" + b"a" * 140_000 + b",x,d\n", "write the table as .jsonl"),
+    (
+        "t.jsonl",
+        b'{"text": "a", "label": 1, "domain": "d"}\nno\n',
+        "line 2 of {path} is not a JSON",
+    ),
+    ("t.jsonl", b"[1]\n", "line 1 of {path} is not a JSON object"),
+    ("t.jsonl", b'{"text": "a"}\n', "no label column 'label' (it has 'text')"),
+    ("t.jsonl", b'{"text": 5, "label": 1, "domain": 2}', "row 1 (line 1) of {path} holds a int"),
+    ("t.jsonl", b'{"text": null, "label": 1, "domain": 2}', "has no text"),
+    ("t.jsonl", b'{"text": "a", "label": NaN, "domain": 2}', "has no label"),
+    ("t.jsonl", b'{"text": "a", "label": [1], "domain": 2}', "holds a list as its label"),
+    ("t.jsonl", b'{"text": "\\ud800", "label": 1, "domain": 2}', "half of a surrogate pair"),
+    ("t.jsonl", b'\n{"text": "\xff"}', "line 2 of {path} is not text in UTF-8"),
+    ("t.csv.gz", b"text,label,domain\n", "damaged or not gzipped"),
+    (
+        "t.csv.gz",
+        gzip.compress(b"text,label,domain\na,x,d\n", mtime=0)[:-9],
+        "damaged or not gzipped",
+    ),
+    ("t.parquet", b"PAR1", "damaged or not a Parquet file"),
+    ("t.txt", b"a", "does not end in .csv, .jsonl, .parquet, .csv.gz, .jsonl.gz"),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "message"), BAD_LINES)
+def test_files_that_are_refused(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=re.escape(message.format(path=path))) as caught:
+        TextInputs(path).survey(tmp_path)
+    text = str(caught.value)
+    assert text.endswith(".") and "\n" not in text and str(path) in text
+
+
+def test_later_rows_without_a_column_are_told_by_number(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_text('{"text": "a", "label": 1, "domain": 2}\n{"label": 1, "domain": 2}\n')
+    with pytest.raises(TableError, match=r"row 2 \(line 2\) of .* has no text") as caught:
+        TextInputs(path).survey(tmp_path)
+    one_sentence(caught.value)
+
+
+def test_parquet_with_other_columns_and_gaps(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    table = pyarrow.table({"text": ["a", None], "label": [1, 2], "domain": ["d", "d"]})
+    pyarrow.parquet.write_table(table, path)
+    with pytest.raises(TableError, match=r"row 2 of .* has no text"):
+        TextInputs(path).survey(tmp_path)
+    with pytest.raises(TableError, match=r"no text column 'body' .* with --text"):
+        TextInputs(path, text="body").survey(tmp_path)
+    broken = pyarrow.array([b"ok", b"\xff"]).view(pyarrow.utf8())
+    pyarrow.parquet.write_table(table.set_column(0, "text", broken), path)
+    with pytest.raises(TableError, match="after row 0 is not text in UTF-8") as caught:
+        TextInputs(path).survey(tmp_path)
+    one_sentence(caught.value)
+
+
+def test_places_that_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="there is no file"):
+        TextInputs(tmp_path / "none.csv")
+    with pytest.raises(TableError, match="is a folder"):
+        TextInputs(tmp_path)
+    with pytest.raises(TableError, match="with --text, --label, --domain") as caught:
+        TextInputs(write(tmp_path / "t.csv"), text="label").survey(tmp_path)
+    one_sentence(caught.value)
+
+
+def test_rows_are_read_as_they_are_asked_for(tmp_path: Path) -> None:
+    """What stands behind the fault is never reached, what stands before it is."""
+    path = tmp_path / "t.jsonl"
+    path.write_bytes(b'{"text": "a"}\n' * 5 + b"\xff\n" + b'{"text": "a"}\n')
+    rows = read_rows(path, [Role("text", "text")])
+    assert [next(rows).number for _ in range(5)] == [1, 2, 3, 4, 5]
+    with pytest.raises(TableError, match="line 6"):
+        next(rows)

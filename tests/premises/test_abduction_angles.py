@@ -1,0 +1,166 @@
+"""Angles between abductions, by hand and on data."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import binom
+from torch import Tensor
+
+from regraft.core.domains import check_domains
+from regraft.premises.abduction_angles import (
+    AbductionAngles,
+    abduction_test,
+    check_angles,
+    column_space,
+    describe_angles,
+    stable_rank,
+)
+from regraft.premises.factorization import Penalties, fit_factorization, group_rows
+from regraft.support.json_files import dumps
+from tests.helpers.factorized_domains import draw_domains
+
+COS, SIN = math.cos(math.radians(30)), math.sin(math.radians(30))
+
+
+def two_groups(*slopes: tuple[float, ...]) -> Tensor:
+    """(K, d + 1, 2) abductions whose groups differ along these, with intercepts of no meaning."""
+    half = torch.tensor([[*slope, 7.0 * s] for s, slope in enumerate(slopes)]).double() / 2
+    return torch.stack([half, -half], dim=2)
+
+
+def three_groups(one: tuple[float, ...], other: tuple[float, ...]) -> Tensor:
+    """(d, 3) slopes in the gauge whose columns span these two."""
+    differences = torch.tensor([one, other], dtype=torch.float64)
+    return torch.cat([differences, -differences.sum(dim=0, keepdim=True)]).T
+
+
+@pytest.mark.parametrize(
+    ("other", "degrees"),
+    [
+        ((1.0, 0.0, 0.0), 0),
+        ((-3.0, 0.0, 0.0), 0),
+        ((0.0, 2.0, 0.0), 90),
+        ((COS, SIN, 0.0), 30),
+        ((-5 * COS, 0.0, 5 * SIN), 30),
+        ((1.0, 1.0, 0.0), 45),
+    ],
+)
+def test_angles_of_two_groups_by_hand(other: tuple[float, ...], degrees: float) -> None:
+    found = describe_angles(two_groups((1.0, 0.0, 0.0), other), ["a", "b"])
+    (pair,) = found.pairs
+    assert (pair.first, pair.second) == ("a", "b")
+    for angle in (pair.smallest, pair.median, pair.largest, found.median):
+        assert angle == pytest.approx(degrees, abs=1e-5)
+    assert found.stable_ranks == pytest.approx({"a": 1, "b": 1})
+
+
+def test_angles_of_three_groups_by_hand() -> None:
+    slopes = torch.stack(
+        [
+            three_groups((1, 0, 0, 0), (0, 1, 0, 0)),
+            three_groups((2, 0, 0, 0), (0, COS, SIN, 0)),
+            three_groups((0, 0, 1, 0), (0, 0, 0, 1)),
+        ]
+    )
+    maps = torch.cat([slopes, slopes.new_zeros(3, 1, 3)], dim=1)
+    found = describe_angles(maps, ["a", "b", "c"])
+    assert [(p.first, p.second) for p in found.pairs] == [("a", "b"), ("a", "c"), ("b", "c")]
+    angles = [(p.smallest, p.median, p.largest) for p in found.pairs]
+    assert angles[0] == pytest.approx((0, 15, 30), abs=1e-5)
+    assert angles[1] == pytest.approx((90, 90, 90), abs=1e-5)
+    assert angles[2] == pytest.approx((60, 75, 90), abs=1e-5)
+    assert found.median == pytest.approx((15 + 90 + 75) / 3, abs=1e-5)
+    assert found.verdict == "undecided" and "are 60° apart in the median" in found.sentence
+
+
+def test_column_spaces_leave_the_gauge_out() -> None:
+    basis = column_space(three_groups((1, 0, 0, 0), (0, 3, 0, 0)))
+    assert basis.shape == (4, 2)
+    assert torch.allclose(basis.T @ basis, torch.eye(2, dtype=torch.float64))
+    assert float(basis[2:].abs().max()) < 1e-12
+
+
+@pytest.mark.parametrize(
+    ("values", "rank"), [([2.0, 1.0], 1.25), ([3.0, 3.0, 3.0], 3.0), ([1.0, 0.0], 1.0), ([0.0], 0)]
+)
+def test_stable_rank_by_hand(values: list[float], rank: float) -> None:
+    assert stable_rank(torch.diag(torch.tensor(values, dtype=torch.float64))) == pytest.approx(rank)
+
+
+def test_a_constant_abduction_has_no_direction() -> None:
+    found = describe_angles(two_groups((0.0, 0.0), (1.0, 0.0)), ["a", "b"])
+    assert found.median == 0 and found.stable_ranks == {"a": 0.0, "b": pytest.approx(1.0)}
+
+
+def check(**options: Any) -> AbductionAngles:
+    truth = draw_domains(0, **options)
+    rows = truth.rows()
+    maps = fit_factorization(rows, Penalties(1.0, 1.0)).abductions
+    return check_angles(rows, maps, penalty=1.0, names=truth.names, draws=199)
+
+
+def test_slopes_that_differ_are_further_apart_than_halves() -> None:
+    found = check(n=3000, sources=3, shift="full")
+    assert found.verdict == "consistent" and found.p_value == 1 / 200
+    assert found.halves_apart > 3 * found.halves_together
+    assert found.median == pytest.approx(found.halves_apart, abs=5)
+    assert f"{found.halves_apart:.0f}° apart" in found.sentence
+    assert found.stable_ranks == pytest.approx({"0": 1, "1": 1, "2": 1})
+    assert dumps(found.to_dict())
+
+
+def test_fitted_angles_are_those_of_the_truth() -> None:
+    truth = draw_domains(4, n=20_000, groups=3, sources=3, shift="full")
+    rows = truth.rows()
+    maps = fit_factorization(rows, Penalties(1.0, 1.0)).abductions
+    found = check_angles(rows, maps, penalty=1.0, names=truth.names, draws=99)
+    for ours, pair in zip(
+        found.pairs, describe_angles(truth.maps.abductions, truth.names).pairs, strict=True
+    ):
+        assert ours.smallest == pytest.approx(pair.smallest, abs=6)
+        assert ours.largest == pytest.approx(pair.largest, abs=6)
+
+
+def test_priors_that_differ_move_no_column_space() -> None:
+    """P(u | x) depends on the domain by its intercept only."""
+    found = check(n=3000, shift="prior")
+    assert found.verdict == "consistent"
+    assert found.median < 10 and abs(found.halves_apart - found.halves_together) < 5
+
+
+def test_p_values_of_like_domains_are_valid() -> None:
+    found = [
+        abduction_test(draw_domains(s, n=75, d=3, shift="none").rows(), 1.0, draws=99, seed=s)
+        for s in range(100)
+    ]
+    assert sum(test.p_value <= 0.1 for test in found) <= binom.ppf(0.999, 100, 0.1)
+    assert np.mean([test.p_value for test in found]) < 0.6
+
+
+def test_like_domains_are_not_said_to_differ() -> None:
+    found = check(n=500, shift="none")
+    assert found.verdict == "undecided" and found.p_value > 0.01
+    assert found.sentence.startswith("No difference between the domains' abductions was found")
+    assert abs(found.halves_apart - found.halves_together) < 15
+
+
+@pytest.mark.parametrize(("n", "move"), [(140, 0.0), (1000, 100.0)], ids=["few", "disjoint"])
+def test_few_like_inputs_decide_nothing(n: int, move: float) -> None:
+    """140 rows of each of two domains make 140 effective ones at most; disjoint ones make none."""
+    truth = draw_domains(0, n=n, shift="full")
+    domains = check_domains(truth.X + move * truth.domain[:, None], truth.y, truth.domain)
+    rows = group_rows(domains, torch.from_numpy(truth.group), 2)
+    maps = fit_factorization(rows, Penalties(1.0, 1.0)).abductions
+    found = check_angles(rows, maps, penalty=1.0, names=truth.names, draws=99)
+    assert found.verdict == "undecided"
+    assert re.fullmatch(
+        r"The domains share too few inputs to compare their abductions \(about \d+ rows could have "
+        r"come from another domain\)\.",
+        found.sentence,
+    )

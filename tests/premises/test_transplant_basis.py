@@ -1,0 +1,216 @@
+"""Does a transplant basis exist, is it one, and what does the Hausdorff penalty trade?"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from regraft.core.transplant import Transplant
+from regraft.premises.factorization import Factorization, fit_observed, fix_gauge
+from regraft.premises.transplant_basis import TransplantBasis, _bases, _system, check_basis
+from regraft.support.json_files import dumps
+from tests.helpers.factorized_domains import draw_domains, random_maps
+
+
+def samples(seed: int, d: int, sources: int, n: int = 15) -> list[Tensor]:
+    rng = np.random.default_rng(seed)
+    return [torch.from_numpy(rng.standard_normal((n, d)) + s) for s in range(sources)]
+
+
+@st.composite
+def systems(draw: st.DrawFn) -> tuple[Factorization, list[Tensor]]:
+    """Generic maps with as many features as the kernel condition needs, or some more."""
+    seed = draw(st.integers(0, 1000))
+    groups, classes = draw(st.integers(2, 3)), draw(st.integers(2, 3))
+    sources = draw(st.integers(2, 3))
+    d = sources * (groups - 1) + groups * (classes - 1) + draw(st.integers(0, 4))
+    maps = random_maps(seed, d=d, groups=groups, classes=classes, sources=sources)
+    return maps, samples(seed, d, sources)
+
+
+def exact_basis(maps: Factorization, X: list[Tensor]) -> Tensor:
+    """(d + 1, r) L of weight 0, which leaves the constant alone."""
+    basis = _bases(_system(maps, X))[0]
+    return torch.cat([basis, basis.new_zeros(1, basis.shape[1])])
+
+
+def constant(X: Tensor) -> Tensor:
+    return torch.cat([X, X.new_ones(len(X), 1)], dim=1)
+
+
+@given(systems())
+def test_transplants_carry_abductions_over_and_leave_deductions(
+    system: tuple[Factorization, list[Tensor]],
+) -> None:
+    """`lem:multi-bio`: A_t^T T_{s->t} w = A_s^T w, D^T T w = D^T w, and T_{t->s} undoes it."""
+    maps, X = system
+    basis = exact_basis(maps, X)
+    size = 1 + float(basis.abs().max())  # rounding grows with L
+    D = maps.deduction[..., 1:] - maps.deduction[..., :1]
+    for s, t in ((0, 1), (1, 0)):
+        transplant = Transplant(basis, maps.abductions[s], maps.abductions[t])
+        w = constant(X[s])
+        moved = transplant(w)
+        carried = moved @ maps.abductions[t] - w @ maps.abductions[s]
+        assert float(fix_gauge(carried).abs().max()) < 1e-9 * size
+        left = moved @ D.flatten(1) - w @ D.flatten(1)
+        assert float(left.abs().max()) < 1e-9 * size
+        assert float((transplant.inverse()(moved) - w).abs().max()) < 1e-8 * size**2
+        assert torch.equal(moved[:, -1], w[:, -1])
+        names = torch.full((len(w),), s), torch.full((len(w),), t)
+        there = maps.predict(moved[:, :-1], names[1])
+        assert float((there - maps.predict(X[s], names[0])).abs().max()) < 1e-8 * size
+
+
+def test_fitted_maps_are_transplanted_too() -> None:
+    truth = draw_domains(0, n=400, d=12, groups=3, classes=3, sources=2, shift="full")
+    maps = fit_observed(truth.X, truth.y, truth.domain, truth.group)
+    X = [torch.from_numpy(truth.X[truth.domain == s]) for s in range(2)]
+    basis = exact_basis(maps, X)
+    moved = Transplant(basis, maps.abductions[0], maps.abductions[1])(constant(X[0]))
+    zeros = torch.zeros(len(X[0]), dtype=torch.int64)
+    there = maps.predict(moved[:, :-1], zeros + 1)
+    assert torch.allclose(there, maps.predict(X[0], zeros), atol=1e-8)
+    assert float((moved[:, :-1] - X[0]).norm(dim=1).mean()) > 0.1
+
+
+@given(systems())
+def test_a_basis_exists_when_features_are_many(system: tuple[Factorization, list[Tensor]]) -> None:
+    maps, X = system
+    found = check_basis(maps, X)
+    sources, width, groups = maps.abductions.shape
+    columns = sources * (groups - 1) + groups * (maps.deduction.shape[2] - 1)
+    assert found.verdict == "consistent"
+    assert found.rank == found.columns == columns <= width - 1
+    assert found.kernel_residual < 1e-8
+    assert found.sentence.startswith(f"A transplant basis exists ({columns} columns in {width - 1}")
+    first = found.points[0]
+    assert first.residual < 1e-7 and first.residual_identity == pytest.approx(1, abs=1e-9)
+
+
+@given(systems())
+def test_points_of_the_path(system: tuple[Factorization, list[Tensor]]) -> None:
+    found = check_basis(*system)
+    assert [point.weight for point in found.points] == [0, 0.01, 0.1, 1, 10]
+    for point in found.points:
+        assert point.deduction_norm < 1e-10 * (1 + point.basis_norm)
+        assert point.residual_identity == pytest.approx(math.sqrt(1 + point.residual**2))
+    assert_trade(found)
+
+
+def assert_trade(found: TransplantBasis) -> None:
+    """A larger weight never picks a larger distance or a smaller residual."""
+    residuals = [point.residual for point in found.points]
+    distances = [point.hausdorff for point in found.points]
+    assert residuals == sorted(residuals) and distances == sorted(distances, reverse=True)
+
+
+@settings(max_examples=15)
+@given(st.integers(0, 1000), st.lists(st.floats(0, 1e4), min_size=2, max_size=6))
+def test_any_weights_trade_alike(seed: int, weights: list[float]) -> None:
+    maps = random_maps(seed, d=6, groups=2, classes=2, sources=2)
+    found = check_basis(maps, samples(seed, 6, 2), lambdas=sorted(weights))
+    assert_trade(found)
+    assert [point.weight for point in found.points] == sorted(weights)
+
+
+def test_each_weight_has_the_point_of_least_cost() -> None:
+    """The squared residuals of all three domains count, not their mean."""
+    maps = random_maps(0, d=8, groups=2, classes=2, sources=3)
+    found = check_basis(maps, samples(0, 8, 3), lambdas=np.logspace(-4, 2, 40).tolist())
+    assert len({point.residual for point in found.points}) > 5
+    for own in found.points:
+        costs = [3 * p.residual**2 + own.weight * p.hausdorff for p in (own, *found.points)]
+        assert costs[0] == pytest.approx(min(costs))
+
+
+def test_distances_are_those_of_the_moved_rows() -> None:
+    maps = random_maps(0, d=6, groups=2, classes=2, sources=2)
+    X = samples(0, 6, 2)
+    basis = exact_basis(maps, X)
+    expected = 0.0
+    for s, t in ((0, 1), (1, 0)):
+        moved = Transplant(basis, maps.abductions[s], maps.abductions[t])(constant(X[s]))
+        expected += float(torch.cdist(moved[:, :-1], X[t]).amin(dim=1).max())
+    first = check_basis(maps, X).points[0]
+    assert first.hausdorff == pytest.approx(expected)
+    assert first.basis_norm == pytest.approx(float(basis.norm()))
+
+
+def test_the_path_ends_where_hardly_anything_moves() -> None:
+    maps = random_maps(0, d=6, groups=2, classes=2, sources=2)
+    bases = _bases(_system(maps, samples(0, 6, 2)))
+    norms = [float(basis.norm()) for basis in bases]
+    assert norms == sorted(norms, reverse=True) and norms[-1] < 0.01 * norms[0]
+
+
+@pytest.mark.parametrize(
+    ("d", "groups", "classes", "sources"), [(3, 2, 2, 2), (4, 2, 2, 3), (7, 3, 2, 3), (6, 2, 3, 3)]
+)
+def test_too_few_features_are_violated(d: int, groups: int, classes: int, sources: int) -> None:
+    maps = random_maps(5, d=d, groups=groups, classes=classes, sources=sources)
+    found = check_basis(maps, samples(5, d, sources))
+    columns = sources * (groups - 1) + groups * (classes - 1)
+    assert columns > d and found.columns == columns and found.rank == d
+    assert found.verdict == "violated" and found.kernel_residual > 1e-4
+    assert found.sentence.startswith(f"No transplant basis exists: the maps have {columns} columns")
+    assert found.sentence.endswith("use fewer groups or more features.")
+    assert found.points[0].deduction_norm < 1e-10
+    assert_trade(found)
+
+
+@pytest.mark.parametrize(("d", "classes"), [(1, 2), (2, 2), (4, 3)])
+def test_deductions_that_read_every_feature_are_violated(d: int, classes: int) -> None:
+    maps = random_maps(5, d=d, groups=2, classes=classes, sources=2)
+    found = check_basis(maps, samples(5, d, 2))
+    assert found.verdict == "violated" and found.points[0].basis_norm == 0
+
+
+def test_alike_abductions_count_once() -> None:
+    """The same map in every domain needs no further columns to be independent."""
+    maps = random_maps(2, d=4, groups=2, classes=2, sources=1)
+    same = Factorization(maps.abductions.expand(5, -1, -1), maps.deduction)
+    found = check_basis(same, samples(2, 4, 5))
+    assert found.verdict == "consistent" and found.rank == 3 and found.columns == 7
+
+
+def test_an_abduction_that_the_deduction_reads_is_violated() -> None:
+    maps = random_maps(2, d=9, groups=2, classes=2, sources=2)
+    deduction = maps.deduction.clone()
+    deduction[:-1, 0, 1] = maps.abductions[0, :-1, 0]
+    deduction[:-1, 0, 0] = -deduction[:-1, 0, 1]
+    found = check_basis(Factorization(maps.abductions, deduction), samples(2, 9, 2))
+    assert found.verdict == "violated" and found.rank < found.columns
+
+
+def test_groups_that_domains_lack_are_named() -> None:
+    """Where there are features enough; else these are to blame."""
+    maps = random_maps(2, d=9, groups=2, classes=2, sources=2)
+    deduction = maps.deduction.clone()
+    deduction[:-1, 0, 1] = maps.abductions[0, :-1, 0]
+    deduction[:-1, 0, 0] = -deduction[:-1, 0, 1]
+    found = check_basis(Factorization(maps.abductions, deduction), samples(2, 9, 2), unseen=3)
+    small = check_basis(
+        random_maps(5, d=3, groups=2, classes=2, sources=2), samples(5, 3, 2), unseen=3
+    )
+    assert small.columns == 4 and small.sentence.endswith("use fewer groups or more features.")
+    assert found.columns == 4 and (
+        "some domain has no rows of some group (3 in all): add rows or merge groups."
+        in found.sentence
+    )
+    assert dumps(found.to_dict())
+
+
+def test_like_rows_count_once_in_the_distances() -> None:
+    maps = random_maps(1, d=6, groups=2, classes=2, sources=2)
+    X = samples(1, 6, 2)
+    repeated = [torch.cat([sample, sample[:1].expand(5000, -1)]) for sample in X]
+    once, often = check_basis(maps, X), check_basis(maps, repeated)
+    for one, other in zip(once.points, often.points, strict=True):
+        assert other.hausdorff == pytest.approx(one.hausdorff)

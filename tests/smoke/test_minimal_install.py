@@ -1,0 +1,181 @@
+"""An environment with regraft and none of its extras: what works, and what each extra is for.
+
+Runs with ``--minimal FOLDER``, which names the virtual environment; it is made if it is absent.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+import venv
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regraft import __version__
+from tests.helpers.commands import Ran
+from tests.helpers.paths import ROOT, SOURCE
+from tests.helpers.problems import make_problem
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+EXTRAS = sorted(PROJECT["optional-dependencies"].keys() - {"docs", "test"})
+# One command for each extra. Pictures are left out with a warning; all else is an error.
+COMMANDS = {
+    "efficientnet": "embed images photos --out bank",
+    "elicit": "moral elicit --out answers",
+    "images": "embed images photos --encoder timm:resnet18 --out bank",
+    "parquet": "fit rows.parquet --out other",
+    "plots": "audit run rows.csv --radii 1 --out audit",
+    "ray": "sweep --datasets rows --data . --engine ray --out sweep",
+    "report": "fit rows.csv --out other --html",
+    "slurm": "sweep --datasets rows --data . --engine slurm --out sweep",
+    "text": "embed text texts.csv --out bank",
+}
+# Runs commands one after the other, so that torch is imported once.
+DRIVER = """
+import contextlib, io, json, sys
+from regraft.cli.app import app
+ran = {}
+for name, arguments in json.load(sys.stdin).items():
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            app(arguments, prog_name="regraft")
+        except SystemExit as ended:
+            code = ended.code or 0
+    ran[name] = [code, out.getvalue(), err.getvalue()]
+json.dump(ran, sys.stdout)
+"""
+
+
+def settings(folder: Path) -> dict[str, Any]:
+    """Settings of a process that works in ``folder`` and imports nothing from this repository."""
+    variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    variables["ANTHROPIC_API_KEY"] = "none"
+    return {"cwd": folder, "env": variables, "capture_output": True, "text": True}
+
+
+@pytest.fixture(scope="session")
+def environment(
+    request: pytest.FixtureRequest, once: Callable[[str, Callable[[Path], None]], Path]
+) -> Path:
+    """The folder with the executables of the minimal environment, regraft freshly installed."""
+    named = request.config.getoption("minimal")
+    if named is None:
+        pytest.skip("asked for by --minimal FOLDER")
+    folder = Path(named).resolve()
+    binaries = folder / ("Scripts" if os.name == "nt" else "bin")
+
+    def install(_: Path) -> None:
+        pip = [sys.executable, "-m", "pip", "--python", str(binaries / "python"), "install"]
+        arguments = [*pip, "--quiet", "--no-compile", str(ROOT)]
+        if binaries.is_dir():  # it may hold an older regraft of the same version
+            arguments += ["--no-deps", "--force-reinstall"]
+        else:
+            venv.create(folder, with_pip=False)
+        subprocess.run(arguments, check=True)
+
+    once("minimal-install", install)
+    return binaries
+
+
+@pytest.fixture(scope="session")
+def folder(once: Callable[[str, Callable[[Path], None]], Path]) -> Path:
+    """A folder with a small table, texts, an image and a parquet file that cannot be read."""
+
+    def write(path: Path) -> None:
+        (path / "photos" / "a" / "b").mkdir(parents=True)
+        (path / "photos" / "a" / "b" / "0.png").write_bytes(b"\x89PNG")
+        (path / "rows.parquet").write_bytes(b"PAR1")
+        (path / "texts.csv").write_text("text,label,domain\nword,0,a\nother,1,b\n")
+        problem = make_problem(n=40, d=4)
+        rows = zip(problem.X.round(4).tolist(), problem.y, problem.domain, strict=True)
+        lines = [",".join(map(str, (*x, y, domain))) for x, y, domain in rows]
+        (path / "rows.csv").write_text("\n".join(["f0,f1,f2,f3,label,domain", *lines]) + "\n")
+
+    return once("minimal-folder", write)
+
+
+Regraft = Callable[..., Ran]
+
+
+@pytest.fixture(scope="session")
+def regraft(environment: Path, folder: Path) -> Regraft:
+    """Run the executable in the folder."""
+
+    def run(*arguments: str) -> Ran:
+        done = subprocess.run([environment / "regraft", *arguments], **settings(folder))
+        return Ran(done.returncode, done.stdout, done.stderr)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def fitted(regraft: Regraft, once: Callable[[str, Callable[[Path], None]], Path]) -> None:
+    """Make the folder ``run`` of a fitted head."""
+
+    def fit(_: Path) -> None:
+        ran = regraft("fit", "rows.csv", "--out", "run")
+        assert (ran.code, ran.err) == (0, ""), ran
+
+    once("minimal-fit", fit)
+
+
+@pytest.fixture(scope="session")
+def without_extras(environment: Path, folder: Path, fitted: None) -> Mapping[str, Ran]:
+    """What the command for each extra does."""
+    commands = json.dumps({extra: command.split() for extra, command in COMMANDS.items()})
+    start = [environment / "python", "-c", DRIVER]
+    done = subprocess.run(start, input=commands, check=True, **settings(folder))
+    return {extra: Ran(*ran) for extra, ran in json.loads(done.stdout).items()}
+
+
+def test_the_wheel_holds_every_file_of_the_source(environment: Path) -> None:
+    installed = next(environment.parent.rglob("site-packages/regraft"))
+    missing = list_files(SOURCE / "regraft") ^ list_files(installed)
+    assert missing == set()
+
+
+def list_files(folder: Path) -> set[str]:
+    paths = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix() for path in paths if path.suffix != ".pyc"}
+
+
+def test_version_and_help(regraft: Regraft) -> None:
+    assert regraft("--version") == Ran(0, f"regraft {__version__}\n", "")
+    ran = regraft("--help")
+    assert ran.code == 0 and "Commands:" in ran.out and not ran.err
+
+
+def test_the_demo_runs(regraft: Regraft, folder: Path) -> None:
+    ran = regraft("demo", "--out", "demo")
+    assert ran.code == 0 and "CRO" in ran.out
+    assert json.loads((folder / "demo" / "demo.json").read_text())["rows"][-1]["name"] == "CRO"
+
+
+def test_a_head_is_fitted_and_predicts(regraft: Regraft, folder: Path, fitted: None) -> None:
+    ran = regraft("predict", "run", "rows.csv", "--out", "run")
+    assert (ran.code, ran.err) == (0, "")
+    assert len((folder / "run" / "predictions.csv").read_text().splitlines()) == 81
+
+
+def test_every_extra_has_its_command() -> None:
+    assert sorted(COMMANDS) == EXTRAS
+
+
+@pytest.mark.parametrize("extra", EXTRAS)
+def test_a_missing_extra_is_one_sentence(without_extras: Mapping[str, Ran], extra: str) -> None:
+    ran = without_extras[extra]
+    sentence = rf'\w+ is not installed: run pip install "regraft\[{extra}\]"\.\n'
+    if extra == "plots":
+        assert ran.code == 0
+        assert re.search(rf"^warning: audit\.png is not drawn: {sentence}\Z", ran.err, re.MULTILINE)
+    else:
+        assert ran.code == 2
+        assert re.fullmatch(f"regraft: {sentence}", ran.err)

@@ -1,0 +1,77 @@
+"""Charts as data: what they hold, and that Vega-Lite itself accepts them without a complaint."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from regraft.support.charts import (
+    accuracies_chart,
+    frontier_chart,
+    game_chart,
+    lengths_chart,
+    radius_chart,
+    ranks_chart,
+    risks_chart,
+    stress_chart,
+)
+from regraft.support.looks import head_looks
+
+vl_convert = pytest.importorskip("vl_convert")
+
+NAMES = {"ERM": 0.9, "CRO": 0.7, "a.b[c]": 0.5}
+CURVES = {name: {r: top / (1 + r) for r in (0.0, 1.0, 4.0)} for name, top in NAMES.items()}
+FRONTIER = {r: (0.9 - d, 0.2 + d) for r, d in ((0.0, 0), (1.0, 0.3), (2.0, 0.301), (8.0, 0.302))}
+ACCURACIES = {"ERM": {"x": 0.9, "y": 0.1}, "CRO": {"x": 0.7, "y": 0.69}}
+POINT = {"domain": "S", "stage": "last head", "source": 0.1, "target": 0.2}
+SPECS = {
+    "stress": stress_chart(CURVES),
+    "frontier": frontier_chart(FRONTIER, 8.0),
+    "game": game_chart([1.5, 0.6], [0.2, 0.6], "risk"),
+    "accuracies": accuracies_chart(ACCURACIES),
+    "radius": radius_chart(CURVES, "accuracy (%)", head_looks(CURVES)),
+    "risks": risks_chart([POINT], head_looks(["S"])),
+    "ranks": ranks_chart({"S": [(8, 0.1), (1, 0.2)]}, head_looks(["S"])),
+    "lengths": lengths_chart({"S": {2: 0.25, 4: 0.75}}, head_looks(["S"])),
+}
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_vega_lite_draws_it(name: str) -> None:
+    spec = SPECS[name] | {"width": 500}
+    assert vl_convert.vegalite_to_svg(spec).startswith("<svg")
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_colours_are_the_pages(name: str) -> None:
+    assert "#" not in str(SPECS[name]), "a colour that no theme changes"
+
+
+def test_the_stress_chart_tells_all_heads_at_the_nearest_radius() -> None:
+    rule = SPECS["stress"]["layer"][-1]
+    assert rule["data"]["values"][-1] == {"radius": 4, "v0": 18.0, "v1": 14.0, "v2": 10.0}
+    titles = [entry["title"] for entry in rule["encoding"]["tooltip"]]
+    assert titles == ["radius (nats)", "ERM (%)", "CRO (%)", "a.b[c] (%)"]
+
+
+def _colours(spec: dict[str, Any]) -> dict[str, str]:
+    scale = spec["layer"][-1]["encoding"].get("color") or spec["layer"][0]["encoding"]["color"]
+    return dict(zip(scale["scale"]["domain"], scale["scale"]["range"], strict=True))
+
+
+def test_a_head_has_one_colour_everywhere() -> None:
+    stress, accuracies, radius = (_colours(SPECS[k]) for k in ("stress", "accuracies", "radius"))
+    for head in ("ERM", "CRO"):
+        assert stress[head] == accuracies[head] == radius[head]
+    assert len(set(stress.values())) == 3
+
+
+def test_rings_mark_the_worst_domain_of_each_head() -> None:
+    values = SPECS["accuracies"]["data"]["values"]
+    assert {(v["head"], v["domain"]) for v in values if v["worst"]} == {("ERM", "y"), ("CRO", "y")}
+
+
+def test_points_that_coincide_share_a_label() -> None:
+    labels = [value["label"] for value in SPECS["frontier"]["data"]["values"]]
+    assert labels == ["0", "1, 2, 8", "", ""]

@@ -1,0 +1,96 @@
+"""One table in every form, by hand."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+
+from regraft.support.table import Number, Table, escape_latex, percent
+
+TABLE = Table.from_sections(
+    "Accuracy (%)",
+    ("Head", "Source", "-90%", "a|b"),
+    [("ERM", "x, y", Number(71.24, 0.5), None)],
+    [("CRO_1", "é", Number(71.16), Number(0.25, format=".2f")), ("Z", "", 3, 0.5)],
+    align="ll",
+    note="90% of it\nall",
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("art_painting", r"art\_painting"),
+        ("90% & $5 #1 {a}", r"90\% \& \$5 \#1 \{a\}"),
+        ("a\\b~c^d", r"a\textbackslash{}b\textasciitilde{}c\textasciicircum{}d"),
+        ("V-REx", "V-REx"),
+    ],
+)
+def test_signs_of_latex_are_escaped(text: str, written: str) -> None:
+    assert escape_latex(text) == written
+
+
+def test_texts_and_percent() -> None:
+    assert TABLE.texts() == [
+        ("ERM", "x, y", "71.2 ± 0.5", "–"),
+        ("CRO_1", "é", "71.2", "0.25"),
+        ("Z", "", "3", "0.5"),
+    ]
+    assert percent(0.71249) == "71.2%"
+
+
+def test_markdown() -> None:
+    assert TABLE.markdown().splitlines() == [
+        r"| Head | Source | -90% | a\|b |",
+        "|---|---|---:|---:|",
+        "| ERM | x, y | 71.2 ± 0.5 | – |",
+        "| CRO_1 | é | 71.2 | 0.25 |",
+        "| Z |  | 3 | 0.5 |",
+        "",
+        "- 90% of it",
+        "- all",
+    ]
+    assert Table("", ("a", "b", "c"), (), align="lrl").markdown().endswith("|---|---:|---|")
+
+
+def test_latex_has_sections_notes_and_the_best_as_printed_in_bold() -> None:
+    assert TABLE.latex().splitlines() == [
+        r"\begin{tabular}{llcc}",
+        r"\toprule",
+        r"Head & Source & $-$90\% & a|b \\",
+        r"\midrule",
+        r"ERM & x, y & \textbf{71.2} $\pm$ 0.5 & -- \\",
+        r"\midrule",
+        r"CRO\_1 & é & \textbf{71.2} & \textbf{0.25} \\",
+        r"Z &  & 3 & 0.5 \\",
+        r"\midrule",
+        r"\multicolumn{4}{l}{\footnotesize 90\% of it} \\",
+        r"\multicolumn{4}{l}{\footnotesize all} \\",
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
+
+
+def test_csv_has_all_digits() -> None:
+    lines = ["Head,Source,-90%,a|b", 'ERM,"x, y",71.24,', "CRO_1,é,71.16,0.25", "Z,,3,0.5", ""]
+    assert TABLE.csv() == "\n".join(lines)
+
+
+def test_the_terminal_parts_the_sections() -> None:
+    rich = pytest.importorskip("rich.console")
+    console = rich.Console(file=io.StringIO(), width=80)
+    console.print(TABLE.terminal())
+    lines = console.file.getvalue().rstrip().splitlines()[1:]
+    assert [line.split()[0][0] if line.split() else "" for line in lines] == [*"H─E", "", *"CZ"]
+    empty = Table.from_sections("", ("a",), [], [("x",)], [])
+    assert empty.rows == (("x",),) and not empty.sections
+
+
+def test_a_table_survives_json() -> None:
+    document = json.loads(json.dumps(TABLE.to_dict()))
+    read = Table.from_dict(document)
+    assert (read.title, read.columns, list(read.rows)) == (
+        TABLE.title, TABLE.columns, TABLE.texts(),
+    )  # fmt: skip
