@@ -44,6 +44,7 @@ PARTS = DATA, PHASE_1, FEATURES, PHASE_2, RANK_SWEEP, REPORT = (
     "rank sweep",
     "tables and figures",
 )
+RANKS_OF = "-ranks"  # behind the name of a device: the folder of its rank sweep
 # Of the transplant dimension, denser where the paper's method begins to fail.
 RANKS = (1, 2, 4, 8, 16, 32, 64, 96, 113, 120, 125, 127, 128)
 
@@ -163,7 +164,7 @@ class Plan:
         own = replace(job, hparams_seed=config, overrides=json.dumps(hparams, sort_keys=True))
         # Tables are made from one kind of device, and from one configuration of each number.
         place = torch.device(self.device).type
-        out = self.folder / (place if part == PHASE_2 else f"{place}-ranks")
+        out = self.folder / (place if part == PHASE_2 else f"{place}{RANKS_OF}")
         return PlannedRun(part, Assignment((own,), out, device=self.device))
 
 
