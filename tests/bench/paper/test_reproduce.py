@@ -264,6 +264,16 @@ def test_a_run_that_fails_is_told_and_done_the_next_time(
     assert results(copy) == results(root(finished))
 
 
+def test_a_damaged_record_is_told(blobs: Digits, copy: Path) -> None:
+    path = next(copy.glob(f"{HULL}/cpu/*/results.jsonl"))
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(ValueError, match=r"is damaged: remove it to run it again\.$") as caught:
+        reproduce(*blobs, **SIZE, out=copy)
+    assert str(path.parent) in str(caught.value)
+    shutil.rmtree(path.parent)
+    assert len(reproduce(*blobs, **SIZE, out=copy).records) == 4
+
+
 def test_leftovers_of_a_kill_are_removed(blobs: Digits, copy: Path) -> None:
     before = set(contents(copy))
     for kind in ("phase1", "features"):

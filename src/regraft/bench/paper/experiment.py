@@ -102,6 +102,13 @@ class PlannedRun:
         """Where it is written."""
         return self.assignment.folder(self.job)
 
+    def read(self) -> dict[str, Any]:
+        """Return the record of the finished run, or raise ``ValueError`` with one sentence."""
+        records = self.folder.records()
+        if not records:
+            raise ValueError(f"{self.folder.path} is damaged: remove it to run it again.")
+        return records[-1]
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -180,7 +187,7 @@ def conduct(
     _perform(runs, phase1, plan.family, watch, tell)
     with watch.part(REPORT):
         tell("writing tables and figures")
-        found = [(run, run.folder.records()[-1]) for job in runs for run in runs[job]]
+        found = [(run, run.read()) for job in runs for run in runs[job]]
         games = [record for run, record in found if run.part == PHASE_2]
         records = _of_algorithm(games, CRO)
         selection = training_domain_validation(records)
