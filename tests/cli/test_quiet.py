@@ -38,7 +38,7 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def model(tmp_path_factory: pytest.TempPathFactory, data: Path) -> Path:
     """The folder of a model fitted on the data."""
     folder = tmp_path_factory.mktemp("model")
-    call("fit", data, "--radius", 1, "--out", folder, "--quiet")
+    call(["fit", data, "--radius", 1, "--out", folder, "--quiet"])
     return folder
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,11 +19,12 @@ def make_session(out: Path | None = None, *, as_json: bool = False) -> Session:
     return session
 
 
-def call(*arguments: object) -> None:
+def call(arguments: Iterable[object]) -> None:
     """Call ``regraft`` in this process; it must succeed."""
+    words = [str(argument) for argument in arguments]
     with pytest.raises(SystemExit) as ended:
-        app([str(argument) for argument in arguments], prog_name="regraft")
-    assert not ended.value.code, arguments
+        app(words, prog_name="regraft")
+    assert not ended.value.code, words
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.helpers.commands import call
+from tests.helpers.commands import Ran, call
 from tests.helpers.hostile_table import HOSTILE, write_hostile_table
 from tests.helpers.paths import ROOT
 
@@ -38,6 +38,11 @@ OVERFLOWING = """() => [...document.querySelectorAll("body *")]
 
 
 @pytest.fixture(scope="module")
+def demo(run_once: Callable[..., tuple[Path, Ran]]) -> Path:
+    return run_once("demo", "demo", "--html")[0]
+
+
+@pytest.fixture(scope="module")
 def hostile(once: Once) -> Path:
     """Everything that can be known about a table with hostile names, in one folder."""
 
@@ -45,10 +50,10 @@ def hostile(once: Once) -> Path:
         out.mkdir(exist_ok=True)
         table = out / "table.csv"
         write_hostile_table(table)
-        call("fit", table, "--radius", 2, "--out", out, "--html", "--quiet")
-        call("audit", out, table, "--out", out, "--quiet")
-        call("compare", table, "--radii", 1, "--out", out, "--quiet")
-        call("diagnose", table, "--out", out, "--html", "--quiet")
+        call(["fit", table, "--radius", 2, "--out", out, "--html", "--quiet"])
+        call(["audit", out, table, "--out", out, "--quiet"])
+        call(["compare", table, "--radii", 1, "--out", out, "--quiet"])
+        call(["diagnose", table, "--out", out, "--html", "--quiet"])
 
     return once("hostile", make)
 

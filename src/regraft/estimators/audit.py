@@ -93,12 +93,8 @@ def audit(
     predictor : classifier or array-like (n, C)
         Fitted classifier with ``predict_proba``, or its probabilities on the rows of ``X``, with
         columns in sorted order of the labels.
-    X : array-like (n, d)
-        Features.
-    y : array-like (n,)
-        Labels.
-    sample_domain : array-like (n,)
-        Domain of each row.
+    X, y, sample_domain : array-like (n, d), (n,), (n,)
+        Features, labels and the domain of each row.
     radii : sequence of float
         Distances from the sources' mean within which targets are plausible, in nats.
     rank : int or None
@@ -247,7 +243,6 @@ def _columns(predictor: Predictor, domains: Domains) -> tuple[NDArray[np.intp], 
 
 
 def _check_probabilities(values: ArrayLike, shape: tuple[int, int]) -> NDArray[np.float64]:
-    """Return ``values`` as probabilities of this shape, or raise ``ValueError``."""
     try:
         probabilities = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):

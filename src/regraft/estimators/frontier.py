@@ -132,12 +132,8 @@ def frontier(
 
     Parameters
     ----------
-    X : array-like (n, d)
-        Features.
-    y : array-like (n,)
-        Labels.
-    sample_domain : array-like (n,)
-        Domain of each row.
+    X, y, sample_domain : array-like (n, d), (n,), (n,)
+        Features, labels and the domain of each row.
     radii : sequence of float
         Radii at which heads are trained, in nats.
     objective, rank, ridge
