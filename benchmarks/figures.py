@@ -12,22 +12,22 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from readings import RANK_READING
+from readings import rank_curves as reading_curves
 from schematics import draw_causal_graph, draw_transplant, write_schematic
 
 from regraft.bench.paper.benchmark import COLORED_MNIST, IMAGE_BENCHMARKS
-from regraft.bench.paper.experiment import rank_curves
-from regraft.bench.paper.figures import RankCurves, draw_ranks, sweep_figures
+from regraft.bench.paper.experiment import RANKS_OF, rank_curves
+from regraft.bench.paper.figures import draw_ranks, sweep_figures
 from regraft.bench.paper.trained_features import CRO
-from regraft.bench.protocol.run_folder import RESULTS, RunFolder
+from regraft.bench.protocol.run_folder import RunFolder
 from regraft.support.pictures import write_figure
 from regraft.support.records import Records
 
 BENCHMARKS = {"cmnist": COLORED_MNIST, **IMAGE_BENCHMARKS}
-RANK_READING = "free, relabelled, over r"
 COLORED = "regraft reproduce cmnist --device cuda"
 NEEDS_DATA = {
     "cmnist_checkpoints": COLORED,
@@ -39,11 +39,11 @@ NEEDS_DATA = {
 
 
 def figures_of(folder: Path) -> dict[str, Any]:
-    """Draw all sweeps and readings in ``folder``; return the figures by their names."""
+    """The figures of all sweeps and readings in ``folder``, by their names."""
     if not folder.is_dir():
         raise FileNotFoundError(f"{folder} is not a folder: pass one that regraft reproduce made.")
     figures: dict[str, Any] = {}
-    for sweep in sorted(path.parent for path in folder.rglob("reproduction.json")):
+    for sweep in sorted({path.parent for path in folder.rglob("reproduction.json")}):
         figures = merged(figures, figures_of_sweep(sweep), sweep)
     for path in sorted(folder.rglob("readings.jsonl")):
         curves = reading_curves(Records(path).read())
@@ -56,37 +56,26 @@ def figures_of(folder: Path) -> dict[str, Any]:
 
 
 def figures_of_sweep(folder: Path) -> dict[str, Any]:
-    """Draw the one sweep in ``folder``: the larger one if devices share it."""
-    document = json.loads((folder / "reproduction.json").read_text(encoding="utf-8"))
-    name, benchmark = next(
-        (name, known) for name, known in BENCHMARKS.items() if known.title == document["benchmark"]
-    )
-    places = [path for path in folder.iterdir() if path.is_dir()]
-    games = {path.name: records_of(path) for path in places if not path.name.endswith("-ranks")}
-    place = max(games, key=lambda key: len(games[key]))
-    others = sum(map(len, games.values())) - len(games[place])
-    if others:
-        print(f"{folder}: {others} runs of other sweeps are left out")
-    curves = rank_curves(records_of(folder / f"{place}-ranks"))
-    drawn = sweep_figures(benchmark, games[place], {document["label"]: curves})
+    """The figures of the one sweep in ``folder``: of the larger one if devices share it."""
+    by_device = {path.name: read_runs(path) for path in sorted(folder.iterdir()) if path.is_dir()}
+    games = {name: runs for name, runs in by_device.items() if not name.endswith(RANKS_OF)}
+    device = max(games, key=lambda name: len(games[name]))
+    left_out = sum(map(len, games.values())) - len(games[device])
+    if left_out:
+        print(f"{folder}: {left_out} runs of other sweeps are left out")
+    own = [record for record in games[device] if record["args"]["algorithm"] == CRO]
+    dataset = own[0]["args"]["dataset"]
+    name = next(name for name, known in BENCHMARKS.items() if known.name == dataset)
+    label = json.loads((folder / "reproduction.json").read_text("utf-8"))["label"]
+    curves = rank_curves(by_device.get(f"{device}{RANKS_OF}", []))
+    drawn = sweep_figures(BENCHMARKS[name], own, {label: curves})
     return {f"{name}_{figure}": drawn[figure] for figure in drawn}
 
 
-def records_of(folder: Path) -> list[dict[str, Any]]:
-    """Read the last record of every game of CRO in ``folder``."""
-    runs = [RunFolder(path.parent, "").records() for path in sorted(folder.rglob(RESULTS))]
-    return [run[-1] for run in runs if run and run[-1]["args"]["algorithm"] == CRO]
-
-
-def reading_curves(records: Iterable[Mapping[str, Any]]) -> RankCurves:
-    """Return pairs of a transplant dimension and the error rate, sorted, by environment."""
-    ranked = [r for r in records if "cro_rank" in r["args"]]
-    return {
-        env: sorted(
-            (r["args"]["cro_rank"], 1 - r["target"]) for r in ranked if r["args"]["test_env"] == env
-        )
-        for env in range(len(COLORED_MNIST.environments))
-    }
+def read_runs(folder: Path) -> list[dict[str, Any]]:
+    """The last records of all finished runs in ``folder``."""
+    runs = [RunFolder(path.parent, path.parent.name) for path in sorted(folder.glob("*/done"))]
+    return [run.records()[-1] for run in runs]
 
 
 def merged(figures: dict[str, Any], more: dict[str, Any], source: Path) -> dict[str, Any]:

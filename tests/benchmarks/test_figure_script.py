@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -12,7 +11,6 @@ from typing import Any
 import pytest
 
 from regraft.bench.protocol.run_folder import RunFolder
-from regraft.support.files import write_text
 from regraft.support.pictures import FORMATS
 from regraft.support.records import Records
 from tests.helpers.paths import ROOT
@@ -26,44 +24,39 @@ def script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return import_module("figures")
 
 
-def record(env: int, config: int, **hparams: Any) -> dict[str, Any]:
+def record(dataset: str, env: int, config: int = 0, rank: int = 1) -> dict[str, Any]:
     checkpoints = [
         {"step": step, "source_risk": 0.3, "target_risk": 0.9 - 0.3 * step} for step in range(3)
     ]
-    args = {"algorithm": "CRO", "test_envs": [env], "hparams_seed": config}
-    numbers = {"rounds": 2, f"env{env}_in_acc": 0.7, "checkpoints": checkpoints}
-    return {"step": 2, "args": args, "hparams": hparams, **numbers}
+    args = {"dataset": dataset, "algorithm": "CRO", "test_envs": [env], "hparams_seed": config}
+    numbers = {"checkpoints": checkpoints, "rounds": 2, f"env{env}_in_acc": 0.7}
+    return {"step": 0, "args": args, "hparams": {"cro_rank": rank}, **numbers}
 
 
-def write(folder: Path, *records: dict[str, Any]) -> None:
-    """A run folder for each record."""
-    for i, one in enumerate(records):
-        (folder / str(i)).mkdir(parents=True)
-        RunFolder(folder / str(i), "").append(one)
-
-
-def write_sweep(folder: Path, benchmark: str, envs: int) -> Path:
-    """A sweep on the CPU, with runs of a head that no game refined."""
-    document = {"label": "CRO, hull (regraft, preset tiny)", "benchmark": benchmark}
-    write_text(folder / "reproduction.json", json.dumps(document))
-    write(folder / "cpu", *(record(env, config) for env in range(envs) for config in range(2)))
-    erm = record(0, 0)
-    erm["args"]["algorithm"] = "ERM"
-    write(folder / "cpu" / "erm", erm)
-    return folder
+def write(sweep: Path, device: str, *records: dict[str, Any]) -> Path:
+    """Write finished runs as a reproduction leaves them."""
+    for one in records:
+        run = RunFolder(sweep / device / f"run{len(list(sweep.glob('*/*')))}", "")
+        run.path.mkdir(parents=True)
+        run.append(one)
+        run.finish(None, {})
+    (sweep / "reproduction.json").write_text('{"label": "CRO, hull (regraft, preset tiny)"}')
+    return sweep
 
 
 @pytest.fixture
 def colored(tmp_path: Path) -> Path:
     """The folder of a reproduction on two types of devices, with readings."""
-    folder = write_sweep(tmp_path / "cmnist" / "tiny-hull-reweighted", "Colored MNIST", 3)
-    write(folder / "cuda", record(0, 0))
-    write(folder / "cpu-ranks", *(record(e, 0, cro_rank=r) for e in range(3) for r in (1, 128)))
-    write(folder / "cuda-ranks", record(0, 0, cro_rank=64))
-    readings = Records(folder.parent / "readings.jsonl")
+    folder = tmp_path / "cmnist" / "tiny-hull-reweighted"
+    runs = [record("ColoredMNIST", env, config) for env in range(3) for config in range(2)]
+    write(folder, "cpu", *runs)
+    write(folder, "cuda", record("ColoredMNIST", 0))
+    ranks = [record("ColoredMNIST", env, rank=rank) for env in range(3) for rank in (1, 128)]
+    write(folder, "cpu-ranks", *ranks)
+    write(folder, "cuda-ranks", *[record("ColoredMNIST", 0, rank=rank) for rank in range(20)])
     for env in range(3):
-        args = {"reading": "a", "test_env": env, "cro_rank": 2}
-        readings.append({"args": args, "target": 0.6})
+        reading = {"args": {"reading": "a", "test_env": env, "cro_rank": 2}, "target": 0.6}
+        Records(folder.parent / "readings.jsonl").append(reading)
     return folder.parent
 
 
@@ -115,7 +108,7 @@ def test_all_that_a_folder_holds_is_drawn(
 
 
 def test_images_have_checkpoints_alone(script: ModuleType, tmp_path: Path) -> None:
-    folder = write_sweep(tmp_path / "p", "PACS", 4)
+    folder = write(tmp_path / "p", "cpu", *(record("PACS", env) for env in range(4)))
     assert list(script.figures_of(folder)) == ["pacs_checkpoints"]
 
 
@@ -123,7 +116,7 @@ def test_what_cannot_be_drawn_is_one_sentence(
     script: ModuleType, colored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "empty").mkdir()
-    write_sweep(tmp_path / "again", "Colored MNIST", 1)
+    write(tmp_path / "again", "cpu", record("ColoredMNIST", 0))
     out = tmp_path / "out"
     for runs, message in (
         ([tmp_path / "absent"], "absent is not a folder: pass one"),

@@ -19,6 +19,7 @@ class Environment(ABC):
 
     y: Tensor  # (n,) int64, on the device
     is_in_memory: bool = True  # whether inputs are made on the device without reading files
+    rows_at_once: int | None = None  # in an evaluation; None takes what suits a network
 
     def __len__(self) -> int:
         return len(self.y)
