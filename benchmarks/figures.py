@@ -11,23 +11,23 @@ data. The docs show cmnist_literal_ranks as cmnist_ranks.png: on the hull it is 
 from __future__ import annotations
 
 import argparse
-from collections import Counter
-from collections.abc import Mapping
+import json
 from pathlib import Path
 from typing import Any
 
-from readings import RANK_READING, rank_curves
+from readings import RANK_READING
+from readings import rank_curves as reading_curves
 from schematics import draw_causal_graph, draw_transplant, write_schematic
 
 from regraft.bench.paper.benchmark import COLORED_MNIST, IMAGE_BENCHMARKS
-from regraft.bench.paper.experiment import Plan
+from regraft.bench.paper.experiment import RANKS_OF, rank_curves
 from regraft.bench.paper.figures import draw_ranks, sweep_figures
+from regraft.bench.paper.trained_features import CRO
+from regraft.bench.protocol.run_folder import RunFolder
 from regraft.support.pictures import write_figure
 from regraft.support.records import Records
 
 BENCHMARKS = {"cmnist": COLORED_MNIST, **IMAGE_BENCHMARKS}
-# What differs between the runs of one sweep.
-VARIED = {"test_envs", "hparams_seed", "trial_seed", "seed", "data_seed", "hparams_digest"}
 COLORED = "regraft reproduce cmnist --device cuda"
 NEEDS_DATA = {
     "cmnist_checkpoints": COLORED,
@@ -43,10 +43,10 @@ def figures_of(folder: Path) -> dict[str, Any]:
     if not folder.is_dir():
         raise FileNotFoundError(f"{folder} is not a folder: pass one that regraft reproduce made.")
     figures: dict[str, Any] = {}
-    for sweep in sorted({path.parent for path in folder.rglob("records.jsonl")}):
+    for sweep in sorted({path.parent for path in folder.rglob("reproduction.json")}):
         figures = merged(figures, figures_of_sweep(sweep), sweep)
     for path in sorted(folder.rglob("readings.jsonl")):
-        curves = rank_curves(Records(path).read())
+        curves = reading_curves(Records(path).read())
         if all(curves.values()):
             drawn = {"cmnist_literal_ranks": draw_ranks({RANK_READING: curves})}
             figures = merged(figures, drawn, path)
@@ -57,32 +57,25 @@ def figures_of(folder: Path) -> dict[str, Any]:
 
 def figures_of_sweep(folder: Path) -> dict[str, Any]:
     """The figures of the one sweep in ``folder``: of the larger one if devices share it."""
-    records = Records(folder / "records.jsonl").read()
-    (kind, count), *others = Counter(map(sweep_of, records)).most_common() or [(None, 0)]
-    if kind is None:
-        return {}
-    if others:
-        print(f"{folder}: {len(records) - count} runs of other sweeps are left out")
-    args = dict(kind)
-    name = next(name for name, known in BENCHMARKS.items() if known.name == args["dataset"])
-    plan = Plan(
-        benchmark=BENCHMARKS[name], preset=args["preset"], cells=(), trials=0, configs=0,
-        family=args["family"], surrogate=args["surrogate"], device=args["device"], out=folder,
-    )  # fmt: skip
-    curves: dict[int, list[tuple[int, float]]] = {}
-    for record in Records(folder / "ranks.jsonl").read():
-        rank = record["args"].pop("cro_rank")
-        if sweep_of(record) == kind:
-            (env,) = record["args"]["test_envs"]
-            curves.setdefault(env, []).append((rank, 1 - record[f"env{env}_in_acc"]))
-    own = [record for record in records if sweep_of(record) == kind]
-    drawn = sweep_figures(plan.benchmark, own, {plan.label: curves})
+    by_device = {path.name: read_runs(path) for path in sorted(folder.iterdir()) if path.is_dir()}
+    games = {name: runs for name, runs in by_device.items() if not name.endswith(RANKS_OF)}
+    device = max(games, key=lambda name: len(games[name]))
+    left_out = sum(map(len, games.values())) - len(games[device])
+    if left_out:
+        print(f"{folder}: {left_out} runs of other sweeps are left out")
+    own = [record for record in games[device] if record["args"]["algorithm"] == CRO]
+    dataset = own[0]["args"]["dataset"]
+    name = next(name for name, known in BENCHMARKS.items() if known.name == dataset)
+    label = json.loads((folder / "reproduction.json").read_text("utf-8"))["label"]
+    curves = rank_curves(by_device.get(f"{device}{RANKS_OF}", []))
+    drawn = sweep_figures(BENCHMARKS[name], own, {label: curves})
     return {f"{name}_{figure}": drawn[figure] for figure in drawn}
 
 
-def sweep_of(record: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
-    """What all runs of the record's sweep share."""
-    return tuple(sorted(pair for pair in record["args"].items() if pair[0] not in VARIED))
+def read_runs(folder: Path) -> list[dict[str, Any]]:
+    """The last records of all finished runs in ``folder``."""
+    runs = [RunFolder(path.parent, path.parent.name) for path in sorted(folder.glob("*/done"))]
+    return [run.records()[-1] for run in runs]
 
 
 def merged(figures: dict[str, Any], more: dict[str, Any], source: Path) -> dict[str, Any]:

@@ -13,12 +13,14 @@ from pathlib import Path
 
 import torch
 from common import table
-from regraft.bench.paper.refinement import Features
 
 from regraft.bench.datasets.colored_mnist import ENVIRONMENTS
 from regraft.bench.datasets.mnist import load_mnist
-from regraft.bench.paper.phase1 import Job, PhaseOne, fingerprint
+from regraft.bench.paper.benchmark import COLORED_MNIST
+from regraft.bench.paper.digit_phase1 import DigitTrainer, fingerprint
+from regraft.bench.paper.phase1 import PhaseOne
 from regraft.bench.paper.pretraining import PRESETS, Preset
+from regraft.bench.paper.trained_features import TrainedFeatures
 from regraft.core.heads import fit_source_heads
 from regraft.core.newton import log_probabilities, losses
 
@@ -32,7 +34,7 @@ CANDIDATES = (
 )
 
 
-def source_loss(features: Features) -> float:
+def source_loss(features: TrainedFeatures) -> float:
     """Mean cross-entropy of the pooled head over held-out rows of the sources."""
     fitted = fit_source_heads(features.domains())
     held_out = torch.cat([features.X[i][features.rows_out[i]] for i in features.sources]).double()
@@ -49,10 +51,11 @@ def main() -> None:
     args = parser.parse_args()
     images, digits = load_mnist(args.data)
     mark, device = fingerprint(images, digits), torch.device(args.device)
-    jobs = [Job(env, 0) for env in range(len(ENVIRONMENTS))]
     rows = []
     for preset in CANDIDATES:
-        phase1 = PhaseOne(images, digits, mark, preset, device, args.out)
+        trainer = DigitTrainer(images, digits, preset, device)
+        phase1 = PhaseOne(COLORED_MNIST, trainer, mark, args.out)
+        jobs = [phase1.job(env, 0) for env in range(len(ENVIRONMENTS))]
         checkpoints = phase1.checkpoints(jobs, lambda _: None)
         values = [source_loss(phase1.features(job, checkpoints[job])) for job in jobs]
         rows.append([preset.name, *(f"{v:.4f}" for v in values), f"{sum(values) / 3:.4f}"])

@@ -23,16 +23,19 @@ import numpy as np
 import torch
 from adam_learner import AdamLearner
 from common import table
-from regraft.bench.paper.hparams import draw_hparams
-from regraft.bench.paper.refinement import RADIUS, Features, score
-from regraft.bench.paper.sweep import RANKS
 from torch import Tensor
 
+from regraft.bench.algorithms.games import RADIUS, game_space
 from regraft.bench.datasets.colored_mnist import ENVIRONMENTS
 from regraft.bench.datasets.mnist import load_mnist
+from regraft.bench.paper.benchmark import COLORED_MNIST
+from regraft.bench.paper.digit_phase1 import DigitTrainer, fingerprint
+from regraft.bench.paper.experiment import RANKS
 from regraft.bench.paper.figures import draw_ranks
-from regraft.bench.paper.phase1 import Job, PhaseOne, fingerprint
+from regraft.bench.paper.phase1 import PhaseOne
 from regraft.bench.paper.pretraining import PRESETS
+from regraft.bench.paper.trained_features import TrainedFeatures
+from regraft.bench.protocol.spaces import draw_configuration
 from regraft.core.free_adversary import FreeAdversary, FreeAdversaryOptions
 from regraft.core.game import GameOutcome, play
 from regraft.core.heads import SourceHeads, fit_source_heads
@@ -110,7 +113,7 @@ READINGS = {
 class Cell:
     """What all readings of a cell share."""
 
-    features: Features
+    features: TrainedFeatures
     sources: SourceHeads
 
 
@@ -130,12 +133,12 @@ class Task:
 CELLS: dict[int, Cell] = {}  # filled before the workers are forked
 
 
-def load_features(data: Path | None, device: str, out: Path) -> list[Features]:
+def load_features(data: Path | None, device: str, out: Path) -> list[TrainedFeatures]:
     """Phase 1 of every cell, from the folder or trained into it."""
     images, digits = load_mnist(data)
-    mark = fingerprint(images, digits)
-    phase1 = PhaseOne(images, digits, mark, PRESETS["paper"], torch.device(device), out)
-    jobs = [Job(env, 0) for env in range(len(ENVIRONMENTS))]
+    trainer = DigitTrainer(images, digits, PRESETS["paper"], torch.device(device))
+    phase1 = PhaseOne(COLORED_MNIST, trainer, fingerprint(images, digits), out)
+    jobs = [phase1.job(env, 0) for env in range(len(ENVIRONMENTS))]
     checkpoints = phase1.checkpoints(jobs, print)
     return [phase1.features(job, checkpoints[job]) for job in jobs]
 
@@ -143,7 +146,7 @@ def load_features(data: Path | None, device: str, out: Path) -> list[Features]:
 def perform(task: Task) -> dict[str, Any]:
     torch.set_num_threads(1)
     cell, reading = CELLS[task.test_env], READINGS[task.reading]
-    hparams = draw_hparams(reading.family, task.draw, 0)
+    hparams = draw_configuration(game_space(reading.family, None, 2), task.draw, 0)
     hparams |= {name: factor * hparams[name] for name, factor in reading.changes.items()}
     rank = reading.rank if task.rank is None else task.rank
     hparams |= {} if rank is None else {"cro_rank": rank}
@@ -226,11 +229,16 @@ def coordinates(cell: Cell, name: str) -> tuple[WeightedSample, Tensor, Callable
     return scaled.rows, scaled.from_features(cell.features.head), scaled.to_features
 
 
-def accuracies(features: Features, head: Tensor) -> dict[str, float]:
-    """On the target's protocol rows, and the mean over held-out source rows."""
-    found = {name: values[0] for name, values in score(features, head[None]).items()}
-    source = [found[f"env{env}_out_acc"] for env in features.sources]
-    return {"target": found[f"env{features.test_env}_in_acc"], "source": float(np.mean(source))}
+def accuracies(features: TrainedFeatures, head: Tensor) -> dict[str, float]:
+    """Score a head on the target's protocol rows, and on held-out source rows on average."""
+
+    def score(env: int, rows: Tensor) -> float:
+        logits = features.X[env][rows].to(head) @ head[:, :-1].T + head[:, -1]
+        return float((logits.argmax(dim=1) == features.y[env][rows]).double().mean())
+
+    target = score(features.test_env, features.rows_in[features.test_env])
+    sources = [score(env, features.rows_out[env]) for env in features.sources]
+    return {"target": target, "source": float(np.mean(sources))}
 
 
 def every_task(names: list[str]) -> Iterator[Task]:

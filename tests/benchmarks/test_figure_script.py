@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from regraft.bench.protocol.run_folder import RunFolder
 from regraft.support.pictures import FORMATS
 from regraft.support.records import Records
 from tests.helpers.paths import ROOT
@@ -23,19 +24,24 @@ def script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return import_module("figures")
 
 
-def record(dataset: str, env: int, config: int, **more: Any) -> dict[str, Any]:
+def record(dataset: str, env: int, config: int = 0, rank: int = 1) -> dict[str, Any]:
     checkpoints = [
         {"step": step, "source_risk": 0.3, "target_risk": 0.9 - 0.3 * step} for step in range(3)
     ]
-    args = {"dataset": dataset, "preset": "tiny", "family": "hull", "surrogate": "reweighted"}
-    args |= {"device": "cpu", "test_envs": [env], "trial_seed": 0, "hparams_seed": config} | more
-    return {"args": args, "checkpoints": checkpoints, "rounds": 2, f"env{env}_in_acc": 0.7}
+    args = {"dataset": dataset, "algorithm": "CRO", "test_envs": [env], "hparams_seed": config}
+    numbers = {"checkpoints": checkpoints, "rounds": 2, f"env{env}_in_acc": 0.7}
+    return {"step": 0, "args": args, "hparams": {"cro_rank": rank}, **numbers}
 
 
-def write(path: Path, *records: dict[str, Any]) -> Path:
+def write(sweep: Path, device: str, *records: dict[str, Any]) -> Path:
+    """Write finished runs as a reproduction leaves them."""
     for one in records:
-        Records(path).append(one)
-    return path.parent
+        run = RunFolder(sweep / device / f"run{len(list(sweep.glob('*/*')))}", "")
+        run.path.mkdir(parents=True)
+        run.append(one)
+        run.finish(None, {})
+    (sweep / "reproduction.json").write_text('{"label": "CRO, hull (regraft, preset tiny)"}')
+    return sweep
 
 
 @pytest.fixture
@@ -43,15 +49,14 @@ def colored(tmp_path: Path) -> Path:
     """The folder of a reproduction on two types of devices, with readings."""
     folder = tmp_path / "cmnist" / "tiny-hull-reweighted"
     runs = [record("ColoredMNIST", env, config) for env in range(3) for config in range(2)]
-    write(folder / "records.jsonl", *runs, record("ColoredMNIST", 0, 0, device="cuda"))
-    ranks = [record("ColoredMNIST", env, 0, cro_rank=r) for env in range(3) for r in (1, 128)]
-    other = record("ColoredMNIST", 0, 0, cro_rank=64, device="cuda")
-    write(folder / "ranks.jsonl", *ranks, other)
-    readings = [
-        {"args": {"reading": "a", "test_env": env, "cro_rank": 2}, "target": 0.6}
-        for env in range(3)
-    ]
-    write(folder.parent / "readings.jsonl", *readings)
+    write(folder, "cpu", *runs)
+    write(folder, "cuda", record("ColoredMNIST", 0))
+    ranks = [record("ColoredMNIST", env, rank=rank) for env in range(3) for rank in (1, 128)]
+    write(folder, "cpu-ranks", *ranks)
+    write(folder, "cuda-ranks", *[record("ColoredMNIST", 0, rank=rank) for rank in range(20)])
+    for env in range(3):
+        reading = {"args": {"reading": "a", "test_env": env, "cro_rank": 2}, "target": 0.6}
+        Records(folder.parent / "readings.jsonl").append(reading)
     return folder.parent
 
 
@@ -103,7 +108,7 @@ def test_all_that_a_folder_holds_is_drawn(
 
 
 def test_images_have_checkpoints_alone(script: ModuleType, tmp_path: Path) -> None:
-    folder = write(tmp_path / "p" / "records.jsonl", *(record("PACS", env, 0) for env in range(4)))
+    folder = write(tmp_path / "p", "cpu", *(record("PACS", env) for env in range(4)))
     assert list(script.figures_of(folder)) == ["pacs_checkpoints"]
 
 
@@ -111,7 +116,7 @@ def test_what_cannot_be_drawn_is_one_sentence(
     script: ModuleType, colored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "empty").mkdir()
-    write(tmp_path / "again" / "records.jsonl", record("ColoredMNIST", 0, 0))
+    write(tmp_path / "again", "cpu", record("ColoredMNIST", 0))
     out = tmp_path / "out"
     for runs, message in (
         ([tmp_path / "absent"], "absent is not a folder: pass one"),

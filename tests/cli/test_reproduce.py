@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from regraft.bench.paper.sweep import RANKS
 
 from regraft.bench.datasets import mnist
-from regraft.bench.paper import sweep
+from regraft.bench.paper import experiment
+from regraft.bench.paper.experiment import RANKS
 from regraft.bench.paper.pretraining import PRESETS, Preset
 from regraft.bench.paper.reproduce import reproduce
 from regraft.cli.app import app
@@ -97,29 +97,34 @@ def test_quick_runs_one_cell_and_resumes(
         "Written: regraft-cmnist/paper-hull-reweighted/table.md",
     ):
         assert text in shown.out
-    records = tmp_path / "regraft-cmnist" / "paper-hull-reweighted" / "records.jsonl"
-    before = records.read_bytes()
-    runs = [json.loads(record)["args"] for record in before.splitlines()]
-    assert [(run["test_envs"], run["trial_seed"], run["hparams_seed"]) for run in runs] == [
-        ([2], 0, config) for config in range(3)
-    ]
+    folder = tmp_path / "regraft-cmnist" / "paper-hull-reweighted"
+
+    def runs(part: str) -> dict[tuple[int, int], list[bytes]]:
+        """What the runs have written, by trial and configuration."""
+        found: dict[tuple[int, int], list[bytes]] = {}
+        for path in folder.glob(f"{part}/*/results.jsonl"):
+            args = json.loads(path.read_bytes())["args"]
+            assert args["test_envs"] == [2]
+            key = args["trial_seed"], args["hparams_seed"]
+            found.setdefault(key, []).append(path.read_bytes())
+        return found
+
+    before = runs("cpu")
+    assert sorted(before) == [(0, config) for config in range(3)]
     # Another trial is added to these, with a rank sweep of its own.
     with pytest.raises(SystemExit):
         app([*line, "--configs", "1", "--seed", "2", "--quiet"], prog_name="regraft")
     shown = capsys.readouterr()
     assert (shown.out, shown.err) == ("", "")
-    assert records.read_bytes().startswith(before)
-    (added,) = records.read_bytes()[len(before) :].splitlines()
-    assert json.loads(added)["args"]["trial_seed"] == 2
-    ranks = (records.parent / "ranks.jsonl").read_bytes().splitlines()
-    trials = [json.loads(line)["args"]["trial_seed"] for line in ranks]
-    assert trials == [0] * len(RANKS) + [2] * len(RANKS)
-    before = records.read_bytes()
+    after = runs("cpu")
+    assert before.items() <= after.items() and after.keys() - before.keys() == {(2, 0)}
+    ranks = {key: len(written) for key, written in runs("cpu-ranks").items()}
+    assert ranks == {(0, 0): len(RANKS), (2, 0): len(RANKS)}
     with pytest.raises(SystemExit):
         app([*line, "--configs", "1", "--json"], prog_name="regraft")
     document = json.loads(capsys.readouterr().out)
     assert document["runs"] == 1 and list(document["cells"]) == ["-90%"]
-    assert document["seconds"]["Phase 1"] == 0 and records.read_bytes() == before
+    assert document["seconds"]["Phase 1"] == 0 and runs("cpu") == after
 
 
 @pytest.mark.parametrize(
@@ -148,7 +153,7 @@ def test_wrong_arguments_are_told_before_any_work(
 def test_one_process_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sweep, "RANKS", (1,))
+    monkeypatch.setattr(experiment, "RANKS", (1,))
     monkeypatch.chdir(tmp_path)
     Path("out").mkdir()
     line = ["reproduce", "cmnist", "--quick", "--configs", "1", "--data", "data", "--out", "out"]

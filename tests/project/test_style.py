@@ -14,11 +14,18 @@ from tests.helpers.paths import SOURCE
 PACKAGE = SOURCE / "regraft"
 # Folders and files whose docstrings are checked. Add each as it is rewritten.
 CHECKED = (
-    *("support", "core", "premises", "estimators", "data", "encoders", "report", "moral"),
+    *("support", "core", "premises", "estimators", "data", "encoders"),
     *("bench/algorithms", "bench/datasets", "bench/engines", "bench/networks", "bench/demo.py"),
+    "report",
+    "moral",
 )
+# Files in these folders that are still to be rewritten. This set only ever gets smaller.
+NOT_YET = {
+    "estimators/stress.py",
+    "support/checkup.py",
+}
 # Class names that still stand for two things. This set only ever gets smaller.
-KNOWN_DUPLICATES = {"Plan", "Records", "Table", "_Encoder", "_Trainer"}
+KNOWN_DUPLICATES = {"Plan", "_Trainer"}
 NOUN_PHRASES = (
     *("The ", "A ", "An ", "What ", "Whether ", "How ", "Where ", "Who ", "Of ", "By ", "All "),
     *("Each ", "One ", "Its ", "This ", "That ", "These ", "Inverse ", "Plain ", "As ", "With "),

@@ -194,8 +194,8 @@ def frontier(
         Shuffles the rows before every third is held out; None keeps their order.
     device : str
         Where torch computes, such as "cpu" or "cuda".
-    on_point : callable, optional
-        Called with each point when it is measured.
+    on_progress : callable, optional
+        Called with a line of text after each radius.
 
     Returns
     -------

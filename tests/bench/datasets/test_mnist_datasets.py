@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regraft.bench.datasets import Dataset, mnist, open_dataset
-from regraft.bench.datasets import colours as colored_mnist
+from regraft.bench.datasets import Dataset, colored_mnist, mnist, open_dataset
 from regraft.bench.datasets.rotated_mnist import ANGLES, make_environments, rotate
 from tests.helpers.paths import SHARED
 

@@ -15,34 +15,34 @@ import torch
 
 from regraft.bench.paper.benchmark import IMAGE_BENCHMARKS
 from regraft.bench.paper.fine_tuning import Recipe
-from regraft.bench.paper.image_phase1 import ImagePhaseOne, make_pool
+from regraft.bench.paper.image_phase1 import ImageTrainer, make_pool
 from regraft.bench.paper.image_reproduction import list_images
-from regraft.bench.paper.phase1 import Job
+from regraft.bench.paper.phase1 import PhaseOne
 from regraft.bench.paper.picture_store import Pictures, fingerprint, load_pictures
+from regraft.bench.protocol.jobs import Job
 from tests.helpers.paths import ROOT, SOURCE
 from tests.helpers.small_pictures import small_featurizer, write_pacs
 
 PACS = IMAGE_BENCHMARKS["pacs"]
-JOBS = [Job(3, 0, "PACS"), Job(3, 1, "PACS")]
+JOBS = [Job("PACS", "CRO", (3,), trial) for trial in (0, 1)]
 NAME = "PACS-3-0-toy-32px-30-cpu.safetensors"
 
 
-def make(data: Path, folder: Path, steps: int = 30, save_every: float = 60.0) -> ImagePhaseOne:
+def make(data: Path, folder: Path, steps: int = 30, save_every: float = 60.0) -> PhaseOne:
     listings = list_images(PACS, data)
     files = fingerprint(listings)
-    return ImagePhaseOne(
-        PACS,
+    trainer = ImageTrainer(
         make_pool(
             load_pictures(listings, files, 32, folder / "pictures", lambda _: None),
             torch.device("cpu"),
         ),
         tuple(len(listing.labels) for listing in listings),
-        files,
+        PACS.n_classes,
         small_featurizer(),
         Recipe("toy", "", steps=steps, size=32, batch=2),
-        folder,
         save_every,
     )
+    return PhaseOne(PACS, trainer, files, folder)
 
 
 @pytest.fixture(scope="module")
@@ -85,8 +85,9 @@ def test_a_pool_has_the_environments_in_turn_and_takes_them_from_the_list() -> N
 
 
 def test_sources_are_trained_on_and_the_target_is_not(data: Path, tmp_path: Path) -> None:
-    phase1 = make(data, tmp_path, steps=1)
-    seen = phase1._task(JOBS[0])
+    trainer = make(data, tmp_path, steps=1).trainer
+    assert isinstance(trainer, ImageTrainer)
+    seen = trainer.task(JOBS[0])
     sizes = [21] * 4
     assert [len(rows) for rows in seen.rows] == [21 - 4] * 3
     for env, rows in enumerate(seen.rows):

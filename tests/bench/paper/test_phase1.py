@@ -8,16 +8,18 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from regraft.bench.paper.phase1 import Job, PhaseOne, fingerprint
+from regraft.bench.paper.benchmark import COLORED_MNIST
+from regraft.bench.paper.digit_phase1 import DigitTrainer, fingerprint
+from regraft.bench.paper.phase1 import PhaseOne
 from regraft.bench.paper.pretraining import Preset
 
 Digits = tuple[NDArray[np.uint8], NDArray[np.uint8]]
 
 
 def test_features_are_those_of_their_checkpoint(blobs: Digits, tmp_path: Path) -> None:
-    data = fingerprint(*blobs)
-    phase1 = PhaseOne(*blobs, data, Preset("tiny", steps=1, batch=8), torch.device("cpu"), tmp_path)
-    job = Job(test_env=1, trial=4)
+    trainer = DigitTrainer(*blobs, Preset("tiny", steps=1, batch=8), torch.device("cpu"))
+    phase1 = PhaseOne(COLORED_MNIST, trainer, fingerprint(*blobs), tmp_path)
+    job = phase1.job(test_env=1, trial=4)
     checkpoint = phase1.checkpoints([job], lambda _: None)[job]
     first = phase1.features(job, checkpoint)
     assert [len(X) for X in first.X] == [len(y) for y in first.y] == [200, 200, 200]

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from regraft.bench.datasets.colours import Environment, make_environments, split
 from torch import Tensor, nn
 
+from regraft.bench.datasets.colored_mnist import ColouredDigits, make_environments
 from regraft.bench.paper import pretraining
 from regraft.bench.paper.pretraining import (
     PRESETS,
@@ -21,6 +21,7 @@ from regraft.bench.paper.pretraining import (
     embed,
     pretrain,
 )
+from regraft.bench.protocol.splits import split
 from regraft.encoders.mnist_cnn import N_FEATURES
 
 CPU = torch.device("cpu")
@@ -95,7 +96,7 @@ def test_rows_held_out_are_never_seen(job: Pretraining) -> None:
     for environment, rows in zip(job.sources, job.rows, strict=True):
         images, y = torch.zeros_like(environment.images), 1 - environment.y
         images[rows], y[rows] = environment.images[rows], environment.y[rows]
-        spoilt.append(Environment(images, y, environment.colour))
+        spoilt.append(ColouredDigits(images, y, environment.colour))
     assert torch.equal(weights(job)[0], weights(replace(job, sources=tuple(spoilt)))[0])
 
 

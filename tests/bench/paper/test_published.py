@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 
 import pytest
-from regraft.bench.datasets.colours import ENVIRONMENTS
 
+from regraft.bench.datasets.colored_mnist import ENVIRONMENTS
 from regraft.bench.paper.benchmark import IMAGE_BENCHMARKS, Benchmark
 from regraft.bench.paper.published import OFFICE_HOME, ORACLE, PACS, TRAINING_DOMAIN, Published
 

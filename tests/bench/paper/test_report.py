@@ -8,18 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from regraft.bench.paper.benchmark import COLORED_MNIST, IMAGE_BENCHMARKS
+from regraft.bench.paper.benchmark import IMAGE_BENCHMARKS
 from regraft.bench.paper.published import ORACLE
-from regraft.bench.paper.report import (
-    csv_columns,
-    csv_rows,
-    latex,
-    markdown,
-    write_tables,
-)
+from regraft.bench.paper.report import accuracy_table, full_table, write_tables
 from regraft.bench.protocol.selection import Cell, Selection
 
-COLUMNS = csv_columns(COLORED_MNIST)
+COLUMNS = full_table({}).columns
 LABEL = "CRO (regraft, preset paper)"
 FULL = Selection(
     {
@@ -33,7 +27,7 @@ PARTIAL = Selection({2: FULL.cells[2]}, None)
 
 
 def test_markdown_shows_ours_beside_the_published() -> None:
-    lines = markdown({LABEL: FULL}).splitlines()
+    lines = accuracy_table({LABEL: FULL}).markdown().splitlines()
     assert "| Algorithm | Source | +90% | +80% | -90% | Avg |" in lines
     assert "| ERM | DomainBed | 71.7 ± 0.1 | 72.9 ± 0.2 | 10.0 ± 0.1 | 51.5 |" in lines
     assert "| CRO | CRO paper | 72.1 ± 0.7 | 72.4 ± 0.3 | 76.0 ± 0.7 | 73.5 |" in lines
@@ -49,15 +43,16 @@ def test_markdown_shows_ours_beside_the_published() -> None:
 
 
 def test_absent_cells_are_dashes() -> None:
-    assert "| a\\|b | this run | – | – | 70.4 ± 1.0 | – |" in markdown({"a|b": PARTIAL})
-    assert r"x & this run & -- & -- & 70.4 $\pm$ 1.0 & -- \\" in latex({"x": PARTIAL})
-    row = dict(zip(COLUMNS, csv_rows({"x": PARTIAL})[-1], strict=True))
+    table = accuracy_table({"a|b": PARTIAL})
+    assert "| a\\|b | this run | – | – | 70.4 ± 1.0 | – |" in table.markdown()
+    assert r"a|b & this run & -- & -- & 70.4 $\pm$ 1.0 & -- \\" in table.latex()
+    row = dict(zip(COLUMNS, full_table({"x": PARTIAL}).rows[-1], strict=True))
     assert row["+90% mean"] is row["+80% highest"] is row["average"] is None
     assert row["-90% mean"] == 70.449
 
 
 def test_csv_has_every_number_in_percent() -> None:
-    rows = [dict(zip(COLUMNS, row, strict=True)) for row in csv_rows({LABEL: FULL})]
+    rows = [dict(zip(COLUMNS, row, strict=True)) for row in full_table({LABEL: FULL}).rows]
     assert len(rows) == 16
     assert rows[0]["algorithm"] == "ERM" and rows[0]["-90% mean"] == 10.0
     assert rows[0]["-90% lowest"] is None
@@ -69,7 +64,7 @@ def test_csv_has_every_number_in_percent() -> None:
 
 
 def test_latex_is_well_formed() -> None:
-    text = latex({"100% #1 & {so} _on_ ^ ~ $ \\": FULL, LABEL: PARTIAL})
+    text = accuracy_table({"100% #1 & {so} _on_ ^ ~ $ \\": FULL, LABEL: PARTIAL}).latex()
     opened = re.findall(r"\\begin\{(\w+)\}", text)
     assert opened == re.findall(r"\\end\{(\w+)\}", text) == ["tabular"]
     assert not re.search(r"(?<!\\)%", text)  # a bare one would comment out the rest of its line
@@ -86,15 +81,15 @@ def test_latex_is_well_formed() -> None:
 
 
 def test_the_best_of_each_column_is_bold() -> None:
-    published = latex({LABEL: FULL})
+    published = accuracy_table({LABEL: FULL}).latex()
     assert re.findall(r"\\textbf\{([\d.]+)\}", published) == ["82.0", "76.5", "76.0", "73.5"]
     better = Selection({2: Cell(0.76004, 0.0, (0.76004,), (0,), (0.7, 0.8))}, 0.9)
-    text = latex({"x": better})
+    text = accuracy_table({"x": better}).latex()
     assert re.findall(r"\\textbf\{([\d.]+)\}", text) == ["82.0", "76.5", "76.0", "76.0", "90.0"]
 
 
 def test_other_rows_can_be_compared_with() -> None:
-    text = markdown({"x": FULL}, ORACLE)
+    text = accuracy_table({"x": FULL}, ORACLE).markdown()
     assert "| IRM | DomainBed | 72.0 ± 0.1 | 72.5 ± 0.3 | 58.5 ± 3.3 | 67.7 |" in text
     assert "CRO paper" not in text
 
@@ -104,8 +99,8 @@ def test_all_three_files_are_written(tmp_path: Path, ours: dict[str, Selection])
     files = write_tables(tmp_path / "new", ours)
     assert [file.name for file in files] == ["table.md", "table.csv", "table.tex"]
     assert sorted(tmp_path.joinpath("new").iterdir()) == sorted(files)
-    assert files[0].read_text("utf-8") == markdown(ours)
-    assert files[2].read_text("utf-8") == latex(ours)
+    assert files[0].read_text("utf-8").endswith(accuracy_table(ours).markdown() + "\n")
+    assert files[2].read_text("utf-8") == accuracy_table(ours).latex()
     with files[1].open(encoding="utf-8", newline="") as file:
         rows = list(csv.reader(file))
     assert tuple(rows[0]) == COLUMNS
@@ -120,19 +115,20 @@ def on_pacs(*means: float) -> Selection:
 def test_images_have_a_column_for_the_worst_environment() -> None:
     pacs = IMAGE_BENCHMARKS["pacs"]
     ours = {"ERM (x)": on_pacs(0.8, 0.7, 0.95, 0.75), "CRO (x)": on_pacs(0.8, 0.7)}
-    lines = markdown(ours, benchmark=pacs).splitlines()
-    assert lines[0].startswith("PACS, test accuracy (%)")
+    table = accuracy_table(ours, benchmark=pacs)
+    lines = table.markdown().splitlines()
+    assert table.title.startswith("PACS, test accuracy (%)")
     assert "| Algorithm | Source | A | C | P | S | Avg | Worst |" in lines
     assert (
         "| ERM (x) | this run | 80.0 ± 1.0 | 70.0 ± 1.0 | 95.0 ± 1.0 | 75.0 ± 1.0 | 80.0 | 70.0 |"
     ) in lines
     # Which environment is the worst is not known before all are.
     assert "| CRO (x) | this run | 80.0 ± 1.0 | 70.0 ± 1.0 | – | – | – | – |" in lines
-    columns = csv_columns(pacs)
+    columns = full_table({}, benchmark=pacs).columns
     assert columns[-2:] == ("average", "worst") and len(columns) == 2 + 4 * 4 + 2
-    rows = [dict(zip(columns, row, strict=True)) for row in csv_rows(ours, benchmark=pacs)]
+    rows = [dict(zip(columns, row, strict=True)) for row in full_table(ours, benchmark=pacs).rows]
     assert rows[0]["worst"] == 79.3 and rows[-2]["worst"] == 70.0 and rows[-1]["worst"] is None
-    text = latex(ours, benchmark=pacs)
+    text = table.latex()
     assert r"Algorithm & Source & A & C & P & S & Avg & Worst \\" in text
     rows_of_numbers = [line for line in text.splitlines() if line.count("&") > 1]
     assert {row.replace(r"\&", "").count("&") for row in rows_of_numbers} == {7}
@@ -141,5 +137,6 @@ def test_images_have_a_column_for_the_worst_environment() -> None:
 
 def test_one_trial_has_no_error() -> None:
     once = Selection({0: Cell(0.8, 0.0, (0.8,), (0,), (0.8, 0.8))}, None)
-    assert "| CRO (x) | this run | 80.0 | – | – | – |" in markdown({"CRO (x)": once})
-    assert "± 0.0" not in markdown({"CRO (x)": once}).split("CRO (x)", 1)[1]
+    text = accuracy_table({"CRO (x)": once}).markdown()
+    assert "| CRO (x) | this run | 80.0 | – | – | – |" in text
+    assert "± 0.0" not in text.split("CRO (x)", 1)[1]

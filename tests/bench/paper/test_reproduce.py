@@ -19,20 +19,22 @@ import pytest
 import safetensors.torch
 import torch
 from numpy.typing import NDArray
-from regraft.bench.paper.hparams import draw_hparams
-from regraft.bench.paper.sweep import RANKS
 
 from regraft._version import __version__
-from regraft.bench.paper import refinement, sweep
-from regraft.bench.paper.phase1 import Job
+from regraft.bench.algorithms import games
+from regraft.bench.algorithms.games import game_space
+from regraft.bench.paper import experiment
+from regraft.bench.paper.experiment import PARTS, RANKS, Reproduction
 from regraft.bench.paper.pretraining import Preset
-from regraft.bench.paper.reproduce import PARTS, Reproduction, reproduce
+from regraft.bench.paper.reproduce import reproduce
+from regraft.bench.protocol.collection import collect
 from regraft.bench.protocol.seeds import job_seed
 from regraft.bench.protocol.selection import training_domain_validation
+from regraft.bench.protocol.spaces import draw_configuration
 from regraft.cli.reproduce import show
-from regraft.support.records import Records
 from tests.helpers.commands import make_session
 from tests.helpers.paths import SOURCE
+from tests.helpers.toy_sweep import CLOCKS
 
 TINY = Preset("tiny", steps=8, batch=8)
 SIZE: dict[str, Any] = {"preset": TINY, "cells": [2], "trials": 2, "configs": 2}
@@ -90,21 +92,22 @@ def numbers(path: Path) -> torch.Tensor:
 
 
 def results(folder: Path) -> dict[str, dict[str, Any]]:
-    """What the records say, by run; no run is there twice."""
+    """What the records say, less their clocks, by run."""
     found: dict[str, dict[str, Any]] = {}
-    for path in (*folder.glob("*/records.jsonl"), *folder.glob("*/ranks.jsonl")):
-        for line in path.read_text().splitlines():
-            record = json.loads(line)
-            run = json.dumps(record.pop("args"), sort_keys=True)
-            assert run not in found and record.pop("seconds") >= 0
-            found[run] = record
+    for path in folder.glob("*/*/*/results.jsonl"):
+        (line,) = path.read_text().splitlines()
+        assert (path.parent / "done").exists()
+        record = json.loads(line)
+        found[str(path.relative_to(folder))] = {k: record[k] for k in record if k not in CLOCKS}
     return found
 
 
-def forget(folder: Path, keep: int) -> None:
-    """Cut the records so that work is left to do."""
-    path = folder / HULL / "records.jsonl"
-    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:keep]))
+def forget(folder: Path, *runs: tuple[int, int]) -> None:
+    """Remove the runs with these trials and configurations, so that work is left to do."""
+    for path in folder.glob(f"{HULL}/cpu/*/results.jsonl"):
+        args = json.loads(path.read_text())["args"]
+        if (args["trial_seed"], args["hparams_seed"]) in runs:
+            shutil.rmtree(path.parent)
 
 
 def test_the_files_and_the_records(finished: Reproduction) -> None:
@@ -112,40 +115,39 @@ def test_the_files_and_the_records(finished: Reproduction) -> None:
     assert finished.files == [out / name for name in FILES]
     jobs = [f"ColoredMNIST-2-{trial}-tiny-cpu.safetensors" for trial in (0, 1)]
     kept = [f"{folder}/{job}" for folder in ("features", "phase1") for job in jobs]
-    own = [f"{HULL}/{name}" for name in (*FILES, "ranks.jsonl", "records.jsonl")]
-    assert sorted(contents(root(finished))) == sorted([*own, *kept, "settings.json"])
-    assert finished.records == Records(out / "records.jsonl").read()
+    kept += [f"{HULL}/{name}" for name in FILES]
+    runs = [path.relative_to(root(finished)) for path in out.glob("cpu*/*")]
+    kept += [f"{run}/{name}" for run in runs for name in ("done", "results.jsonl")]
+    assert sorted(contents(root(finished))) == sorted([*kept, "settings.json"])
+    assert len(runs) == 4 + len(RANKS)
     for record, (trial, config) in zip(
         finished.records, [(0, 0), (0, 1), (1, 0), (1, 1)], strict=True
     ):
-        args = dict(record["args"])
-        assert len(args.pop("hparams_digest")) == 16
-        assert args == {
-            "format": sweep.FORMAT,
-            "dataset": "ColoredMNIST",
-            "algorithm": "CRO",
-            "family": "hull",
-            "surrogate": "reweighted",
-            "preset": "tiny",
-            "device": "cpu",
-            "radius": refinement.RADIUS,
-            "test_envs": [2],
-            "hparams_seed": config,
-            "trial_seed": trial,
-            "seed": job_seed("ColoredMNIST", "CRO", [2], config, trial),
-            "data_seed": Job(2, trial).seed,
-        }
-        assert record["hparams"] == draw_hparams("hull", config, trial)
+        args, hparams = dict(record["args"]), record["hparams"]
+        assert (
+            json.loads((out / "cpu" / args["output_dir"] / "results.jsonl").read_text()) == record
+        )
+        assert json.loads(args.pop("hparams")) == hparams
+        assert hparams == draw_configuration(game_space("hull", None, 2), config, trial)
+        assert (args["dataset"], args["algorithm"]) == ("ColoredMNIST", "CRO")
+        assert (args["test_envs"], args["trial_seed"], args["hparams_seed"]) == ([2], trial, config)
+        assert args["seed"] == job_seed("ColoredMNIST", "CRO", [2], config, trial)
         assert all(
             0 <= record[f"env{env}_{part}_acc"] <= 1 for env in range(3) for part in ("in", "out")
         )
-        assert record["seconds"] >= 0 and record["rounds"] >= 1
-    ranks = Records(out / "ranks.jsonl").read()
-    assert [record["args"]["cro_rank"] for record in ranks] == list(RANKS)
-    assert [record["hparams"]["cro_rank"] for record in ranks] == list(RANKS)
+        assert record["step_time"] >= 0 and record["rounds"] >= 1
+    ranks = [json.loads(path.read_text()) for path in out.glob("cpu-ranks/*/results.jsonl")]
+    assert sorted(record["hparams"]["cro_rank"] for record in ranks) == list(RANKS)
     assert {record["args"]["trial_seed"] for record in ranks} == {0}
     for name in PICTURES:
         assert (out / name).read_bytes().startswith(BEGINNINGS[name.split(".")[1]])
+
+
+def test_the_folder_can_be_collected(finished: Reproduction) -> None:
+    collection = collect(root(finished) / HULL / "cpu")
+    selection = collection.selections["training-domain"]["ColoredMNIST"]["CRO"]
+    assert selection == finished.selection
+    assert (collection.runs, collection.unfinished, collection.uneven) == (4, 0, [])
 
 
 def test_the_table_and_the_timings(finished: Reproduction) -> None:
@@ -200,7 +202,7 @@ def test_more_can_be_added(blobs: Digits, finished: Reproduction, copy: Path) ->
 
 
 def test_the_table_holds_what_was_asked_for_alone(blobs: Digits, copy: Path) -> None:
-    forget(copy, keep=3)  # the second trial is unfinished
+    forget(copy, (1, 1))  # the second trial is unfinished
     less = reproduce(*blobs, **SIZE | {"trials": 1}, out=copy)
     assert len(less.selection.cells[2].trials) == 1
     runs = [(r["args"]["trial_seed"], r["args"]["hparams_seed"]) for r in less.records]
@@ -215,7 +217,7 @@ def test_the_table_holds_what_was_asked_for_alone(blobs: Digits, copy: Path) -> 
 def test_cpu_and_gpu_live_in_one_folder(blobs: Digits, copy: Path) -> None:
     before, written = results(copy), caches(copy)
     gpu = reproduce(*blobs, **SIZE, out=copy, device="cuda")
-    assert {record["args"]["device"] for record in gpu.records} == {"cuda"}
+    assert {record["device"] for record in gpu.records} == {"cuda"}
     assert before.items() <= results(copy).items() and len(results(copy)) == 2 * len(before)
     assert written.items() <= caches(copy).items() and len(caches(copy)) == 2 * len(written)
 
@@ -223,12 +225,11 @@ def test_cpu_and_gpu_live_in_one_folder(blobs: Digits, copy: Path) -> None:
 def test_another_radius_is_not_answered_from_old_records(
     blobs: Digits, finished: Reproduction, copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (refinement, sweep):
-        monkeypatch.setattr(module, "RADIUS", 0.5)
-    monkeypatch.setattr(sweep, "RANKS", (1,))
+    monkeypatch.setattr(games, "RADIUS", 0.5)
+    monkeypatch.setattr(experiment, "RANKS", (1,))
     before = results(copy)
     narrow = reproduce(*blobs, **SIZE | {"trials": 1}, out=copy)
-    assert [record["args"]["radius"] for record in narrow.records] == [0.5, 0.5]
+    assert [record["hparams"]["cro_radius"] for record in narrow.records] == [0.5, 0.5]
     assert narrow.records[0]["worst_case"] < finished.records[0]["worst_case"]
     assert before.items() <= results(copy).items() and len(results(copy)) == len(before) + 3
 
@@ -236,18 +237,41 @@ def test_another_radius_is_not_answered_from_old_records(
 def test_the_free_family_has_a_folder_and_a_surrogate_of_its_own(
     blobs: Digits, copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sweep, "RANKS", (1, 128))
+    monkeypatch.setattr(experiment, "RANKS", (1, 128))
     before, written = contents(copy), caches(copy)
     size = SIZE | {"trials": 1, "configs": 1}
     free = reproduce(*blobs, **size, out=copy, family="free")
     assert free.label == "CRO, free, relabelled (regraft, preset tiny)"
-    assert free.files == [copy / "tiny-free-relabelled" / name for name in FILES]
+    folder = copy / "tiny-free-relabelled"
+    assert free.files == [folder / name for name in FILES]
     assert before.items() <= contents(copy).items() and caches(copy) == written
     (record,) = free.records
-    assert record["args"]["surrogate"] == "relabelled" and "radius" not in record["args"]
-    assert record["hparams"] == draw_hparams("free", 0, 0)
-    ranks = Records(copy / "tiny-free-relabelled" / "ranks.jsonl").read()
-    assert [rank["hparams"]["cro_rank"] for rank in ranks] == [1, 128]
+    assert record["hparams"] == draw_configuration(game_space("free", None, 2), 0, 0)
+    assert record["hparams"]["surrogate"] == "relabelled"
+    ranks = [json.loads(path.read_text()) for path in folder.glob("cpu-ranks/*/results.jsonl")]
+    assert sorted(rank["hparams"]["cro_rank"] for rank in ranks) == [1, 128]
+
+
+def test_a_run_that_fails_is_told_and_done_the_next_time(
+    blobs: Digits, finished: Reproduction, copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forget(copy, (1, 1))
+    with monkeypatch.context() as patch:
+        patch.setattr(games, "play_hull", lambda *_, **__: 1 / 0)
+        with pytest.raises(ValueError, match=r"trial 1, configuration 1: division by zero"):
+            reproduce(*blobs, **SIZE, out=copy)
+    assert reproduce(*blobs, **SIZE, out=copy).selection == finished.selection
+    assert results(copy) == results(root(finished))
+
+
+def test_a_damaged_record_is_told(blobs: Digits, copy: Path) -> None:
+    path = next(copy.glob(f"{HULL}/cpu/*/results.jsonl"))
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(ValueError, match=r"is damaged: remove it to run it again\.$") as caught:
+        reproduce(*blobs, **SIZE, out=copy)
+    assert str(path.parent) in str(caught.value)
+    shutil.rmtree(path.parent)
+    assert len(reproduce(*blobs, **SIZE, out=copy).records) == 4
 
 
 def test_leftovers_of_a_kill_are_removed(blobs: Digits, copy: Path) -> None:
@@ -268,7 +292,7 @@ def test_damaged_caches_are_made_again(blobs: Digits, copy: Path, kind: str, dam
     path.unlink()
     if damage != "lost":
         path.write_bytes(content if damage == "flipped" else content[: len(content) // 2])
-    forget(copy, keep=2)
+    forget(copy, (1, 0), (1, 1))
     if damage == "lost":
         reproduce(*blobs, **SIZE, out=copy)
     else:
@@ -348,9 +372,8 @@ def test_kills_at_any_moment_lose_and_repeat_nothing(
     command = [sys.executable, "-c", PROGRAM, str(tmp_path / "data.npz"), str(out)]
     random = np.random.default_rng(0)
 
-    def lines(name: str) -> int:
-        path = out / HULL / name
-        return path.read_bytes().count(b"\n") if path.exists() else 0
+    def done(name: str) -> int:
+        return len(list(out.glob(f"{HULL}/{name}/*/done")))
 
     def kill_when(is_time: Callable[[], bool], delay: float) -> None:
         with subprocess.Popen(command, env=environment) as process:
@@ -364,10 +387,10 @@ def test_kills_at_any_moment_lose_and_repeat_nothing(
     kill_when(trained.exists, 0)
     written = caches(out)
     assert "phase1/ColoredMNIST-2-0-tiny-cpu.safetensors" in written
-    totals = {"records.jsonl": 4, "ranks.jsonl": len(RANKS)}
-    for name, more in (("records.jsonl", 1), ("ranks.jsonl", 4), ("records.jsonl", 1)):
-        goal = min(lines(name) + more, totals[name])
-        kill_when(lambda: lines(name) >= goal, float(random.uniform(0, 0.05)))  # noqa: B023
+    totals = {"cpu": 4, "cpu-ranks": len(RANKS)}
+    for name, more in (("cpu", 1), ("cpu-ranks", 4), ("cpu", 1)):
+        goal = min(done(name) + more, totals[name])
+        kill_when(lambda: done(name) >= goal, float(random.uniform(0, 0.05)))  # noqa: B023
         assert written.items() <= caches(out).items()
         written = caches(out)
     assert len(written) == 4

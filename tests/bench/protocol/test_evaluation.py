@@ -28,7 +28,7 @@ def test_counts_are_those_of_predictions_in_batches_of_64(name: str) -> None:
         Split(0, "out", order[400:]),
         Split(1, "in", torch.arange(700)),
     ]
-    counts = count_correct(algorithm, environments, splits, {})
+    (counts,) = count_correct(algorithm, environments, splits, {})
     algorithm.eval()
     for split, count in zip(splits, counts.tolist(), strict=True):
         expected = 0
@@ -36,7 +36,7 @@ def test_counts_are_those_of_predictions_in_batches_of_64(name: str) -> None:
             env = environments[split.env]
             expected += int((algorithm.predict(env.inputs(rows)).argmax(1) == env.y[rows]).sum())
         assert count == expected
-    shares = accuracies(counts, splits)
+    (shares,) = accuracies(counts[None], splits)
     assert shares.keys() == {"env0_in_acc", "env0_out_acc", "env1_in_acc"}
     assert shares["env1_in_acc"] == counts[2].item() / 700
 

@@ -29,7 +29,7 @@ def test_a_loaded_model_has_the_accuracies_of_its_last_record(name: str, tmp_pat
     assert not model.algorithm.training
     seen = JobData(job, bank, job.configuration(bank), torch.device("cpu"))
     splits: list[Split] = seen.splits
-    found = accuracies(count_correct(model.algorithm, seen.environments, splits, {}), splits)
+    (found,) = accuracies(count_correct(model.algorithm, seen.environments, splits, {}), splits)
     model.algorithm.eval()
     assert found.items() <= folder.records()[-1].items()
     # Features go in as they are in the file, whatever their type.

@@ -134,7 +134,6 @@ def test_runs_side_by_side_do_not_disturb_each_other(toy: Dataset, tmp_path: Pat
 def test_one_run_that_fails_does_not_stop_the_others(toy: Dataset, tmp_path: Path) -> None:
     good, bad = job_of(toy, steps=10), job_of(toy, "GroupDRO", steps=10)
     trainings = [begin(job, toy, tmp_path / job.id) for job in (good, bad)]
-    (tmp_path / bad.id / "results.jsonl").unlink()
     (tmp_path / bad.id / "results.jsonl").mkdir()
     failures = train(trainings)
     assert failures.keys() == {bad}

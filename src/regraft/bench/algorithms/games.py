@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
@@ -65,11 +65,24 @@ def game_space(family: Family, surrogate: SurrogateKind | None, n_classes: int) 
 
 
 @dataclass(frozen=True)
-class Played:
-    """A game that has ended: its start and the answer of every round, as heads on [x, 1]."""
+class FoundHeads:
+    """Heads on [x, 1], of which the last one counts: of a game its start and every answer."""
 
-    heads: Tensor  # (rounds + 1, C, d + 1)
-    outcome: GameOutcome
+    heads: Tensor  # (h, C, d + 1)
+    outcome: GameOutcome | None = None  # of a game
+
+    def summary(self) -> dict[str, Any]:
+        """Return how long the game took and where it ended."""
+        outcome = self.outcome
+        if outcome is None:
+            return {}
+        return {
+            "rounds": len(outcome.rounds),
+            "value": outcome.rounds[-1].value,
+            "gap": outcome.rounds[-1].gap,
+            "worst_case": outcome.worst_value,
+            "converged": outcome.converged,
+        }
 
 
 def play_hull_game(
@@ -77,7 +90,7 @@ def play_hull_game(
     hparams: Mapping[str, Any],
     rank: int | None = None,
     surrogate: SurrogateKind = "reweighted",
-) -> Played:
+) -> FoundHeads:
     """Play on the hull of the source heads; without a ``rank`` on all of it."""
     to_features, n_features = sources.whitening.to_features, len(sources.whitening.mean)
     # A rank above C - 1 adds nothing; but at r = d biorthogonality makes all abductions equal and
@@ -93,36 +106,15 @@ def play_hull_game(
         tolerance=hparams["cro_gap_eps"],
     )
     heads = sources.pooled, *outcome.heads[:-1], outcome.head
-    return Played(torch.stack([to_features(head) for head in heads]), outcome)
-
-
-def play_free_game(
-    sources: SourceHeads,
-    scaled: Standardized,
-    start: Tensor,
-    hparams: Mapping[str, Any],
-    surrogate: SurrogateKind,
-    seed: int,
-) -> Played:
-    """Play against the free adversary, from the head ``start`` on [x, 1]; ``seed`` is its own."""
-    first = scaled.from_features(start)
-    options = {name: value for name, value in hparams.items() if name in _FREE_OPTIONS}
-    outcome = play(
-        FreeAdversary(
-            scaled.rows, sources.slices, first, FreeAdversaryOptions(**options), surrogate, seed
-        ),
-        Learner(ridge=sources.regularization.pooled_ridge),
-        first,
-        tolerance=hparams["cro_gap_eps"],
-        max_rounds=hparams["cro_max_outer_iters"],
-    )
-    heads = [scaled.to_features(head) for head in (first, *outcome.heads)]
-    return Played(torch.stack(heads), outcome)
+    return FoundHeads(torch.stack([to_features(head) for head in heads]), outcome)
 
 
 @dataclass(frozen=True)
 class PhaseOneResult:
-    """The training rows in Phase 1's features, and its head; what runs share is computed once."""
+    """The training rows in Phase 1's features, its head, and the heads that follow from them.
+
+    What these share is computed once.
+    """
 
     domains: Domains
     head: Tensor  # (C, d + 1) on [x, 1]
@@ -137,30 +129,52 @@ class PhaseOneResult:
         """The rows in units of each feature's deviation."""
         return standardize(self.sources)
 
+    def own_head(self, hparams: Mapping[str, Any], seed: int) -> FoundHeads:
+        """Return Phase 1's head: ERM."""
+        return FoundHeads(self.head.double()[None])
+
+    def refit(self, hparams: Mapping[str, Any], seed: int) -> FoundHeads:
+        """Return the pooled head, at which a game on the hull starts: ERM, refitted."""
+        return FoundHeads(self.sources.whitening.to_features(self.sources.pooled)[None])
+
+    def play_hull(self, hparams: Mapping[str, Any], seed: int) -> FoundHeads:
+        """Play CRO's game on the hull, from the pooled head on; it draws nothing."""
+        return play_hull_game(self.sources, hparams, hparams["cro_rank"], hparams["surrogate"])
+
+    def play_free(self, hparams: Mapping[str, Any], seed: int) -> FoundHeads:
+        """Play CRO's game against the paper's own adversary, from Phase 1's head on."""
+        scaled = self.standardized
+        start = scaled.from_features(self.head)
+        options = FreeAdversaryOptions(**{k: hparams[k] for k in hparams if k in _FREE_OPTIONS})
+        surrogate = hparams["surrogate"]
+        outcome = play(
+            FreeAdversary(scaled.rows, self.sources.slices, start, options, surrogate, seed),
+            Learner(ridge=self.sources.regularization.pooled_ridge),
+            start,
+            tolerance=hparams["cro_gap_eps"],
+            max_rounds=hparams["cro_max_outer_iters"],
+        )
+        heads = [scaled.to_features(head) for head in (start, *outcome.heads)]
+        return FoundHeads(torch.stack(heads), outcome)
+
+
+Search = Callable[[Mapping[str, Any], int], FoundHeads]  # from hyperparameters and a seed
+
 
 class HeadOnFeatures(Algorithm):
-    """Base of what finds a head on Phase 1's features in one go, without steps."""
+    """What ``find`` makes of Phase 1's features in one go, without steps."""
 
     has_steps = False
 
     def __init__(
-        self,
-        task: Task,
-        hparams: Mapping[str, Any],
-        generator: torch.Generator,
-        *,
-        phase1: PhaseOneResult,
+        self, task: Task, hparams: Mapping[str, Any], generator: torch.Generator, *, find: Search
     ) -> None:
         super().__init__(task, hparams, generator)
-        self._phase1 = phase1
-
-    def find_heads(self) -> Tensor:
-        """Return heads (h, C, d + 1) on [x, 1], of which the last one counts."""
-        raise NotImplementedError
+        self._find = find
 
     def conclude(self, sources: Iterable[tuple[int, Tensor, Tensor]]) -> None:
         """Find the heads; the rows are those of Phase 1's result."""
-        self._heads = self.find_heads()
+        self._found = self._find(self.hparams, self.task.seed)
 
     def predict(self, x: Tensor) -> Tensor:
         """Return logits (n, C)."""
@@ -168,70 +182,10 @@ class HeadOnFeatures(Algorithm):
 
     def predict_all(self, x: Tensor) -> Tensor:
         """Return logits (h, n, C), of which the last ones count."""
-        heads = self._heads
+        heads = self._found.heads
         logits = torch.einsum("nd,hcd->hnc", x.to(heads), heads[..., :-1])
         return logits + heads[:, None, :, -1]
 
-
-class OwnHead(HeadOnFeatures):
-    """ERM: Phase 1's own head."""
-
-    def find_heads(self) -> Tensor:
-        """Return it alone."""
-        return self._phase1.head.double()[None]
-
-
-class RefittedHead(HeadOnFeatures):
-    """ERM, refitted: the pooled head, at which a game on the hull starts."""
-
-    def find_heads(self) -> Tensor:
-        """Return it alone."""
-        sources = self._phase1.sources
-        return sources.whitening.to_features(sources.pooled)[None]
-
-
-class Game(HeadOnFeatures):
-    """CRO: base of the games, whose records also say how they went."""
-
-    def play(self) -> Played:
-        """Play to the end."""
-        raise NotImplementedError
-
-    def find_heads(self) -> Tensor:
-        """Return the start of the game and the answer of every round."""
-        played = self.play()
-        self._outcome = played.outcome
-        return played.heads
-
     def summary(self) -> dict[str, Any]:
-        """Return how long the game took and where it ended."""
-        outcome = self._outcome
-        return {
-            "rounds": len(outcome.rounds),
-            "value": outcome.rounds[-1].value,
-            "gap": outcome.rounds[-1].gap,
-            "worst_case": outcome.worst_value,
-            "converged": outcome.converged,
-        }
-
-
-class HullGame(Game):
-    """CRO on the hull of the source heads."""
-
-    def play(self) -> Played:
-        """Start at the pooled head."""
-        hparams = self.hparams
-        return play_hull_game(
-            self._phase1.sources, hparams, hparams["cro_rank"], hparams["surrogate"]
-        )
-
-
-class FreeGame(Game):
-    """CRO against the paper's own adversary."""
-
-    def play(self) -> Played:
-        """Start at Phase 1's head."""
-        given, surrogate = self._phase1, self.hparams["surrogate"]
-        return play_free_game(
-            given.sources, given.standardized, given.head, self.hparams, surrogate, self.task.seed
-        )
+        """Return how the game went, if there was one."""
+        return self._found.summary()

@@ -23,7 +23,11 @@ def datasets() -> Mapping[str, type[RegisteredDataset]]:
 
 
 def open_dataset(name: str, data: Path | None = None) -> Dataset:
-    """Open the dataset ``name``, whose files are in the folder ``data``."""
+    """Open the dataset ``name``, with its files in the folder ``data``.
+
+    A name that is not registered is the stem of a file of features (.npz, .csv or .parquet) in
+    ``data``. Raises ``ValueError`` with one sentence if there is neither.
+    """
     known = datasets()
     if name in known:
         return known[name](data)

@@ -22,7 +22,7 @@ Box = tuple[int, int, int, int]  # left, top, right and bottom edge
 
 @dataclass(frozen=True)
 class Change:
-    """What happens to one image, in this order."""
+    """The changes of one image, in this order."""
 
     box: Box  # the part that is kept
     is_flipped: bool
@@ -42,7 +42,7 @@ def draw_change(rng: np.random.Generator, width: int, height: int) -> Change:
 
 
 def change_image(image: Any, change: Change) -> Any:
-    """Change the Pillow image ``image``, in RGB, and resize it to ``SIZE`` x ``SIZE`` pixels."""
+    """Change a Pillow image in RGB, and make it ``SIZE`` x ``SIZE`` pixels large."""
     image = resize(image.crop(change.box))
     if change.is_flipped:
         image = image.transpose(require("PIL.Image", "images").Transpose.FLIP_LEFT_RIGHT)
@@ -52,7 +52,7 @@ def change_image(image: Any, change: Change) -> Any:
 
 
 def resize(image: Any) -> Any:
-    """Resize the Pillow image ``image`` to ``SIZE`` x ``SIZE`` pixels."""
+    """Make a Pillow image ``SIZE`` x ``SIZE`` pixels large."""
     return image.resize((SIZE, SIZE), require("PIL.Image", "images").Resampling.BILINEAR)
 
 

@@ -1,4 +1,4 @@
-"""Folders of images in DomainBed's layout: environment/class/file, read when they are asked for."""
+"""Folders of images in DomainBed's layout, environment/class/file, read when they are needed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Images(Environment):
         self.y = torch.tensor(listing.labels, device=device)
 
     def inputs(self, rows: Tensor, augmentation: int | None = None) -> Tensor:
-        """Return images (b, 3, 224, 224), normalized as for ImageNet.
+        """Read images as (b, 3, 224, 224), normalized as for ImageNet.
 
         The changes of an image depend on ``augmentation`` and its position in ``rows`` alone.
         A file that is no image raises ``ValueError``.
@@ -77,7 +77,7 @@ class ImageFolders(RegisteredDataset):
         self._root = (data or Path(os.environ.get("REGRAFT_DATA") or ".")) / self.folder
 
     def environments(self, seed: int, device: torch.device) -> list[Images]:
-        """Return the images of every environment; nothing is drawn, so ``seed`` does not matter.
+        """List the images of every environment; nothing is drawn, so ``seed`` does not matter.
 
         Missing or wrong folders raise ``FileNotFoundError`` or ``ValueError``.
         """

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from regraft.bench.paper.figures import RankCurves
-from regraft.bench.paper.report import text_table
+from regraft.bench.paper.report import accuracy_table
 
 if TYPE_CHECKING:
     from regraft.bench.paper.experiment import Reproduction
@@ -20,7 +20,7 @@ def reproduction_document(result: Reproduction, curves: RankCurves, data: str) -
     source risk, target risk], of ``curves`` [rank, risk].
     """
     names = result.benchmark.environments
-    table = text_table(
+    table = accuracy_table(
         result.baselines | {result.label: result.selection}, benchmark=result.benchmark
     )
     return result.to_dict() | {

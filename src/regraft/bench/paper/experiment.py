@@ -44,6 +44,7 @@ PARTS = DATA, PHASE_1, FEATURES, PHASE_2, RANK_SWEEP, REPORT = (
     "rank sweep",
     "tables and figures",
 )
+RANKS_OF = "-ranks"  # behind the name of a device: the folder of its rank sweep
 # Of the transplant dimension, denser where the paper's method begins to fail.
 RANKS = (1, 2, 4, 8, 16, 32, 64, 96, 113, 120, 125, 127, 128)
 
@@ -100,6 +101,13 @@ class PlannedRun:
     def folder(self) -> RunFolder:
         """Where it is written."""
         return self.assignment.folder(self.job)
+
+    def read(self) -> dict[str, Any]:
+        """Return the record of the finished run, or raise ``ValueError`` with one sentence."""
+        records = self.folder.records()
+        if not records:
+            raise ValueError(f"{self.folder.path} is damaged: remove it to run it again.")
+        return records[-1]
 
 
 @dataclass(frozen=True)
@@ -163,7 +171,7 @@ class Plan:
         own = replace(job, hparams_seed=config, overrides=json.dumps(hparams, sort_keys=True))
         # Tables are made from one kind of device, and from one configuration of each number.
         place = torch.device(self.device).type
-        out = self.folder / (place if part == PHASE_2 else f"{place}-ranks")
+        out = self.folder / (place if part == PHASE_2 else f"{place}{RANKS_OF}")
         return PlannedRun(part, Assignment((own,), out, device=self.device))
 
 
@@ -179,7 +187,7 @@ def conduct(
     _perform(runs, phase1, plan.family, watch, tell)
     with watch.part(REPORT):
         tell("writing tables and figures")
-        found = [(run, run.folder.records()[-1]) for job in runs for run in runs[job]]
+        found = [(run, run.read()) for job in runs for run in runs[job]]
         games = [record for run, record in found if run.part == PHASE_2]
         records = _of_algorithm(games, CRO)
         selection = training_domain_validation(records)

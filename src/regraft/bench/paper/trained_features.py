@@ -10,14 +10,7 @@ import torch
 from torch import Tensor
 
 from regraft.bench.algorithms import Entry
-from regraft.bench.algorithms.games import (
-    FreeGame,
-    HullGame,
-    OwnHead,
-    PhaseOneResult,
-    RefittedHead,
-    game_space,
-)
+from regraft.bench.algorithms.games import HeadOnFeatures, PhaseOneResult, game_space
 from regraft.bench.datasets.base import Dataset
 from regraft.bench.datasets.features import Vectors
 from regraft.bench.protocol.jobs import Job
@@ -25,6 +18,16 @@ from regraft.core.certificate import Family
 from regraft.core.domains import Domains, check_domains
 
 ERM, REFITTED, CRO = "ERM", "ERM, refitted", "CRO"
+
+
+class _Rows(Vectors):
+    """Features as they are; a head takes many rows at once."""
+
+    rows_at_once = 65_536
+
+    def inputs(self, rows: Tensor, augmentation: int | None = None) -> Tensor:
+        """Return rows (b, d)."""
+        return self.x[rows]
 
 
 class TrainedFeatures(Dataset):
@@ -70,9 +73,9 @@ class TrainedFeatures(Dataset):
         domain = np.repeat(self.sources, sizes)
         return check_domains(X.double().numpy(), y.numpy(), domain, device=device)
 
-    def environments(self, seed: int, device: torch.device) -> list[Vectors]:
+    def environments(self, seed: int, device: torch.device) -> list[_Rows]:
         """Return the features of every environment; nothing is drawn."""
-        return [Vectors(env.x.to(device), env.y.to(device)) for env in self._environments]
+        return [_Rows(env.x.to(device), env.y.to(device)) for env in self._environments]
 
     def check(self) -> None:
         """Do nothing: all is in memory."""
@@ -84,17 +87,17 @@ class TrainedFeatures(Dataset):
     @cached_property
     def _entries(self) -> Mapping[str, Entry]:
         phase1 = PhaseOneResult(self.domains(self._device), self.head.to(self._device))
-        game = HullGame if self._family == "hull" else FreeGame
+        play = phase1.play_hull if self._family == "hull" else phase1.play_free
         space = game_space(self._family, None, self.n_classes)
         return {
-            ERM: Entry(ERM, partial(OwnHead, phase1=phase1), {}),
-            REFITTED: Entry(REFITTED, partial(RefittedHead, phase1=phase1), {}),
-            CRO: Entry(CRO, partial(game, phase1=phase1), space),
+            ERM: Entry(ERM, partial(HeadOnFeatures, find=phase1.own_head), {}),
+            REFITTED: Entry(REFITTED, partial(HeadOnFeatures, find=phase1.refit), {}),
+            CRO: Entry(CRO, partial(HeadOnFeatures, find=play), space),
         }
 
     @cached_property
-    def _environments(self) -> list[Vectors]:
+    def _environments(self) -> list[_Rows]:
         return [
-            Vectors(X.float().to(self._device), y.to(self._device))
+            _Rows(X.float().to(self._device), y.to(self._device))
             for X, y in zip(self.X, self.y, strict=True)
         ]

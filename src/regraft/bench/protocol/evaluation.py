@@ -32,7 +32,8 @@ def parts(
     environment: Environment, rows: Tensor, augmentation: int | None = None
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """The inputs and labels of ``rows``, some at a time."""
-    size = _ROWS_GPU if environment.is_in_memory and rows.is_cuda else _ROWS_CPU
+    usual = _ROWS_GPU if environment.is_in_memory and rows.is_cuda else _ROWS_CPU
+    size = environment.rows_at_once or usual
     starts = range(0, len(rows), size)
 
     def make(start: int) -> tuple[Tensor, Tensor]:

@@ -55,6 +55,7 @@ class RunFolder:
 
         Records of later steps, whole or torn, are dropped, for they are made again.
         """
+        self.path.mkdir(parents=True, exist_ok=True)
         remove_unfinished(self.path)
         (self.path / ERROR).unlink(missing_ok=True)
         kept = read_cache(self._checkpoint, {"run": self._run})

@@ -11,18 +11,17 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from regraft.bench.datasets.colours import (
-    ENVIRONMENTS,
-    FLIPS,
-    HOLDOUT,
-    LABEL_NOISE,
-    Environment,
-    make_environments,
-    split,
-)
 from torch import Tensor
 
+from regraft.bench.datasets.colored_mnist import (
+    ENVIRONMENTS,
+    FLIPS,
+    LABEL_NOISE,
+    ColouredDigits,
+    make_environments,
+)
 from regraft.bench.protocol.seeds import split_seed
+from regraft.bench.protocol.splits import HOLDOUT, split
 
 N = 70_000
 Arrays = tuple[NDArray[np.uint8], NDArray[np.uint8]]
@@ -36,7 +35,7 @@ def synthetic(n: int, seed: int = 0) -> Arrays:
 
 
 @pytest.fixture(scope="module")
-def full() -> tuple[Environment, ...]:
+def full() -> tuple[ColouredDigits, ...]:
     """As many images as MNIST has; the digit is written in the first pixel."""
     digits = (np.arange(N) % 10).astype(np.uint8)
     images = np.zeros((N, 28, 28), np.uint8)
@@ -92,7 +91,7 @@ def test_read_only_arrays_are_welcome() -> None:
     make_environments(images, digits, 0)
 
 
-def test_sizes(full: tuple[Environment, ...]) -> None:
+def test_sizes(full: tuple[ColouredDigits, ...]) -> None:
     assert [len(environment) for environment in full] == [23_334, 23_333, 23_333]
     assert len(full) == len(ENVIRONMENTS) == len(FLIPS)
     for environment in full:
@@ -107,7 +106,7 @@ def within_bounds(hits: Tensor, probability: float) -> bool:
 
 
 @pytest.mark.parametrize("index", range(3))
-def test_noise_and_flips_have_their_rates(full: tuple[Environment, ...], index: int) -> None:
+def test_noise_and_flips_have_their_rates(full: tuple[ColouredDigits, ...], index: int) -> None:
     environment = full[index]
     small = (environment.images[:, 0, 0] < 5).long()
     noisy, flipped = environment.y != small, environment.colour != environment.y

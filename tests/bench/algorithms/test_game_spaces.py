@@ -4,11 +4,20 @@ import json
 from typing import Any, get_args
 
 import pytest
-from regraft.bench.paper.hparams import SPACES, Family, default_surrogate, draw_hparams
 
+from regraft.bench.algorithms.games import (
+    FREE_SPACE,
+    HULL_SPACE,
+    RADIUS,
+    default_surrogate,
+    game_space,
+)
 from regraft.bench.protocol.seeds import hparam_state
+from regraft.bench.protocol.spaces import Space, draw_configuration
+from regraft.core.certificate import Family
 
 FAMILIES = get_args(Family)
+SPACES: dict[Family, Space] = {"hull": HULL_SPACE, "free": FREE_SPACE}
 
 # tab:hp-search-cro; drawn log-uniformly.
 PUBLISHED_RANGES = {
@@ -31,6 +40,10 @@ PUBLISHED_CHOICES: dict[str, set[Any]] = {
 }
 RANGES = PUBLISHED_RANGES | {"ridge": (1e-5, 1e-2)}
 CHOICES = PUBLISHED_CHOICES | {"objective": {"risk", "regret"}}
+
+
+def draw_hparams(family: Family, hparams_seed: int, trial: int) -> dict[str, Any]:
+    return draw_configuration(SPACES[family], hparams_seed, trial)
 
 
 def _draws(family: Family) -> list[dict[str, Any]]:
@@ -110,5 +123,10 @@ def test_configurations_survive_json(family: Family) -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_the_radius_is_not_searched(family: Family) -> None:
-    assert not any("radius" in name for name in SPACES[family])
+def test_the_radius_and_the_surrogate_are_not_searched(family: Family) -> None:
+    fixed = {"surrogate": default_surrogate(family)}
+    if family == "hull":
+        fixed |= {"cro_radius": RADIUS, "cro_rank": 6}  # all of the hull
+    for config in range(5):
+        drawn = draw_configuration(game_space(family, None, 7), config, 0)
+        assert drawn == draw_hparams(family, config, 0) | fixed

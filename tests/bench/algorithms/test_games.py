@@ -1,24 +1,31 @@
-"""Phase 2 on features with a shape, a colour and noise: Colored MNIST in small."""
+"""Games and other heads on features with a shape, a colour and noise: Colored MNIST in small."""
 
 from __future__ import annotations
 
 import json
 from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, get_args
 
 import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from regraft.bench.paper.hparams import default_surrogate, draw_hparams
-from regraft.bench.paper.refinement import Features, Refinement, score
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
+from regraft.bench.algorithms import games
+from regraft.bench.algorithms.games import default_surrogate, game_space
+from regraft.bench.paper.trained_features import CRO, ERM, REFITTED, TrainedFeatures
+from regraft.bench.protocol.jobs import Job
+from regraft.bench.protocol.spaces import draw_configuration
+from regraft.bench.protocol.worker import Assignment, perform
 from regraft.core.certificate import Family
 from regraft.core.surrogates import SurrogateKind
+from tests.helpers.toy_sweep import CLOCKS
 
-D = 6
+D, TRIAL = 6, 1
 FLIPS = (0.1, 0.2, 0.9)  # how often colour and label differ, by environment
 SURROGATES: tuple[SurrogateKind, ...] = get_args(SurrogateKind)
 # The free adversary's defaults, at a rank and an amount of work that suit small features.
@@ -38,34 +45,43 @@ def _environment(
 
 
 @cache
-def _features(test_env: int = 2) -> Features:
+def _features(test_env: int = 2, family: Family = "hull") -> TrainedFeatures:
     rng = np.random.default_rng(0)
     data = [_environment(rng, flip, n) for flip, n in zip(FLIPS, (600, 560, 640), strict=True)]
-    orders = [torch.from_numpy(rng.permutation(len(y))) for _, y in data]
-    cuts = [len(order) // 5 for order in orders]
-    rows_in = tuple(order[cut:] for order, cut in zip(orders, cuts, strict=True))
-    rows_out = tuple(order[:cut] for order, cut in zip(orders, cuts, strict=True))
-    X = tuple(torch.from_numpy(x).half() for x, _ in data)
-    y = tuple(torch.from_numpy(labels) for _, labels in data)
+    X = [torch.from_numpy(x).half() for x, _ in data]
+    y = [torch.from_numpy(labels) for _, labels in data]
+    job = Job("toy", CRO, (test_env,), TRIAL)
     sources = [env for env in range(3) if env != test_env]
+    rows_in = [job.split(env, len(y[env]))[0] for env in range(3)]
     erm = LogisticRegression().fit(
         np.concatenate([X[i][rows_in[i]].double().numpy() for i in sources]),
         np.concatenate([y[i][rows_in[i]].numpy() for i in sources]),
     )
     row = torch.from_numpy(np.append(erm.coef_[0], erm.intercept_[0])).float()
-    return Features(X, y, rows_in, rows_out, torch.stack([-row / 2, row / 2]), test_env)
+    return TrainedFeatures(job, "012", X, y, torch.stack([-row / 2, row / 2]), family=family)
 
 
-def _hparams(family: Family, **changes: Any) -> dict[str, Any]:
+def _record(features: TrainedFeatures, algorithm: str = CRO, **job: Any) -> dict[str, Any]:
+    """What a run of the protocol writes, less its clocks and arguments."""
+    run = Job(features.name, algorithm, (features.test_env,), TRIAL, **job)
+    with TemporaryDirectory() as folder:
+        assignment = Assignment((run,), Path(folder))
+        (outcome,) = perform(assignment, dataset=features)
+        assert outcome.state == "done", outcome.message
+        (record,) = assignment.folder(run).records()
+    return {k: v for k, v in record.items() if k not in (*CLOCKS, "args", "hparams")}
+
+
+def _hparams(family: Family, surrogate: SurrogateKind | None = None, **changes: Any) -> str:
     small = SMALL if family == "free" else {}
-    return {**draw_hparams(family, 0, 0), **small, **changes}
+    drawn = draw_configuration(game_space(family, surrogate, 2), 0, 0)
+    return json.dumps({**drawn, **small, **changes})
 
 
 def _run(
-    family: Family, surrogate: SurrogateKind, test_env: int = 2, **changes: Any
+    family: Family, surrogate: SurrogateKind | None = None, test_env: int = 2, **changes: Any
 ) -> dict[str, Any]:
-    refinement = Refinement(_features(test_env), family=family, surrogate=surrogate)
-    return refinement.run(_hparams(family, **changes))
+    return _record(_features(test_env, family), overrides=_hparams(family, surrogate, **changes))
 
 
 def _accuracy(head: Tensor, env: int, rows: Tensor) -> float:
@@ -106,22 +122,12 @@ def test_accuracies_are_those_of_the_head() -> None:
     assert first["target_risk"] == pytest.approx(1 - _accuracy(f.head, 2, f.rows_in[2]))
 
 
-def test_accuracies_follow_from_a_direct_count() -> None:
-    f = _features()
-    heads = torch.randn(3, 2, D + 1, generator=torch.Generator().manual_seed(0)).double()
-    counted = score(f, torch.stack([f.head.double(), *heads]))
-    for i, head in enumerate([f.head, *heads]):
-        for env in range(3):
-            assert counted[f"env{env}_in_acc"][i] == _accuracy(head, env, f.rows_in[env])
-            assert counted[f"env{env}_out_acc"][i] == _accuracy(head, env, f.rows_out[env])
-
-
 @pytest.mark.parametrize("family", get_args(Family))
 def test_checkpoints_count_the_errors_of_every_round(family: Family) -> None:
     record = _run(family, "reweighted")
     checkpoints = record["checkpoints"]
     assert [c["step"] for c in checkpoints] == list(range(record["rounds"] + 1))
-    assert record["step"] == record["rounds"]
+    assert record["step"] == record["epoch"] == 0  # a game has no steps
     for checkpoint in checkpoints:
         assert set(checkpoint) == {"step", "source_risk", "target_risk"}
         assert 0 <= checkpoint["source_risk"] <= 1
@@ -160,7 +166,8 @@ def test_every_game_runs_and_leaves_plain_numbers(family: Family, surrogate: Sur
 @pytest.mark.parametrize("hparams_seed", [1, 2, 3])
 @pytest.mark.parametrize("surrogate", SURROGATES)
 def test_drawn_configurations_of_the_hull_run(hparams_seed: int, surrogate: SurrogateKind) -> None:
-    record = Refinement(_features(), surrogate=surrogate).run(draw_hparams("hull", hparams_seed, 0))
+    drawn = draw_configuration(game_space("hull", surrogate, 2), hparams_seed, 0)
+    record = _record(_features(), hparams_seed=hparams_seed, overrides=json.dumps(drawn))
     assert record["converged"]
     assert json.loads(json.dumps(record, allow_nan=False)) == record
 
@@ -169,17 +176,29 @@ def test_drawn_configurations_of_the_hull_run(hparams_seed: int, surrogate: Surr
 @pytest.mark.parametrize("surrogate", SURROGATES)
 def test_a_configuration_repeats_after_another(family: Family, surrogate: SurrogateKind) -> None:
     """What configurations share is computed once, and none of them changes it."""
-    refinement = Refinement(_features(), family=family, surrogate=surrogate)
-    hparams = _hparams(family)
-    first = refinement.run(hparams)
-    refinement.run({**hparams, "cro_rank": 1, "cro_gap_eps": 1e-2})
-    assert refinement.run(hparams) == first
-    assert Refinement(_features(), family=family, surrogate=surrogate).run(hparams) == first
+    first = _run(family, surrogate)
+    _run(family, surrogate, cro_rank=1, cro_gap_eps=1e-2)
+    assert _run(family, surrogate) == first
+    _features.cache_clear()
+    assert _run(family, surrogate) == first
+
+
+def test_what_runs_share_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    _features.cache_clear()
+    fitted: list[Any] = []
+    fit = games.fit_source_heads
+    monkeypatch.setattr(games, "fit_source_heads", lambda x: (fitted.append(x), fit(x))[1])
+    for algorithm in (ERM, REFITTED):
+        _record(_features(), algorithm)
+    for config in (0, 1):
+        _record(_features(), hparams_seed=config)
+    assert len(fitted) == 1
 
 
 def test_the_seed_is_that_of_the_free_adversary() -> None:
+    """And the run's own, which the number of the configuration changes."""
     records = [
-        Refinement(_features(), family=family).run(_hparams(family), seed=seed)
+        _record(_features(2, family), hparams_seed=seed, overrides=_hparams(family))
         for family in get_args(Family)
         for seed in (0, 1)
     ]
@@ -189,20 +208,17 @@ def test_the_seed_is_that_of_the_free_adversary() -> None:
 
 @pytest.mark.parametrize("family", get_args(Family))
 def test_the_default_surrogate_is_the_familys(family: Family) -> None:
-    record = Refinement(_features(), family=family).run(_hparams(family))
-    assert record == _run(family, default_surrogate(family))
+    assert _run(family) == _run(family, default_surrogate(family))
 
 
-def test_the_target_environments_labels_are_not_used() -> None:
-    f = _features()
-    blind = Features(
-        f.X, (*f.y[:2], torch.zeros_like(f.y[2])), f.rows_in, f.rows_out, f.head, f.test_env
-    )
-    for family in get_args(Family):
-        hparams = _hparams(family)
-        seen, unseen = (Refinement(x, family=family).run(hparams) for x in (f, blind))
-        for name in ("env0_in_acc", "env1_out_acc", "value", "worst_case", "rounds"):
-            assert seen[name] == unseen[name]
+@pytest.mark.parametrize("family", get_args(Family))
+def test_the_target_environments_labels_are_not_used(family: Family) -> None:
+    f = _features(2, family)
+    labels = [*f.y[:2], torch.zeros_like(f.y[2])]
+    blind = TrainedFeatures(Job("toy", CRO, (2,), TRIAL), "012", f.X, labels, f.head, family=family)
+    seen, unseen = (_record(x, overrides=_hparams(family)) for x in (f, blind))
+    for name in ("env0_in_acc", "env1_out_acc", "value", "worst_case", "rounds"):
+        assert seen[name] == unseen[name]
 
 
 def test_sources_are_the_other_environments() -> None:
@@ -212,9 +228,10 @@ def test_sources_are_the_other_environments() -> None:
 def test_baselines_are_the_heads_that_no_game_has_refined() -> None:
     """The second is where a game on the hull starts."""
     f = _features()
-    own, refitted = Refinement(f).baselines().values()
+    own, refitted = (_record(f, name) for name in (ERM, REFITTED))
     for env in range(3):
         assert own[f"env{env}_in_acc"] == _accuracy(f.head, env, f.rows_in[env])
         assert own[f"env{env}_out_acc"] == _accuracy(f.head, env, f.rows_out[env])
     start = _run("hull", "reweighted")["checkpoints"][0]
     assert 1 - refitted["env2_in_acc"] == pytest.approx(start["target_risk"])
+    assert "checkpoints" not in own and "checkpoints" not in refitted
