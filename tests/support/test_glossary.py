@@ -8,6 +8,7 @@ import re
 import pytest
 
 from regraft.report.rendering import WORDS
+from regraft.support.data_files import read_toml
 from regraft.support.glossary import meaning, read_glossary
 from tests.helpers.paths import SOURCE
 
@@ -34,6 +35,8 @@ def test_every_word_that_is_asked_for_is_there() -> None:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "meaning":
                 asked |= {a.value for a in node.args if isinstance(a, ast.Constant)}
+    terms = read_toml("regraft.estimators", "certificate_terms.toml")
+    asked |= {t["name"] for group in terms.values() for t in group if "meaning" not in t}
     assert len(asked) > len(WORDS)
     assert asked <= {word for word, _ in ALL}
     with pytest.raises(KeyError):
