@@ -111,7 +111,7 @@ class PlannedRun:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ExperimentPlan:
     """What of a benchmark is run and where; all its files are in the folder ``out``."""
 
     benchmark: Benchmark
@@ -176,7 +176,7 @@ class Plan:
 
 
 def conduct(
-    plan: Plan, phase1: PhaseOne, watch: Stopwatch, tell: Callable[[str], None]
+    plan: ExperimentPlan, phase1: PhaseOne, watch: Stopwatch, tell: Callable[[str], None]
 ) -> Reproduction:
     """Finish the runs of ``plan``, and write tables, figures and timings.
 

@@ -80,7 +80,7 @@ def fine_tune(
     given as ``kept``, it goes on as if it had not been stopped. The same task gives the same bits
     on the same machine. ``on_progress`` is told the number of steps taken from time to time.
     """
-    trainer = _Trainer(task, featurizer, recipe)
+    trainer = _ImageTraining(task, featurizer, recipe)
     if kept is not None:
         trainer.load_state(kept)
     device = task.pool.pixels.device
@@ -148,7 +148,7 @@ def embed(
     return X
 
 
-class _Trainer:
+class _ImageTraining:
     """One network in training; ``step`` can be recorded as a CUDA graph."""
 
     def __init__(self, task: FineTuning, featurizer: Featurizer, recipe: Recipe) -> None:

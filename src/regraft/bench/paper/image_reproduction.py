@@ -15,7 +15,7 @@ from regraft.bench.paper.benchmark import Benchmark
 from regraft.bench.paper.experiment import (
     DATA,
     PARTS,
-    Plan,
+    ExperimentPlan,
     Reproduction,
     alone,
     check_arguments,
@@ -28,11 +28,13 @@ from regraft.bench.paper.phase1 import PhaseOne
 from regraft.bench.paper.picture_store import fingerprint, load_pictures
 from regraft.core.certificate import Family
 from regraft.core.surrogates import SurrogateKind
+from regraft.data.image_folders import list_entries
 from regraft.encoders.weights import fingerprint as weights_digest
 from regraft.support.progress import Stopwatch
 
 STEPS = 5000
 SIZE = 224
+_DATASETS: dict[str, type[ImageFolders]] = {"PACS": PACS, "OfficeHome": OfficeHome}
 
 
 def reproduce_images(
@@ -72,7 +74,7 @@ def reproduce_images(
         featurizer = load_featurizer(encoder, weights)
         featurizer.n_features(size)  # refuses a size before anything is written
         recipe = Recipe(encoder, weights_digest(featurizer.network), steps, size)
-    plan = Plan(
+    plan = ExperimentPlan(
         benchmark, recipe.name, cells, trials, configs, family, surrogate, device, out, seed
     )
     with alone(out):
@@ -96,47 +98,21 @@ def check_training(steps: int, size: int) -> None:
 
 
 def list_images(benchmark: Benchmark, data: Path) -> list[Listing]:
-    """The images of every environment, of all classes in each.
+    """List the images of every environment, of all classes in each.
 
-    Raises ``FileNotFoundError`` or ``ValueError`` with one sentence.
+    ``data`` is the folder of the dataset, or the one that holds it. Raises ``FileNotFoundError``
+    or ``ValueError`` with one sentence.
     """
-    listings = _FOLDERS[benchmark.name](data).listings
-    for listing in listings:
+    dataset = _DATASETS[benchmark.name](data)
+    if data.is_dir() and not dataset.root.is_dir():
+        dataset.root = data
+    for listing in dataset.listings:
         environment = Path(listing.paths[0]).parents[1]
-        names = sorted(p.name for p in environment.iterdir() if _is_class(p))
+        names = list_entries(environment).folders
         absent = [name for label, name in enumerate(names) if label not in listing.labels]
         if absent:
             raise ValueError(
                 f"{environment} has no images of {', '.join(absent)}: put some there, for every "
                 "environment needs all classes."
             )
-    return listings
-
-
-def _is_class(path: Path) -> bool:
-    return path.is_dir() and not path.name.startswith(".")
-
-
-class _GivenFolder(ImageFolders):
-    """A dataset in the folder named, or in one of its own inside."""
-
-    def __init__(self, data: Path) -> None:
-        super().__init__(data)
-        if data.is_dir() and not self._root.is_dir():
-            self._root = data
-
-    @property
-    def listings(self) -> list[Listing]:
-        """The images of every environment."""
-        return self._listings
-
-
-class _PACSFolder(_GivenFolder, PACS):
-    pass
-
-
-class _OfficeHomeFolder(_GivenFolder, OfficeHome):
-    pass
-
-
-_FOLDERS: dict[str, type[_GivenFolder]] = {"PACS": _PACSFolder, "OfficeHome": _OfficeHomeFolder}
+    return dataset.listings

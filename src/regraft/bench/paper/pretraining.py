@@ -77,7 +77,7 @@ def pretrain(
     On a GPU the jobs run side by side. Each network is the same, bit by bit, on every repetition
     on the same machine, and whatever other jobs it is trained along with.
     """
-    trainers = [_Trainer(job, preset, n_classes, device) for job in jobs]
+    trainers = [_DigitTraining(job, preset, n_classes, device) for job in jobs]
     with torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=True):
         if device.type == "cuda":
             repeat([t.step for t in trainers], preset.steps, device, on_progress)
@@ -98,7 +98,7 @@ def embed(featurizer: nn.Module, environment: ColouredDigits) -> Tensor:
         return torch.cat([featurizer(environment.inputs(r)).half().cpu() for r in rows])
 
 
-class _Trainer:
+class _DigitTraining:
     """One network in training; ``step`` can be recorded as a CUDA graph."""
 
     def __init__(

@@ -16,7 +16,7 @@ from regraft.bench.paper.digit_phase1 import DigitTrainer, fingerprint
 from regraft.bench.paper.experiment import (
     DATA,
     PARTS,
-    Plan,
+    ExperimentPlan,
     Reproduction,
     alone,
     check_arguments,
@@ -58,7 +58,7 @@ def reproduce(
     """
     check_arguments(cells, trials, configs, family, surrogate, device, seed=seed)
     surrogate = surrogate or default_surrogate(family)
-    plan = Plan(
+    plan = ExperimentPlan(
         COLORED_MNIST, preset.name, cells, trials, configs, family, surrogate, device, out, seed
     )
     watch = stopwatch or Stopwatch(*PARTS)
