@@ -67,7 +67,7 @@ class Reproduction:
     baselines: dict[str, Selection] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """The numbers without the records, in JSON's types."""
+        """Return the numbers without the records, in JSON's types."""
         document = {
             "label": self.label,
             **self._numbers(self.selection),
