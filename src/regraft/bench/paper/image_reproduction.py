@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 import torch
@@ -17,10 +16,9 @@ from regraft.bench.paper.experiment import (
     PARTS,
     ExperimentPlan,
     Reproduction,
-    alone,
     check_arguments,
-    claim_folder,
     conduct,
+    own_folder,
 )
 from regraft.bench.paper.fine_tuning import Recipe
 from regraft.bench.paper.image_phase1 import ImageTrainer, make_pool
@@ -55,13 +53,34 @@ def reproduce_images(
     device: str = "cpu",
     on_progress: Callable[[str], None] | None = None,
 ) -> Reproduction:
-    """Hold out each of the environments ``cells`` in turn, and write tables and figure to ``out``.
+    """Reproduce the paper's experiment on PACS or OfficeHome.
 
-    ``data`` is the folder with a folder of class folders for each environment, or the one that
-    holds it under DomainBed's name. The ``encoder`` is fine-tuned from its pretrained weights, or
-    from those in the file ``weights``, on images of ``size`` x ``size`` pixels. ``seed`` numbers
-    the first of the trials. Stopped at any moment, it goes on from there when called again. Raises
-    ``ValueError``, ``FileNotFoundError`` or ``MissingExtra`` with one sentence.
+    Stopped at any moment, it goes on from there when called again. Parameters that are not listed
+    are those of :func:`~regraft.bench.paper.reproduce.reproduce`.
+
+    Parameters
+    ----------
+    benchmark
+        Which of the two.
+    data
+        The folder with a folder of class folders for each environment, or the one that holds it
+        under DomainBed's name.
+    encoder
+        The network that Phase 1 fine-tunes.
+    weights
+        The file of its pretrained parameters; None takes its own.
+    steps, size
+        How long it is trained, and the pixels on each side of what it sees.
+
+    Returns
+    -------
+    Reproduction
+        The records, what was selected among them, and the files.
+
+    Raises
+    ------
+    ValueError, FileNotFoundError, MissingExtra
+        With one sentence.
     """
     check_arguments(cells, trials, configs, family, surrogate, device, benchmark, seed=seed)
     check_training(steps, size)
@@ -74,14 +93,13 @@ def reproduce_images(
         featurizer = load_featurizer(encoder, weights)
         featurizer.n_features(size)  # refuses a size before anything is written
         recipe = Recipe(encoder, weights_digest(featurizer.network), steps, size)
+        tell("reading the images")
+        files = fingerprint(listings)
     plan = ExperimentPlan(
         benchmark, recipe.name, cells, trials, configs, family, surrogate, device, out, seed
     )
-    with alone(out):
+    with own_folder(out, files, recipe):
         with watch.part(DATA):
-            tell("reading the images")
-            files = fingerprint(listings)
-            claim_folder(out, files, recipe.name, asdict(recipe))
             pictures = load_pictures(listings, files, size, out / "pictures", tell)
             pool = make_pool(pictures, torch.device(device))
         sizes = tuple(len(listing.labels) for listing in listings)
