@@ -12,13 +12,13 @@ import pytest
 from regraft.bench.algorithms import games
 from regraft.bench.algorithms.games import game_space
 from regraft.bench.paper.benchmark import COLORED_MNIST, IMAGE_BENCHMARKS
-from regraft.bench.paper.experiment import PHASE_2, RANK_SWEEP, RANKS, Plan, PlannedRun
+from regraft.bench.paper.experiment import PHASE_2, RANK_SWEEP, RANKS, ExperimentPlan, PlannedRun
 from regraft.bench.protocol import jobs
 from regraft.bench.protocol.jobs import Job
 from regraft.bench.protocol.seeds import job_seed
 from regraft.bench.protocol.spaces import constant, draw_configuration
 
-PLAN = Plan(COLORED_MNIST, "tiny", (2,), 2, 3, "hull", "reweighted", "cpu", Path("out"))
+PLAN = ExperimentPlan(COLORED_MNIST, "tiny", (2,), 2, 3, "hull", "reweighted", "cpu", Path("out"))
 JOB = Job("ColoredMNIST", "CRO", (2,))
 
 

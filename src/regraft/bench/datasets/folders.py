@@ -74,41 +74,42 @@ class ImageFolders(RegisteredDataset):
 
     def __init__(self, data: Path | None = None) -> None:
         super().__init__(data)
-        self._root = (data or Path(os.environ.get("REGRAFT_DATA") or ".")) / self.folder
+        self.root = (data or Path(os.environ.get("REGRAFT_DATA") or ".")) / self.folder
 
     def environments(self, seed: int, device: torch.device) -> list[Images]:
         """List the images of every environment; nothing is drawn, so ``seed`` does not matter.
 
         Missing or wrong folders raise ``FileNotFoundError`` or ``ValueError``.
         """
-        return [Images(listing, device) for listing in self._listings]
+        return [Images(listing, device) for listing in self.listings]
 
     def check(self) -> None:
         """Look for the folders, the images and what reads them."""
-        _ = self._listings
+        _ = self.listings
         require("PIL.Image", "images")
         require("timm", "images")
 
     @cached_property
-    def _listings(self) -> list[Listing]:
-        if not self._root.is_dir():
+    def listings(self) -> list[Listing]:
+        """The images of every environment."""
+        if not self.root.is_dir():
             raise FileNotFoundError(
-                f"there is no folder {self._root}: name the folder that holds {self.folder} with "
+                f"there is no folder {self.root}: name the folder that holds {self.folder} with "
                 "--data or REGRAFT_DATA."
             )
-        environments = list_entries(self._root).folders
-        self._check_count("environments", self._root, environments, len(self.env_names))
-        classes = list_entries(self._root / environments[0]).folders
-        self._check_count("classes", self._root / environments[0], classes, self.n_classes)
+        environments = list_entries(self.root).folders
+        self._check_count("environments", self.root, environments, len(self.env_names))
+        classes = list_entries(self.root / environments[0]).folders
+        self._check_count("classes", self.root / environments[0], classes, self.n_classes)
         for environment in environments[1:]:
-            odd = sorted({*list_entries(self._root / environment).folders} ^ {*classes})
+            odd = sorted({*list_entries(self.root / environment).folders} ^ {*classes})
             if odd:
                 raise ValueError(
-                    f"{self._root / environments[0]} and {self._root / environment} differ in the "
+                    f"{self.root / environments[0]} and {self.root / environment} differ in the "
                     f"classes {', '.join(odd)}: give all environments the same class "
                     "folders, empty where there are no images."
                 )
-        return [_list_images(self._root / environment, classes) for environment in environments]
+        return [_list_images(self.root / environment, classes) for environment in environments]
 
     def _check_count(self, kind: str, folder: Path, found: Sequence[str], expected: int) -> None:
         if len(found) != expected:

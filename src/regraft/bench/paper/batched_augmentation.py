@@ -40,17 +40,17 @@ class Changes:
     is_grey: Tensor  # (...)
 
     def to(self, device: torch.device) -> Changes:
-        """The same on ``device``."""
+        """Return the same on ``device``."""
         return Changes(*(getattr(self, field.name).to(device) for field in fields(self)))
 
     def select(self, index: Tensor) -> Changes:
-        """Those of the one entry of the first dimension that ``index`` (1,) names."""
+        """Select the entry of the first dimension that ``index`` (1,) names."""
         parts = (getattr(self, field.name) for field in fields(self))
         return Changes(*(part.index_select(0, index).squeeze(0) for part in parts))
 
 
 def draw_changes(aspects: Tensor, generator: torch.Generator) -> Changes:
-    """Random changes of images whose width is ``aspects`` (...) times their height."""
+    """Draw changes of images whose width is ``aspects`` (...) times their height."""
     shape = aspects.shape
     jitter = _JITTER * (2 * torch.rand((*shape, 4), generator=generator) - 1)
     orders = torch.tensor(list(permutations(range(4))))
@@ -65,7 +65,7 @@ def draw_changes(aspects: Tensor, generator: torch.Generator) -> Changes:
 
 
 def arrange_blends(factors: Tensor, order: Tensor) -> Tensor:
-    """Blends (..., 6, 3) from ``factors`` (..., 3) of brightness, contrast and saturation.
+    """Arrange blends (..., 6, 3) of ``factors`` (..., 3) of brightness, contrast and saturation.
 
     ``order`` (..., 4) names these three by 0, 1 and 2 and the hue by 3, first things first.
     """
@@ -83,7 +83,7 @@ def arrange_blends(factors: Tensor, order: Tensor) -> Tensor:
 
 
 def change(pixels: Tensor, changes: Changes, size: int) -> Tensor:
-    """Images (b, 3, h, w) in [0, 1], changed and ``size`` x ``size`` pixels large."""
+    """Change images (b, 3, h, w) in [0, 1] and make them ``size`` x ``size`` pixels large."""
     x = crop(pixels, changes.box, changes.is_flipped, size)
     slots = changes.blends.unbind(dim=1)
     for weights in slots[:_SLOTS]:
@@ -95,7 +95,7 @@ def change(pixels: Tensor, changes: Changes, size: int) -> Tensor:
 
 
 def crop(pixels: Tensor, box: Tensor, is_flipped: Tensor, size: int) -> Tensor:
-    """The parts ``box`` (b, 4) of images (b, 3, h, w), resampled bilinearly to ``size``.
+    """Resample the parts ``box`` (b, 4) of images (b, 3, h, w) bilinearly to ``size``.
 
     Where ``is_flipped`` (b,), left and right change places.
     """
@@ -112,19 +112,19 @@ def crop(pixels: Tensor, box: Tensor, is_flipped: Tensor, size: int) -> Tensor:
 
 
 def whole(pixels: Tensor, size: int) -> Tensor:
-    """Images (b, 3, h, w) as they are, resampled bilinearly to ``size``."""
+    """Resample whole images (b, 3, h, w) bilinearly to ``size``."""
     box = torch.tensor([0.0, 0.0, 1.0, 1.0], device=pixels.device).expand(len(pixels), 4)
     return crop(pixels, box, torch.zeros(len(pixels), dtype=torch.bool, device=pixels.device), size)
 
 
 def grey(x: Tensor) -> Tensor:
-    """(b, 1, h, w) luma of images (b, 3, h, w)."""
+    """Return the luma (b, 1, h, w) of images (b, 3, h, w)."""
     red, green, blue = torch.split(x, 1, dim=1)
     return _LUMA[0] * red + _LUMA[1] * green + _LUMA[2] * blue
 
 
 def blend(x: Tensor, weights: Tensor) -> Tensor:
-    """Images with their mean grey and their grey, ``weights`` (b, 3), cut to [0, 1]."""
+    """Mix images, their mean grey and their grey by ``weights`` (b, 3), cut to [0, 1]."""
     own, flat, luma = weights[:, :, None, None, None].unbind(dim=1)
     shades = grey(x)
     reference = flat * shades.mean(dim=(2, 3), keepdim=True) + luma * shades
@@ -132,7 +132,7 @@ def blend(x: Tensor, weights: Tensor) -> Tensor:
 
 
 def turn_hue(x: Tensor, turn: Tensor) -> Tensor:
-    """Images (b, 3, h, w) with all hues turned by a share of the circle, ``turn`` (b,)."""
+    """Turn all hues of images (b, 3, h, w) by a share of the circle, ``turn`` (b,)."""
     red, green, blue = torch.split(x, 1, dim=1)
     value = x.amax(dim=1, keepdim=True)
     chroma = value - x.amin(dim=1, keepdim=True)
@@ -151,7 +151,7 @@ def turn_hue(x: Tensor, turn: Tensor) -> Tensor:
 
 
 def _draw_boxes(aspects: Tensor, generator: torch.Generator) -> Tensor:
-    """(..., 4) random crops; of several attempts the first that fits, or else the middle."""
+    """Draw crops (..., 4): of several attempts the first that fits, or else the middle."""
     shape = (_ATTEMPTS, *aspects.shape)
     area = _AREA[0] + (_AREA[1] - _AREA[0]) * torch.rand(shape, generator=generator)
     low, high = (math.log(ratio) for ratio in _ASPECT)

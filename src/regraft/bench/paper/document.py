@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def reproduction_document(result: Reproduction, curves: RankCurves, data: str) -> dict[str, Any]:
-    """The numbers of ``result`` and what its figures show, by the name of the held-out domain.
+    """Return the numbers of ``result`` and of its figures by the name of the held-out domain.
 
     ``data`` is the fingerprint of what it was made from. Checkpoints are [share of the game,
     source risk, target risk], of ``curves`` [rank, risk].

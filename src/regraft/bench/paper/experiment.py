@@ -19,7 +19,9 @@ from regraft.bench.algorithms.games import game_space
 from regraft.bench.paper.benchmark import COLORED_MNIST, Benchmark
 from regraft.bench.paper.document import reproduction_document
 from regraft.bench.paper.figures import RankCurves, sweep_figures
+from regraft.bench.paper.fine_tuning import Recipe
 from regraft.bench.paper.phase1 import PhaseOne
+from regraft.bench.paper.pretraining import Preset
 from regraft.bench.paper.report import write_tables
 from regraft.bench.paper.trained_features import CRO, ERM, REFITTED
 from regraft.bench.protocol.jobs import Job
@@ -67,7 +69,7 @@ class Reproduction:
     baselines: dict[str, Selection] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """The numbers without the records, in JSON's types."""
+        """Return the numbers without the records, in JSON's types."""
         document = {
             "label": self.label,
             **self._numbers(self.selection),
@@ -111,7 +113,7 @@ class PlannedRun:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ExperimentPlan:
     """What of a benchmark is run and where; all its files are in the folder ``out``."""
 
     benchmark: Benchmark
@@ -176,7 +178,7 @@ class Plan:
 
 
 def conduct(
-    plan: Plan, phase1: PhaseOne, watch: Stopwatch, tell: Callable[[str], None]
+    plan: ExperimentPlan, phase1: PhaseOne, watch: Stopwatch, tell: Callable[[str], None]
 ) -> Reproduction:
     """Finish the runs of ``plan``, and write tables, figures and timings.
 
@@ -283,22 +285,23 @@ def check_arguments(
 
 
 @contextmanager
-def alone(out: Path) -> Iterator[None]:
-    """Keep other processes out of the folder ``out``, which is made."""
+def own_folder(out: Path, data: str, preset: Preset | Recipe) -> Iterator[None]:
+    """Keep other processes out of the folder ``out``, which is made, and other data or presets.
+
+    ``data`` is the fingerprint of the data.
+    """
     with claim(out) as is_ours:
         if not is_ours:
             raise ValueError(
                 f"{out} is in use by another process: wait for it or choose another folder with "
                 "--out."
             )
+        _write_settings(out, data, preset.name, asdict(preset))
         yield
 
 
-def claim_folder(out: Path, data: str, preset: str, settings: Mapping[str, Any]) -> None:
-    """Write down what the runs in the folder ``out`` are made from, or refuse to mix them.
-
-    ``data`` is the fingerprint of the data, ``settings`` are those of the ``preset``.
-    """
+def _write_settings(out: Path, data: str, preset: str, settings: Mapping[str, Any]) -> None:
+    """Write down what the runs in the folder ``out`` are made from, or refuse to mix them."""
     path = out / "settings.json"
     document: dict[str, Any] = {"data": data, "presets": {}}
     if path.exists():

@@ -74,13 +74,13 @@ def fine_tune(
     save_every: float = SAVE_EVERY,
     on_progress: Callable[[int], None] | None = None,
 ) -> dict[str, Tensor]:
-    """The trained parameters of ``Sequential(featurizer, Linear)``, on the CPU.
+    """Train ``Sequential(featurizer, Linear)`` and return its parameters, on the CPU.
 
     ``keep`` is given the state of the training every ``save_every`` seconds; from such a state,
     given as ``kept``, it goes on as if it had not been stopped. The same task gives the same bits
     on the same machine. ``on_progress`` is told the number of steps taken from time to time.
     """
-    trainer = _Trainer(task, featurizer, recipe)
+    trainer = _ImageTraining(task, featurizer, recipe)
     if kept is not None:
         trainer.load_state(kept)
     device = task.pool.pixels.device
@@ -106,12 +106,12 @@ def fine_tune(
 
 
 def steps_taken(kept: Mapping[str, Tensor] | None) -> int:
-    """The steps after which the state of a training was kept, 0 if it was not."""
+    """Return the steps after which the state of a training was kept, 0 if it was not."""
     return 0 if kept is None else int(kept[_STEP])
 
 
 def make_network(featurizer: Featurizer, n_features: int, n_classes: int, seed: int) -> nn.Module:
-    """A copy of the featurizer and a fresh linear head, drawn with ``seed``."""
+    """Copy the featurizer and add a fresh linear head, drawn with ``seed``."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         head = nn.Linear(n_features, n_classes)
@@ -125,7 +125,7 @@ def embed(
     pool: Pool,
     size: int,
 ) -> Tensor:
-    """(n, d) features of all images in ``pool``, unchanged, float16 on the CPU.
+    """Return features (n, d) of all images in ``pool``, unchanged, float16 on the CPU.
 
     ``checkpoint`` has the parameters that ``fine_tune`` returns. Raises ``ValueError`` with one
     sentence if a feature is not finite as float16.
@@ -148,7 +148,7 @@ def embed(
     return X
 
 
-class _Trainer:
+class _ImageTraining:
     """One network in training; ``step`` can be recorded as a CUDA graph."""
 
     def __init__(self, task: FineTuning, featurizer: Featurizer, recipe: Recipe) -> None:
@@ -175,7 +175,7 @@ class _Trainer:
         self._done = torch.zeros(1, dtype=torch.long, device=device)
 
     def step(self) -> None:
-        """One step of Adam on a fresh minibatch of every source."""
+        """Take one step of Adam on a fresh minibatch of every source."""
         rows = self._picks.index_select(0, self._done).squeeze(0)
         with torch.no_grad():
             pixels = self._pool.pixels.index_select(0, rows) / 255
@@ -190,7 +190,7 @@ class _Trainer:
         self._done += 1
 
     def state(self, done: int) -> dict[str, Tensor]:
-        """All that later steps depend on, after ``done`` of them."""
+        """Return all that later steps depend on, after ``done`` of them."""
         tensors = {_STEP: torch.tensor(done)}
         tensors |= {f"{_WEIGHTS}{name}": value for name, value in self.network.state_dict().items()}
         kept = optimizer_state(self._optimizer)
@@ -222,12 +222,12 @@ class _Normalization:
         self._format = _memory_format(device)
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Images (b, 3, s, s) of the same shape."""
+        """Normalize images (b, 3, s, s)."""
         return ((x - self._mean) / self._deviation).contiguous(memory_format=self._format)
 
 
 def _arranged(network: nn.Module, device: torch.device) -> nn.Module:
-    """``network`` on ``device``, its numbers in the order that is fastest there."""
+    """Move ``network`` to ``device``, its numbers in the order that is fastest there."""
     network.to(memory_format=_memory_format(device))  # type: ignore[call-overload]
     return network.to(device)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 import torch
@@ -15,12 +14,11 @@ from regraft.bench.paper.benchmark import Benchmark
 from regraft.bench.paper.experiment import (
     DATA,
     PARTS,
-    Plan,
+    ExperimentPlan,
     Reproduction,
-    alone,
     check_arguments,
-    claim_folder,
     conduct,
+    own_folder,
 )
 from regraft.bench.paper.fine_tuning import Recipe
 from regraft.bench.paper.image_phase1 import ImageTrainer, make_pool
@@ -28,11 +26,13 @@ from regraft.bench.paper.phase1 import PhaseOne
 from regraft.bench.paper.picture_store import fingerprint, load_pictures
 from regraft.core.certificate import Family
 from regraft.core.surrogates import SurrogateKind
+from regraft.data.image_folders import list_entries
 from regraft.encoders.weights import fingerprint as weights_digest
 from regraft.support.progress import Stopwatch
 
 STEPS = 5000
 SIZE = 224
+_DATASETS: dict[str, type[ImageFolders]] = {"PACS": PACS, "OfficeHome": OfficeHome}
 
 
 def reproduce_images(
@@ -53,13 +53,34 @@ def reproduce_images(
     device: str = "cpu",
     on_progress: Callable[[str], None] | None = None,
 ) -> Reproduction:
-    """Hold out each of the environments ``cells`` in turn, and write tables and figure to ``out``.
+    """Reproduce the paper's experiment on PACS or OfficeHome.
 
-    ``data`` is the folder with a folder of class folders for each environment, or the one that
-    holds it under DomainBed's name. The ``encoder`` is fine-tuned from its pretrained weights, or
-    from those in the file ``weights``, on images of ``size`` x ``size`` pixels. ``seed`` numbers
-    the first of the trials. Stopped at any moment, it goes on from there when called again. Raises
-    ``ValueError``, ``FileNotFoundError`` or ``MissingExtra`` with one sentence.
+    Stopped at any moment, it goes on from there when called again. Parameters that are not listed
+    are those of :func:`~regraft.bench.paper.reproduce.reproduce`.
+
+    Parameters
+    ----------
+    benchmark
+        Which of the two.
+    data
+        The folder with a folder of class folders for each environment, or the one that holds it
+        under DomainBed's name.
+    encoder
+        The network that Phase 1 fine-tunes.
+    weights
+        The file of its pretrained parameters; None takes its own.
+    steps, size
+        How long it is trained, and the pixels on each side of what it sees.
+
+    Returns
+    -------
+    Reproduction
+        The records, what was selected among them, and the files.
+
+    Raises
+    ------
+    ValueError, FileNotFoundError, MissingExtra
+        With one sentence.
     """
     check_arguments(cells, trials, configs, family, surrogate, device, benchmark, seed=seed)
     check_training(steps, size)
@@ -72,14 +93,13 @@ def reproduce_images(
         featurizer = load_featurizer(encoder, weights)
         featurizer.n_features(size)  # refuses a size before anything is written
         recipe = Recipe(encoder, weights_digest(featurizer.network), steps, size)
-    plan = Plan(
+        tell("reading the images")
+        files = fingerprint(listings)
+    plan = ExperimentPlan(
         benchmark, recipe.name, cells, trials, configs, family, surrogate, device, out, seed
     )
-    with alone(out):
+    with own_folder(out, files, recipe):
         with watch.part(DATA):
-            tell("reading the images")
-            files = fingerprint(listings)
-            claim_folder(out, files, recipe.name, asdict(recipe))
             pictures = load_pictures(listings, files, size, out / "pictures", tell)
             pool = make_pool(pictures, torch.device(device))
         sizes = tuple(len(listing.labels) for listing in listings)
@@ -96,47 +116,21 @@ def check_training(steps: int, size: int) -> None:
 
 
 def list_images(benchmark: Benchmark, data: Path) -> list[Listing]:
-    """The images of every environment, of all classes in each.
+    """List the images of every environment, of all classes in each.
 
-    Raises ``FileNotFoundError`` or ``ValueError`` with one sentence.
+    ``data`` is the folder of the dataset, or the one that holds it. Raises ``FileNotFoundError``
+    or ``ValueError`` with one sentence.
     """
-    listings = _FOLDERS[benchmark.name](data).listings
-    for listing in listings:
+    dataset = _DATASETS[benchmark.name](data)
+    if data.is_dir() and not dataset.root.is_dir():
+        dataset.root = data
+    for listing in dataset.listings:
         environment = Path(listing.paths[0]).parents[1]
-        names = sorted(p.name for p in environment.iterdir() if _is_class(p))
+        names = list_entries(environment).folders
         absent = [name for label, name in enumerate(names) if label not in listing.labels]
         if absent:
             raise ValueError(
                 f"{environment} has no images of {', '.join(absent)}: put some there, for every "
                 "environment needs all classes."
             )
-    return listings
-
-
-def _is_class(path: Path) -> bool:
-    return path.is_dir() and not path.name.startswith(".")
-
-
-class _GivenFolder(ImageFolders):
-    """A dataset in the folder named, or in one of its own inside."""
-
-    def __init__(self, data: Path) -> None:
-        super().__init__(data)
-        if data.is_dir() and not self._root.is_dir():
-            self._root = data
-
-    @property
-    def listings(self) -> list[Listing]:
-        """The images of every environment."""
-        return self._listings
-
-
-class _PACSFolder(_GivenFolder, PACS):
-    pass
-
-
-class _OfficeHomeFolder(_GivenFolder, OfficeHome):
-    pass
-
-
-_FOLDERS: dict[str, type[_GivenFolder]] = {"PACS": _PACSFolder, "OfficeHome": _OfficeHomeFolder}
+    return dataset.listings

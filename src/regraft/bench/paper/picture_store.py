@@ -63,7 +63,7 @@ def load_pictures(
     folder: Path,
     on_progress: Callable[[str], None],
 ) -> list[Pictures]:
-    """All images of every environment, decoded into ``folder`` unless they are there already.
+    """Return all images by environment, decoding into ``folder`` those that it lacks.
 
     ``data`` is their fingerprint. They are stored as squares of one size: that of the largest, but
     not much more than ``size``, which is what a network is to see. Raises ``ValueError`` with one
@@ -108,7 +108,7 @@ def _largest_side(listings: Sequence[Listing]) -> int:
 
 
 def _map(function: Callable[[str], _Result], paths: Sequence[str]) -> Iterator[_Result]:
-    """``function`` of every path, in their order; files are read while others are decoded."""
+    """Call ``function`` for every path, in order; files are read while others are decoded."""
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         yield from pool.map(function, paths)
 
@@ -118,7 +118,7 @@ def _measure(path: str) -> tuple[int, int]:
 
 
 def _read(path: str, side: int) -> tuple[NDArray[np.uint8], float]:
-    """The image as (side, side, 3), and its width to height."""
+    """Read an image as (side, side, 3), and its width to height."""
 
     def read(image: Any) -> tuple[NDArray[np.uint8], float]:
         aspect = image.width / image.height

@@ -77,7 +77,7 @@ def pretrain(
     On a GPU the jobs run side by side. Each network is the same, bit by bit, on every repetition
     on the same machine, and whatever other jobs it is trained along with.
     """
-    trainers = [_Trainer(job, preset, n_classes, device) for job in jobs]
+    trainers = [_DigitTraining(job, preset, n_classes, device) for job in jobs]
     with torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=True):
         if device.type == "cuda":
             repeat([t.step for t in trainers], preset.steps, device, on_progress)
@@ -90,7 +90,7 @@ def pretrain(
 
 @torch.no_grad()
 def embed(featurizer: nn.Module, environment: ColouredDigits) -> Tensor:
-    """(n, 128) features of all rows of ``environment``, float16 on the CPU."""
+    """Return features (n, 128) of all rows of ``environment``, float16 on the CPU."""
     device = environment.images.device
     size = _EMBED_ROWS_CPU if device.type == "cpu" else _EMBED_ROWS_GPU
     rows = torch.split(torch.arange(len(environment), device=device), size)
@@ -98,7 +98,7 @@ def embed(featurizer: nn.Module, environment: ColouredDigits) -> Tensor:
         return torch.cat([featurizer(environment.inputs(r)).half().cpu() for r in rows])
 
 
-class _Trainer:
+class _DigitTraining:
     """One network in training; ``step`` can be recorded as a CUDA graph."""
 
     def __init__(
@@ -135,7 +135,7 @@ class _Trainer:
         self._done = torch.zeros(1, dtype=torch.long, device=device)
 
     def step(self) -> None:
-        """One step of Adam on a fresh minibatch of every source."""
+        """Take one step of Adam on a fresh minibatch of every source."""
         rows = self._picks.index_select(0, self._done).squeeze(0)
         x = self._pool.inputs(rows)
         if self._warps is not None:
@@ -150,7 +150,7 @@ class _Trainer:
         self._done += 1
 
     def result(self) -> nn.Sequential:
-        """The trained network, in evaluation mode."""
+        """Return the trained network, in evaluation mode."""
         if self._preset.average:
             with torch.no_grad():
                 torch._foreach_copy_(self._parameters, self._average)
@@ -158,7 +158,7 @@ class _Trainer:
 
 
 def _warps(preset: Preset, draws: Tensor) -> Tensor:
-    """Affine maps (..., 2, 3) from six draws (6, ...) in [-1, 1] each, in grid coordinates."""
+    """Make affine maps (..., 2, 3), in grid coordinates, of six draws (6, ...) in [-1, 1]."""
     angle, shear = preset.rotation * draws[0], preset.shear * draws[1]
     across, down = 1 + preset.scale * draws[2], 1 + preset.scale * draws[3]
     shift = preset.shift * draws[4:] * 2 / IMAGE_SIZE  # the grid spans [-1, 1]
@@ -169,7 +169,7 @@ def _warps(preset: Preset, draws: Tensor) -> Tensor:
 
 
 def _warp(x: Tensor, maps: Tensor) -> Tensor:
-    """Images (b, c, h, w), each resampled along its affine map (b, 2, 3)."""
+    """Resample images (b, c, h, w), each along its affine map (b, 2, 3)."""
     grid = functional.affine_grid(maps, list(x.shape), align_corners=False)
     return functional.grid_sample(x, grid, align_corners=False)
 
@@ -177,7 +177,7 @@ def _warp(x: Tensor, maps: Tensor) -> Tensor:
 def _shift(
     on_progress: Callable[[int], None] | None, done: int, jobs: int
 ) -> Callable[[int], None] | None:
-    """Progress of one of several jobs, as progress of their mean."""
+    """Report the progress of one of several jobs as progress of their mean."""
     if on_progress is None:
         return None
     return lambda steps: on_progress((done + steps) // jobs)

@@ -38,7 +38,7 @@ def write_cache(path: Path, key: Mapping[str, Any], tensors: Mapping[str, Tensor
 
 
 def read_cache(path: Path, key: Mapping[str, Any]) -> dict[str, Tensor] | None:
-    """The tensors that ``write_cache`` wrote to ``path`` for ``key``, on the CPU.
+    """Read the tensors that ``write_cache`` wrote to ``path`` for ``key``, on the CPU.
 
     None if there is no such file, if it was made for another key, or, with a warning, if a single
     byte of it is not as it was written.
@@ -56,7 +56,7 @@ def read_cache(path: Path, key: Mapping[str, Any]) -> dict[str, Tensor] | None:
 
 
 def _parse(raw: bytes) -> tuple[str, dict[str, Tensor]]:
-    """The key and the tensors of a file, or one of the errors that ``read_cache`` expects."""
+    """Return the key and the tensors of a file, or raise what ``read_cache`` expects."""
     tensors: dict[str, Tensor] = safetensors.torch.load(raw)  # KeyError: a type torch has not
     end = _LENGTH_BYTES + int.from_bytes(raw[:_LENGTH_BYTES], "little")
     header = raw[_LENGTH_BYTES:end]

@@ -38,11 +38,11 @@ class Collection:
     uneven: list[str]  # what makes cells incomparable, a sentence's part each
 
     def algorithms(self, rule: str) -> list[str]:
-        """Those that there is a run of, in the order in which they are shown."""
+        """Return those that have a run, in the order in which they are shown."""
         return _ordered({name for rows in self.selections[rule].values() for name in rows})
 
     def overall(self, rule: str, algorithm: str) -> float | None:
-        """The mean over datasets of their averages, None if one is lacking."""
+        """Return the mean over datasets of their averages, None if one is lacking."""
         averages = [
             rows[algorithm].average if algorithm in rows else None
             for rows in self.selections[rule].values()
@@ -51,12 +51,12 @@ class Collection:
         return fmean(known) if known and len(known) == len(averages) else None
 
     def has_cells(self, rule: str) -> bool:
-        """Whether the folder has the runs that the rule needs, if only of one cell."""
+        """Tell whether the folder has the runs that the rule needs, if only of one cell."""
         rows = self.selections[rule].values()
         return any(selection.cells for row in rows for selection in row.values())
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything in JSON's types: accuracies as shares of one, and what was chosen."""
+        """Return everything in JSON's types: accuracies as shares of one, what was chosen."""
         return {
             "runs": self.runs,
             "unfinished": self.unfinished,
@@ -154,7 +154,7 @@ def collect(
 
 
 def _uneven(runs: Mapping[RunKey, Record]) -> list[str]:
-    """Settings that differ between runs of a dataset, and runs that some of its cells lack."""
+    """List settings that differ between runs of a dataset, and runs that cells lack."""
     settings: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     counts: dict[str, dict[tuple[str, int], set[RunKey]]] = defaultdict(lambda: defaultdict(set))
     for key, record in runs.items():

@@ -31,7 +31,7 @@ class Split:
 def parts(
     environment: Environment, rows: Tensor, augmentation: int | None = None
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """The inputs and labels of ``rows``, some at a time."""
+    """Yield the inputs and labels of ``rows``, some at a time."""
     usual = _ROWS_GPU if environment.is_in_memory and rows.is_cuda else _ROWS_CPU
     size = environment.rows_at_once or usual
     starts = range(0, len(rows), size)

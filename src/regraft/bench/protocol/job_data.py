@@ -57,7 +57,7 @@ class JobData:
         self._coming = ahead(self._load(step, self._picks[step]) for step in range(first, steps))
 
     def minibatches(self, step: int) -> tuple[Tensor, Tensor]:
-        """(K, b, ...) inputs and (K, b) labels of ``step``, which is the next of those drawn."""
+        """Return inputs (K, b, ...) and labels (K, b) of ``step``, the next of those drawn."""
         if not self.is_in_memory:
             return next(self._coming)
         rows = self._picks.index_select(0, self._taken).squeeze(0)
@@ -73,19 +73,19 @@ class JobData:
         return torch.stack(xs), torch.stack(ys)
 
     def sources(self) -> Iterator[tuple[int, Tensor, Tensor]]:
-        """All training rows, some at a time."""
+        """Yield all training rows, some at a time."""
         for domain, i in enumerate(self._sources):
             for x, y in parts(self.environments[i], self._rows_in[i].to(self._device)):
                 yield domain, x, y
 
     def evaluation_seeds(self, step: int) -> dict[int, int]:
-        """DomainBed's fault: what is trained on is evaluated with its random changes."""
+        """Seed the random changes with which DomainBed evaluates what it trains on, a fault."""
         if not self._augments:
             return {}
         return {i: seed_hash(self._job.seed, step, i, "evaluation") for i in self._sources}
 
     def _draw(self, env: int, steps: int, generator: torch.Generator) -> Tensor:
-        """(steps, b) positions among the training rows of an environment, with replacement."""
+        """Draw positions (steps, b) among the training rows of an environment, with replacement."""
         n, size = len(self._rows_in[env]), self._hparams["batch_size"]
         if not self._hparams["class_balanced"]:
             return torch.randint(n, (steps, size), generator=generator)

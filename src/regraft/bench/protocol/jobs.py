@@ -84,7 +84,7 @@ class Job:
         )
 
     def configuration(self, dataset: Dataset) -> dict[str, Any]:
-        """The hyperparameters of the run."""
+        """Return the hyperparameters of the run."""
         space = dataset.find_algorithm(self.algorithm).space(dataset.group, dataset.own_space)
         drawn = draw_configuration(space, self.hparams_seed, self.trial_seed, compat=self.compat)
         overrides: dict[str, Any] = json.loads(self.overrides)
@@ -92,7 +92,7 @@ class Job:
 
 
 def parse_overrides(text: str, datasets: Iterable[Dataset], algorithms: Iterable[str]) -> str:
-    """``text``, a JSON object of hyperparameters, in the form that a job keeps.
+    """Bring ``text``, a JSON object of hyperparameters, into the form that a job keeps.
 
     Raises ``ValueError`` with one sentence if it is none or names what no algorithm reads.
     """
@@ -192,7 +192,7 @@ def sweep_jobs(
 
 
 def check_test_envs(test_envs: Sequence[int], dataset: Dataset) -> tuple[int, ...]:
-    """The environments to hold out, in order, or ``ValueError`` with one sentence."""
+    """Sort the environments to hold out, or raise ``ValueError`` with one sentence."""
     n = len(dataset.env_names)
     names = ", ".join(f"{i} ({name})" for i, name in enumerate(dataset.env_names))
     chosen = tuple(sorted(set(test_envs)))

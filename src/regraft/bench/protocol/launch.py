@@ -154,7 +154,7 @@ class _Book:
         return free
 
     def tally(self, slots: int) -> Tally:
-        """The counts, with at most ``slots`` runs under way."""
+        """Return the counts, with at most ``slots`` runs under way."""
         n = len(self._folders)
         left = n - self._done - len(self._failed) - len(self._held)
         return Tally(
@@ -169,19 +169,19 @@ class _Book:
 
 
 def _rank(job: Job) -> tuple[int, int]:
-    """Default configurations first, so that there is a table of all algorithms early."""
+    """Put default configurations first, for an early table of all algorithms."""
     return job.hparams_seed, job.trial_seed
 
 
 def _group_size(n: int, workers: int | None, device: str, together: int | None) -> int:
-    """How many runs a worker gets at once, fewer than asked for if some would get none."""
+    """Choose how many runs a worker gets at once, fewer if some would get none."""
     if together is None:
         together = _TOGETHER_GPU if torch.device(device).type == "cuda" else 1
     return together if workers is None else min(together, math.ceil(n / workers))
 
 
 def _recorded_key(path: Path) -> RunKey | None:
-    """The run that the first record of a file is of, None if it has no whole one."""
+    """Return the run of a file's first record, None if it has no whole one."""
     with path.open("rb") as lines:
         try:
             return run_key(json.loads(lines.readline()))

@@ -23,7 +23,7 @@ _UNITS = ("inputs.mean", "inputs.scale")
 def make_algorithm(
     job: Job, dataset: Dataset, hparams: Mapping[str, Any], device: torch.device
 ) -> Algorithm:
-    """The job's algorithm before its first step."""
+    """Make the job's algorithm as it is before its first step."""
     task = _task(job, dataset, device)
     generator = torch.Generator(device).manual_seed(seed_hash(job.seed, "training"))
     with torch.random.fork_rng(devices=[]):
@@ -35,7 +35,7 @@ def make_algorithm(
 
 
 def describe_model(job: Job, dataset: Dataset, hparams: Mapping[str, Any]) -> dict[str, Any]:
-    """What is written beside a trained model, enough to make it again."""
+    """Return what is written beside a trained model, enough to make it again."""
     task = _task(job, dataset, torch.device("cpu"))
     return {
         "args": job.args,
@@ -48,7 +48,7 @@ def describe_model(job: Job, dataset: Dataset, hparams: Mapping[str, Any]) -> di
 
 
 def model_tensors(algorithm: Algorithm, units: tuple[Tensor, Tensor] | None) -> dict[str, Tensor]:
-    """What is written of a trained model; ``units`` are those of its inputs, if it has any."""
+    """Return a trained model's tensors; ``units`` are those of its inputs, if it has any."""
     tensors = dict(algorithm.state_dict())
     return tensors if units is None else tensors | dict(zip(_UNITS, units, strict=True))
 
@@ -61,7 +61,7 @@ class TrainedModel:
 
     @torch.no_grad()
     def logits(self, x: Any) -> Tensor:
-        """(n, C) for ``x`` (n, ...), rows of one domain: an array or a tensor.
+        """Return (n, C) for ``x`` (n, ...), rows of one domain: an array or a tensor.
 
         Features are as they are in the bank; images are as the dataset's ``inputs`` gives them.
         """
@@ -72,12 +72,12 @@ class TrainedModel:
         return self.algorithm.predict(rows)
 
     def predict(self, x: Any) -> Tensor:
-        """The numbers (n,) of the classes, in their sorted order."""
+        """Return the numbers (n,) of the classes, in their sorted order."""
         return self.logits(x).argmax(dim=1)
 
 
 def load_model(path: str | Path, device: str = "cpu") -> TrainedModel:
-    """The model in a run's ``model.safetensors``.
+    """Load the model in a run's ``model.safetensors``.
 
     Raises ``FileNotFoundError`` or ``ValueError`` with one sentence.
     """

@@ -54,7 +54,7 @@ class Results:
 
 
 def run_key(record: Record) -> RunKey:
-    """The run that the record is of."""
+    """Return the run that the record is of."""
     args = record["args"]
     return RunKey(
         args["dataset"],
@@ -66,7 +66,7 @@ def run_key(record: Record) -> RunKey:
 
 
 def read_results(folder: Path) -> Results:
-    """The records in the job folders of ``folder``, or in ``folder`` if it is one itself.
+    """Read the records in the job folders of ``folder``, or in ``folder`` if it is one itself.
 
     A job folder holds a results.jsonl. Of a step that a file has twice, as after a kill, the last
     line counts; lines that are no records are left out and told in ``damaged``. Raises

@@ -45,13 +45,13 @@ class RunFolder:
 
     @contextmanager
     def claim(self) -> Iterator[bool]:
-        """Whether the folder is this process's own inside the context; False if another has it."""
+        """Lock the folder inside the context and yield True, or False if another process has it."""
         with claim(self.path) as is_ours:
             look_anew(self.path)
             yield is_ours
 
     def resume(self) -> tuple[int, dict[str, Tensor]] | None:
-        """The last step and the state of the latest checkpoint, None if there is none.
+        """Return the last step and the state of the latest checkpoint, None if there is none.
 
         Records of later steps, whole or torn, are dropped, for they are made again.
         """
@@ -97,7 +97,7 @@ class RunFolder:
         return next((line for line in reversed(lines) if line.strip()), "")
 
     def records(self) -> list[dict[str, Any]]:
-        """All whole records, in the order of their steps."""
+        """Return all whole records, in the order of their steps."""
         return [record for _, record in self._whole_lines()]
 
     def _content(self) -> bytes:

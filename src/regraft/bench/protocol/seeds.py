@@ -9,7 +9,7 @@ import numpy as np
 
 
 def seed_hash(*args: object) -> int:
-    """A seed below 2³¹ from the written form of ``args``, the same on every machine."""
+    """Hash the written form of ``args`` to a seed below 2³¹, the same on every machine."""
     digest = hashlib.md5(str(args).encode(), usedforsecurity=False)
     return int(digest.hexdigest(), 16) % 2**31
 
@@ -17,17 +17,17 @@ def seed_hash(*args: object) -> int:
 def job_seed(
     dataset: str, algorithm: str, test_envs: Sequence[int], hparams_seed: int, trial_seed: int
 ) -> int:
-    """The seed of one run: its data, its initial weights and its minibatches."""
+    """Return the seed of one run: of its data, its initial weights and its minibatches."""
     # Plain integers in a list: a tuple or NumPy's integers are written otherwise.
     envs = [int(env) for env in test_envs]
     return seed_hash(dataset, algorithm, envs, hparams_seed, trial_seed)
 
 
 def split_seed(trial_seed: int, env: int) -> int:
-    """The seed that parts environment ``env`` into training rows and holdout."""
+    """Return the seed that parts environment ``env`` into training rows and holdout."""
     return seed_hash(trial_seed, env)
 
 
 def hparam_state(hparams_seed: int, trial_seed: int, name: str) -> np.random.RandomState:
-    """The random state from which the hyperparameter ``name`` alone is drawn."""
+    """Return the random state from which the hyperparameter ``name`` alone is drawn."""
     return np.random.RandomState(seed_hash(seed_hash(hparams_seed, trial_seed), name))

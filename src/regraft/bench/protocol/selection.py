@@ -136,7 +136,7 @@ RULES = {
 
 
 def count_environments(record: Record) -> int:
-    """The number of environments that the record has accuracies of."""
+    """Count the environments that the record has accuracies of."""
     return next(
         i for i in count() if f"env{i}_in_acc" not in record and f"env{i}_out_acc" not in record
     )
@@ -178,7 +178,7 @@ def _group(records: Iterable[Record]) -> _Runs:
 
 
 def _best(accuracies: Mapping[int, float]) -> int:
-    """The smallest of the keys with the largest value."""
+    """Return the smallest of the keys with the largest value."""
     return max(accuracies, key=lambda key: (accuracies[key], -key))
 
 
@@ -201,7 +201,7 @@ def _cell(trials: Mapping[int, Mapping[int, _Candidate]]) -> Cell:
 
 
 def _average(cells: Iterable[Cell | None]) -> tuple[float, float] | tuple[None, None]:
-    """Mean over trials of the means over environments, and its standard error."""
+    """Average over trials the means over environments; also return the standard error."""
     tests = [dict(zip(c.trial_seeds, c.trials, strict=True)) if c else {} for c in cells]
     complete = set.intersection(*map(set, tests)) if tests else set()
     if not complete:

@@ -25,32 +25,32 @@ Space = Mapping[str, Hparam]
 
 
 def constant(value: Any) -> Hparam:
-    """The same in every configuration."""
+    """Take the same in every configuration."""
     return Hparam(value, lambda state: value)
 
 
 def uniform(default: float, low: float, high: float) -> Hparam:
-    """A number between ``low`` and ``high``."""
+    """Draw a number between ``low`` and ``high``."""
     return Hparam(default, lambda state: state.uniform(low, high))
 
 
 def ten_to(default: float | None, low: float, high: float) -> Hparam:
-    """Ten to a power between ``low`` and ``high``."""
+    """Draw ten to a power between ``low`` and ``high``."""
     return Hparam(default, lambda state: 10 ** state.uniform(low, high))
 
 
 def whole_power(default: int, base: int, low: float, high: float) -> Hparam:
-    """``base`` to a power between ``low`` and ``high``, rounded down."""
+    """Draw ``base`` to a power between ``low`` and ``high``, rounded down."""
     return Hparam(default, lambda state: int(base ** state.uniform(low, high)))
 
 
 def choice(default: Any, values: list[Any]) -> Hparam:
-    """One of ``values``, as NumPy draws it, which is a NumPy scalar."""
+    """Draw one of ``values`` as NumPy does, which gives a NumPy scalar."""
     return Hparam(default, lambda state: state.choice(values))
 
 
 def whole_choice(default: int, values: list[int]) -> Hparam:
-    """One of ``values``, as a plain integer."""
+    """Draw one of ``values`` as a plain integer."""
     return Hparam(default, lambda state: int(state.choice(values)))
 
 
@@ -95,14 +95,14 @@ _BY_GROUP: Mapping[Group, Space] = {
 
 
 def common_space(group: Group) -> dict[str, Hparam]:
-    """What every algorithm has on datasets of a group."""
+    """Return what every algorithm has on datasets of a group."""
     return dict(_BY_GROUP[group])
 
 
 def draw_configuration(
     space: Space, hparams_seed: int, trial_seed: int, *, compat: bool = False
 ) -> dict[str, Any]:
-    """Configuration ``hparams_seed`` of a trial; number 0 has the defaults.
+    """Draw configuration ``hparams_seed`` of a trial; number 0 has the defaults.
 
     With ``compat`` values stay NumPy's where DomainBed leaves them so, which no record can hold.
     """

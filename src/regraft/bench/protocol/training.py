@@ -90,7 +90,7 @@ class Training:
             )
 
     def settle(self) -> Record | None:
-        """The record of the evaluation just made, once it is on the disk; None if there is none."""
+        """Write the record of the evaluation just made and return it; None if there is none."""
         if self._counts is not None:
             with self._place():
                 return self._write(self._counts)
@@ -137,7 +137,7 @@ class Training:
         self._saved = time.perf_counter()
 
     def _place(self) -> AbstractContextManager[Any]:
-        """Where work follows the steps taken so far."""
+        """Return the context in which work follows the steps taken so far."""
         return self._recorder.stream() if self._recorder else nullcontext()
 
     def _step(self, step: int) -> None:
@@ -165,11 +165,11 @@ class _Log:
             self._sums[name] += value
 
     def count(self, variant: Hashable) -> None:
-        """A step of ``variant`` has been taken, perhaps replayed."""
+        """Count a step of ``variant``, perhaps replayed."""
         self._counts[variant] = self._counts.get(variant, 0) + 1
 
     def take(self) -> tuple[dict[str, float], int]:
-        """The mean of every value over the steps that returned it, and the steps; starts over."""
+        """Return the mean of every value over its steps, and the steps; start over."""
         means = {
             name: float(total) / n for name, total in self._sums.items() if (n := self._times(name))
         }
@@ -181,7 +181,7 @@ class _Log:
         return means, steps
 
     def state(self) -> dict[str, Tensor]:
-        """What the next ``take`` depends on."""
+        """Return what the next ``take`` depends on."""
         sums = {f"{_SUM}{name}": total for name, total in self._sums.items()}
         return sums | {f"{_TIMES}{name}": torch.tensor(self._times(name)) for name in self._sums}
 
@@ -225,7 +225,7 @@ def train(
 
 
 def _memory(device: torch.device) -> float:
-    """The most memory that this process has had on a GPU, in GiB; 0 without one."""
+    """Return the most memory that this process has had on a GPU, in GiB; 0 without one."""
     if device.type != "cuda":
         return 0.0
     return torch.cuda.max_memory_allocated(device) / 2**30

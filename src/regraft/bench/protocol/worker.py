@@ -34,7 +34,7 @@ class Assignment:
     keep_model: bool = False
 
     def folder(self, job: Job) -> RunFolder:
-        """The folder of one of the runs."""
+        """Return the folder of one of the runs."""
         # A state of one kind of device is of no use to another, which starts over.
         return RunFolder(self.out / job.id, f"{job.id} {torch.device(self.device).type}")
 
@@ -89,7 +89,7 @@ def perform(
 
 
 def group_jobs(jobs: Sequence[Job], size: int) -> list[tuple[Job, ...]]:
-    """``jobs`` in groups of at most ``size``, each of one dataset."""
+    """Group ``jobs`` by at most ``size``, each group of one dataset."""
     groups = []
     for name in dict.fromkeys(job.dataset for job in jobs):
         same = [job for job in jobs if job.dataset == name]
@@ -107,7 +107,7 @@ def _open(name: str, data: Path | None, fingerprint: str) -> Dataset:
 
 
 def one_line(error: BaseException) -> str:
-    """What an error says, or else what it is."""
+    """Say in one line what an error says, or else what it is."""
     return " ".join(str(error).split()) or type(error).__name__
 
 
