@@ -40,6 +40,24 @@ class Request:
     on_progress: OnProgress
 
 
+def check_choice(data: Path, folder: Path | None) -> None:
+    """Refuse what is neither a path nor a ready benchmark in ``folder``, in one sentence."""
+    known = ", ".join(READY)
+    if str(data) in READY:
+        if folder is None and not data.exists():
+            raise ValueError(
+                f"{data} is a ready benchmark: say where its files are with --data, or pass the "
+                "path of a file or bank."
+            )
+    elif folder is not None:
+        raise ValueError(f"--data goes with the name of a ready benchmark ({known}), not {data}.")
+    elif not data.exists():
+        raise ValueError(
+            f"{data} does not exist: pass a file, a bank, or a ready benchmark ({known}) with "
+            "--data."
+        )
+
+
 def read_ready(
     name: str, data: Path, out: Path, *, device: str, on_progress: OnProgress
 ) -> LabelledTable:
