@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import gc
+import io
+import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -60,10 +64,37 @@ def once(
     return folder
 
 
+@pytest.fixture(scope="session")
+def run_once(
+    once: Callable[[str, Callable[[Path], None]], Path],
+) -> Callable[..., tuple[Path, Ran]]:
+    """Call ``regraft`` with these arguments and ``--out FOLDER``, one time for all processes."""
+
+    def invoke(name: str, *arguments: object) -> tuple[Path, Ran]:
+        def make(folder: Path) -> None:
+            out, err = io.StringIO(), io.StringIO()
+            with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
+                app([*map(str, arguments), "--out", str(folder)], prog_name="regraft")
+            printed = [int(ended.value.code or 0), out.getvalue(), err.getvalue()]
+            folder.with_suffix(".ran").write_text(json.dumps(printed), encoding="utf-8")
+
+        folder = once(name, make)
+        return folder, Ran(*json.loads(folder.with_suffix(".ran").read_text(encoding="utf-8")))
+
+    return invoke
+
+
 @pytest.fixture(autouse=True, scope="session")
-def one_thread() -> None:
+def fast_processes() -> Iterator[None]:
+    """Leave out what costs time in every test and that no test needs."""
     # Tests run in several processes; threads inside each would fight for the cores.
     torch.set_num_threads(1)
+    # Only a power cut tells whether files were flushed; what a killed process wrote stays.
+    flush = os.fsync
+    os.fsync = lambda descriptor: None
+    gc.freeze()  # the objects of all imported libraries need not be looked through again
+    yield
+    os.fsync = flush
 
 
 @pytest.fixture

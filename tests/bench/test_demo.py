@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from regraft.bench.demo import AUDITED, CEILING, RADII, DemoResult, describe_demo, run_demo
-from regraft.cli.app import app
 from regraft.core.game import Round
+from tests.helpers.commands import Ran
+
+pytestmark = pytest.mark.slow
+
+RunOnce = Callable[..., tuple[Path, Ran]]
 
 
 @pytest.fixture(scope="module")
@@ -63,42 +68,41 @@ def test_the_story_is_told_in_numbers(told: Any) -> None:
     assert limits.startswith("Not certified")
 
 
-def test_the_command_prints_one_document_and_writes_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as ended:
-        app(["demo", "--cell", "+90%", "--out", str(tmp_path / "o"), "--json"])
-    captured = capsys.readouterr()
-    assert not ended.value.code
-    document = json.loads(captured.out)
+def test_the_command_prints_one_document_and_writes_it(run_once: RunOnce) -> None:
+    folder, ran = run_once("demo-of-the-other-cell", "demo", "--cell", "+90%", "--json")
+    assert ran.code == 0
+    document = json.loads(ran.out)
     assert document["target"] == "+90%" and document["sources"] == ["+80%", "-90%"]
     names = ["demo.json", "stress_curve.png", "provenance.json"]
-    assert document.pop("files") == [str(tmp_path / "o" / name) for name in names]
-    assert {entry.name for entry in (tmp_path / "o").iterdir()} == set(names)
-    assert json.loads((tmp_path / "o" / "demo.json").read_text()) == document
-    assert "round 1:" in captured.err
+    assert document.pop("files") == [str(folder / name) for name in names]
+    assert {entry.name for entry in folder.iterdir()} == set(names)
+    assert json.loads((folder / "demo.json").read_text()) == document
+    assert "round 1:" in ran.err
     price = document["ceiling"]["target_accuracy"] - document["rows"][-1]["target_accuracy"]
     assert price < 0.03
 
 
-def test_the_command_tells_the_story(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        app(["demo", "--out", str(tmp_path)])
-    captured = capsys.readouterr()
-    assert captured.err == ""
+def test_the_command_tells_the_story(run_once: RunOnce) -> None:
+    folder, ran = run_once("demo", "demo", "--html")
+    assert (ran.code, ran.err) == (0, "")
     for text in ("Colored MNIST", "round 1:", CEILING, "Certificate:", "Not certified", "Next:"):
-        assert text in captured.out
-    assert str(tmp_path / "stress_curve.png") in captured.out
-    table = captured.out[captured.out.index("unseen -90%") :]
+        assert text in ran.out
+    assert str(folder / "stress_curve.png") in ran.out
+    table = ran.out[ran.out.index("unseen -90%") :]
     assert table.index("ERM") < table.index("CRO") < table.index(CEILING)
 
 
-def test_the_seed_chooses_the_rows_held_out_and_the_price_is_asked_for(told: Any) -> None:
-    other = run_demo("-90%", seed=1, price=True)
-    assert told[0].frontier is None and other.frontier is not None
+def test_the_seed_chooses_the_rows_held_out(told: Any) -> None:
+    other = run_demo("-90%", seed=1)
     assert [row.by_source for row in other.rows] != [row.by_source for row in told[0].rows]
     for row in other.rows:
         assert row.source_accuracy == pytest.approx(sum(row.by_source.values()) / 2)
-    first, last = other.frontier.points[0], other.frontier.points[-1]
-    assert first.source_accuracy > last.source_accuracy
-    assert first.worst_case_accuracy + 0.4 < last.worst_case_accuracy
+
+
+def test_a_report_asks_for_the_price(told: Any, run_once: RunOnce) -> None:
+    folder, _ = run_once("demo", "demo", "--html")
+    frontier = json.loads((folder / "demo.json").read_text())["frontier"]
+    assert told[0].frontier is None and frontier is not None
+    first, last = frontier["points"][0], frontier["points"][-1]
+    assert first["source_accuracy"] > last["source_accuracy"]
+    assert first["worst_case_accuracy"] + 0.4 < last["worst_case_accuracy"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -61,19 +60,25 @@ def test_a_killed_run_is_gone_on_with(
     assert cut.X.shape == (350, 8)
 
 
-def test_it_measures_and_reports(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_it_measures_and_reports(
+    large_bank: ModuleType,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     out = tmp_path / "result.json"
-    command = [sys.executable, str(BENCHMARKS / "large_bank.py"), "--folder", str(tmp_path / "b")]
-    command += ["--rows", "3000", "--features", "10", "--out", str(out)]
-    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    arguments = ["large_bank.py", "--folder", str(tmp_path / "b"), "--features", "10"]
+    arguments += ["--out", str(out), "--rows"]
+    monkeypatch.setattr(sys, "argv", [*arguments, "3000"])
+    large_bank.main()
     result = json.loads(out.read_text())
     assert result["file_bytes"] > 3000 * 10 * 4
     assert set(result["fit"]["part_seconds"]) > {"validation", "cross-validation", "game"}
     assert sum(result["fit"]["part_seconds"].values()) <= result["fit"]["fit_seconds"]
     assert result["fit"]["peak_bytes"] >= result["fit"]["imports_bytes"]
     assert result["fit"]["unseen_accuracy"] > result["fit"]["unseen_accuracy_erm"]
-    assert "| cross-validation |" in printed
-    command[command.index("3000")] = "4000"
-    refused = subprocess.run(command, capture_output=True, text=True)
-    assert refused.returncode == 1
-    assert "another bank" in refused.stderr
+    assert "| cross-validation |" in capsys.readouterr().out
+    monkeypatch.setattr(sys, "argv", [*arguments, "4000"])
+    with pytest.raises(SystemExit, match="another bank"):
+        large_bank.main()

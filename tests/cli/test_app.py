@@ -368,6 +368,7 @@ def test_a_folder_without_permission(tmp_path: Path, folder: Path, run: Callable
     assert ran.code == 2 and "not writable" in ran.err
 
 
+@pytest.mark.slow
 def test_without_the_extras(tmp_path: Path, folder: Path) -> None:
     for package in ("vl_convert", "pyarrow"):
         (tmp_path / "path" / package).mkdir(parents=True)
@@ -389,6 +390,7 @@ def test_without_the_extras(tmp_path: Path, folder: Path) -> None:
     assert ran.stderr == 'regraft: pyarrow is not installed: run pip install "regraft[parquet]".\n'
 
 
+@pytest.mark.slow
 def test_interrupts_end_with_one_line(tmp_path: Path) -> None:
     arguments = [sys.executable, "-c", PROGRAM, "demo", "--out", str(tmp_path / "o")]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
@@ -403,6 +405,7 @@ def test_interrupts_end_with_one_line(tmp_path: Path) -> None:
     assert entries(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_a_terminal_sees_a_spinner_and_a_pipe_sees_lines(folder: Path, tmp_path: Path) -> None:
     # Square brackets are markup to rich, and would be an error in this order.
     (folder / "[").mkdir()

@@ -106,6 +106,7 @@ def test_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, here: Checkup) ->
     assert mend.endswith("nowhere, which is no folder: name the one that holds your datasets.")
 
 
+@pytest.mark.slow
 def test_without_torch_it_still_answers(tmp_path: Path) -> None:
     extras = 'Requires-Dist: timm>=1.0; extra == "images"\n'
     broken = {"torch": "raise OSError('libtorch.so: undefined symbol')"}
@@ -124,6 +125,7 @@ def test_without_torch_it_still_answers(tmp_path: Path) -> None:
     assert states["numpy"] is None and states["torch"] == document["mend"]
 
 
+@pytest.mark.slow
 def test_a_missing_extra_is_no_fault_and_a_broken_one_is(tmp_path: Path) -> None:
     extras = (
         'Requires-Dist: no-such-package>=1; extra == "magic"\n'

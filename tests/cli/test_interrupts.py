@@ -24,6 +24,8 @@ from tests.helpers.commands import Ran
 from tests.helpers.paths import SOURCE
 from tests.helpers.problems import make_problem
 
+pytestmark = pytest.mark.slow
+
 # A shell that starts tests in the background may leave SIGINT ignored. Texts are hashed slowly, so
 # that there is a moment between the blocks.
 PROGRAM = """

@@ -43,6 +43,7 @@ def run(run: Callable[..., Ran]) -> Callable[..., Ran]:
     return functools.partial(run, "moral", "run")
 
 
+@pytest.mark.slow
 def test_words_and_files(tmp_path: Path, run: Callable[..., Ran]) -> None:
     out = tmp_path / "out"
     ran = run("--records", RECORDS, "--out", out)
@@ -124,6 +125,7 @@ def answer_all(path: Path, scenarios: Path, model: str) -> None:
                 records.append(record | {"input_tokens": 9, "output_tokens": 1})
 
 
+@pytest.mark.slow
 def test_answers_of_a_model_twice_to_the_same_end(tmp_path: Path, run: Callable[..., Ran]) -> None:
     scenarios, asked, out = tmp_path / "own.csv", tmp_path / "asked", tmp_path / "out"
     write_scenarios(scenarios, 10)

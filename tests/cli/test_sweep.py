@@ -172,6 +172,7 @@ def test_failures_are_listed_and_the_rest_is_shown(
     assert done.id in read_records(out)
 
 
+@pytest.mark.slow
 def test_an_interrupt_stops_the_workers_quietly(data: Path) -> None:
     out = data.parent / "out"
     options = "--datasets", "toy", "--algorithms", "ERM", "--steps", "300000"

@@ -19,16 +19,11 @@ from regraft.core.closure import (
     minibatch_hausdorff,
 )
 from regraft.core.transplant import Transplant, Witness, find_witness, transplant_bases
+from tests.helpers.problems import normal
 
 seeds = st.integers(0, 2**32 - 1)
 sizes = st.integers(1, 30)
 examples = settings(deadline=None, max_examples=60)
-
-
-def normal(seed: int, *shape: int) -> Tensor:
-    """Standard normal entries, a function of the seed alone."""
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
 def brute_force(points: Tensor, reference: Tensor) -> float:

@@ -75,6 +75,7 @@ def test_reaches_the_minimax_value_of_a_tiny_problem(seed: int, radius: float) -
 
 
 @given(st.integers(0, 20), st.sampled_from([1.0, 8.0]), st.sampled_from(["risk", "regret"]))
+@pytest.mark.slow
 def test_value_never_falls_and_the_rule_stops_it(
     seed: int, radius: float, objective: Objective
 ) -> None:

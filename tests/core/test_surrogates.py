@@ -16,21 +16,17 @@ from regraft.core.surrogates import (
     reweight,
     stack_samples,
 )
+from tests.helpers.problems import normal
 
 CLASSES = 3
 
 seeds = st.integers(0, 1000)
 
 
-def _normal(seed: int, *shape: int) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(shape, dtype=torch.float64, generator=generator)
-
-
 def _rows(seed: int, n: int = 12, k: int = 4) -> WeightedSample:
     y = torch.randint(CLASSES, (n,), generator=torch.Generator().manual_seed(seed))
-    weight = torch.softmax(_normal(seed + 1, n), dim=0)
-    return WeightedSample(_normal(seed + 2, n, k), y, weight)
+    weight = torch.softmax(normal(seed + 1, n), dim=0)
+    return WeightedSample(normal(seed + 2, n, k), y, weight)
 
 
 def _joint(sample: WeightedSample, n: int) -> Tensor:
@@ -40,9 +36,9 @@ def _joint(sample: WeightedSample, n: int) -> Tensor:
 
 @given(seeds, st.sampled_from([0.0, 1.0, 100.0]))
 def test_weights_of_every_surrogate_are_a_distribution(seed: int, size: float) -> None:
-    rows, center, head = _rows(seed), _normal(seed, CLASSES, 4), size * _normal(7, CLASSES, 4)
+    rows, center, head = _rows(seed), normal(seed, CLASSES, 4), size * normal(7, CLASSES, 4)
     pairs = pair_with_every_label(rows, CLASSES)
-    moved = (rows.Z + _normal(seed + 3, *rows.Z.shape)).repeat(CLASSES, 1)
+    moved = (rows.Z + normal(seed + 3, *rows.Z.shape)).repeat(CLASSES, 1)
     for sample in (
         reweight(rows, center, head),
         relabel(pairs, head),
@@ -55,7 +51,7 @@ def test_weights_of_every_surrogate_are_a_distribution(seed: int, size: float) -
 
 @given(seeds)
 def test_the_center_keeps_the_rows_own_weights(seed: int) -> None:
-    rows, center = _rows(seed), _normal(seed, CLASSES, 4)
+    rows, center = _rows(seed), normal(seed, CLASSES, 4)
     same = reweight(rows, center, center)
     assert torch.allclose(same.weight, rows.weight, rtol=1e-12)
     assert same.Z is rows.Z
@@ -66,7 +62,7 @@ def test_the_center_keeps_the_rows_own_weights(seed: int) -> None:
 def test_reweighting_turns_the_conditional_of_the_center_into_that_of_the_head(seed: int) -> None:
     """A finite population: every point with every label, weighted p(x) softmax(center)."""
     points = _rows(seed)
-    center, head = _normal(seed + 3, 2, CLASSES, 4)
+    center, head = normal(seed + 3, 2, CLASSES, 4)
     population = relabel(pair_with_every_label(points, CLASSES), center)
     joint = _joint(reweight(population, center, head), len(points.Z))
     conditional = joint / joint.sum(dim=1, keepdim=True)
@@ -76,7 +72,7 @@ def test_reweighting_turns_the_conditional_of_the_center_into_that_of_the_head(s
 
 @given(seeds, st.floats(-5, 5))
 def test_surrogates_do_not_see_a_constant_added_to_all_logits(seed: int, shift: float) -> None:
-    rows, center, head = _rows(seed), _normal(seed, CLASSES, 4), _normal(seed + 1, CLASSES, 4)
+    rows, center, head = _rows(seed), normal(seed, CLASSES, 4), normal(seed + 1, CLASSES, 4)
     pairs = pair_with_every_label(rows, CLASSES)
     for before, after in (
         (reweight(rows, center, head), reweight(rows, center, head + shift)),
@@ -87,7 +83,7 @@ def test_surrogates_do_not_see_a_constant_added_to_all_logits(seed: int, shift: 
 
 @given(seeds)
 def test_relabelled_rows_have_the_heads_conditional_and_their_own_marginal(seed: int) -> None:
-    rows, head = _rows(seed), _normal(seed + 3, CLASSES, 4)
+    rows, head = _rows(seed), normal(seed + 3, CLASSES, 4)
     n = len(rows.Z)
     sample = relabel(pair_with_every_label(rows, CLASSES), head)
     joint = _joint(sample, n)
@@ -100,8 +96,8 @@ def test_relabelled_rows_have_the_heads_conditional_and_their_own_marginal(seed:
 
 @given(seeds)
 def test_transplanted_rows_are_the_moved_rows_relabelled(seed: int) -> None:
-    rows, head = _rows(seed), _normal(seed + 3, CLASSES, 4)
-    moved = rows.Z + _normal(seed + 4, *rows.Z.shape)
+    rows, head = _rows(seed), normal(seed + 3, CLASSES, 4)
+    moved = rows.Z + normal(seed + 4, *rows.Z.shape)
     pairs = pair_with_every_label(rows, CLASSES)
     sample = relabel_moved(pairs, moved.repeat(CLASSES, 1), head)
     joint = _joint(sample, len(moved))
@@ -112,7 +108,7 @@ def test_transplanted_rows_are_the_moved_rows_relabelled(seed: int) -> None:
 
 @given(seeds)
 def test_a_heads_risk_on_its_own_labels_is_their_entropy_and_no_head_has_less(seed: int) -> None:
-    rows, (head, other) = _rows(seed), _normal(seed + 3, 2, CLASSES, 4)
+    rows, (head, other) = _rows(seed), normal(seed + 3, 2, CLASSES, 4)
     sample = relabel(pair_with_every_label(rows, CLASSES), head)
     log_p = log_probabilities(rows.Z, head)
     entropy = float(rows.weight @ -(log_p.exp() * log_p).sum(dim=1))
@@ -122,7 +118,7 @@ def test_a_heads_risk_on_its_own_labels_is_their_entropy_and_no_head_has_less(se
 
 @given(seeds)
 def test_measures_follow_their_formulas(seed: int) -> None:
-    rows, head = _rows(seed), _normal(seed + 3, CLASSES, 4)
+    rows, head = _rows(seed), normal(seed + 3, CLASSES, 4)
     risk, accuracy = 0.0, 0.0
     for z, y, weight in zip(rows.Z, rows.y, rows.weight, strict=True):
         p = torch.softmax(head @ z, dim=0)
@@ -137,14 +133,14 @@ def test_measures_follow_their_formulas(seed: int) -> None:
 @given(st.integers(1, 30))
 def test_equal_weights_count_every_row(n: int) -> None:
     rows = WeightedSample(
-        _normal(0, n, 2), torch.zeros(n, dtype=torch.long), torch.full((n,), 1 / n)
+        normal(0, n, 2), torch.zeros(n, dtype=torch.long), torch.full((n,), 1 / n)
     )
     assert rows.effective_size == pytest.approx(n)
 
 
 @given(seeds)
 def test_samples_of_the_same_tensors_share_their_rows(seed: int) -> None:
-    rows, center, (head, other) = _rows(seed), _normal(4, CLASSES, 4), _normal(5, 2, CLASSES, 4)
+    rows, center, (head, other) = _rows(seed), normal(4, CLASSES, 4), normal(5, 2, CLASSES, 4)
     pairs = pair_with_every_label(rows, CLASSES)
     for samples in (
         [rows, reweight(rows, center, head), reweight(rows, center, other)],
@@ -173,7 +169,7 @@ def test_samples_of_different_rows_become_blocks(seed: int) -> None:
 
 @given(seeds, st.booleans())
 def test_risks_of_samples_together_are_those_of_each(seed: int, shared: bool) -> None:
-    rows, (center, head, target) = _rows(seed), _normal(seed + 3, 3, CLASSES, 4)
+    rows, (center, head, target) = _rows(seed), normal(seed + 3, 3, CLASSES, 4)
     samples = [rows, reweight(rows, center, target)]
     if not shared:
         samples.append(relabel(pair_with_every_label(rows, CLASSES), target))

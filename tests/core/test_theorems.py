@@ -33,14 +33,9 @@ from regraft.estimators.audit import audit
 from regraft.estimators.cro import CROClassifier
 from regraft.premises.deduction_invariance import deduction_test
 from regraft.premises.factorization import Factorization, group_rows
+from tests.helpers.problems import normal
 
 seeds = st.integers(0, 2**31)
-
-
-def normal(seed: int, *shape: int) -> Tensor:
-    """Standard normal entries, a function of the seed alone."""
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
 # Entanglement: what the sources fix, and what they leave open.

@@ -16,15 +16,10 @@ from regraft.core.transplant import (
     kernel_condition,
     transplant_bases,
 )
+from tests.helpers.problems import normal
 
 seeds = st.integers(0, 2**32 - 1)
 examples = settings(deadline=None, max_examples=60)
-
-
-def normal(seed: int, *shape: int) -> Tensor:
-    """Standard normal entries, a function of the seed alone."""
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
 def close(a: Tensor, b: Tensor, atol: float = 1e-8) -> bool:

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from regraft.data.columns import Role, TableError
 from regraft.data.table_rows import read_rows
 from regraft.data.text_inputs import TextInputs
+from tests.helpers.errors import one_sentence, refused
 
 Rows = Sequence[tuple[Any, Any, Any]]  # text, label, domain
 ROWS: Rows = [
@@ -47,12 +48,6 @@ def write(path: Path, rows: Rows = ROWS, names: Sequence[str] = NAMES) -> Path:
     content = text.getvalue().encode()
     path.write_bytes(gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)
     return path
-
-
-def one_sentence(error: BaseException) -> str:
-    message = str(error)
-    assert message.endswith(".") and ". " not in message and "\n" not in message
-    return message
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -198,9 +193,8 @@ def test_files_that_are_refused(tmp_path: Path, name: str, content: bytes, messa
 def test_later_rows_without_a_column_are_told_by_number(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     path.write_text('{"text": "a", "label": 1, "domain": 2}\n{"label": 1, "domain": 2}\n')
-    with pytest.raises(TableError, match=r"row 2 \(line 2\) of .* has no text") as caught:
+    with refused(r"row 2 \(line 2\) of .* has no text", TableError):
         TextInputs(path).survey(tmp_path)
-    one_sentence(caught.value)
 
 
 def test_parquet_with_other_columns_and_gaps(tmp_path: Path) -> None:
@@ -213,9 +207,8 @@ def test_parquet_with_other_columns_and_gaps(tmp_path: Path) -> None:
         TextInputs(path, text="body").survey(tmp_path)
     broken = pyarrow.array([b"ok", b"\xff"]).view(pyarrow.utf8())
     pyarrow.parquet.write_table(table.set_column(0, "text", broken), path)
-    with pytest.raises(TableError, match="after row 0 is not text in UTF-8") as caught:
+    with refused("after row 0 is not text in UTF-8", TableError):
         TextInputs(path).survey(tmp_path)
-    one_sentence(caught.value)
 
 
 def test_places_that_are_refused(tmp_path: Path) -> None:
@@ -223,9 +216,8 @@ def test_places_that_are_refused(tmp_path: Path) -> None:
         TextInputs(tmp_path / "none.csv")
     with pytest.raises(TableError, match="is a folder"):
         TextInputs(tmp_path)
-    with pytest.raises(TableError, match="with --text, --label, --domain") as caught:
+    with refused("with --text, --label, --domain", TableError):
         TextInputs(write(tmp_path / "t.csv"), text="label").survey(tmp_path)
-    one_sentence(caught.value)
 
 
 def test_rows_are_read_as_they_are_asked_for(tmp_path: Path) -> None:

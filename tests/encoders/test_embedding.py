@@ -23,18 +23,13 @@ from regraft.data.banks import is_bank, open_bank, verify, write_bank
 from regraft.data.image_inputs import ImageInputs
 from regraft.encoders.embedding import embed_images, embed_texts
 from regraft.support.files import claim
+from tests.helpers.errors import one_sentence, refused
 from tests.helpers.paths import ROOT, SOURCE
 from tests.helpers.toy_encoders import ToyImages, ToyTexts, write_images
 
 
 def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != ".lock"}
-
-
-def one_sentence(error: BaseException) -> str:
-    message = str(error)
-    assert message.endswith(".") and ". " not in message and "\n" not in message
-    return message
 
 
 @pytest.fixture(scope="module")
@@ -176,9 +171,8 @@ def test_one_bank_is_made_on_one_type_of_device(
 ) -> None:
     with pytest.raises(RuntimeError):
         embed_images(images, ToyImages(device="cuda", fail_at=1), tmp_path / "bank")
-    with pytest.raises(ValueError, match="begun with --device cuda: pass that") as caught:
+    with refused("begun with --device cuda: pass that"):
         embed_images(images, ToyImages(), tmp_path / "bank")
-    one_sentence(caught.value)
     embed_images(images, ToyImages(device="cuda"), tmp_path / "bank")
     assert contents(tmp_path / "bank") == reference  # which does not tell the device
     assert embed_images(images, ToyImages(), tmp_path / "bank").was_there
@@ -207,9 +201,8 @@ def test_what_was_left_out_is_not_passed_over(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError):
         embed_images(root, ToyImages(fail_at=1), tmp_path / "bank", on_broken="skip")
     for _ in range(2):  # unfinished, and then finished
-        with pytest.raises(ValueError, match="leaves out 1 broken images") as caught:
+        with refused("leaves out 1 broken images"):
             embed_images(root, ToyImages(), tmp_path / "bank")
-        one_sentence(caught.value)
         embed_images(root, ToyImages(), tmp_path / "bank", on_broken="skip")
 
 
@@ -218,13 +211,11 @@ def test_other_inputs_are_refused(tmp_path: Path, is_finished: bool) -> None:
     root = write_images(tmp_path / "r", n=20)
     begin(root, tmp_path / "bank", is_finished)
     (root / "a/x/0000.png").rename(tmp_path / "kept")
-    with pytest.raises(ValueError, match="added, removed or changed since") as caught:
+    with refused("added, removed or changed since"):
         embed_images(root, ToyImages(), tmp_path / "bank")
-    one_sentence(caught.value)
     table = write_texts(tmp_path / "t.csv")
-    with pytest.raises(ValueError, match="holds a bank of images") as caught:
+    with refused("holds a bank of images"):
         embed_texts(table, ToyTexts(), tmp_path / "bank")
-    one_sentence(caught.value)
     (tmp_path / "kept").rename(root / "a/x/0000.png")
     embed_images(root, ToyImages(), tmp_path / "bank")
     assert open_bank(tmp_path / "bank").X.shape == (80, 4)
@@ -265,9 +256,8 @@ def test_damaged_settings_are_told(tmp_path: Path) -> None:
     root = write_images(tmp_path / "r", n=20)
     begin(root, tmp_path / "bank", is_finished=False)
     (tmp_path / "bank" / ".unfinished" / "settings.json").write_text("{")
-    with pytest.raises(ValueError, match=r"settings\.json is damaged: delete") as caught:
+    with refused(r"settings\.json is damaged: delete"):
         embed_images(root, ToyImages(), tmp_path / "bank")
-    one_sentence(caught.value)
 
 
 def spoil(root: Path, *names: str) -> Path:
@@ -306,9 +296,8 @@ def test_blocks_of_broken_images_alone(tmp_path: Path) -> None:
     bank = embed_images(root, ToyImages(), tmp_path / "bank", on_broken="skip").bank
     assert (len(bank.X), bank.n_skipped, len(bank.skipped)) == (192, 64, 64)
     spoil(root, *(f"{place}/{i:04}.png" for place in ("a/x", "b/x", "b/y") for i in range(64)))
-    with pytest.raises(ValueError, match="all 256 inputs were skipped") as caught:
+    with refused("all 256 inputs were skipped"):
         embed_images(root, ToyImages(), tmp_path / "none", on_broken="skip")
-    one_sentence(caught.value)
 
 
 class Bad(ToyImages):
@@ -329,9 +318,8 @@ class Bad(ToyImages):
 )
 def test_what_no_encoder_should_give(tmp_path: Path, features: NDArray[Any], message: str) -> None:
     root = write_images(tmp_path / "r")
-    with pytest.raises(ValueError, match=re.escape(message)) as caught:
+    with refused(re.escape(message)):
         embed_images(root, Bad(features), tmp_path / "bank")
-    one_sentence(caught.value)
 
 
 class Growing(ToyTexts):
@@ -351,9 +339,8 @@ class Growing(ToyTexts):
 @pytest.mark.parametrize("line", ["\nmore,x,a", "\nmore,x,new domain"])
 def test_a_table_that_changes_meanwhile(tmp_path: Path, line: str) -> None:
     table = write_texts(tmp_path / "t.csv", 6000)
-    with pytest.raises(ValueError, match="changed while they were read") as caught:
+    with refused("changed while they were read"):
         embed_texts(table, Growing(table, line), tmp_path / "bank")
-    one_sentence(caught.value)
     assert not is_bank(tmp_path / "bank")
 
 

@@ -13,7 +13,7 @@ from scipy.io import savemat
 
 from regraft.data.banks import write_bank
 from regraft.data.labelled import read_labelled
-from regraft.data.tables import Table
+from regraft.data.tables import FeatureTable
 from regraft.encoders.known_datasets import READY, read_ready
 from tests.helpers.paths import SHARED
 
@@ -26,7 +26,7 @@ FILES = (
 DOMAINS = ("art_painting", "cartoon", "photo", "sketch")
 
 
-def read(name: str, data: Path, out: Path) -> Table:
+def read(name: str, data: Path, out: Path) -> FeatureTable:
     return read_ready(name, data, out, device="cpu", on_progress=lambda _: None)
 
 

@@ -24,6 +24,7 @@ from regraft.estimators.compared_heads import (
     solve_on_sources,
 )
 from regraft.estimators.comparison import Comparison, ComparisonCell, compare
+from tests.helpers.errors import one_sentence
 from tests.helpers.problems import Problem, make_problem
 
 HEADS = [ERM, "GroupDRO", "V-REx", "IRM", CRO_DEFAULTS]
@@ -37,11 +38,6 @@ def data() -> Problem:
 @pytest.fixture(scope="module")
 def comparison(data: Problem) -> Comparison:
     return compare(data.X, data.y, data.domain, radii=(2.0, 0.5))
-
-
-def one_sentence(error: BaseException) -> None:
-    text = str(error)
-    assert text.endswith(".") and ". " not in text and "\n" not in text
 
 
 @pytest.mark.parametrize("contender", compared_heads((0.0, 1.0)), ids=lambda c: c.name)

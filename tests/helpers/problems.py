@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
+
+
+def normal(seed: int, *shape: int) -> Tensor:
+    """Standard normal entries, a function of the seed alone."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from regraft.moral.prompts import system_prompt
 from regraft.moral.scenarios import Library, Scenario, collect
 from regraft.moral.values import PROFILES
 from regraft.support.files import claim
+from tests.helpers.errors import one_sentence
 from tests.helpers.fake_api import KEY, SOON, FakeApi, Received, Sent, failure, message
 
 QUESTIONS = 27 * 2  # about a scenario
@@ -49,12 +50,6 @@ def ask(out: Path, library: Library = LIBRARY, **settings: Any) -> Elicited:
 
 def records(out: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (out / ANSWERS).read_text().splitlines()]
-
-
-def one_sentence(error: BaseException) -> str:
-    text = str(error)
-    assert text.endswith(".") and ". " not in text and "\n" not in text
-    return text
 
 
 def first_time(*bad: Sent) -> Callable[[Received], Sent]:

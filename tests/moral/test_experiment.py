@@ -24,7 +24,7 @@ from regraft.moral.experiment import (
     run_moral,
 )
 from regraft.moral.library import make_library
-from regraft.moral.process import Records, draw_records
+from regraft.moral.process import DrawnRecords, draw_records
 from regraft.moral.responses import MECHANISM, response_probabilities
 from regraft.moral.values import PANELS, PROFILES, profile_name
 from regraft.premises.abduction_angles import describe_angles
@@ -43,7 +43,7 @@ PRAGMATIST, IDEALIST, CENTRIST = PANELS
 BETWEEN = "log prior 0.5 Pragmatist + 0.5 Idealist"
 
 
-def run(seed: int = 0, steps: list[str] | None = None) -> tuple[MoralResult, Records]:
+def run(seed: int = 0, steps: list[str] | None = None) -> tuple[MoralResult, DrawnRecords]:
     return run_moral(
         LIBRARY,
         response_probabilities(LIBRARY),
@@ -56,16 +56,16 @@ def run(seed: int = 0, steps: list[str] | None = None) -> tuple[MoralResult, Rec
 
 
 @pytest.fixture(scope="module")
-def ran() -> tuple[MoralResult, Records]:
+def ran() -> tuple[MoralResult, DrawnRecords]:
     return run()
 
 
 @pytest.fixture(scope="module")
-def transfer(ran: tuple[MoralResult, Records]) -> Transfer:
+def transfer(ran: tuple[MoralResult, DrawnRecords]) -> Transfer:
     return ran[0].transfer
 
 
-def test_it_says_what_was_run(ran: tuple[MoralResult, Records]) -> None:
+def test_it_says_what_was_run(ran: tuple[MoralResult, DrawnRecords]) -> None:
     result, drawn = ran
     assert result.mechanism == MECHANISM and "not from a language model" in result.mechanism
     assert result.origin == LIBRARY.origin and "40 scenarios generated" in result.origin
@@ -77,7 +77,7 @@ def test_it_says_what_was_run(ran: tuple[MoralResult, Records]) -> None:
 
 
 def test_the_diagnosis_is_of_all_panels_and_of_their_profiles(
-    ran: tuple[MoralResult, Records],
+    ran: tuple[MoralResult, DrawnRecords],
 ) -> None:
     result, drawn = ran
     diagnosis = result.diagnosis
@@ -152,7 +152,7 @@ def _leaves(document: Any, place: str = "") -> dict[str, Any]:
     return {place: document}
 
 
-def test_the_same_seed_gives_the_same_numbers(ran: tuple[MoralResult, Records]) -> None:
+def test_the_same_seed_gives_the_same_numbers(ran: tuple[MoralResult, DrawnRecords]) -> None:
     again, drawn = run()
     # Sums may differ in their last digits by where arrays lie in memory.
     ours, theirs = (_leaves(json.loads(dumps(result.to_dict()))) for result in (again, ran[0]))
@@ -165,7 +165,7 @@ def test_the_same_seed_gives_the_same_numbers(ran: tuple[MoralResult, Records]) 
 
 
 def test_another_seed_gives_others_and_angles_of_fewer_records(
-    ran: tuple[MoralResult, Records], monkeypatch: pytest.MonkeyPatch
+    ran: tuple[MoralResult, DrawnRecords], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     few = 100
     monkeypatch.setattr(experiment, "FEW_RECORDS", few)
@@ -195,7 +195,7 @@ def test_another_seed_gives_others_and_angles_of_fewer_records(
     assert "fitting ERM and CRO without the Centrist panel" in steps
 
 
-def test_the_document_survives_json(ran: tuple[MoralResult, Records]) -> None:
+def test_the_document_survives_json(ran: tuple[MoralResult, DrawnRecords]) -> None:
     result, _ = ran
     document = json.loads(dumps(result.to_dict()))
     assert document["labels"] == MECHANISM

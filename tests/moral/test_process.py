@@ -8,17 +8,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regraft.moral.library import make_library
-from regraft.moral.process import Records, draw_records, topic_probabilities
+from regraft.moral.process import DrawnRecords, draw_records, topic_probabilities
 from regraft.moral.responses import response_probabilities
 from regraft.moral.scenarios import TOPICS, Library, collect
 from regraft.moral.values import PANELS, PROFILES, Panel
 
 LIBRARY = make_library(60)
 P = response_probabilities(LIBRARY)
-COLUMNS = [field.name for field in fields(Records) if field.name != "names"]
+COLUMNS = [field.name for field in fields(DrawnRecords) if field.name != "names"]
 
 
-def of_panel(records: Records, panel: int, first: int | None = None) -> list[list[int]]:
+def of_panel(records: DrawnRecords, panel: int, first: int | None = None) -> list[list[int]]:
     rows = np.flatnonzero(records.panel == panel)[:first]
     return [getattr(records, name)[rows].tolist() for name in ("scenario", "profile", "y")]
 
@@ -31,7 +31,7 @@ def within_sampling_error(counts: np.ndarray, expected: np.ndarray) -> None:
 
 
 @pytest.fixture(scope="module")
-def many() -> Records:
+def many() -> DrawnRecords:
     return draw_records(LIBRARY, P, 20_000, seed=1)
 
 
@@ -93,14 +93,14 @@ def test_panels_of_one_prior_are_drawn_apart() -> None:
     assert of_panel(records, 0) != of_panel(records, 1)
 
 
-def test_profiles_follow_the_priors(many: Records) -> None:
+def test_profiles_follow_the_priors(many: DrawnRecords) -> None:
     for s, panel in enumerate(PANELS):
         counts = np.bincount(many.profile[many.panel == s], minlength=27)
         within_sampling_error(counts, panel.profile_prior())
 
 
 @pytest.mark.parametrize("panel", [0, 1, 2])
-def test_topics_given_values_are_those_of_all_panels(many: Records, panel: int) -> None:
+def test_topics_given_values_are_those_of_all_panels(many: DrawnRecords, panel: int) -> None:
     topics = LIBRARY.topics[many.scenario]
     for profile in range(27):
         chosen = (many.panel == panel) & (many.profile == profile)
@@ -109,13 +109,13 @@ def test_topics_given_values_are_those_of_all_panels(many: Records, panel: int) 
             within_sampling_error(counts, topic_probabilities()[profile])
 
 
-def test_scenarios_of_a_topic_are_alike(many: Records) -> None:
+def test_scenarios_of_a_topic_are_alike(many: DrawnRecords) -> None:
     counts = np.bincount(many.scenario, minlength=60)
     for topic in range(10):
         within_sampling_error(counts[LIBRARY.topics == topic], np.full(6, 1 / 6))
 
 
-def test_choices_follow_the_probabilities(many: Records) -> None:
+def test_choices_follow_the_probabilities(many: DrawnRecords) -> None:
     expected = P[many.scenario, many.profile]
     for s in range(3):
         chosen = many.panel == s

@@ -65,6 +65,7 @@ def test_basis() -> None:
 
 @pytest.mark.filterwarnings("ignore:[0-9]+ of 384 features are constant")
 @pytest.mark.skipif(not REAL.is_dir(), reason="MoralChoice is not in ../shared/data")
+@pytest.mark.slow
 def test_a_run_on_the_papers_scenarios_stands_beside_its_numbers() -> None:
     library = read_library(REAL)
     result, drawn = run_moral(
@@ -72,13 +73,13 @@ def test_a_run_on_the_papers_scenarios_stands_beside_its_numbers() -> None:
         response_probabilities(library),
         MECHANISM,
         load_text_encoder("hashed"),
-        records=400,
+        records=200,
     )
     assert result.origin.startswith("680 scenarios of moralchoice_high_ambiguity.csv")
-    assert len(drawn.y) == 1200 and result.diagnosis.domains == dict.fromkeys(sorted(NAMES), 400)
+    assert len(drawn.y) == 600 and result.diagnosis.domains == dict.fromkeys(sorted(NAMES), 200)
     # It closes by construction, but so few records cannot tell that.
     assert result.diagnosis.closure.verdict == "undecided"
     assert max(part.excess for part in result.diagnosis.closure.domains) < 0.02
     assert len(result.transfer.sentences()) == 2
-    assert json.loads(dumps(result.to_dict()))["records"] == 400
+    assert json.loads(dumps(result.to_dict()))["records"] == 200
     assert [len(table.rows) for table in paper_tables(result)] == [6, 3, 5]

@@ -2,13 +2,9 @@ from __future__ import annotations
 
 import csv
 import hashlib
-import threading
-from collections.abc import Callable, Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Iterator
 from math import log
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -28,6 +24,7 @@ from regraft.moral.scenarios import (
     download_library,
     read_library,
 )
+from tests.helpers.file_server import FileServer
 from tests.helpers.paths import SHARED
 
 REAL = SHARED / "moralchoice"
@@ -174,69 +171,49 @@ def test_missing_files_are_named(three: Path, tmp_path: Path) -> None:
         read_library(three, tmp_path / "none.csv")
 
 
-class Server(SimpleHTTPRequestHandler):
-    def __init__(self, *args: Any, asked: list[str], **options: Any) -> None:
-        self.asked = asked
-        super().__init__(*args, **options)
-
-    def do_GET(self) -> None:
-        self.asked.append(self.path)
-        super().do_GET()
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
-
-
 @pytest.fixture
-def served(three: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, list[str]]]:
-    """The address of a server of the file ``three``, and the paths that it was asked for."""
+def served(three: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FileServer]:
+    """A server of the file ``three``."""
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    asked: list[str] = []
-    handler: Callable[..., Server] = partial(Server, directory=str(three.parent), asked=asked)
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}/", asked
-        server.shutdown()
-        thread.join()
+    with FileServer({SCENARIOS_FILE: three.read_bytes()}) as server:
+        yield server
 
 
-def test_downloads_once(three: Path, served: tuple[str, list[str]], tmp_path: Path) -> None:
-    address, asked = served
+def test_downloads_once(three: Path, served: FileServer, tmp_path: Path) -> None:
     sha256 = hashlib.sha256(three.read_bytes()).hexdigest()
-    folder, url = tmp_path / "made" / "here", address + SCENARIOS_FILE
+    folder, url = tmp_path / "made" / "here", served.url + SCENARIOS_FILE
     library = download_library(folder, url=url, sha256=sha256)
     assert library.checksum == read_library(three).checksum
     assert (folder / SCENARIOS_FILE).read_bytes() == three.read_bytes()
     assert download_library(folder, url=url, sha256=sha256).checksum == library.checksum
-    assert asked == [f"/{SCENARIOS_FILE}"]
+    assert served.asked == [SCENARIOS_FILE]
 
 
-def test_other_content_is_not_kept(served: tuple[str, list[str]], tmp_path: Path) -> None:
+def test_other_content_is_not_kept(served: FileServer, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=f"not the file that was expected .*{SCENARIOS_SHA256}"):
-        download_library(tmp_path / "made", url=served[0] + SCENARIOS_FILE)
+        download_library(tmp_path / "made", url=served.url + SCENARIOS_FILE)
     assert not (tmp_path / "made").exists()
 
 
-def test_failed_downloads_are_told(served: tuple[str, list[str]], tmp_path: Path) -> None:
+def test_failed_downloads_are_told(served: FileServer, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"cannot be downloaded .*404") as caught:
-        download_library(tmp_path / "made", url=served[0] + "nothing.csv")
+        download_library(tmp_path / "made", url=served.url + "nothing.csv")
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "made").exists()
 
 
 def test_nobody_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    with ThreadingHTTPServer(("127.0.0.1", 0), SimpleHTTPRequestHandler) as server:
-        closed = server.server_port
+    with FileServer({}) as server:
+        closed = server.url
     with pytest.raises(FileNotFoundError, match=r"cannot be downloaded .*go online once"):
-        download_library(tmp_path, url=f"http://127.0.0.1:{closed}/a.csv")
+        download_library(tmp_path, url=f"{closed}a.csv")
 
 
-def test_a_damaged_file_is_named_without_asking(three: Path, served: tuple[str, list[str]]) -> None:
+def test_a_damaged_file_is_named_without_asking(three: Path, served: FileServer) -> None:
     with pytest.raises(ValueError, match=r"damaged or another file .* remove it"):
-        download_library(three.parent, url=served[0] + SCENARIOS_FILE)
-    assert served[1] == []
+        download_library(three.parent, url=served.url + SCENARIOS_FILE)
+    assert served.asked == []
 
 
 def test_moralchoice() -> None:

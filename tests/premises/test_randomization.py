@@ -34,6 +34,7 @@ def compare_deductions(seed: int, **options: Any) -> Randomization:
 
 
 @pytest.mark.parametrize("shift", ["prior", "inputs", "full"])
+@pytest.mark.slow
 def test_p_values_are_valid(shift: Shift) -> None:
     """Whether P(x | u) is shared or not, a tenth of them are below a tenth, up to chance."""
     found = [compare_deductions(seed, n=150, shift=shift).p_value for seed in range(100)]

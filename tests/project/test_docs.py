@@ -24,6 +24,7 @@ import regraft
 from regraft.cli.app import app
 from regraft.data.banks import write_bank
 from regraft.support.glossary import read_glossary
+from tests.helpers.commands import call
 from tests.helpers.paths import ROOT
 from tests.helpers.problems import make_problem
 
@@ -70,12 +71,6 @@ def parses(words: list[str]) -> None:
     command.make_context(command.name, list(arguments))
 
 
-def _call(words: list[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        app(words, prog_name="regraft")
-    assert not ended.value.code, words
-
-
 def _placeholders() -> dict[str, Any]:
     """What the guides call the reader's own: arrays, and a bank in the working folder."""
     problem = make_problem(n=120, d=10, sources=3)
@@ -99,6 +94,7 @@ def _near(a: float, b: float) -> bool:
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page not in TESTED_ELSEWHERE])
+@pytest.mark.slow
 def test_blocks_of_a_page_work_in_their_order(
     page: str,
     tmp_path: Path,
@@ -116,7 +112,7 @@ def test_blocks_of_a_page_work_in_their_order(
             if page not in RUN or words[0] in LONG or ELSEWHERE & set(words):
                 parses(words)
             else:
-                _call(words)
+                call(words)
         if language == "text" and page in PRINTED:
             for line in text.splitlines():
                 assert any(_resembles(line, said) for said in printed.splitlines()), line

@@ -147,6 +147,7 @@ def test_pacs_reads_a_bank(perform: Callable[..., str], tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore:X has more features")
 @pytest.mark.skipif(not PACS.is_file(), reason="the features of PACS are not in ../shared/data")
+@pytest.mark.slow
 def test_on_pacs_the_head_steps_back(perform: Callable[..., str]) -> None:
     printed = perform("pacs", REGRAFT_PACS=PACS)
     assert "560 rows of 1280 features, 7 classes" in printed

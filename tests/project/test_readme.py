@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from regraft.cli.app import app
+from tests.helpers.commands import call
 from tests.helpers.paths import ROOT
 from tests.helpers.problems import make_problem
 
@@ -55,7 +55,7 @@ def test_four_commands_lead_to_a_report_on_ones_own_table(
     monkeypatch.chdir(tmp_path)
     _write_table(Path("PATH/TO/embeddings.csv"))
     assert fit[0] == ".venv/bin/regraft"
-    _call(fit[1:])
+    call(fit[1:])
     assert "<title>A head for domains" in Path("run/report.html").read_text()
 
 
@@ -71,12 +71,7 @@ def _write_table(path: Path, **more: list[str]) -> None:
     path.write_text("\n".join(rows) + "\n")
 
 
-def _call(arguments: list[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        app(arguments, prog_name="regraft")
-    assert not ended.value.code, arguments
-
-
+@pytest.mark.slow
 def test_shell_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("train.csv", "new.csv"):
@@ -94,7 +89,7 @@ def test_shell_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (len(commands), len(long)) == (9, 7)
     commands += [f"{command} --help" for command in long]
     for command in commands:
-        _call(shlex.split(command)[1:])
+        call(shlex.split(command)[1:])
     written = {entry.name for entry in Path("run").iterdir()}
     assert {"model", "certificate.json", "predictions.csv", "audit.png", "frontier.png"} <= written
     assert {"comparison.md", "comparison.png"} <= {e.name for e in Path("comparison").iterdir()}

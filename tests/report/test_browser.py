@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from regraft.cli.app import app
+from tests.helpers.commands import Ran, call
 from tests.helpers.hostile_table import HOSTILE, write_hostile_table
 from tests.helpers.paths import ROOT
 
@@ -37,15 +37,9 @@ OVERFLOWING = """() => [...document.querySelectorAll("body *")]
   .map((e) => e.outerHTML.slice(0, 100))"""
 
 
-def call(*arguments: object) -> None:
-    with pytest.raises(SystemExit) as ended:
-        app([str(argument) for argument in arguments], prog_name="regraft")
-    assert not ended.value.code, arguments
-
-
 @pytest.fixture(scope="module")
-def demo(once: Once) -> Path:
-    return once("demo", lambda out: call("demo", "--html", "--quiet", "--out", out))
+def demo(run_once: Callable[..., tuple[Path, Ran]]) -> Path:
+    return run_once("demo", "demo", "--html")[0]
 
 
 @pytest.fixture(scope="module")
@@ -56,10 +50,10 @@ def hostile(once: Once) -> Path:
         out.mkdir(exist_ok=True)
         table = out / "table.csv"
         write_hostile_table(table)
-        call("fit", table, "--radius", 2, "--out", out, "--html", "--quiet")
-        call("audit", out, table, "--out", out, "--quiet")
-        call("compare", table, "--radii", 1, "--out", out, "--quiet")
-        call("diagnose", table, "--out", out, "--html", "--quiet")
+        call(["fit", table, "--radius", 2, "--out", out, "--html", "--quiet"])
+        call(["audit", out, table, "--out", out, "--quiet"])
+        call(["compare", table, "--radii", 1, "--out", out, "--quiet"])
+        call(["diagnose", table, "--out", out, "--html", "--quiet"])
 
     return once("hostile", make)
 

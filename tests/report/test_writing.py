@@ -129,6 +129,7 @@ def test_one_domain_has_a_report_too(
     assert "here" in words(tmp_path / "run" / "report.html")
 
 
+@pytest.mark.slow
 def test_moral_questions(tmp_path: Path, run: Callable[..., Ran]) -> None:
     assert run("moral", "run", "--records", 40, "--out", tmp_path, "--html").code == 0
     report = read_report(tmp_path)
@@ -137,6 +138,7 @@ def test_moral_questions(tmp_path: Path, run: Callable[..., Ran]) -> None:
     assert "Principal angles in degrees: ours (paper)" in words(tmp_path / "report.html")
 
 
+@pytest.mark.slow
 def test_a_sweep(tmp_path: Path, run: Callable[..., Ran]) -> None:
     data = write_bank(tmp_path / "data")
     ran = run(
@@ -152,6 +154,7 @@ def test_a_sweep(tmp_path: Path, run: Callable[..., Ran]) -> None:
     assert f"is best with {100 * best:.1f} % on average" in page and "GroupDRO" in page
 
 
+@pytest.mark.slow
 def test_a_reproduction(blobs: Digits, tmp_path: Path) -> None:
     result = reproduce(
         *blobs,
@@ -229,12 +232,12 @@ def test_what_makes_little_sense_is_told(
 
 
 def test_the_other_cell_of_the_demo_tells_its_own_story(
-    tmp_path: Path, run: Callable[..., Ran]
+    run_once: Callable[..., tuple[Path, Ran]],
 ) -> None:
-    assert run("demo", "--cell", "+90%", "--out", tmp_path, "--quiet").code == 0
-    chapter = read_report(tmp_path).chapters[0]
+    folder, _ = run_once("demo-of-the-other-cell", "demo", "--cell", "+90%", "--json")
+    chapter = read_report(folder).chapters[0]
     assert "holds in +90%" in chapter.asked and "other label" not in chapter.asked
-    erm = json.loads((tmp_path / "demo.json").read_text())["rows"][0]
+    erm = json.loads((folder / "demo.json").read_text())["rows"][0]
     told = f"ERM goes from {100 * erm['source_accuracy']:.1f}% to"
     assert told in chapter.verdict
 

@@ -14,7 +14,6 @@ from regraft.support.charts import (
     radius_chart,
     ranks_chart,
     risks_chart,
-    stress_chart,
 )
 from regraft.support.looks import head_looks
 
@@ -26,7 +25,7 @@ FRONTIER = {r: (0.9 - d, 0.2 + d) for r, d in ((0.0, 0), (1.0, 0.3), (2.0, 0.301
 ACCURACIES = {"ERM": {"x": 0.9, "y": 0.1}, "CRO": {"x": 0.7, "y": 0.69}}
 POINT = {"domain": "S", "stage": "last head", "source": 0.1, "target": 0.2}
 SPECS = {
-    "stress": stress_chart(CURVES),
+    "stress": radius_chart(CURVES, "accuracy (%)", head_looks(CURVES), (0, 100)),
     "frontier": frontier_chart(FRONTIER, 8.0),
     "game": game_chart([1.5, 0.6], [0.2, 0.6], "risk"),
     "accuracies": accuracies_chart(ACCURACIES),

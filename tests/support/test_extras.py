@@ -101,6 +101,7 @@ except MissingExtra as error:
     assert run(code, folder) == expected
 
 
+@pytest.mark.slow
 def test_libraries_that_import_torchvision_load() -> None:
     used = {
         "timm": "create_model",

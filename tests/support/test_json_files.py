@@ -14,7 +14,6 @@ from regraft.support.json_files import (
     dumps,
     parse_object,
     read_lines,
-    write_result,
 )
 
 
@@ -30,13 +29,6 @@ def test_files_are_written_whole_or_not_at_all(tmp_path: Path) -> None:
 def test_json_has_no_infinities() -> None:
     document = {"a": [1.0, float("inf")], "b": (float("nan"), "x", True, None)}
     assert json.loads(dumps(document)) == {"a": [1.0, None], "b": [None, "x", True, None]}
-
-
-def test_results_need_a_folder(tmp_path: Path) -> None:
-    assert write_result(None, "r.json", {}, "r.png", Path.touch) == []
-    files = write_result(tmp_path / "out", "r.json", {"a": 1}, "r.png", Path.touch)
-    assert [file.name for file in files] == ["r.json", "r.png"]
-    assert sorted(entry.name for entry in (tmp_path / "out").iterdir()) == ["r.json", "r.png"]
 
 
 def test_lines_are_read_with_number_and_wholeness(tmp_path: Path) -> None:

@@ -12,9 +12,17 @@ from typing import Any
 
 import pytest
 
-from regraft.support.charts import game_chart, risks_chart, stress_chart
-from regraft.support.looks import look
-from regraft.support.pictures import FORMATS, PALETTE, panels, picture, write_figure, write_picture
+from regraft.support.charts import Spec, game_chart, radius_chart, risks_chart
+from regraft.support.looks import head_looks, look
+from regraft.support.pictures import (
+    FORMATS,
+    PALETTE,
+    panels,
+    picture,
+    write_figure,
+    write_picture,
+    write_result,
+)
 from tests.helpers.figure_checks import check_texts, legend, written
 from tests.helpers.paths import ROOT, SOURCE
 
@@ -25,6 +33,10 @@ POINTS = [
     {"domain": "a", "stage": stage, "source": 0.1 * i, "target": 0.9 - 0.1 * i}
     for i, stage in enumerate(("ERM head (step 0)", "head in between", "last head"))
 ]
+
+
+def lines(heads: dict[str, dict[float, float]]) -> Spec:
+    return radius_chart(heads, "worst-case accuracy (%)", head_looks(heads))
 
 
 def beside() -> dict[str, Any]:
@@ -63,7 +75,7 @@ def test_another_process_writes_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_what_the_formats_hold(tmp_path: Path) -> None:
-    figure = picture(stress_chart(LINES), "A title", "and what it says")
+    figure = picture(lines(LINES), "A title", "and what it says")
     png, svg, pdf = write_figure(figure, tmp_path / "new" / "v1.5")
     assert [file.name for file in (png, svg, pdf)] == ["v1.5.png", "v1.5.svg", "v1.5.pdf"]
     content = png.read_bytes()
@@ -82,7 +94,7 @@ def test_what_the_formats_hold(tmp_path: Path) -> None:
 
 
 def test_colours_are_fixed_and_nothing_waits_for_a_mouse(tmp_path: Path) -> None:
-    figure = picture(stress_chart(LINES), "A title")
+    figure = picture(lines(LINES), "A title")
     assert "params" not in json.dumps(figure)
     (path,) = write_figure(figure, tmp_path / "x", ("svg",))
     text = path.read_text()
@@ -93,7 +105,7 @@ def test_colours_are_fixed_and_nothing_waits_for_a_mouse(tmp_path: Path) -> None
 
 
 def test_the_chart_itself_stays_as_it_was() -> None:
-    chart = stress_chart(LINES)
+    chart = lines(LINES)
     before = json.dumps(chart)
     picture(chart, "A title")
     panels({"One": chart}, (300,))
@@ -102,10 +114,10 @@ def test_the_chart_itself_stays_as_it_was() -> None:
 
 @pytest.mark.parametrize("n", [1, 7, 20])
 def test_a_legend_of_many_names_fits(n: int) -> None:
-    lines = {f"a rather long name of head {i}": {0.0: 0.5, 1.0: 0.4} for i in range(n)}
-    figure = picture(stress_chart(lines), "A title")
+    heads = {f"a rather long name of head {i}": {0.0: 0.5, 1.0: 0.4} for i in range(n)}
+    figure = picture(lines(heads), "A title")
     check_texts(figure)
-    assert legend(figure) == list(lines)
+    assert legend(figure) == list(heads)
 
 
 def test_panels_share_a_legend_and_have_titles() -> None:
@@ -125,3 +137,10 @@ def test_overlaps_and_cuts_are_noticed() -> None:
     )
     with pytest.raises(AssertionError, match="lies on"):  # once for each row of the data
         check_texts(figure)
+
+
+def test_results_need_a_folder(tmp_path: Path) -> None:
+    assert write_result(None, "r.json", {}, "r.png", Path.touch) == []
+    files = write_result(tmp_path / "out", "r.json", {"a": 1}, "r.png", Path.touch)
+    assert [file.name for file in files] == ["r.json", "r.png"]
+    assert sorted(entry.name for entry in (tmp_path / "out").iterdir()) == ["r.json", "r.png"]

@@ -34,7 +34,7 @@ def audit_command(
     from regraft.data.tables import read_probabilities
     from regraft.estimators.audit import audit, warn_if_fitted_on
     from regraft.estimators.plots import plot_audit
-    from regraft.support.json_files import write_result
+    from regraft.support.pictures import write_result
     from regraft.support.table import percent
 
     with session.working(f"auditing {predictor} on {data}"):

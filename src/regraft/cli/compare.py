@@ -50,7 +50,7 @@ def compare_command(
     from regraft.estimators.comparison_tables import write_tables
     from regraft.estimators.plots import plot_comparison
     from regraft.support.files import claim
-    from regraft.support.json_files import write_result
+    from regraft.support.pictures import write_result
 
     compared_heads(steps)  # refuses a wrong radius before anything is read
     with session.working(f"reading {data}") as step:

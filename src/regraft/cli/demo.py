@@ -29,7 +29,7 @@ def demo(
     from regraft.bench.demo import describe_demo, run_demo
     from regraft.core.domains import check_device
     from regraft.estimators.plots import plot_audit
-    from regraft.support.json_files import write_result
+    from regraft.support.pictures import write_result
     from regraft.support.table import percent
 
     check_device(device)  # which only the last of the heads asks for

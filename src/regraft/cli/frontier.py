@@ -30,7 +30,7 @@ def frontier_command(
     from regraft.data.labelled import read_labelled
     from regraft.estimators.audit import frontier
     from regraft.estimators.plots import plot_frontier
-    from regraft.support.json_files import write_result
+    from regraft.support.pictures import write_result
     from regraft.support.table import percent
 
     with session.working(f"fitting {len(steps)} heads on {data}") as step:

@@ -14,7 +14,7 @@ from regraft.cli.session import Session
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from regraft.data.tables import Table
+    from regraft.data.tables import FeatureTable
     from regraft.estimators.linear import LinearHead
 
 
@@ -30,8 +30,7 @@ def predict(
     """Predict labels and probabilities; score them if the data has a label column."""
     from regraft.data.tables import read_table, score
     from regraft.support.files import write_text
-    from regraft.support.table import Table as PrintedTable
-    from regraft.support.table import percent
+    from regraft.support.table import Table, percent
 
     with session.working(f"reading {data}"):
         table = read_table(data, label=label, domain=domain, need_label=False, need_domain=False)
@@ -41,7 +40,7 @@ def predict(
     for file in files:
         names = ["label", *(f"probability_{name}" for name in head.classes_)]
         rows = zip(labels.tolist(), *probabilities.T.tolist(), strict=True)
-        write_text(file, PrintedTable.from_sections("Predictions", names, rows).csv())
+        write_text(file, Table.from_sections("Predictions", names, rows).csv())
     counts = [(str(name), str((labels == name).sum())) for name in head.classes_]
     session.table(("predicted label", "rows"), counts)
     accuracy, by_domain = score(table, labels)
@@ -58,7 +57,7 @@ def predict(
     session.finish(document, files, read=[model, data])
 
 
-def load_for(table: Table, path: Path) -> tuple[LinearHead, NDArray[Any]]:
+def load_for(table: FeatureTable, path: Path) -> tuple[LinearHead, NDArray[Any]]:
     """Load the model in ``path``, or in its folder model, and the features (n, d) in its order."""
     from regraft.data.tables import align
     from regraft.estimators.model_files import is_model

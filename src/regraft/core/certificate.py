@@ -113,7 +113,6 @@ class Certificate(PlainData):
         )
 
     def _price(self) -> str:
-        """Compare the accuracies of this head and of ERM on the sources."""
         if self.source_accuracy is None or self.pooled_source_accuracy is None:
             return ""
         here, there = (
@@ -128,7 +127,6 @@ class Certificate(PlainData):
         )
 
     def _step_back(self) -> str:
-        """Say how far the head was moved back towards ERM, if it was."""
         if self.share == 1:
             return ""
         way = f"goes {self.share:.0%} of the way from ERM's to it" if self.share else "is ERM's"
@@ -138,7 +136,6 @@ class Certificate(PlainData):
         )
 
     def _hard_source(self) -> str:
-        """Warn that a source is harder than the worst plausible domain, if one is."""
         if self.objective != "risk" or self.source_risk <= self.worst_case:
             return ""
         # Plausible domains are made of all sources' rows, so noise peculiar to one is averaged.
@@ -260,7 +257,6 @@ def certify(
 
 
 def _largest_risk(log_p: Tensor, y: Tensor, slices: Sequence[slice]) -> float:
-    """Return the largest mean cross-entropy over the sources."""
     return max(float(losses(log_p[s], y[s]).mean()) for s in slices)
 
 

@@ -97,7 +97,6 @@ def closure_residual(
 
 
 def _thin(sample: Tensor, max_rows: int | None, generator: torch.Generator) -> Tensor:
-    """Return at most ``max_rows`` random rows of ``sample``."""
     if max_rows is None or len(sample) <= max_rows:
         return sample
     kept = torch.randperm(len(sample), generator=generator)[:max_rows]

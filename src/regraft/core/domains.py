@@ -160,7 +160,6 @@ def index_column(
 
 
 def _column(values: ArrayLike, name: str) -> NDArray[Any]:
-    """Return ``values`` as one array (n,) without missing values, or raise ``ValueError``."""
     column = np.asarray(values)
     if column.ndim == 2 and column.shape[1] == 1:
         column = column[:, 0]
@@ -186,7 +185,6 @@ def _check_counts(
     names: NDArray[Any],
     domain_index: NDArray[np.intp],
 ) -> None:
-    """Raise ``ValueError`` unless every domain has rows of every class."""
     if len(classes) < 2:
         raise ValueError(f"y has one class only ({classes[0]!s}): a classifier needs two or more.")
     cell = domain_index * len(classes) + y_index

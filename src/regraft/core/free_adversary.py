@@ -129,7 +129,6 @@ class FreeAdversary:
         )
 
     def _initialize(self) -> None:
-        """Draw new parameters."""
         d, r = self._rows.Z.shape[1] - 1, self._options.cro_rank
         shape = (len(self._slices) + 1, d, r)
         frame = self._draw_normal((d, r))
@@ -204,7 +203,6 @@ class FreeAdversary:
 
     @torch.no_grad()
     def _sample(self) -> WeightedSample:
-        """Return the surrogate of the present parameters, on all rows."""
         head = self._head.detach().clone()
         if self._surrogate == "reweighted":
             return reweight(self._rows, self._start, head)

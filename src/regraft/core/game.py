@@ -57,9 +57,7 @@ class GameOutcome:
     worst_value: float  # its risk (regret) there
     converged: bool  # the value settled, and the last answer reached the learner's gap
     share: float = 1.0  # how far the head lies on the way from the start to the learner's answer
-    standard_error: float = (
-        0.0  # of the worst value of the learner's answer, if it was stepped back
-    )
+    standard_error: float = 0.0  # of the answer's worst value, if the head was moved back from it
 
 
 def play(
@@ -124,5 +122,4 @@ def play(
 
 
 def _has_settled(rounds: list[Round], tolerance: float) -> bool:
-    """Return whether the last round changed the minimax value by at most ``tolerance``."""
     return len(rounds) >= 2 and abs(rounds[-1].value - rounds[-2].value) <= tolerance

@@ -30,6 +30,7 @@ _CV_TOLERANCE = 1e-5
 _MAX_DENSE_PARAMETERS = 800
 _MAX_CURVATURE_ROWS = 4096
 _FIT_TOLERANCE = 1e-9
+_CACHE_ENTRIES = 400_000  # of a temporary that should stay in cache
 SMALLEST_RIDGE = 1e-10  # with smaller ones, curvature matrices may not factorize
 
 
@@ -247,7 +248,7 @@ class _RidgePath:
             shift = heads - anchor
             value = (column_ridge * shift.square()).sum(dim=(1, 2))
             gradient = 2 * column_ridge * shift
-            for rows in _chunks(len(self._Z), batch * n_classes):
+            for rows in row_chunks(len(self._Z), batch * n_classes, _CACHE_ENTRIES):
                 log_p, loss = _batched_losses(self._Z[rows], self._y[rows], heads)
                 row_weight = self._per_problem(self._training[:, rows])
                 value += (row_weight * loss).sum(dim=1)
@@ -269,9 +270,8 @@ class _RidgePath:
         self.likelihood[self._kept] = self._held_out(flat.reshape(batch, n_classes, k))
 
     def _held_out(self, heads: Tensor) -> Tensor:
-        """Return the mean held-out log-likelihood (P',) of the kept penalties."""
         total = heads.new_zeros(len(heads))
-        for rows in _chunks(len(self._Z), heads.shape[0] * heads.shape[1]):
+        for rows in row_chunks(len(self._Z), heads[..., 0].numel(), _CACHE_ENTRIES):
             _, loss = _batched_losses(self._Z[rows], self._y[rows], heads)
             outside = [self._weight[rows] * (self._fold[rows] == f) for f in range(_FOLDS)]
             total -= (self._per_problem(torch.stack(outside)) * loss).sum(dim=1)
@@ -301,11 +301,6 @@ class _RidgePath:
             return dense
         diagonal = diagonal + hessian_diagonal(Z, p, weight).flatten()
         return lambda gradient: gradient / diagonal.repeat(_FOLDS, 1)
-
-
-def _chunks(n: int, columns: int) -> list[slice]:
-    """Return row slices so small that a (rows x columns) temporary stays in cache."""
-    return row_chunks(n, columns, 400_000)
 
 
 def _batched_losses(Z: Tensor, y: Tensor, heads: Tensor) -> tuple[Tensor, Tensor]:

@@ -121,7 +121,6 @@ class SoftLabelHullAdversary:
         return Target(sample, z)
 
     def _sample(self, z: Tensor) -> WeightedSample:
-        """Return the surrogate of the target at ``z``."""
         head = self._hull.head(z)
         if not self._moves:
             return relabel(self._pairs, head)

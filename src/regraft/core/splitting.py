@@ -48,7 +48,6 @@ def _check_counts(domains: Domains) -> None:
 
 
 def _take_rows(domains: Domains, mask: Tensor) -> Domains:
-    """Return the rows of ``mask``, with new weights."""
     domain = domains.domain[mask]
     weight = equal_domain_weights(domain, len(domains.names))
     X = domains.X[mask]

@@ -195,10 +195,8 @@ def find_witness(target_head: Tensor, source_heads: Tensor, *, tolerance: float 
 
     Parameters
     ----------
-    target_head : Tensor (C, d)
-        W_star.
-    source_heads : Tensor (K, C, d)
-        W_1 ... W_K.
+    target_head, source_heads : Tensor (C, d), (K, C, d)
+        W_star, and W_1 ... W_K.
     tolerance : float
         Singular values up to this fraction of the largest head's norm count as zero.
     """
@@ -231,16 +229,12 @@ def measure_witness(
 
     Parameters
     ----------
-    target_head : Tensor (C, d)
-        W_star.
-    source_heads : Tensor (K, C, d)
-        W_1 ... W_K.
+    target_head, source_heads : Tensor (C, d), (K, C, d)
+        W_star, and W_1 ... W_K.
     basis : Tensor (d, r)
         L.
-    target_abduction : Tensor (d, r)
-        A_star.
-    source_abductions : Tensor (K, d, r)
-        A_1 ... A_K.
+    target_abduction, source_abductions : Tensor (d, r), (K, d, r)
+        A_star, and A_1 ... A_K.
     """
     deduction = target_head.mT - target_abduction @ (target_head @ basis).mT
     shifts = source_abductions - target_abduction
@@ -308,5 +302,4 @@ def _witness_basis(target: Tensor, class_basis: Tensor, shifts: Tensor, cutoff: 
 
 
 def _largest(values: Tensor) -> float:
-    """Return the largest absolute value, or 0 for an empty tensor."""
     return float(values.abs().max()) if values.numel() else 0.0

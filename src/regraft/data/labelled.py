@@ -10,13 +10,13 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from regraft.data.tables import Table, read_table
+from regraft.data.tables import FeatureTable, read_table
 
 _FEW = 30  # rows of a domain
 
 
 @dataclass(frozen=True)
-class LabelledTable(Table):
+class LabelledTable(FeatureTable):
     """The rows of one file, all of which have a label and a domain."""
 
     y: NDArray[Any]  # (n,)

@@ -27,8 +27,8 @@ _NPZ_ALIASES = {"label": "y", "domain": "sample_domain"}
 
 
 @dataclass(frozen=True)
-class Table:
-    """The rows of one file."""
+class FeatureTable:
+    """Features with what else is known of their rows."""
 
     X: NDArray[np.floating[Any]]  # (n, d)
     y: NDArray[Any] | None  # (n,), None where the file has no label column or one with gaps
@@ -45,13 +45,33 @@ def read_table(
     group: str | None = None,
     need_label: bool = True,
     need_domain: bool = True,
-) -> Table:
+) -> FeatureTable:
     """Read a .npz, .csv or .parquet file, or a bank, whose features stay on disk.
 
     All columns but ``label``, ``domain`` and ``group`` are features. A .npz file holds them as one
     array ``X`` (or ``features``) of shape (n, d), and may name the domains that it numbers in an
-    array ``domains``. ``group`` names an observed group, which must be
-    in the file; a bank holds none. Raises :class:`TableError` with one sentence.
+    array ``domains``.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file, or the folder of the bank.
+    label, domain : str
+        Columns of labels and of domains.
+    group : str or None
+        Column of an observed group, which must be in the file; a bank holds none.
+    need_label, need_domain : bool
+        Whether a file without labels or domains is refused.
+
+    Returns
+    -------
+    FeatureTable
+        The rows.
+
+    Raises
+    ------
+    TableError
+        If the file cannot be read; the message is one sentence.
     """
     path = Path(path)
     roles = [Role(label, "label", need_label), Role(domain, "domain", need_domain)]
@@ -68,7 +88,7 @@ def read_table(
 
 
 def read_probabilities(path: str | Path, labels: NDArray[Any]) -> NDArray[np.floating[Any]]:
-    """Class probabilities (n, C): the array ``probabilities`` of a .npz file, or a table's columns.
+    """Read class probabilities (n, C): an array ``probabilities`` in .npz, or a table's columns.
 
     Columns named ``probability_<label>``, as ``regraft predict`` writes them, are put in sorted
     order of ``labels``; others are taken to be in it. A label column next to them is left out.
@@ -87,8 +107,10 @@ def read_probabilities(path: str | Path, labels: NDArray[Any]) -> NDArray[np.flo
         return _matrix(path, arrays, "probabilities")
 
 
-def _in_class_order(path: Path, table: Table, classes: NDArray[Any]) -> NDArray[np.floating[Any]]:
-    """The columns of ``table``, one per class; matched by name if they are named by class."""
+def _in_class_order(
+    path: Path, table: FeatureTable, classes: NDArray[Any]
+) -> NDArray[np.floating[Any]]:
+    """Sort the columns of ``table``, one per class, by class if they are named by class."""
     if not any(name.startswith(_PROBABILITY) for name in table.features):
         return table.X
     wanted = [f"{_PROBABILITY}{label}".strip() for label in classes]  # headers are stripped too
@@ -103,8 +125,8 @@ def _in_class_order(path: Path, table: Table, classes: NDArray[Any]) -> NDArray[
     return table.X[:, [table.features.index(name) for name in wanted]]
 
 
-def align(table: Table, names: Sequence[str], n_features: int) -> NDArray[np.floating[Any]]:
-    """The features (n, n_features) in a model's order, matched by name where both know names."""
+def align(table: FeatureTable, names: Sequence[str], n_features: int) -> NDArray[np.floating[Any]]:
+    """Put features (n, n_features) in a model's order, by name where both have names."""
     hint = "name label and domain columns with --label and --domain, and drop other extra columns."
     found = table.X.shape[1]
     if len(names) and table.features:
@@ -124,8 +146,8 @@ def align(table: Table, names: Sequence[str], n_features: int) -> NDArray[np.flo
     return table.X
 
 
-def score(table: Table, labels: NDArray[Any]) -> tuple[float | None, dict[str, float]]:
-    """Accuracy of predicted ``labels`` (n,): over all rows, and by domain; what the table tells."""
+def score(table: FeatureTable, labels: NDArray[Any]) -> tuple[float | None, dict[str, float]]:
+    """Compute the accuracy of predicted ``labels`` (n,) over all rows and in each domain."""
     if table.y is None:
         return None, {}
     truth, domain = table.y, table.domain
@@ -150,7 +172,7 @@ def _check_file(path: Path) -> None:
         )
 
 
-def _check_shapes(path: Path, table: Table) -> None:
+def _check_shapes(path: Path, table: FeatureTable) -> None:
     n, d = table.X.shape
     if d == 0:
         raise TableError(f"{path} has no feature columns: add numeric columns beside the label.")
@@ -168,13 +190,13 @@ def _table(
     X: NDArray[np.floating[Any]],
     columns: Sequence[NDArray[Any] | None],
     features: tuple[str, ...] = (),
-) -> Table:
-    """``columns`` are those of the roles: label, domain and, where asked for, group."""
+) -> FeatureTable:
+    """Make a table; ``columns`` are label, domain and, where asked for, group."""
     y, domain, *group = columns
-    return Table(X, y, domain, features, *group)
+    return FeatureTable(X, y, domain, features, *group)
 
 
-def _read_bank(path: Path, roles: Sequence[Role]) -> Table:
+def _read_bank(path: Path, roles: Sequence[Role]) -> FeatureTable:
     try:
         bank = open_bank(path)
     except ValueError as error:
@@ -190,7 +212,7 @@ def _read_bank(path: Path, roles: Sequence[Role]) -> Table:
     return _table(bank.X, [None if name is None else held[name] for name in found])
 
 
-def _read_npz(path: Path, roles: Sequence[Role]) -> Table:
+def _read_npz(path: Path, roles: Sequence[Role]) -> FeatureTable:
     with _open_npz(path) as arrays:
         features = next((name for name in ("X", "features") if name in arrays.files), None)
         if features is None:
@@ -252,7 +274,7 @@ def _npz_column(path: Path, arrays: Any, role: Role) -> NDArray[Any] | None:
     return values
 
 
-def _read_csv(path: Path, roles: Sequence[Role]) -> Table:
+def _read_csv(path: Path, roles: Sequence[Role]) -> FeatureTable:
     with path.open(newline="", encoding="utf-8-sig") as file:
         reader = csv.reader(file, skipinitialspace=True)
         try:
@@ -265,7 +287,7 @@ def _read_csv(path: Path, roles: Sequence[Role]) -> Table:
             ) from None
 
 
-def _parse_csv(path: Path, reader: Any, roles: Sequence[Role]) -> Table:
+def _parse_csv(path: Path, reader: Any, roles: Sequence[Role]) -> FeatureTable:
     header = [name.strip() for name in next(reader, [])]
     if not header:
         raise TableError(f"{path} is empty: write a header row and rows of data.")
@@ -318,7 +340,7 @@ def _is_number(cell: Any) -> bool:
     return True
 
 
-def _read_parquet(path: Path, roles: Sequence[Role]) -> Table:
+def _read_parquet(path: Path, roles: Sequence[Role]) -> FeatureTable:
     parquet = require("pyarrow.parquet", "parquet")
     with path.open("rb") as file:
         try:

@@ -60,7 +60,7 @@ def make_efficientnet_lite0(weights: Path | None = None) -> EfficientNetLite0:
 
 def load_efficientnet_lite0(device: str, weights: Path | None) -> NetworkEncoder:
     """Load the network of ``make_efficientnet_lite0`` as an encoder."""
-    return _Encoder(
+    return _EfficientNetEncoder(
         NAME,
         make_efficientnet_lite0(weights),
         N_FEATURES,
@@ -71,7 +71,7 @@ def load_efficientnet_lite0(device: str, weights: Path | None) -> NetworkEncoder
     )
 
 
-class _Encoder(NetworkEncoder):
+class _EfficientNetEncoder(NetworkEncoder):
     def pixels(self, image: Image) -> NDArray[np.uint8]:
         """Resize the whole image to 224 x 224 pixels."""
         resampling: Any = require("PIL.Image", _EXTRA).Resampling

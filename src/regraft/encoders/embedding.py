@@ -53,11 +53,11 @@ def embed_images(
     encoder: ImageEncoder,
     out: str | Path,
     *,
+    on_broken: str = "stop",
+    on_count: OnCount | None = None,
     image: str = "path",
     label: str = "label",
     domain: str = "domain",
-    on_broken: str = "stop",
-    on_count: OnCount | None = None,
 ) -> Embedding:
     """Make a bank in the folder ``out`` of the images in ``path``, or go on with it.
 
@@ -210,28 +210,20 @@ def _features(
 
 
 def _check_same(out: Path, asked: _Settings, there: _Settings) -> None:
-    way_out = "or choose another folder with --out"
-    if asked.kind != there.kind:
-        raise ValueError(f"{out} holds a bank of {there.kind}: choose another folder with --out.")
-    if asked.encoder != there.encoder:
-        raise ValueError(
-            f"{out} holds features of the encoder {there.encoder}: pass that with --encoder, "
-            f"{way_out}."
-        )
-    if asked.fingerprint != there.fingerprint:
-        raise ValueError(
-            f"{out} holds features of {there.encoder} with other weights: pass those, {way_out}."
-        )
-    if asked.preprocessing != there.preprocessing:
-        raise ValueError(
-            f"{out} holds features of {asked.kind} that were prepared in another way: prepare them "
-            f"in that way, {way_out}."
-        )
-    if asked.listing != there.listing:
-        raise ValueError(
-            f"{out} holds features of other {asked.kind}, or some were added, removed or changed "
-            f"since: restore them, {way_out}."
-        )
+    """Raise ``ValueError`` with one sentence at the first setting that differs."""
+    way_out = "or choose another folder with --out."
+    sentences = {
+        "kind": f"a bank of {there.kind}: choose another folder with --out.",
+        "encoder": f"features of the encoder {there.encoder}: pass that with --encoder, {way_out}",
+        "fingerprint": f"features of {there.encoder} with other weights: pass those, {way_out}",
+        "preprocessing": f"features of {asked.kind} that were prepared in another way: prepare "
+        f"them in that way, {way_out}",
+        "listing": f"features of other {asked.kind}, or some were added, removed or changed "
+        f"since: restore them, {way_out}",
+    }
+    for name, sentence in sentences.items():
+        if getattr(asked, name) != getattr(there, name):
+            raise ValueError(f"{out} holds {sentence}")
 
 
 def _check_skipped(out: Path, source: InputSource[Any], n_skipped: int) -> None:

@@ -65,15 +65,15 @@ def _read_pacs(request: Request) -> LabelledTable:
     if (data / _PACS_FEATURES).is_file():
         return read_labelled(data / _PACS_FEATURES)
     root = data / "PACS" if (data / "PACS").is_dir() else data
-    if list_entries(root).folders != list(_PACS):
-        raise FileNotFoundError(
-            f"{root} holds neither {_PACS_FEATURES} nor just the folders {', '.join(_PACS)}: pass "
-            "one that does with --data."
-        )
-    encoder = load_image_encoder(IMAGE_DEFAULT, device=request.device)
-    meter = Meter(request.on_progress, "images", _SHOWN_EVERY)
-    embed_images(root, encoder, request.bank, on_count=meter)
-    return read_labelled(request.bank)
+    if list_entries(root).folders == list(_PACS):
+        encoder = load_image_encoder(IMAGE_DEFAULT, device=request.device)
+        meter = Meter(request.on_progress, "images", _SHOWN_EVERY)
+        embed_images(root, encoder, request.bank, on_count=meter)
+        return read_labelled(request.bank)
+    raise FileNotFoundError(
+        f"{root} holds neither {_PACS_FEATURES} nor just the folders {', '.join(_PACS)}: pass one "
+        "that does with --data."
+    )
 
 
 def _read_amazon(request: Request) -> LabelledTable:

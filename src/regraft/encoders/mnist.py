@@ -43,7 +43,7 @@ def load_mnist_cnn(device: str, weights: Path | None) -> NetworkEncoder:
     with torch.random.fork_rng(devices=[]):  # initial weights are drawn, only to be replaced
         network = mnist_cnn()
     put_weights(network, state, str(weights))
-    return _Encoder(
+    return _DigitEncoder(
         NAME,
         network,
         N_FEATURES,
@@ -54,7 +54,7 @@ def load_mnist_cnn(device: str, weights: Path | None) -> NetworkEncoder:
     )
 
 
-class _Encoder(NetworkEncoder):
+class _DigitEncoder(NetworkEncoder):
     def pixels(self, image: Image) -> NDArray[np.uint8]:
         """Return the digit as it is; it must have 28 x 28 pixels in red and green, or in grey."""
         if image.size != (_SIDE, _SIDE):

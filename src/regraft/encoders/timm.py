@@ -29,7 +29,7 @@ _MAXIMUM = 255  # of a pixel
 def load_timm(name: str, device: str, weights: Path | None) -> NetworkEncoder:
     """Load timm's model ``name`` as an encoder; raise the errors of ``make_timm``."""
     network = make_timm(name, weights, others=("efficientnet_lite0", "mnist_cnn"))
-    return _Encoder(require("timm", _EXTRA), name, network, device)
+    return _TimmEncoder(require("timm", _EXTRA), name, network, device)
 
 
 def make_timm(name: str, weights: Path | None, others: Sequence[str]) -> nn.Module:
@@ -56,7 +56,7 @@ def make_timm(name: str, weights: Path | None, others: Sequence[str]) -> nn.Modu
     return made
 
 
-class _Encoder(NetworkEncoder):
+class _TimmEncoder(NetworkEncoder):
     def __init__(self, timm: Any, name: str, network: Any, device: str) -> None:
         config = timm.data.resolve_model_data_config(network)
         # timm leaves normalization to a prefetcher, which here is ``encode``.

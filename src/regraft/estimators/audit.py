@@ -128,12 +128,8 @@ def audit(
     predictor : classifier or array-like (n, C)
         Fitted classifier with ``predict_proba``, or its probabilities on the rows of ``X``, with
         columns in sorted order of the labels.
-    X : array-like (n, d)
-        Features.
-    y : array-like (n,)
-        Labels.
-    sample_domain : array-like (n,)
-        Domain of each row.
+    X, y, sample_domain : array-like (n, d), (n,), (n,)
+        Features, labels and the domain of each row.
     radii : sequence of float
         Distances from the sources' mean within which targets are plausible, in nats.
     rank : int or None
@@ -188,12 +184,8 @@ def frontier(
 
     Parameters
     ----------
-    X : array-like (n, d)
-        Features.
-    y : array-like (n,)
-        Labels.
-    sample_domain : array-like (n,)
-        Domain of each row.
+    X, y, sample_domain : array-like (n, d), (n,), (n,)
+        Features, labels and the domain of each row.
     radii : sequence of float
         Radii at which heads are trained, in nats.
     objective, rank, ridge
@@ -202,8 +194,8 @@ def frontier(
         Shuffles the rows before every third is held out; None keeps their order.
     device : str
         Where torch computes, such as "cpu" or "cuda".
-    on_point : callable, optional
-        Called with each point when it is measured.
+    on_progress : callable, optional
+        Called with a line of text after each radius.
 
     Returns
     -------
@@ -291,7 +283,6 @@ def worst_cases(
 
 
 def _check_radii(radii: Sequence[float]) -> list[float]:
-    """Return the sorted distinct radii, or raise ``ValueError``."""
     values = sorted({float(radius) for radius in radii})
     if not values:
         raise ValueError("radii is empty: pass at least one radius.")
@@ -333,7 +324,6 @@ def _columns(predictor: Predictor, domains: Domains) -> tuple[NDArray[np.intp], 
 
 
 def _check_probabilities(values: ArrayLike, shape: tuple[int, int]) -> NDArray[np.float64]:
-    """Return ``values`` as probabilities of this shape, or raise ``ValueError``."""
     try:
         probabilities = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):

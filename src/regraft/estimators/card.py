@@ -11,6 +11,7 @@ import json
 import platform
 import re
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from regraft.core.certificate import Certificate
 from regraft.estimators.certificate_terms import Term, explain_certificate
 from regraft.estimators.game_head import GameHead
 from regraft.estimators.linear import LinearHead
+from regraft.support.data_files import read_toml
 from regraft.support.table import Table
 
 _TAGS = (
@@ -35,54 +37,11 @@ _MAX_NAMES = 20  # listed; the others are only counted
 # Characters that Markdown interprets within a line; underscores only at the ends of a word.
 _MARKDOWN_SIGNS = re.compile(r"[\\`*\[\]{}|~$]|(?<![^\W_])_|_(?![^\W_])")
 _UNREADABLE = "\N{REPLACEMENT CHARACTER}"
-_METHODS = {
-    "CROClassifier": "Causal Robust Optimization: the head is meant to be as good as a linear one "
-    "can be in the worst of the unseen domains that its sources make plausible, not on average "
-    "over the sources.",
-    "LiteralCROClassifier": "Causal Robust Optimization with the paper's free adversary, for study "
-    "beside CROClassifier, which is the one to use.",
-    "ERMClassifier": "Empirical risk minimization: softmax regression on the pooled sources, each "
-    "with the same mass.",
-    "GroupDROClassifier": "Group distributionally robust optimization: the smallest risk in the "
-    "worst of the sources.",
-    "IRMClassifier": "Invariant risk minimization (IRMv1): small risk, and no source that gains "
-    "much by rescaling the logits.",
-    "VRExClassifier": "Risk extrapolation: small mean risk, and a small variance of the sources' "
-    "risks.",
-}
-_NO_CERTIFICATE = (
-    "This kind of head has no certificate: nothing is claimed about domains other than its "
-    "sources. `regraft audit` measures its worst case in the domains that they make plausible."
-)
-_LIMITS = (
-    "That the domain it meets is a plausible one is assumed. Its inputs have to look like "
-    "transplanted inputs of the sources (closure on the target's side), which no source can show.",
-    "Labels that are noisier than any tilt of the sources' makes them are not covered, such as "
-    "those of people who mix views that the sources keep apart.",
-    "Accuracies, and risks on the sources, are those on the rows that the head was fitted on; new "
-    "rows look somewhat worse. `regraft audit` measures the worst case on such rows.",
-    "It needs features made exactly as those it was fitted on.",
-)
-_RADIUS_LIMIT = (
-    "The radius is an assumption about the domain it will meet, not a measurement. Accuracy on the "
-    "sources cannot choose it, for it always prefers 0, that is, ERM."
-)
-_FREE_ADVERSARY = (
-    "The adversary of this head was free: any transplant, under penalties instead of a radius. So "
-    "its certificate differs from that of CROClassifier. Its worst case is a lower bound only, "
-    "since the search maximizes a penalized risk; the worst domain is no mixture of the sources; "
-    "there are no finite-sample terms, for a family without a radius has no covering number; and "
-    "lengths are in standardized features. A free adversary can attack every direction of a head, "
-    "so such heads are weak where the sources agree."
-)
-_NO_DIFFERENCE = (
-    "The sources do not tell how domains differ (there is one, or their heads are equal), so the "
-    "only plausible domain is the sources themselves, whatever the radius."
-)
-_LICENCE = (
-    "None is given. Before you pass this folder on, choose one and add it to the header of this "
-    "file, for example as a line `license: mit`."
-)
+
+
+@cache
+def _texts() -> dict[str, Any]:
+    return read_toml("regraft.estimators", "card.toml")
 
 
 def model_card(model: LinearHead) -> str:
@@ -93,13 +52,11 @@ def model_card(model: LinearHead) -> str:
         sections += [_describe_radius(certificate), _describe_certificate(certificate)]
         sections += [_describe_price(certificate), _describe_limits(certificate)]
     else:
-        sections.append(f"## Limits\n\n{_NO_CERTIFICATE} {_LIMITS[-1]}")
-    sections += [
-        _describe_loading(model),
-        _describe_settings(model),
-        f"## Licence\n\n{_LICENCE}",
-        _describe_versions(),
-    ]
+        sections.append(
+            f"## Limits\n\n{_texts()['no_certificate']} {_texts()['limits']['features']}"
+        )
+    sections += [_describe_loading(model), _describe_settings(model)]
+    sections += [f"## Licence\n\n{_texts()['licence']}", _describe_versions()]
     return _header(model) + "\n\n".join(sections) + "\n"
 
 
@@ -129,7 +86,6 @@ def _list_names(names: Iterable[Any], write: Callable[[str], str]) -> str:
 
 
 def _count(number: int, noun: str) -> str:
-    """Format a number with its noun, such as "3 classes"."""
     plural = f"{noun}es" if noun.endswith("s") else f"{noun}s"
     return f"{number:,} {noun if number == 1 else plural}"
 
@@ -177,7 +133,7 @@ def _describe_head(model: LinearHead) -> str:
     name, names = type(model).__name__, getattr(model, "feature_names_in_", ())
     features = f" ({_list_names(names, escape)})" if len(names) else ""
     return (
-        f"# {name}: a linear head fitted by Regraft\n\n{_METHODS[name]}\n\n"
+        f"# {name}: a linear head fitted by Regraft\n\n{_texts()['methods'][name]}\n\n"
         f"- {_count(len(model.classes_), 'class')}: {_list_names(model.classes_, escape)}\n"
         f"- {_count(model.n_features_in_, 'feature')}{features}\n"
         f"- {_count(len(model.domains_), 'source domain')}, listed below\n"
@@ -208,14 +164,14 @@ def _describe_sources(model: LinearHead) -> str:
 
 def _describe_radius(certificate: Certificate) -> str:
     if certificate.radius is None:
-        return f"## No radius\n\n{_FREE_ADVERSARY}"
+        return f"## No radius\n\n{_texts()['free_adversary']}"
     text = (
         f"## Radius: {certificate.radius:g} nats\n\nAn unseen domain counts as plausible if its "
         "head is an affine combination of the sources' heads, extrapolation included, whose "
         f"logits differ from those of their mean by at most {certificate.radius:g} nats (root "
         "mean square)."
     )
-    return text if certificate.dimension else f"{text} {_NO_DIFFERENCE}"
+    return text if certificate.dimension else f"{text} {_texts()['no_difference']}"
 
 
 def _describe_certificate(certificate: Certificate) -> str:
@@ -230,30 +186,16 @@ def _term_table(terms: Sequence[Term]) -> str:
 
 def _describe_price(certificate: Certificate) -> str:
     c, worst = certificate, "the worst domain for it"
+    accuracy, nats = "{:.1%}", "{:.3f} nats"
     rows = [
-        (
-            "accuracy on the sources (mean)",
-            _format_share(c.source_accuracy),
-            c.pooled_source_accuracy,
-        ),
-        (
-            f"accuracy in {worst}",
-            _format_share(c.worst_case_accuracy),
-            c.pooled_worst_case_accuracy,
-        ),
+        ("accuracy on the sources (mean)", accuracy, c.source_accuracy, c.pooled_source_accuracy),
+        (f"accuracy in {worst}", accuracy, c.worst_case_accuracy, c.pooled_worst_case_accuracy),
+        ("largest risk on a source", nats, c.source_risk, c.pooled_source_risk),
+        (f"{c.objective} in {worst}", nats, c.worst_case, c.pooled_worst_case),
     ]
-    cells = [[name, here, _format_share(there)] for name, here, there in rows]
-    cells += [
-        [
-            "largest risk on a source",
-            _format_nats(c.source_risk),
-            _format_nats(c.pooled_source_risk),
-        ],
-        [
-            f"{c.objective} in {worst}",
-            _format_nats(c.worst_case),
-            _format_nats(c.pooled_worst_case),
-        ],
+    cells = [
+        [name, *("not kept" if value is None else form.format(value) for value in values)]
+        for name, form, *values in rows
     ]
     columns = ["", "this head", "the ERM head it started from"]
     return (
@@ -267,17 +209,11 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return Table.from_sections("", columns, rows).markdown()
 
 
-def _format_share(value: float | None) -> str:
-    return "not kept" if value is None else f"{value:.1%}"
-
-
-def _format_nats(value: float | None) -> str:
-    return "not kept" if value is None else f"{value:.3f} nats"
-
-
 def _describe_limits(certificate: Certificate) -> str:
-    limits = [*_LIMITS, _RADIUS_LIMIT] if certificate.radius is not None else list(_LIMITS)
-    return "## Limits\n\n" + "\n".join(f"- {limit}" for limit in limits)
+    limits = dict(_texts()["limits"])
+    if certificate.radius is None:
+        del limits["radius"]
+    return "## Limits\n\n" + "\n".join(f"- {limit}" for limit in limits.values())
 
 
 def _describe_loading(model: LinearHead) -> str:

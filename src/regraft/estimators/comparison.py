@@ -103,12 +103,8 @@ def compare(
 
     Parameters
     ----------
-    X : array-like (n, d)
-        Features.
-    y : array-like (n,)
-        Labels.
-    sample_domain : array-like (n,)
-        Domain of each row; three domains or more.
+    X, y, sample_domain : array-like (n, d), (n,), (n,)
+        Features, labels and the domain of each row, three domains or more.
     radii : sequence of float
         Radii of the CRO heads, in nats.
     device : str
@@ -180,7 +176,6 @@ class _Memory:
 
 
 def _key(args: dict[str, Any]) -> str:
-    """Return ``args`` as a canonical string."""
     return json.dumps(args, sort_keys=True)
 
 
@@ -194,7 +189,6 @@ def _fingerprint(domains: Domains) -> str:
 
 
 def _check_enough(domains: Domains) -> None:
-    """Raise ``ValueError`` for one domain, and warn for two."""
     if len(domains.names) == 1:
         raise ValueError(
             f"all rows belong to one domain ({domains.names[0]!s}), so none can be left out: add "
@@ -251,7 +245,6 @@ def _accuracies(
 def _rows(
     cells: Sequence[ComparisonCell], heads: Sequence[ComparedHead]
 ) -> tuple[ComparisonRow, ...]:
-    """Summarize the cells of each head, and its gain over ERM, the first."""
     rows: list[ComparisonRow] = []
     for head in heads:
         mine = [cell for cell in cells if cell.head == head.name]

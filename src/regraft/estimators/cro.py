@@ -156,17 +156,8 @@ class CROClassifier(GameHead):
     def _play(
         self, sources: SourceHeads, on_round: Callable[[Round], None] | None = None
     ) -> tuple[Hull, GameOutcome]:
-        return play_hull(
-            sources,
-            radius=self.radius,
-            rank=self.rank,
-            objective=self.objective,
-            surrogate=self.surrogate,
-            ridge=self.ridge,
-            tolerance=self.tolerance,
-            max_rounds=self.max_rounds,
-            on_round=on_round,
-        )
+        options = {name: value for name, value in self.get_params().items() if name != "device"}
+        return play_hull(sources, on_round=on_round, **options)
 
     def _check_parameters(self) -> None:
         check_radius(self.radius)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any, Self
 
 from numpy.typing import ArrayLike
@@ -126,20 +127,11 @@ class LiteralCROClassifier(GameHead):
         return self
 
     def _options(self) -> FreeAdversaryOptions:
-        """Return the parameters of the adversary."""
-        return FreeAdversaryOptions(
-            cro_rank=self.cro_rank,
-            cro_adv_lr=self.cro_adv_lr,
-            cro_lambda_consist=self.cro_lambda_consist,
-            cro_lambda_hausdorff=self.cro_lambda_hausdorff,
-            cro_lambda_op=self.cro_lambda_op,
-            cro_val_frac=self.cro_val_frac,
-            cro_adv_epochs=self.cro_adv_epochs,
-            cro_adv_batch=self.cro_adv_batch,
-        )
+        known = {field.name for field in fields(FreeAdversaryOptions)}
+        chosen = {name: value for name, value in self.get_params().items() if name in known}
+        return FreeAdversaryOptions(**chosen)
 
     def _check_numbers(self) -> None:
-        """Raise ``ValueError`` for a number out of its range."""
         least: dict[str, Any] = {
             "cro_max_outer_iters": 2,
             "cro_adv_epochs": 1,

@@ -24,9 +24,8 @@ _PANELS = {
 
 def stress_chart(curves: Mapping[str, AuditCurve]) -> charts.Spec:
     """Draw the worst-case accuracy of each predictor over the radius."""
-    return charts.stress_chart(
-        {name: {p.radius: p.accuracy for p in curve.points} for name, curve in curves.items()}
-    )
+    lines = {name: {p.radius: p.accuracy for p in curve.points} for name, curve in curves.items()}
+    return charts.radius_chart(lines, "worst-case accuracy (%)", head_looks(lines), ends=(0, 100))
 
 
 def frontier_chart(frontier: Frontier) -> charts.Spec:

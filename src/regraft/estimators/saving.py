@@ -145,7 +145,6 @@ def check_destination(path: Path) -> None:
 
 
 def _describe(model: LinearHead) -> dict[str, Any]:
-    """Return everything but the arrays, as plain data."""
     name = type(model).__name__
     if _CLASSES.get(name) is not type(model):
         raise ValueError(f"{name} cannot be saved: pass one of {', '.join(_CLASSES)}.")
@@ -171,7 +170,6 @@ def _describe(model: LinearHead) -> dict[str, Any]:
 
 
 def _arrays(model: LinearHead) -> dict[str, NDArray[np.float64]]:
-    """Return the arrays by name."""
     arrays = {"coef": model.coef_, "intercept": model.intercept_}
     if isinstance(model, CROClassifier):
         arrays |= {name: getattr(model, f"{name}_") for name in _CRO_ARRAYS}
@@ -179,7 +177,6 @@ def _arrays(model: LinearHead) -> dict[str, NDArray[np.float64]]:
 
 
 def _plain(name: str, value: Any) -> Any:
-    """Return ``value`` as a plain Python value, or raise ``ValueError``."""
     value = value.item() if isinstance(value, np.generic) else value
     if value is None or isinstance(value, bool | int | float | str):
         return value
@@ -187,7 +184,6 @@ def _plain(name: str, value: Any) -> Any:
 
 
 def _labels(name: str, labels: NDArray[Any]) -> dict[str, Any]:
-    """Return labels and their type as plain data."""
     if labels.dtype.kind not in _LABEL_KINDS:
         raise ValueError(f"{name} have type {labels.dtype}: only numbers and strings can be saved.")
     values = [_plain(name, value) for value in labels.tolist()]
@@ -195,7 +191,6 @@ def _labels(name: str, labels: NDArray[Any]) -> dict[str, Any]:
 
 
 def _read_description(path: Path) -> dict[str, Any]:
-    """Read and check the description of a saved model."""
     try:
         description = json.loads(path.read_text(encoding="utf-8"))
     except ValueError:  # not JSON, or not even text
@@ -216,7 +211,6 @@ def _read_description(path: Path) -> dict[str, Any]:
 
 
 def _rebuild(description: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> LinearHead:
-    """Rebuild a head from its description and arrays."""
     model = _CLASSES[description["class"]](**description["parameters"])
     model.classes_ = _restore(description["classes"])
     model.domains_ = _restore(description["domains"])
@@ -231,9 +225,9 @@ def _rebuild(description: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Li
         model.certificate_ = Certificate.from_dict(description["certificate"])
         model.regularization_ = Regularization(**description["regularization"])
     if isinstance(model, CROClassifier):
-        n_sources = len(model.domains_)
-        model.source_heads_ = _take(arrays, "source_heads", (n_sources, n_classes, d + 1))
-        model.hull_heads_ = _take(arrays, "hull_heads", (n_sources, n_classes, d + 1))
+        heads_shape = len(model.domains_), n_classes, d + 1
+        model.source_heads_ = _take(arrays, "source_heads", heads_shape)
+        model.hull_heads_ = _take(arrays, "hull_heads", heads_shape)
         model.pooled_head_ = _take(arrays, "pooled_head", (n_classes, d + 1))
         model.feature_mean_ = _take(arrays, "feature_mean", (d,))
         model.feature_scale_ = float(description["feature_scale"])
@@ -241,7 +235,6 @@ def _rebuild(description: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Li
 
 
 def _restore(labels: dict[str, Any]) -> NDArray[Any]:
-    """Return the labels that :func:`_labels` described."""
     dtype = np.dtype(labels["dtype"])
     if dtype.kind not in _LABEL_KINDS:
         raise ValueError(f"labels of type {dtype}")

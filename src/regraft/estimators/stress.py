@@ -47,7 +47,7 @@ class StressTest:
     measured: int  # rows
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, strings, lists and dictionaries."""
+        """Return plain numbers, strings, lists and dictionaries."""
         return asdict(self)
 
 

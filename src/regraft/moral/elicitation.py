@@ -164,6 +164,7 @@ class _Interview:
     async def hold(
         self, questions: Sequence[Question], concurrency: int, max_retries: int, timeout: float
     ) -> None:
+        """Ask all questions, ``concurrency`` of them at once."""
         self._on_answer(0)
         left = iter(questions)
         async with self._sdk.AsyncAnthropic(

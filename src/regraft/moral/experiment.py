@@ -17,7 +17,7 @@ from regraft.encoders.base import TextEncoder
 from regraft.estimators.audit import AuditCurve, audit
 from regraft.estimators.baselines import ERMClassifier
 from regraft.estimators.cro import CROClassifier
-from regraft.moral.process import Records, draw_records
+from regraft.moral.process import DrawnRecords, draw_records
 from regraft.moral.scenarios import Library
 from regraft.moral.values import PANELS, PROFILES, Panel, profile_name
 from regraft.premises.abduction_angles import describe_angles
@@ -149,7 +149,7 @@ def run_moral(
     seed: int = 0,
     device: str = "cpu",
     on_progress: OnProgress = ignore_progress,
-) -> tuple[MoralResult, Records]:
+) -> tuple[MoralResult, DrawnRecords]:
     """Draw ``records`` of each panel, embed their scenarios, check the premises, and transfer.
 
     ``probabilities`` (n, 27) are those of action 1, made by ``mechanism``.
@@ -228,7 +228,7 @@ def _transfer(
     features: NDArray[np.float64],
     library: Library,
     probabilities: Probabilities,
-    drawn: Records,
+    drawn: DrawnRecords,
     radius: float,
     seed: int,
     device: str,
@@ -296,11 +296,13 @@ class _Abductions:
         )
 
     def place(self, sample: Sample) -> AbductionPlacement:
+        """Measure where the abduction of ``sample`` lies among those of the panels."""
         own = OutcomeData(self._whiten(sample), self._groups(sample), len(PROFILES))
         fitted = fit_map(own, self._penalty).T
         return place_abduction(self._spanned.hull, fitted, self._rows.Z, self._weight)
 
     def audit(self, loss: NDArray[np.float64], sample: Sample, radius: float) -> GroupedAudit:
+        """Find the worst case of ``loss`` (n,) within ``radius``."""
         Z = self._whiten(sample)
         _, panel = np.unique(sample.panel, return_inverse=True)
         weight = equal_domain_weights(torch.from_numpy(panel), len(self._names)).to(Z)

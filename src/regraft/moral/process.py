@@ -29,7 +29,7 @@ Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Records:
+class DrawnRecords:
     """People, scenarios and choices, one panel after the other: integers (N,)."""
 
     scenario: Integers  # index into the library
@@ -54,7 +54,7 @@ def draw_records(
     *,
     seed: int = 0,
     panels: Sequence[Panel] = PANELS,
-) -> Records:
+) -> DrawnRecords:
     """Draw ``records`` records of each panel; ``probabilities`` (n, 27) are those of action 1.
 
     A profile is drawn from the panel's prior, a topic from those that the library has, given the
@@ -66,7 +66,7 @@ def draw_records(
     drawn = [_draw(library, probabilities, records, panel, seed) for panel in panels]
     scenario, profile, y = (np.concatenate(column) for column in zip(*drawn, strict=True))
     origin = np.repeat(np.arange(len(panels)), records)
-    return Records(scenario, profile, origin, y, tuple(panel.name for panel in panels))
+    return DrawnRecords(scenario, profile, origin, y, tuple(panel.name for panel in panels))
 
 
 def _check(library: Library, probabilities: NDArray[np.float64], records: int) -> None:

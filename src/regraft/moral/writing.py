@@ -7,14 +7,14 @@ from pathlib import Path
 
 from regraft.estimators.plots import plot_audit
 from regraft.moral.experiment import MoralResult
-from regraft.moral.process import Records
+from regraft.moral.process import DrawnRecords
 from regraft.moral.scenarios import TOPICS, Library
 from regraft.moral.tables import paper_tables, targets_table, transfer_table
 from regraft.moral.values import PROFILES, profile_name
 from regraft.premises.diagnosis_files import write_diagnosis
 from regraft.premises.diagnosis_tables import markdown
 from regraft.support.files import write_text
-from regraft.support.json_files import write_result
+from regraft.support.pictures import write_result
 from regraft.support.table import Table
 
 
@@ -35,7 +35,9 @@ def remarks(result: MoralResult) -> list[str]:
     ]
 
 
-def write_moral(out: Path, result: MoralResult, library: Library, drawn: Records) -> list[Path]:
+def write_moral(
+    out: Path, result: MoralResult, library: Library, drawn: DrawnRecords
+) -> list[Path]:
     """Write the diagnosis, the result and the records drawn into ``out``; returns the files."""
     files = write_diagnosis(out, result.diagnosis)
     tables = result_tables(result)

@@ -112,7 +112,6 @@ def deduction_test(
 
 
 def _counts(rows: GroupedRows) -> Tensor:
-    """Count the records (K, r) of each domain and group."""
     cell = rows.domain * rows.n_groups + rows.group
     counts = torch.bincount(cell, minlength=rows.n_domains * rows.n_groups)
     return counts.reshape(rows.n_domains, rows.n_groups).cpu()
@@ -156,7 +155,6 @@ def _choose_pull(rows: GroupedRows, penalty: float, places: Sequence[tuple[int, 
 
 
 def _cell(rows: GroupedRows, s: int, u: int) -> OutcomeData:
-    """Return the rows of one domain and group, with their labels."""
     own = (rows.domain == s) & (rows.group == u)
     return OutcomeData(rows.Z[own], rows.y[own], rows.n_classes)
 

@@ -33,7 +33,7 @@ from regraft.premises.shifts import Shifts, measure_shifts
 from regraft.premises.transplant_basis import TransplantBasis, check_basis
 from regraft.support.progress import OnProgress, ignore_progress
 
-_MAX_OBSERVED_GROUPS = 100  # groups
+_MAX_OBSERVED_GROUPS = 100
 _RESTARTS, _ITERATIONS = 3, 200  # for unobserved groups; fewer, as only predictions count here
 
 Check = (
@@ -109,12 +109,8 @@ def diagnose(
 
     Parameters
     ----------
-    X : array-like (n, d)
-        Features.
-    y : array-like (n,)
-        Labels.
-    sample_domain : array-like (n,)
-        Domain of each row.
+    X, y, sample_domain : array-like (n, d), (n,), (n,)
+        Features, labels and the domain of each row.
     group : array-like (n,), optional
         U of each row, where it was observed. Otherwise ``groups`` unobserved values are fitted by
         maximum likelihood, and checks that need U stay undecided.

@@ -13,16 +13,17 @@ from regraft.premises.transplant_basis import TransplantBasis
 from regraft.support.table import Table
 
 _MOST_CELLS = 30
+_PAIR = "{0.first} vs. {0.second}"
 
 
 def verdicts(diagnosis: Diagnosis) -> Table:
-    """The premises and what the data say about them."""
+    """List the premises and what the data say about them."""
     rows = tuple((name, check.verdict) for name, check in diagnosis.checks.items())
     return Table("Premises", ("premise", "verdict"), rows)
 
 
 def details(diagnosis: Diagnosis) -> list[Table]:
-    """The numbers behind the verdicts."""
+    """Show the numbers behind the verdicts."""
     tables = [closure_table(diagnosis.closure), angles_table(diagnosis.angles)]
     if diagnosis.invariance.cells:
         tables.append(cells_table(diagnosis.invariance))
@@ -30,100 +31,70 @@ def details(diagnosis: Diagnosis) -> list[Table]:
 
 
 def closure_table(closure: FactorizationClosure) -> Table:
-    """As the paper's `tab:factorization-closure`; two classes show the second one's mean."""
+    """Lay out the paper's `tab:factorization-closure`; two classes show the second one's mean."""
     rows = []
     for part in closure.domains:
-        for name, prediction in (("factorized", part.factorized), ("direct", part.direct)):
-            rows.append(
-                (
-                    part.domain,
-                    name,
-                    _mean(prediction.mean),
-                    _mean(part.frequencies),
-                    f"{prediction.brier:.3f}",
-                    f"{prediction.accuracy:.3f}",
-                    f"{prediction.log_loss:.3f}",
-                    f"{part.correlation:.2f}" if name == "factorized" else "",
-                    f"{100 * part.agreement:.0f}%" if name == "factorized" else "",
-                )
-            )
+        agreement = f"{part.correlation:.2f}", f"{100 * part.agreement:.0f}%"
+        for name, prediction, last in (
+            ("factorized", part.factorized, agreement),
+            ("direct", part.direct, ("", "")),
+        ):
+            scores = (prediction.brier, prediction.accuracy, prediction.log_loss)
+            means = map(_mean, (prediction.mean, part.frequencies))
+            rows.append((part.domain, name, *means, *(f"{score:.3f}" for score in scores), *last))
     columns = "domain", "prediction", "mean", "observed", "Brier", "accuracy", "log-loss"
-    return Table(
-        "Factorization closure, held-out rows",
-        (*columns, "correlation", "agreement"),
-        tuple(rows),
-    )
+    title = "Factorization closure, held-out rows"
+    return Table(title, (*columns, "correlation", "agreement"), tuple(rows))
 
 
 def angles_table(angles: AbductionAngles) -> Table:
-    """As the paper's `tab:principal-angles`, in degrees."""
-    rows = tuple(
-        (f"{p.first} vs. {p.second}", f"{p.smallest:.0f}", f"{p.median:.0f}", f"{p.largest:.0f}")
-        for p in angles.pairs
-    )
-    return Table(
-        "Principal angles between col(A_s), degrees", ("pair", "min", "median", "max"), rows
-    )
+    """Lay out the paper's `tab:principal-angles`, in degrees."""
+    columns = {"min": "{.smallest:.0f}", "median": "{.median:.0f}", "max": "{.largest:.0f}"}
+    title = "Principal angles between col(A_s), degrees"
+    return Table.from_objects(title, {"pair": _PAIR} | columns, angles.pairs)
 
 
 def cells_table(invariance: DeductionInvariance) -> Table:
-    """The columns of D by cell, the well-sampled ones or else the largest."""
+    """List the columns of D by cell, the well-sampled ones or else the largest."""
     large = [cell for cell in invariance.cells if cell.records >= WELL_SAMPLED]
-    rows = tuple(
-        (
-            cell.domain,
-            cell.group,
-            str(cell.records),
-            f"{cell.cosine:.4f}",
-            f"{cell.cosine_alone:.3f}",
-            f"{cell.p_value:.3f}",
-        )
-        for cell in (large or list(invariance.cells))[:_MOST_CELLS]
-    )
-    columns = "domain", "group", "records", "cosine to pooled D", "fitted alone", "p"
-    return Table("Deduction columns", columns, rows)
+    columns = {
+        "domain": "{.domain}",
+        "group": "{.group}",
+        "records": "{.records}",
+        "cosine to pooled D": "{.cosine:.4f}",
+        "fitted alone": "{.cosine_alone:.3f}",
+        "p": "{.p_value:.3f}",
+    }
+    cells = (large or list(invariance.cells))[:_MOST_CELLS]
+    return Table.from_objects("Deduction columns", columns, cells)
 
 
 def basis_table(basis: TransplantBasis) -> Table:
-    """As the paper's `tab:L-feasibility`."""
-    rows = tuple(
-        (
-            f"{p.weight:g}",
-            f"{p.residual:.2g}",
-            f"{p.residual_identity:.2f}",
-            f"{p.basis_norm:.3g}",
-            f"{p.deduction_norm:.0e}",
-            f"{p.hausdorff:.3g}",
-        )
-        for p in basis.points
-    )
-    columns = (
-        "lambda_H",
-        "residual / A",
-        "residual to I / A",
-        "norm of L",
-        "norm of D^T L",
-        "Hausdorff",
-    )
-    return Table("Transplant basis", columns, rows)
+    """Lay out the paper's `tab:L-feasibility`."""
+    columns = {
+        "lambda_H": "{.weight:g}",
+        "residual / A": "{.residual:.2g}",
+        "residual to I / A": "{.residual_identity:.2f}",
+        "norm of L": "{.basis_norm:.3g}",
+        "norm of D^T L": "{.deduction_norm:.0e}",
+        "Hausdorff": "{.hausdorff:.3g}",
+    }
+    return Table.from_objects("Transplant basis", columns, basis.points)
 
 
 def shifts_table(shifts: Shifts) -> Table:
-    """Diversity and correlation shift of every pair."""
-    rows = tuple(
-        (f"{p.first} vs. {p.second}", f"{p.diversity:.2f}", f"{p.correlation:.2f}")
-        for p in shifts.pairs
-    )
-    return Table("Shifts", ("pair", "diversity", "correlation"), rows)
+    """List the diversity and the correlation shift of every pair."""
+    columns = {"pair": _PAIR, "diversity": "{.diversity:.2f}", "correlation": "{.correlation:.2f}"}
+    return Table.from_objects("Shifts", columns, shifts.pairs)
 
 
 def markdown(tables: Sequence[Table]) -> str:
-    """The tables under their titles."""
+    """Write the tables under their titles."""
     return "\n\n".join(f"## {table.title}\n\n{table.markdown()}" for table in tables) + "\n"
 
 
 def _mean(shares: tuple[float, ...]) -> str:
-    """Of the second of two classes, else of all."""
+    """Write the share of the second of two classes, else of all."""
     if len(shares) == 2:
         return f"{shares[1]:.3f}"
     return " ".join(f"{share:.2f}" for share in shares)

@@ -187,12 +187,8 @@ def fit_observed(
 
     Parameters
     ----------
-    X : array-like (n, d)
-        Features.
-    y : array-like (n,)
-        Labels.
-    sample_domain : array-like (n,)
-        Domain of each row.
+    X, y, sample_domain : array-like (n, d), (n,), (n,)
+        Features, labels and the domain of each row.
     group : array-like (n,)
         U of each row, of any sortable kind.
     device : str

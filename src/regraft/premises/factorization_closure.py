@@ -14,9 +14,9 @@ from regraft.premises.multinomial_maps import choose_penalty, deal_folds, fit_ma
 from regraft.premises.verdicts import Verdict
 from regraft.support.plain_data import PlainData
 
-_CALIBRATION_TOLERANCE = 0.01  # of mean probabilities, that a factorization may be off beyond noise
-_NOISE_STANDARD_ERRORS = 3.0  # standard errors
-_LEAST_GAIN_KEPT = 0.5  # of what direct regression learns, that a factorization must keep
+_CALIBRATION_TOLERANCE = 0.01  # tolerated error of mean probabilities, even beyond noise
+_NOISE_STANDARD_ERRORS = 3.0
+_LEAST_GAIN_KEPT = 0.5  # share of direct regression's gain that a factorization must keep
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,6 @@ def _standard_error(values: Tensor, unit: Tensor | None) -> float:
 
 
 def _measure(p: Tensor, y: Tensor, loss: Tensor) -> Prediction:
-    """Measure how well probabilities ``p`` (n, C) describe the labels ``y`` (n,)."""
     one_hot = torch.nn.functional.one_hot(y, p.shape[1]).to(p.dtype)
     squares = (p - one_hot).square()
     brier = squares[:, 1] if p.shape[1] == 2 else squares.sum(dim=1)

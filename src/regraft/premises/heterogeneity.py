@@ -34,7 +34,6 @@ def check_heterogeneity(rows: GroupedRows, *, draws: int = DRAWS, seed: int = 0)
 
 
 def _judge(test: Randomization) -> tuple[Verdict, str]:
-    """Return the verdict and the sentence of a test."""
     p = format_p_value(test.p_value, test.draws)
     if not test.has_enough_rows:
         return "undecided", (

@@ -99,12 +99,8 @@ def fit_latent(
 
     Parameters
     ----------
-    X : array-like (n, d)
-        Features.
-    y : array-like (n,)
-        Labels.
-    sample_domain : array-like (n,)
-        Domain of each row.
+    X, y, sample_domain : array-like (n, d), (n,), (n,)
+        Features, labels and the domain of each row.
     groups : int
         Number of values of u.
     shift : {"prior", "full"}
@@ -166,7 +162,6 @@ def fit_latent_domains(
 
 
 def _check(groups: int, options: LatentOptions) -> None:
-    """Raise ``ValueError`` unless the number of groups and the options are usable."""
     if not 1 <= groups <= MAX_GROUPS:
         raise ValueError(f"groups is {groups}: pass a number from 1 to {MAX_GROUPS}.")
     if options.shift not in get_args(Shift):
@@ -181,7 +176,6 @@ def _check(groups: int, options: LatentOptions) -> None:
 def _whiten(
     domains: Domains, groups: int, options: LatentOptions
 ) -> tuple[Whitening, LatentLikelihood]:
-    """Whiten and sort the rows, and build the model on them."""
     whitening = fit_whitening(domains.X, domains.weight, domains.mapping).with_shrinkage(_SHRINKAGE)
     order = torch.argsort(domains.domain, stable=True)
     domain, y, weight = domains.domain[order], domains.y[order], domains.weight[order]

@@ -17,7 +17,7 @@ from regraft.premises.verdicts import Verdict
 from regraft.support.plain_data import PlainData
 
 LAMBDAS = (0.0, 0.01, 0.1, 1.0, 10.0)
-_MAX_SUPPORT_ROWS = 800  # distinct rows of a domain, at most, between which distances are taken
+_MAX_SUPPORT_ROWS = 800  # distinct rows of a domain between which distances are taken
 _MAX_SEARCHED_ROWS = 20_000  # rows among which to look for distinct ones
 _PATH_POINTS = 40
 _ZERO_CUTOFF = 1e-8
@@ -121,7 +121,6 @@ def _system(maps: Factorization, supports: Sequence[Tensor]) -> _System:
 
 
 def _append_constant(X: Tensor) -> Tensor:
-    """Append a constant 1 to each row."""
     return torch.cat([X, X.new_ones(len(X), 1)], dim=1)
 
 
@@ -158,7 +157,6 @@ def _bases(system: _System) -> list[Tensor]:
 def _measure(
     system: _System, maps: Factorization, supports: Sequence[Tensor], basis: Tensor
 ) -> BasisPoint:
-    """Measure a basis: its residuals, its norms, and how far transplants leave the supports."""
     projection = system.gauge @ system.gauge.T
     readouts = maps.abductions[:, :-1].mT @ basis
     identity = torch.eye(len(projection), dtype=basis.dtype, device=basis.device)
@@ -183,7 +181,6 @@ def _measure(
 
 
 def _root_mean_square(matrices: Tensor) -> float:
-    """Return the root mean square of the Frobenius norms of ``matrices``."""
     return float(torch.linalg.matrix_norm(matrices).square().mean().sqrt())
 
 

@@ -28,6 +28,10 @@ _TWO_KINDS = (
     "the others. The head that you keep was fitted on all rows, and the certificate at the end "
     "speaks of that one, on the rows it was fitted on; so the numbers differ."
 )
+_NO_STRESS = (
+    "Not measured in this run: fit with --html, or run regraft audit and regraft frontier with the "
+    "same --out, and write the report again."
+)
 
 
 def demo_chapter(document: Document) -> Chapter:
@@ -74,7 +78,8 @@ def fit_chapter(document: Document) -> Chapter:
     stress = document["stress"]
     if stress is None:
         accuracies = {"CRO": document["source_accuracy"]}
-        sections += [accuracies_section(accuracies, "the rows fitted on"), _no_stress()]
+        sections += [accuracies_section(accuracies, "the rows fitted on")]
+        sections.append(Section(STRESS, (Text(_NO_STRESS),)))
         verdict = certificate.summary()[0]
     else:
         heads = stress["heads"]
@@ -217,18 +222,6 @@ def _scale_section(distances: Mapping[str, float]) -> Section:
     )
     table = Table("Distance from the mean of the sources", ("source", "nats"), rows)
     return Section("How far is far?", (text, table))
-
-
-def _no_stress() -> Section:
-    return Section(
-        STRESS,
-        (
-            Text(
-                "Not measured in this run: fit with --html, or run regraft audit and regraft "
-                "frontier with the same --out, and write the report again."
-            ),
-        ),
-    )
 
 
 def _targets_section(curve: AuditCurve) -> Section:

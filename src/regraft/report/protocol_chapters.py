@@ -9,7 +9,7 @@ from regraft.report.elements import Chapter, Chart, Document, Section, Text
 from regraft.report.sections import tables_sections
 from regraft.support.charts import BETWEEN, ERM_HEAD, LAST_HEAD, ranks_chart, risks_chart
 from regraft.support.looks import head_looks
-from regraft.support.table import Table
+from regraft.support.table import Number, Table
 
 _MOST_POINTS = 4000  # of a chart
 
@@ -88,19 +88,19 @@ def collection_chapter(document: Document) -> Chapter:
 
 def _selection_table(title: str, rows: Document) -> Table:
     names = list(dict.fromkeys(name for row in rows.values() for name in row["cells"]))
-    lines, averages = [], []
-    for algorithm, row in rows.items():
-        cells = [row["cells"].get(name) for name in names]
-        average = row["average"]
-        averages.append(-1.0 if average is None else float(average))
-        texts = [
-            "–" if cell is None else f"{100 * cell['mean']:.1f} ± {100 * cell['error']:.1f}"
-            for cell in cells
-        ]
-        lines.append((algorithm, *texts, "–" if average is None else f"{100 * average:.1f}"))
-    best = max(averages, default=-1.0)
-    marked = frozenset(i for i, average in enumerate(averages) if average == best >= 0)
-    return Table(title, ("algorithm", *names, "average"), tuple(lines), marked)
+    averages = [row["average"] for row in rows.values()]
+    lines = tuple(
+        (algorithm, *(_number(**row["cells"].get(name, {})) for name in names), _number(average))
+        for (algorithm, row), average in zip(rows.items(), averages, strict=True)
+    )
+    best = max((average for average in averages if average is not None), default=None)
+    marked = frozenset(i for i, a in enumerate(averages) if a is not None and a == best)
+    return Table(title, ("algorithm", *names, "average"), lines, marked)
+
+
+def _number(mean: float | None = None, error: float | None = None, **_: Any) -> Number | None:
+    """Return shares of one as a cell in percent."""
+    return None if mean is None else Number(100 * mean, None if error is None else 100 * error)
 
 
 def _risks_section(points: list[dict[str, Any]], names: list[str]) -> Section:

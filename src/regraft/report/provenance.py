@@ -55,7 +55,7 @@ class Provenance:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Provenance:
-        """Inverse of ``dataclasses.asdict``, also after a trip through JSON."""
+        """Rebuild a provenance from ``dataclasses.asdict``, even after a trip through JSON."""
         files = tuple(DataFile(**each) for each in data["data"])
         machine = {name: data["machine"][name] for name in ("system", "cores")}
         changed = {"data": files, "machine": machine, "seconds": float(data["seconds"])}
@@ -69,7 +69,7 @@ def trace(
     seconds: float,
     warnings: Iterable[str] = (),
 ) -> Provenance:
-    """The provenance of what ``command`` made of the files and folders ``data``."""
+    """Return the provenance of what ``command`` made of the files and folders ``data``."""
     return Provenance(
         command=shlex.join(command),
         options=dict(options),
@@ -95,10 +95,7 @@ def write_provenance(folder: Path, name: str, provenance: Provenance) -> Path:
 
 
 def read_provenance(folder: Path) -> dict[str, Provenance]:
-    """By command, in the order of their first run; none if there is no file.
-
-    Raises ``ValueError`` with one sentence if the file is damaged.
-    """
+    """Read the provenance of each command, in the order of their first run."""
     path = folder / PROVENANCE
     if not path.exists():
         return {}

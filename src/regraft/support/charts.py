@@ -11,7 +11,7 @@ from typing import Any
 from regraft.support.looks import FAINT, INK, SOFT, Look, head_looks, look
 
 Spec = dict[str, Any]
-Line = Mapping[float, float]  # heights by place on the x axis
+Line = Mapping[Any, float]  # heights by their place on the x axis, a number
 
 ERM_HEAD, BETWEEN, LAST_HEAD = "ERM head (step 0)", "head in between", "last head"
 _STAGE_SIZES = {ERM_HEAD: 60, BETWEEN: 20, LAST_HEAD: 60}
@@ -21,16 +21,20 @@ _STEP_LABELS = {"labelAngle": 0, "labelOverlap": True}
 _SMALLEST_SPAN = 5.0  # points of accuracy on an axis
 
 
-def radius_chart(lines: Mapping[str, Line], title: str, looks: Mapping[str, Look]) -> Spec:
-    """Draw accuracies over the radius, a line per head, on an axis that shows small differences."""
-    ends = _range([100 * height for line in lines.values() for height in line.values()])
-    return _radius_chart(lines, _axis("accuracy", title, ends), looks)
+def radius_chart(
+    lines: Mapping[str, Line], title: str, looks: Mapping[str, Look], ends: Sequence[float] = ()
+) -> Spec:
+    """Draw accuracies over the radius, a line per head.
 
-
-def stress_chart(curves: Mapping[str, Line]) -> Spec:
-    """Draw worst-case accuracies over the radius, a line per head, on an axis from 0 to 100."""
-    y = _axis("accuracy", "worst-case accuracy (%)", [0, 100])
-    return _radius_chart(curves, y, head_looks(curves))
+    Radii that double are evenly spaced, and 0 has a place. The axis of accuracies shows small
+    differences, or goes over ``ends``.
+    """
+    shown = {name: {r: _percent(line[r]) for r in line} for name, line in lines.items()}
+    x = _axis("radius", "radius (nats)")
+    x["scale"] = {"type": "symlog", "constant": 0.5, "zero": False, "nice": False}
+    x["axis"] = {"values": sorted({r for line in shown.values() for r in line}), "format": "~g"}
+    heights = [height for line in shown.values() for height in line.values()]
+    return _lines(shown, x, _axis("accuracy", title, ends or _range(heights)), looks, unit=" (%)")
 
 
 def frontier_chart(points: Mapping[float, tuple[float, float]], audit_radius: float) -> Spec:
@@ -71,14 +75,12 @@ def frontier_chart(points: Mapping[float, tuple[float, float]], audit_radius: fl
 def game_chart(found: Sequence[float], answers: Sequence[float], kind: str) -> Spec:
     """Draw what the adversary found and what the learner answered in each round of a game."""
     players = {"worst domain found": found, "learner's answer": answers}
-    values = [
-        {"round": i, "value": round(value, 4), "player": name}
+    lines = {
+        name: {i: round(value, 4) for i, value in enumerate(line, start=1)}
         for name, line in players.items()
-        for i, value in enumerate(line, start=1)
-    ]
-    x = _steps("round", "round")
+    }
     y = _axis("value", f"{kind} (nats)")
-    return _lines(values, x, y, "player", head_looks(players), unit=" (nats)")
+    return _lines(lines, _steps("round", "round"), y, head_looks(players), unit=" (nats)")
 
 
 def accuracies_chart(accuracies: Mapping[str, Mapping[str, float]]) -> Spec:
@@ -140,21 +142,12 @@ def risks_chart(
 
 def _stages_legend() -> Spec:
     """Explain sizes and fillings, whatever the domain."""
-    ranges = {
+    ranges: dict[str, list[Any]] = {
         "size": list(_STAGE_SIZES.values()),
         "fill": ["transparent" if stage == ERM_HEAD else SOFT for stage in _STAGE_SIZES],
         "stroke": [SOFT] * len(_STAGE_SIZES),
     }
-    legend = {"title": None, "symbolStrokeWidth": 1.2}
-    encoding = {
-        channel: {
-            "field": "stage",
-            "type": "ordinal",
-            "scale": {"type": "ordinal", "domain": list(_STAGE_SIZES), "range": range_},
-            "legend": legend,
-        }
-        for channel, range_ in ranges.items()
-    }
+    encoding = _scales("stage", list(_STAGE_SIZES), ranges, symbolStrokeWidth=1.2)
     return {**_layer("point", encoding), "data": {"values": []}}
 
 
@@ -166,63 +159,50 @@ def ranks_chart(
     The dimensions that occur are evenly spaced: what happens to the paper's CRO happens among the
     last few.
     """
-    values = [
-        {"rank": rank, "risk": round(risk, 4), "series": name}
+    lines = {
+        name: {rank: round(risk, 4) for rank, risk in sorted(curve)}
         for name, curve in curves.items()
-        for rank, risk in sorted(curve)
-    ]
+    }
     x = _steps("rank", "transplant dimension r (not to scale)")
-    y = _axis("risk", "target risk (error rate)", [0, 1])
-    return _lines(values, x, y, "series", looks)
+    return _lines(lines, x, _axis("risk", "target risk (error rate)", [0, 1]), looks)
 
 
 def lengths_chart(shares: Mapping[str, Mapping[int, float]], looks: Mapping[str, Look]) -> Spec:
     """Draw how many rounds games took, as shares of the games of each series."""
-    values = [
-        {"rounds": rounds, "share": _percent(share), "series": name}
-        for name, line in shares.items()
-        for rounds, share in line.items()
-    ]
     seen = [rounds for line in shares.values() for rounds in line]
     scale = {"domain": list(range(min(seen), max(seen) + 1))}
-    x = _steps("rounds", "rounds until the game ended", scale=scale)
     place = {
-        "x": x,
+        "x": _steps("rounds", "rounds until the game ended", scale=scale),
         "xOffset": {"field": "series", "scale": {"domain": list(shares)}},
         "y": _axis("share", "share of runs (%)", [0, 106]),  # with room for marks on the bars
     }
     bar = {**place, **_told_apart("series", looks, "color")}
     end = {**place, **_told_apart("series", looks, "color", "shape")}
     return _chart(
-        values, [_layer("bar", bar), _layer("point", end, filled=True, size=90, yOffset=-9)]
+        [
+            {"rounds": rounds, "share": _percent(share), "series": name}
+            for name, line in shares.items()
+            for rounds, share in line.items()
+        ],
+        [_layer("bar", bar), _layer("point", end, filled=True, size=90, yOffset=-9)],
     )
 
 
-def _radius_chart(lines: Mapping[str, Line], y: Spec, looks: Mapping[str, Look]) -> Spec:
-    """Draw accuracies over an axis on which radii that double are evenly spaced, and 0 is, too."""
-    values = [
-        {"radius": radius, "accuracy": _percent(accuracy), "head": name}
-        for name, line in lines.items()
-        for radius, accuracy in line.items()
-    ]
-    x = _axis("radius", "radius (nats)")
-    x["scale"] = {"type": "symlog", "constant": 0.5, "zero": False, "nice": False}
-    x["axis"] = {"values": sorted({value["radius"] for value in values}), "format": "~g"}
-    return _lines(values, x, y, "head", looks, unit=" (%)")
-
-
 def _lines(
-    values: Sequence[Mapping[str, Any]], x: Spec, y: Spec, series: str, looks: Mapping[str, Look],
-    unit: str = "",
-) -> Spec:  # fmt: skip
+    lines: Mapping[str, Line], x: Spec, y: Spec, looks: Mapping[str, Look], unit: str = ""
+) -> Spec:
     """Draw lines with marks, and a rule at the nearest x that shows the values of all of them."""
-    at, of = x["field"], y["field"]
-    names = list(looks)
+    at, of, names = x["field"], y["field"], list(looks)
+    values: list[dict[str, Any]] = [
+        {at: place, of: height, "series": name}
+        for name, line in lines.items()
+        for place, height in line.items()
+    ]
     # Names come from data and may hold anything, so the hovered rows have fields of their own.
     rows: dict[Any, dict[str, Any]] = {}
     for value in values:
-        i = names.index(value[series])
-        rows.setdefault(value[at], {at: value[at]})[f"v{i}"] = value[of]
+        column = f"v{names.index(value['series'])}"
+        rows.setdefault(value[at], {at: value[at]})[column] = value[of]
     titles = {at: x["title"], **{f"v{i}": f"{name}{unit}" for i, name in enumerate(names)}}
     # All as numbers: Vega-Lite 6.4 looks other kinds up in the wrong place where it hovers by
     # the nearest mark.
@@ -237,8 +217,8 @@ def _lines(
         "params": [{"name": "hover", "select": hover}],
     }
     place = {"x": x, "y": y}
-    dashed = _told_apart(series, looks, "color", "strokeDash")
-    marked = _told_apart(series, looks, "color", "shape")
+    dashed = _told_apart("series", looks, "color", "strokeDash")
+    marked = _told_apart("series", looks, "color", "shape")
     return _chart(
         values,
         [
@@ -267,19 +247,24 @@ def _chart(values: Sequence[Mapping[str, Any]], layers: Sequence[Spec]) -> Spec:
 
 def _told_apart(field: str, looks: Mapping[str, Look], *channels: str) -> Spec:
     """Give each name its look on these ``channels``, in the order of ``looks``."""
-    ranges = {
+    ranges: dict[str, list[Any]] = {
         "shape": [each.shape for each in looks.values()],
         "strokeDash": [list(each.dashes) for each in looks.values()],
     }
     colours = [each.colour for each in looks.values()]
+    used = {channel: ranges.get(channel, colours) for channel in channels}
+    return _scales(field, list(looks), used)
+
+
+def _scales(field: str, names: list[str], ranges: Mapping[str, list[Any]], **legend: Any) -> Spec:
     return {
         channel: {
             "field": field,
-            "type": "nominal",
-            "scale": {"domain": list(looks), "range": ranges.get(channel, colours)},
-            "legend": {"title": None},
+            "type": "ordinal" if channel == "size" else "nominal",
+            "scale": {"type": "ordinal", "domain": names, "range": range_},
+            "legend": {"title": None, **legend},
         }
-        for channel in channels
+        for channel, range_ in ranges.items()
     }
 
 
@@ -288,12 +273,17 @@ def _tooltip(**titles: str) -> list[Spec]:
 
 
 def _labels(points: Sequence[Mapping[str, Any]], spans: Mapping[str, float]) -> list[str]:
-    """Label each point with its radius; points that all but touch share the label of the first."""
-    labels, first = [""] * len(points), 0
+    """Label each point with its radius; points that all but touch share one, right of them all."""
+    groups: list[list[int]] = []
     for i, point in enumerate(points):
-        if max(abs(point[k] - points[first][k]) / spans[k] for k in spans) > _TOUCHING:
-            first = i
-        labels[first] += f"{', ' if labels[first] else ''}{point['radius']:g}"
+        first = points[groups[-1][0] if groups else 0]
+        if not groups or max(abs(point[k] - first[k]) / spans[k] for k in spans) > _TOUCHING:
+            groups.append([])
+        groups[-1].append(i)
+    labels = [""] * len(points)
+    for group in groups:
+        last = max(group, key=lambda i: float(points[i]["source"]))
+        labels[last] = ", ".join(f"{points[i]['radius']:g}" for i in group)
     return labels
 
 

@@ -110,7 +110,7 @@ class Checkup:
         yield from (finding.remark for finding in (*self.data, *self.weights) if finding.is_fault)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, strings, lists and dictionaries."""
+        """Return plain numbers, strings, lists and dictionaries."""
         document = asdict(self)
         document["extras"] = [
             asdict(extra) | {"state": extra.state, "problem": extra.problem}

@@ -5,36 +5,12 @@ from __future__ import annotations
 import json
 import math
 import os
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regraft.support.extras import MissingExtra
-from regraft.support.files import append_line, write_text
-
-
-def write_result(
-    folder: Path | None,
-    name: str,
-    result: dict[str, Any],
-    picture: str,
-    plot: Callable[[Path], None],
-) -> list[Path]:
-    """Write a result as JSON and as a picture, if a folder is given; return their paths.
-
-    Without vl-convert the picture is left out with a warning.
-    """
-    if folder is None:
-        return []
-    write_text(folder / name, dumps(result))
-    try:
-        plot(folder / picture)
-    except MissingExtra as error:
-        warnings.warn(f"{picture} is not drawn: {error}", stacklevel=2)
-        return [folder / name]
-    return [folder / name, folder / picture]
+from regraft.support.files import append_line
 
 
 def dumps(document: Any, indent: int | None = 2) -> str:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from regraft.support.charts import Spec
-from regraft.support.extras import require
-from regraft.support.files import write_bytes
+from regraft.support.extras import MissingExtra, require
+from regraft.support.files import write_bytes, write_text
+from regraft.support.json_files import dumps
 from regraft.support.looks import COLOURS, FAINT, INK, SOFT
 
 FORMATS = ("png", "svg", "pdf")
@@ -78,6 +80,28 @@ def write_figure(figure: Spec, stem: Path, formats: Sequence[str] = FORMATS) -> 
     for path in paths:
         write_picture(figure, path)
     return paths
+
+
+def write_result(
+    folder: Path | None,
+    name: str,
+    result: dict[str, Any],
+    picture: str,
+    plot: Callable[[Path], None],
+) -> list[Path]:
+    """Write a result as JSON and as a picture, if a folder is given; return their paths.
+
+    Without vl-convert the picture is left out with a warning.
+    """
+    if folder is None:
+        return []
+    write_text(folder / name, dumps(result))
+    try:
+        plot(folder / picture)
+    except MissingExtra as error:
+        warnings.warn(f"{picture} is not drawn: {error}", stacklevel=2)
+        return [folder / name]
+    return [folder / name, folder / picture]
 
 
 def _ordered(pdf: bytes) -> bytes:

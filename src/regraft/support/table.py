@@ -29,19 +29,13 @@ class Number:
     error: float | None = None
     format: str = ".1f"
 
-    def __str__(self) -> str:
-        return self._print(self._digits, " ± ")
-
-    def latex(self, *, bold: bool) -> str:
-        """Write the number in LaTeX; its error is never bold."""
-        return self._print(rf"\textbf{{{self._digits}}}" if bold else self._digits, r" $\pm$ ")
-
     @property
-    def _digits(self) -> str:
+    def digits(self) -> str:
+        """The number as it is printed, without its error."""
         return f"{self.value:{self.format}}"
 
-    def _print(self, digits: str, sign: str) -> str:
-        return digits if self.error is None else f"{digits}{sign}{self.error:{self.format}}"
+    def __str__(self) -> str:
+        return self.digits if self.error is None else f"{self.digits} ± {self.error:{self.format}}"
 
 
 Cell = str | float | Number | None  # None where there is nothing to show
@@ -71,6 +65,12 @@ class Table:
             rows += map(tuple, section)
         inner = frozenset(starts - {0, len(rows)})
         return cls(title, tuple(columns), tuple(rows), sections=inner, **fields)
+
+    @classmethod
+    def from_objects(cls, title: str, columns: Mapping[str, str], rows: Iterable[object]) -> Table:
+        """Make a row of each object; ``columns`` maps names to formats such as ``{.risk:.3f}``."""
+        cells = tuple(tuple(form.format(row) for form in columns.values()) for row in rows)
+        return cls(title, tuple(columns), cells)
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Table:
@@ -115,7 +115,6 @@ class Table:
 
     def latex(self) -> str:
         """Write a booktabs ``tabular``, the highest number of each column in bold."""
-        # What is printed decides, so that equal numbers look equal.
         best = [_highest(column) for column in zip(*self.rows, strict=True)]
         width = len(self.columns)
         lines = [
@@ -156,19 +155,17 @@ def _markdown_row(cells: Sequence[str]) -> str:
     return f"| {' | '.join(escaped)} |"
 
 
-def _highest(column: Sequence[Cell]) -> float | None:
-    numbers = [_rounded(cell) for cell in column if isinstance(cell, Number)]
-    return max(numbers, default=None)
+def _highest(column: Sequence[Cell]) -> str | None:
+    """Find the highest number as it is printed, so that equal numbers look equal."""
+    numbers = [cell.digits for cell in column if isinstance(cell, Number)]
+    return max(numbers, key=float, default=None)
 
 
-def _rounded(number: Number) -> float:
-    return float(f"{number.value:{number.format}}")
-
-
-def _latex_cell(cell: Cell, best: float | None) -> str:
-    if isinstance(cell, Number):
-        return cell.latex(bold=_rounded(cell) == best)
-    return "--" if cell is None else escape_latex(str(cell))
+def _latex_cell(cell: Cell, best: str | None) -> str:
+    if not isinstance(cell, Number):
+        return "--" if cell is None else escape_latex(str(cell))
+    digits = rf"\textbf{{{cell.digits}}}" if cell.digits == best else cell.digits
+    return digits + str(cell).removeprefix(cell.digits).replace("±", r"$\pm$")
 
 
 def _latex_head(name: str) -> str:

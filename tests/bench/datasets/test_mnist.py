@@ -6,9 +6,7 @@ import gzip
 import hashlib
 import os
 import struct
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +20,8 @@ from regraft.bench.datasets.mnist import (
     _read_all,
     load_mnist,
 )
+from tests.helpers.errors import one_sentence
+from tests.helpers.file_server import FileServer
 from tests.helpers.paths import ROOT
 
 IMAGES = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
@@ -39,52 +39,18 @@ TINY_CHECKSUMS = {name: hashlib.md5(content).hexdigest() for name, content in TI
 PACKED = {f"{name}.gz": gzip.compress(content) for name, content in TINY.items()}
 
 
-class Server(ThreadingHTTPServer):
-    """Serves ``files`` by name, cut short by ``missing_bytes``, and records what is asked for."""
-
-    daemon_threads = True
-
-    def __init__(self, files: dict[str, bytes], missing_bytes: int = 0) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.files, self.missing_bytes = files, missing_bytes
-        self.asked: list[str] = []
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}/mnist/"
-
-
-class Handler(BaseHTTPRequestHandler):
-    server: Server
-
-    def do_GET(self) -> None:
-        name = self.path.removeprefix("/mnist/")
-        self.server.asked.append(name)
-        if name not in self.server.files:
-            self.send_error(404)
-            return
-        content = self.server.files[name]
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content[: len(content) - self.server.missing_bytes])
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Keep quiet."""
-
-
 @pytest.fixture
-def servers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Server]]:
+def servers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[FileServer]]:
     """A good server, one without the files, one that sends others, and one that breaks off."""
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     others = {name: gzip.compress(b"another file") for name in PACKED}
-    made = [Server(PACKED), Server({}), Server(others), Server(PACKED, missing_bytes=5)]
-    for server in made:
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    yield made
-    for server in made:
-        server.shutdown()
-        server.server_close()
+    with (
+        FileServer(PACKED) as good,
+        FileServer({}) as empty,
+        FileServer(others) as other,
+        FileServer(PACKED, missing_bytes=5) as broken,
+    ):
+        yield [good, empty, other, broken]
 
 
 @pytest.fixture
@@ -108,12 +74,6 @@ def mnist_folder() -> Path:
 
 def entries(folder: Path) -> list[str]:
     return sorted(entry.name for entry in folder.iterdir())
-
-
-def one_sentence(error: pytest.ExceptionInfo[Exception]) -> str:
-    text = str(error.value)
-    assert "\n" not in text and text.endswith(".")
-    return text
 
 
 def assert_tiny(read: dict[str, np.ndarray]) -> None:
@@ -164,7 +124,7 @@ def test_damaged_files_are_named(tmp_path: Path) -> None:
         folder = fill(tmp_path / str(number), {name: content, "tiny-labels": TINY["tiny-labels"]})
         with pytest.raises(ValueError, match=complaint) as error:
             _read_all([folder], TINY_CHECKSUMS)
-        text = one_sentence(error)
+        text = one_sentence(error.value)
         assert str(folder / name) in text and f"{MIRRORS[0]}tiny-images.gz" in text
 
 
@@ -173,16 +133,16 @@ def test_missing_files_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     for folder in (tmp_path, tmp_path / "none"):
         with pytest.raises(FileNotFoundError, match="there is no train-images") as error:
             load_mnist(folder)
-        text = one_sentence(error)
+        text = one_sentence(error.value)
         assert str(folder) in text and "--data" in text and "REGRAFT_DATA" in text
     monkeypatch.setenv("REGRAFT_DATA", str(tmp_path))
     with pytest.raises(FileNotFoundError) as error:
         load_mnist()
-    assert f"{tmp_path / 'mnist'} or {tmp_path}: name" in one_sentence(error)
+    assert f"{tmp_path / 'mnist'} or {tmp_path}: name" in one_sentence(error.value)
     assert entries(tmp_path) == []
 
 
-def test_downloads_what_is_missing(tmp_path: Path, servers: list[Server]) -> None:
+def test_downloads_what_is_missing(tmp_path: Path, servers: list[FileServer]) -> None:
     good = servers[0]
     folder = tmp_path / "new" / "cache"
     fill(folder, {"tiny-labels": TINY["tiny-labels"]})
@@ -195,43 +155,43 @@ def test_downloads_what_is_missing(tmp_path: Path, servers: list[Server]) -> Non
 
 
 @pytest.mark.parametrize("bad", [1, 2, 3], ids=["404", "another file", "breaks off"])
-def test_the_next_mirror_helps(tmp_path: Path, servers: list[Server], bad: int) -> None:
+def test_the_next_mirror_helps(tmp_path: Path, servers: list[FileServer], bad: int) -> None:
     _download_missing(tmp_path, [servers[bad].url, servers[0].url], TINY_CHECKSUMS)
     assert len(servers[bad].asked) == len(servers[0].asked) == len(TINY)
     assert entries(tmp_path) == sorted(PACKED)
     assert_tiny(_read_all([tmp_path], TINY_CHECKSUMS))
 
 
-def test_nothing_is_kept_of_a_failed_download(tmp_path: Path, servers: list[Server]) -> None:
+def test_nothing_is_kept_of_a_failed_download(tmp_path: Path, servers: list[FileServer]) -> None:
     """Every mirror and its failure are named."""
     with pytest.raises(FileNotFoundError, match="MNIST cannot be downloaded") as error:
         _download_missing(tmp_path, [server.url for server in servers[1:]], TINY_CHECKSUMS)
-    text = one_sentence(error)
+    text = one_sentence(error.value)
     assert all(server.url in text for server in servers[1:])
     assert "404" in text and "another file" in text
     assert "--data" in text and "REGRAFT_DATA" in text
     assert entries(tmp_path) == []
 
 
-def test_no_network_is_one_sentence(tmp_path: Path, servers: list[Server]) -> None:
+def test_no_network_is_one_sentence(tmp_path: Path, servers: list[FileServer]) -> None:
     """A port nobody listens on, and a server that never answers."""
-    closed = Server({})
+    closed = FileServer({})
     closed.server_close()
-    silent = Server({})  # bound and listening, but nobody serves
+    silent = FileServer({})  # bound and listening, but nobody serves
     try:
         for server in (closed, silent):
             with pytest.raises(FileNotFoundError, match="REGRAFT_DATA") as error:
                 _download_missing(tmp_path, [server.url], TINY_CHECKSUMS, timeout=0.2)
-            assert server.url in one_sentence(error)
+            assert server.url in one_sentence(error.value)
     finally:
         silent.server_close()
 
 
-def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path, servers: list[Server]) -> None:
+def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path, servers: list[FileServer]) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(ValueError, match="cannot be written to") as error:
         _download_missing(tmp_path / "file" / "mnist", [servers[0].url], TINY_CHECKSUMS)
-    assert str(tmp_path / "file" / "mnist") in one_sentence(error)
+    assert str(tmp_path / "file" / "mnist") in one_sentence(error.value)
 
 
 def test_cache_folder(unset: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

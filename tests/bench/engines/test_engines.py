@@ -128,6 +128,7 @@ def test_a_worker_never_raises(tmp_path: Path) -> None:
     assert outcome.message
 
 
+@pytest.mark.slow
 def test_processes_give_the_records_of_a_plain_call(tmp_path: Path) -> None:
     data = write_bank(tmp_path / "data")
     jobs = make_jobs(data, "ERM", "GroupDRO")
@@ -142,6 +143,7 @@ def test_processes_give_the_records_of_a_plain_call(tmp_path: Path) -> None:
     assert multiprocessing.active_children() == []
 
 
+@pytest.mark.slow
 def test_a_killed_worker_fails_its_runs_only_and_closing_stops_the_rest(tmp_path: Path) -> None:
     data, out = write_bank(tmp_path / "data"), tmp_path / "out"
     [endless] = make_jobs(data, "ERM", test_envs=[0], n_hparams=1, steps=ENDLESS)

@@ -21,6 +21,8 @@ from tests.helpers.toy_sweep import (
     write_bank,
 )
 
+pytestmark = pytest.mark.slow
+
 ray = pytest.importorskip("ray", reason="the extra ray is not installed")
 
 NODE = {"num_cpus": 1, "object_store_memory": 80 * 2**20, "include_dashboard": False}

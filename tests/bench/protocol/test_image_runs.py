@@ -42,6 +42,7 @@ def begin(vlcs: Dataset, path: Path, **settings: Any) -> Training:
     return Training(job, vlcs, RunFolder(path, job.id), device=CPU, save_every=0.0)
 
 
+@pytest.mark.slow
 def test_a_resumed_run_sees_the_same_pixels(vlcs: Dataset, tmp_path: Path) -> None:
     assert not train([begin(vlcs, tmp_path / "whole")])
     stopped = begin(vlcs, tmp_path / "parts")

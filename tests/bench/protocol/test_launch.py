@@ -177,6 +177,7 @@ def test_runs_that_another_launcher_gives_up_are_done_here(data: Path, tmp_path:
     check_whole(tmp_path, jobs)
 
 
+@pytest.mark.slow
 def test_two_launchers_at_once_share_a_sweep(data: Path, tmp_path: Path) -> None:
     jobs = make_jobs(data, "ERM", steps=STEPS)
     launchers = [start_launcher(data, tmp_path, "here", STEPS) for _ in range(2)]
@@ -201,6 +202,7 @@ def test_two_launchers_at_once_share_a_sweep(data: Path, tmp_path: Path) -> None
     check_whole(tmp_path, jobs, STEPS)
 
 
+@pytest.mark.slow
 def test_a_killed_sweep_is_completed_as_if_nothing_had_happened(data: Path, tmp_path: Path) -> None:
     jobs = make_jobs(data, "ERM", steps=STEPS)
     out, undisturbed = tmp_path / "killed", tmp_path / "undisturbed"

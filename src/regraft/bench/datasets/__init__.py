@@ -16,14 +16,14 @@ __all__ = ["Dataset", "Environment", "RegisteredDataset", "dataset", "datasets",
 
 @cache
 def datasets() -> Mapping[str, type[RegisteredDataset]]:
-    """The registered datasets by name."""
+    """Return the registered datasets by name."""
     for module in iter_modules(__path__):
         import_module(f"{__name__}.{module.name}")
     return dict(sorted(registered().items()))
 
 
 def open_dataset(name: str, data: Path | None = None) -> Dataset:
-    """The dataset ``name``, its files in the folder ``data``.
+    """Open the dataset ``name``, with its files in the folder ``data``.
 
     A name that is not registered is the stem of a file of features (.npz, .csv or .parquet) in
     ``data``. Raises ``ValueError`` with one sentence if there is neither.

@@ -22,7 +22,7 @@ Box = tuple[int, int, int, int]  # left, top, right and bottom edge
 
 @dataclass(frozen=True)
 class Change:
-    """What happens to one image, in this order."""
+    """The changes of one image, in this order."""
 
     box: Box  # the part that is kept
     is_flipped: bool
@@ -31,7 +31,7 @@ class Change:
 
 
 def draw_change(rng: np.random.Generator, width: int, height: int) -> Change:
-    """A random change of an image of ``width`` x ``height`` pixels."""
+    """Draw a random change of an image of ``width`` x ``height`` pixels."""
     box = _draw_box(rng, width, height)
     is_flipped = rng.random() < _P_FLIP
     factors = rng.uniform(1 - _JITTER, 1 + _JITTER, size=3).tolist()
@@ -42,7 +42,7 @@ def draw_change(rng: np.random.Generator, width: int, height: int) -> Change:
 
 
 def change_image(image: Any, change: Change) -> Any:
-    """The Pillow image ``image``, in RGB, changed and ``SIZE`` x ``SIZE`` pixels large."""
+    """Change a Pillow image in RGB, and make it ``SIZE`` x ``SIZE`` pixels large."""
     image = resize(image.crop(change.box))
     if change.is_flipped:
         image = image.transpose(require("PIL.Image", "images").Transpose.FLIP_LEFT_RIGHT)
@@ -52,7 +52,7 @@ def change_image(image: Any, change: Change) -> Any:
 
 
 def resize(image: Any) -> Any:
-    """The Pillow image ``image``, ``SIZE`` x ``SIZE`` pixels large."""
+    """Make a Pillow image ``SIZE`` x ``SIZE`` pixels large."""
     return image.resize((SIZE, SIZE), require("PIL.Image", "images").Resampling.BILINEAR)
 
 

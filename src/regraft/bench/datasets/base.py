@@ -1,4 +1,4 @@
-"""What every dataset of the protocol is: named environments, drawn anew for every job."""
+"""The base of the protocol's datasets: named environments, drawn anew for every job."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Environment(ABC):
 
     @abstractmethod
     def inputs(self, rows: Tensor, augmentation: int | None = None) -> Tensor:
-        """The inputs (b, ...) of ``rows`` (b,), float32 on the device.
+        """Return the inputs (b, ...) of ``rows`` (b,), float32 on the device.
 
         With a seed as ``augmentation`` they are changed at random as for training, where the
         dataset does so.
@@ -49,15 +49,15 @@ class Dataset(ABC):
     steps: int = 5001
     checkpoint_freq: int = 100
     own_space: Space = {}  # hyperparameters that differ from their group's
-    fingerprint: str = ""  # of the content, where the name does not tell it
+    fingerprint: str = ""  # of the content, where the name does not say it
 
     @abstractmethod
     def environments(self, seed: int, device: torch.device) -> Sequence[Environment]:
-        """The environments as the job with this seed sees them."""
+        """Return the environments as the job with this seed sees them."""
 
     @abstractmethod
     def check(self) -> None:
-        """Raise one of the usual errors, with one sentence, if the data cannot be had."""
+        """Raise an error with one sentence if the data cannot be read."""
 
     def find_algorithm(self, name: str) -> Entry:
         """Return what an algorithm's name means on this dataset, or raise ``ValueError``."""
@@ -66,7 +66,7 @@ class Dataset(ABC):
     def prepare(
         self, environments: Sequence[Environment], rows: Mapping[int, Tensor]
     ) -> Sequence[Environment]:
-        """The environments, changed by what can be learnt from the training ``rows`` of some."""
+        """Change the environments by what can be learnt from the training ``rows`` of some."""
         return environments
 
 
@@ -74,7 +74,7 @@ class RegisteredDataset(Dataset):
     """Base of the datasets that have a name; their class knows the names of the environments."""
 
     def __init__(self, data: Path | None = None) -> None:
-        """With the folder of the data, or None for the usual places."""
+        """Look for data in the folder ``data``, or in the usual places if None."""
         self.data = data
 
 
@@ -93,5 +93,5 @@ def dataset(name: str) -> Callable[[type[RegisteredDataset]], type[RegisteredDat
 
 
 def registered() -> Mapping[str, type[RegisteredDataset]]:
-    """What has been registered so far; ``regraft.bench.datasets`` registers all."""
+    """Return what has been registered so far; ``regraft.bench.datasets`` registers all."""
     return _DATASETS

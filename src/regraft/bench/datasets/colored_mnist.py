@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regraft.bench.datasets.base import Environment, RegisteredDataset, dataset
-from regraft.bench.datasets.mnist import load_mnist
+from regraft.bench.datasets.base import Environment, dataset
+from regraft.bench.datasets.digit_dataset import DigitDataset
 
 ENVIRONMENTS = ("+90%", "+80%", "-90%")
 FLIPS = (0.1, 0.2, 0.9)  # P(colour != label) in each environment
@@ -42,25 +41,16 @@ class ColouredDigits(Environment):
 
 
 @dataset("ColoredMNIST")
-class ColoredMNIST(RegisteredDataset):
+class ColoredMNIST(DigitDataset):
     """Three environments in which the colour predicts the label, with another strength in each."""
 
     env_names = ENVIRONMENTS
     input_shape = (2, 28, 28)
     n_classes = 2
-    group = "small images"
 
     def environments(self, seed: int, device: torch.device) -> Sequence[Environment]:
         """Return DomainBed's draw after seeding with ``seed``."""
         return [drawn.to(device) for drawn in make_environments(*self._mnist, seed)]
-
-    def check(self) -> None:
-        """Read MNIST, perhaps after downloading it."""
-        _ = self._mnist
-
-    @cached_property
-    def _mnist(self) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-        return load_mnist(self.data)
 
 
 def make_environments(

@@ -35,13 +35,13 @@ class Vectors(Environment):
 
     @property
     def units(self) -> tuple[Tensor, Tensor] | None:
-        """Of features that have been put into units."""
+        """The mean and the scale that the features were divided by."""
         if isinstance(self._mean, Tensor) and isinstance(self._scale, Tensor):
             return self._mean, self._scale
         return None
 
     def inputs(self, rows: Tensor, augmentation: int | None = None) -> Tensor:
-        """(b, d); features are never augmented."""
+        """Return features (b, d); they are never augmented."""
         return (self.x[rows] - self._mean) / self._scale
 
 
@@ -75,16 +75,16 @@ class FeatureBank(Dataset):
         self.fingerprint = _checksum(path)[:_DIGITS]
 
     def environments(self, seed: int, device: torch.device) -> list[Vectors]:
-        """The rows of every domain; nothing is drawn, so ``seed`` does not matter."""
+        """Return the rows of every domain; nothing is drawn, so ``seed`` does not matter."""
         return [Vectors(env.x.to(device), env.y.to(device)) for env in self._environments]
 
     def check(self) -> None:
-        """Nothing: the file has been read."""
+        """Do nothing: the file has been read."""
 
     def prepare(
         self, environments: Sequence[Environment], rows: Mapping[int, Tensor]
     ) -> list[Vectors]:
-        """Every environment in units of the deviation of the training ``rows``, about their mean.
+        """Divide by the deviation of the training ``rows``, after taking off their mean.
 
         ``rows`` maps the indices of the environments trained on to rows of theirs. A feature that
         is constant in these rows is only moved to zero.
@@ -129,7 +129,7 @@ class FeatureBank(Dataset):
 
 
 def _units(training: Tensor) -> tuple[Tensor, Tensor]:
-    """The mean and the deviation (d,) of the rows ``training``, 1 for a constant feature."""
+    """Compute the mean and the deviation (d,) of rows; 1 for a constant feature."""
     mean = training.mean(0)
     deviation = (training - mean).square().mean(0).sqrt()
     varies = deviation > _FLOOR * training.abs().amax(0)
@@ -137,7 +137,7 @@ def _units(training: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def find_bank(name: str, data: Path | None = None) -> Path | None:
-    """The bank ``name`` or file with that stem in the folder ``data``, or ``data`` itself.
+    """Find the bank ``name`` or file with that stem in the folder ``data``, or ``data`` itself.
 
     Without ``data`` the folder is ``$REGRAFT_DATA``, without that the current one. Of several
     with one name a bank comes before .npz, .npz before .csv, and .csv before .parquet.
@@ -146,7 +146,7 @@ def find_bank(name: str, data: Path | None = None) -> Path | None:
 
 
 def list_banks(data: Path | None = None) -> list[str]:
-    """The names that ``find_bank`` finds, sorted."""
+    """List the names that ``find_bank`` finds, sorted."""
     return sorted(_banks(data))
 
 

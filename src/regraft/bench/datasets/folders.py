@@ -1,4 +1,4 @@
-"""Folders of images in DomainBed's layout: environment/class/file, read when they are asked for."""
+"""Folders of images in DomainBed's layout, environment/class/file, read when they are needed."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ class Images(Environment):
         self.y = torch.tensor(listing.labels, device=device)
 
     def inputs(self, rows: Tensor, augmentation: int | None = None) -> Tensor:
-        """(b, 3, 224, 224), normalized as for ImageNet.
+        """Read images as (b, 3, 224, 224), normalized as for ImageNet.
 
         The changes of an image depend on ``augmentation`` and its position in ``rows`` alone.
-        Raises ``ValueError`` with one sentence for a file that is no image.
+        A file that is no image raises ``ValueError``.
         """
         paths = [self._paths[row] for row in rows.tolist()]
         seeds = [None if augmentation is None else (augmentation, i) for i in range(len(paths))]
@@ -77,9 +77,9 @@ class ImageFolders(RegisteredDataset):
         self.root = (data or Path(os.environ.get("REGRAFT_DATA") or ".")) / self.folder
 
     def environments(self, seed: int, device: torch.device) -> list[Images]:
-        """The images of every environment; nothing is drawn, so ``seed`` does not matter.
+        """List the images of every environment; nothing is drawn, so ``seed`` does not matter.
 
-        Raises ``FileNotFoundError`` or ``ValueError`` with one sentence.
+        Missing or wrong folders raise ``FileNotFoundError`` or ``ValueError``.
         """
         return [Images(listing, device) for listing in self.listings]
 

@@ -29,11 +29,11 @@ MIRRORS = (
 )
 _TIMEOUT = 30.0  # seconds without a byte
 _GZIP_MAGIC = b"\x1f\x8b"
-_MEND = "name a folder that holds MNIST's four files with --data or REGRAFT_DATA"
+_WAY_OUT = "name a folder that holds MNIST's four files with --data or REGRAFT_DATA"
 
 
 def load_mnist(folder: Path | None = None) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Images (70000, 28, 28) and digits (70000,) of MNIST, the training part first.
+    """Load MNIST: images (70000, 28, 28) and digits (70000,), the training part first.
 
     The four idx files, gzip or plain, are read from ``folder`` or its subfolder ``mnist``; without
     it from ``$REGRAFT_DATA`` in the same way; without that from the user's cache, after
@@ -60,13 +60,13 @@ def _cache_folder() -> Path:
 def _read_all(
     folders: Sequence[Path], checksums: Mapping[str, str]
 ) -> dict[str, NDArray[np.uint8]]:
-    """Every file of ``checksums``, each from the first folder that has it."""
+    """Read every file of ``checksums``, each from the first folder that has it."""
     arrays = {}
     for name, checksum in checksums.items():
         path = _find(folders, name)
         if path is None:
             places = " or ".join(map(str, folders))
-            raise FileNotFoundError(f"there is no {name} (or .gz) in {places}: {_MEND}.")
+            raise FileNotFoundError(f"there is no {name} (or .gz) in {places}: {_WAY_OUT}.")
         arrays[name] = _read(path, checksum)
     return arrays
 
@@ -77,7 +77,7 @@ def _find(folders: Sequence[Path], name: str) -> Path | None:
 
 
 def _read(path: Path, checksum: str) -> NDArray[np.uint8]:
-    """One idx file as an array of its own shape."""
+    """Read one idx file as an array of its own shape."""
     try:
         content = _verified(path.read_bytes(), checksum)
     except ValueError as reason:
@@ -90,9 +90,9 @@ def _read(path: Path, checksum: str) -> NDArray[np.uint8]:
 
 
 def _verified(raw: bytes, checksum: str) -> bytes:
-    """The uncompressed content, or ``ValueError`` with what is wrong, to follow the file's name."""
+    """Uncompress and check a file; raise ``ValueError`` with what is wrong with it."""
     try:
-        # Told by the content, because browsers unpack .gz files and keep their name.
+        # Seen from the content, because browsers unpack .gz files and keep their name.
         content = gzip.decompress(raw) if raw.startswith(_GZIP_MAGIC) else raw
     except EOFError:
         raise ValueError("is truncated") from None
@@ -115,7 +115,7 @@ def _download_missing(
                 write_bytes(folder / f"{name}.gz", raw)
             except OSError as error:
                 raise ValueError(
-                    f"{folder} cannot be written to ({error.strerror}): {_MEND}."
+                    f"{folder} cannot be written to ({error.strerror}): {_WAY_OUT}."
                 ) from None
 
 
@@ -130,4 +130,4 @@ def _download(file: str, mirrors: Sequence[str], checksum: str, timeout: float) 
             failures.append(f"{mirror}{file}: {error}")
         else:
             return raw
-    raise FileNotFoundError(f"MNIST cannot be downloaded ({'; '.join(failures)}): {_MEND}.")
+    raise FileNotFoundError(f"MNIST cannot be downloaded ({'; '.join(failures)}): {_WAY_OUT}.")

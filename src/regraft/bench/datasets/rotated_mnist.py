@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cached_property
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regraft.bench.datasets.base import Environment, RegisteredDataset, dataset
-from regraft.bench.datasets.mnist import load_mnist
+from regraft.bench.datasets.base import Environment, dataset
+from regraft.bench.datasets.digit_dataset import DigitDataset
 
 ANGLES = (0, 15, 30, 45, 60, 75)  # degrees
 _CHUNK = 2048  # images turned at once: about 50 MB
@@ -25,30 +24,21 @@ class Rotated(Environment):
         self._images, self.y = images, y
 
     def inputs(self, rows: Tensor, augmentation: int | None = None) -> Tensor:
-        """(b, 1, 28, 28), in [0, 1]."""
+        """Return images (b, 1, 28, 28), in [0, 1]."""
         return self._images[rows, None].to(torch.float32) / 255
 
 
 @dataset("RotatedMNIST")
-class RotatedMNIST(RegisteredDataset):
+class RotatedMNIST(DigitDataset):
     """Six environments of digits, turned by 0 to 75 degrees."""
 
     env_names = tuple(map(str, ANGLES))
     input_shape = (1, 28, 28)
     n_classes = 10
-    group = "small images"
 
     def environments(self, seed: int, device: torch.device) -> Sequence[Environment]:
-        """DomainBed's deal after seeding with ``seed``."""
+        """Return DomainBed's deal after seeding with ``seed``."""
         return make_environments(*self._mnist, seed, device)
-
-    def check(self) -> None:
-        """Read MNIST, perhaps after downloading it."""
-        _ = self._mnist
-
-    @cached_property
-    def _mnist(self) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-        return load_mnist(self.data)
 
 
 def make_environments(

@@ -122,7 +122,6 @@ def _exit_with_launcher() -> None:
 
 
 def _describe_exit(exit_code: int | None) -> str:
-    """Explain why a worker ended, and what to do."""
     if exit_code is not None and exit_code < 0:
         return (
             f"its worker was killed by signal {-exit_code}: run the same command again, with "
@@ -132,7 +131,6 @@ def _describe_exit(exit_code: int | None) -> str:
 
 
 def _default_workers(device: torch.device) -> int:
-    """Return the number of GPUs on device cuda, else of usable cores."""
     if device.type == "cuda":
         return max(1, torch.cuda.device_count() if device.index is None else 1)
     if hasattr(os, "sched_getaffinity"):

@@ -73,7 +73,6 @@ class RayEngine:
                     ray.cancel(reference, force=True)
 
     def _outcomes(self, reference: Any, assignment: Assignment) -> list[Outcome]:
-        """Return the outcomes of a finished task, or mark its runs as lost."""
         try:
             outcomes: list[Outcome] = self._ray.get(reference)
         except self._ray.exceptions.RayError as error:

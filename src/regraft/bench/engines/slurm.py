@@ -91,6 +91,5 @@ class SlurmEngine:
 
 
 def _lost(job: Any, assignment: Assignment) -> list[Outcome]:
-    """Mark the runs of a job that ended early as lost."""
     message = f"its Slurm job ended early ({job.state}): see {job.paths.stderr}."
     return mark_lost(assignment, message)
