@@ -79,6 +79,7 @@ def tiny(checksums: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("tiny")
+@pytest.mark.slow
 def test_quick_runs_one_cell_and_resumes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -174,6 +175,7 @@ def test_one_process_at_a_time(
     assert ended.value.code == 0
 
 
+@pytest.mark.slow
 def test_an_interrupt_says_how_to_go_on(checksums: dict[str, str], tmp_path: Path) -> None:
     start = [sys.executable, "-c", PROGRAM, json.dumps(checksums)]
     line = ["reproduce", "cmnist", "--quick", "--data", "data", "--out", "out"]

@@ -169,6 +169,7 @@ phase1.checkpoints(JOBS[:1], lambda _: None)
 """
 
 
+@pytest.mark.slow
 def test_kills_at_any_moment_change_nothing(data: Path, finished: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-c", PROGRAM, str(ROOT), str(data), str(tmp_path)]
     path = os.pathsep.join([str(SOURCE), str(ROOT)])

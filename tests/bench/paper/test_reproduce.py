@@ -39,7 +39,7 @@ from tests.helpers.toy_sweep import CLOCKS
 TINY = Preset("tiny", steps=8, batch=8)
 SIZE: dict[str, Any] = {"preset": TINY, "cells": [2], "trials": 2, "configs": 2}
 HULL = "tiny-hull-reweighted"
-BEGINNINGS = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
+BEGINNINGS = {"png": b"\x89PNG", "svg": b"<svg", "pdf": b"%PDF"}
 PICTURES = [f"{name}.{kind}" for name in ("checkpoints", "ranks", "rounds") for kind in BEGINNINGS]
 FILES = ["table.md", "table.csv", "table.tex", *PICTURES, "timings.json", "reproduction.json"]
 
@@ -187,6 +187,7 @@ def test_a_second_time_nothing_is_done(blobs: Digits, copy: Path) -> None:
     assert len(again.records) == 4
 
 
+@pytest.mark.slow
 def test_more_can_be_added(blobs: Digits, finished: Reproduction, copy: Path) -> None:
     written, old = caches(copy), results(copy)
     more = reproduce(*blobs, **SIZE | {"cells": [2, 0], "trials": 1, "configs": 3}, out=copy)
@@ -363,6 +364,7 @@ reproduce(data["images"], data["digits"], preset=Preset("tiny", steps=8, batch=8
 """
 
 
+@pytest.mark.slow
 def test_kills_at_any_moment_lose_and_repeat_nothing(
     blobs: Digits, finished: Reproduction, tmp_path: Path
 ) -> None:
