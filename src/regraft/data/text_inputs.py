@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from regraft.support.digests import digest_text
 from regraft.support.prefetch import ahead
 
 
-class TextInputs(InputSource[list[str]]):
+class TextInputs(InputSource[Sequence[str]]):
     """The rows of a .csv, .jsonl (both also .gz) or .parquet file, read as they are needed.
 
     Raises ``ValueError`` or ``FileNotFoundError`` with one sentence if ``path`` is none of them.
@@ -40,7 +40,7 @@ class TextInputs(InputSource[list[str]]):
             raise ValueError(f"{self._path} has no rows: add data below the header.")
         return listing
 
-    def blocks(self, folder: Path, first: int) -> Iterator[Block[list[str]]]:
+    def blocks(self, folder: Path, first: int) -> Iterator[Block[Sequence[str]]]:
         """Yield blocks of rows, keyed by their row numbers."""
         rows = islice(self._rows(), first, None)
         return ahead(self._gather(rows))
@@ -56,7 +56,7 @@ class TextInputs(InputSource[list[str]]):
                 name_of(row.cells[2], domain, row.where),
             )
 
-    def _gather(self, rows: Iterator[tuple[int, str, str, str]]) -> Iterator[Block[list[str]]]:
+    def _gather(self, rows: Iterator[tuple[int, str, str, str]]) -> Iterator[Block[Sequence[str]]]:
         while rows_here := list(islice(rows, self.block_rows)):
             numbers, texts, labels, domains = zip(*rows_here, strict=True)
             inputs = tuple(map(Input, numbers, map(digest_text, texts)))
