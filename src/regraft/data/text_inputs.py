@@ -9,7 +9,7 @@ from pathlib import Path
 from regraft.data.bank_writer import Input
 from regraft.data.columns import Role
 from regraft.data.input_blocks import Block, Census, InputSource, Survey
-from regraft.data.table_rows import check_table, name_of, read_rows, text_of
+from regraft.data.table_rows import check_table, read_cell, read_rows
 from regraft.support.digests import digest_text
 from regraft.support.prefetch import ahead
 
@@ -47,14 +47,12 @@ class TextInputs(InputSource[Sequence[str]]):
 
     def _rows(self) -> Iterator[tuple[int, str, str, str]]:
         """Yield number, text, label and domain of every row."""
-        text, label, domain = self._roles
         for row in read_rows(self._path, self._roles):
-            yield (
-                row.number,
-                text_of(row.cells[0], text, row.where),
-                name_of(row.cells[1], label, row.where),
-                name_of(row.cells[2], domain, row.where),
+            text, label, domain = (
+                read_cell(cell, role, row.where, is_name=role.option != "text")
+                for cell, role in zip(row.cells, self._roles, strict=True)
             )
+            yield row.number, text, label, domain
 
     def _gather(self, rows: Iterator[tuple[int, str, str, str]]) -> Iterator[Block[Sequence[str]]]:
         while rows_here := list(islice(rows, self.block_rows)):
