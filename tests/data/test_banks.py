@@ -7,6 +7,7 @@ import json
 import os
 import re
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regraft.data.bank_format import DATA_START, header
-from regraft.data.bank_writer import BankWriter, Facts, Input, Skipped, writing
+from regraft.data.bank_writer import BankWriter, Input, Origin, Skipped
 from regraft.data.banks import (
     Bank,
     check_place,
@@ -35,7 +36,10 @@ from tests.helpers.errors import one_sentence, refused
 X = np.arange(15, dtype=np.float32).reshape(5, 3) / 7
 LABELS = np.array(["dog", "cat", "dog", "cat", "emu"])
 DOMAIN = np.array(["b", "a", "b", "b", "a"])
-FACTS = Facts("images", "net", "0f", {"size": 4}, ("cat", "dog"), ("a",), "11")
+ORIGIN = Origin(
+    kind="images", encoder="net", fingerprint="0f", preprocessing={"size": 4}, listing="11"
+)
+NAMES = ("cat", "dog"), ("a",)
 
 
 @pytest.fixture
@@ -263,14 +267,14 @@ def append(writer: BankWriter, *rows: int) -> None:
 
 def write_in_two_goes(folder: Path, between: Callable[[Path], None]) -> bytes:
     """Rows 0 and 1, then something happens, then rows 2 to 4 by another writer."""
-    with writing(folder, 3) as writer:
+    with closing(BankWriter(folder, 3)) as writer:
         append(writer, 0, 1)
         assert is_unfinished(folder) and not is_bank(folder)
     between(folder / ".unfinished")
-    with writing(folder, 3) as writer:
+    with closing(BankWriter(folder, 3)) as writer:
         assert (writer.blocks, writer.rows, writer.n_skipped) == (1, 2, 1)
         append(writer, 2, 3, 4)
-        writer.finish(FACTS)
+        writer.finish(ORIGIN, *NAMES)
     return b"".join(content for _, content in sorted(contents(folder).items()))
 
 
@@ -305,10 +309,10 @@ def test_a_bank_is_on_the_disk_before_the_journal_goes(
         synced.append((os.fstat(descriptor).st_ino, (folder / "bank.json").exists()))
         assert (folder / ".unfinished" / "journal.jsonl").exists()
 
-    with writing(folder, 3) as writer:
+    with closing(BankWriter(folder, 3)) as writer:
         append(writer, 0, 1)
         monkeypatch.setattr(os, "fsync", note)
-        writer.finish(FACTS)
+        writer.finish(ORIGIN, *NAMES)
     place, description = (path.stat().st_ino for path in (folder, folder / "bank.json"))
     assert synced[-3:] == [(place, False), (description, False), (place, True)]
 
@@ -327,21 +331,21 @@ def test_a_kill_while_files_are_renamed(
         return replace(self, target)
 
     with (
-        writing(tmp_path / "b", 3) as writer,
+        closing(BankWriter(tmp_path / "b", 3)) as writer,
         pytest.raises(KeyboardInterrupt),
         monkeypatch.context() as patch,
     ):
         append(writer, 0, 1)
         append(writer, 2, 3, 4)
         patch.setattr(Path, "replace", replace_some)
-        writer.finish(FACTS)
+        writer.finish(ORIGIN, *NAMES)
     with pytest.raises(ValueError, match="not finished"):
         open_bank(tmp_path / "b")
     (tmp_path / "b" / ".bank.json.0123abcd").write_text("{")  # a kill leaves it, an error does not
     check_place(tmp_path / "b")
-    with writing(tmp_path / "b", 3) as writer:
+    with closing(BankWriter(tmp_path / "b", 3)) as writer:
         assert (writer.blocks, writer.rows) == (2, 5)
-        writer.finish(FACTS)
+        writer.finish(ORIGIN, *NAMES)
     assert b"".join(content for _, content in sorted(contents(tmp_path / "b").items())) == whole
 
 
@@ -360,17 +364,17 @@ def test_what_is_lost_is_told(tmp_path: Path, damage: Callable[[Path], None]) ->
 
 def test_no_rows_are_no_bank(tmp_path: Path) -> None:
     with (
-        writing(tmp_path / "bank", 3) as writer,
+        closing(BankWriter(tmp_path / "bank", 3)) as writer,
         pytest.raises(ValueError, match="all 2 inputs were skipped") as caught,
     ):
         empty = np.empty(0, np.int64)
         writer.append(X[:0], empty, empty, [], [Skipped("a", "torn"), Skipped("b", "torn")])
-        writer.finish(FACTS)
+        writer.finish(ORIGIN, *NAMES)
     one_sentence(caught.value)
 
 
 def test_only_the_first_skipped_inputs_are_named(tmp_path: Path) -> None:
-    with writing(tmp_path / "bank", 3) as writer:
+    with closing(BankWriter(tmp_path / "bank", 3)) as writer:
         for i in range(60):
             writer.append(
                 X[:1],
@@ -379,7 +383,7 @@ def test_only_the_first_skipped_inputs_are_named(tmp_path: Path) -> None:
                 [Input(i, "00")],
                 [Skipped(f"{i}a", "torn"), Skipped(f"{i}b", "torn")],
             )
-        writer.finish(FACTS)
+        writer.finish(ORIGIN, *NAMES)
     bank = open_bank(tmp_path / "bank")
     assert (bank.n_skipped, len(bank.skipped)) == (120, 100)
     assert bank.skipped[-1] == Skipped("49b", "torn")

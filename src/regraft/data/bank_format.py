@@ -53,9 +53,10 @@ def read_places(path: Path) -> dict[str, Place]:
     with path.open("rb") as file:
         length = int.from_bytes(file.read(_LENGTH_BYTES), "little")
         data_start = _LENGTH_BYTES + length
-        entries = _entries(file.read(length)) if length and data_start <= size else None
-    if entries is None:
-        raise _damage(path)
+        try:
+            entries = parse_object(file.read(length) if data_start <= size else b"")
+        except ValueError:
+            raise _damage(path) from None
     missing = [name for name in _KINDS if name not in entries]
     if missing:
         raise ValueError(f"{path} has no array {missing[0]!r}: it is not of a bank, so {AGAIN}.")
@@ -66,14 +67,6 @@ def read_places(path: Path) -> dict[str, Place]:
             raise _damage(path)
         places[name] = place
     return places
-
-
-def _entries(text: bytes) -> dict[str, Any] | None:
-    try:
-        entries = json.loads(text)
-    except ValueError:  # not JSON, or not even text
-        return None
-    return entries if isinstance(entries, dict) else None
 
 
 def _place(entry: Any, data_start: int, dtype: str, dimensions: int) -> Place | None:

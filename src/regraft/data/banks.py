@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,35 +31,28 @@ from regraft.data.bank_format import (
     inputs_checksum,
     read_places,
 )
-from regraft.data.bank_writer import Facts, Skipped, row_inputs, writing
+from regraft.data.bank_writer import BankWriter, Origin, Skipped, row_inputs
 from regraft.support.files import claim
 
 _OWN_FILES = {ARRAYS, DESCRIPTION, INPUTS}
 _ROWS_AT_ONCE = 8192
 
 
-@dataclass(frozen=True)
-class Bank:
+@dataclass(frozen=True, kw_only=True)
+class Bank(Origin):
     """The rows of a bank, whose features stay on disk.
 
     Attributes
     ----------
     folder : Path
         Where the bank lies.
-    X : array of shape (n, d)
-        Features, a read-only memory map.
-    y, domain : arrays of shape (n,)
-        Indices into ``classes`` and ``domains``.
+    X, y, domain : arrays of shape (n, d), (n,), (n,)
+        Features, a read-only memory map; indices into ``classes`` and ``domains``.
     classes, domains : tuple of str or int
         Their names.
-    kind : str
-        What the rows were made from: images, texts or arrays.
-    encoder, fingerprint : str
-        The name of the encoder, and the checksum of its weights.
-    preprocessing : mapping
-        What was done to the inputs.
-    listing : str or None
-        Checksum of the list of inputs; None for arrays.
+    kind, encoder, fingerprint, preprocessing, listing : str, str, str, mapping, str or None
+        What the rows were made from (images, texts or arrays); the name of the encoder, and the
+        checksum of its weights; what was done to the inputs, and the checksum of their list.
     n_skipped, skipped : int, tuple of Skipped
         How many inputs were left out, and the first of them.
     checksum, inputs_checksum : str
@@ -71,11 +65,6 @@ class Bank:
     domain: NDArray[np.int64]
     classes: tuple[str | int, ...]
     domains: tuple[str | int, ...]
-    kind: str
-    encoder: str
-    fingerprint: str
-    preprocessing: Mapping[str, Any]
-    listing: str | None
     n_skipped: int
     skipped: tuple[Skipped, ...]
     checksum: str
@@ -168,14 +157,12 @@ def write_bank(
     ----------
     folder : str or Path
         Where to write; it must hold nothing but a bank.
-    X : array of shape (n, d)
-        Features. May be a memory map: it is read and written in chunks.
-    y, domain : array-like of shape (n,)
-        Classes and domains, strings or whole numbers.
-    encoder, fingerprint : str
-        The name of what made the features, and the checksum of its weights.
-    preprocessing : mapping or None
-        What was done to the inputs, in JSON's types.
+    X, y, domain : array-like of shape (n, d), (n,), (n,)
+        Features, maybe a memory map: they are read and written in chunks. Classes and domains,
+        strings or whole numbers.
+    encoder, fingerprint, preprocessing : str, str, mapping or None
+        The name of what made the features, the checksum of its weights, and what was done to the
+        inputs, in JSON's types.
 
     Returns
     -------
@@ -199,14 +186,19 @@ def write_bank(
         if not is_ours:
             raise busy(folder)
         shutil.rmtree(folder / UNFINISHED, ignore_errors=True)
-        with writing(folder, X.shape[1]) as writer:
+        with closing(BankWriter(folder, X.shape[1])) as writer:
             for start in range(0, len(X), _ROWS_AT_ONCE):
                 rows = slice(start, start + _ROWS_AT_ONCE)
                 features = check_finite(np.asarray(X[rows]), f"row {start + 1} of X and after")
                 inputs = row_inputs(features, start + 1)
                 writer.append(features, labels[rows], groups[rows], inputs)
-            facts = Facts("arrays", encoder, fingerprint, preprocessing or {}, classes, domains)
-            writer.finish(facts)
+            origin = Origin(
+                kind="arrays",
+                encoder=encoder,
+                fingerprint=fingerprint,
+                preprocessing=preprocessing or {},
+            )
+            writer.finish(origin, classes, domains)
     return open_bank(folder)
 
 

@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from regraft.data.columns import Role, quoted
 from regraft.data.input_blocks import Census, Survey
-from regraft.data.table_rows import check_characters, name_of, read_rows
+from regraft.data.table_rows import check_characters, read_cell, read_rows
 
 _EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".webp", ".gif", ".tif", ".tiff")
 _LAYOUT = "arrange the folder as domain/class/file"
@@ -100,7 +100,7 @@ def list_table(path: Path, file: BinaryIO, *, image: str, label: str, domain: st
     census, folder = Census(), path.parent.resolve()
     for row in read_rows(path, roles):
         place, own_label, own_domain = (
-            name_of(cell, role, row.where) for cell, role in zip(row.cells, roles, strict=True)
+            read_cell(cell, role, row.where) for cell, role in zip(row.cells, roles, strict=True)
         )
         try:
             size = _size(path.parent / place)
