@@ -57,7 +57,7 @@ class Input:
 class Skipped(NamedTuple):
     """An input that has no row in the bank, and why."""
 
-    key: str | int
+    key: str
     reason: str
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -181,10 +181,7 @@ def write_bank(
         raise ValueError(
             f"X has shape {X.shape} and type {X.dtype}: pass numbers of shape (rows, columns)."
         )
-    check_place(folder)
-    with claim(folder) as is_ours:
-        if not is_ours:
-            raise busy(folder)
+    with claim_place(folder):
         shutil.rmtree(folder / UNFINISHED, ignore_errors=True)
         with closing(BankWriter(folder, X.shape[1])) as writer:
             for start in range(0, len(X), _ROWS_AT_ONCE):
@@ -214,6 +211,18 @@ def check_place(folder: Path) -> None:
         )
 
 
+@contextmanager
+def claim_place(folder: Path) -> Iterator[None]:
+    """Check a folder for a bank, make it and lock it; raise ``ValueError`` if it is in use."""
+    check_place(folder)
+    with claim(folder) as is_ours:
+        if not is_ours:
+            raise ValueError(
+                f"another process is writing to {folder}: wait for it, or choose another folder."
+            )
+        yield
+
+
 def check_finite(features: NDArray[Any], where: str) -> NDArray[np.float32]:
     """Convert features to 32 bits; raise ``ValueError`` with ``where`` if one is not finite."""
     with np.errstate(over="ignore"):
@@ -223,13 +232,6 @@ def check_finite(features: NDArray[Any], where: str) -> NDArray[np.float32]:
             f"the features of {where} are no finite numbers of 32 bits: repair or drop these rows."
         )
     return narrow
-
-
-def busy(folder: Path) -> ValueError:
-    """Make the error for a folder that another process writes to."""
-    return ValueError(
-        f"another process is writing to {folder}: wait for it, or choose another folder."
-    )
 
 
 def _index(name: str, values: ArrayLike, rows: int) -> tuple[list[Any], NDArray[np.int64]]:

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from regraft.data.image_files import to_rgb
+from regraft.encoders.mnist_cnn import N_FEATURES, mnist_cnn
 from regraft.encoders.network_encoder import NetworkEncoder
 from regraft.encoders.weights import put_weights, read_weights
 
@@ -32,9 +33,6 @@ def load_mnist_cnn(device: str, weights: Path | None) -> NetworkEncoder:
             f"{NAME} has no weights of its own: pass a checkpoint from the folder phase1 of "
             "regraft reproduce cmnist with --weights."
         )
-    # The benchmark's code is not needed by the other encoders.
-    from regraft.encoders.mnist_cnn import N_FEATURES, mnist_cnn
-
     state = {
         name.removeprefix(_FEATURIZER): tensor
         for name, tensor in read_weights(weights).items()
