@@ -6,8 +6,6 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from regraft.cli.command import command
 from regraft.cli.options import (
     Data,
@@ -19,6 +17,7 @@ from regraft.cli.options import (
     Objective,
     Radius,
     Rank,
+    Ridge,
 )
 from regraft.cli.session import Session
 
@@ -36,7 +35,7 @@ def fit(
     radius: Radius = 8.0,
     rank: Rank = None,
     objective: Objective = "risk",
-    ridge: Annotated[float | None, typer.Option(help="Default: cross-validated.")] = None,
+    ridge: Ridge = None,
     seed: HoldoutSeed = None,
     device: Device = "cpu",
 ) -> None:

@@ -24,7 +24,7 @@ def frontier_command(
     device: Device = "cpu",
     out: Out = None,
 ) -> None:
-    """What robustness costs on the sources, and what it buys in the worst case."""
+    """Measure what robustness costs on the sources, and what it buys in the worst case."""
     steps = options.numbers(radii)
     from regraft.core.hull import Objective
     from regraft.data.labelled import read_labelled

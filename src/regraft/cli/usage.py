@@ -59,7 +59,7 @@ class OneSentenceGroup(TyperGroup):
         return sorted(super().list_commands(ctx), key=_ORDER.index)
 
     def _path(self, words: Sequence[str]) -> str:
-        """The program and the names of the commands that ``words`` begin with."""
+        """Name the program and the commands that ``words`` begin with."""
         path, group = [PROGRAM], self
         for word in words:
             found = getattr(group, "commands", {}).get(word)
