@@ -31,7 +31,7 @@ from regraft.data.banks import (
     write_bank,
 )
 from regraft.support.files import claim
-from tests.helpers.errors import one_sentence, refused
+from tests.helpers.errors import refused
 
 X = np.arange(15, dtype=np.float32).reshape(5, 3) / 7
 LABELS = np.array(["dog", "cat", "dog", "cat", "emu"])
@@ -176,12 +176,8 @@ def test_folders_that_are_refused(tmp_path: Path, bank: Bank) -> None:
     for name, message in (("file", "is a file"), ("thesis", "other files (chapter.tex)")):
         with refused(re.escape(message)):
             write_bank(tmp_path / name, X, LABELS, DOMAIN)
-    with (
-        claim(bank.folder),
-        pytest.raises(ValueError, match="another process is writing") as caught,
-    ):
+    with claim(bank.folder), refused("another process is writing"):
         write_bank(bank.folder, X, LABELS, DOMAIN)
-    one_sentence(caught.value)
 
 
 def edit(name: str, change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
@@ -229,9 +225,9 @@ def test_damaged_banks_are_refused_in_one_sentence(
     bank: Bank, damage: Callable[[Path], None], message: str
 ) -> None:
     damage(bank.folder)
-    with pytest.raises(ValueError, match=message) as caught:
+    with refused(message) as caught:
         open_bank(bank.folder)
-    assert str(bank.folder) in one_sentence(caught.value)
+    assert str(bank.folder) in str(caught.value)
 
 
 def flip(folder: Path) -> None:
@@ -365,24 +361,19 @@ def test_what_is_lost_is_told(tmp_path: Path, damage: Callable[[Path], None]) ->
 def test_no_rows_are_no_bank(tmp_path: Path) -> None:
     with (
         closing(BankWriter(tmp_path / "bank", 3)) as writer,
-        pytest.raises(ValueError, match="all 2 inputs were skipped") as caught,
+        refused("all 2 inputs were skipped"),
     ):
         empty = np.empty(0, np.int64)
         writer.append(X[:0], empty, empty, [], [Skipped("a", "torn"), Skipped("b", "torn")])
         writer.finish(ORIGIN, *NAMES)
-    one_sentence(caught.value)
 
 
 def test_only_the_first_skipped_inputs_are_named(tmp_path: Path) -> None:
+    zero = np.zeros(1, np.int64)
     with closing(BankWriter(tmp_path / "bank", 3)) as writer:
         for i in range(60):
-            writer.append(
-                X[:1],
-                np.zeros(1, np.int64),
-                np.zeros(1, np.int64),
-                [Input(i, "00")],
-                [Skipped(f"{i}a", "torn"), Skipped(f"{i}b", "torn")],
-            )
+            skipped = [Skipped(f"{i}a", "torn"), Skipped(f"{i}b", "torn")]
+            writer.append(X[:1], zero, zero, [Input(i, "00")], skipped)
         writer.finish(ORIGIN, *NAMES)
     bank = open_bank(tmp_path / "bank")
     assert (bank.n_skipped, len(bank.skipped)) == (120, 100)

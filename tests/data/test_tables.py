@@ -28,22 +28,26 @@ from tests.helpers.errors import one_sentence, refused
 X = np.array([[0.1, 2.0], [1 / 3, -1e-300], [5.0, 6.0], [7.0, 1e22]])
 Y = np.array([1, 0, 1, 0])
 DOMAIN = np.array(["a", "a", "b", "b"])
+GROUP = [7, 7, 8, 9]
 
 
-def write(path: Path, features: Any = X, y: Any = Y, domain: Any = DOMAIN) -> Path:
-    """The same rows in the format that the suffix names."""
-    names = [f"f{i}" for i in range(np.shape(features)[1])]
+def write(
+    path: Path, features: Any = X, y: Any = Y, domain: Any = DOMAIN, group: Any = None
+) -> Path:
+    """The same rows in the format that the suffix names; a group is the column "place"."""
+    others = {} if group is None else {"place": group}
+    others |= {"label": y, "domain": domain}
     if path.suffix == ".npz":
-        np.savez(path, X=features, label=y, domain=domain)
-    elif path.suffix == ".csv":
+        np.savez(path, X=features, **others)
+        return path
+    names = [f"f{i}" for i in range(np.shape(features)[1])]
+    columns = dict(zip(names, np.asarray(features).T, strict=True)) | others
+    if path.suffix == ".csv":
+        rows = zip(*(np.asarray(c, object).tolist() for c in columns.values()), strict=True)
         with path.open("w", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow([*names, "label", "domain"])
-            for row in zip(np.asarray(features).tolist(), y, domain, strict=True):
-                writer.writerow([*row[0], *row[1:]])
+            csv.writer(file).writerows([columns, *rows])
     else:
-        columns = dict(zip(names, np.asarray(features).T, strict=True))
-        pyarrow.parquet.write_table(pyarrow.table({**columns, "label": y, "domain": domain}), path)
+        pyarrow.parquet.write_table(pyarrow.table(columns), path)
     return path
 
 
@@ -51,8 +55,12 @@ suffixes = pytest.mark.parametrize("suffix", [".npz", ".csv", ".parquet"])
 
 
 @suffixes
-def test_every_format_gives_the_same_table(tmp_path: Path, suffix: str) -> None:
-    table = read_table(write(tmp_path / f"data{suffix}"))
+@pytest.mark.parametrize(("group", "kind"), [(None, ""), (GROUP, "i"), (["s", "t", "s", "7"], "U")])
+def test_every_format_gives_the_same_table(
+    tmp_path: Path, suffix: str, group: list[Any] | None, kind: str
+) -> None:
+    path = write(tmp_path / f"data{suffix}", group=group)
+    table = read_table(path, group="place" if group else None)
     np.testing.assert_array_equal(table.X, X)
     assert table.X.dtype == np.float64
     assert table.y is not None and table.domain is not None
@@ -60,6 +68,10 @@ def test_every_format_gives_the_same_table(tmp_path: Path, suffix: str) -> None:
     assert table.y.dtype.kind == "i"
     np.testing.assert_array_equal(table.domain, DOMAIN)
     assert table.features == (() if suffix == ".npz" else ("f0", "f1"))
+    assert (table.group is None) == (group is None)
+    if table.group is not None:
+        assert table.group.tolist() == group
+        assert table.group.dtype.kind == kind
 
 
 def test_every_format_gives_the_same_fit(tmp_path: Path, problem: Any) -> None:
@@ -103,6 +115,10 @@ def test_banks_that_cannot_be_read(tmp_path: Path) -> None:
     write_bank(tmp_path / "bank", X[:, :1], Y, DOMAIN)
     with refused("is a folder", TableError):
         read_probabilities(tmp_path / "bank", Y)
+    with refused(r"only labels and domains.*'place'.*\.npz or", TableError):
+        read_table(tmp_path / "bank", group="place")
+    with pytest.raises(TableError, match="only labels and domains"):
+        read_table(tmp_path / "bank", label="none", need_label=False, group="label")
     (tmp_path / "bank" / "features.safetensors").write_bytes(b"")
     with refused("damaged or cut off", TableError):
         read_table(tmp_path / "bank")
@@ -186,12 +202,6 @@ def test_unknown_columns_are_answered_with_those_that_exist(tmp_path: Path, suff
         read_table(path, domain="place")
 
 
-def test_semicolons_are_told(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("label;domain;f0\n1;a;0.5\n")
-    with pytest.raises(TableError, match="separated by semicolons"):
-        read_table(tmp_path / "a.csv")
-
-
 def damaged(path: Path) -> None:
     write(path)
     path.write_bytes(path.read_bytes()[:-20])
@@ -230,6 +240,7 @@ BROKEN: list[tuple[str, Callable[[Path], object], str]] = [
     ("d.npz", lambda p: np.savez(p, X=X, label=np.eye(4), domain=DOMAIN), r"\(4, 4\)"),
     ("d.npz", lambda p: np.savez(p, X=X[:0], label=Y[:0], domain=DOMAIN[:0]), "no rows"),
     ("d.csv", Path.touch, "is empty"),
+    ("d.csv", lambda p: p.write_text("label;domain;f0\n1;a;0.5\n"), "separated by semicolons"),
     ("d.csv", lambda p: p.write_text("f0,label,domain\n"), "no rows"),
     ("d.csv", lambda p: p.write_text("label,domain\n1,a\n"), "no feature columns"),
     ("d.csv", lambda p: p.write_text("f0,label,domain\n1,1\n"), r"row 1 \(line 2\).*2 cells.*3"),
@@ -277,9 +288,13 @@ def test_objects_are_never_unpickled(tmp_path: Path, name: str) -> None:
     assert not trace.exists()
 
 
-def test_one_column_cannot_be_both_label_and_domain(tmp_path: Path) -> None:
-    with pytest.raises(TableError, match="both 'label'"):
-        read_table(write(tmp_path / "d.csv"), domain="label")
+@pytest.mark.parametrize(
+    ("one", "other", "name"),
+    [("label", "domain", "label"), ("label", "group", "label"), ("domain", "group", "domain")],
+)
+def test_a_column_has_one_role(tmp_path: Path, one: str, other: str, name: str) -> None:
+    with refused(f"{one} and {other} are both '{name}'", TableError):
+        read_table(write(tmp_path / "d.csv"), **{other: name})  # type: ignore[arg-type]
 
 
 def test_probabilities_come_from_arrays_and_from_predictions(tmp_path: Path) -> None:
@@ -288,6 +303,8 @@ def test_probabilities_come_from_arrays_and_from_predictions(tmp_path: Path) -> 
     np.testing.assert_array_equal(read_probabilities(tmp_path / "p.npz", Y), p)
     (tmp_path / "p.csv").write_text("label,probability_0,probability_1\n1,0.25,0.75\n0,0.5,0.5\n")
     np.testing.assert_array_equal(read_probabilities(tmp_path / "p.csv", Y), p)
+    (tmp_path / "unnamed.csv").write_text("second,first\n0.75,0.25\n")
+    assert read_probabilities(tmp_path / "unnamed.csv", Y).tolist() == [[0.75, 0.25]]
     np.savez(tmp_path / "q.npz", other=p)
     with pytest.raises(TableError, match="no array 'probabilities'"):
         read_probabilities(tmp_path / "q.npz", Y)
@@ -312,11 +329,6 @@ def test_named_probabilities_follow_the_order_of_the_labels(tmp_path: Path, suff
             read_probabilities(path, np.array(labels))
 
 
-def test_unnamed_probabilities_keep_their_order(tmp_path: Path) -> None:
-    (tmp_path / "p.csv").write_text("second,first\n0.75,0.25\n")
-    assert read_probabilities(tmp_path / "p.csv", Y).tolist() == [[0.75, 0.25]]
-
-
 def test_features_are_matched_by_name(tmp_path: Path) -> None:
     table = read_table(write(tmp_path / "d.csv"))
     np.testing.assert_array_equal(align(table, ["f1", "f0"], 2), X[:, ::-1])
@@ -334,51 +346,14 @@ def test_features_are_matched_by_name(tmp_path: Path) -> None:
 def test_scores_compare_numbers_with_text() -> None:
     table = FeatureTable(X, np.array(["1", "0", "0", "0"]), DOMAIN, ())
     assert score(table, Y) == (0.75, {"a": 1.0, "b": 0.5})
-    assert score(FeatureTable(X, np.array([True, False, True, True]), None, ()), Y == 1) == (
-        0.75,
-        {},
-    )
+    truth = np.array([True, False, True, True])
+    assert score(FeatureTable(X, truth, None, ()), Y == 1) == (0.75, {})
     assert score(FeatureTable(X, None, DOMAIN, ()), Y) == (None, {})
-
-
-GROUP = [7, 7, 8, 9]
-
-
-def write_group(path: Path, group: Any = GROUP) -> Path:
-    """The rows of :func:`write` with a column "place" between the features and the label."""
-    if path.suffix == ".npz":
-        np.savez(path, X=X, place=group, label=Y, domain=DOMAIN)
-    elif path.suffix == ".csv":
-        rows = zip(X.tolist(), group, Y, DOMAIN, strict=True)
-        with path.open("w", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(["f0", "f1", "place", "label", "domain"])
-            writer.writerows([*features, *others] for features, *others in rows)
-    else:
-        features = {"f0": X[:, 0], "f1": X[:, 1]}
-        columns = {**features, "place": group, "label": Y, "domain": DOMAIN}
-        pyarrow.parquet.write_table(pyarrow.table(columns), path)
-    return path
-
-
-@suffixes
-@pytest.mark.parametrize(("group", "kind"), [(GROUP, "i"), (["s", "t", "s", "7"], "U")])
-def test_a_group_is_read_as_label_and_domain_are(
-    tmp_path: Path, suffix: str, group: list[Any], kind: str
-) -> None:
-    table = read_table(write_group(tmp_path / f"d{suffix}", group), group="place")
-    assert table.group is not None
-    assert table.group.tolist() == group
-    assert table.group.dtype.kind == kind
-    np.testing.assert_array_equal(table.X, X)
-    np.testing.assert_array_equal(table.y, Y)
-    np.testing.assert_array_equal(table.domain, DOMAIN)
-    assert table.features == (() if suffix == ".npz" else ("f0", "f1"))
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_a_group_that_is_not_asked_for_stays_a_feature(tmp_path: Path, suffix: str) -> None:
-    table = read_table(write_group(tmp_path / f"d{suffix}"))
+    table = read_table(write(tmp_path / f"d{suffix}", group=GROUP))
     assert table.group is None
     assert table.features == ("f0", "f1", "place")
     np.testing.assert_array_equal(table.X, np.column_stack([X, GROUP]))
@@ -388,7 +363,7 @@ def test_a_group_that_is_not_asked_for_stays_a_feature(tmp_path: Path, suffix: s
 def test_a_group_must_be_there_without_gaps(tmp_path: Path, suffix: str) -> None:
     optional: dict[str, Any] = {"need_label": False, "need_domain": False}
     gaps = np.array([7.0, 7.0, np.nan, 9.0]) if suffix == ".npz" else [7, 7, None, 9]
-    path = write_group(tmp_path / f"d{suffix}", gaps)
+    path = write(tmp_path / f"d{suffix}", group=gaps)
     with refused(r"row 3 .*no group \(column 'place'\).*--group", TableError, path=path):
         read_table(path, group="place", **optional)
     with refused(r"no group column 'town'.*'place'.*--group", TableError, path=path):
@@ -397,21 +372,7 @@ def test_a_group_must_be_there_without_gaps(tmp_path: Path, suffix: str) -> None
 
 def test_a_group_of_an_npz_file_is_the_array_of_its_name(tmp_path: Path) -> None:
     with pytest.raises(TableError, match=r"4 rows.*group array of shape \(3,\)"):
-        read_table(write_group(tmp_path / "short.npz", GROUP[:3]), group="place")
+        read_table(write(tmp_path / "short.npz", group=GROUP[:3]), group="place")
     np.savez(tmp_path / "d.npz", X=X, y=Y, sample_domain=DOMAIN)
     with pytest.raises(TableError, match="no group column 'label'"):  # "y" is no other name of it
         read_table(tmp_path / "d.npz", label="y", group="label")
-
-
-def test_a_bank_has_no_group(tmp_path: Path) -> None:
-    write_bank(tmp_path / "bank", X[:, :1], Y, DOMAIN)
-    with refused(r"only labels and domains.*'place'.*\.npz or", TableError):
-        read_table(tmp_path / "bank", group="place")
-    with pytest.raises(TableError, match="only labels and domains"):
-        read_table(tmp_path / "bank", label="none", need_label=False, group="label")
-
-
-@pytest.mark.parametrize("role", ["label", "domain"])
-def test_a_group_is_a_column_of_its_own(tmp_path: Path, role: str) -> None:
-    with refused(f"{role} and group are both '{role}'", TableError):
-        read_table(write_group(tmp_path / "d.csv"), group=role)
