@@ -32,6 +32,7 @@ from regraft.data.banks import (
 )
 from regraft.support.files import claim
 from tests.helpers.errors import refused
+from tests.helpers.toy_encoders import contents
 
 X = np.arange(15, dtype=np.float32).reshape(5, 3) / 7
 LABELS = np.array(["dog", "cat", "dog", "cat", "emu"])
@@ -45,10 +46,6 @@ NAMES = ("cat", "dog"), ("a",)
 @pytest.fixture
 def bank(tmp_path: Path) -> Bank:
     return write_bank(tmp_path / "bank", X, LABELS, DOMAIN, encoder="net", fingerprint="0f")
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != ".lock"}
 
 
 def test_arrays_come_back_as_they_were_without_being_read(bank: Bank) -> None:
