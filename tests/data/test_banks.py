@@ -37,9 +37,7 @@ from tests.helpers.toy_encoders import contents
 X = np.arange(15, dtype=np.float32).reshape(5, 3) / 7
 LABELS = np.array(["dog", "cat", "dog", "cat", "emu"])
 DOMAIN = np.array(["b", "a", "b", "b", "a"])
-ORIGIN = Origin(
-    kind="images", encoder="net", fingerprint="0f", preprocessing={"size": 4}, listing="11"
-)
+ORIGIN = Origin("images", "net", "0f", {"size": 4}, "11")
 NAMES = ("cat", "dog"), ("a",)
 
 
