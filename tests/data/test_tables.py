@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow
-import pyarrow.parquet
 import pytest
 
 from regraft.data.banks import write_bank
@@ -24,6 +21,7 @@ from regraft.data.tables import (
 )
 from regraft.estimators.cro import CROClassifier
 from tests.helpers.errors import one_sentence, refused
+from tests.helpers.tables import write_columns
 
 X = np.array([[0.1, 2.0], [1 / 3, -1e-300], [5.0, 6.0], [7.0, 1e22]])
 Y = np.array([1, 0, 1, 0])
@@ -38,17 +36,9 @@ def write(
     others = {} if group is None else {"place": group}
     others |= {"label": y, "domain": domain}
     if path.suffix == ".npz":
-        np.savez(path, X=features, **others)
-        return path
-    names = [f"f{i}" for i in range(np.shape(features)[1])]
-    columns = dict(zip(names, np.asarray(features).T, strict=True)) | others
-    if path.suffix == ".csv":
-        rows = zip(*(np.asarray(c, object).tolist() for c in columns.values()), strict=True)
-        with path.open("w", newline="") as file:
-            csv.writer(file).writerows([columns, *rows])
-    else:
-        pyarrow.parquet.write_table(pyarrow.table(columns), path)
-    return path
+        return write_columns(path, {"X": features, **others})
+    named = {f"f{i}": column for i, column in enumerate(np.asarray(features).T)}
+    return write_columns(path, named | others)
 
 
 suffixes = pytest.mark.parametrize("suffix", [".npz", ".csv", ".parquet"])
@@ -299,13 +289,9 @@ def test_probabilities_come_from_arrays_and_from_predictions(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_named_probabilities_follow_the_order_of_the_labels(tmp_path: Path, suffix: str) -> None:
-    path = tmp_path / f"p{suffix}"
-    names = ["probability_10", "probability_2"]  # as text, "10" comes first
-    if suffix == ".csv":
-        path.write_text(f"label,{','.join(names)}\n10,0.75,0.25\n")
-    else:
-        columns = dict(zip(names, ([0.75], [0.25]), strict=True))
-        pyarrow.parquet.write_table(pyarrow.table(columns), path)
+    columns = {"probability_10": [0.75], "probability_2": [0.25]}  # as text, "10" comes first
+    label = {"label": [10]} if suffix == ".csv" else {}
+    path = write_columns(tmp_path / f"p{suffix}", label | columns)
     assert read_probabilities(path, np.array([10, 2, 10])).tolist() == [[0.25, 0.75]]
     assert read_probabilities(path, np.array(["2", "10"])).tolist() == [[0.75, 0.25]]
     for labels, message in (

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
 import hashlib
-import io
-import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,6 +19,7 @@ from regraft.data.columns import Role, TableError
 from regraft.data.table_rows import read_rows
 from regraft.data.text_inputs import TextInputs
 from tests.helpers.errors import refused
+from tests.helpers.tables import write_columns
 
 Rows = Sequence[tuple[Any, Any, Any]]  # text, label, domain
 ROWS: Rows = [
@@ -36,18 +34,7 @@ NAMES = ("text", "label", "domain")
 
 def write(path: Path, rows: Rows = ROWS, names: Sequence[str] = NAMES) -> Path:
     """The same rows in the format that the name tells."""
-    if path.suffix == ".parquet":
-        columns = {name: [row[i] for row in rows] for i, name in enumerate(names)}
-        pyarrow.parquet.write_table(pyarrow.table(columns), path)
-        return path
-    text = io.StringIO(newline="")
-    if ".csv" in path.name:
-        csv.writer(text).writerows([names, *rows])
-    else:
-        text.writelines(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows)
-    content = text.getvalue().encode()
-    path.write_bytes(gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)
-    return path
+    return write_columns(path, {name: [row[i] for row in rows] for i, name in enumerate(names)})
 
 
 @pytest.mark.parametrize("name", FORMATS)
