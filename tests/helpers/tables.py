@@ -14,7 +14,7 @@ import numpy as np
 
 
 def write_columns(path: Path, columns: Mapping[str, Any]) -> Path:
-    """Write the format that the name tells: .npz, .parquet, .csv, .jsonl, or the last two with .gz."""
+    """Write the format that the name tells: .npz, .parquet, .csv or .jsonl (both also .gz)."""
     if path.suffix == ".npz":
         np.savez(path, **columns)
         return path
