@@ -6,10 +6,7 @@ import csv
 import json
 import os
 import shutil
-import signal
 import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,24 +18,12 @@ import pytest
 from regraft._version import __version__
 from regraft.cli.app import app
 from regraft.estimators.saving import load
-from tests.helpers.commands import Ran
-from tests.helpers.paths import SOURCE
+from tests.helpers.commands import Run, apart, hide_packages, run_apart
 
 # Tests compare with arrays, which have no names.
 pytestmark = pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 
 FITTED = ["certificate.json", "fit.json", "model", "provenance.json"]
-# A shell that starts tests in the background may leave SIGINT ignored.
-PROGRAM = (
-    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler);"
-    "from regraft.cli.app import main; main()"
-)
-
-
-def command(*path: Path) -> dict[str, Any]:
-    """Arguments of a subprocess in which ``path`` comes before everything else."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (*path, SOURCE)))}
-    return {"env": {**environment, "OMP_NUM_THREADS": "1"}, "text": True}
 
 
 def write_csv(path: Path, problem: Any, rows: int | None = None) -> Path:
@@ -68,17 +53,12 @@ def entries(folder: Path) -> list[str]:
     return sorted(entry.name for entry in folder.iterdir()) if folder.exists() else []
 
 
-def test_version_and_help(run: Callable[..., Ran]) -> None:
+def test_version(run: Run) -> None:
     assert run("--version").out == f"regraft {__version__}\n"
-    shown = run("--help")
-    assert shown.code == 0
-    for name in ("demo", "fit", "predict", "audit", "frontier", "reproduce", "report", "doctor"):
-        assert name in shown.out
-        assert run(name, "--help").code == 0
 
 
 def test_fit_tells_the_rounds_the_certificate_and_the_accuracy(
-    tmp_path: Path, folder: Path, run: Callable[..., Ran]
+    tmp_path: Path, folder: Path, run: Run
 ) -> None:
     ran = run("fit", folder / "data.csv", "--out", tmp_path / "o", "--objective", "regret")
     assert ran.code == 0 and ran.err == ""
@@ -92,7 +72,7 @@ def test_fit_tells_the_rounds_the_certificate_and_the_accuracy(
 
 
 def test_fit_twice_replaces_the_model_and_keeps_other_files(
-    tmp_path: Path, folder: Path, run: Callable[..., Ran]
+    tmp_path: Path, folder: Path, run: Run
 ) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     for radius in (1, 2):
@@ -102,9 +82,7 @@ def test_fit_twice_replaces_the_model_and_keeps_other_files(
     assert entries(tmp_path) == sorted([*FITTED, "notes.txt"])
 
 
-def test_every_format_gives_the_same_model(
-    tmp_path: Path, folder: Path, run: Callable[..., Ran]
-) -> None:
+def test_every_format_gives_the_same_model(tmp_path: Path, folder: Path, run: Run) -> None:
     documents = []
     for suffix in ("npz", "csv", "parquet"):
         ran = run("fit", folder / f"data.{suffix}", "--out", tmp_path / suffix, "--json")
@@ -117,9 +95,7 @@ def test_every_format_gives_the_same_model(
     assert set(documents[0]["source_accuracy"]) == {"source 0", "source 1"}
 
 
-def test_predict_scores_what_it_can(
-    tmp_path: Path, folder: Path, problem: Any, run: Callable[..., Ran]
-) -> None:
+def test_predict_scores_what_it_can(tmp_path: Path, folder: Path, problem: Any, run: Run) -> None:
     ran = run("predict", folder / "fit", folder / "data.csv", "--out", tmp_path)
     model = load(folder / "fit" / "model")
     correct = model.predict(problem.X) == problem.y
@@ -136,7 +112,7 @@ def test_predict_scores_what_it_can(
 
 
 def test_predict_without_labels_or_domains(
-    tmp_path: Path, folder: Path, problem: Any, run: Callable[..., Ran]
+    tmp_path: Path, folder: Path, problem: Any, run: Run
 ) -> None:
     np.savez(tmp_path / "x.npz", X=problem.X)
     ran = run("predict", folder / "fit" / "model", tmp_path / "x.npz")
@@ -150,9 +126,7 @@ def test_predict_without_labels_or_domains(
     assert ran.code == 0 and "accuracy" not in ran.out and ran.err == ""
 
 
-def test_columns_are_matched_by_name(
-    tmp_path: Path, folder: Path, problem: Any, run: Callable[..., Ran]
-) -> None:
+def test_columns_are_matched_by_name(tmp_path: Path, folder: Path, problem: Any, run: Run) -> None:
     lines = [line.split(",") for line in (folder / "data.csv").read_text().splitlines()]
     (tmp_path / "shuffled.csv").write_text("\n".join(",".join(line[::-1]) for line in lines))
     answers = [
@@ -163,7 +137,7 @@ def test_columns_are_matched_by_name(
 
 
 def test_audit_of_probabilities_is_the_audit_of_the_model(
-    tmp_path: Path, folder: Path, problem: Any, run: Callable[..., Ran]
+    tmp_path: Path, folder: Path, problem: Any, run: Run
 ) -> None:
     data, radii = folder / "data.csv", ("--radii", "0,1,4")
     run("predict", folder / "fit", data, "--out", tmp_path)
@@ -176,7 +150,7 @@ def test_audit_of_probabilities_is_the_audit_of_the_model(
 
 
 def test_audit_matches_probabilities_to_labels_by_name(
-    tmp_path: Path, problem: Any, run: Callable[..., Ran]
+    tmp_path: Path, problem: Any, run: Run
 ) -> None:
     """Text sorts "10" before "2", numbers do not."""
     y = np.where(problem.y == 1, 10, 2)
@@ -192,9 +166,7 @@ def test_audit_matches_probabilities_to_labels_by_name(
     assert curves[0] == pytest.approx(curves[1], abs=0.01)
 
 
-def test_audit_and_frontier_take_a_rank(
-    tmp_path: Path, three_sources: Any, run: Callable[..., Ran]
-) -> None:
+def test_audit_and_frontier_take_a_rank(tmp_path: Path, three_sources: Any, run: Run) -> None:
     data, radii = write_csv(tmp_path / "data.csv", three_sources), ("--radii", "4", "--json")
     run("fit", data, "--out", tmp_path / "fit", "--radius", "1")
     for line in (("audit", tmp_path / "fit", data), ("frontier", data)):
@@ -205,9 +177,7 @@ def test_audit_and_frontier_take_a_rank(
         assert ranks[0] != ranks[1]
 
 
-def test_audit_and_frontier_write_json_and_pictures(
-    tmp_path: Path, folder: Path, run: Callable[..., Ran]
-) -> None:
+def test_audit_and_frontier_write_json_and_pictures(tmp_path: Path, folder: Path, run: Run) -> None:
     data, out = folder / "data.csv", tmp_path / "new" / "out"
     ran = run("audit", folder / "fit", data, "--radii", "0,2", "--out", out)
     assert ran.code == 0 and "worst-case accuracy" in ran.out
@@ -223,7 +193,7 @@ def test_audit_and_frontier_write_json_and_pictures(
     assert ran.code == 0 and "training radius" in ran.out and "fitted at radius 2" in ran.out
 
 
-def test_warnings_are_one_line_each(tmp_path: Path, problem: Any, run: Callable[..., Ran]) -> None:
+def test_warnings_are_one_line_each(tmp_path: Path, problem: Any, run: Run) -> None:
     path = write_csv(tmp_path / "one.csv", problem, rows=200)
     ran = run("fit", path, "--out", tmp_path / "o", "--json")
     lines = [line for line in ran.err.splitlines() if line.startswith("warning: ")]
@@ -291,7 +261,7 @@ ERRORS: list[tuple[str, str]] = [
 
 @pytest.mark.parametrize(("line", "message"), ERRORS, ids=[line for line, _ in ERRORS])
 def test_errors_are_one_sentence_and_leave_nothing_behind(
-    tmp_path: Path, folder: Path, run: Callable[..., Ran], line: str, message: str
+    tmp_path: Path, folder: Path, run: Run, line: str, message: str
 ) -> None:
     (tmp_path / "text.txt").write_text("text")
     (tmp_path / "empty.csv").touch()
@@ -335,12 +305,12 @@ USAGE = {
 
 
 @pytest.mark.parametrize("line", USAGE)
-def test_usage_errors_are_one_sentence_too(run: Callable[..., Ran], line: str) -> None:
+def test_usage_errors_are_one_sentence_too(run: Run, line: str) -> None:
     ran = run(*line.split())
     assert (ran.code, ran.out, ran.err) == (2, "", f"regraft: {USAGE[line]}\n")
 
 
-def test_a_number_that_is_none(run: Callable[..., Ran]) -> None:
+def test_a_number_that_is_none(run: Run) -> None:
     ran = run("fit", "data.csv", "--out", "o", "--radius", "far")
     assert ran.code == 2 and ran.out == "" and ran.err.count("\n") == 1
     assert ran.err.startswith("regraft: Invalid value for '--radius': ")
@@ -348,20 +318,20 @@ def test_a_number_that_is_none(run: Callable[..., Ran]) -> None:
 
 
 @pytest.mark.parametrize("group", ["", "embed", "moral"])
-def test_without_a_command_there_is_help(run: Callable[..., Ran], group: str) -> None:
+def test_without_a_command_there_is_help(run: Run, group: str) -> None:
     ran = run(*group.split())
     assert ran.code in (0, 2) and "Commands:" in ran.out + ran.err
     assert "regraft: " not in ran.err
 
 
-def test_json_errors_print_no_document(tmp_path: Path, run: Callable[..., Ran]) -> None:
+def test_json_errors_print_no_document(tmp_path: Path, run: Run) -> None:
     ran = run("fit", tmp_path / "none.csv", "--out", tmp_path / "o", "--json")
     assert ran.code == 2 and ran.out == ""
     assert ran.err.splitlines()[-1].startswith("regraft: ")
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write")
-def test_a_folder_without_permission(tmp_path: Path, folder: Path, run: Callable[..., Ran]) -> None:
+def test_a_folder_without_permission(tmp_path: Path, folder: Path, run: Run) -> None:
     tmp_path.chmod(0o500)
     ran = run("fit", folder / "data.csv", "--out", tmp_path / "o")
     tmp_path.chmod(0o700)
@@ -370,39 +340,18 @@ def test_a_folder_without_permission(tmp_path: Path, folder: Path, run: Callable
 
 @pytest.mark.slow
 def test_without_the_extras(tmp_path: Path, folder: Path) -> None:
-    for package in ("vl_convert", "pyarrow"):
-        (tmp_path / "path" / package).mkdir(parents=True)
-        text = f"raise ModuleNotFoundError(name={package!r})"
-        (tmp_path / "path" / package / "__init__.py").write_text(text)
-    start = [sys.executable, "-c", PROGRAM]
-    audit = ["audit", "fit", "data.csv", "--radii", "0,1", "--out", str(tmp_path / "o"), "--json"]
-    settings = command(tmp_path / "path")
-    ran = subprocess.run([*start, *audit], cwd=folder, capture_output=True, **settings)
-    assert ran.returncode == 0
+    path = [hide_packages(tmp_path / "path", "vl_convert", "pyarrow")]
+    audit = ("audit", "fit", "data.csv", "--radii", "0,1", "--out", tmp_path / "o", "--json")
+    ran = run_apart(*audit, cwd=folder, path=path)
+    assert ran.code == 0
     files = ["audit.json", "provenance.json"]
-    assert json.loads(ran.stdout)["files"] == [str(tmp_path / "o" / name) for name in files]
-    assert "warning: audit.png is not drawn: vl_convert is not installed" in ran.stderr
-    assert 'pip install "regraft[plots]"' in ran.stderr
+    assert json.loads(ran.out)["files"] == [str(tmp_path / "o" / name) for name in files]
+    assert "warning: audit.png is not drawn: vl_convert is not installed" in ran.err
+    assert 'pip install "regraft[plots]"' in ran.err
     assert entries(tmp_path / "o") == files
-    predict = ["predict", "fit", "data.parquet"]
-    ran = subprocess.run([*start, *predict], cwd=folder, capture_output=True, **settings)
-    assert ran.returncode == 2
-    assert ran.stderr == 'regraft: pyarrow is not installed: run pip install "regraft[parquet]".\n'
-
-
-@pytest.mark.slow
-def test_interrupts_end_with_one_line(tmp_path: Path) -> None:
-    arguments = [sys.executable, "-c", PROGRAM, "demo", "--out", str(tmp_path / "o")]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(arguments, **pipes, **command()) as process:  # type: ignore[call-overload]
-        for line in process.stdout:
-            if line.startswith("fitting GroupDRO"):
-                process.send_signal(signal.SIGINT)
-                break
-        _, err = process.communicate()
-    assert process.returncode == 130
-    assert err == "regraft: interrupted: nothing was written.\n"
-    assert entries(tmp_path) == []
+    ran = run_apart("predict", "fit", "data.parquet", cwd=folder, path=path)
+    assert ran.code == 2
+    assert ran.err == 'regraft: pyarrow is not installed: run pip install "regraft[parquet]".\n'
 
 
 @pytest.mark.slow
@@ -412,8 +361,8 @@ def test_a_terminal_sees_a_spinner_and_a_pipe_sees_lines(folder: Path, tmp_path:
     shutil.copy(folder / "data.csv", folder / "[" / "a].csv")
     pty = pytest.importorskip("pty")
     own, other = pty.openpty()
-    arguments = [sys.executable, "-c", PROGRAM, "predict", "fit", "[/a].csv", "--json"]
-    ran = subprocess.run(arguments, cwd=folder, stdout=subprocess.PIPE, stderr=other, **command())
+    settings = apart("predict", "fit", "[/a].csv", "--json")
+    ran = subprocess.run(**settings, cwd=folder, stdout=subprocess.PIPE, stderr=other)
     os.close(other)
     shown = os.read(own, 100_000).decode()
     os.close(own)

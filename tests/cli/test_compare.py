@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,7 @@ from scipy.io import savemat
 
 from regraft.data.banks import write_bank
 from regraft.support.files import claim
-from tests.helpers.commands import Ran
+from tests.helpers.commands import Run
 from tests.helpers.problems import make_problem
 
 TABLES = [f"comparison.{kind}" for kind in ("csv", "json", "md", "png", "tex")]
@@ -21,7 +20,7 @@ FILES = ["cells.jsonl", *TABLES, "provenance.json"]
 
 
 @pytest.fixture
-def run(run: Callable[..., Ran]) -> Callable[..., Ran]:
+def run(run: Run) -> Run:
     return functools.partial(run, "compare")
 
 
@@ -40,7 +39,7 @@ def visible(folder: Path) -> list[str]:
     return sorted(e.name for e in folder.iterdir() if not e.name.startswith("."))
 
 
-def test_tables_picture_and_progress(tmp_path: Path, data: Path, run: Callable[..., Ran]) -> None:
+def test_tables_picture_and_progress(tmp_path: Path, data: Path, run: Run) -> None:
     out = tmp_path / "out"
     arguments = data, "--label", "hit", "--domain", "town", "--radii", "1,4", "--out", out
     ran = run(*arguments)
@@ -61,7 +60,7 @@ def test_tables_picture_and_progress(tmp_path: Path, data: Path, run: Callable[.
     assert printed == document
 
 
-def test_a_bank_is_compared_like_a_file(tmp_path: Path, run: Callable[..., Ran]) -> None:
+def test_a_bank_is_compared_like_a_file(tmp_path: Path, run: Run) -> None:
     problem = make_problem(seed=4, n=20, d=2, classes=2, sources=3)
     write_bank(tmp_path / "bank", problem.X, problem.y.tolist(), problem.domain.tolist())
     ran = run(tmp_path / "bank", "--radii", "2", "--out", tmp_path / "out", "--json")
@@ -69,7 +68,7 @@ def test_a_bank_is_compared_like_a_file(tmp_path: Path, run: Callable[..., Ran])
     assert json.loads(ran.out)["targets"] == ["source 0", "source 1", "source 2"]
 
 
-def test_a_known_dataset(tmp_path: Path, run: Callable[..., Ran]) -> None:
+def test_a_known_dataset(tmp_path: Path, run: Run) -> None:
     folder = tmp_path / "office"
     folder.mkdir()
     rng = np.random.default_rng(0)
@@ -93,7 +92,7 @@ def test_a_known_dataset(tmp_path: Path, run: Callable[..., Ran]) -> None:
     )
 
 
-def test_what_is_refused(tmp_path: Path, data: Path, run: Callable[..., Ran]) -> None:
+def test_what_is_refused(tmp_path: Path, data: Path, run: Run) -> None:
     out = tmp_path / "out"
 
     def refuse(sentence: str, *arguments: object) -> None:
@@ -112,7 +111,7 @@ def test_what_is_refused(tmp_path: Path, data: Path, run: Callable[..., Ran]) ->
     refuse("does not exist: check --data", "pacs", "--data", tmp_path / "nowhere")
 
 
-def test_two_at_once_in_one_folder(tmp_path: Path, data: Path, run: Callable[..., Ran]) -> None:
+def test_two_at_once_in_one_folder(tmp_path: Path, data: Path, run: Run) -> None:
     with claim(tmp_path / "out") as is_ours:
         assert is_ours
         ran = run(data, "--label", "hit", "--domain", "town", "--out", tmp_path / "out")

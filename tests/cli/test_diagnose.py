@@ -5,9 +5,6 @@ from __future__ import annotations
 import csv
 import functools
 import json
-import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +12,7 @@ import numpy as np
 import pytest
 
 from regraft.data.banks import write_bank
-from tests.helpers.commands import Ran
+from tests.helpers.commands import Run
 from tests.helpers.factorized_domains import draw_domains
 
 PREMISES = (
@@ -30,7 +27,7 @@ TOWNS = np.array(["Aarau", "Bern"])[DATA.domain]
 
 
 @pytest.fixture
-def run(run: Callable[..., Ran]) -> Callable[..., Ran]:
+def run(run: Run) -> Run:
     return functools.partial(run, "diagnose")
 
 
@@ -41,7 +38,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_verdicts_files_and_json(tmp_path: Path, data: Path, run: Callable[..., Ran]) -> None:
+def test_verdicts_files_and_json(tmp_path: Path, data: Path, run: Run) -> None:
     out = tmp_path / "out"
     ran = run(data, "--group", "u", "--out", out)
     assert ran.code == 0 and ran.err == ""
@@ -71,7 +68,7 @@ def test_verdicts_files_and_json(tmp_path: Path, data: Path, run: Callable[..., 
     assert answer["domains"] == {"Aarau": 150, "Bern": 150} and answer["groups"] == ["0", "1"]
 
 
-def test_without_groups(tmp_path: Path, data: Path, run: Callable[..., Ran]) -> None:
+def test_without_groups(tmp_path: Path, data: Path, run: Run) -> None:
     ran = run(data, "--groups", "3", "--json")
     assert ran.code == 0
     document = json.loads(ran.out)
@@ -85,7 +82,7 @@ def test_without_groups(tmp_path: Path, data: Path, run: Callable[..., Ran]) -> 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_columns_of_other_names_and_seeds(tmp_path: Path, run: Callable[..., Ran]) -> None:
+def test_columns_of_other_names_and_seeds(tmp_path: Path, run: Run) -> None:
     path = tmp_path / "data.csv"
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
@@ -99,14 +96,14 @@ def test_columns_of_other_names_and_seeds(tmp_path: Path, run: Callable[..., Ran
     assert first["heterogeneity"]["views"] != other["heterogeneity"]["views"]
 
 
-def test_a_bank_without_groups(tmp_path: Path, run: Callable[..., Ran]) -> None:
+def test_a_bank_without_groups(tmp_path: Path, run: Run) -> None:
     write_bank(tmp_path / "bank", DATA.X, DATA.y.tolist(), TOWNS.tolist())
     ran = run(tmp_path / "bank", "--json", "--quiet")
     assert ran.code == 0 and ran.err == ""
     assert json.loads(ran.out)["domains"] == {"Aarau": 150, "Bern": 150}
 
 
-def test_what_is_refused(tmp_path: Path, data: Path, run: Callable[..., Ran]) -> None:
+def test_what_is_refused(tmp_path: Path, data: Path, run: Run) -> None:
     out = tmp_path / "out"
 
     def refuse(sentence: str, *arguments: object) -> None:
@@ -131,14 +128,3 @@ def test_what_is_refused(tmp_path: Path, data: Path, run: Callable[..., Ran]) ->
     short = tmp_path / "short.npz"
     np.savez(short, **(arrays | {"u": np.ones(299)}), domain=TOWNS)
     refuse("300 rows of features but a group array of shape (299,)", short, "--group", "u")
-
-
-def test_help_names_the_options_without_torch() -> None:
-    code = (
-        "import sys\nfrom regraft.cli.app import app\n"
-        "try:\n    app(['diagnose', '--help'])\n"
-        "finally:\n    print('torch' in sys.modules)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 0 and done.stdout.splitlines()[-1] == "False"
-    assert "--group" in done.stdout and "--groups" in done.stdout
