@@ -6,7 +6,6 @@ import csv
 import functools
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -101,30 +100,3 @@ def test_a_bank_without_groups(tmp_path: Path, run: Run) -> None:
     ran = run(tmp_path / "bank", "--json", "--quiet")
     assert ran.code == 0 and ran.err == ""
     assert json.loads(ran.out)["domains"] == {"Aarau": 150, "Bern": 150}
-
-
-def test_what_is_refused(tmp_path: Path, data: Path, run: Run) -> None:
-    out = tmp_path / "out"
-
-    def refuse(sentence: str, *arguments: object) -> None:
-        ran = run(*arguments, "--out", out)
-        assert ran.code == 2 and ran.err.startswith("regraft: ") and ran.err.count("\n") == 1
-        assert sentence in ran.err
-        assert not out.exists()
-
-    refuse("nowhere.npz does not exist: check the path.", tmp_path / "nowhere.npz")
-    refuse("'v'", data, "--group", "v")
-    refuse("groups is 0: pass a number from 2 to 32.", data, "--groups", "0")
-    refuse("seed is -1: pass 0 or more.", data, "--seed", "-1")
-    refuse("seed is 9223372036854775808: pass a number from 0", data, "--seed", 2**63)
-    refuse("device 'abacus' is not available here", data, "--device", "abacus")
-    arrays: dict[str, Any] = {"X": DATA.X, "y": DATA.y, "u": DATA.group}
-    one = tmp_path / "one.npz"
-    np.savez(one, **arrays, domain=np.zeros(300))
-    refuse("all rows belong to one domain", one, "--group", "u")
-    same = tmp_path / "same.npz"
-    np.savez(same, **(arrays | {"u": np.ones(300, int)}), domain=TOWNS)
-    refuse("group is 1 in every row: pass two groups or more.", same, "--group", "u")
-    short = tmp_path / "short.npz"
-    np.savez(short, **(arrays | {"u": np.ones(299)}), domain=TOWNS)
-    refuse("300 rows of features but a group array of shape (299,)", short, "--group", "u")

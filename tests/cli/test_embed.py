@@ -91,11 +91,6 @@ def test_an_interrupt_says_how_to_go_on(
     assert (ran.code, ran.err) == (130, f"regraft: interrupted: {RESUMES}.\n")
 
 
-def test_a_changed_bank_is_told(tmp_path: Path, run: Run) -> None:
-    ran = run("embed", "verify", tmp_path)
-    assert (ran.code, ran.err.count("\n")) == (2, 1) and "is not a bank of features" in ran.err
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -106,6 +101,7 @@ def test_a_changed_bank_is_told(tmp_path: Path, run: Run) -> None:
         (("images", "t.csv", "--out", "b", "--path", "p"), "name the right one with --path"),
         (("text", "none.csv", "--out", "b"), "there is no file none.csv"),
         (("text", "file", "--out", "b"), "does not end in .csv"),
+        (("verify", "r"), "is not a bank of features"),
     ],
 )
 @pytest.mark.usefixtures("toy")

@@ -42,20 +42,6 @@ def test_a_page_with_the_results_or_after_them(tmp_path: Path, data: Path, run: 
     assert run("report", without, "--quiet") == Ran(0, "", "")
 
 
-def test_what_is_refused(tmp_path: Path, data: Path, run: Run) -> None:
-    ran = run("frontier", data, "--html")
-    assert ran.code == 2 and ran.err.count("\n") == 1
-    assert ran.err == (
-        "regraft: --html writes report.html into the folder of results: add --out.\n"
-    )
-    for folder, sentence in ((tmp_path / "nowhere", "is not a folder"), (tmp_path, "no results")):
-        ran = run("report", folder)
-        assert ran.code == 2 and ran.err.startswith("regraft: ") and ran.err.count("\n") == 1
-        assert sentence in ran.err and list(tmp_path.iterdir()) == []
-    ran = run("report", tmp_path, "--out", tmp_path)
-    assert ran.code == 2 and f"{tmp_path} is a folder: name a file with --out" in ran.err
-
-
 def test_without_the_extra(tmp_path: Path, data: Path) -> None:
     """Told before anything is computed."""
     path = [hide_packages(tmp_path / "path", "vl_convert")]

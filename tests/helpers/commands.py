@@ -47,6 +47,12 @@ class Ran:
     err: str
 
 
+def list_names(folder: Path) -> list[str]:
+    """List what is in a folder, hidden files aside; nothing if there is none."""
+    entries = folder.iterdir() if folder.exists() else ()
+    return sorted(entry.name for entry in entries if not entry.name.startswith("."))
+
+
 def apart(
     *arguments: object, code: str = MAIN, path: Iterable[Path] = (), **variables: str
 ) -> dict[str, Any]:

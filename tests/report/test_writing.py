@@ -166,25 +166,12 @@ def test_a_reproduction(blobs: Digits, tmp_path: Path) -> None:
     assert "does not say which command made it" in page
 
 
-def test_a_folder_without_results_is_refused(tmp_path: Path, run: Run) -> None:
-    ran = run("report", tmp_path)
-    assert ran.code == 2 and "holds no results (demo.json, fit.json" in ran.err
-    assert list(tmp_path.iterdir()) == []
-    ran = run("report", tmp_path / "absent")
-    assert ran.code == 2 and "is not a folder" in ran.err
-
-
 @pytest.mark.parametrize("text", ["{", "[]", "{}", '{"points": [{"radius": 1}]}', "\xff"])
 def test_a_damaged_result_is_told(tmp_path: Path, text: str) -> None:
     (tmp_path / "audit.json").write_bytes(text.encode("latin1"))
     with pytest.raises(ValueError, match=r"audit\.json is damaged or of another version"):
         write_report(tmp_path)
     assert not (tmp_path / "report.html").exists()
-
-
-def test_html_needs_a_folder(table: Path, run: Run) -> None:
-    ran = run("diagnose", table, "--html")
-    assert ran.code == 2 and "add --out" in ran.err
 
 
 def test_text_is_escaped_and_pages_without_charts_are_small() -> None:
