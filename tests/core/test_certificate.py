@@ -98,8 +98,8 @@ def test_the_price_is_told_in_a_sentence(
 
 
 def test_certificates_from_before_the_price_are_read(certificate: Certificate) -> None:
-    new = ("source_rows", "source_accuracy", "pooled_source_accuracy", "pooled_source_risk")
-    new += ("pooled_worst_case_accuracy",)
+    pooled = ("pooled_source_accuracy", "pooled_source_risk", "pooled_worst_case_accuracy")
+    new = ("source_rows", "source_accuracy", *pooled)
     old = {key: value for key, value in certificate.to_dict().items() if key not in new}
     read = Certificate.from_dict(json.loads(json.dumps(old)))
     assert read == replace(certificate, **dict.fromkeys(new))
@@ -129,9 +129,8 @@ def test_terms_follow_from_each_other(certificate: Certificate) -> None:
     assert terms is not None
     assert terms.rows == 300
     assert terms.metric_entropy == pytest.approx(2 * math.log1p(2 * 4.0 / 0.01))
-    assert terms.statistical == pytest.approx(
-        math.sqrt((terms.metric_entropy + math.log(20)) / 300)
-    )
+    statistical = math.sqrt((terms.metric_entropy + math.log(20)) / 300)
+    assert terms.statistical == pytest.approx(statistical)
     assert terms.optimization >= c.gap
     for r in c.rounds:
         assert 1 <= r.sample_size <= 900
@@ -152,11 +151,8 @@ def test_slopes_bound_probabilities_and_losses(seed: int) -> None:
 def test_numbers_are_plain_and_survive_json(certificate: Certificate) -> None:
     def walk(value: object) -> None:
         assert not isinstance(value, np.generic | torch.Tensor)
-        if isinstance(value, dict):
-            for inner in value.values():
-                walk(inner)
-        if isinstance(value, list | tuple):
-            for inner in value:
+        if isinstance(value, dict | list | tuple):
+            for inner in value.values() if isinstance(value, dict) else value:
                 walk(inner)
 
     walk(certificate.to_dict())
