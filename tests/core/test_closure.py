@@ -126,18 +126,14 @@ def test_gradient_is_the_unit_vector_of_the_attaining_pair(seed: int, n: int, m:
     assert minibatch_hausdorff(stepped, reference) < minibatch_hausdorff(points, reference)
 
 
-def test_gradient_is_finite_at_distance_zero() -> None:
-    """The norm has no derivative at zero; its subgradient zero is used."""
+def test_gradient_is_finite_at_distance_zero_and_reaches_the_transplant_parameters() -> None:
+    """The norm has no derivative at zero: zero is used. An adversary optimizes L by the other."""
     points = normal(0, 5, 3).requires_grad_()
     value = minibatch_hausdorff(points, points.detach().clone())
     value.backward()
     assert float(value.detach()) == 0.0
     assert points.grad is not None
     assert torch.equal(points.grad, torch.zeros_like(points))
-
-
-def test_gradient_reaches_the_transplant_parameters() -> None:
-    """What an adversary that optimizes L needs."""
     basis = normal(0, 4, 1).requires_grad_()
     moved = Transplant(basis, normal(1, 4, 1), normal(2, 4, 1))(normal(3, 8, 4))
     minibatch_hausdorff(moved, normal(4, 8, 4)).backward()
@@ -165,12 +161,6 @@ def test_residual_is_the_largest_over_ordered_pairs() -> None:
     assert closure_residual(witness, rows) == pytest.approx(max(pairs), rel=1e-9)
 
 
-def test_one_source_is_closed() -> None:
-    """There is no pair to compare."""
-    witness = find_witness(normal(0, 3, 12), normal(1, 1, 3, 12))
-    assert closure_residual(witness, [normal(2, 10, 12)]) == 0.0
-
-
 def test_thinning_is_seeded_and_leaves_small_samples_alone() -> None:
     """Samples thinned apart from each other are no longer exact transplants."""
     witness, rows = closed_sources(0, n=60)
@@ -182,8 +172,10 @@ def test_thinning_is_seeded_and_leaves_small_samples_alone() -> None:
     assert thinned > everything
 
 
-def test_every_source_needs_a_sample() -> None:
-    """A missing sample would hide its pairs."""
+def test_every_source_needs_a_sample_and_one_source_is_closed() -> None:
+    """A missing sample would hide its pairs; one source has no pair to compare."""
+    alone = find_witness(normal(0, 3, 12), normal(1, 1, 3, 12))
+    assert closure_residual(alone, [normal(2, 10, 12)]) == 0.0
     witness, rows = closed_sources(0)
     with pytest.raises(ValueError, match="3 sources need as many samples, got 2"):
         closure_residual(witness, rows[:2])
