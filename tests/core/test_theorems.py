@@ -283,15 +283,16 @@ def _worst_cases(n: int, seed: int) -> tuple[Certificate, float, float]:
     """
     data = make_confounded_domains(n + 6000, n_target=1, n_features=6, random_state=seed)
     fitted = np.arange(len(data.y)) % (n + 6000) < n
-    X, y, domain = data.X[fitted], data.y[fitted], data.sample_domain[fitted]
-    model = CROClassifier(radius=2.0).fit(X, y, domain)
-    sources = fit_source_heads(check_domains(X, y, domain))
+    seen, rows = (
+        (data.X[kept], data.y[kept], data.sample_domain[kept]) for kept in (fitted, ~fitted)
+    )
+    model = CROClassifier(radius=2.0).fit(*seen)
+    sources = fit_source_heads(check_domains(*seen))
     known, _ = plausible_targets(sources)
-    new = check_domains(data.X[~fitted], data.y[~fitted], data.sample_domain[~fitted])
+    new = check_domains(*rows)
     surrogates = tilt_rows(known, sources.whitening(new.X), new.y, new.weight)
-    probability = torch.from_numpy(model.predict_proba(data.X[~fitted]))
+    probability = torch.from_numpy(model.predict_proba(rows[0]))
     own = attack(surrogates, losses(probability.log(), new.y), 2.0).value
-    rows = data.X[~fitted], data.y[~fitted], data.sample_domain[~fitted]
     return model.certificate_, own, audit(model, *rows, [2.0]).points[0].risk
 
 
@@ -318,11 +319,6 @@ def test_the_statistical_term_falls_with_the_root_of_the_rows() -> None:
 
 def test_the_hull_itself_is_known_as_well_as_the_rows_allow() -> None:
     """The term is for given source heads. Few rows miss how the sources differ, and by how much."""
-    few, many = (
-        [
-            risk - certificate.worst_case
-            for certificate, _, risk in map(_worst_cases, [n] * 4, range(4))
-        ]
-        for n in (150, 2400)
-    )
-    assert max(few) > 1 and max(many) < 0.05
+    cases = {n: [_worst_cases(n, seed) for seed in range(4)] for n in (150, 2400)}
+    few, many = (max(risk - c.worst_case for c, _, risk in found) for found in cases.values())
+    assert few > 1 and many < 0.05
