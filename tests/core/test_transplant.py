@@ -323,14 +323,10 @@ def test_binary_hull_through_zero_has_no_witness(common: float) -> None:
         assert witness.fit_residual > 0.1
 
 
-def test_uninformative_target_has_no_witness() -> None:
-    """A zero head reads nothing, so no transplant can make it a source head."""
+def test_uninformative_target_has_no_witness_and_mismatched_heads_are_refused() -> None:
+    """A zero head reads nothing, so no transplant fits it. A single source still needs its axis."""
     witness = find_witness(torch.zeros(3, 9, dtype=torch.float64), normal(0, 2, 3, 9))
     assert witness.fit_residual > 0.1
-
-
-def test_mismatched_heads_are_refused() -> None:
-    """A single source head still needs its leading axis."""
     with pytest.raises(ValueError, match="K x C x d"):
         find_witness(normal(0, 3, 6), normal(1, 3, 6))
 
@@ -369,11 +365,9 @@ def test_deduction_component_is_an_invariant_representation() -> None:
         _, deduction_part = decompose(support, L, A[1])
         keys, group = torch.unique((deduction_part * 1e6).round(), dim=0, return_inverse=True)
         assert len(keys) == tail
-        total = torch.zeros(tail, dtype=torch.float64).index_add(0, group, mass)
-        joint = torch.zeros(tail, dtype=torch.float64).index_add(
-            0, group, mass * label_probability(s, support)
-        )
-        conditionals.append(joint / total)
+        nothing = torch.zeros(tail, dtype=torch.float64)
+        joint = nothing.index_add(0, group, mass * label_probability(s, support))
+        conditionals.append(joint / nothing.index_add(0, group, mass))
         supports.append(support)
 
     for s in range(1, domains):
