@@ -41,7 +41,7 @@ def closure(means: tuple[float, ...], frequencies: tuple[float, ...]) -> Factori
     return FactorizationClosure("consistent", "It closes.", (domain,))
 
 
-def test_closure_shows_the_second_of_two_classes() -> None:
+def test_closure_shows_the_second_of_two_classes_and_all_of_three() -> None:
     table = closure_table(closure((0.3, 0.7), (0.25, 0.75)))
     assert table.columns == (
         "domain", "prediction", "mean", "observed", "Brier", "accuracy", "log-loss", "correlation",
@@ -51,9 +51,6 @@ def test_closure_shows_the_second_of_two_classes() -> None:
         ("Bern", "factorized", "0.700", "0.750", "0.123", "0.877", "0.457", "0.99", "93%"),
         ("Bern", "direct", "0.750", "0.750", "0.200", "0.800", "0.500", "", ""),
     )
-
-
-def test_closure_shows_all_of_three_classes() -> None:
     table = closure_table(closure((0.3, 0.5, 0.2), (0.25, 0.5, 0.25)))
     assert table.rows[0][2:4] == ("0.30 0.50 0.20", "0.25 0.50 0.25")
 
@@ -88,7 +85,7 @@ def test_cells_are_the_well_sampled_ones_or_else_the_largest() -> None:
     assert len(cells_table(invariance(*[50] * 40)).rows) == 30
 
 
-def test_basis_by_weight() -> None:
+def test_basis_by_weight_and_shifts_by_pair() -> None:
     points = (
         BasisPoint(0.0, 1.23e-16, 1.0, 12.345, 3.4e-16, 20.457),
         BasisPoint(10.0, 0.998, 1.41281, 0.01, 0.0, 3.97),
@@ -99,9 +96,6 @@ def test_basis_by_weight() -> None:
         ("0", "1.2e-16", "1.00", "12.3", "3e-16", "20.5"),
         ("10", "1", "1.41", "0.01", "0e+00", "3.97"),
     )
-
-
-def test_shifts_by_pair() -> None:
     table = shifts_table(Shifts(0.1, 0.2, (PairShift("a", "b", 0.104, 0.206),)))
     assert table.rows == (("a vs. b", "0.10", "0.21"),)
 
