@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from regraft.core.domains import Domains, check_domains
-from regraft.premises.placement import Placement, place_domain
+from regraft.premises.placement import place_domain
 
 Array = NDArray[np.float64]
 
@@ -88,6 +88,7 @@ def test_other_conditionals_are_misfits(two: Domains) -> None:
     outside[:, 2] *= -1  # what both sources agree on, turned around
     placed = place_domain(two, *draw(outside, seed=23))
     assert placed.misfit > 0.1 > 10 * abs(inside.misfit)
+    assert placed.misfit == placed.risk - placed.own_risk
 
 
 def test_a_small_domain_lies_where_a_large_one_does_up_to_noise(two: Domains) -> None:
@@ -113,22 +114,16 @@ def test_the_seed_deals_the_rows_anew(two: Domains) -> None:
     assert first == again and first.own_risk != other.own_risk
 
 
-def test_misfit_is_the_difference_of_the_risks() -> None:
-    assert Placement(1.0, {}, risk=0.75, own_risk=0.5).misfit == 0.25
-
-
 def test_other_classes_and_a_single_source_are_refused(two: Domains) -> None:
     X, y = draw(HEADS[0], seed=27, n=100)
-    for labels in (np.where(y == "yes", "no", y), np.where(y == "yes", "never", y)):
+    other = "the domain to place has the classes {}, its sources {}: pass rows of the same."
+    alone = "one source has no hull to place a domain in: pass two sources or more."
+    known = ["no", "perhaps", "yes"]
+    for sources, labels, sentence in (
+        (two, np.where(y == "yes", "no", y), other.format(["no", "perhaps"], known)),
+        (two, np.where(y == "yes", "never", y), other.format(["never", "no", "perhaps"], known)),
+        (gather((0,)), y, alone),
+    ):
         with pytest.raises(ValueError) as refused:
-            place_domain(two, X, labels)
-        found = sorted(set(labels.tolist()))
-        assert str(refused.value) == (
-            f"the domain to place has the classes {found}, its sources ['no', 'perhaps', 'yes']: "
-            "pass rows of the same."
-        )
-    with pytest.raises(ValueError) as refused:
-        place_domain(gather((0,)), X, y)
-    assert str(refused.value) == (
-        "one source has no hull to place a domain in: pass two sources or more."
-    )
+            place_domain(sources, X, labels)
+        assert str(refused.value) == sentence
