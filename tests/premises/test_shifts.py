@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -9,7 +11,6 @@ from torch import Tensor
 
 from regraft import load_demo, make_confounded_domains
 from regraft.core.domains import check_domains
-from regraft.data.examples import ConfoundedDomains
 from regraft.premises.shifts import Shifts, measure_shifts, shifts_between
 from regraft.support.json_files import dumps
 from tests.helpers.problems import make_problem
@@ -74,60 +75,57 @@ def test_pairs_know_their_own_rows_and_average() -> None:
     assert found.correlation == pytest.approx(0.5 / 3)
 
 
-def measure(data: ConfoundedDomains) -> Shifts:
-    return measure_shifts(check_domains(data.X, data.y, data.sample_domain))
+def measure(*data: Any) -> Shifts:
+    return measure_shifts(check_domains(*data))
+
+
+def confounded(n: int, **options: Any) -> tuple[Any, Any, Any]:
+    data = make_confounded_domains(n, **options)
+    return data.X, data.y, data.sample_domain
 
 
 def test_disjoint_clouds_are_diverse() -> None:
     problem = make_problem(n=600)
     apart = problem.X + 30 * (problem.domain == "source 1")[:, None]
-    found = measure_shifts(check_domains(apart, problem.y, problem.domain))
+    found = measure(apart, problem.y, problem.domain)
     assert found.diversity > 0.9 and found.correlation < 0.1
-    together = measure_shifts(check_domains(problem.X, problem.y, problem.domain))
+    together = measure(*problem.data)
     assert together.diversity < 0.05
 
 
 @pytest.mark.parametrize("classes", [2, 3])
 def test_confounders_of_different_strength_are_correlation_shift(classes: int) -> None:
     strengths = (0.9, 0.2), (1 / classes, 1 / classes)
-    confounded, twin = (
-        measure(make_confounded_domains(1000, n_classes=classes, strengths=s, random_state=0))
+    found, twin = (
+        measure(*confounded(1000, n_classes=classes, strengths=s, random_state=0))
         for s in strengths
     )
-    assert confounded.correlation > 0.3 > 0.15 > twin.correlation
-    assert max(confounded.diversity, twin.diversity) < 0.05
-    assert dumps(confounded.to_dict())
+    assert found.correlation > 0.3 > 0.15 > twin.correlation
+    assert max(found.diversity, twin.diversity) < 0.05
+    assert dumps(found.to_dict())
 
 
 def test_a_domain_of_few_rows_shifts_as_one_of_many() -> None:
-    data = make_confounded_domains(3000, strengths=(0.9, 0.2), random_state=0)
-    some = np.r_[0:3000, 3000:3300]
-    few = measure_shifts(check_domains(data.X[some], data.y[some], data.sample_domain[some]))
-    assert few.correlation == pytest.approx(measure(data).correlation, abs=0.1)
+    data = confounded(3000, strengths=(0.9, 0.2), random_state=0)
+    few = measure(*(column[:3300] for column in data))
+    assert few.correlation == pytest.approx(measure(*data).correlation, abs=0.1)
 
 
 def test_rows_of_one_domain_halved_do_not_shift() -> None:
-    data = make_confounded_domains(4000, strengths=(0.9,), random_state=1)
-    halves = np.arange(4000) % 2
-    found = measure_shifts(check_domains(data.X, data.y, halves))
+    X, y, _ = confounded(4000, strengths=(0.9,), random_state=1)
+    found = measure(X, y, np.arange(4000) % 2)
     assert found.diversity == 0 and found.correlation < 0.05
 
 
 def test_the_demo_is_one_of_correlation_shift() -> None:
     bank = load_demo()
-    some = slice(None, None, 2)
-    found = measure_shifts(check_domains(bank.X[some], bank.y[some], bank.sample_domain[some]))
+    found = measure(bank.X[::2], bank.y[::2], bank.sample_domain[::2])
     assert found.correlation > 0.05 > 0.01 > found.diversity
 
 
 def test_three_domains_have_three_pairs_in_order() -> None:
-    data = make_confounded_domains(300, strengths=(0.9, 0.6, 0.2), random_state=2)
-    found = measure(data)
-    assert [(p.first[-1], p.second[-1]) for p in found.pairs] == [
-        ("0", "1"),
-        ("0", "2"),
-        ("1", "2"),
-    ]
+    found = measure(*confounded(300, strengths=(0.9, 0.6, 0.2), random_state=2))
+    assert [p.first[-1] + p.second[-1] for p in found.pairs] == ["01", "02", "12"]
     assert max(found.pairs, key=lambda p: p.correlation).second == "source 2"
     assert found.pairs[1].correlation > found.pairs[0].correlation
     assert found.correlation == pytest.approx(np.mean([p.correlation for p in found.pairs]))
