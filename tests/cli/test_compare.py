@@ -69,7 +69,7 @@ def test_a_bank_is_compared_like_a_file(tmp_path: Path, run: Callable[..., Ran])
     assert json.loads(ran.out)["targets"] == ["source 0", "source 1", "source 2"]
 
 
-def test_a_ready_benchmark(tmp_path: Path, run: Callable[..., Ran]) -> None:
+def test_a_known_dataset(tmp_path: Path, run: Callable[..., Ran]) -> None:
     folder = tmp_path / "office"
     folder.mkdir()
     rng = np.random.default_rng(0)
@@ -88,7 +88,7 @@ def test_a_ready_benchmark(tmp_path: Path, run: Callable[..., Ran]) -> None:
     lost = run(*arguments)
     assert lost.code == 2
     assert lost.err == (
-        "regraft: office-caltech10 is a ready benchmark: say where its files are with --data, or "
+        "regraft: office-caltech10 is a known dataset: say where its files are with --data, or "
         "pass the path of a file or bank.\n"
     )
 
@@ -103,7 +103,7 @@ def test_what_is_refused(tmp_path: Path, data: Path, run: Callable[..., Ran]) ->
         assert not out.exists()
 
     columns = "--label", "hit", "--domain", "town"
-    known = "ready benchmark (amazon, office-caltech10, pacs)"
+    known = "known dataset (amazon, office-caltech10, pacs)"
     refuse(f"nowhere.csv does not exist: pass a file, a bank, or a {known}", "nowhere.csv")
     refuse(f"--data goes with the name of a {known}, not", data, *columns, "--data", tmp_path)
     refuse("has no label column 'label'", data)

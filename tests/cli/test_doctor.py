@@ -76,7 +76,7 @@ def test_what_is_shown(run: Callable[..., Ran], here: Checkup) -> None:
         assert f"{package.name} " in ran.out and str(package.version) in ran.out
     assert "loading the extra images ..." in ran.out
     last = ran.out.splitlines()[-1]
-    assert last.startswith(f"Mend first: {here.mend}" if here.mend else "All good")
+    assert last.startswith(f"Fix first: {here.first_fault}" if here.first_fault else "All good")
     assert run("doctor", "--quiet") == Ran(0, "", "")
     ran = run("doctor", "--json", "--quiet")
     assert (ran.code, ran.err) == (0, "")
@@ -88,7 +88,7 @@ def test_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, here: Checkup) ->
         monkeypatch.setenv("REGRAFT_DATA", str(folder))
         checkup = examine(find_data, lambda step: None)
         assert checkup.folder == str(folder) and checkup.is_usable
-        return {finding.name: finding for finding in checkup.data}, checkup.mend
+        return {finding.name: finding for finding in checkup.data}, checkup.first_fault
 
     (tmp_path / "VLCS" / "only").mkdir(parents=True)
     (tmp_path / "mine.csv").write_text("f,label,domain\n")
@@ -114,7 +114,7 @@ def test_without_torch_it_still_answers(tmp_path: Path) -> None:
     assert ran.code == 1 and ran.err == ""
     assert "Without torch, numpy and scikit-learn nothing works." in ran.out
     assert ran.out.splitlines()[-1] == (
-        "Mend first: torch does not load (libtorch.so: undefined symbol): reinstall it with pip "
+        "Fix first: torch does not load (libtorch.so: undefined symbol): reinstall it with pip "
         "install --force-reinstall regraft."
     )
     ran = ask(tmp_path / "b", "--json", "--quiet", **broken)
@@ -139,7 +139,7 @@ def test_a_missing_extra_is_no_fault_and_a_broken_one_is(tmp_path: Path) -> None
     assert ["report", "jinja2", "installed"] in lines
     assert ["slurm", "submitit", "broken"] in lines
     assert ran.out.splitlines()[-1] == (
-        "Mend first: submitit does not load (built for another): reinstall it with pip install "
+        "Fix first: submitit does not load (built for another): reinstall it with pip install "
         '--force-reinstall "regraft[slurm]".'
     )
 

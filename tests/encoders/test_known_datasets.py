@@ -14,7 +14,7 @@ from scipy.io import savemat
 
 from regraft.data.banks import write_bank
 from regraft.data.labelled import LabelledTable, read_labelled
-from regraft.encoders.known_datasets import READY, read_ready
+from regraft.encoders.known_datasets import KNOWN_DATASETS, read_known_dataset
 from tests.helpers.paths import SHARED
 
 FILES = tuple(f"{name}_SURF_L10.mat" for name in ("amazon", "Caltech10", "dslr", "webcam"))
@@ -22,7 +22,7 @@ DOMAINS = ("art_painting", "cartoon", "photo", "sketch")
 
 
 def read(name: str, data: Path, out: Path) -> LabelledTable:
-    return read_ready(name, data, out, device="cpu", on_progress=lambda _: None)
+    return read_known_dataset(name, data, out, device="cpu", on_progress=lambda _: None)
 
 
 def refuse(match: str, name: str, data: Path, error: type[Exception] = ValueError) -> None:
@@ -110,7 +110,7 @@ def test_a_bank_is_read_as_it_is(tmp_path: Path) -> None:
 
 
 def test_what_is_not_there(tmp_path: Path) -> None:
-    refuse("no ready benchmark 'mnist': choose one of amazon, office-caltech10, pacs", "mnist",
+    refuse("no known dataset 'mnist': choose one of amazon, office-caltech10, pacs", "mnist",
            tmp_path)  # fmt: skip
     with pytest.raises(FileNotFoundError, match=r"nowhere does not exist: check --data\."):
         read("pacs", tmp_path / "nowhere", tmp_path)
@@ -119,7 +119,7 @@ def test_what_is_not_there(tmp_path: Path) -> None:
     for name in (*DOMAINS, "extra"):
         (tmp_path / "PACS" / name).mkdir(parents=True)
     refuse("nor just the folders art_painting, cartoon", "pacs", tmp_path, FileNotFoundError)
-    assert list(READY) == sorted(READY)
+    assert list(KNOWN_DATASETS) == sorted(KNOWN_DATASETS)
 
 
 def test_reviews_are_embedded_once(tmp_path: Path) -> None:
@@ -135,7 +135,9 @@ def test_reviews_are_embedded_once(tmp_path: Path) -> None:
         file.write("\n".join(lines))
     told: list[str] = []
     first, again = (
-        read_ready("amazon", tmp_path, tmp_path / "out", device="cpu", on_progress=told.append)
+        read_known_dataset(
+            "amazon", tmp_path, tmp_path / "out", device="cpu", on_progress=told.append
+        )
         for _ in range(2)
     )
     assert first.X.shape == (12, 384) and [t for t in told if "12 of 12" in t]

@@ -17,8 +17,9 @@ from regraft.core.domains import check_domains
 from regraft.core.heads import fit_source_heads
 from regraft.core.hull import Attack, attack, plausible_targets
 from regraft.core.newton import losses
-from regraft.estimators.audit import AuditCurve, audit, frontier, warn_if_fitted_on
+from regraft.estimators.audit import AuditCurve, audit, warn_if_fitted_on
 from regraft.estimators.cro import CROClassifier
+from regraft.estimators.frontier import frontier
 from tests.helpers.problems import Problem, make_problem
 
 RADII = (0.0, 1.0, 4.0, 8.0)

@@ -43,7 +43,7 @@ def words(path: Path) -> str:
     return " ".join(unescape(re.sub(r"<[^>]*>", " ", text)).split())
 
 
-def test_fit_with_html_puts_the_head_under_stress(
+def test_fit_puts_the_head_under_stress(
     table: Path, tmp_path: Path, run: Callable[..., Ran]
 ) -> None:
     out = tmp_path / "run"
@@ -81,7 +81,7 @@ def test_results_of_one_folder_make_one_report(
     out = tmp_path / "run"
     assert run("fit", table, "--out", out).code == 0
     report = read_report(out)
-    assert "Not measured in this run" in str(report) and len(report.chapters) == 1
+    assert "Not measured in this run" not in str(report) and len(report.chapters) == 1
     for command in (("audit", out), ("frontier",)):
         assert run(*command, table, "--radii", "0,1", "--out", out).code == 0
     assert run("compare", table, "--radii", "1", "--out", out, "--html").code == 0

@@ -1,4 +1,4 @@
-"""Is everything installed and in order? Versions, devices, extras and data, as they are here.
+"""Check this installation: versions, devices, extras and data.
 
 Nothing of the library but ``extras`` is imported before it is known to load: this is what to run
 when the rest does not work.
@@ -62,7 +62,7 @@ class Extra:
 
     @property
     def state(self) -> str:
-        """In a few words."""
+        """Whether it works, or how to install it, in a few words."""
         if self.problem:
             return "broken"
         return f'pip install "regraft[{self.name}]"' if self.missing else "installed"
@@ -98,8 +98,8 @@ class Checkup:
         return not any(library.fault for library in self.libraries if library.name in NEEDED)
 
     @property
-    def mend(self) -> str | None:
-        """A sentence on what to mend first, None if all is well; missing extras are no fault."""
+    def first_fault(self) -> str | None:
+        """A sentence on what to fix first, None if all is well; missing extras are no fault."""
         faults = (
             *(library.fault for library in self.libraries),
             *(extra.problem for extra in self.extras),
@@ -114,7 +114,7 @@ class Checkup:
             asdict(extra) | {"state": extra.state, "problem": extra.problem}
             for extra in self.extras
         ]
-        return document | {"is_usable": self.is_usable, "mend": self.mend}
+        return document | {"is_usable": self.is_usable, "mend": self.first_fault}
 
 
 def examine(
@@ -198,7 +198,7 @@ def _package(name: str, extra: str | None, modules: Mapping[str, list[str]]) -> 
 
 
 def _problem(module: str, extra: str | None) -> str | None:
-    """A sentence, None if ``module`` loads."""
+    """Say why ``module`` does not load; None if it does."""
     try:
         import_module(module) if extra is None else require(module, extra)
     except MissingExtra as error:

@@ -10,8 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from regraft.bench.algorithms.base import Task, entries
-from regraft.bench.algorithms.cdann import CDANN
-from regraft.bench.algorithms.dann import DANN, DISCRIMINATOR, NETWORK
+from regraft.bench.algorithms.dann import CDANN, DANN, DISCRIMINATOR, NETWORK
 from regraft.bench.protocol.spaces import draw_configuration
 
 MAKERS = {"DANN": DANN, "CDANN": CDANN}

@@ -13,10 +13,8 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regraft.bench.algorithms.arm import ARM
 from regraft.bench.algorithms.base import Algorithm, Task, entries
-from regraft.bench.algorithms.batch_means import EVALUATION_BATCH, group_means
-from regraft.bench.algorithms.mtl import MTL
+from regraft.bench.algorithms.context import ARM, EVALUATION_BATCH, MTL, group_means
 from regraft.bench.algorithms.sagnet import SagNet, join, split
 from regraft.bench.protocol.spaces import Group, draw_configuration
 

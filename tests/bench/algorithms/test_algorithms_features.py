@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional
 
-from regraft.bench.algorithms.coral import pair_difference
+from regraft.bench.algorithms.alignment import pair_difference
 from tests.helpers.small_tasks import draw_batch, gradients, make
 
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch.nn import functional
 
+from regraft.bench.algorithms.annealed_penalty import scale_slopes
 from regraft.bench.algorithms.erm import domain_losses
-from regraft.bench.algorithms.irm import scale_slopes
 from tests.helpers.small_tasks import assert_same, draw_batch, gradients, make, snapshot
 
 

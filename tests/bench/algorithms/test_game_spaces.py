@@ -12,7 +12,6 @@ from regraft.bench.algorithms.games import (
     default_surrogate,
     game_space,
 )
-from regraft.bench.protocol.seeds import hparam_state
 from regraft.bench.protocol.spaces import Space, draw_configuration
 from regraft.core.certificate import Family
 
@@ -86,18 +85,6 @@ def test_the_free_family_searches_the_published_tables() -> None:
     assert set(SPACES["free"]) == set(PUBLISHED_RANGES) | set(PUBLISHED_CHOICES)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_every_name_has_a_random_state_of_its_own(family: Family) -> None:
-    for name, (_, draw) in SPACES[family].items():
-        assert draw_hparams(family, 7, 2)[name] == draw(hparam_state(7, 2, name))
-
-
-def test_a_name_of_both_families_draws_the_same_in_both() -> None:
-    """Adding a name to a space, or removing one, leaves the other draws as they are."""
-    hull, free = draw_hparams("hull", 3, 1), draw_hparams("free", 3, 1)
-    assert hull["cro_gap_eps"] == free["cro_gap_eps"]
-
-
 def test_the_hull_does_not_search_a_rank_that_changes_nothing() -> None:
     assert set(SPACES["hull"]) == {"cro_gap_eps", "objective", "ridge"}
 
@@ -114,12 +101,6 @@ def test_configurations_and_trials_differ_and_repeat(family: Family) -> None:
     draws = _draws(family)
     assert draws == _draws(family)
     assert len({json.dumps(draw) for draw in draws}) == len(draws)
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_configurations_survive_json(family: Family) -> None:
-    for draw in (draw_hparams(family, 0, 0), *_draws(family)[:20]):
-        assert json.loads(json.dumps(draw)) == draw
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -13,7 +13,7 @@ import torch
 
 from regraft.bench.engines.base import OutcomeStream, mark_lost, read_outcomes, run_assignment
 from regraft.bench.protocol.run_folder import look_anew
-from regraft.bench.protocol.worker import Assignment, Outcome
+from regraft.bench.protocol.worker import Assignment
 from regraft.support.extras import require
 
 _DEFAULT_MINUTES = 12 * 60
@@ -45,7 +45,7 @@ class SlurmEngine:
             raise ValueError(
                 "sbatch is not found: start the sweep where Slurm is, or choose another engine."
             )
-        self._workers, self._folder = workers, folder.absolute()
+        self.workers, self._folder = workers, folder.absolute()
         self._executor = submitit.AutoExecutor(self._folder, cluster=cluster)
         on_gpu = torch.device(device).type == "cuda"
         self._executor.update_parameters(
@@ -56,11 +56,6 @@ class SlurmEngine:
             slurm_partition=partition,
             slurm_array_parallelism=_MAX_ARRAY if workers is None else workers,
         )
-
-    @property
-    def workers(self) -> int | None:
-        """Number of jobs that run at once if the queue lets them; None if it is not limited."""
-        return self._workers
 
     def run(self, assignments: Sequence[Assignment]) -> OutcomeStream:
         """Submit a job for each assignment."""
@@ -83,13 +78,9 @@ class SlurmEngine:
                         yield read_outcomes(assignment)
                     elif job.done() and now - ended_at.setdefault(job, now) >= _GRACE_SECONDS:
                         del queued[job]
-                        yield _lost(job, assignment)
+                        early = f"its Slurm job ended early ({job.state}): see {job.paths.stderr}."
+                        yield mark_lost(assignment, early)
                 time.sleep(_POLL_SECONDS if queued else 0)
         finally:
             for job in queued:
                 job.cancel(check=False)
-
-
-def _lost(job: Any, assignment: Assignment) -> list[Outcome]:
-    message = f"its Slurm job ended early ({job.state}): see {job.paths.stderr}."
-    return mark_lost(assignment, message)
