@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+import regraft.bench.demo
 from regraft.bench.demo import AUDITED, CEILING, RADII, DemoResult, describe_demo, run_demo
 from regraft.core.game import Round
-from tests.helpers.commands import Ran
+from tests.helpers.commands import Ran, call
 
 pytestmark = pytest.mark.slow
 
@@ -40,7 +41,8 @@ def test_the_unseen_domain_breaks_erm_and_not_cro(told: Any) -> None:
 
 def test_steps_and_rounds_are_told_as_they_happen(told: Any) -> None:
     result, steps, rounds = told
-    assert steps[0] == "fitting ERM" and steps[-1] == "auditing CRO"
+    assert steps[0] == "fitting ERM" and steps[-2:] == ["fitted at radius 4", "fitted at radius 8"]
+    assert steps.index("auditing CRO") == len(steps) - len(RADII) - 1
     assert tuple(rounds) == result.certificate.rounds
 
 
@@ -99,10 +101,19 @@ def test_the_seed_chooses_the_rows_held_out(told: Any) -> None:
         assert row.source_accuracy == pytest.approx(sum(row.by_source.values()) / 2)
 
 
-def test_a_report_asks_for_the_price(told: Any, run_once: RunOnce) -> None:
+def test_the_price_of_robustness(told: Any) -> None:
+    first, *_, last = told[0].frontier.points
+    assert first.source_accuracy > last.source_accuracy
+    assert first.worst_case_accuracy + 0.4 < last.worst_case_accuracy
+
+
+def test_a_page_changes_nothing_and_comes_again(
+    told: Any, run_once: RunOnce, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder, _ = run_once("demo", "demo", "--html")
-    frontier = json.loads((folder / "demo.json").read_text())["frontier"]
-    assert told[0].frontier is None and frontier is not None
-    first, last = frontier["points"][0], frontier["points"][-1]
-    assert first["source_accuracy"] > last["source_accuracy"]
-    assert first["worst_case_accuracy"] + 0.4 < last["worst_case_accuracy"]
+    monkeypatch.setattr(regraft.bench.demo, "run_demo", lambda *_, **__: told[0])  # the same again
+    call(["demo", "--out", tmp_path, "--quiet"])
+    plain, with_page = ((each / "demo.json").read_text() for each in (tmp_path, folder))
+    assert plain == with_page
+    call(["report", folder, "--out", tmp_path / "again.html", "--quiet"])
+    assert (tmp_path / "again.html").read_text() == (folder / "report.html").read_text()

@@ -21,13 +21,14 @@ from regraft.core.heads import SourceHeads, fit_source_heads
 from regraft.core.hull import fit_hull, tilt_rows
 from regraft.core.newton import hessian, hessian_diagonal, log_probabilities, losses, minimax_newton
 from regraft.core.standardization import standardize
-from regraft.estimators.audit import audit, frontier
+from regraft.estimators.audit import audit
 from regraft.estimators.baselines import (
     ERMClassifier,
     GroupDROClassifier,
     IRMClassifier,
     VRExClassifier,
 )
+from regraft.estimators.frontier import frontier
 from tests.helpers.problems import make_problem
 
 PROBLEM = make_problem(seed=1, n=300, classes=3)

@@ -15,8 +15,9 @@ from sklearn.svm import LinearSVC
 import regraft.estimators.audit
 from regraft.core.hull import Attack, attack, plausible_targets
 from regraft.core.newton import losses
-from regraft.estimators.audit import AuditCurve, audit, frontier, warn_if_fitted_on
+from regraft.estimators.audit import AuditCurve, audit, warn_if_fitted_on
 from regraft.estimators.cro import CROClassifier
+from regraft.estimators.frontier import frontier
 from tests.helpers.errors import refused
 from tests.helpers.problems import Problem, make_problem
 

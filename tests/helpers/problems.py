@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -60,6 +62,22 @@ def make_problem(
         labels.append(y)
         names.append(np.full(n, f"source {s}"))
     return Problem(np.concatenate(blocks), np.concatenate(labels), np.concatenate(names))
+
+
+def write_csv(path: Path, problem: Problem, rows: int | None = None) -> Path:
+    """Write the first ``rows`` of a problem as a table with the columns f0, ..., label, domain."""
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow([*(f"f{i}" for i in range(problem.X.shape[1])), "label", "domain"])
+        cells = zip(problem.X.tolist(), problem.y, problem.domain, strict=True)
+        writer.writerows([[*x, y, domain] for x, y, domain in list(cells)[:rows]])
+    return path
+
+
+def write_npz(path: Path, problem: Problem) -> Path:
+    """Write a problem as arrays X, label and domain."""
+    np.savez(path, X=problem.X, label=problem.y, domain=problem.domain)
+    return path
 
 
 Digits = tuple[NDArray[np.uint8], NDArray[np.uint8]]

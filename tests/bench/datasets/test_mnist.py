@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import hashlib
 import os
-import struct
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,16 +21,12 @@ from regraft.bench.datasets.mnist import (
 )
 from tests.helpers.errors import one_sentence
 from tests.helpers.file_server import FileServer
+from tests.helpers.idx_files import idx
 from tests.helpers.paths import ROOT
 
 IMAGES = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
 LABELS = np.array([7, 1], np.uint8)
 ARRAYS = {"tiny-images": IMAGES, "tiny-labels": LABELS}
-
-
-def idx(array: np.ndarray) -> bytes:
-    sizes = struct.pack(f">{array.ndim}I", *array.shape)
-    return bytes([0, 0, 8, array.ndim]) + sizes + array.tobytes()
 
 
 TINY = {name: idx(array) for name, array in ARRAYS.items()}
