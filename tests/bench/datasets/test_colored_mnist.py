@@ -17,8 +17,7 @@ from regraft.bench.datasets.colored_mnist import (
     FLIPS,
     make_environments,
 )
-from regraft.bench.protocol.seeds import split_seed
-from regraft.bench.protocol.splits import HOLDOUT, split
+from regraft.bench.protocol.seeds import HOLDOUT, split, split_seed
 
 N = 70_000
 Arrays = tuple[NDArray[np.uint8], NDArray[np.uint8]]
