@@ -1,4 +1,4 @@
-"""Leave-one-domain-out for all heads on the ready benchmarks; finished cells are kept.
+"""Leave-one-domain-out for all heads on the known datasets; finished cells are kept.
 
 python benchmarks/banks.py [NAME ...]
 """
@@ -10,7 +10,7 @@ import sys
 
 from common import HERE, SHARED
 
-from regraft.encoders.known_datasets import read_ready
+from regraft.encoders.known_datasets import read_known_dataset
 from regraft.estimators.comparison import compare
 from regraft.estimators.comparison_tables import markdown
 
@@ -21,7 +21,7 @@ def main() -> None:
     tell = functools.partial(print, file=sys.stderr, flush=True)
     for name in sys.argv[1:] or PLACES:
         out = HERE / "data" / f"compare-{name}"
-        table = read_ready(name, SHARED / PLACES[name], out, device="cpu", on_progress=tell)
+        table = read_known_dataset(name, SHARED / PLACES[name], out, device="cpu", on_progress=tell)
         comparison = compare(
             table.X, table.y, table.domain, records=out / "cells.jsonl", on_progress=tell
         )

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from common import HERE, machine, table
 from numpy.typing import NDArray
 
 from regraft.data.bank_format import ARRAYS
-from regraft.data.bank_writer import Facts, row_inputs, writing
+from regraft.data.bank_writer import BankWriter, Origin, row_inputs
 from regraft.data.banks import is_bank, open_bank
 from regraft.support.files import write_text
 
@@ -75,13 +76,13 @@ def draw(
 
 def make(folder: Path, rows: int, n_features: int, n_classes: int) -> None:
     """Write the bank block by block; goes on where a killed run stopped."""
-    with writing(folder, n_features) as writer:
+    with closing(BankWriter(folder, n_features)) as writer:
         for start in range(writer.rows, rows, BLOCK):
             domain = np.arange(start, min(start + BLOCK, rows)) % len(STRENGTHS)
             X, y = draw(domain, n_features, n_classes, seed=start)
             writer.append(X, y, domain, row_inputs(X, start + 1))
         names = range(n_classes), [f"source {s}" for s in range(len(STRENGTHS))]
-        writer.finish(Facts("arrays", "large_bank.py", "", {}, *names))
+        writer.finish(Origin("arrays", "large_bank.py", "", {}), *names)
 
 
 def part_seconds(profile: cProfile.Profile) -> dict[str, float]:

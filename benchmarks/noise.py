@@ -28,7 +28,7 @@ from regraft.core.heads import SourceHeads, fit_source_heads
 from regraft.core.hull import TiltedRows, fit_hull, plausible_targets, tilt_rows
 from regraft.core.hull_adversary import ReweightingHullAdversary
 from regraft.core.learner import Learner
-from regraft.encoders.known_datasets import read_ready
+from regraft.encoders.known_datasets import read_known_dataset
 from regraft.estimators.compared_heads import solve_on_sources
 
 PLACES = {"office-caltech10": "office_caltech10_surf", "amazon": "amazon_reviews", "pacs": "pacs"}
@@ -84,7 +84,7 @@ HEADS: dict[str, Callable[[SourceHeads], Tensor]] = {
 def from_bank(name: str) -> Iterator[Problem]:
     tell = functools.partial(print, file=sys.stderr, flush=True)
     out = HERE / "data" / f"compare-{name}"
-    bank = read_ready(name, SHARED / PLACES[name], out, device="cpu", on_progress=tell)
+    bank = read_known_dataset(name, SHARED / PLACES[name], out, device="cpu", on_progress=tell)
     X = bank.X.astype(np.float64)
     for target in np.unique(bank.domain):
         unseen = bank.domain == target

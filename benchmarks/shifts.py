@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from regraft import make_confounded_domains
 from regraft.core.domains import check_domains
-from regraft.encoders.known_datasets import read_ready
+from regraft.encoders.known_datasets import read_known_dataset
 from regraft.premises.factorization import group_rows
 from regraft.premises.heterogeneity import check_heterogeneity
 from regraft.premises.randomization import DRAWS
@@ -29,7 +29,7 @@ Rows = tuple[NDArray[np.floating], NDArray[np.generic], NDArray[np.generic]]
 def from_bank(name: str) -> Rows:
     tell = functools.partial(print, file=sys.stderr, flush=True)
     out = HERE / "data" / f"compare-{name}"
-    bank = read_ready(name, SHARED / PLACES[name], out, device="cpu", on_progress=tell)
+    bank = read_known_dataset(name, SHARED / PLACES[name], out, device="cpu", on_progress=tell)
     return bank.X, bank.y, bank.domain
 
 

@@ -21,14 +21,13 @@
 
 # %%
 import os
-from pathlib import Path
 
 import numpy as np
 
 from regraft import CROClassifier, compare, open_bank
 from regraft.core.domains import check_domains
 from regraft.data.banks import is_bank
-from regraft.encoders.known_datasets import read_bank
+from regraft.data.labelled import read_labelled
 from regraft.estimators.comparison_tables import markdown
 from regraft.estimators.plots import plot_comparison
 from regraft.premises.shifts import measure_shifts
@@ -55,7 +54,7 @@ elif is_bank(path):
     bank = open_bank(path)
     X, y, domain = bank.X, bank.labels, bank.domain_names
 else:
-    table = read_bank(Path(path))
+    table = read_labelled(path)
     X, y, domain = table.X, table.y, table.domain
 if SMALL:
     cells = [

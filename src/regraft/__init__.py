@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from regraft.core.certificate import Certificate
     from regraft.data.banks import Bank, open_bank, write_bank
     from regraft.data.examples import load_demo, make_confounded_domains
-    from regraft.estimators.audit import AuditCurve, Frontier, audit, frontier
+    from regraft.estimators.audit import AuditCurve, audit
     from regraft.estimators.baselines import (
         ERMClassifier,
         GroupDROClassifier,
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     )
     from regraft.estimators.comparison import Comparison, compare
     from regraft.estimators.cro import CROClassifier
+    from regraft.estimators.frontier import Frontier, frontier
     from regraft.estimators.literal import LiteralCROClassifier
     from regraft.estimators.saving import load, save
     from regraft.premises.diagnose import Diagnosis, diagnose
@@ -58,7 +59,8 @@ __all__ = [
 
 # Imported at first use: torch takes seconds, which `regraft --help` need not wait for.
 _HOMES = {
-    "estimators.audit": ("AuditCurve", "Frontier", "audit", "frontier"),
+    "estimators.audit": ("AuditCurve", "audit"),
+    "estimators.frontier": ("Frontier", "frontier"),
     "data.banks": ("Bank", "open_bank", "write_bank"),
     "estimators.baselines": (
         "ERMClassifier",

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
-from collections.abc import Callable
 from importlib.metadata import metadata, version
 from pathlib import Path
 
@@ -15,8 +12,7 @@ import pytest
 from regraft._version import __version__
 from regraft.cli.doctor import find_data
 from regraft.support.checkup import Checkup, Finding, examine
-from tests.helpers.commands import Ran
-from tests.helpers.paths import SOURCE
+from tests.helpers.commands import Ran, Run, run_apart
 from tests.helpers.small_pictures import write_pacs
 
 METADATA = """Metadata-Version: 2.1
@@ -36,11 +32,7 @@ def ask(folder: Path, *options: str, extras: str = "", **broken: str) -> Ran:
     (home / "METADATA").write_text(METADATA.format(version=__version__, extras=extras))
     for module, code in broken.items():
         (folder / f"{module}.py").write_text(code)
-    environment = {name: os.environ[name] for name in os.environ if name != "REGRAFT_DATA"}
-    environment["PYTHONPATH"] = os.pathsep.join(map(str, (folder, SOURCE)))
-    line = [sys.executable, "-c", "from regraft.cli.app import main; main()", "doctor", *options]
-    ran = subprocess.run(line, env=environment, capture_output=True, text=True)
-    return Ran(ran.returncode, ran.stdout, ran.stderr)
+    return run_apart("doctor", *options, path=[folder], REGRAFT_DATA="")
 
 
 @pytest.fixture(scope="module")
@@ -69,14 +61,14 @@ def test_what_ships_is_found(here: Checkup) -> None:
     assert not any(finding.is_fault for finding in here.weights)
 
 
-def test_what_is_shown(run: Callable[..., Ran], here: Checkup) -> None:
+def test_what_is_shown(run: Run, here: Checkup) -> None:
     ran = run("doctor")
     assert ran.code == 0 and ran.err == ""
     for package in here.libraries:
         assert f"{package.name} " in ran.out and str(package.version) in ran.out
     assert "loading the extra images ..." in ran.out
     last = ran.out.splitlines()[-1]
-    assert last.startswith(f"Mend first: {here.mend}" if here.mend else "All good")
+    assert last.startswith(f"Fix first: {here.first_fault}" if here.first_fault else "All good")
     assert run("doctor", "--quiet") == Ran(0, "", "")
     ran = run("doctor", "--json", "--quiet")
     assert (ran.code, ran.err) == (0, "")
@@ -88,7 +80,7 @@ def test_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, here: Checkup) ->
         monkeypatch.setenv("REGRAFT_DATA", str(folder))
         checkup = examine(find_data, lambda step: None)
         assert checkup.folder == str(folder) and checkup.is_usable
-        return {finding.name: finding for finding in checkup.data}, checkup.mend
+        return {finding.name: finding for finding in checkup.data}, checkup.first_fault
 
     (tmp_path / "VLCS" / "only").mkdir(parents=True)
     (tmp_path / "mine.csv").write_text("f,label,domain\n")
@@ -114,7 +106,7 @@ def test_without_torch_it_still_answers(tmp_path: Path) -> None:
     assert ran.code == 1 and ran.err == ""
     assert "Without torch, numpy and scikit-learn nothing works." in ran.out
     assert ran.out.splitlines()[-1] == (
-        "Mend first: torch does not load (libtorch.so: undefined symbol): reinstall it with pip "
+        "Fix first: torch does not load (libtorch.so: undefined symbol): reinstall it with pip "
         "install --force-reinstall regraft."
     )
     ran = ask(tmp_path / "b", "--json", "--quiet", **broken)
@@ -139,13 +131,13 @@ def test_a_missing_extra_is_no_fault_and_a_broken_one_is(tmp_path: Path) -> None
     assert ["report", "jinja2", "installed"] in lines
     assert ["slurm", "submitit", "broken"] in lines
     assert ran.out.splitlines()[-1] == (
-        "Mend first: submitit does not load (built for another): reinstall it with pip install "
+        "Fix first: submitit does not load (built for another): reinstall it with pip install "
         '--force-reinstall "regraft[slurm]".'
     )
 
 
 def test_quiet_tells_what_is_wrong_and_nothing_else(
-    run: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("REGRAFT_DATA", str(tmp_path / "absent"))
     ran = run("doctor", "--quiet")

@@ -80,9 +80,8 @@ def test_features_after_the_pooling_are_counted(tmp_path: Path) -> None:
 def test_weights_of_another_network(tmp_path: Path) -> None:
     path = tmp_path / "weights.safetensors"
     save_random("resnet18", path)
-    with pytest.raises(ValueError, match="does not hold the weights of this network") as caught:
+    with pytest.raises(ValueError, match=r"^.*does not hold the weights of this network.*\Z"):
         load_image_encoder("resnet34", weights=path)
-    assert "\n" not in str(caught.value)
 
 
 def test_unknown_names_are_answered_with_known_ones() -> None:
@@ -92,11 +91,7 @@ def test_unknown_names_are_answered_with_known_ones() -> None:
         load_image_encoder("timm:resnet50.best")
 
 
-def test_weights_that_cannot_be_downloaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    hub = pytest.importorskip("huggingface_hub")
-    monkeypatch.setattr(hub.constants, "HF_HUB_OFFLINE", True)
-    monkeypatch.setattr(hub.constants, "HF_HUB_CACHE", str(tmp_path))
-    with pytest.raises(FileNotFoundError, match="neither found nor downloaded") as caught:
+@pytest.mark.usefixtures("offline")
+def test_weights_that_cannot_be_downloaded() -> None:
+    with pytest.raises(FileNotFoundError, match=r"^.*neither found nor downloaded.*--weights.*\Z"):
         load_image_encoder("resnet18.tv_in1k")
-    assert "--weights" in str(caught.value)
-    assert "\n" not in str(caught.value)

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from regraft.estimators import plots
-from regraft.estimators.audit import AuditCurve, AuditPoint, Frontier, FrontierPoint
+from regraft.estimators.audit import AuditCurve, AuditPoint
 from regraft.estimators.compared_heads import compared_heads
 from regraft.estimators.comparison import Comparison, ComparisonRow
+from regraft.estimators.frontier import Frontier, FrontierPoint
 from regraft.support.pictures import PALETTE
 from tests.helpers.figure_checks import check_texts, legend, written
 

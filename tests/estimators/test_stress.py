@@ -12,8 +12,9 @@ import torch
 from regraft.core.domains import check_domains
 from regraft.core.splitting import hold_out
 from regraft.data.examples import make_confounded_domains
-from regraft.estimators.audit import AuditCurve, Frontier, frontier
+from regraft.estimators.audit import AuditCurve
 from regraft.estimators.baselines import ERMClassifier
+from regraft.estimators.frontier import Frontier, frontier
 from regraft.estimators.stress import stress_test
 from regraft.support.json_files import dumps
 from tests.helpers.problems import Problem, make_problem

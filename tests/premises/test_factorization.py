@@ -168,16 +168,6 @@ def test_each_map_has_its_own_rows() -> None:
         assert torch.equal(by_group[u].Z, rows.Z[rows.group == u])
 
 
-def test_the_start_makes_no_difference() -> None:
-    rows = small().rows()
-    maps = fit_factorization(rows, PENALTIES)
-    shape = maps.abductions.shape, maps.deduction.shape
-    ones = Factorization(*(torch.ones(size, dtype=torch.float64) for size in shape))
-    again = fit_factorization(rows, PENALTIES, start=ones)
-    assert torch.allclose(again.abductions, maps.abductions, atol=1e-2)
-    assert torch.allclose(again.deduction, maps.deduction, atol=1e-2)
-
-
 def test_penalties_of_both_maps_are_their_own() -> None:
     """Groups that follow from the inputs, labels that follow from nothing."""
     rng = np.random.default_rng(0)

@@ -9,7 +9,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
@@ -23,8 +23,8 @@ import typer
 import regraft
 from regraft.cli.app import app
 from regraft.data.banks import write_bank
-from regraft.support.glossary import read_glossary
-from tests.helpers.commands import call
+from regraft.support.glossary import meaning, read_glossary
+from tests.helpers.commands import Once, call
 from tests.helpers.paths import ROOT
 from tests.helpers.problems import make_problem
 
@@ -224,7 +224,7 @@ def _load_hook(name: str) -> ModuleType:
 
 
 @pytest.fixture(scope="session")
-def site(once: Callable[[str, Callable[[Path], None]], Path]) -> Path:
+def site(once: Once) -> Path:
     for needed in ("material", "mkdocstrings"):
         pytest.importorskip(needed, reason=f"{needed} is not installed")
 
@@ -258,7 +258,7 @@ def test_the_site_has_the_options_and_the_docstrings(site: Path) -> None:
     command, _ = _find(["fit"])
     for option in command.params:
         assert all(f"<code>{name}</code>" in fit for name in option.opts if name.startswith("-"))
-    assert "<!-- options" not in fit and "Largest shift to prepare for, in nats." in fit
+    assert "<!-- options" not in fit and meaning("radius") in fit
     audits = (site / "api" / "audits.html").read_text(encoding="utf-8")
     assert "the head's value on the worst target found" in audits  # a comment beside a field
     estimators = (site / "api" / "estimators.html").read_text(encoding="utf-8")

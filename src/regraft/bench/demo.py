@@ -13,16 +13,20 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from regraft.core.certificate import Certificate
+from regraft.core.domains import check_domains
 from regraft.core.game import Round
+from regraft.core.heads import fit_source_heads
 from regraft.data.examples import DemoBank, load_demo
-from regraft.estimators.audit import AuditCurve, Frontier, audit, frontier
+from regraft.estimators.audit import AuditCurve, audit_on_sources
 from regraft.estimators.baselines import (
     ERMClassifier,
     GroupDROClassifier,
     IRMClassifier,
     VRExClassifier,
 )
+from regraft.estimators.compared_heads import on_cpu
 from regraft.estimators.cro import CROClassifier
+from regraft.estimators.frontier import Frontier, frontier
 from regraft.support.plain_data import PlainData
 from regraft.support.progress import OnProgress, ignore_progress
 from regraft.support.table import percent
@@ -53,7 +57,7 @@ class DemoResult(PlainData):
     ceiling: DemoRow  # trained with the colour, which no head above knows
     certificate: Certificate  # of the CRO head
     curves: dict[str, AuditCurve]  # of the heads AUDITED
-    frontier: Frontier | None  # of CRO, if it was requested
+    frontier: Frontier  # of CRO
 
     def verdict(self) -> str:
         """Compare ERM and CRO in the unseen domain, then at the ends of the stress curves."""
@@ -88,15 +92,14 @@ def run_demo(
     *,
     seed: int = 0,
     device: str = "cpu",
-    price: bool = False,
     on_progress: OnProgress = ignore_progress,
     on_round: Callable[[Round], None] | None = None,
 ) -> DemoResult:
     """Fit all heads on four fifths of the source rows, and measure them where they did not train.
 
-    ``seed`` chooses the fifth, ``device`` is for CRO and the audits, and ``price`` asks for the
-    frontier, which fits CRO at several radii. ``on_progress`` is called with a description of each
-    step before it starts, ``on_round`` with each round of CRO's game.
+    All heads and audits share the source heads. ``seed`` chooses the fifth, ``device`` is CRO's and
+    the audits'. ``on_progress`` is called with a description of each step before it starts,
+    ``on_round`` with each round of CRO's game.
     """
     bank = load_demo(cell)
     test = _held_out(bank.sample_domain, seed)
@@ -115,16 +118,18 @@ def run_demo(
         "V-REx": VRExClassifier(),
         "IRM": IRMClassifier(),
     }
+    domains = check_domains(X, y, domain, device=device)
+    sources = fit_source_heads(domains)
     for name, head in heads.items():
         on_progress(f"fitting {name}")
-        head.fit(X, y, domain)
+        head.fit_sources(domains, on_cpu(sources))
     on_progress("fitting CRO")
-    heads["CRO"] = cro = CROClassifier(device=device).fit(X, y, domain, on_round=on_round)
+    cro = CROClassifier(device=device).fit_sources(domains, sources, on_round=on_round)
+    heads["CRO"] = cro
     curves = {}
     for name in AUDITED:
         on_progress(f"auditing {name}")
-        curves[name] = audit(heads[name], X, y, domain, RADII, device=device)
-    cost = frontier(X, y, domain, RADII, device=device, on_progress=on_progress) if price else None
+        curves[name] = audit_on_sources(heads[name], X, domains, sources, RADII)
     return DemoResult(
         sources=tuple(str(name) for name in cro.domains_),
         target=bank.target,
@@ -132,7 +137,7 @@ def run_demo(
         ceiling=measure(CEILING, _fit_ceiling(bank, ~test)),
         certificate=cro.certificate_,
         curves=curves,
-        frontier=cost,
+        frontier=frontier(X, y, domain, RADII, device=device, on_progress=on_progress),
     )
 
 

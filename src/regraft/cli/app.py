@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from regraft._version import __version__
-from regraft.cli import (  # noqa: F401 -- in the order of the help
+from regraft.cli import (  # noqa: F401
     audit,
     collect,
     compare,
@@ -24,7 +24,7 @@ from regraft.cli import (  # noqa: F401 -- in the order of the help
     reproduce,
     sweep,
     train,
-)  # isort: skip
+)
 from regraft.cli.command import app
 from regraft.cli.usage import PROGRAM
 

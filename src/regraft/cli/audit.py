@@ -27,7 +27,7 @@ def audit_command(
     device: Device = "cpu",
     out: Out = None,
 ) -> None:
-    """Worst-case accuracy and risk of a fixed predictor, over how far domains may shift."""
+    """Measure a fixed predictor in the worst case, over how far domains may shift."""
     steps = numbers(radii)
     from regraft.cli.predict import load_for
     from regraft.data.labelled import read_labelled

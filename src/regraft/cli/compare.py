@@ -1,4 +1,4 @@
-"""``regraft compare``: data or a ready benchmark in, tables and a picture out."""
+"""``regraft compare``: data or a known dataset in, tables and a picture out."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def compare_command(
     data: Annotated[
         Path,
         typer.Argument(
-            help="A .npz, .csv or .parquet file, a bank, or a ready benchmark: amazon, "
+            help="A .npz, .csv or .parquet file, a bank, or a known dataset: amazon, "
             "office-caltech10 or pacs.",
             readable=False,
         ),
     ],
     folder: Annotated[
-        Path | None, typer.Option("--data", help="Files of a ready benchmark.", readable=False)
+        Path | None, typer.Option("--data", help="Files of a known dataset.", readable=False)
     ] = None,
     label: Label = "label",
     domain: Domain = "domain",
@@ -44,7 +44,7 @@ def compare_command(
     """
     steps = numbers(radii)
     from regraft.data.labelled import read_labelled
-    from regraft.encoders.known_datasets import read_ready
+    from regraft.encoders.known_datasets import check_choice, read_known_dataset
     from regraft.estimators.compared_heads import compared_heads
     from regraft.estimators.comparison import compare
     from regraft.estimators.comparison_tables import write_tables
@@ -54,9 +54,9 @@ def compare_command(
 
     compared_heads(steps)  # refuses a wrong radius before anything is read
     with session.working(f"reading {data}") as step:
-        _check_place(data, folder)
+        check_choice(data, folder)
         if folder is not None:
-            table = read_ready(str(data), folder, out, device=device, on_progress=step)
+            table = read_known_dataset(str(data), folder, out, device=device, on_progress=step)
         else:
             table = read_labelled(data, label, domain)
     n, d = table.X.shape
@@ -84,26 +84,6 @@ def compare_command(
         files += write_tables(out, comparison)
     _show(session, comparison)
     session.finish(document, files, read=[folder or data])
-
-
-def _check_place(data: Path, folder: Path | None) -> None:
-    """Refuse what is neither a path nor a ready benchmark in ``folder``, in one sentence."""
-    from regraft.encoders.known_datasets import READY
-
-    known = ", ".join(READY)
-    if str(data) in READY:
-        if folder is None and not data.exists():
-            raise ValueError(
-                f"{data} is a ready benchmark: say where its files are with --data, or pass the "
-                "path of a file or bank."
-            )
-    elif folder is not None:
-        raise ValueError(f"--data goes with the name of a ready benchmark ({known}), not {data}.")
-    elif not data.exists():
-        raise ValueError(
-            f"{data} does not exist: pass a file, a bank, or a ready benchmark ({known}) with "
-            "--data."
-        )
 
 
 def _show(session: Session, comparison: Comparison) -> None:

@@ -35,17 +35,10 @@ def demo(
     check_device(device)  # which only the last of the heads asks for
     session.say(describe_demo(cell), "")
     with session.working("comparing heads") as step:
-        result = run_demo(
-            cell,
-            seed=seed,
-            device=device,
-            price=session.html,
-            on_progress=step,
-            on_round=session.round,
-        )
+        result = run_demo(cell, seed=seed, device=device, on_progress=step, on_round=session.round)
     draw = functools.partial(plot_audit, result.curves)
     document = result.to_dict()
-    document["diagnosis"] = _diagnose(session, cell, seed, device) if session.html else None
+    document["diagnosis"] = _diagnose(session, cell, seed, device)
     files = write_result(out, "demo.json", document, "stress_curve.png", draw)
     columns = "accuracy", "seen domains (held-out rows)", f"unseen {result.target}"
     rows = [

@@ -32,7 +32,7 @@ def diagnose(
     device: Device = "cpu",
     out: Out = None,
 ) -> None:
-    """Do the premises of the method look satisfied on these data? Verdicts, with their numbers."""
+    """Test whether the method's premises look satisfied on these data: verdicts and numbers."""
     from regraft.data.labelled import read_labelled
     from regraft.premises.diagnose import diagnose as check_premises
     from regraft.premises.diagnosis_files import write_diagnosis

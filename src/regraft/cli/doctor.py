@@ -1,4 +1,4 @@
-"""``regraft doctor``: what is installed here, and what to mend first."""
+"""``regraft doctor``: what is installed here, and what to fix first."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _GOOD = "All good: regraft demo shows what it does."
 
 @command(traced=False, loading=None)
 def doctor(session: Session) -> None:
-    """See whether everything is installed and in order, and what to mend first."""
+    """See whether everything is installed and in order, and what to fix first."""
     with session.working("looking around") as step:
         checkup = examine(find_data, step)
     if session.as_json:
         # Not as other documents are printed, which takes the libraries that may be broken.
         typer.echo(json.dumps(checkup.to_dict() | {"files": []}))
     _show(session, checkup)
-    if session.quiet and checkup.mend:
-        typer.echo(f"{PROGRAM}: {checkup.mend}", err=True)
+    if session.quiet and checkup.first_fault:
+        typer.echo(f"{PROGRAM}: {checkup.first_fault}", err=True)
     if not checkup.is_usable:  # nothing else works
         raise typer.Exit(1)
 
@@ -79,10 +79,10 @@ def _show(session: Session, checkup: Checkup) -> None:
         *(extra.problem for extra in checkup.extras),
         *(finding.remark for finding in (*checkup.data, *checkup.weights) if finding.is_fault),
     ]
-    session.say(*(fault for fault in faults if fault and fault != checkup.mend))
+    session.say(*(fault for fault in faults if fault and fault != checkup.first_fault))
     if not checkup.is_usable:
         session.say(f"Without {', '.join(NEEDED[:-1])} and {NEEDED[-1]} nothing works.")
-    session.say(f"Mend first: {checkup.mend}" if checkup.mend else _GOOD)
+    session.say(f"Fix first: {checkup.first_fault}" if checkup.first_fault else _GOOD)
 
 
 def _state(package: Package) -> str:

@@ -6,8 +6,6 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from regraft.cli.command import command
 from regraft.cli.options import (
     Data,
@@ -19,6 +17,7 @@ from regraft.cli.options import (
     Objective,
     Radius,
     Rank,
+    Ridge,
 )
 from regraft.cli.session import Session
 
@@ -36,7 +35,7 @@ def fit(
     radius: Radius = 8.0,
     rank: Rank = None,
     objective: Objective = "risk",
-    ridge: Annotated[float | None, typer.Option(help="Default: cross-validated.")] = None,
+    ridge: Ridge = None,
     seed: HoldoutSeed = None,
     device: Device = "cpu",
 ) -> None:
@@ -84,7 +83,7 @@ def fit(
         "n_features": table.X.shape[1],
         "classes": [str(name) for name in model.classes_],
         "rows": table.count_rows(),
-        "stress": _stress(session, table, settings, seed) if session.html else None,
+        "stress": _stress(session, table, settings, seed),
     }
     write_text(out / "fit.json", dumps(document | details))
     session.table(("source", "training accuracy"), [(k, percent(v)) for k, v in accuracy.items()])
@@ -96,7 +95,7 @@ def fit(
 def _stress(
     session: Session, table: LabelledTable, settings: dict[str, Any], seed: int | None
 ) -> dict[str, Any] | None:
-    """Run the stress test for the report; None with a warning where there cannot be one."""
+    """Measure heads on rows held out; None with a warning where there cannot be one."""
     from regraft.estimators.stress import stress_test
 
     with session.working("putting the head under stress") as step:

@@ -24,11 +24,11 @@ def frontier_command(
     device: Device = "cpu",
     out: Out = None,
 ) -> None:
-    """What robustness costs on the sources, and what it buys in the worst case."""
+    """Measure what robustness costs on the sources, and what it buys in the worst case."""
     steps = options.numbers(radii)
     from regraft.core.hull import Objective
     from regraft.data.labelled import read_labelled
-    from regraft.estimators.audit import frontier
+    from regraft.estimators.frontier import frontier
     from regraft.estimators.plots import plot_frontier
     from regraft.support.pictures import write_result
     from regraft.support.table import percent

@@ -24,7 +24,7 @@ _BAR_WIDTH = 30
 
 
 def describe(tally: Tally) -> str:
-    """A line such as "120 of 360 runs, 2 failed, about 4 min left"."""
+    """Describe a sweep in a line: "120 of 360 runs, 2 failed, about 4 min left"."""
     parts = [f"{tally.done} of {tally.total} runs"]
     if tally.failed:
         parts.append(f"{len(tally.failed)} failed")
@@ -36,7 +36,7 @@ def describe(tally: Tally) -> str:
 
 
 class LiveSweep:
-    """Shows a sweep on ``console``: tell it every tally.
+    """The display of a sweep on ``console``, which takes every tally.
 
     In a terminal there is a bar and below it ``table()``, None for none; that is asked for again
     every few seconds, from another thread. Elsewhere there is a line with the news every ten
@@ -50,7 +50,7 @@ class LiveSweep:
 
     @contextmanager
     def showing(self) -> Iterator[Callable[[Tally], None]]:
-        """What is to be told every tally; at the end the last one is left in a line."""
+        """Yield the function that takes every tally; at the end, leave the last one in a line."""
         if self._console.is_live:
             with self._console.live(self._draw):
                 yield self._tell
@@ -70,7 +70,7 @@ class LiveSweep:
             self._line_at = self._told_at
 
     def _beat(self) -> None:
-        """A line when there has been none for long, as while twenty runs are under way."""
+        """Print a line when there has been none for long, as while twenty runs are under way."""
         now = time.perf_counter()
         if self._tally is not None and now - self._line_at >= _HEARTBEAT:
             elapsed = self._tally.seconds + now - self._told_at
@@ -136,7 +136,7 @@ def _every(seconds: float, act: Callable[[], None]) -> Iterator[None]:
 
 
 def _clock(seconds: float) -> str:
-    """Hours, minutes and seconds."""
+    """Format hours, minutes and seconds."""
     minutes, second = divmod(int(seconds), 60)
     hours, minute = divmod(minutes, 60)
     return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"

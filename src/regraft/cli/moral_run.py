@@ -44,7 +44,7 @@ def run_command(
     seed: Seed = 0,
     device: Device = "cpu",
 ) -> None:
-    """Section 5.4 of the paper: panels, the four diagnostics, and CRO on a panel held out."""
+    """Run section 5.4 of the paper: panels, the four diagnostics, and CRO on a panel held out."""
     from regraft.core.hull import check_radius
     from regraft.encoders import load_text_encoder
     from regraft.moral.experiment import run_moral

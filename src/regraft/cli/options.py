@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from regraft.cli.names import DATASETS, OBJECTIVES
+from regraft.support.glossary import meaning
 
 
 def among(*values: str) -> Callable[[str], list[str]]:
@@ -27,7 +28,7 @@ def one_of(*values: str) -> str:
     return f"{', '.join(first)} or {last}" if first else last
 
 
-# Not even readability is left to typer, which knows nothing of banks and ready benchmarks.
+# Not even readability is left to typer, which knows nothing of banks and known datasets.
 Folder = typer.Option(help="Folder for the files.", readable=False)
 Out = Annotated[Path | None, Folder]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
@@ -55,16 +56,13 @@ Domain = Annotated[str, typer.Option(help="Column of domains.")]
 Data = Annotated[
     Path, typer.Argument(help="A .npz, .csv or .parquet file, or a bank.", readable=False)
 ]
-Radius = Annotated[float, typer.Option(help="Largest shift to prepare for, in nats.")]
+Radius = Annotated[float, typer.Option(help=meaning("radius"))]
 Radii = Annotated[str, typer.Option(help="Radii in nats, separated by commas.")]
 AUDIT_RADII = "0,0.5,1,2,4,8,16"
 Objective = Annotated[
-    str,
-    typer.Option(
-        help="Make the worst 'risk' or the worst 'regret' small.",
-        autocompletion=among(*OBJECTIVES),
-    ),
+    str, typer.Option(help=meaning("objective"), autocompletion=among(*OBJECTIVES))
 ]
+Ridge = Annotated[float | None, typer.Option(help=f"{meaning('ridge')} Default: cross-validated.")]
 Rank = Annotated[int | None, typer.Option(help="Transplant dimension.")]
 Weights = Annotated[
     Path | None, typer.Option(help="Safetensors file of the encoder's weights.", readable=False)

@@ -53,7 +53,7 @@ class Session(Console):
     ) -> None:
         super().__init__(as_json, quiet)
         self.out: Path | None = None
-        self.html = html
+        self._html = html
         self._invocation = invocation
         self._start = time.perf_counter()
 
@@ -67,7 +67,7 @@ class Session(Console):
             from regraft.report.provenance import read_provenance
 
             read_provenance(out)
-        if self.html:
+        if self._html:
             if out is None:
                 raise ValueError("--html writes report.html into the folder of results: add --out.")
             require("vl_convert", "report")
@@ -85,7 +85,7 @@ class Session(Console):
         if self.out is not None:
             written.append(self._write_provenance(self.out, [path for path in read if path]))
         try:
-            if self.html and self.out is not None:
+            if self._html and self.out is not None:
                 with self.working("writing the report"):
                     from regraft.report import write_report
 

@@ -171,7 +171,7 @@ def _make_jobs(
 
 
 def _together(datasets: Sequence[OpenDataset]) -> int | None:
-    """How many runs may be side by side by default: of large networks one, else the launcher's."""
+    """Limit how many runs are side by side: of large networks one, else the launcher's default."""
     return 1 if any(dataset.group == "images" for dataset in datasets) else None
 
 

@@ -11,7 +11,11 @@ import typer
 from typer.core import TyperGroup
 
 PROGRAM = "regraft"
-_FIRST = ("demo", "fit", "predict", "audit", "frontier", "compare", "diagnose", "report", "embed")
+# The commands in the order of the help: those that one meets first are first.
+_ORDER = (
+    *("demo", "fit", "predict", "audit", "frontier", "compare", "diagnose", "report", "embed"),
+    *("reproduce", "train", "sweep", "collect", "doctor", "moral"),
+)
 # Of typer's own copy of click, or of click itself where typer is older.
 _UsageError: Any = typer.BadParameter.__base__
 
@@ -51,12 +55,11 @@ class OneSentenceGroup(TyperGroup):
         sys.exit(code or 0)
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """The commands in the order of the help: those that one meets first are first."""
-        names = super().list_commands(ctx)
-        return [*(name for name in _FIRST if name in names), *(n for n in names if n not in _FIRST)]
+        """List the commands in the order of the help."""
+        return sorted(super().list_commands(ctx), key=_ORDER.index)
 
     def _path(self, words: Sequence[str]) -> str:
-        """The program and the names of the commands that ``words`` begin with."""
+        """Name the program and the commands that ``words`` begin with."""
         path, group = [PROGRAM], self
         for word in words:
             found = getattr(group, "commands", {}).get(word)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,25 +54,22 @@ class Input:
         return make_line({name: self.key, "sha256": self.sha256})
 
 
-@dataclass(frozen=True)
-class Skipped:
+class Skipped(NamedTuple):
     """An input that has no row in the bank, and why."""
 
-    key: str | int
+    key: str
     reason: str
 
 
 @dataclass(frozen=True)
-class Facts:
-    """The description of a bank beside its rows; ``preprocessing`` is plain JSON data."""
+class Origin:
+    """All that the rows of a bank depend on, apart from rounding."""
 
-    kind: str  # of inputs: images, texts or arrays
-    encoder: str
-    fingerprint: str  # of the encoder's weights
-    preprocessing: Mapping[str, Any]
-    classes: Sequence[str | int]
-    domains: Sequence[str | int]
-    listing: str | None = None  # sha256 of the inputs' listing
+    kind: str  # what the rows were made from: images, texts or arrays
+    encoder: str  # its name
+    fingerprint: str  # checksum of the encoder's weights
+    preprocessing: Mapping[str, Any]  # what was done to the inputs, plain JSON data
+    listing: str | None = None  # checksum of the list of inputs; None for arrays
 
 
 class BankWriter:
@@ -121,15 +117,13 @@ class BankWriter:
             file.write(content)
             sync(file)
         rows, input_bytes = self.rows + len(features), self._input_bytes + len(lines)
-        entry = {
-            "rows": rows,
-            "inputs": input_bytes,
-            "skipped": [[each.key, each.reason] for each in skipped],
-        }
+        entry = {"rows": rows, "inputs": input_bytes, "skipped": list(skipped)}
         append_json(self._work / _JOURNAL, entry)
         self._count(rows, input_bytes, skipped)
 
-    def finish(self, facts: Facts) -> None:
+    def finish(
+        self, origin: Origin, classes: Sequence[str | int], domains: Sequence[str | int]
+    ) -> None:
         """Turn all blocks into the bank; raise ``ValueError`` if they have no rows."""
         if not self.rows:
             raise ValueError(
@@ -146,15 +140,15 @@ class BankWriter:
             "format": FORMAT,
             "rows": self.rows,
             "features": self.n_features,
-            "classes": list(facts.classes),
-            "domains": list(facts.domains),
-            "encoder": {"name": facts.encoder, "fingerprint": facts.fingerprint},
-            "preprocessing": dict(facts.preprocessing),
+            "classes": list(classes),
+            "domains": list(domains),
+            "encoder": {"name": origin.encoder, "fingerprint": origin.fingerprint},
+            "preprocessing": dict(origin.preprocessing),
             "inputs": {
-                "kind": facts.kind,
-                "listing": facts.listing,
+                "kind": origin.kind,
+                "listing": origin.listing,
                 "skipped": self.n_skipped,
-                "first_skipped": [[each.key, each.reason] for each in self._skipped],
+                "first_skipped": self._skipped,
             },
             "checksums": {"features": data_checksum(arrays), "inputs": inputs_checksum(inputs)},
         }
@@ -218,16 +212,6 @@ class BankWriter:
         return ValueError(
             f"{self._work} is damaged: delete {self._folder} and run the same command again."
         )
-
-
-@contextmanager
-def writing(folder: Path, n_features: int) -> Iterator[BankWriter]:
-    """Provide a writer, and close its files at the end, finished or not."""
-    writer = BankWriter(folder, n_features)
-    try:
-        yield writer
-    finally:
-        writer.close()
 
 
 def row_inputs(rows: NDArray[np.float32], first: int) -> list[Input]:

@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from regraft.data.columns import Role, quoted
 from regraft.data.input_blocks import Census, Survey
-from regraft.data.table_rows import check_characters, name_of, read_rows
+from regraft.data.table_rows import check_characters, read_cell, read_rows
 
 _EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".webp", ".gif", ".tif", ".tiff")
 _LAYOUT = "arrange the folder as domain/class/file"
@@ -58,10 +58,7 @@ def check_source(path: Path) -> None:
 
 
 def list_folder(root: Path, file: BinaryIO) -> Survey:
-    """Write a line for every image in ``root`` to ``file``, a class of a domain at a time.
-
-    Raises ``ValueError`` with one sentence.
-    """
+    """Write a line for every image in ``root`` to ``file``, or raise ``ValueError``."""
     census = Census()
     empty: list[str] = []
     top = list_entries(root)
@@ -92,15 +89,12 @@ def list_folder(root: Path, file: BinaryIO) -> Survey:
 
 
 def list_table(path: Path, file: BinaryIO, *, image: str, label: str, domain: str) -> Survey:
-    """Write a line for every row of a table to ``file``; its paths start from its own folder.
-
-    Raises ``ValueError`` or ``FileNotFoundError`` with one sentence.
-    """
+    """Write a line for every row of a table to ``file``; its paths start from its own folder."""
     roles = Role(image, "path"), Role(label, "label"), Role(domain, "domain")
     census, folder = Census(), path.parent.resolve()
     for row in read_rows(path, roles):
         place, own_label, own_domain = (
-            name_of(cell, role, row.where) for cell, role in zip(row.cells, roles, strict=True)
+            read_cell(cell, role, row.where) for cell, role in zip(row.cells, roles, strict=True)
         )
         try:
             size = _size(path.parent / place)

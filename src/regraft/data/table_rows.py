@@ -6,7 +6,8 @@ import csv
 import gzip
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,11 @@ _PARQUET_ROWS = 1024  # in memory at once
 
 @dataclass(frozen=True)
 class Row:
-    """The cells of a row that were asked for, in the order of the roles."""
+    """The cells of a row: all of them, or those that were asked for, in the order of the roles."""
 
-    number: int  # from 1
+    number: int  # from 1; a header is 0
     where: str  # for a sentence: row 3 (line 4) of reviews.csv
-    cells: tuple[Any, ...]
+    cells: Sequence[Any]
 
 
 def read_rows(path: Path, roles: Sequence[Role]) -> Iterator[Row]:
@@ -50,31 +51,18 @@ def check_table(path: Path) -> None:
         )
 
 
-def name_of(cell: Any, role: Role, where: str) -> str:
-    """Convert a label or a domain to text; raise ``TableError`` if there is none."""
-    if is_missing(cell):
+def read_cell(cell: Any, role: Role, where: str, *, is_name: bool = True) -> str:
+    """Convert a cell to text, or raise ``TableError``: a name may be a number, or only blanks."""
+    if is_missing(cell) or not (is_name or str(cell).strip()):
         raise TableError(
             f"{where} has no {role.option} (column {role.name!r}): fill it in or drop the row."
         )
-    if not isinstance(cell, str | int | float):
+    if not isinstance(cell, str | int | float if is_name else str):
         raise TableError(
-            f"{where} holds a {type(cell).__name__} as its {role.option}: make it a string or a "
-            "number."
+            f"{where} holds a {type(cell).__name__} as its {role.option}: make it a string"
+            f"{' or a number' if is_name else ''}."
         )
     return check_characters(str(cell), role.option, where)
-
-
-def text_of(cell: Any, role: Role, where: str) -> str:
-    """Check that a cell is a text of more than blanks, and return it; else raise ``TableError``."""
-    if is_missing(cell) or (isinstance(cell, str) and not cell.strip()):
-        raise TableError(
-            f"{where} has no {role.option} (column {role.name!r}): fill it in or drop the row."
-        )
-    if not isinstance(cell, str):
-        raise TableError(
-            f"{where} holds a {type(cell).__name__} as its {role.option}: make it a string."
-        )
-    return check_characters(cell, role.option, where)
 
 
 def check_characters(text: str, what: str, where: str) -> str:
@@ -110,32 +98,36 @@ def _lines(path: Path) -> Iterator[str]:
 
 def _csv_rows(path: Path, roles: Sequence[Role]) -> Iterator[Row]:
     reader = csv.reader(_lines(path), skipinitialspace=True, strict=True)
+    rows = check_csv(path, reader, "repair it, or write the table as .jsonl")
+    header = next(rows).cells
+    columns = []
+    for role in roles:
+        role.find(path, header)
+        if header.count(role.name) > 1:
+            raise TableError(f"{path} has more than one column {role.name!r}: rename one.")
+        columns.append(header.index(role.name))
+    for row in rows:
+        yield replace(row, cells=[row.cells[column] for column in columns])
+
+
+def check_csv(path: Path, reader: Any, way_out: str) -> Iterator[Row]:
+    """Yield the header and the rows that ``csv.reader`` finds; raise ``TableError`` if it fails."""
     try:
         header = [name.strip() for name in next(reader, [])]
         if not header:
             raise TableError(f"{path} is empty: write a header row and rows of data.")
-        columns = []
-        for role in roles:
-            role.find(path, header)
-            if header.count(role.name) > 1:
-                raise TableError(f"{path} has more than one column {role.name!r}: rename one.")
-            columns.append(header.index(role.name))
-        number = 0
-        for cells in reader:
-            if not cells:
-                continue
-            number += 1
+        yield Row(0, f"the header of {path}", header)
+        for number, cells in enumerate(filter(None, reader), 1):
             where = f"row {number} (line {reader.line_num}) of {path}"
             if len(cells) != len(header):
                 raise TableError(
                     f"{where} has {len(cells)} cells but the header has {len(header)}: make them "
                     "equal."
                 )
-            yield Row(number, where, tuple(cells[column] for column in columns))
+            yield Row(number, where, cells)
     except csv.Error as error:
         raise TableError(
-            f"line {reader.line_num} of {path} is not CSV ({error}): repair it, or write the table "
-            "as .jsonl."
+            f"line {reader.line_num} of {path} is not CSV ({error}): {way_out}."
         ) from None
 
 
@@ -154,36 +146,37 @@ def _json_rows(path: Path, roles: Sequence[Role]) -> Iterator[Row]:
         if number == 1:
             for role in roles:
                 role.find(path, list(record))
-        cells = tuple(record.get(role.name) for role in roles)
+        cells = [record.get(role.name) for role in roles]
         yield Row(number, f"row {number} (line {line_number}) of {path}", cells)
 
 
-def _parquet_rows(path: Path, roles: Sequence[Role]) -> Iterator[Row]:
+@contextmanager
+def open_parquet(path: Path) -> Iterator[Any]:
+    """Open a Parquet file; raise ``TableError`` for what pyarrow cannot read of it."""
     parquet = require("pyarrow.parquet", "parquet")
-    damaged = TableError(f"{path} is damaged or not a Parquet file: write it again.")
     with path.open("rb") as file:
         try:
-            table = parquet.ParquetFile(file)
+            yield parquet.ParquetFile(file)
+        except TableError:
+            raise
         except (OSError, ValueError):
-            raise damaged from None
+            raise TableError(f"{path} is damaged or not a Parquet file: write it again.") from None
+
+
+def _parquet_rows(path: Path, roles: Sequence[Role]) -> Iterator[Row]:
+    names = [role.name for role in roles]
+    with open_parquet(path) as table:
         for role in roles:
             role.find(path, table.schema_arrow.names)
-        names = [role.name for role in roles]
-        batches = table.iter_batches(_PARQUET_ROWS, columns=names)
         number = 0
-        while True:
+        for batch in table.iter_batches(_PARQUET_ROWS, columns=names):
             try:
-                batch = next(batches, None)
-                if batch is None:
-                    return
                 columns = [batch.column(name).to_pylist() for name in names]
             except UnicodeDecodeError:
                 raise TableError(
                     f"a row of {path} after row {number} is not text in UTF-8: write it again in "
                     "that encoding."
                 ) from None
-            except (OSError, ValueError):
-                raise damaged from None
             for cells in zip(*columns, strict=True):
                 number += 1
                 yield Row(number, f"row {number} of {path}", cells)

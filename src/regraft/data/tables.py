@@ -6,7 +6,7 @@ import csv
 import zipfile
 import zlib
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 
 from regraft.data.banks import is_bank, is_unfinished, open_bank
 from regraft.data.columns import Role, TableError, check_columns, check_roles, quoted, typed
-from regraft.data.domain_names import name_domains
-from regraft.support.extras import require
+from regraft.data.table_rows import Row, check_csv, open_parquet
 
 _SUFFIXES = (".npz", ".csv", ".parquet")
 _PROBABILITY = "probability_"  # and a label: a column that `regraft predict` writes
 # The names that fit() uses are understood too where the file holds arrays, not named features.
 _NPZ_ALIASES = {"label": "y", "domain": "sample_domain"}
+_NAMES = "domains"  # the array of a .npz file that names the domains 0, 1, …
 
 
 @dataclass(frozen=True)
@@ -56,10 +56,9 @@ def read_table(
     ----------
     path : str or Path
         The file, or the folder of the bank.
-    label, domain : str
-        Columns of labels and of domains.
-    group : str or None
-        Column of an observed group, which must be in the file; a bank holds none.
+    label, domain, group : str, str, str or None
+        Columns of labels, of domains and of an observed group, which must be in the file; a bank
+        holds no group.
     need_label, need_domain : bool
         Whether a file without labels or domains is refused.
 
@@ -223,7 +222,7 @@ def _read_npz(path: Path, roles: Sequence[Role]) -> FeatureTable:
         X = _matrix(path, arrays, features)
         y, domain, *group = (_npz_column(path, arrays, role) for role in roles)
         if domain is not None:
-            domain = name_domains(path, arrays, domain)
+            domain = _name_domains(path, arrays, domain)
         return _table(X, [y, domain, *group])
 
 
@@ -274,51 +273,68 @@ def _npz_column(path: Path, arrays: Any, role: Role) -> NDArray[Any] | None:
     return values
 
 
+def _name_domains(path: Path, arrays: Any, domain: NDArray[Any]) -> NDArray[Any]:
+    """Replace numbers in ``domain`` (n,) by the names in the array ``domains``, if there is one."""
+    if domain.dtype.kind not in "iu" or not domain.size or _NAMES not in arrays.files:
+        return domain
+    try:
+        names = arrays[_NAMES]
+    except ValueError:
+        raise TableError(
+            f"array {_NAMES!r} of {path} holds pickled objects: save plain strings."
+        ) from None
+    if names.ndim != 1 or domain.min() < 0 or domain.max() >= len(names):
+        raise TableError(
+            f"array {_NAMES!r} of {path} has shape {names.shape} but the domains are numbered "
+            f"{domain.min()} to {domain.max()}: save one name for each number from 0 on."
+        )
+    named: NDArray[Any] = names[domain]
+    return named
+
+
 def _read_csv(path: Path, roles: Sequence[Role]) -> FeatureTable:
     with path.open(newline="", encoding="utf-8-sig") as file:
         reader = csv.reader(file, skipinitialspace=True)
         try:
-            return _parse_csv(path, reader, roles)
+            return _parse_csv(path, check_csv(path, reader, "write the file again"), roles)
         except UnicodeDecodeError:
             raise TableError(f"{path} is not text in UTF-8: save it in that encoding.") from None
-        except csv.Error as error:
-            raise TableError(
-                f"line {reader.line_num} of {path} is not CSV ({error}): write the file again."
-            ) from None
 
 
-def _parse_csv(path: Path, reader: Any, roles: Sequence[Role]) -> FeatureTable:
-    header = [name.strip() for name in next(reader, [])]
-    if not header:
-        raise TableError(f"{path} is empty: write a header row and rows of data.")
-    names = [role.find(path, header) for role in roles]
-    check_columns(path, header)
-    places = sorted((header.index(name) for name in names if name is not None), reverse=True)
-    features = tuple(name for name in header if name not in names)
-    cells: dict[str, list[str]] = {header[i]: [] for i in places}
-    values, rows = array("d"), 0
-    for row in reader:
-        if not row:
-            continue
-        rows += 1
-        if len(row) != len(header):
-            raise TableError(
-                f"row {rows} (line {reader.line_num}) of {path} has {len(row)} cells but the "
-                f"header has {len(header)}: make them equal."
-            )
+def _parse_csv(path: Path, rows: Iterator[Row], roles: Sequence[Role]) -> FeatureTable:
+    header = next(rows).cells
+    features = _feature_names(path, header, roles)
+    others = set(header).difference(features)
+    places = [i for i in reversed(range(len(header))) if header[i] in others]
+    cells: dict[str, list[str]] = {name: [] for name in others}
+    values, n_rows = array("d"), 0
+    for row in rows:
+        n_rows, numbers = row.number, list(row.cells)
         for i in places:
-            cells[header[i]].append(row.pop(i))
+            cells[header[i]].append(numbers.pop(i))
         try:
-            values.extend(map(float, row))
+            values.extend(map(float, numbers))
         except ValueError:
-            raise _not_a_number(path, rows, features, row) from None
-    X = np.asarray(values).reshape(rows, len(features))
-    return _table(X, [_csv_column(path, cells, role) for role in roles], features)
+            raise _not_a_number(path, n_rows, features, numbers) from None
+    X = np.asarray(values).reshape(n_rows, len(features))
+    return _table(X, [_column(path, cells, role, typed) for role in roles], features)
 
 
-def _csv_column(path: Path, cells: dict[str, list[str]], role: Role) -> NDArray[Any] | None:
+def _feature_names(path: Path, columns: Sequence[str], roles: Sequence[Role]) -> tuple[str, ...]:
+    """Return the columns that have none of the ``roles``, which are looked for."""
+    others = [role.find(path, columns) for role in roles]
+    check_columns(path, columns)
+    return tuple(name for name in columns if name not in others)
+
+
+def _column(
+    path: Path,
+    cells: Mapping[str, list[Any]],
+    role: Role,
+    make: Callable[[list[Any]], NDArray[Any]],
+) -> NDArray[Any] | None:
     values = role.values(path, cells[role.name]) if role.name in cells else None
-    return None if values is None else typed(values)
+    return None if values is None else make(values)
 
 
 def _not_a_number(
@@ -341,18 +357,14 @@ def _is_number(cell: Any) -> bool:
 
 
 def _read_parquet(path: Path, roles: Sequence[Role]) -> FeatureTable:
-    parquet = require("pyarrow.parquet", "parquet")
-    with path.open("rb") as file:
-        try:
-            table = parquet.ParquetFile(file).read()
-        except (OSError, ValueError):
-            raise TableError(f"{path} is damaged or not a Parquet file: write it again.") from None
-    names = [role.find(path, table.column_names) for role in roles]
-    check_columns(path, table.column_names)
-    features = tuple(name for name in table.column_names if name not in names)
-    columns = [_parquet_feature(path, table, name) for name in features]
+    with open_parquet(path) as file:
+        table = file.read()
+        features = _feature_names(path, table.column_names, roles)
+        columns = [_parquet_feature(path, table, name) for name in features]
+        others = set(table.column_names).difference(features)
+        cells = {name: table.column(name).to_pylist() for name in others}
     X = np.column_stack(columns) if columns else np.empty((table.num_rows, 0))
-    return _table(_floats(X), [_parquet_column(path, table, role) for role in roles], features)
+    return _table(_floats(X), [_column(path, cells, role, np.array) for role in roles], features)
 
 
 def _parquet_feature(path: Path, table: Any, name: str) -> NDArray[Any]:
@@ -361,13 +373,6 @@ def _parquet_feature(path: Path, table: Any, name: str) -> NDArray[Any]:
         return values
     row = next((i for i, cell in enumerate(values.tolist()) if not _is_number(cell)), 0)
     raise _not_a_number(path, row + 1, (name,), (values[row],))
-
-
-def _parquet_column(path: Path, table: Any, role: Role) -> NDArray[Any] | None:
-    if role.name not in table.column_names:
-        return None
-    values = role.values(path, table.column(role.name).to_pylist())
-    return None if values is None else np.array(values)
 
 
 def _floats(values: NDArray[Any]) -> NDArray[np.floating[Any]]:

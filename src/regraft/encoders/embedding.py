@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import warnings
-from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,16 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regraft.data.bank_format import UNFINISHED
-from regraft.data.bank_writer import BankWriter, Facts, writing
-from regraft.data.banks import Bank, busy, check_finite, check_place, is_bank, open_bank
+from regraft.data.bank_writer import BankWriter, Origin
+from regraft.data.banks import Bank, check_finite, claim_place, is_bank, open_bank
 from regraft.data.image_inputs import ImageInputs
 from regraft.data.input_blocks import Block, InputSource, Survey
 from regraft.data.text_inputs import TextInputs
-from regraft.support.files import claim, remove_unfinished, write_text
+from regraft.support.files import remove_unfinished, write_text
 from regraft.support.progress import OnCount
 
 if TYPE_CHECKING:
-    from regraft.encoders.base import ImageEncoder, TextEncoder
+    from regraft.encoders.base import Encoder, ImageEncoder, TextEncoder
 
 T = TypeVar("T")
 _SETTINGS = "settings.json"
@@ -35,17 +35,6 @@ class Embedding:
 
     bank: Bank
     was_there: bool  # finished before, so that nothing was computed
-
-
-@dataclass(frozen=True)
-class _Settings:
-    """All that the rows of a bank depend on, apart from rounding."""
-
-    kind: str
-    encoder: str
-    fingerprint: str
-    preprocessing: Mapping[str, Any]
-    listing: str
 
 
 def embed_images(
@@ -71,7 +60,7 @@ def embed_images(
     )
     if path.is_dir() and out.resolve().is_relative_to(path.resolve()):
         raise ValueError(f"{out} lies in the folder of images {path}: choose one outside it.")
-    return _embed(source, encoder, encoder.encode, out, on_count)
+    return _embed(source, encoder, out, on_count)
 
 
 def embed_texts(
@@ -90,46 +79,35 @@ def embed_texts(
     ``label`` and ``domain``. Raises ``ValueError`` or ``FileNotFoundError`` with one sentence.
     """
     source = TextInputs(Path(path), text=text, label=label, domain=domain)
-    return _embed(source, encoder, encoder.encode, Path(out), on_count)
+    return _embed(source, encoder, Path(out), on_count)
 
 
 def _embed(
-    source: InputSource[T],
-    encoder: ImageEncoder | TextEncoder,
-    encode: Callable[[T], NDArray[np.float32]],
-    out: Path,
-    on_count: OnCount | None,
+    source: InputSource[T], encoder: Encoder[T], out: Path, on_count: OnCount | None
 ) -> Embedding:
-    check_place(out)
-    with claim(out) as is_ours:
-        if not is_ours:
-            raise busy(out)
+    with claim_place(out):
         work = out / UNFINISHED
         listing = _survey(source, work)
-        settings = _Settings(
-            source.kind,
-            encoder.name,
-            encoder.fingerprint,
-            json.loads(json.dumps(dict(encoder.preprocessing))),  # lists for tuples, as in files
-            listing.digest,
+        # Lists for tuples, as in files.
+        preprocessing = json.loads(json.dumps(dict(encoder.preprocessing)))
+        origin = Origin(
+            source.kind, encoder.name, encoder.fingerprint, preprocessing, listing.digest
         )
         if is_bank(out):
             shutil.rmtree(work)
             bank = open_bank(out)
-            _check_same(out, settings, _settings_of(bank))
+            _check_same(out, origin, bank)
             _check_skipped(out, source, bank.n_skipped)
             return Embedding(bank, was_there=True)
-        _enter(work, out, settings, encoder.device)
+        _enter(work, out, origin, encoder.device)
         for note in listing.notes:
             warnings.warn(note, stacklevel=3)
-        with writing(out, encoder.n_features) as writer:
+        with closing(BankWriter(out, encoder.n_features)) as writer:
             _check_skipped(out, source, writer.n_skipped)
-            _loop(source, listing, encode, writer, work, on_count)
+            _loop(source, listing, encoder, writer, work, on_count)
             if writer.rows + writer.n_skipped != listing.rows:
                 raise _changed()
-            writer.finish(
-                Facts(**asdict(settings), classes=listing.classes, domains=listing.domains)
-            )
+            writer.finish(origin, listing.classes, listing.domains)
     return Embedding(open_bank(out), was_there=False)
 
 
@@ -147,20 +125,20 @@ def _survey(source: InputSource[Any], work: Path) -> Survey:
         raise
 
 
-def _enter(work: Path, out: Path, settings: _Settings, device: str) -> None:
+def _enter(work: Path, out: Path, origin: Origin, device: str) -> None:
     """Refuse to continue what was begun with other settings, or on another kind of device."""
     path = work / _SETTINGS
     if not path.exists():
-        write_text(path, json.dumps({"settings": asdict(settings), "device": device}))
+        write_text(path, json.dumps({"settings": asdict(origin), "device": device}))
         return
     try:
         document = json.loads(path.read_bytes())
-        begun, begun_on = _Settings(**document["settings"]), document["device"]
+        begun, begun_on = Origin(**document["settings"]), document["device"]
     except (KeyError, TypeError, ValueError):
         raise ValueError(
             f"{path} is damaged: delete {out} and run the same command again."
         ) from None
-    _check_same(out, settings, begun)
+    _check_same(out, origin, begun)
     if device != begun_on:
         raise ValueError(
             f"{out} was begun with --device {begun_on}: pass that, or choose another folder with "
@@ -171,7 +149,7 @@ def _enter(work: Path, out: Path, settings: _Settings, device: str) -> None:
 def _loop(
     source: InputSource[T],
     listing: Survey,
-    encode: Callable[[T], NDArray[np.float32]],
+    encoder: Encoder[T],
     writer: BankWriter,
     work: Path,
     on_count: OnCount | None,
@@ -190,18 +168,16 @@ def _loop(
             domain = np.array([domains[name] for name in block.domains], np.int64)
         except KeyError:
             raise _changed() from None
-        features = _features(encode, block, writer.n_features)
+        features = _features(encoder, block)
         writer.append(features, y, domain, block.inputs, block.skipped)
         report()
 
 
-def _features(
-    encode: Callable[[T], NDArray[np.float32]], block: Block[T], n_features: int
-) -> NDArray[np.float32]:
-    expected = len(block.inputs), n_features
+def _features(encoder: Encoder[T], block: Block[T]) -> NDArray[np.float32]:
+    expected = len(block.inputs), encoder.n_features
     if not block.inputs:
         return np.empty(expected, np.float32)
-    features = encode(block.content)
+    features = encoder.encode(block.content)
     if features.shape != expected:
         raise ValueError(
             f"the encoder gave features of shape {features.shape} instead of {expected}: repair it."
@@ -209,7 +185,7 @@ def _features(
     return check_finite(features, f"{block.inputs[0].key} and the inputs after it")
 
 
-def _check_same(out: Path, asked: _Settings, there: _Settings) -> None:
+def _check_same(out: Path, asked: Origin, there: Origin) -> None:
     """Raise ``ValueError`` with one sentence at the first setting that differs."""
     way_out = "or choose another folder with --out."
     sentences = {
@@ -232,12 +208,6 @@ def _check_skipped(out: Path, source: InputSource[Any], n_skipped: int) -> None:
             f"{out} leaves out {n_skipped} broken {source.kind}: allow that with --on-broken skip, "
             "or choose another folder with --out."
         )
-
-
-def _settings_of(bank: Bank) -> _Settings:
-    return _Settings(
-        bank.kind, bank.encoder, bank.fingerprint, bank.preprocessing, bank.listing or ""
-    )
 
 
 def _changed() -> ValueError:

@@ -32,7 +32,7 @@ _SHOWN_EVERY = 5.0  # seconds, while features are computed
 
 @dataclass(frozen=True)
 class Request:
-    """The place and the way to read a ready benchmark."""
+    """The place and the way to read a known dataset."""
 
     data: Path  # the user's folder or file
     bank: Path  # where features are computed into, if they must be
@@ -40,21 +40,39 @@ class Request:
     on_progress: OnProgress
 
 
-def read_ready(
+def check_choice(data: Path, folder: Path | None) -> None:
+    """Refuse what is neither a path nor a known dataset in ``folder``, in one sentence."""
+    known = ", ".join(KNOWN_DATASETS)
+    if str(data) in KNOWN_DATASETS:
+        if folder is None and not data.exists():
+            raise ValueError(
+                f"{data} is a known dataset: say where its files are with --data, or pass the "
+                "path of a file or bank."
+            )
+    elif folder is not None:
+        raise ValueError(f"--data goes with the name of a known dataset ({known}), not {data}.")
+    elif not data.exists():
+        raise ValueError(
+            f"{data} does not exist: pass a file, a bank, or a known dataset ({known}) with --data."
+        )
+
+
+def read_known_dataset(
     name: str, data: Path, out: Path, *, device: str, on_progress: OnProgress
 ) -> LabelledTable:
-    """Read the benchmark ``name`` from the user's folder or file ``data``.
+    """Read the dataset ``name`` from the user's folder or file ``data``.
 
     Images and texts are embedded first, into a bank in ``out`` that the next call finds there.
     Raises ``ValueError`` or ``FileNotFoundError`` with one sentence.
     """
-    if name not in READY:
-        raise ValueError(f"there is no ready benchmark {name!r}: choose one of {', '.join(READY)}.")
+    if name not in KNOWN_DATASETS:
+        known = ", ".join(KNOWN_DATASETS)
+        raise ValueError(f"there is no known dataset {name!r}: choose one of {known}.")
     if not data.exists():
         raise FileNotFoundError(f"{data} does not exist: check --data.")
     if is_bank(data):
         return read_labelled(data)
-    return READY[name](Request(data, out / f"{name}-bank", device, on_progress))
+    return KNOWN_DATASETS[name](Request(data, out / f"{name}-bank", device, on_progress))
 
 
 def _read_pacs(request: Request) -> LabelledTable:
@@ -136,7 +154,7 @@ def _read_mat(path: Path) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     return counts, labels.reshape(-1)
 
 
-READY: dict[str, Callable[[Request], LabelledTable]] = {
+KNOWN_DATASETS: dict[str, Callable[[Request], LabelledTable]] = {
     "amazon": _read_amazon,
     "office-caltech10": _read_office_caltech10,
     "pacs": _read_pacs,

@@ -13,29 +13,23 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from regraft.core.domains import Domains, check_domains, warn_if_one_domain
-from regraft.core.heads import check_ridge, fit_source_heads
+from regraft.core.heads import SourceHeads, fit_source_heads
 from regraft.core.hull import (
     Hull,
-    Objective,
     TiltedRows,
     attack,
-    check_objective,
     check_radius,
     check_rank,
     plausible_targets,
-    tilt_rows,
 )
-from regraft.core.hull_game import play_hull
-from regraft.core.newton import log_probabilities, losses
-from regraft.core.splitting import hold_out
+from regraft.core.newton import losses
 from regraft.support.plain_data import PlainData
-from regraft.support.progress import OnProgress, ignore_progress
 
 RADII = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 # Probabilities below this are treated as this, so that one confident error has a finite risk.
 _PROBABILITY_FLOOR = 1e-12
 _N_COMPARED_FEATURES = 16  # whose means are compared to recognize the training rows
-_ONE_DOMAIN_CONSEQUENCE = "the only plausible target is the sources themselves"
+ONE_DOMAIN_CONSEQUENCE = "the only plausible target is the sources themselves"
 
 
 class Predictor(Protocol):
@@ -78,35 +72,6 @@ class AuditCurve(PlainData):
         plot_audit({name: self}, path)
 
 
-@dataclass(frozen=True)
-class FrontierPoint:
-    """Head trained at one radius, measured on rows that it was not trained on."""
-
-    radius: float
-    source_accuracy: float
-    worst_case_accuracy: float  # over targets within the frontier's audit radius
-    worst_case_risk: float
-
-
-@dataclass(frozen=True)
-class Frontier(PlainData):
-    """Cost of robustness on the sources, and its gain in the worst case."""
-
-    points: tuple[FrontierPoint, ...]
-    audit_radius: float
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Frontier:
-        """Rebuild a frontier from :meth:`to_dict`, also after a round trip through JSON."""
-        return cls(**{**data, "points": tuple(FrontierPoint(**point) for point in data["points"])})
-
-    def plot(self, path: str) -> None:
-        """Draw the frontier to the picture ``path`` (needs the extra ``plots``)."""
-        from regraft.estimators.plots import plot_frontier
-
-        plot_frontier(self, path)
-
-
 def audit(
     predictor: Predictor | ArrayLike,
     X: ArrayLike,
@@ -146,92 +111,45 @@ def audit(
     ValueError
         If the data, the predictor or a radius is not usable; the message says how to fix it.
     """
-    radii = _check_radii(radii)
+    radii = check_radii(radii)
     domains = check_domains(X, y, sample_domain, device=device)
     check_rank(rank, len(domains.classes))
     probabilities, columns = _probabilities(predictor, X, domains)
-    warn_if_one_domain(domains, _ONE_DOMAIN_CONSEQUENCE)
-    sources = fit_source_heads(domains)
+    warn_if_one_domain(domains, ONE_DOMAIN_CONSEQUENCE)
+    return _audit(probabilities, columns, domains, fit_source_heads(domains), radii, rank)
+
+
+def audit_on_sources(
+    predictor: Predictor,
+    X: ArrayLike,
+    domains: Domains,
+    sources: SourceHeads,
+    radii: Sequence[float] = RADII,
+) -> AuditCurve:
+    """Audit as :func:`audit` does on the rows ``X`` of ``domains``, whose heads are ``sources``."""
+    probabilities, columns = _probabilities(predictor, X, domains)
+    return _audit(probabilities, columns, domains, sources, radii, rank=None)
+
+
+def _audit(
+    probabilities: NDArray[np.float64],
+    columns: NDArray[np.intp],
+    domains: Domains,
+    sources: SourceHeads,
+    radii: Sequence[float],
+    rank: int | None,
+) -> AuditCurve:
     hull, surrogates = plausible_targets(sources, rank)
     p = torch.from_numpy(probabilities).to(sources.weight)[sources.order]
     label = torch.from_numpy(columns).to(sources.y)[sources.y]
     loss = losses(p.clamp_min(_PROBABILITY_FLOOR).log(), label)
     error = (p.argmax(dim=1) != label).to(p.dtype)
-    names = [str(name) for name in domains.names]
     return AuditCurve(
-        tuple(worst_cases(surrogates, hull, loss, error, radii, names)),
+        tuple(
+            worst_cases(surrogates, hull, loss, error, radii, [str(name) for name in domains.names])
+        ),
         source_accuracy=1 - float(sources.weight @ error),
     )
-
-
-def frontier(
-    X: ArrayLike,
-    y: ArrayLike,
-    sample_domain: ArrayLike,
-    radii: Sequence[float] = RADII,
-    *,
-    objective: Objective = "risk",
-    rank: int | None = None,
-    ridge: float | None = None,
-    seed: int | None = None,
-    device: str = "cpu",
-    on_progress: OnProgress = ignore_progress,
-) -> Frontier:
-    """Compare source accuracy to worst-case accuracy for heads trained at each radius.
-
-    Two thirds of the rows train the heads, and the others measure them. The worst case is taken
-    within the largest of ``radii``, the same for all heads.
-
-    Parameters
-    ----------
-    X, y, sample_domain : array-like (n, d), (n,), (n,)
-        Features, labels and the domain of each row.
-    radii : sequence of float
-        Radii at which heads are trained, in nats.
-    objective, rank, ridge
-        As in :class:`~regraft.estimators.cro.CROClassifier`.
-    seed : int or None
-        Shuffles the rows before every third is held out; None keeps their order.
-    device : str
-        Where torch computes, such as "cpu" or "cuda".
-    on_progress : callable, optional
-        Called with a line of text after each radius.
-
-    Returns
-    -------
-    Frontier
-
-    Raises
-    ------
-    ValueError
-        If the data or an argument is not usable; the message says how to fix it.
-    """
-    radii = _check_radii(radii)
-    check_objective(objective)
-    check_ridge(ridge)
-    domains = check_domains(X, y, sample_domain, device=device)
-    check_rank(rank, len(domains.classes))
-    train, test = hold_out(domains, seed)
-    warn_if_one_domain(domains, _ONE_DOMAIN_CONSEQUENCE)
-    sources = fit_source_heads(train)
-    hull, _ = plausible_targets(sources, rank)
-    Z = sources.whitening(test.X)
-    measured = tilt_rows(hull, Z, test.y, test.weight)
-    points = []
-    for radius in radii:
-        _, outcome = play_hull(sources, radius=radius, rank=rank, objective=objective, ridge=ridge)
-        head = outcome.head
-        log_p = log_probabilities(Z, head)
-        error = (log_p.argmax(dim=1) != test.y).to(log_p.dtype)
-        point = FrontierPoint(
-            radius=radius,
-            source_accuracy=1 - float(test.weight @ error),
-            worst_case_accuracy=1 - attack(measured, error, max(radii)).value,
-            worst_case_risk=attack(measured, losses(log_p, test.y), max(radii)).value,
-        )
-        points.append(point)
-        on_progress(f"fitted at radius {radius:g}")
-    return Frontier(tuple(points), audit_radius=max(radii))
 
 
 def warn_if_fitted_on(predictor: object, X: NDArray[Any], sample_domain: NDArray[Any]) -> None:
@@ -282,7 +200,8 @@ def worst_cases(
     return points
 
 
-def _check_radii(radii: Sequence[float]) -> list[float]:
+def check_radii(radii: Sequence[float]) -> list[float]:
+    """Return the radii once each, sorted, or raise ``ValueError`` with one sentence."""
     values = sorted({float(radius) for radius in radii})
     if not values:
         raise ValueError("radii is empty: pass at least one radius.")

@@ -36,9 +36,7 @@ class ERMClassifier(LinearHead):
     def fit(self, X: ArrayLike, y: ArrayLike, sample_domain: ArrayLike | None = None) -> Self:
         """Fit on rows ``X`` (n, d), labels ``y`` (n,) and the domain of each row (n,)."""
         domains = self._check(X, y, sample_domain)
-        sources = fit_source_heads(domains)
-        self._set_head(domains, sources.whitening.to_features(self.solve(sources)))
-        return self
+        return self.fit_sources(domains, fit_source_heads(domains))
 
     def solve(self, sources: SourceHeads) -> Tensor:
         """Return the head (C, k) on whitened rows that ``fit`` gets from these source heads."""
@@ -54,10 +52,8 @@ class _RiskBalancer(LinearHead):
         """Fit on rows ``X`` (n, d), labels ``y`` (n,) and the domain of each row (n,)."""
         self._check_parameters()
         domains = self._check(X, y, sample_domain)
-        sources = fit_source_heads(domains)
         warn_if_one_domain(domains, "there are no risks to compare and the ERM head is returned")
-        self._set_head(domains, sources.whitening.to_features(self.solve(sources)))
-        return self
+        return self.fit_sources(domains, fit_source_heads(domains))
 
     def solve(self, sources: SourceHeads) -> Tensor:
         """Return the head (C, k) on whitened rows that ``fit`` gets from these source heads."""

@@ -71,13 +71,17 @@ def solve_on_sources(model: Model, sources: SourceHeads) -> Tensor:
     if isinstance(model, CROClassifier):
         head = model.solve(sources)
     else:
-        local = _on_cpu(replace(sources, whitening=_on_cpu(sources.whitening)))
-        head = model.solve(local).to(sources.pooled)
+        head = model.solve(on_cpu(sources)).to(sources.pooled)
     return sources.whitening.to_features(head)
 
 
-def _on_cpu(part: _Part) -> _Part:
-    """Return a dataclass with its own tensors on the CPU, where the baselines compute."""
+def on_cpu(sources: SourceHeads) -> SourceHeads:
+    """Return the source heads on the CPU, where the baselines compute."""
+    return _to_cpu(replace(sources, whitening=_to_cpu(sources.whitening)))
+
+
+def _to_cpu(part: _Part) -> _Part:
+    """Move a dataclass's own tensors to the CPU."""
     values = {field.name: getattr(part, field.name) for field in fields(part)}
     tensors = {name: value.cpu() for name, value in values.items() if isinstance(value, Tensor)}
     moved: _Part = replace(part, **tensors)

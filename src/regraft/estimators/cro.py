@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from regraft.core.certificate import certify_hull
-from regraft.core.domains import warn_if_one_domain
+from regraft.core.domains import Domains, warn_if_one_domain
 from regraft.core.game import GameOutcome, Round
 from regraft.core.heads import SourceHeads, check_ridge, fit_source_heads
 from regraft.core.hull import (
@@ -123,7 +123,16 @@ class CROClassifier(GameHead):
         warn_if_one_domain(
             domains, "nothing is known about how domains differ and the head is plain ERM's"
         )
-        sources = fit_source_heads(domains)
+        return self.fit_sources(domains, fit_source_heads(domains), on_round=on_round)
+
+    def fit_sources(
+        self,
+        domains: Domains,
+        sources: SourceHeads,
+        *,
+        on_round: Callable[[Round], None] | None = None,
+    ) -> Self:
+        """Fit as ``fit`` does on ``domains``, whose source heads are known already."""
         plausible, outcome = self._play(sources, on_round)
         warn_unless_converged(outcome, "max_rounds or tolerance, or the ridge")
         self.certificate_ = certify_hull(
@@ -136,6 +145,7 @@ class CROClassifier(GameHead):
             surrogate=self.surrogate,
             radius=float(self.radius),
         )
+        self.n_features_in_ = domains.X.shape[1]
         whitening = sources.whitening
         hull_heads = torch.stack([plausible.head(z) for z in plausible.sources])
         self.regularization_ = sources.regularization

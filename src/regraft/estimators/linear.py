@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 from torch import Tensor
 
 from regraft.core.domains import Domains, check_domains, check_features, iterate_row_chunks
+from regraft.core.heads import SourceHeads
 
 
 class LinearHead(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -68,6 +69,16 @@ class LinearHead(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)
         return check_domains(X, y, sample_domain, device=device)
+
+    def solve(self, sources: SourceHeads) -> Tensor:
+        """Return the head (C, k) on whitened rows that these source heads lead to."""
+        raise NotImplementedError
+
+    def fit_sources(self, domains: Domains, sources: SourceHeads) -> Self:
+        """Fit as ``fit`` does on ``domains``, whose source heads are known already."""
+        self.n_features_in_ = domains.X.shape[1]
+        self._set_head(domains, sources.whitening.to_features(self.solve(sources)))
+        return self
 
     def _set_head(self, domains: Domains, head: Tensor) -> None:
         """Set a head (C, d + 1) on ``[x, 1]``; called last, so a failed fit changes nothing."""

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from regraft.estimators.audit import AuditCurve, Frontier
+from regraft.estimators.audit import AuditCurve
 from regraft.estimators.comparison import Comparison
+from regraft.estimators.frontier import Frontier
 from regraft.support import charts
 from regraft.support.looks import head_looks, look
 from regraft.support.pictures import panels, picture, write_picture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -11,19 +12,13 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from regraft.core.domains import check_domains
-from regraft.core.heads import fit_source_heads
-from regraft.core.hull import Objective, plausible_targets, tilt_rows
-from regraft.core.newton import log_probabilities, losses
-from regraft.core.splitting import hold_out
-from regraft.estimators.audit import (
-    RADII,
-    AuditCurve,
-    Frontier,
-    frontier,
-    worst_cases,
-)
+from regraft.core.heads import check_ridge
+from regraft.core.hull import Objective, check_objective, check_rank
+from regraft.core.hull_adversary import HullOptions
+from regraft.estimators.audit import RADII, AuditCurve, check_radii, worst_cases
 from regraft.estimators.baselines import ERMClassifier, GroupDROClassifier
-from regraft.estimators.cro import CROClassifier
+from regraft.estimators.frontier import Frontier, HeldOut
+from regraft.estimators.game_head import warn_unless_converged
 from regraft.support.progress import OnProgress, ignore_progress
 
 
@@ -65,43 +60,44 @@ def stress_test(
     device: str = "cpu",
     on_progress: OnProgress = ignore_progress,
 ) -> StressTest:
-    """ERM, GroupDRO and CRO at ``radius``: accuracy by source, worst case by radius, and its price.
+    """Measure ERM, GroupDRO and CRO at ``radius``, by source and by radius, on rows held out.
 
     As in :func:`regraft.frontier`, two thirds of the rows fit the heads and name the plausible
     targets, and the others measure; ``seed`` shuffles them first. Raises ``ValueError`` with one
     sentence where there are too few rows.
     """
-    domains = check_domains(X, y, sample_domain, device=device)
-    train, test = hold_out(domains, seed=seed)
-    radii = sorted({*radii, radius})
+    radii = check_radii([*radii, radius])
+    check_objective(objective)
+    check_ridge(ridge)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # shown when all rows were fitted
+        domains = check_domains(X, y, sample_domain, device=device)
+    check_rank(rank, len(domains.classes))
     on_progress("fitting on two thirds of the rows, to measure on the others")
-    sources = fit_source_heads(train)
-    hull, _ = plausible_targets(sources, rank)
-    Z = sources.whitening(test.X)
-    measured = tilt_rows(hull, Z, test.y, test.weight)
-    names = [str(name) for name in domains.names]
-
-    def put_under_stress(name: str, head: Tensor) -> StressedHead:
-        log_p = log_probabilities(Z, head)
-        error = (log_p.argmax(dim=1) != test.y).to(log_p.dtype)
-        points = worst_cases(measured, hull, losses(log_p, test.y), error, radii, names)
-        right = 1 - error.cpu().numpy()
-        domain = test.domain.cpu().numpy()
-        accuracy = {name: float(right[domain == s].mean()) for s, name in enumerate(names)}
-        curve = AuditCurve(tuple(points), source_accuracy=float(np.mean([*accuracy.values()])))
-        return StressedHead(name, accuracy, curve)
-
-    cro = CROClassifier(radius, rank=rank, objective=objective, ridge=ridge, device=device)
-    solvers = {"ERM": ERMClassifier(), "GroupDRO": GroupDROClassifier(), "CRO": cro}
-    heads = []
-    for name, solver in solvers.items():
+    held_out = HeldOut.of(domains, rank, seed)
+    heads: dict[str, Tensor] = {}
+    for name, solver in {"ERM": ERMClassifier(), "GroupDRO": GroupDROClassifier()}.items():
         on_progress(f"putting {name} under stress")
-        heads.append(put_under_stress(name, solver.solve(sources)))
-    price = frontier(
-        X, y, sample_domain, radii,
-        objective=objective, rank=rank, ridge=ridge, seed=seed, device=device,
-        on_progress=on_progress,
-    )  # fmt: skip
-    norms = hull.sources.norm(dim=1).tolist()
-    distances = dict(zip(names, norms, strict=True))
-    return StressTest(tuple(heads), price, distances, len(train.y), len(test.y))
+        heads[name] = solver.solve(held_out.sources)
+    options: HullOptions = {"rank": rank, "objective": objective}
+    price, games = held_out.frontier(radii, ridge, options, on_progress)
+    warn_unless_converged(games[radius], "max_rounds or tolerance, or the ridge")
+    heads["CRO"] = games[radius].head
+    return StressTest(
+        tuple(_put_under_stress(held_out, name, head, radii) for name, head in heads.items()),
+        price,
+        dict(zip(held_out.names, held_out.hull.sources.norm(dim=1).tolist(), strict=True)),
+        fitted=len(held_out.sources.y),
+        measured=len(held_out.test.y),
+    )
+
+
+def _put_under_stress(
+    held_out: HeldOut, name: str, head: Tensor, radii: Sequence[float]
+) -> StressedHead:
+    loss, error = held_out.measure(head)
+    points = worst_cases(held_out.tilted, held_out.hull, loss, error, radii, held_out.names)
+    right, domain = 1 - error.cpu().numpy(), held_out.test.domain.cpu().numpy()
+    accuracy = {name: float(right[domain == s].mean()) for s, name in enumerate(held_out.names)}
+    curve = AuditCurve(tuple(points), source_accuracy=float(np.mean([*accuracy.values()])))
+    return StressedHead(name, accuracy, curve)

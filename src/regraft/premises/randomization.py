@@ -11,7 +11,7 @@ or squared feature shows, an invariant deduction may seem to vary.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -68,6 +68,11 @@ class Randomization:
         n_domains, n_groups = self.cell_p_values.shape
         fewest = max(_LEAST_ROWS, _LEAST_ROWS_PER_CELL * (n_domains - 1) * n_groups)
         return self.effective_rows >= fewest
+
+    @property
+    def overlap(self) -> str:
+        """Words for the number of rows that could be compared."""
+        return f"about {self.effective_rows:.0f} rows could have come from another domain"
 
 
 def domain_probabilities(
@@ -189,17 +194,18 @@ def pooled_test(
 
     Residuals are those of maps fitted with ``penalty``, each to other folds than it is applied to.
     """
-    alike = torch.zeros_like(data.labels)
-    return randomization_test(
-        crossfit_residuals(data, penalty),
-        rows.Z,
-        rows.domain,
-        alike,
-        domain_probabilities(rows.Z, rows.domain, rows.n_domains, alike, 1),
-        1,
-        draws=draws,
-        seed=seed,
-    )
+    alike = replace(rows, group=torch.zeros_like(data.labels), n_groups=1)
+    return residual_test(alike, crossfit_residuals(data, penalty), draws=draws, seed=seed)
+
+
+def residual_test(
+    rows: GroupedRows, residuals: Tensor, *, draws: int = DRAWS, seed: int = 0
+) -> Randomization:
+    """Test whether residuals (n, m) of ``rows`` depend on the domain, given input and group."""
+    groups = rows.group, rows.n_groups
+    p = domain_probabilities(rows.Z, rows.domain, rows.n_domains, *groups)
+    known = rows.Z, rows.domain, rows.group, p, rows.n_groups
+    return randomization_test(residuals, *known, draws=draws, seed=seed)
 
 
 def crossfit_residuals(data: OutcomeData, penalty: float) -> Tensor:

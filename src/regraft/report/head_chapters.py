@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from regraft.core.certificate import Certificate
-from regraft.estimators.audit import AuditCurve, Frontier
+from regraft.estimators.audit import AuditCurve
+from regraft.estimators.frontier import Frontier
 from regraft.estimators.plots import comparison_chart
 from regraft.report.elements import Chapter, Chart, Document, Section, Text
 from regraft.report.premise_chapters import diagnosis_chapter
@@ -29,8 +30,8 @@ _TWO_KINDS = (
     "speaks of that one, on the rows it was fitted on; so the numbers differ."
 )
 _NO_STRESS = (
-    "Not measured in this run: fit with --html, or run regraft audit and regraft frontier with the "
-    "same --out, and write the report again."
+    "Not measured in this run, because no rows could be held out: the warnings on this page say "
+    "why. Run regraft audit on other rows with the same --out, and write the report again."
 )
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from regraft.core.certificate import Certificate
-from regraft.estimators.audit import AuditCurve, Frontier
+from regraft.estimators.audit import AuditCurve
 from regraft.estimators.certificate_terms import explain_certificate
+from regraft.estimators.frontier import Frontier
 from regraft.estimators.plots import frontier_chart, stress_chart
 from regraft.report.elements import Chart, Document, Part, Section, Terms, Text
 from regraft.support.charts import accuracies_chart, game_chart

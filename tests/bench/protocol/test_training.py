@@ -120,17 +120,6 @@ def test_what_is_logged_is_the_mean_over_the_interval(toy: Dataset, tmp_path: Pa
         assert record[name] == pytest.approx(np.mean(values), rel=1e-5)
 
 
-def test_runs_side_by_side_do_not_disturb_each_other(toy: Dataset, tmp_path: Path) -> None:
-    jobs = [job_of(toy, name, steps=40) for name in ("ERM", "Mixup", "SagNet")]
-    train([begin(job, toy, tmp_path / "together" / job.id) for job in jobs])
-    for job in jobs:
-        train([begin(job, toy, tmp_path / "alone" / job.id)])
-        assert (
-            outcome(tmp_path / "together" / job.id, job)[0]
-            == (outcome(tmp_path / "alone" / job.id, job)[0])
-        )
-
-
 def test_one_run_that_fails_does_not_stop_the_others(toy: Dataset, tmp_path: Path) -> None:
     good, bad = job_of(toy, steps=10), job_of(toy, "GroupDRO", steps=10)
     trainings = [begin(job, toy, tmp_path / job.id) for job in (good, bad)]

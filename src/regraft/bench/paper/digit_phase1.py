@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from regraft.bench.datasets.colored_mnist import ColouredDigits, make_environments
-from regraft.bench.paper.phase1 import Checkpoint, Tensors
+from regraft.bench.paper.phase1 import Checkpoint, Keep, Kept, Progress
 from regraft.bench.paper.pretraining import Preset, Pretraining, embed, pretrain
 from regraft.bench.protocol.jobs import Job
 from regraft.encoders.mnist_cnn import N_FEATURES, mnist_cnn
@@ -35,11 +35,7 @@ class DigitTrainer:
         return self.device.type == "cuda"
 
     def train(
-        self,
-        jobs: Sequence[Job],
-        kept: Sequence[Tensors | None],
-        keep: Callable[[Job, Tensors], None],
-        on_progress: Callable[[int], None],
+        self, jobs: Sequence[Job], kept: Kept, keep: Keep, on_progress: Progress
     ) -> list[Checkpoint]:
         """Train from the beginning; it takes too short a time for states to be kept."""
         tasks = [self._task(job) for job in jobs]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -17,7 +17,7 @@ from regraft.bench.paper.fine_tuning import (
     embed,
     fine_tune,
 )
-from regraft.bench.paper.phase1 import Checkpoint, Tensors
+from regraft.bench.paper.phase1 import Checkpoint, Keep, Kept, Progress
 from regraft.bench.paper.picture_store import Pictures
 from regraft.bench.protocol.jobs import Job
 
@@ -44,11 +44,7 @@ class ImageTrainer:
         return self.pool.pixels.device
 
     def train(
-        self,
-        jobs: Sequence[Job],
-        kept: Sequence[Tensors | None],
-        keep: Callable[[Job, Tensors], None],
-        on_progress: Callable[[int], None],
+        self, jobs: Sequence[Job], kept: Kept, keep: Keep, on_progress: Progress
     ) -> list[Checkpoint]:
         """Train the one job to the end, from the state kept of it if there is one."""
         (job,), (state,) = jobs, kept

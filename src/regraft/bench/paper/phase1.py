@@ -28,6 +28,9 @@ _KINDS = _CHECKPOINTS, _FEATURES, _UNDER_WAY = "phase1", "features", "under-way"
 _DIGITS = 12  # of a fingerprint
 
 Tensors = Mapping[str, Tensor]
+Kept = Sequence[Tensors | None]  # states of trainings, None of those that are not begun
+Keep = Callable[[Job, Tensors], None]  # is given a state to go on from
+Progress = Callable[[int], None]  # is told the steps taken
 Checkpoint = dict[str, Tensor]  # parameters of Sequential(featurizer, Linear), on the CPU
 
 
@@ -47,16 +50,9 @@ class Trainer(Protocol):
         """Whether trainings run side by side."""
 
     def train(
-        self,
-        jobs: Sequence[Job],
-        kept: Sequence[Tensors | None],
-        keep: Callable[[Job, Tensors], None],
-        on_progress: Callable[[int], None],
+        self, jobs: Sequence[Job], kept: Kept, keep: Keep, on_progress: Progress
     ) -> list[Checkpoint]:
-        """Train each of ``jobs``, from its state ``kept`` if there is one.
-
-        ``keep`` may be given states to go on from; ``on_progress`` is told the steps taken.
-        """
+        """Train each of ``jobs``, from its state ``kept`` if there is one."""
 
     def embed(self, job: Job, checkpoint: Checkpoint) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
         """Return features (n_i, d) and labels (n_i,) of every environment, on the CPU."""
