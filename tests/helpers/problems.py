@@ -5,11 +5,15 @@ from __future__ import annotations
 import csv
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+
+from regraft.core.domains import check_domains
+from regraft.core.heads import SourceHeads, fit_source_heads
 
 
 def normal(seed: int, *shape: int) -> Tensor:
@@ -18,11 +22,28 @@ def normal(seed: int, *shape: int) -> Tensor:
     return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
+def with_constant(X: Tensor) -> Tensor:
+    """Rows [x, 1]."""
+    return torch.cat([X, X.new_ones(len(X), 1)], dim=1)
+
+
 @dataclass(frozen=True)
 class Problem:
     X: NDArray[np.float64]
     y: NDArray[np.int64]
     domain: NDArray[np.str_]
+
+    @property
+    def data(self) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.str_]]:
+        return self.X, self.y, self.domain
+
+    @property
+    def sources(self) -> SourceHeads:
+        """The heads fitted to these rows."""
+        return fit_source_heads(check_domains(*self.data))
+
+    def take(self, rows: Any) -> Problem:
+        return Problem(self.X[rows], self.y[rows], self.domain[rows])
 
 
 def make_problem(

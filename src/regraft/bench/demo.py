@@ -106,7 +106,9 @@ def run_demo(
     X, y, domain = bank.X[~test], bank.y[~test], bank.sample_domain[~test]
 
     def measure(name: str, model: Any) -> DemoRow:
-        source = _accuracies(model, bank.X[test], bank.y[test], bank.sample_domain[test])
+        correct = model.predict(bank.X[test]) == bank.y[test]
+        seen = bank.sample_domain[test]
+        source = {str(name): float(correct[seen == name].mean()) for name in np.unique(seen)}
         target = float((model.predict(bank.X_target) == bank.y_target).mean())
         return DemoRow(name, float(np.mean([*source.values()])), target, source)
 
@@ -147,14 +149,6 @@ def _held_out(domain: NDArray[Any], seed: int) -> NDArray[np.bool_]:
         rows = np.flatnonzero(domain == name)
         mask[random.permutation(rows)[: round(_HELD_OUT_SHARE * len(rows))]] = True
     return mask
-
-
-def _accuracies(
-    model: Any, X: NDArray[Any], y: NDArray[Any], domain: NDArray[Any]
-) -> dict[str, float]:
-    """Return the accuracy in each domain."""
-    correct = model.predict(X) == y
-    return {str(name): float(correct[domain == name].mean()) for name in np.unique(domain)}
 
 
 def _fit_ceiling(bank: DemoBank, train: NDArray[np.bool_]) -> Any:

@@ -48,15 +48,16 @@ def elicit_command(
     """
     from regraft.moral.answers import read_answers
     from regraft.moral.costs import choose_prices
-    from regraft.moral.elicitation import api_key, check_positive, elicit, load_sdk, plan
+    from regraft.moral.elicitation import api_key, check_positive, elicit, plan
     from regraft.moral.library import make_library
     from regraft.moral.scenarios import read_library
+    from regraft.support.extras import require
 
     api_key()  # before anything else, so that nobody confirms what cannot be sent
     check_positive(concurrency=concurrency)
     prices = choose_prices(model, input_price, output_price)
     with session.working("reading the scenarios"):
-        load_sdk()
+        require("anthropic", "elicit")
         library = make_library() if scenarios is None else read_library(scenarios)
         todo = plan(library, model=model, out=out, limit=limit)
     if scenarios is None:

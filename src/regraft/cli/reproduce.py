@@ -84,7 +84,7 @@ def reproduce_command(
     """
     from regraft.bench.networks.featurizers import PAPERS
     from regraft.bench.paper.benchmark import COLORED_MNIST, IMAGE_BENCHMARKS
-    from regraft.bench.paper.image_reproduction import SIZE, STEPS, reproduce_images
+    from regraft.bench.paper.reproduce import SIZE, STEPS, reproduce_images
 
     out = out or Path(f"regraft-{benchmark}")
     session.write_to(out)
@@ -122,7 +122,8 @@ def _reproduce_cmnist(
     session: Session, preset: str | None, data: Path | None, settings: dict[str, Any]
 ) -> Reproduction:
     from regraft.bench.datasets.mnist import load_mnist
-    from regraft.bench.paper.experiment import DATA, PARTS, check_arguments
+    from regraft.bench.paper.benchmark import COLORED_MNIST
+    from regraft.bench.paper.experiment import DATA, PARTS, ExperimentPlan
     from regraft.bench.paper.pretraining import PRESETS as PRETRAININGS
     from regraft.bench.paper.reproduce import reproduce
     from regraft.support.progress import Stopwatch
@@ -130,7 +131,7 @@ def _reproduce_cmnist(
     name = preset or "paper"
     if name not in PRETRAININGS:
         raise ValueError(f"preset is {name!r}: choose {' or '.join(PRETRAININGS)}.")
-    check_arguments(**{key: value for key, value in settings.items() if key != "out"})
+    ExperimentPlan(COLORED_MNIST, name, **settings).check()
     watch = Stopwatch(*PARTS)
     with session.working("reading MNIST") as step:
         with watch.part(DATA):
@@ -168,9 +169,8 @@ def show(session: Session, result: Reproduction, data: Path | None = None) -> No
     from regraft.bench.paper.report import short_rows, summary_heads
 
     names = result.benchmark.environments
-    ours = {**result.baselines, result.label: result.selection}
     heads = ("test accuracy (%)", *names, *summary_heads(result.benchmark))
-    session.table(heads, *short_rows(ours, result.benchmark))
+    session.table(heads, *short_rows(result.selections, result.benchmark))
     for env, cell in result.selection.cells.items():
         low, high = cell.spread
         session.say(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import permutations
 
 import torch
 from scipy.spatial import distance  # type: ignore[import-untyped, unused-ignore]
@@ -19,17 +20,8 @@ def directed_hausdorff(points: Tensor, reference: Tensor) -> float:
     """Return the largest distance from a row of ``points`` to the set ``reference``, exactly.
 
     The cost is quadratic at worst. On the CPU, scipy stops early and is far cheaper when the two
-    sets lie apart. On other devices the distances are computed in row chunks of bounded memory.
-
-    Parameters
-    ----------
-    points : Tensor (n, d)
-    reference : Tensor (m, d)
-
-    Raises
-    ------
-    ValueError
-        If either set is empty.
+    sets lie apart. On other devices the distances are computed in row chunks of bounded memory. An
+    empty set raises `ValueError`.
     """
     _check_rows(points, reference)
     points, reference = points.detach(), reference.detach()
@@ -42,12 +34,7 @@ def minibatch_hausdorff(points: Tensor, reference: Tensor) -> Tensor:
     """Return the directed Hausdorff distance as a differentiable scalar.
 
     The pair that attains it is searched in row chunks of bounded memory. The gradient is that of
-    this one pair, and zero where the distance is zero.
-
-    Raises
-    ------
-    ValueError
-        If either set is empty.
+    this one pair, and zero where the distance is zero. An empty set raises `ValueError`.
     """
     _check_rows(points, reference)
     with torch.no_grad():
@@ -69,31 +56,17 @@ def closure_residual(
     `def:eps-closure`. (Eq. `match` sums them instead.) With one source it is zero. The unseen
     target has no rows, so its own closure stays an assumption.
 
-    Parameters
-    ----------
-    witness : Witness
-        Transplants among K sources.
-    rows : sequence of K tensors (n_s, d)
-        Rows phi-tilde of each source.
-    max_rows : int or None
-        Larger samples are thinned to this many rows, because the exact distance is quadratic; the
-        result is then an estimate. None keeps all rows.
-    seed : int
-        Seed of the thinning.
+    ``rows`` holds the rows phi-tilde (n_s, d) of each of the K sources. The exact distance is
+    quadratic, so larger samples are thinned to ``max_rows``, at random by ``seed``; the result is
+    then an estimate. None keeps all rows.
     """
     if len(rows) != len(witness.sources):
         raise ValueError(f"{len(witness.sources)} sources need as many samples, got {len(rows)}")
     generator = torch.Generator().manual_seed(seed)
     supports = [_thin(sample, max_rows, generator).to(witness.basis.dtype) for sample in rows]
-    return max(
-        (
-            directed_hausdorff(witness.transplant(s, t)(support), supports[t])
-            for s, support in enumerate(supports)
-            for t in range(len(supports))
-            if s != t
-        ),
-        default=0.0,
-    )
+    pairs = permutations(range(len(supports)), 2)
+    moved = ((witness.transplant(s, t)(supports[s]), supports[t]) for s, t in pairs)
+    return max((directed_hausdorff(*pair) for pair in moved), default=0.0)
 
 
 def _thin(sample: Tensor, max_rows: int | None, generator: torch.Generator) -> Tensor:

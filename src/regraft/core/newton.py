@@ -112,7 +112,11 @@ def minimax_newton(
         if value - lower <= tolerance or iteration == max_iterations:
             break
         iteration += 1
-        directions = _solve(Z, p, mixture @ weights, column_ridge, gradients, tolerances[0])
+        system = Z, p, mixture @ weights, column_ridge, gradients
+        if tolerances[0] == 0:
+            directions = _solve_dense(*system)
+        else:
+            directions = _solve_conjugate(*system, tolerances[0])
         curvature = torch.einsum("icd,jcd->ij", gradients, directions)
         mixture = _simplex_qp(curvature, risks - offsets)
         lower = max(lower, lower_bound(mixture))
@@ -152,16 +156,8 @@ def _prefers_dense_hessian(n: int, k: int, classes: int) -> bool:
     return dense <= 40 * 4 * n * k * classes  # four passes a product
 
 
-def _solve(
-    Z: Tensor, p: Tensor, weight: Tensor, column_ridge: Tensor, rhs: Tensor, tolerance: float
-) -> Tensor:
-    """Apply the inverse Hessian of the mixed risk to ``rhs`` (t, C, k); exact for tolerance 0."""
-    if tolerance == 0:
-        return _solve_dense(Z, p, weight, column_ridge, rhs)
-    return _solve_conjugate(Z, p, weight, column_ridge, rhs, tolerance)
-
-
 def _solve_dense(Z: Tensor, p: Tensor, weight: Tensor, column_ridge: Tensor, rhs: Tensor) -> Tensor:
+    """Apply the inverse Hessian of the mixed risk to ``rhs`` (t, C, k), exactly."""
     matrix = hessian(Z, p, weight)
     matrix.diagonal().add_(2 * column_ridge.repeat(p.shape[1]))
     factor = torch.linalg.cholesky(matrix)
@@ -198,7 +194,7 @@ def hessian_diagonal(Z: Tensor, p: Tensor, weight: Tensor) -> Tensor:
 def _solve_conjugate(
     Z: Tensor, p: Tensor, weight: Tensor, column_ridge: Tensor, rhs: Tensor, tolerance: float
 ) -> Tensor:
-    """Solve for all right-hand sides at once by preconditioned conjugate gradients."""
+    """Apply the same inverse by preconditioned conjugate gradients, on all of ``rhs`` at once."""
     t, classes, k = rhs.shape
     diagonal = hessian_diagonal(Z, p, weight) + 2 * column_ridge
     slabs = conversion_chunks(Z, rhs.dtype)

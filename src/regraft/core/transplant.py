@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+_TOLERANCE = 1e-8  # relative, for what counts as zero
+
 
 @dataclass(frozen=True)
 class KernelReport:
@@ -108,38 +110,23 @@ class Witness:
 
 
 def kernel_condition(
-    abductions: Sequence[Tensor], deduction: Tensor, *, tolerance: float = 1e-8
+    abductions: Sequence[Tensor], deduction: Tensor, *, tolerance: float = _TOLERANCE
 ) -> KernelReport:
     """Decide whether a transplant basis exists (`prop:L-exists`).
 
+    `abductions` are A_1, ..., A_K, A_star (d, r) and `deduction` is D (d, m), where m may be zero.
     Singular values of M up to `tolerance` times the largest count as zero, so a system that only an
-    enormous basis solves is reported as failing.
-
-    Parameters
-    ----------
-    abductions : sequence of tensors (d, r)
-        [A_1, ..., A_K, A_star].
-    deduction : Tensor (d, m)
-        D; m may be zero.
-    tolerance : float
-        Relative cutoff for the rank, and bound on the residual.
+    enormous basis solves is reported as failing. The residual must be within `tolerance`, too.
     """
     return _solve_system(abductions, deduction, tolerance)[0]
 
 
-def transplant_bases(
-    abductions: Sequence[Tensor], deduction: Tensor, *, tolerance: float = 1e-8
-) -> BasisSet:
+def transplant_bases(abductions: Sequence[Tensor], deduction: Tensor) -> BasisSet:
     """Return every L with A_s^T L = I for all s and D^T L = 0 (eq. `transplant-basis`).
 
-    The parameters are those of `kernel_condition`.
-
-    Raises
-    ------
-    ValueError
-        If no such L exists.
+    The arguments are those of `kernel_condition`. If no such L exists, `ValueError` is raised.
     """
-    report, bases = _solve_system(abductions, deduction, tolerance)
+    report, bases = _solve_system(abductions, deduction, _TOLERANCE)
     if not report.holds:
         raise ValueError(
             f"no transplant basis exists (relative residual {report.residual:.2e}): lower the "
@@ -161,12 +148,7 @@ def decompose(rows: Tensor, basis: Tensor, abduction: Tensor) -> tuple[Tensor, T
 def affine_combination(parameters: Tensor, weights: Tensor) -> Tensor:
     """Return the affine combination of K stacked abductions or heads (K x ...).
 
-    Negative weights extrapolate.
-
-    Raises
-    ------
-    ValueError
-        If the weights (K) do not sum to one.
+    Negative weights extrapolate. Weights (K) that do not sum to one raise `ValueError`.
     """
     total = float(weights.sum())
     if abs(total - 1.0) > 1e-8 * max(1.0, float(weights.abs().sum())):
@@ -175,8 +157,8 @@ def affine_combination(parameters: Tensor, weights: Tensor) -> Tensor:
     return combination
 
 
-def find_witness(target_head: Tensor, source_heads: Tensor, *, tolerance: float = 1e-8) -> Witness:
-    """Find transplants that turn the target head into every source head.
+def find_witness(target_head: Tensor, source_heads: Tensor) -> Witness:
+    """Find transplants that turn the head W_star (C x d) into all of W_1 ... W_K (K x C x d).
 
     Heads are gauge-fixed: their mean over classes, which softmax ignores, is removed. Their
     differences are written W_s - W_star = Q V_s^T with Q orthonormal. The basis is the L of least
@@ -192,13 +174,7 @@ def find_witness(target_head: Tensor, source_heads: Tensor, *, tolerance: float 
     Without an exact witness, nothing is raised. The zero row and V_s^T L = 0 are kept, so
     transplants still fix the constant coordinate and are unipotent. But W_star L = Q holds in least
     squares only: `fit_residual` measures the error, and (P5) fails as well if L lost rank.
-
-    Parameters
-    ----------
-    target_head, source_heads : Tensor (C, d), (K, C, d)
-        W_star, and W_1 ... W_K.
-    tolerance : float
-        Singular values up to this fraction of the largest head's norm count as zero.
+    Singular values up to 1e-8 of the largest head's norm count as zero.
     """
     if source_heads.ndim != 3 or source_heads.shape[1:] != target_head.shape:
         raise ValueError(
@@ -207,12 +183,12 @@ def find_witness(target_head: Tensor, source_heads: Tensor, *, tolerance: float 
         )
     target = target_head - target_head.mean(dim=0)
     sources = source_heads - source_heads.mean(dim=1, keepdim=True)
-    cutoff = tolerance * float(torch.linalg.matrix_norm(torch.stack([target, *sources])).max())
+    cutoff = _TOLERANCE * float(torch.linalg.matrix_norm(torch.stack([target, *sources])).max())
 
     class_basis = _class_basis(sources - target, cutoff)
     shifts = (sources - target).mT @ class_basis
     basis = _witness_basis(target, class_basis, shifts, cutoff)
-    target_abduction = torch.linalg.pinv(basis, rtol=tolerance).mT
+    target_abduction = torch.linalg.pinv(basis, rtol=_TOLERANCE).mT
     abductions = target_abduction + shifts
 
     return measure_witness(target, sources, basis, target_abduction, abductions)
@@ -227,14 +203,8 @@ def measure_witness(
 ) -> Witness:
     """Return given transplants as a witness, with the residuals of (P4) and (P5).
 
-    Parameters
-    ----------
-    target_head, source_heads : Tensor (C, d), (K, C, d)
-        W_star, and W_1 ... W_K.
-    basis : Tensor (d, r)
-        L.
-    target_abduction, source_abductions : Tensor (d, r), (K, d, r)
-        A_star, and A_1 ... A_K.
+    The heads are W_star (C x d) and W_1 ... W_K (K x C x d), the basis is L (d x r), and the
+    abductions are A_star (d x r) and A_1 ... A_K (K x d x r).
     """
     deduction = target_head.mT - target_abduction @ (target_head @ basis).mT
     shifts = source_abductions - target_abduction

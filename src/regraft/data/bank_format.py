@@ -45,10 +45,7 @@ def header(rows: int, n_features: int) -> bytes:
 
 
 def read_places(path: Path) -> dict[str, Place]:
-    """Find where each array lies in a file, and check that against the size of the file.
-
-    Raises ``ValueError`` with one sentence.
-    """
+    """Find where each array lies in a file; raise ``ValueError`` if that is not in the file."""
     size = path.stat().st_size
     with path.open("rb") as file:
         length = int.from_bytes(file.read(_LENGTH_BYTES), "little")
@@ -60,26 +57,20 @@ def read_places(path: Path) -> dict[str, Place]:
     missing = [name for name in _KINDS if name not in entries]
     if missing:
         raise ValueError(f"{path} has no array {missing[0]!r}: it is not of a bank, so {AGAIN}.")
-    places = {}
-    for name, (dtype, dimensions) in _KINDS.items():
-        place = _place(entries[name], data_start, dtype, dimensions)
-        if place is None or place.start + math.prod(place.shape) * _SIZES[dtype] > size:
-            raise _damage(path)
-        places[name] = place
-    return places
-
-
-def _place(entry: Any, data_start: int, dtype: str, dimensions: int) -> Place | None:
-    """Read an entry of the header; return None if it is not an array of this kind."""
     try:
-        shape = tuple(int(length) for length in entry["shape"])
-        start, end = (int(offset) for offset in entry["data_offsets"])
-        is_whole = end - start == math.prod(shape) * _SIZES[dtype]
-        is_kind = entry["dtype"] == dtype and len(shape) == dimensions
+        return {name: _place(entries[name], data_start, size, *_KINDS[name]) for name in _KINDS}
     except (KeyError, TypeError, ValueError):
-        return None
+        raise _damage(path) from None
+
+
+def _place(entry: Any, data_start: int, file_size: int, dtype: str, dimensions: int) -> Place:
+    """Read an entry of the header; raise an error if it is not an array of this kind."""
+    shape = tuple(int(length) for length in entry["shape"])
+    start, end = (int(offset) for offset in entry["data_offsets"])
+    is_whole = end - start == math.prod(shape) * _SIZES[dtype] and data_start + end <= file_size
+    is_kind = entry["dtype"] == dtype and len(shape) == dimensions
     if not (is_whole and is_kind) or min((start, *shape)) < 0:
-        return None
+        raise ValueError("not an array of this kind")
     return Place(shape, data_start + start)
 
 
@@ -95,16 +86,13 @@ def data_checksum(path: Path) -> str:
 
 
 def inputs_checksum(path: Path) -> str:
-    """Compute the checksum of the checksums of all inputs, in their order.
+    """Compute the checksum of the inputs' checksums; raise ``ValueError`` if a line has none."""
 
-    Raises ``ValueError`` with one sentence if a line of the file is not an input.
-    """
-    return digest_parts(_input_digests(path))
+    def digests() -> Iterator[bytes]:
+        for line in read_lines(path):
+            try:
+                yield bytes.fromhex(parse_object(line.content)["sha256"])
+            except (KeyError, TypeError, ValueError):
+                raise ValueError(f"line {line.number} of {path} is damaged: {AGAIN}.") from None
 
-
-def _input_digests(path: Path) -> Iterator[bytes]:
-    for line in read_lines(path):
-        try:
-            yield bytes.fromhex(parse_object(line.content)["sha256"])
-        except (KeyError, TypeError, ValueError):
-            raise ValueError(f"line {line.number} of {path} is damaged: {AGAIN}.") from None
+    return digest_parts(digests())

@@ -57,11 +57,11 @@ class Input:
 class Skipped(NamedTuple):
     """An input that has no row in the bank, and why."""
 
-    key: str | int
+    key: str
     reason: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Origin:
     """All that the rows of a bank depend on, apart from rounding."""
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -122,12 +122,20 @@ def open_bank(folder: str | Path) -> Bank:
     if not (folder / ARRAYS).is_file():
         raise ValueError(f"{folder} lacks {ARRAYS}: {AGAIN}.")
     places = read_places(folder / ARRAYS)
+    if 0 in places["features"].shape:  # which cannot be mapped
+        raise ValueError(f"{folder} is a bank without rows: make it again.")
     try:
         bank = _assemble(folder, description, places)
-        shape = description["rows"], description["features"]
+        rows, n_features = description["rows"], description["features"]
     except (KeyError, TypeError):
         raise _damage(folder / DESCRIPTION) from None
-    _check(bank, places, shape)
+    if [place.shape for place in places.values()] != [(rows, n_features), (rows,), (rows,)]:
+        raise ValueError(
+            f"{DESCRIPTION} and {ARRAYS} of {folder} are not of one bank: make it again."
+        )
+    for index, names in ((bank.y, bank.classes), (bank.domain, bank.domains)):
+        if index.min() < 0 or index.max() >= len(names):
+            raise _damage(folder / ARRAYS)
     return bank
 
 
@@ -181,10 +189,7 @@ def write_bank(
         raise ValueError(
             f"X has shape {X.shape} and type {X.dtype}: pass numbers of shape (rows, columns)."
         )
-    check_place(folder)
-    with claim(folder) as is_ours:
-        if not is_ours:
-            raise busy(folder)
+    with claim_place(folder):
         shutil.rmtree(folder / UNFINISHED, ignore_errors=True)
         with closing(BankWriter(folder, X.shape[1])) as writer:
             for start in range(0, len(X), _ROWS_AT_ONCE):
@@ -192,12 +197,7 @@ def write_bank(
                 features = check_finite(np.asarray(X[rows]), f"row {start + 1} of X and after")
                 inputs = row_inputs(features, start + 1)
                 writer.append(features, labels[rows], groups[rows], inputs)
-            origin = Origin(
-                kind="arrays",
-                encoder=encoder,
-                fingerprint=fingerprint,
-                preprocessing=preprocessing or {},
-            )
+            origin = Origin("arrays", encoder, fingerprint, preprocessing or {})
             writer.finish(origin, classes, domains)
     return open_bank(folder)
 
@@ -214,6 +214,18 @@ def check_place(folder: Path) -> None:
         )
 
 
+@contextmanager
+def claim_place(folder: Path) -> Iterator[None]:
+    """Check a folder for a bank, make it and lock it; raise ``ValueError`` if it is in use."""
+    check_place(folder)
+    with claim(folder) as is_ours:
+        if not is_ours:
+            raise ValueError(
+                f"another process is writing to {folder}: wait for it, or choose another folder."
+            )
+        yield
+
+
 def check_finite(features: NDArray[Any], where: str) -> NDArray[np.float32]:
     """Convert features to 32 bits; raise ``ValueError`` with ``where`` if one is not finite."""
     with np.errstate(over="ignore"):
@@ -223,13 +235,6 @@ def check_finite(features: NDArray[Any], where: str) -> NDArray[np.float32]:
             f"the features of {where} are no finite numbers of 32 bits: repair or drop these rows."
         )
     return narrow
-
-
-def busy(folder: Path) -> ValueError:
-    """Make the error for a folder that another process writes to."""
-    return ValueError(
-        f"another process is writing to {folder}: wait for it, or choose another folder."
-    )
 
 
 def _index(name: str, values: ArrayLike, rows: int) -> tuple[list[Any], NDArray[np.int64]]:
@@ -264,19 +269,13 @@ def _read_description(path: Path) -> dict[str, Any]:
 def _assemble(folder: Path, description: dict[str, Any], places: dict[str, Place]) -> Bank:
     path = folder / ARRAYS
     features, inputs = places["features"], description["inputs"]
-    empty = 0 in features.shape  # which cannot be mapped
-    X = (
-        np.empty(features.shape, np.float32)
-        if empty
-        else np.memmap(path, "<f4", mode="r", offset=features.start, shape=features.shape)
-    )
     y, domain = (
         np.fromfile(path, "<i8", count=place.shape[0], offset=place.start)
         for place in (places["label"], places["domain"])
     )
     return Bank(
         folder=folder,
-        X=X,
+        X=np.memmap(path, "<f4", mode="r", offset=features.start, shape=features.shape),
         y=y,
         domain=domain,
         classes=tuple(description["classes"]),
@@ -291,19 +290,6 @@ def _assemble(folder: Path, description: dict[str, Any], places: dict[str, Place
         checksum=description["checksums"]["features"],
         inputs_checksum=description["checksums"]["inputs"],
     )
-
-
-def _check(bank: Bank, places: dict[str, Place], shape: tuple[Any, Any]) -> None:
-    rows = bank.X.shape[0]
-    if 0 in bank.X.shape:
-        raise ValueError(f"{bank.folder} is a bank without rows: make it again.")
-    if bank.X.shape != shape or any(places[name].shape != (rows,) for name in ("label", "domain")):
-        raise ValueError(
-            f"{DESCRIPTION} and {ARRAYS} of {bank.folder} are not of one bank: make it again."
-        )
-    for index, names in ((bank.y, bank.classes), (bank.domain, bank.domains)):
-        if index.min() < 0 or index.max() >= len(names):
-            raise _damage(bank.folder / ARRAYS)
 
 
 def _damage(path: Path) -> ValueError:

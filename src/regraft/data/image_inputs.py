@@ -31,21 +31,18 @@ Pixels = NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class _Read:
-    """An image that was read, or the reason why it was not."""
+    """An image that was read."""
 
-    key: str
+    input: Input
     label: str
     domain: str
-    sha256: str = ""
-    pixels: Pixels | None = None
-    reason: str = ""
+    pixels: Pixels
 
 
 class ImageInputs(InputSource[Pixels]):
     """The images of a folder in the layout domain/class/file, or of a .csv with their paths.
 
     ``pixels`` turns an open image into an array (h, w, 3), the same shape for all, in threads.
-    Raises ``ValueError`` or ``FileNotFoundError`` with one sentence.
     """
 
     kind = "images"
@@ -83,7 +80,7 @@ class ImageInputs(InputSource[Pixels]):
         A broken image raises ``ValueError``, or is left out with a warning.
         """
         pool = ThreadPoolExecutor(os.cpu_count())
-        coming: deque[list[Future[_Read]]] = deque()
+        coming: deque[list[Future[_Read | Skipped]]] = deque()
         try:
             with (folder / _LISTING).open("rb") as file:
                 for lines in self._batches(file, first):
@@ -100,30 +97,29 @@ class ImageInputs(InputSource[Pixels]):
         while batch := list(islice(lines, self.block_rows)):
             yield batch
 
-    def _read(self, line: bytes) -> _Read:
+    def _read(self, line: bytes) -> _Read | Skipped:
         (key, _), label, domain = json.loads(line)
         try:
             pixels, sha256 = read_image(self._root / key, self._pixels)
         except BrokenImage as error:
-            return _Read(key, label, domain, reason=error.reason)
-        return _Read(key, label, domain, sha256, pixels)
+            return Skipped(key, error.reason)
+        return _Read(Input(key, sha256), label, domain, pixels)
 
-    def _gather(self, coming: Sequence[Future[_Read]]) -> Block[Pixels]:
-        read = [future.result() for future in coming]
-        broken = [each for each in read if each.pixels is None]
-        for each in broken:
+    def _gather(self, coming: Sequence[Future[_Read | Skipped]]) -> Block[Pixels]:
+        results = [future.result() for future in coming]
+        skipped = tuple(each for each in results if isinstance(each, Skipped))
+        for each in skipped:
             self._report(each)
-        whole = [each for each in read if each.pixels is not None]
-        arrays = [each.pixels for each in whole if each.pixels is not None]
+        read = [each for each in results if isinstance(each, _Read)]
         return Block(
-            content=np.stack(arrays) if arrays else np.empty((0, 0, 0, 3), np.uint8),
-            inputs=tuple(Input(each.key, each.sha256) for each in whole),
-            labels=tuple(each.label for each in whole),
-            domains=tuple(each.domain for each in whole),
-            skipped=tuple(Skipped(each.key, each.reason) for each in broken),
+            np.stack([each.pixels for each in read]) if read else np.empty((0, 0, 0, 3), np.uint8),
+            tuple(each.input for each in read),
+            tuple(each.label for each in read),
+            tuple(each.domain for each in read),
+            skipped,
         )
 
-    def _report(self, broken: _Read) -> None:
+    def _report(self, broken: Skipped) -> None:
         path = str(self._root / broken.key).encode(errors="backslashreplace").decode()
         if not self.may_skip:
             raise ValueError(

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from regraft.data.bank_format import UNFINISHED
 from regraft.data.bank_writer import BankWriter, Origin
-from regraft.data.banks import Bank, busy, check_finite, check_place, is_bank, open_bank
+from regraft.data.banks import Bank, check_finite, claim_place, is_bank, open_bank
 from regraft.data.image_inputs import ImageInputs
 from regraft.data.input_blocks import Block, InputSource, Survey
 from regraft.data.text_inputs import TextInputs
-from regraft.support.files import claim, remove_unfinished, write_text
+from regraft.support.files import remove_unfinished, write_text
 from regraft.support.progress import OnCount
 
 if TYPE_CHECKING:
@@ -85,19 +85,13 @@ def embed_texts(
 def _embed(
     source: InputSource[T], encoder: Encoder[T], out: Path, on_count: OnCount | None
 ) -> Embedding:
-    check_place(out)
-    with claim(out) as is_ours:
-        if not is_ours:
-            raise busy(out)
+    with claim_place(out):
         work = out / UNFINISHED
         listing = _survey(source, work)
+        # Lists for tuples, as in files.
+        preprocessing = json.loads(json.dumps(dict(encoder.preprocessing)))
         origin = Origin(
-            kind=source.kind,
-            encoder=encoder.name,
-            fingerprint=encoder.fingerprint,
-            # Lists for tuples, as in files.
-            preprocessing=json.loads(json.dumps(dict(encoder.preprocessing))),
-            listing=listing.digest,
+            source.kind, encoder.name, encoder.fingerprint, preprocessing, listing.digest
         )
         if is_bank(out):
             shutil.rmtree(work)

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from regraft.data.image_files import to_rgb
+from regraft.encoders.mnist_cnn import N_FEATURES, mnist_cnn
 from regraft.encoders.network_encoder import NetworkEncoder
 from regraft.encoders.weights import put_weights, read_weights
 
@@ -23,18 +24,12 @@ _FEATURIZER, _CLASSIFIER = "0.", "1."  # of a checkpoint
 
 
 def load_mnist_cnn(device: str, weights: Path | None) -> NetworkEncoder:
-    """Load the featurizer of a Phase 1 checkpoint, for digits in red and green.
-
-    Raises ``ValueError`` or ``FileNotFoundError`` with one sentence.
-    """
+    """Load the featurizer of the Phase 1 checkpoint ``weights``, for digits in red and green."""
     if weights is None:
         raise ValueError(
             f"{NAME} has no weights of its own: pass a checkpoint from the folder phase1 of "
             "regraft reproduce cmnist with --weights."
         )
-    # The benchmark's code is not needed by the other encoders.
-    from regraft.encoders.mnist_cnn import N_FEATURES, mnist_cnn
-
     state = {
         name.removeprefix(_FEATURIZER): tensor
         for name, tensor in read_weights(weights).items()

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regraft.moral.prompts import PROMPT_VERSION, Letter, Question
+from regraft.moral.prompts import PROMPT_VERSION, Question
 from regraft.moral.scenarios import Library, Scenario, collect
 from regraft.moral.values import PROFILES
 from regraft.support.digests import digest_text
@@ -137,9 +137,8 @@ def _tally(
         args = record["args"]
         i, j = rows[args["scenario"], args["digest"]], columns[tuple(args["profile"])]
         if record["answer"] is not None:
-            first[i, j, _ORDERS.index(args["swapped"])] = _is_action1(
-                record["answer"], args["swapped"]
-            )
+            is_action1 = (record["answer"] == "A") != args["swapped"]
+            first[i, j, _ORDERS.index(args["swapped"])] = is_action1
     is_there = ~np.isnan(first)
     orders = is_there.sum(axis=2)
     missing = orders == 0
@@ -157,7 +156,3 @@ def _tally(
         input_tokens=sum(record["input_tokens"] for record in records),
         output_tokens=sum(record["output_tokens"] for record in records),
     )
-
-
-def _is_action1(answer: Letter, swapped: bool) -> bool:
-    return (answer == "A") != swapped

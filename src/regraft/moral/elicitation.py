@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,13 +51,7 @@ class Plan:
 
     questions: tuple[Question, ...]
     cached: int
-
-
-@dataclass(frozen=True)
-class _Reply:
-    text: str
-    input_tokens: int
-    output_tokens: int
+    records: Records  # the answers
 
 
 class _Malformed(Exception):
@@ -74,17 +68,22 @@ def api_key() -> str:
     return key
 
 
-def load_sdk() -> ModuleType:
-    """Import the package ``anthropic``, or raise an error that says how to install it."""
-    return require("anthropic", "elicit")
-
-
 def plan(library: Library, *, model: str, out: Path, limit: int | None = None) -> Plan:
     """List what is left to ask about the first ``limit`` scenarios: each profile, both orders.
 
     Raises ``ValueError`` with one sentence for a wrong limit or a damaged file in ``out``.
     """
-    return _plan(library, model, Records(out / ANSWERS), limit)
+    if limit is not None:
+        check_positive(limit=limit)
+    questions = [
+        Question(scenario, profile, swapped)
+        for scenario in library.scenarios[:limit]
+        for profile in PROFILES
+        for swapped in (False, True)
+    ]
+    records = Records(out / ANSWERS)
+    left = tuple(q for q in questions if not records.done(question_args(model, q)))
+    return Plan(left, len(questions) - len(left), records)
 
 
 def elicit(
@@ -106,40 +105,40 @@ def elicit(
     for good, or at the end if questions failed in spite of ``max_retries``.
     """
     check_positive(concurrency=concurrency, timeout=timeout)
-    key, sdk = api_key(), load_sdk()
+    key, sdk = api_key(), require("anthropic", "elicit")
     with claim(out) as is_ours:
         if not is_ours:
             raise ValueError(
                 f"another elicitation is at work in {out}: wait for it, or choose another folder."
             )
-        records = Records(out / ANSWERS)
-        todo = _plan(library, model, records, limit)
+        todo = plan(library, model=model, out=out, limit=limit)
         total = len(todo.questions) + todo.cached
 
         def report_progress(answered: int) -> None:
             if on_count is not None:
                 on_count(todo.cached + answered, total)
 
-        interview = _Interview(sdk, key, model, records, report_progress)
+        interview = _Interview(sdk, key, model, todo.records, report_progress)
         with _quiet(_LOGGERS):
             asyncio.run(interview.hold(todo.questions, concurrency, max_retries, timeout))
+    taken = interview.taken
     if interview.refusal is not None:
         raise ValueError(
             f"the API refused a request for good ({interview.refusal}): correct that and run "
-            f"the same again, which goes on from {todo.cached + interview.answered} answers."
+            f"the same again, which goes on from {todo.cached + len(taken)} answers."
         )
-    if interview.answered < len(todo.questions):
+    if len(taken) < len(todo.questions):
         raise ValueError(
-            f"{len(todo.questions) - interview.answered} of {total} questions have no answer yet "
+            f"{len(todo.questions) - len(taken)} of {total} questions have no answer yet "
             f"(the last to fail: {interview.failure}): run the same again to ask only them."
         )
     return Elicited(
         out / ANSWERS,
-        interview.answered,
-        todo.cached,
-        interview.refused,
-        interview.input_tokens,
-        interview.output_tokens,
+        asked=len(taken),
+        cached=todo.cached,
+        refused=sum(record["answer"] is None for record in taken),
+        input_tokens=sum(record["input_tokens"] for record in taken),
+        output_tokens=sum(record["output_tokens"] for record in taken),
     )
 
 
@@ -157,7 +156,7 @@ class _Interview:
         self._sdk, self._key, self._model, self._records = sdk, key, model, records
         self._on_answer = on_answer
         self._failed_in_a_row = 0
-        self.answered = self.refused = self.input_tokens = self.output_tokens = 0
+        self.taken: list[dict[str, Any]] = []  # the records of this run
         self.refusal: str | None = None  # the error that is for good
         self.failure = ""  # the last that was not
 
@@ -167,11 +166,8 @@ class _Interview:
         """Ask all questions, ``concurrency`` of them at once."""
         self._on_answer(0)
         left = iter(questions)
-        async with self._sdk.AsyncAnthropic(
-            api_key=self._key,
-            max_retries=max_retries,
-            timeout=timeout,
-        ) as client:
+        settings = {"api_key": self._key, "max_retries": max_retries, "timeout": timeout}
+        async with self._sdk.AsyncAnthropic(**settings) as client:
             await asyncio.gather(*(self._work(client, left) for _ in range(concurrency)))
 
     async def _work(self, client: Any, left: Iterator[Question]) -> None:
@@ -181,11 +177,11 @@ class _Interview:
             except (self._sdk.APIError, _Malformed) as error:
                 self._take_error(error)
             else:
-                self._take_reply(question, reply)
+                self._take_reply(question, *reply)
             if self.refusal is not None or self._failed_in_a_row >= _HOPELESS:
                 return
 
-    async def _ask(self, client: Any, question: Question) -> _Reply:
+    async def _ask(self, client: Any, question: Question) -> tuple[str, dict[str, int]]:
         for pause in _PAUSES:
             try:
                 return await self._ask_once(client, question)
@@ -193,7 +189,7 @@ class _Interview:
                 await asyncio.sleep(pause)
         return await self._ask_once(client, question)
 
-    async def _ask_once(self, client: Any, question: Question) -> _Reply:
+    async def _ask_once(self, client: Any, question: Question) -> tuple[str, dict[str, int]]:
         content = user_prompt(question.scenario, question.swapped)
         try:
             message = await client.messages.create(
@@ -206,23 +202,17 @@ class _Interview:
             raise _Malformed from None
         return _read_reply(message)
 
-    def _take_reply(self, question: Question, reply: _Reply) -> None:
-        answer = parse_answer(reply.text)
-        self._records.append(
-            {
-                "args": question_args(self._model, question),
-                "answer": answer,
-                "text": self._clean(reply.text),
-                "input_tokens": reply.input_tokens,
-                "output_tokens": reply.output_tokens,
-            }
-        )
+    def _take_reply(self, question: Question, text: str, tokens: Mapping[str, int]) -> None:
+        record = {
+            "args": question_args(self._model, question),
+            "answer": parse_answer(text),
+            "text": self._clean(text),
+            **tokens,
+        }
+        self._records.append(record)
         self._failed_in_a_row = 0
-        self.answered += 1
-        self.refused += answer is None
-        self.input_tokens += reply.input_tokens
-        self.output_tokens += reply.output_tokens
-        self._on_answer(self.answered)
+        self.taken.append(record)
+        self._on_answer(len(self.taken))
 
     def _take_error(self, error: Exception) -> None:
         status = getattr(error, "status_code", None)
@@ -243,20 +233,6 @@ class _Interview:
         return " ".join(text.replace(self._key, "[key]").split())[:_KEPT]
 
 
-def _plan(library: Library, model: str, records: Records, limit: int | None) -> Plan:
-    """List the questions that ``records`` does not answer."""
-    if limit is not None:
-        check_positive(limit=limit)
-    questions = [
-        Question(scenario, profile, swapped)
-        for scenario in library.scenarios[:limit]
-        for profile in PROFILES
-        for swapped in (False, True)
-    ]
-    left = tuple(q for q in questions if not records.done(question_args(model, q)))
-    return Plan(left, len(questions) - len(left))
-
-
 def check_positive(**settings: float) -> None:
     """Raise ``ValueError`` with one sentence unless all settings are above zero."""
     for name, value in settings.items():
@@ -264,16 +240,16 @@ def check_positive(**settings: float) -> None:
             raise ValueError(f"{name} is {value}: pass a number above 0.")
 
 
-def _read_reply(message: Any) -> _Reply:
+def _read_reply(message: Any) -> tuple[str, dict[str, int]]:
     """Read text and token counts of a message, which the SDK builds from any JSON."""
     content = getattr(message, "content", None)
     if not isinstance(content, list):
         raise _Malformed
     texts = [getattr(block, "text", None) for block in content]
     usage = getattr(message, "usage", None)
-    tokens = [getattr(usage, f"{way}_tokens", None) for way in ("input", "output")]
-    counts = [count if isinstance(count, int) else 0 for count in tokens]
-    return _Reply("".join(text for text in texts if isinstance(text, str)), *counts)
+    tokens = {name: getattr(usage, name, None) for name in ("input_tokens", "output_tokens")}
+    counts = {name: count if isinstance(count, int) else 0 for name, count in tokens.items()}
+    return "".join(text for text in texts if isinstance(text, str)), counts
 
 
 def _message(error: Any) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -44,6 +44,7 @@ from regraft.support.progress import OnProgress, ignore_progress
 FEW_RECORDS = 2000  # of each panel, at which the angles are measured again
 BETWEEN = (0.5, 0.5)  # weights of the first two panels in one that is plausible by construction
 Probabilities = NDArray[np.float64]
+_PROFILE_NAMES = [profile_name(profile) for profile in PROFILES]
 
 
 @dataclass(frozen=True)
@@ -157,22 +158,25 @@ def run_moral(
     on_progress(f"embedding {len(library.texts)} scenarios with {encoder.name}")
     features = encoder.encode(library.texts).astype(np.float64)
     features = features[:, np.ptp(features, axis=0) > 0]  # n-grams that no scenario has
-    drawn = draw_records(library, probabilities, records, seed=seed)
-    panels = np.array(drawn.names)[drawn.panel]
-    groups = np.array([profile_name(profile) for profile in PROFILES])[drawn.profile]
-    X = features[drawn.scenario]
+
+    def draw(panels: Sequence[Panel], seed: int) -> tuple[Sample, DrawnRecords]:
+        drawn = draw_records(library, probabilities, records, seed=seed, panels=panels)
+        names = np.array(drawn.names)[drawn.panel]
+        return Sample(features[drawn.scenario], drawn.y, names, drawn.profile), drawn
+
+    sample, drawn = draw(PANELS, seed)
+    groups = np.array(_PROFILE_NAMES)[sample.profile]
     diagnosis = diagnose(
-        X, drawn.y, panels, groups, seed=seed, device=device, on_progress=on_progress
+        sample.X, sample.y, sample.panel, groups, seed=seed, device=device, on_progress=on_progress
     )
     on_progress("predicting scenarios that no map has seen")
-    sample = Sample(X, drawn.y, panels, drawn.profile)
     closure = _new_scenarios(sample, drawn.scenario, seed, device)
     angles = {records: diagnosis.angles.median}
     if records > FEW_RECORDS:
         on_progress(f"comparing abductions of {FEW_RECORDS} records a panel")
-        few = np.arange(len(panels)) % records < FEW_RECORDS  # panels follow each other
+        few = np.arange(len(sample.y)) % records < FEW_RECORDS  # panels follow each other
         angles[FEW_RECORDS] = _median_angle(sample.take(few), seed, device)
-    transfer = _transfer(features, library, probabilities, drawn, radius, seed, device, on_progress)
+    transfer = _transfer(draw, radius, seed, device, on_progress)
     result = MoralResult(
         mechanism=mechanism,
         origin=library.origin,
@@ -225,10 +229,7 @@ def _median_angle(sample: Sample, seed: int, device: str) -> float:
 
 
 def _transfer(
-    features: NDArray[np.float64],
-    library: Library,
-    probabilities: Probabilities,
-    drawn: DrawnRecords,
+    draw: Callable[[Sequence[Panel], int], tuple[Sample, DrawnRecords]],
     radius: float,
     seed: int,
     device: str,
@@ -237,18 +238,11 @@ def _transfer(
     """Fit on all panels but the last; measure and audit on fresh records."""
     *known, unseen = PANELS
     between = mix_panels(known, BETWEEN)
-    n = len(drawn.y) // len(drawn.names)
-
-    def draw(panels: Sequence[Panel], new_seed: int) -> Sample:
-        records = draw_records(library, probabilities, n, seed=new_seed, panels=panels)
-        names = np.array(records.names)[records.panel]
-        return Sample(features[records.scenario], records.y, names, records.profile)
-
-    train, fresh = draw(known, seed), draw(known, seed + 1)
+    (train, _), (fresh, _) = draw(known, seed), draw(known, seed + 1)
     on_progress(f"fitting ERM and CRO without the {unseen.name} panel")
     erm = ERMClassifier().fit(train.X, train.y, train.panel)
     cro = CROClassifier(radius, device=device).fit(train.X, train.y, train.panel)
-    targets = {panel.name: draw([panel], seed + 1) for panel in (unseen, between)}
+    targets = {panel.name: draw([panel], seed + 1)[0] for panel in (unseen, between)}
     on_progress("auditing them")
     rows, curves = [], {}
     for name, head in (("ERM", erm), ("CRO", cro)):
@@ -314,7 +308,7 @@ class _Abductions:
             weight,
             radius,
             names=self._names,
-            groups=[profile_name(profile) for profile in PROFILES],
+            groups=_PROFILE_NAMES,
         )
 
     def _whiten(self, sample: Sample) -> Tensor:

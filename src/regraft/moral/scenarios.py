@@ -19,30 +19,19 @@ from numpy.typing import NDArray
 from regraft.support.digests import digest_file, digest_parts, digest_text
 from regraft.support.files import write_bytes
 
-RULES = (
-    "death",
-    "pain",
-    "disable",
-    "freedom",
-    "pleasure",
-    "deceive",
-    "cheat",
-    "break_promise",
-    "break_law",
-    "duty",
-)
-TOPICS = (  # each about the rule at the same place in RULES
-    "Do not kill",
-    "Do not cause pain",
-    "Do not disable",
-    "Do not deprive of freedom",
-    "Do not deprive of pleasure",
-    "Do not deceive",
-    "Do not cheat",
-    "Do not break your promises",
-    "Do not break the law",
-    "Do your duty",
-)
+_TOPIC_OF = {  # by rule
+    "death": "Do not kill",
+    "pain": "Do not cause pain",
+    "disable": "Do not disable",
+    "freedom": "Do not deprive of freedom",
+    "pleasure": "Do not deprive of pleasure",
+    "deceive": "Do not deceive",
+    "cheat": "Do not cheat",
+    "break_promise": "Do not break your promises",
+    "break_law": "Do not break the law",
+    "duty": "Do your duty",
+}
+RULES, TOPICS = tuple(_TOPIC_OF), tuple(_TOPIC_OF.values())  # in the same order
 SCENARIOS_FILE = "moralchoice_high_ambiguity.csv"
 ANSWERS_FILE = "llm_p_action1_5models.csv"
 SCENARIOS_URL = (

@@ -87,10 +87,8 @@ def describe_angles(maps: Tensor, names: Sequence[str]) -> AbductionAngles:
     """Measure angles between abductions (K, d + 1, r) on features, for groups never observed."""
     slopes = maps[:, :-1]
     spaces = [column_space(abduction) for abduction in slopes]
-    pairs = tuple(
-        _pair(names[s], names[t], spaces[s], spaces[t])
-        for s, t in combinations(range(len(names)), 2)
-    )
+    named = combinations(zip(names, spaces, strict=True), 2)
+    pairs = tuple(_pair(s, t, one, other) for (s, one), (t, other) in named)
     median = float(np.mean([pair.median for pair in pairs]))
     return AbductionAngles(
         verdict="undecided",
@@ -155,10 +153,7 @@ def _pair(first: str, second: str, one: Tensor, other: Tensor) -> AnglePair:
 def _sentence(test: Randomization, apart: float, together: float) -> str:
     p = format_p_value(test.p_value, test.draws)
     if not test.has_enough_rows:
-        return (
-            "The domains share too few inputs to compare their abductions (about "
-            f"{test.effective_rows:.0f} rows could have come from another domain)."
-        )
+        return f"The domains share too few inputs to compare their abductions ({test.overlap})."
     if test.p_value > LEVEL:
         return (
             f"No difference between the domains' abductions was found ({p}), so there is little "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -20,8 +20,7 @@ from regraft.premises.randomization import (
     DRAWS,
     Randomization,
     crossfit_residuals,
-    domain_probabilities,
-    randomization_test,
+    residual_test,
 )
 from regraft.premises.verdicts import LEVEL, Verdict, format_p_value
 from regraft.support.plain_data import PlainData
@@ -52,12 +51,14 @@ class DeductionInvariance(PlainData):
 
     verdict: Verdict
     sentence: str
-    p_value: float
-    views: dict[str, float]  # squared correlations of residuals and domains, relative to chance
-    effective_rows: float  # number of rows that could as well have come from another domain
-    cells: tuple[DeductionCell, ...]  # those with enough records, the largest first
-    n_cells: int  # with any records at all
-    pull: float  # the penalty that held-out rows chose for departures from the pooled deduction
+    # The defaults are those of groups never observed, where nothing can be tested.
+    p_value: float = float("nan")
+    # Squared correlations of residuals and domains, relative to chance.
+    views: dict[str, float] = field(default_factory=dict)
+    effective_rows: float = 0.0  # number of rows that could as well have come from another domain
+    cells: tuple[DeductionCell, ...] = ()  # those with enough records, the largest first
+    n_cells: int = 0  # with any records at all
+    pull: float = float("nan")  # the penalty of departures from D that held-out rows chose
 
 
 def check_invariance(
@@ -76,7 +77,9 @@ def check_invariance(
     """
     test = deduction_test(rows, penalty, draws=draws, seed=seed)
     cells, pull = _compare(rows, deduction, penalty, test, names, groups)
-    verdict = _verdict(test)
+    verdict: Verdict = "violated" if test.p_value <= LEVEL else "consistent"
+    if not test.has_enough_rows:
+        verdict = "undecided"
     return DeductionInvariance(
         verdict=verdict,
         sentence=_sentence(verdict, test, cells),
@@ -99,16 +102,7 @@ def deduction_test(
     residuals = torch.empty(len(rows.y), rows.n_classes).to(rows.Z)
     for u, data in enumerate(rows.labels_by_group()):
         residuals[rows.group == u] = crossfit_residuals(data, penalty)
-    return randomization_test(
-        residuals,
-        rows.Z,
-        rows.domain,
-        rows.group,
-        domain_probabilities(rows.Z, rows.domain, rows.n_domains, rows.group, rows.n_groups),
-        rows.n_groups,
-        draws=draws,
-        seed=seed,
-    )
+    return residual_test(rows, residuals, draws=draws, seed=seed)
 
 
 def _counts(rows: GroupedRows) -> Tensor:
@@ -155,8 +149,7 @@ def _choose_pull(rows: GroupedRows, penalty: float, places: Sequence[tuple[int, 
 
 
 def _cell(rows: GroupedRows, s: int, u: int) -> OutcomeData:
-    own = (rows.domain == s) & (rows.group == u)
-    return OutcomeData(rows.Z[own], rows.y[own], rows.n_classes)
+    return rows.labels().take((rows.domain == s) & (rows.group == u))
 
 
 def _cosine(rows: GroupedRows, one: Tensor, other: Tensor) -> float:
@@ -165,26 +158,18 @@ def _cosine(rows: GroupedRows, one: Tensor, other: Tensor) -> float:
     return float(torch.nn.functional.cosine_similarity(a, b, dim=0))
 
 
-def _verdict(test: Randomization) -> Verdict:
-    if not test.has_enough_rows:
-        return "undecided"
-    return "violated" if test.p_value <= LEVEL else "consistent"
-
-
 def _sentence(verdict: Verdict, test: Randomization, cells: Sequence[DeductionCell]) -> str:
     if verdict == "undecided":
         return (
-            "Domains share too few inputs and groups to compare their deductions (about "
-            f"{test.effective_rows:.0f} rows could have come from another domain)."
+            f"Domains share too few inputs and groups to compare their deductions ({test.overlap})."
         )
+    depend = "depend" if verdict == "violated" else "do not visibly depend"
     p = format_p_value(test.p_value, test.draws)
+    sentence = f"Labels {depend} on the domain, given input and group ({p})"
     large = [cell.cosine for cell in cells if cell.records >= WELL_SAMPLED]
-    cosine = (
-        f"; columns of D with {WELL_SAMPLED} or more records have cosines of at least "
-        f"{min(large):.3f} with the pooled ones"
-        if large
-        else ""
-    )
-    if verdict == "violated":
-        return f"Labels depend on the domain, given input and group ({p}){cosine}."
-    return f"Labels do not visibly depend on the domain, given input and group ({p}){cosine}."
+    if large:
+        sentence += (
+            f"; columns of D with {WELL_SAMPLED} or more records have cosines of at least "
+            f"{min(large):.3f} with the pooled ones"
+        )
+    return f"{sentence}."

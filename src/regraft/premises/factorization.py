@@ -91,18 +91,20 @@ class GroupedRows:
 
     def groups_by_domain(self) -> list[OutcomeData]:
         """Return the data of each A_s: predict U from the rows of domain s."""
-        rows = [self.domain == s for s in range(self.n_domains)]
-        return [OutcomeData(self.Z[r], self.group[r], self.n_groups) for r in rows]
+        data = OutcomeData(self.Z, self.group, self.n_groups)
+        return data.split(self.domain, self.n_domains)
 
     def labels_by_group(self) -> list[OutcomeData]:
         """Return the data of each D_u: predict y from the rows of group u, in all domains."""
-        rows = [self.group == u for u in range(self.n_groups)]
-        return [OutcomeData(self.Z[r], self.y[r], self.n_classes) for r in rows]
+        return self.labels().split(self.group, self.n_groups)
 
     def labels_by_domain(self) -> list[OutcomeData]:
         """Return the data of heads that ignore U: predict y from the rows of each domain."""
-        rows = [self.domain == s for s in range(self.n_domains)]
-        return [OutcomeData(self.Z[r], self.y[r], self.n_classes) for r in rows]
+        return self.labels().split(self.domain, self.n_domains)
+
+    def labels(self) -> OutcomeData:
+        """Return the data of a head that ignores both: predict y from all rows."""
+        return OutcomeData(self.Z, self.y, self.n_classes)
 
 
 @dataclass(frozen=True)
@@ -147,30 +149,11 @@ def choose_penalties(rows: GroupedRows, held_out: Tensor | None = None) -> Penal
     )
 
 
-def fit_factorization(
-    rows: GroupedRows, penalties: Penalties, start: Factorization | None = None
-) -> Factorization:
-    """Fit a multinomial A_s per domain and D_u per group, on the whitened rows.
-
-    ``start`` holds maps of similar rows, from which the fit begins.
-    """
-    abduction_starts = [None] * rows.n_domains if start is None else list(start.abductions.mT)
-    deduction_starts = [None] * rows.n_groups if start is None else list(start.deduction.unbind(1))
-    return Factorization(
-        torch.stack(
-            [
-                fit_map(data, penalties.abduction, start=begin).T
-                for data, begin in zip(rows.groups_by_domain(), abduction_starts, strict=True)
-            ]
-        ),
-        torch.stack(
-            [
-                fit_map(data, penalties.deduction, start=None if begin is None else begin.T).T
-                for data, begin in zip(rows.labels_by_group(), deduction_starts, strict=True)
-            ],
-            dim=1,
-        ),
-    )
+def fit_factorization(rows: GroupedRows, penalties: Penalties) -> Factorization:
+    """Fit a multinomial A_s per domain and D_u per group, on the whitened rows."""
+    abductions = [fit_map(data, penalties.abduction).T for data in rows.groups_by_domain()]
+    deductions = [fit_map(data, penalties.deduction).T for data in rows.labels_by_group()]
+    return Factorization(torch.stack(abductions), torch.stack(deductions, dim=1))
 
 
 def fit_observed(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from regraft.premises.factorization import GroupedRows
-from regraft.premises.multinomial_maps import OutcomeData, choose_penalty
+from regraft.premises.multinomial_maps import choose_penalty
 from regraft.premises.randomization import DRAWS, Randomization, pooled_test
 from regraft.premises.verdicts import LEVEL, Verdict, format_p_value
 from regraft.support.plain_data import PlainData
@@ -27,7 +27,7 @@ class Heterogeneity(PlainData):
 
 def check_heterogeneity(rows: GroupedRows, *, draws: int = DRAWS, seed: int = 0) -> Heterogeneity:
     """Test whether the heads of all sources are equal, by residuals of pooled heads."""
-    labels = OutcomeData(rows.Z, rows.y, rows.n_classes)
+    labels = rows.labels()
     test = pooled_test(rows, labels, choose_penalty([labels]), draws=draws, seed=seed)
     verdict, sentence = _judge(test)
     return Heterogeneity(verdict, sentence, test.p_value, test.views, test.effective_rows)
@@ -36,10 +36,8 @@ def check_heterogeneity(rows: GroupedRows, *, draws: int = DRAWS, seed: int = 0)
 def _judge(test: Randomization) -> tuple[Verdict, str]:
     p = format_p_value(test.p_value, test.draws)
     if not test.has_enough_rows:
-        return "undecided", (
-            "The sources share too few inputs to compare their labels (about "
-            f"{test.effective_rows:.0f} rows could have come from another domain)."
-        )
+        sentence = f"The sources share too few inputs to compare their labels ({test.overlap})."
+        return "undecided", sentence
     if test.p_value <= LEVEL:
         return "consistent", f"The sources disagree about the label of like inputs ({p})."
     return "undecided", (

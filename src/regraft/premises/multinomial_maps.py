@@ -42,6 +42,10 @@ class OutcomeData:
         """Select rows by a mask or an index (n,)."""
         return replace(self, Z=self.Z[rows], labels=self.labels[rows])
 
+    def split(self, part: Tensor, n_parts: int) -> list[OutcomeData]:
+        """Return the rows of each part, given the part (n,) of each row."""
+        return [self.take(part == i) for i in range(n_parts)]
+
 
 def fit_map(
     data: OutcomeData, penalty: float, *, start: Tensor | None = None, anchor: Tensor | None = None

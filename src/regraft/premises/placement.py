@@ -32,27 +32,10 @@ class Placement:
 
 
 def place_domain(domains: Domains, X: ArrayLike, y: ArrayLike, *, seed: int = 0) -> Placement:
-    """Find the plausible target of ``domains`` that is nearest to a labelled domain.
+    """Find the plausible target of two or more ``domains`` that is nearest to a labelled domain.
 
-    Parameters
-    ----------
-    domains : Domains
-        Two sources or more.
-    X : array-like (n, d)
-        Features of the domain to place.
-    y : array-like (n,)
-        Its labels.
-    seed : int
-        Seed of the shuffle before cross-fitting.
-
-    Returns
-    -------
-    Placement
-
-    Raises
-    ------
-    ValueError
-        If the classes or features of the domain differ from those of its sources.
+    ``X`` (n, d) and ``y`` (n,) are its features and labels; if their columns or classes differ
+    from those of the sources, ``ValueError`` is raised. ``seed`` shuffles before cross-fitting.
     """
     if len(domains.names) < 2:
         raise ValueError("one source has no hull to place a domain in: pass two sources or more.")

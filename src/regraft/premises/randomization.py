@@ -11,7 +11,7 @@ or squared feature shows, an invariant deduction may seem to vary.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -69,6 +69,11 @@ class Randomization:
         fewest = max(_LEAST_ROWS, _LEAST_ROWS_PER_CELL * (n_domains - 1) * n_groups)
         return self.effective_rows >= fewest
 
+    @property
+    def overlap(self) -> str:
+        """Words for the number of rows that could be compared."""
+        return f"about {self.effective_rows:.0f} rows could have come from another domain"
+
 
 def domain_probabilities(
     Z: Tensor, domain: Tensor, n_domains: int, group: Tensor, n_groups: int
@@ -83,22 +88,20 @@ def domain_probabilities(
     penalty = choose_penalty([data])
     if n_groups == 1:
         return crossfit_probabilities(data, penalty)
+    alone = OutcomeData(Z, domain, n_domains)
     fold = deal_folds(len(Z), Z.device)
     probabilities = Z.new_empty((len(Z), n_domains))
     pull = None
     for f in range(FOLDS):
         anchors = _by_group(fit_map(data.take(fold != f), penalty), Z.shape[1])
-        pairs = []
-        for u in range(n_groups):
-            sides = (group == u) & (fold != f), (group == u) & (fold == f)
-            seen, held_out = (OutcomeData(Z[rows], domain[rows], n_domains) for rows in sides)
-            pairs.append((seen, held_out))
+        held_out = [(group == u) & (fold == f) for u in range(n_groups)]
+        seen = [alone.take((group == u) & (fold != f)) for u in range(n_groups)]
         if pull is None:
+            pairs = [(own, alone.take(rows)) for own, rows in zip(seen, held_out, strict=True)]
             pull = choose_penalty_on_pairs(pairs, ANCHOR_PENALTIES, anchors)
-        for u, ((seen, held_out), anchor) in enumerate(zip(pairs, anchors, strict=True)):
-            own = fit_map(seen, pull, anchor=anchor)
-            rows = (group == u) & (fold == f)
-            probabilities[rows] = log_probabilities(held_out.Z, own).exp()
+        for own, rows, anchor in zip(seen, held_out, anchors, strict=True):
+            fitted = fit_map(own, pull, anchor=anchor)
+            probabilities[rows] = log_probabilities(Z[rows], fitted).exp()
     return probabilities
 
 
@@ -189,17 +192,18 @@ def pooled_test(
 
     Residuals are those of maps fitted with ``penalty``, each to other folds than it is applied to.
     """
-    alike = torch.zeros_like(data.labels)
-    return randomization_test(
-        crossfit_residuals(data, penalty),
-        rows.Z,
-        rows.domain,
-        alike,
-        domain_probabilities(rows.Z, rows.domain, rows.n_domains, alike, 1),
-        1,
-        draws=draws,
-        seed=seed,
-    )
+    alike = replace(rows, group=torch.zeros_like(data.labels), n_groups=1)
+    return residual_test(alike, crossfit_residuals(data, penalty), draws=draws, seed=seed)
+
+
+def residual_test(
+    rows: GroupedRows, residuals: Tensor, *, draws: int = DRAWS, seed: int = 0
+) -> Randomization:
+    """Test whether residuals (n, m) of ``rows`` depend on the domain, given input and group."""
+    groups = rows.group, rows.n_groups
+    p = domain_probabilities(rows.Z, rows.domain, rows.n_domains, *groups)
+    known = rows.Z, rows.domain, rows.group, p, rows.n_groups
+    return randomization_test(residuals, *known, draws=draws, seed=seed)
 
 
 def crossfit_residuals(data: OutcomeData, penalty: float) -> Tensor:

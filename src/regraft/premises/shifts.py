@@ -76,17 +76,10 @@ def shifts_between(density: Tensor, labels: Tensor, domain: Tensor, names: Seque
             (share > _ABSENT_DENSITY).all(dim=1), 2 * share.prod(dim=1).sqrt(), 0.0
         )
         shared = distance * overlap
-        diversity = [(share[first, 1] < _ABSENT_DENSITY), (share[~first, 0] < _ABSENT_DENSITY)]
-        pairs.append(
-            PairShift(
-                names[s],
-                names[t],
-                float(sum(absent.double().mean() for absent in diversity) / 2),
-                float((shared[first].mean() + shared[~first].mean()) / 2),
-            )
-        )
-    return Shifts(
-        sum(pair.diversity for pair in pairs) / len(pairs),
-        sum(pair.correlation for pair in pairs) / len(pairs),
-        tuple(pairs),
-    )
+        absent = share[first, 1] < _ABSENT_DENSITY, share[~first, 0] < _ABSENT_DENSITY
+        diversity = float(sum(part.double().mean() for part in absent) / 2)
+        correlation = float((shared[first].mean() + shared[~first].mean()) / 2)
+        pairs.append(PairShift(names[s], names[t], diversity, correlation))
+    diversity = sum(pair.diversity for pair in pairs) / len(pairs)
+    correlation = sum(pair.correlation for pair in pairs) / len(pairs)
+    return Shifts(diversity, correlation, tuple(pairs))

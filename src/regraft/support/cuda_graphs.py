@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 
 import torch
 
@@ -23,30 +24,17 @@ def repeat(
     waits for the device; it may then be recorded once and replayed, with the same bits as if it
     ran alone. ``on_progress`` is called with the rounds over all steps from time to time.
     """
-    if device.type == "cuda" and times > _WARM_UP:
-        _replay(steps, times, device, on_progress)
-        return
+    is_replayed = device.type == "cuda" and times > _WARM_UP
+    if is_replayed:
+        steps = [partial(Recorder(device).run, None, step) for step in steps]
     for done in range(1, times + 1):
         for step in steps:
             step()
-        if on_progress is not None and (done % _REPORT_EVERY == 0 or done == times):
-            on_progress(done)
-
-
-def _replay(
-    steps: Sequence[Callable[[], None]],
-    times: int,
-    device: torch.device,
-    on_progress: Callable[[int], None] | None,
-) -> None:
-    recorders = [Recorder(device) for _ in steps]
-    for done in range(1, times + 1):
-        for step, recorder in zip(steps, recorders, strict=True):
-            recorder.run(None, step)
-        if on_progress is not None and (done % _REPORT_EVERY == 0 or done == times):
+        is_due = on_progress is not None and done % _REPORT_EVERY == 0
+        if is_replayed and (is_due or done == times):
             torch.cuda.synchronize(device)
+        if on_progress is not None and (is_due or done == times):
             on_progress(done)
-    torch.cuda.synchronize(device)
 
 
 class Recorder:

@@ -43,14 +43,17 @@ class Countdown:
         self._name, self._total, self._done, self._before = name, total, done, done
         self._start = time.perf_counter()
 
-    def advance(self, done: int) -> str:
-        """Describe the progress after ``done`` steps in all."""
+    def advance(self, done: int, *, with_speed: bool = False) -> str:
+        """Describe the progress after ``done`` steps in all, and their speed if asked for."""
         self._done = done
         text = f"{self._name}: {done} of {self._total}"
-        if not self._before < done < self._total:
-            return text
-        pace = (time.perf_counter() - self._start) / (done - self._before)
-        return f"{text}, {duration(pace * (self._total - done))} left"
+        if done > self._before:
+            pace = (time.perf_counter() - self._start) / (done - self._before)
+            if done < self._total:
+                text += f", {duration(pace * (self._total - done))} left"
+            if with_speed:
+                text += f", {1 / pace:.0f} {self._name}/s"
+        return text
 
     def next(self) -> str:
         """Describe the progress after one more step."""
@@ -66,21 +69,16 @@ class Meter:
     def __init__(self, on_progress: OnProgress, name: str, every: float) -> None:
         self._on_progress, self._name, self._every = on_progress, name, every
         self._countdown: Countdown | None = None
-        self._before, self._start, self._shown_at = 0, 0.0, float("-inf")
+        self._shown_at = float("-inf")
 
     def __call__(self, done: int, total: int) -> None:
         """Take in the numbers, and pass them on if it is time."""
         now = time.perf_counter()
         if self._countdown is None:
             self._countdown = Countdown(self._name, total, done)
-            self._before, self._start = done, now
-        if now - self._shown_at < self._every and done < total:
-            return
-        self._shown_at = now
-        text = self._countdown.advance(done)
-        if done > self._before:
-            text += f", {(done - self._before) / (now - self._start):.0f} {self._name}/s"
-        self._on_progress(text)
+        if now - self._shown_at >= self._every or done >= total:
+            self._shown_at = now
+            self._on_progress(self._countdown.advance(done, with_speed=True))
 
 
 def duration(seconds: float) -> str:

@@ -1,15 +1,18 @@
-"""Base of CORAL and MMD: penalize features whose distribution differs between domains."""
+"""CORAL and MMD: penalize features whose distribution differs between domains."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+import torch
 from torch import Tensor
 
-from regraft.bench.algorithms.erm import ERM, MAIN, domain_losses
+from regraft.bench.algorithms.base import algorithm
+from regraft.bench.algorithms.erm import ERM, domain_losses
 from regraft.bench.protocol.spaces import Hparam, ten_to
 
-ALIGNMENT_SPACE: Mapping[str, Hparam] = {"mmd_gamma": ten_to(1.0, -1, 1)}
+_SPACE: Mapping[str, Hparam] = {"mmd_gamma": ten_to(1.0, -1, 1)}
+_GAMMAS = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)  # of MMD's kernels
 
 
 class Alignment(ERM):
@@ -19,11 +22,53 @@ class Alignment(ERM):
         """Return the mean distance between two of the K domains in ``features`` (K, b, d)."""
         raise NotImplementedError
 
-    def update(self, step: int, x: Tensor, y: Tensor) -> dict[str, Tensor]:
-        """Take a step down the mean loss plus the weighted penalty."""
+    def objective(self, step: int, x: Tensor, y: Tensor) -> dict[str, Tensor]:
+        """Return the mean loss plus the weighted penalty."""
         features = self.featurizer(x.flatten(0, 1))
         losses = domain_losses(self.classifier(features), y)
         penalty = self.penalty(features.reshape(*y.shape, -1))
-        loss = losses.mean() + self.hparams["mmd_gamma"] * penalty
-        self.descend(loss, MAIN)
-        return {"loss": loss.detach(), "penalty": penalty.detach()}
+        return {"loss": losses.mean() + self.hparams["mmd_gamma"] * penalty, "penalty": penalty}
+
+
+@algorithm("CORAL", _SPACE)
+class CORAL(Alignment):
+    """Alignment by the mean squared difference of means and of covariances."""
+
+    def penalty(self, features: Tensor) -> Tensor:
+        """Return both differences, averaged over pairs of domains; zero for one domain."""
+        means = features.mean(dim=1, keepdim=True)
+        centred = features - means
+        covariances = centred.mT @ centred / (features.shape[1] - 1)
+        return pair_difference(means) + pair_difference(covariances)
+
+
+def pair_difference(values: Tensor) -> Tensor:
+    """Return the mean of (a - b)² over pairs of the K entries of ``values`` (K, ...)."""
+    n = len(values)
+    # Over all ordered pairs, those of an entry with itself included, it is twice the variance.
+    return 2 * values.var(dim=0, correction=0).mean() * n / max(n - 1, 1)
+
+
+@algorithm("MMD", _SPACE)
+class MMD(Alignment):
+    """Alignment by the distance of mean embeddings under a sum of Gaussian kernels."""
+
+    def penalty(self, features: Tensor) -> Tensor:
+        """Return the squared distance, averaged over pairs of domains; zero for one domain."""
+        n = len(features)
+        kernels = mean_kernels(features)
+        within = kernels.diagonal().sum()  # the gradient of trace waits for the device
+        between = kernels.sum() - within
+        # A domain is in n - 1 pairs; ``between`` has both orders, as -2 K_xy asks for.
+        return ((n - 1) * within - between) / max(n * (n - 1) / 2, 1)
+
+
+def mean_kernels(features: Tensor) -> Tensor:
+    """Return kernel means (K, K) over rows of two of the domains in ``features`` (K, b, d)."""
+    n, b, _ = features.shape
+    rows = features.flatten(0, 1)
+    squares = rows.pow(2).sum(dim=1)
+    distances = squares[:, None] + squares[None, :] - 2 * rows @ rows.T
+    distances = distances.clamp_min(0).view(n, b, n, b)  # rounding can make them negative
+    means = [(-gamma * distances).exp().mean(dim=(1, 3)) for gamma in _GAMMAS]
+    return torch.stack(means).sum(dim=0)

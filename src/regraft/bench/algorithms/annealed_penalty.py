@@ -1,4 +1,4 @@
-"""Base of IRM and VREx: a penalty that counts little at first, and fully from some step on."""
+"""IRM and VREx: a penalty that counts little at first, and fully from some step on."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from regraft.bench.algorithms.erm import ERM, MAIN, domain_losses
+from regraft.bench.algorithms.base import algorithm
+from regraft.bench.algorithms.erm import ERM, domain_losses
 from regraft.bench.protocol.spaces import Hparam, ten_to, whole_power
 
 
@@ -32,8 +33,8 @@ class Annealed(ERM):
         change = self.hparams[f"{self.prefix}_penalty_anneal_iters"]
         return "before" if step < change else "at" if step == change else "after"
 
-    def update(self, step: int, x: Tensor, y: Tensor) -> dict[str, Tensor]:
-        """Take a step down the mean loss plus the weighted penalty."""
+    def objective(self, step: int, x: Tensor, y: Tensor) -> dict[str, Tensor]:
+        """Return the mean loss plus the weighted penalty; at the change, reset the optimizer."""
         variant = self.variant(step)
         if variant == "at":  # Adam's moments belong to a loss of another scale
             self.reset()
@@ -41,6 +42,35 @@ class Annealed(ERM):
         logits = self.predict(x.flatten(0, 1))
         losses = domain_losses(logits, y)
         nll, penalty = losses.mean(), self.penalty(logits.view(*y.shape, -1), y, losses)
-        loss = nll + weight * penalty
-        self.descend(loss, MAIN)
-        return {"loss": loss.detach(), "nll": nll.detach(), "penalty": penalty.detach()}
+        return {"loss": nll + weight * penalty, "nll": nll, "penalty": penalty}
+
+
+@algorithm("IRM", annealed_space("irm", 1e2))
+class IRM(Annealed):
+    """Penalty on the squared slope of each domain's loss as its logits are scaled."""
+
+    prefix = "irm"
+
+    def penalty(self, logits: Tensor, y: Tensor, losses: Tensor) -> Tensor:
+        """Return the mean square, estimated without bias by a product over two halves of rows."""
+        even = scale_slopes(logits[:, ::2], y[:, ::2])
+        odd = scale_slopes(logits[:, 1::2], y[:, 1::2])
+        return (even * odd).mean()
+
+
+def scale_slopes(logits: Tensor, y: Tensor) -> Tensor:
+    """Return derivatives (K,) of the cross-entropies of s · ``logits`` (K, n, C) by s, at s = 1."""
+    expected = (logits.softmax(dim=-1) * logits).sum(dim=-1)
+    true = logits.gather(-1, y.unsqueeze(-1)).squeeze(-1)
+    return (expected - true).mean(dim=1)
+
+
+@algorithm("VREx", annealed_space("vrex", 1e1))
+class VREx(Annealed):
+    """Penalty on the variance of the domains' losses."""
+
+    prefix = "vrex"
+
+    def penalty(self, logits: Tensor, y: Tensor, losses: Tensor) -> Tensor:
+        """Return the population variance, which is zero for one domain."""
+        return losses.var(correction=0)

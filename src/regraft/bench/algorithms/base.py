@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -84,23 +84,10 @@ class Algorithm(nn.Module):
         """Return additional facts about the run for its record, in JSON's types."""
         return {}
 
-    def adam(
-        self,
-        parameters: Iterable[nn.Parameter],
-        lr: float,
-        weight_decay: float = 0.0,
-        betas: tuple[float, float] = (0.9, 0.999),
-    ) -> torch.optim.Adam:
-        """Return an Adam optimizer whose steps a GPU can record."""
+    def adam(self, parameters: Iterable[nn.Parameter], **options: Any) -> torch.optim.Adam:
+        """Return an Adam optimizer with these ``options``, whose steps a GPU can record."""
         on_gpu = self.task.device.type == "cuda"
-        return torch.optim.Adam(
-            list(parameters),
-            lr=lr,
-            weight_decay=weight_decay,
-            betas=betas,
-            fused=True,
-            capturable=on_gpu,
-        )
+        return torch.optim.Adam(list(parameters), fused=True, capturable=on_gpu, **options)
 
     def descend(self, loss: Tensor, *optimizers: str) -> None:
         """Take one step of the named ``optimizers`` down the gradient of ``loss``."""
@@ -135,12 +122,6 @@ class Algorithm(nn.Module):
         self.load_state_dict(rest)
 
 
-def parameters_of(*modules: nn.Module) -> Iterator[nn.Parameter]:
-    """Yield the parameters of several modules, one after another."""
-    for module in modules:
-        yield from module.parameters()
-
-
 # Hyperparameters of an algorithm, on all datasets or by their group.
 Own = Space | Callable[[Group], Space]
 
@@ -162,19 +143,14 @@ class Entry:
         return {**common_space(group), **(of_dataset or {}), **own}
 
 
-_ENTRIES: dict[str, Entry] = {}
+ENTRIES: dict[str, Entry] = {}  # of the modules imported so far
 
 
 def algorithm(name: str, own: Own | None = None) -> Callable[[type[Algorithm]], type[Algorithm]]:
     """Register a class under ``name``, with hyperparameters of its ``own``."""
 
     def register(make: type[Algorithm]) -> type[Algorithm]:
-        _ENTRIES[name] = Entry(name, make, own or {})
+        ENTRIES[name] = Entry(name, make, own or {})
         return make
 
     return register
-
-
-def entries() -> Mapping[str, Entry]:
-    """Return the algorithms registered so far; ``regraft.bench.algorithms`` registers all."""
-    return _ENTRIES

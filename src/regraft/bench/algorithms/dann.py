@@ -1,4 +1,4 @@
-"""Domain-adversarial networks: features from which a discriminator cannot tell the domain."""
+"""DANN and CDANN: features from which a discriminator cannot tell the domain."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regraft.bench.algorithms.base import Algorithm, Task, algorithm, parameters_of
+from regraft.bench.algorithms.base import Algorithm, Task, algorithm
 from regraft.bench.networks.domainbed import make_classifier, make_featurizer, mlp
 from regraft.bench.protocol.spaces import (
     Group,
@@ -57,9 +57,9 @@ class DANN(Algorithm):
     def start(self, name: str, suffix: str, *modules: nn.Module) -> None:
         """Create the optimizer ``name`` of ``modules``; its hyperparameters end in ``suffix``."""
         self.optimizers[name] = self.adam(
-            parameters_of(*modules),
-            self.hparams[f"lr_{suffix}"],
-            self.hparams[f"weight_decay_{suffix}"],
+            nn.ModuleList(modules).parameters(),
+            lr=self.hparams[f"lr_{suffix}"],
+            weight_decay=self.hparams[f"weight_decay_{suffix}"],
             betas=(self.hparams["beta1"], 0.9),
         )
 
@@ -110,3 +110,23 @@ class DANN(Algorithm):
     def mean(self, losses: Tensor, y: Tensor) -> Tensor:
         """Reduce the losses (n,) of rows of classes ``y`` (n,) to one."""
         return losses.mean()
+
+
+@algorithm("CDANN", adversarial_space)
+class CDANN(DANN):
+    """DANN with an embedding of the class added to the features, and equal weight per class."""
+
+    def __init__(self, task: Task, hparams: Mapping[str, Any], generator: torch.Generator) -> None:
+        super().__init__(task, hparams, generator)
+        self.class_embeddings = nn.Embedding(task.n_classes, self.n_features)
+        self.start(DISCRIMINATOR, "d", self.discriminator, self.class_embeddings)
+
+    def condition(self, features: Tensor, y: Tensor) -> Tensor:
+        """Add to the features the embeddings of their classes."""
+        moved: Tensor = features + self.class_embeddings(y)
+        return moved
+
+    def mean(self, losses: Tensor, y: Tensor) -> Tensor:
+        """Return the mean over classes of the mean within each; 0 for a class without rows."""
+        counts = functional.one_hot(y, self.task.n_classes).sum(dim=0)
+        return (losses / (counts[y] * self.task.n_classes)).sum()

@@ -28,9 +28,8 @@ class ERM(Algorithm):
 
     def reset(self) -> None:
         """Create a fresh optimizer."""
-        self.optimizers[MAIN] = self.adam(
-            self.parameters(), self.hparams["lr"], self.hparams["weight_decay"]
-        )
+        rates = {name: self.hparams[name] for name in ("lr", "weight_decay")}
+        self.optimizers[MAIN] = self.adam(self.parameters(), **rates)
 
     def predict(self, x: Tensor) -> Tensor:
         """Return logits (n, C)."""
@@ -38,10 +37,14 @@ class ERM(Algorithm):
         return logits
 
     def update(self, step: int, x: Tensor, y: Tensor) -> dict[str, Tensor]:
-        """Take a step down the loss on all domains together."""
-        loss = self.losses(x, y).mean()
-        self.descend(loss, MAIN)
-        return {"loss": loss.detach()}
+        """Take a step down the objective."""
+        logged = self.objective(step, x, y)
+        self.descend(logged["loss"], MAIN)
+        return {name: value.detach() for name, value in logged.items()}
+
+    def objective(self, step: int, x: Tensor, y: Tensor) -> dict[str, Tensor]:
+        """Return the ``loss`` that a step goes down, and other scalars to log."""
+        return {"loss": self.losses(x, y).mean()}
 
     def losses(self, x: Tensor, y: Tensor) -> Tensor:
         """Return the mean loss (K,) in each domain."""

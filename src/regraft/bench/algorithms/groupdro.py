@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from regraft.bench.algorithms.base import Task, algorithm
-from regraft.bench.algorithms.erm import ERM, MAIN
+from regraft.bench.algorithms.erm import ERM
 from regraft.bench.protocol.spaces import ten_to
 
 
@@ -23,11 +23,9 @@ class GroupDRO(ERM):
         super().__init__(task, hparams, generator)
         self.register_buffer("q", torch.ones(task.n_domains))
 
-    def update(self, step: int, x: Tensor, y: Tensor) -> dict[str, Tensor]:
-        """Update the weights, then take a step down the weighted loss."""
+    def objective(self, step: int, x: Tensor, y: Tensor) -> dict[str, Tensor]:
+        """Update the weights, then return the weighted loss."""
         losses = self.losses(x, y)
         self.q.mul_((self.hparams["groupdro_eta"] * losses.detach()).exp())
         self.q.div_(self.q.sum())
-        loss = losses @ self.q
-        self.descend(loss, MAIN)
-        return {"loss": loss.detach()}
+        return {"loss": losses @ self.q}

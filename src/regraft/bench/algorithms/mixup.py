@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from regraft.bench.algorithms.base import algorithm
-from regraft.bench.algorithms.erm import ERM, MAIN, domain_losses
+from regraft.bench.algorithms.erm import ERM, domain_losses
 from regraft.bench.protocol.spaces import ten_to
 
 
@@ -14,17 +14,15 @@ from regraft.bench.protocol.spaces import ten_to
 class Mixup(ERM):
     """Mixup of each domain with the next in a random ring of domains."""
 
-    def update(self, step: int, x: Tensor, y: Tensor) -> dict[str, Tensor]:
-        """Take a step down the mean loss on the blended rows."""
+    def objective(self, step: int, x: Tensor, y: Tensor) -> dict[str, Tensor]:
+        """Return the mean loss on the blended rows."""
         ring = torch.rand(len(x), generator=self.generator, device=x.device).argsort()
         following = ring.roll(-1)
         share = self.shares(len(x), x.device).to(x.dtype)
         wide = share.view(-1, *[1] * (x.dim() - 1))
         logits = self.predict((wide * x[ring] + (1 - wide) * x[following]).flatten(0, 1))
         losses = share * domain_losses(logits, y[ring])
-        loss = (losses + (1 - share) * domain_losses(logits, y[following])).mean()
-        self.descend(loss, MAIN)
-        return {"loss": loss.detach()}
+        return {"loss": (losses + (1 - share) * domain_losses(logits, y[following])).mean()}
 
     def shares(self, n: int, device: torch.device) -> Tensor:
         """Draw (n,) from Beta(alpha, alpha): the part of one gamma variate in the sum of two."""

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from regraft.bench.algorithms.base import algorithm
-from regraft.bench.algorithms.erm import ERM, MAIN
+from regraft.bench.algorithms.erm import ERM
 from regraft.bench.protocol.spaces import uniform
 
 
@@ -18,13 +18,11 @@ from regraft.bench.protocol.spaces import uniform
 class RSC(ERM):
     """Mutes, in the rows that suffer most from it, the features of the largest gradients."""
 
-    def update(self, step: int, x: Tensor, y: Tensor) -> dict[str, Tensor]:
-        """Take a step down the loss on the features that are kept."""
+    def objective(self, step: int, x: Tensor, y: Tensor) -> dict[str, Tensor]:
+        """Return the loss on the features that are kept."""
         features, labels = self.featurizer(x.flatten(0, 1)), y.flatten()
         kept = self.kept(features, labels)
-        loss = functional.cross_entropy(self.classifier(features * kept), labels)
-        self.descend(loss, MAIN)
-        return {"loss": loss.detach()}
+        return {"loss": functional.cross_entropy(self.classifier(features * kept), labels)}
 
     def kept(self, features: Tensor, y: Tensor) -> Tensor:
         """Return a mask of the ``features`` (n, d), with labels ``y`` (n,), that are not muted."""

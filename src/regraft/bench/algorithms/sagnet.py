@@ -30,10 +30,9 @@ class SagNet(Algorithm):
         self.content = make_classifier(n_features, task.n_classes, hparams)
         self.style = make_classifier(n_features, task.n_classes, hparams)
         modules = {FEATURES: self.featurizer, CONTENT: self.content, STYLE: self.style}
+        rates = {name: hparams[name] for name in ("lr", "weight_decay")}
         for name, module in modules.items():
-            self.optimizers[name] = self.adam(
-                module.parameters(), hparams["lr"], hparams["weight_decay"]
-            )
+            self.optimizers[name] = self.adam(module.parameters(), **rates)
 
     def predict(self, x: Tensor) -> Tensor:
         """Return logits (n, C) of the content classifier."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regraft.bench.datasets.base import Environment, dataset
-from regraft.bench.datasets.digit_dataset import DigitDataset
+from regraft.bench.datasets.mnist import DigitDataset
 
 ENVIRONMENTS = ("+90%", "+80%", "-90%")
 FLIPS = (0.1, 0.2, 0.9)  # P(colour != label) in each environment

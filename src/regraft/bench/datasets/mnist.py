@@ -9,12 +9,14 @@ import struct
 import urllib.request
 import zlib
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from http.client import HTTPException
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from regraft.bench.datasets.base import RegisteredDataset
 from regraft.support.files import write_bytes
 
 CHECKSUMS = {  # md5 of the uncompressed files
@@ -30,6 +32,20 @@ MIRRORS = (
 _TIMEOUT = 30.0  # seconds without a byte
 _GZIP_MAGIC = b"\x1f\x8b"
 _WAY_OUT = "name a folder that holds MNIST's four files with --data or REGRAFT_DATA"
+
+
+class DigitDataset(RegisteredDataset):
+    """Small images of digits, made from MNIST, which is read when it is first needed."""
+
+    group = "small images"
+
+    def check(self) -> None:
+        """Read MNIST, perhaps after downloading it."""
+        _ = self._mnist
+
+    @cached_property
+    def _mnist(self) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+        return load_mnist(self.data)
 
 
 def load_mnist(folder: Path | None = None) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:

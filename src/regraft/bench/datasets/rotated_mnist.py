@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regraft.bench.datasets.base import Environment, dataset
-from regraft.bench.datasets.digit_dataset import DigitDataset
+from regraft.bench.datasets.mnist import DigitDataset
 
 ANGLES = (0, 15, 30, 45, 60, 75)  # degrees
 _CHUNK = 2048  # images turned at once: about 50 MB

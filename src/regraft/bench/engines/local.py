@@ -24,19 +24,14 @@ class LocalEngine:
 
     def __init__(self, device: str = "cpu", workers: int | None = None) -> None:
         self._device = torch.device(device)
-        self._workers = _default_workers(self._device) if workers is None else workers
-
-    @property
-    def workers(self) -> int:
-        """Number of processes."""
-        return self._workers
+        self.workers = _default_workers(self._device) if workers is None else workers
 
     def run(self, assignments: Sequence[Assignment]) -> OutcomeStream:
         """Give each worker the next assignment when it has finished its last.
 
         A single worker on a GPU is this process itself, which saves the start of another.
         """
-        if self._workers == 1 and self._device.type == "cuda":
+        if self.workers == 1 and self._device.type == "cuda":
             yield from map(run_assignment, assignments)
             return
         queue = deque(assignments)
@@ -45,7 +40,7 @@ class LocalEngine:
         ended: list[list[Outcome]] = []
         try:
             while queue or busy:
-                while queue and len(busy) < self._workers:
+                while queue and len(busy) < self.workers:
                     worker = idle.pop() if idle else self._start(busy.values())
                     worker.give(queue.popleft())
                     busy[worker.connection] = worker
@@ -63,7 +58,7 @@ class LocalEngine:
 
     def _start(self, others: Iterable[_Worker]) -> _Worker:
         taken = {worker.index for worker in others}
-        index = next(i for i in range(self._workers) if i not in taken)
+        index = next(i for i in range(self.workers) if i not in taken)
         return _Worker(index, _worker_variables(self._device, index))
 
 

@@ -82,7 +82,7 @@ class RunFolder:
         if model is not None:
             write_cache(self._model, description, model)
         (self.path / ERROR).unlink(missing_ok=True)
-        write_text(self.path / DONE, "done")
+        (self.path / DONE).touch()  # lost in a power cut, it costs a repetition and no record
         self._checkpoint.unlink(missing_ok=True)
 
     def fail(self, message: str) -> None:
