@@ -12,7 +12,6 @@ from torch import Tensor
 from regraft.core.domains import check_domains
 from regraft.premises.factorization import Penalties, fit_factorization, group_rows
 from regraft.premises.factorization_closure import (
-    DomainClosure,
     FactorizationClosure,
     check_factorization_closure,
     compare_predictions,
@@ -38,14 +37,9 @@ def compare(
     return compare_predictions(y, domain, factorized, direct, names=["a"], unit=unit)
 
 
-def by_hand() -> DomainClosure:
-    y = torch.tensor([1, 0, 1, 1])
-    closure = compare(y, binary([0.8, 0.4, 0.6, 0.3]), binary([0.9, 0.2, 0.4, 0.7]))
-    return closure.domains[0]
-
-
 def test_two_classes_by_hand() -> None:
-    found = by_hand()
+    y, p, direct = torch.tensor([1, 0, 1, 1]), [0.8, 0.4, 0.6, 0.3], [0.9, 0.2, 0.4, 0.7]
+    found = compare(y, binary(p), binary(direct)).domains[0]
     assert found.domain == "a" and found.frequencies == pytest.approx((0.25, 0.75))
     assert found.factorized.mean == pytest.approx((0.475, 0.525))
     assert found.factorized.brier == pytest.approx((0.04 + 0.16 + 0.16 + 0.49) / 4)
@@ -56,20 +50,18 @@ def test_two_classes_by_hand() -> None:
     assert found.direct.accuracy == 0.75
     assert found.direct.log_loss == pytest.approx(-math.log(0.9 * 0.8 * 0.4 * 0.7) / 4)
     assert found.calibration_error == pytest.approx(0.225)
-
-
-def test_what_is_kept_of_direct_regression_by_hand() -> None:
-    found = by_hand()
-    excesses = [math.log(0.9 / 0.8), math.log(0.8 / 0.6), math.log(0.4 / 0.6), math.log(0.7 / 0.3)]
+    excesses = np.log([0.9 / 0.8, 0.8 / 0.6, 0.4 / 0.6, 0.7 / 0.3])
     assert found.excess == pytest.approx(np.mean(excesses))
     assert found.excess_error == pytest.approx(np.std(excesses) / 2)
     entropy = -0.25 * math.log(0.25) - 0.75 * math.log(0.75)
     gains = [entropy - found.factorized.log_loss, entropy - found.direct.log_loss]
     assert found.kept == pytest.approx(gains[0] / gains[1])
-    assert found.correlation == pytest.approx(
-        np.corrcoef([0.8, 0.4, 0.6, 0.3], [0.9, 0.2, 0.4, 0.7])[0, 1]
-    )
+    assert found.correlation == pytest.approx(np.corrcoef(p, direct)[0, 1])
     assert found.agreement == 0.5
+    by_unit = compare(y, binary(p), binary(direct), torch.tensor([2, 0, 0, 2])).domains[0]
+    centred = excesses - excesses.mean()
+    error = math.hypot(centred[0] + centred[3], centred[1] + centred[2]) / 4
+    assert by_unit.excess == found.excess and by_unit.excess_error == pytest.approx(error)
 
 
 def test_three_classes_by_hand() -> None:
@@ -106,16 +98,12 @@ def truth(n: int) -> Tensor:
     return binary(np.random.default_rng(1).uniform(0.05, 0.85, n).tolist())
 
 
-def test_perfect_probabilities_are_consistent() -> None:
-    p = truth(4000)
-    found = compare(draw_labels(p), p, p)
-    assert found.verdict == "consistent" and found.sentence.startswith("The factorization closes")
-    assert found.domains[0].calibration_error < 0.03 and found.domains[0].kept == 1
-
-
-def test_a_bias_of_a_tenth_is_violated_once_rows_are_many() -> None:
+def test_perfect_probabilities_are_consistent_and_a_bias_of_many_rows_is_violated() -> None:
     p = truth(4000)
     y, biased = draw_labels(p), p + torch.tensor([-0.1, 0.1])
+    found = compare(y, p, p)
+    assert found.verdict == "consistent" and found.sentence.startswith("The factorization closes")
+    assert found.domains[0].calibration_error < 0.03 and found.domains[0].kept == 1
     found = compare(y, biased, p)
     assert found.verdict == "violated" and "does not close" in found.sentence
     assert found.domains[0].calibration_error == pytest.approx(0.1, abs=0.03)
@@ -136,10 +124,8 @@ def test_frequencies_alone_are_violated_where_inputs_tell_more() -> None:
 
 
 def test_where_direct_regression_learns_nothing_nothing_can_be_told() -> None:
-    fair = binary([0.5] * 2000)
-    y = torch.arange(2000) % 2
-    worse = binary([0.55, 0.45] * 1000)
-    found = compare(y, fair, worse)
+    fair, worse = binary([0.5] * 2000), binary([0.55, 0.45] * 1000)
+    found = compare(torch.arange(2000) % 2, fair, worse)
     assert math.isnan(found.domains[0].kept) and found.verdict == "undecided"
     assert found.sentence.startswith("Whether the factorization closes cannot be told where even")
     assert "keeping" not in found.sentence
@@ -168,17 +154,6 @@ def test_one_violated_domain_outweighs_one_that_tells_nothing() -> None:
         for factorized in (direct, biased)
     ]
     assert verdicts == ["undecided", "violated"]
-
-
-def test_errors_count_units_by_hand() -> None:
-    p, direct = binary([0.8, 0.4, 0.6, 0.3]), binary([0.9, 0.2, 0.4, 0.7])
-    unit = torch.tensor([2, 0, 0, 2])
-    found = compare(torch.tensor([1, 0, 1, 1]), p, direct, unit).domains[0]
-    excesses = np.log([0.9 / 0.8, 0.8 / 0.6, 0.4 / 0.6, 0.7 / 0.3])
-    centred = excesses - excesses.mean()
-    by_unit = [centred[0] + centred[3], centred[1] + centred[2]]
-    assert found.excess == pytest.approx(excesses.mean())
-    assert found.excess_error == pytest.approx(math.hypot(*by_unit) / 4)
 
 
 def test_copies_of_rows_do_not_make_errors_smaller() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.special import expit
 from torch import Tensor
@@ -26,6 +26,7 @@ from regraft.premises.grouped_audit import (
     span_abductions,
 )
 from regraft.premises.multinomial_maps import OutcomeData, fit_map
+from tests.helpers.problems import with_constant
 
 
 def real(values: Any) -> Tensor:
@@ -64,7 +65,15 @@ class Rows:
 
     @property
     def weight(self) -> Tensor:
-        return torch.full_like(self.loss, 1 / len(self.loss))
+        rows = torch.bincount(self.domain)
+        return 1 / (len(rows) * rows.double())[self.domain]
+
+
+def read_losses(Z: Tensor, group: Tensor, rng: torch.Generator) -> Tensor:
+    """Draw labels by the deduction of each row's group; return the losses of ``HEAD``."""
+    odds = (Z @ DEDUCTION).gather(1, group.unsqueeze(1)).squeeze(1)
+    y = (torch.rand(len(Z), generator=rng) < torch.sigmoid(odds)).long()
+    return losses(log_probabilities(Z, HEAD), y)
 
 
 def draw(abductions: Tensor, seed: int, n: int = ROWS) -> Rows:
@@ -72,12 +81,15 @@ def draw(abductions: Tensor, seed: int, n: int = ROWS) -> Rows:
     rng = torch.Generator().manual_seed(seed)
     domain = torch.arange(len(abductions)).repeat_interleave(n)
     x = MEANS[domain] + torch.randn(len(domain), 2, generator=rng, dtype=torch.float64)
-    Z = torch.cat([x, torch.ones(len(x), 1)], dim=1)
+    Z = with_constant(x)
     share = torch.softmax(torch.einsum("nk,nkr->nr", Z, abductions[domain]), dim=1)
     group = torch.multinomial(share, 1, generator=rng).squeeze(1)
-    odds = (Z @ DEDUCTION).gather(1, group.unsqueeze(1)).squeeze(1)
-    y = (torch.rand(len(Z), generator=rng) < torch.sigmoid(odds)).long()
-    return Rows(Z, domain, group, losses(log_probabilities(Z, HEAD), y))
+    return Rows(Z, domain, group, read_losses(Z, group, rng))
+
+
+def draw_target(mix: Tensor, seed: int) -> Rows:
+    """Rows with P(x) of the sources together, and the combination ``mix`` of their abductions."""
+    return draw(torch.tensordot(mix, ABDUCTIONS, dims=1).expand(3, -1, -1), seed)
 
 
 def span(abductions: Tensor, rows: Rows) -> AbductionHull:
@@ -149,7 +161,7 @@ def test_a_surrogate_has_the_risk_of_the_target_it_stands_for(
     """A target's P(x) is that of the sources together, its abduction the combination of theirs."""
     mix = real(weights)
     abduction = torch.tensordot(mix, ABDUCTIONS, dims=1)
-    target = draw(abduction.expand(3, -1, -1), seed=1)
+    target = draw_target(mix, seed=1)
     truth = float(target.loss.mean())
     error = math.hypot(surrogate_error(rows, abduction), mean_error(target.loss))
     assert abs(value_at(spanned, rows, coordinates(spanned, mix)) - truth) < 3 * error
@@ -163,7 +175,7 @@ def test_the_surrogate_of_fitted_maps_does_so_too(rows: Rows) -> None:
     ]
     spanned = span(torch.stack([fit_map(outcomes, 1.0) for outcomes in data]).mT, seen)
     mix = real([1.8, -0.8, 0.0])
-    target = draw(torch.tensordot(mix, ABDUCTIONS, dims=1).expand(3, -1, -1), seed=3)
+    target = draw_target(mix, seed=3)
     found = value_at(spanned, rows, coordinates(spanned, mix))
     assert found == pytest.approx(float(target.loss.mean()), abs=0.03)
     assert float(rows.loss.mean() - target.loss.mean()) > 0.3
@@ -174,20 +186,12 @@ def test_domains_mix_by_their_weights_not_by_their_rows() -> None:
     drawn = draw(ABDUCTIONS, seed=6)
     kept = torch.arange(len(drawn.loss)) % ROWS < torch.tensor([ROWS, 4000, 2000])[drawn.domain]
     rows = Rows(drawn.Z[kept], drawn.domain[kept], drawn.group[kept], drawn.loss[kept])
-    weight = 1 / (3 * torch.bincount(rows.domain).double())[rows.domain]
-    spanned = span_abductions(ABDUCTIONS, rows.Z, rows.domain, weight, penalty=1.0)
-    mix = real([-0.3, 1.6, -0.3])
-    target = draw(torch.tensordot(mix, ABDUCTIONS, dims=1).expand(3, -1, -1), seed=7)
-    truth = float(target.loss.mean())
-
-    def surrogate(of: AbductionHull) -> float:
-        moved = replace(of.hull, center=of.hull.head(coordinates(of, mix)))
-        at = replace(of, hull=moved), rows.loss, rows.Z, rows.group, weight, 0.0
-        return audit_abductions(*at, names=NAMES, groups=GROUPS).worst_case
-
-    assert surrogate(spanned) == pytest.approx(truth, abs=0.02)
-    by_rows = fit_map(OutcomeData(rows.Z, rows.domain, 3), 1.0)
-    assert abs(surrogate(replace(spanned, mixing=by_rows)) - truth) > 0.05
+    spanned, mix = span(ABDUCTIONS, rows), real([-0.3, 1.6, -0.3])
+    truth = float(draw_target(mix, seed=7).loss.mean())
+    z = coordinates(spanned, mix)
+    assert value_at(spanned, rows, z) == pytest.approx(truth, abs=0.02)
+    by_rows = replace(spanned, mixing=fit_map(OutcomeData(rows.Z, rows.domain, 3), 1.0))
+    assert abs(value_at(by_rows, rows, z) - truth) > 0.05
 
 
 def test_no_point_within_the_radius_is_worse(spanned: AbductionHull, few: Rows) -> None:
@@ -227,13 +231,10 @@ def test_the_same_loss_everywhere_is_the_loss_of_every_target(
 def draw_groups(prior: list[float], seed: int, n: int = 4000) -> Rows:
     """Rows of one domain with P(x, y | u) of all, and this prior of u."""
     rng = torch.Generator().manual_seed(seed)
-    weights = real(prior)
-    group = torch.multinomial(weights, n, replacement=True, generator=rng)
+    group = torch.multinomial(real(prior), n, replacement=True, generator=rng)
     x = MEANS[group] + torch.randn(n, 2, generator=rng, dtype=torch.float64)
-    Z = torch.cat([x, torch.ones(n, 1)], dim=1)
-    odds = (Z @ DEDUCTION).gather(1, group.unsqueeze(1)).squeeze(1)
-    y = (torch.rand(n, generator=rng) < torch.sigmoid(odds)).long()
-    return Rows(Z, torch.zeros_like(group), group, losses(log_probabilities(Z, HEAD), y))
+    Z = with_constant(x)
+    return Rows(Z, torch.zeros_like(group), group, read_losses(Z, group, rng))
 
 
 PRIORS = ([0.6, 0.2, 0.2], [0.2, 0.3, 0.5])
@@ -275,25 +276,17 @@ def test_only_the_worst_group_has_as_much(prior_audit: GroupedAudit) -> None:
     assert prior_audit.worst_case < prior_audit.any_prior  # which allows more than one nat
 
 
-def by_hand(loss: list[float], group: list[int]) -> tuple[AbductionHull, Rows]:
+SLOPE = real([[1.0, -1.0], [0.0, 0.0]])  # of logits (x, -x)
+
+
+def test_a_surrogate_and_the_means_of_groups_by_hand() -> None:
     """Two domains with two rows each, x = 1 and x = -1, and abductions that lean on x alone."""
-    x = real([1.0, -1.0, 1.0, -1.0])
-    Z = torch.stack([x, torch.ones_like(x)], dim=1)
-    rows = Rows(Z, torch.tensor([0, 0, 1, 1]), torch.tensor(group), real(loss))
-    slope = real([[1.0, -1.0], [0.0, 0.0]])  # of logits (x, -x)
-    return span(torch.stack([3 * slope, -slope]), rows), rows
-
-
-def test_groups_are_compared_by_their_means() -> None:
-    spanned, rows = by_hand([1.0, 2.0, 4.0, 0.5], [0, 1, 1, 0])
-    found = audit(spanned, rows, 0.0)
+    Z, domain = with_constant(real([[1.0], [-1.0], [1.0], [-1.0]])), torch.tensor([0, 0, 1, 1])
+    rows = Rows(Z, domain, torch.tensor([0, 1, 1, 0]), real([1.0, 2.0, 4.0, 0.5]))
+    found = audit(span(torch.stack([3 * SLOPE, -SLOPE]), rows), rows, 0.0)
     assert (found.worst_group, found.any_prior) == ("young", 3.0)  # (2 + 4) / 2; nobody is newborn
     assert found.n_groups == 2
     assert list(found.weights) == ["Aarau", "Bern"]
-
-
-def test_a_surrogate_by_hand() -> None:
-    spanned, rows = by_hand([1.0, 2.0, 4.0, 0.5], [0, 1, 1, 0])
     # The domains have the same rows, so P(s | x) is 1/2; the centre's logits are (x, -x). At x = 1
     # the groups have sigma(2) and sigma(-2) there, and (sigma(6) + sigma(-2)) / 2 and
     # (sigma(-6) + sigma(2)) / 2 in the sources; at x = -1 the other way around.
@@ -301,40 +294,35 @@ def test_a_surrogate_by_hand() -> None:
     second = expit(-2) / (expit(-6) + expit(2))
     # Groups 0, 1 at x = 1, -1 have the first ratio: the losses 1 and 2; the others have the second.
     expected = (3 * first + 4.5 * second) / (2 * (first + second))
-    assert audit(spanned, rows, 0.0).worst_case == pytest.approx(expected, abs=1e-6)
-
-
-@pytest.mark.parametrize("source", [0, 1, 2])
-def test_a_source_lies_on_the_hull(spanned: AbductionHull, rows: Rows, source: int) -> None:
-    constant = real([[3.0], [-1.0], [7.0]])  # the same for all groups: of no effect
-    placed = place_abduction(spanned.hull, ABDUCTIONS[source] + constant, rows.Z, rows.weight)
-    assert placed.along == pytest.approx(float(spanned.hull.sources[source].norm()))
-    assert placed.off == pytest.approx(0, abs=1e-9)
+    assert found.worst_case == pytest.approx(expected, abs=1e-6)
 
 
 @given(st.floats(-5, 5), st.floats(-5, 5))
+@example(1.0, 0.0)  # the sources themselves
+@example(0.0, 1.0)
+@example(0.0, 0.0)
 def test_a_combination_lies_on_the_hull(first: float, second: float) -> None:
     rows = draw(ABDUCTIONS, seed=4, n=50)
     spanned = span(ABDUCTIONS, rows)
     mix = real([first, second, 1 - first - second])
     abduction = torch.tensordot(mix, ABDUCTIONS, dims=1)
-    placed = place_abduction(spanned.hull, abduction, rows.Z, rows.weight)
+    constant = real([[3.0], [-1.0], [7.0]])  # the same for all groups: of no effect
+    placed = place_abduction(spanned.hull, abduction + constant, rows.Z, rows.weight)
+    assert placed.along == pytest.approx(float(coordinates(spanned, mix).norm()))
     shift = rows.Z @ (abduction - ABDUCTIONS.mean(dim=0))  # in the gauge
     assert placed.along == pytest.approx(float(shift.square().mean().sqrt()), abs=1e-8)
-    assert placed.off == pytest.approx(0, abs=1e-8)
+    assert placed.off == pytest.approx(0, abs=1e-9)
 
 
 def test_a_map_off_the_hull_by_hand() -> None:
-    x = real([1.0, -1.0])
-    Z = torch.stack([x, torch.ones_like(x)], dim=1)
-    slope = real([[1.0, -1.0], [0.0, 0.0]])  # of logits (x, -x)
-    level = slope.flip(0)  # of logits (1, -1)
-    maps = torch.stack([3 * slope, -slope]).mT
+    Z = with_constant(real([[1.0], [-1.0]]))
+    maps = torch.stack([3 * SLOPE, -SLOPE]).mT
+    there = 5 * SLOPE + 5 * SLOPE.flip(0)  # the second of logits (1, -1)
     even, uneven = real([0.5, 0.5]), real([0.25, 0.75])
     # The centre is (x, -x): these logits are 4 (x, -x) + 5 (1, -1) from it, and x and 1 are
     # orthogonal where both rows weigh the same.
-    placed = place_abduction(fit_hull(maps, Z, even), 5 * slope + 5 * level, Z, even)
+    placed = place_abduction(fit_hull(maps, Z, even), there, Z, even)
     assert [placed.along, placed.off] == pytest.approx([4, 5])
     # Here x has the mean -1/2: of 5 the share -2.5 x lies along, and 5 sqrt(1 - 1/4) off.
-    placed = place_abduction(fit_hull(maps, Z, uneven), 5 * slope + 5 * level, Z, uneven)
+    placed = place_abduction(fit_hull(maps, Z, uneven), there, Z, uneven)
     assert [placed.along, placed.off] == pytest.approx([1.5, 5 * math.sqrt(0.75)])

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import re
 import warnings
-from dataclasses import dataclass
 from functools import cache
 from itertools import permutations
 from typing import Any
@@ -25,19 +24,8 @@ from regraft.premises.latent_groups import (
     Shift,
     fit_latent_domains,
 )
+from tests.helpers.factorized_domains import FactorizedDomains
 from tests.helpers.problems import make_problem
-
-
-@dataclass(frozen=True)
-class Truth:
-    X: NDArray[np.float64]
-    y: NDArray[np.intp]
-    domain: NDArray[np.intp]
-    maps: Factorization
-
-    @property
-    def domains(self) -> Domains:
-        return check_domains(self.X, self.y, self.domain)
 
 
 def draw(rng: np.random.Generator, p: NDArray[np.float64]) -> NDArray[np.intp]:
@@ -46,7 +34,7 @@ def draw(rng: np.random.Generator, p: NDArray[np.float64]) -> NDArray[np.intp]:
     return (levels[:, :-1] < rng.random((len(p), 1))).sum(axis=1)
 
 
-def sample(maps: Factorization, n: int, seed: int) -> Truth:
+def sample(maps: Factorization, n: int, seed: int) -> FactorizedDomains:
     """Rows of domains of different sizes, groups by the abductions, labels by the deduction."""
     rng = np.random.default_rng(seed)
     sources, d = maps.abductions.shape[0], maps.abductions.shape[1] - 1
@@ -54,7 +42,8 @@ def sample(maps: Factorization, n: int, seed: int) -> Truth:
     X = rng.standard_normal((n, d)) @ np.diag(np.linspace(0.5, 2, d)) + np.arange(d)
     rows, names = torch.from_numpy(X), torch.from_numpy(domain)
     group = draw(rng, maps.abduce(rows, names).numpy())
-    return Truth(X, draw(rng, maps.deduce(rows).numpy()[np.arange(n), group]), domain, maps)
+    y = draw(rng, maps.deduce(rows).numpy()[np.arange(n), group])
+    return FactorizedDomains(X, y, domain, group, maps)
 
 
 def random_maps(
@@ -72,7 +61,7 @@ def random_maps(
 
 
 @cache
-def well_posed(d: int, groups: int, classes: int) -> Truth:
+def well_posed(d: int, groups: int, classes: int) -> FactorizedDomains:
     return sample(random_maps(1, d, groups, classes, 3), 24_000, seed=2)
 
 
@@ -131,22 +120,21 @@ def test_well_posed_model_is_as_likely_as_the_truth_and_warned_of_nothing(
     assert len(fit.restart_values) == 5
 
 
-def test_maps_are_in_their_gauge_and_groups_in_their_order() -> None:
-    truth, fit = well_posed(4, 3, 3), well_fitted(4, 3, 3)
-    maps = fit.factorization
-    assert maps.abductions.shape == (3, 5, 3)
-    assert maps.deduction.shape == (5, 3, 3)
-    assert float(maps.abductions.mean(dim=2).abs().max()) < 1e-14
-    assert float(maps.deduction.mean(dim=2).abs().max()) < 1e-14
-    domains = truth.domains
+@pytest.mark.parametrize("shape", SHAPES)
+def test_maps_are_in_their_gauge_groups_in_their_order_and_only_intercepts_differ(
+    shape: tuple[int, int, int],
+) -> None:
+    (d, groups, classes), domains = shape, well_posed(*shape).domains
+    maps = well_fitted(*shape).factorization
+    assert maps.abductions.shape == (3, d + 1, groups)
+    assert maps.deduction.shape == (d + 1, groups, classes)
+    for tensor in (maps.abductions, maps.deduction):
+        assert float(tensor.mean(dim=2).abs().max()) < 1e-14
     shares = domains.weight @ maps.abduce(domains.X, domains.domain)
     assert bool((shares.diff() < 0).all())
-
-
-def test_prior_shift_moves_intercepts_only() -> None:
-    A = well_fitted(4, 2, 3).factorization.abductions
-    assert torch.allclose(A[:, :-1], A[:1, :-1].expand(3, -1, -1), atol=1e-13)
-    assert float((A[0, -1] - A[1, -1]).abs().max()) > 0.1
+    slopes, intercepts = maps.abductions[:, :-1], maps.abductions[:, -1]
+    assert torch.allclose(slopes, slopes[:1].expand(3, -1, -1), atol=1e-13)
+    assert float((intercepts[0] - intercepts[1]).abs().max()) > 0.1
 
 
 def test_full_shift_recovers_slopes_and_contains_prior_shift() -> None:
