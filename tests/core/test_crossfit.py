@@ -18,8 +18,7 @@ from tests.helpers.problems import make_problem
 
 @cache
 def _sources(seed: int = 1, n: int = 120) -> SourceHeads:
-    p = make_problem(seed, n=n, classes=3, sources=3)
-    return p.sources
+    return make_problem(seed, n=n, classes=3, sources=3).sources
 
 
 def test_each_row_has_the_logits_of_the_heads_of_its_fold() -> None:
@@ -43,9 +42,7 @@ def test_chunks_of_rows_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_the_heads_of_a_fold_have_not_seen_its_rows() -> None:
     """Other labels on the rows of a fold leave the heads fitted without it as they were."""
-    p = make_problem(1, n=150, classes=3, sources=3)
-    domains = check_domains(*p.data)
-    sources = fit_source_heads(domains)
+    sources = _sources(n=150)
     seen = losses(log_probabilities(sources.Z, sources.pooled), sources.y)
     unseen = sources.held_out.pooled_losses(sources.Z, sources.y)
     # Noise features make the difference plain: a head fits the labels of what it has seen.

@@ -15,14 +15,14 @@ from regraft.core.hull import Hull, Objective, TiltedRows, fit_hull, tilt_rows
 from regraft.core.hull_adversary import ReweightingHullAdversary
 from regraft.core.learner import Learner
 from regraft.core.newton import losses
-from tests.helpers.problems import make_problem
+from tests.helpers.problems import make_problem, with_constant
 
 
 def _tiny(seed: int) -> tuple[torch.Tensor, TiltedRows]:
     """A finite problem on a line: seven points, two labels, one direction of disagreement."""
     rng = np.random.default_rng(seed)
     points = torch.from_numpy(rng.standard_normal((7, 1)))
-    rows = torch.cat([points, torch.ones(7, 1, dtype=torch.float64)], dim=1)
+    rows = with_constant(points)
     Z = rows.repeat_interleave(2, dim=0)
     y = torch.arange(2).repeat(7)
     center, shift = (torch.from_numpy(rng.standard_normal((2, 2))) for _ in range(2))
@@ -91,8 +91,7 @@ def test_value_never_falls_and_the_rule_stops_it(
         assert after.gap <= 1e-4
     assert abs(values[-1] - values[-2]) <= 1e-3
     assert all(abs(b - a) > 1e-3 for a, b in pairwise(values[:-1]))
-    assert len(outcome.targets) == len(outcome.mixture) == len(outcome.rounds)
-    assert len(outcome.heads) == len(outcome.rounds)
+    assert len(outcome.targets) == len(outcome.mixture) == len(outcome.heads) == len(outcome.rounds)
     assert all(float(target.z.norm()) <= radius * (1 + 1e-9) for target in outcome.targets)
 
 

@@ -61,13 +61,10 @@ def test_norm_is_the_root_mean_square_of_the_tilt(three: Game) -> None:
 
 def test_rank_limits_the_class_directions(three: Game) -> None:
     sources, full, _ = three
-    ranks = {}
-    for rank in (1, 2):
-        hull = fit_hull(sources.heads, sources.Z, sources.weight, rank)
-        stack = (hull.directions).permute(1, 0, 2).reshape(3, -1)
-        ranks[rank] = int(torch.linalg.matrix_rank(stack, rtol=1e-8))
-    assert ranks == {1: 1, 2: 2}
-    whole = fit_hull(sources.heads, sources.Z, sources.weight, 2)
+    hulls = [fit_hull(sources.heads, sources.Z, sources.weight, rank) for rank in (1, 2)]
+    stacks = [hull.directions.permute(1, 0, 2).reshape(3, -1) for hull in hulls]
+    assert [int(torch.linalg.matrix_rank(stack, rtol=1e-8)) for stack in stacks] == [1, 2]
+    whole = hulls[1]
     assert torch.allclose(whole.sources.norm(dim=1), full.sources.norm(dim=1), atol=1e-8)
 
 

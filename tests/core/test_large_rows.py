@@ -35,15 +35,16 @@ PROBLEM = make_problem(seed=1, n=300, classes=3)
 ROWS = PROBLEM.X.astype(np.float32)
 
 
-@pytest.fixture
-def many(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Any number of rows counts as very many, and takes several chunks."""
-    monkeypatch.setattr(whitening, "LARGE_BYTES", 0)
-    monkeypatch.setattr(whitening, "_CONVERSION_ENTRIES", 1)
-
-
 def _sources(X: Any = ROWS) -> SourceHeads:
     return fit_source_heads(check_domains(X, PROBLEM.y, PROBLEM.domain))
+
+
+@pytest.fixture
+def sources(monkeypatch: pytest.MonkeyPatch) -> SourceHeads:
+    """Sources of rows that count as very many, and take several chunks."""
+    monkeypatch.setattr(whitening, "LARGE_BYTES", 0)
+    monkeypatch.setattr(whitening, "_CONVERSION_ENTRIES", 1)
+    return _sources()
 
 
 def test_rows_are_short_only_if_many_and_given_short(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,10 +113,8 @@ def test_audits_and_frontiers_are_the_same(monkeypatch: pytest.MonkeyPatch) -> N
         assert point.worst_case_risk == pytest.approx(other.worst_case_risk, abs=1e-4)
 
 
-@pytest.mark.usefixtures("many")
-def test_the_gap_is_exact_for_the_stored_rows() -> None:
+def test_the_gap_is_exact_for_the_stored_rows(sources: SourceHeads) -> None:
     """Far below what float32 can tell apart, and proven for the same rows in float64."""
-    sources = _sources()
     rows, zero = (sources.Z, sources.y, sources.weight[None]), torch.zeros_like(sources.pooled)
     answer = minimax_newton(*rows, ridge=1e-2, start=zero, tolerance=1e-12)
     assert answer.gap <= 1e-12
@@ -124,9 +123,7 @@ def test_the_gap_is_exact_for_the_stored_rows() -> None:
     assert value == pytest.approx(answer.value, abs=1e-14)
 
 
-@pytest.mark.usefixtures("many")
-def test_hulls_and_surrogates_are_those_of_converted_rows() -> None:
-    sources = _sources()
+def test_hulls_and_surrogates_are_those_of_converted_rows(sources: SourceHeads) -> None:
     Z, y, weight = sources.Z, sources.y, sources.weight
     hull, same = (fit_hull(sources.heads, rows, weight) for rows in (Z, Z.double()))
     assert torch.allclose(hull.sources.abs(), same.sources.abs(), atol=1e-12)
@@ -135,9 +132,7 @@ def test_hulls_and_surrogates_are_those_of_converted_rows() -> None:
     assert torch.allclose(ours.center, theirs.center, atol=1e-12)
 
 
-@pytest.mark.usefixtures("many")
-def test_the_free_adversary_gets_converted_rows() -> None:
-    sources = _sources()
+def test_the_free_adversary_gets_converted_rows(sources: SourceHeads) -> None:
     rows = standardize(sources).rows.Z
     assert rows.dtype == torch.float64
     X = PROBLEM.X[sources.order.numpy()]

@@ -29,6 +29,10 @@ def count(domains: Domains) -> list[int]:
 def test_every_domain_and_class_is_held_out_in_proportion(cells: list[int], seed: int) -> None:
     domains = make_domains(cells, seed)
     train, test = hold_out(domains)
+    for part in (train, test):
+        assert torch.allclose(part.weight.sum(), torch.ones((), dtype=torch.float64))
+        mass = part.weight[part.domain == 0]
+        assert torch.allclose(mass, mass[0]) and abs(float(mass.sum()) - 0.5) < 1e-12
     assert len(test.y) == (len(domains.y) + 1) // 3
     for size, fitted, measured in zip(cells, count(train), count(test), strict=True):
         assert fitted + measured == size
@@ -74,11 +78,3 @@ def test_without_a_seed_every_third_row_of_a_cell_is_held_out() -> None:
 def test_a_seed_below_zero() -> None:
     with pytest.raises(ValueError, match=r"^seed is -1: pass 0 or more\.$"):
         hold_out(make_domains([3] * 6), -1)
-
-
-@given(CELLS)
-def test_domains_weigh_the_same_in_both_parts(cells: list[int]) -> None:
-    for part in hold_out(make_domains(cells)):
-        assert torch.allclose(part.weight.sum(), torch.ones((), dtype=torch.float64))
-        mass = part.weight[part.domain == 0]
-        assert torch.allclose(mass, mass[0]) and abs(float(mass.sum()) - 0.5) < 1e-12

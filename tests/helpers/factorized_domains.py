@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -41,6 +41,15 @@ class FactorizedDomains:
     def rows(self) -> GroupedRows:
         """Whitened and shuffled, as the checks take them."""
         return group_rows(self.domains, torch.from_numpy(self.group), len(self.groups))
+
+    def take(self, kept: NDArray[np.intp]) -> FactorizedDomains:
+        """Keep some of the rows."""
+        rows = self.X[kept], self.y[kept], self.domain[kept], self.group[kept]
+        return FactorizedDomains(*rows, self.maps)
+
+    def separated(self) -> FactorizedDomains:
+        """Move the inputs of the domains so far apart that none could come from another."""
+        return replace(self, X=self.X + 100 * self.domain[:, None])
 
 
 def draw_domains(

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 
-from regraft.core.domains import check_domains
 from regraft.premises.deduction_invariance import DeductionInvariance, check_invariance
-from regraft.premises.factorization import GroupedRows, Penalties, fit_factorization, group_rows
+from regraft.premises.factorization import Penalties, fit_factorization
 from regraft.support.json_files import dumps
 from tests.helpers.factorized_domains import FactorizedDomains, draw_domains
 
 
-def check(
-    truth: FactorizedDomains, rows: GroupedRows | None = None, draws: int = 199
-) -> DeductionInvariance:
-    rows = truth.rows() if rows is None else rows
+def check(truth: FactorizedDomains, draws: int = 199) -> DeductionInvariance:
+    rows = truth.rows()
     deduction = fit_factorization(rows, Penalties(1.0, 1.0)).deduction
     return check_invariance(
         rows, deduction, penalty=1.0, names=truth.names, groups=truth.groups, draws=draws
@@ -70,23 +67,16 @@ def test_cells_of_few_records_have_no_map_and_empty_ones_are_not_counted() -> No
     first = np.flatnonzero((truth.domain == 0) & (truth.group == 0))[9:]
     second = np.flatnonzero((truth.domain == 1) & (truth.group == 2))
     kept = np.setdiff1d(np.arange(800), [*first, *second])
-    domains = check_domains(truth.X[kept], truth.y[kept], truth.domain[kept])
-    found = check(truth, group_rows(domains, torch.from_numpy(truth.group[kept]), 3), draws=99)
+    found = check(truth.take(kept), draws=99)
     assert found.n_cells == 5
     assert {cell.domain + cell.group for cell in found.cells} == {"01", "02", "10", "11"}
 
 
-def test_separated_domains_stay_undecided() -> None:
+def test_separated_domains_and_groups_of_one_domain_each_stay_undecided() -> None:
     truth = draw_domains(0, n=200, reversed_last=True)
-    domains = check_domains(truth.X + 100 * truth.domain[:, None], truth.y, truth.domain)
-    found = check(truth, group_rows(domains, torch.from_numpy(truth.group), 2))
+    found = check(truth.separated())
     assert found.verdict == "undecided" and found.effective_rows < 30
     assert found.sentence.startswith("Domains share too few inputs and groups")
     assert dumps(found.to_dict())
-
-
-def test_groups_of_one_domain_each_stay_undecided() -> None:
-    truth = draw_domains(0, n=200, reversed_last=True)
-    rows = group_rows(truth.domains, torch.from_numpy(truth.domain), 2)
-    found = check(truth, rows)
+    found = check(replace(truth, group=truth.domain))
     assert found.verdict == "undecided" and found.n_cells == 2

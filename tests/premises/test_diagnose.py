@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import re
+from collections.abc import Callable
 from functools import cache
 
 import numpy as np
@@ -40,8 +42,15 @@ def small() -> FactorizedDomains:
 
 
 @cache
+def with_steps(known: bool) -> tuple[Diagnosis, list[str]]:
+    """Diagnose with groups that are known or not; also return the steps that were reported."""
+    data, steps = small(), list[str]()
+    group = data.group if known else None
+    return diagnose(data.X, data.y, data.domain, group, on_progress=steps.append), steps
+
+
 def latent() -> Diagnosis:
-    return diagnose(small().X, small().y, small().domain, groups=2)
+    return with_steps(known=False)[0]
 
 
 def test_true_premises_look_satisfied() -> None:
@@ -107,19 +116,10 @@ def test_labels_of_no_meaning_are_not_predicted_where_they_were_held_out() -> No
     assert min(part.factorized.log_loss for part in found.closure.domains) > math.log(2)
 
 
-def test_labels_and_inputs_say_the_same_with_and_without_groups() -> None:
-    data = small()
-    known = diagnose(data.X, data.y, data.domain, data.group)
-    assert known.heterogeneity == latent().heterogeneity
-    assert known.shifts == latent().shifts
-
-
 @pytest.mark.parametrize("find", [observed, latent])
-def test_documents_are_plain_json(find: object) -> None:
-    found: Diagnosis = find()  # type: ignore[operator]
-    document = found.to_dict()
-    text = dumps(document)
-    read = json.loads(text)
+def test_documents_are_plain_json(find: Callable[[], Diagnosis]) -> None:
+    found = find()
+    read = json.loads(dumps(found.to_dict()))
     assert read["rows"] == found.n_rows and read["groups_observed"] == found.observed
     assert read["summary"] == list(found.summary()) and len(read["summary"]) >= 6
     for name, check in zip(
@@ -137,20 +137,16 @@ def test_documents_are_plain_json(find: object) -> None:
 
 def test_the_seed_decides() -> None:
     data = small()
-    first, again, other = (
-        dumps(diagnose(data.X, data.y, data.domain, data.group, seed=seed).to_dict())
-        for seed in (0, 0, 1)
-    )
-    assert first == again != other
+    again, other = (diagnose(data.X, data.y, data.domain, data.group, seed=seed) for seed in (0, 1))
+    first = dumps(with_steps(known=True)[0].to_dict())
+    assert first == dumps(again.to_dict()) != dumps(other.to_dict())
 
 
-def test_steps_are_told() -> None:
-    data = small()
-    told: dict[bool, list[str]] = {True: [], False: []}
-    for known, steps in told.items():
-        group = data.group if known else None
-        diagnose(data.X, data.y, data.domain, group, on_progress=steps.append)
-    assert told[True] == [
+def test_labels_and_inputs_say_the_same_with_and_without_groups_and_steps_are_reported() -> None:
+    (observed, steps), (latent, latent_steps) = with_steps(known=True), with_steps(known=False)
+    assert observed.heterogeneity == latent.heterogeneity
+    assert observed.shifts == latent.shifts
+    assert steps == [
         "testing whether the sources disagree",
         "measuring shifts",
         "fitting abduction and deduction maps",
@@ -159,8 +155,8 @@ def test_steps_are_told() -> None:
         "comparing deductions",
         "looking for a transplant basis",
     ]
-    assert "fitting 2 unobserved groups to two thirds of the rows, start 1 of 3" in told[False]
-    assert told[False][-1] == "looking for a transplant basis"
+    assert "fitting 2 unobserved groups to two thirds of the rows, start 1 of 3" in latent_steps
+    assert latent_steps[-1] == "looking for a transplant basis"
 
 
 @pytest.mark.parametrize(
@@ -168,28 +164,25 @@ def test_steps_are_told() -> None:
     [
         (
             {"sample_domain": np.zeros(300)},
-            r"^all rows belong to one domain: pass rows of two domains or more\.$",
+            "all rows belong to one domain: pass rows of two domains or more.",
         ),
-        ({"group": np.full(300, "a")}, r"^group is a in every row: pass two groups or more\.$"),
-        (
-            {"group": np.zeros(299)},
-            r"^X has 300 rows but group has 299: pass one per row\.$",
-        ),
-        ({"group": np.full(300, np.nan)}, r"^group holds NaN or infinity: drop those rows\.$"),
-        ({"groups": 0}, r"^groups is 0: pass a number from 2 to 32\.$"),
-        ({"groups": 1}, r"^groups is 1: pass a number from 2 to 32\.$"),
-        ({"groups": 33}, r"^groups is 33: pass a number from 2 to 32\.$"),
+        ({"group": np.full(300, "a")}, "group is a in every row: pass two groups or more."),
+        ({"group": np.zeros(299)}, "X has 300 rows but group has 299: pass one per row."),
+        ({"group": np.full(300, np.nan)}, "group holds NaN or infinity: drop those rows."),
+        ({"groups": 0}, "groups is 0: pass a number from 2 to 32."),
+        ({"groups": 1}, "groups is 1: pass a number from 2 to 32."),
+        ({"groups": 33}, "groups is 33: pass a number from 2 to 32."),
         (
             {"group": np.arange(300) % 101},
-            r"^group has 101 values: pass 100 or fewer, for example by binning numbers\.$",
+            "group has 101 values: pass 100 or fewer, for example by binning numbers.",
         ),
-        ({"seed": -1}, r"^seed is -1: pass a number from 0 to 2\*\*63 - 1\.$"),
-        ({"seed": 2**63}, r"^seed is 9223372036854775808: pass a number from 0 to 2\*\*63 - 1\.$"),
-        ({"device": "abacus"}, r"^device 'abacus' is not available here: pass cpu\.$"),
+        ({"seed": -1}, "seed is -1: pass a number from 0 to 2**63 - 1."),
+        ({"seed": 2**63}, f"seed is {2**63}: pass a number from 0 to 2**63 - 1."),
+        ({"device": "abacus"}, "device 'abacus' is not available here: pass cpu."),
     ],
 )
 def test_what_is_refused(change: dict[str, object], sentence: str) -> None:
     data = small()
     arguments = {"X": data.X, "y": data.y, "sample_domain": data.domain} | change
-    with pytest.raises(ValueError, match=sentence):
+    with pytest.raises(ValueError, match=rf"^{re.escape(sentence)}$"):
         diagnose(**arguments)  # type: ignore[arg-type]

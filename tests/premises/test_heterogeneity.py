@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from regraft.core.domains import check_domains
 from regraft.premises.factorization import group_rows
 from regraft.premises.heterogeneity import check_heterogeneity
 from regraft.support.json_files import dumps
@@ -47,9 +46,7 @@ def test_p_values_of_like_sources_are_spread() -> None:
 
 
 def test_separated_sources_cannot_be_compared() -> None:
-    truth = draw_domains(0, n=200, reversed_last=True)
-    X = truth.X + 100 * truth.domain[:, None]
-    domains = check_domains(X, truth.y, truth.domain)
+    domains = draw_domains(0, n=200, reversed_last=True).separated().domains
     found = check_heterogeneity(group_rows(domains, torch.zeros_like(domains.y), 1), draws=99)
     assert found.verdict == "undecided" and found.effective_rows < 30
     assert "share too few inputs" in found.sentence

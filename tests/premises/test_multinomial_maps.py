@@ -48,16 +48,13 @@ def test_mean_probabilities_are_the_frequencies(m: int, penalty: float) -> None:
     assert torch.allclose(mean, frequencies(data), atol=1e-3)
 
 
-def test_an_infinite_penalty_leaves_the_frequencies() -> None:
+def test_an_infinite_penalty_leaves_the_frequencies_of_every_constant() -> None:
+    """Two groups with a constant each keep frequencies of their own, however strong the penalty."""
     data = draw()
     weights = fit_map(data, 1e9)
     assert float(weights[:, :-1].abs().max()) < 1e-5
     expected = frequencies(data).expand(len(data.Z), -1)
     assert torch.allclose(probabilities(data, weights), expected, atol=1e-3)
-
-
-def test_every_constant_is_an_intercept() -> None:
-    """Two groups with a constant each keep frequencies of their own, however strong the penalty."""
     data = draw(m=2)
     second = data.Z[:, 0] > 0.5
     constants = torch.stack([~second, second], dim=1).double()
@@ -86,7 +83,7 @@ def test_slopes_are_those_of_logistic_regression(m: int, inverse: float, penalty
     assert np.abs(ours - other.coef_).max() > 1e-3
 
 
-def test_an_outcome_without_rows_stays_finite_and_rare() -> None:
+def test_an_outcome_without_rows_stays_finite_and_rare_and_one_alone_is_all_but_certain() -> None:
     data = draw()
     wider = OutcomeData(data.Z, data.labels, 4)
     weights = fit_map(wider, 1.0)
@@ -94,25 +91,17 @@ def test_an_outcome_without_rows_stays_finite_and_rare() -> None:
     assert weights.shape == (4, 4) and bool(weights.isfinite().all())
     assert 0 < float(p[:, 3].mean()) < 1e-3
     assert torch.allclose(p.mean(dim=0), frequencies(wider), atol=1e-3)
-
-
-def test_one_outcome_alone_is_all_but_certain() -> None:
-    data = draw()
     weights = fit_map(OutcomeData(data.Z, torch.zeros_like(data.labels), 2), 1.0)
     assert bool(weights.isfinite().all())
     assert float(probabilities(data, weights)[:, 0].min()) > 0.95
 
 
-def test_without_rows_a_map_is_its_anchor() -> None:
+def test_penalties_pull_to_the_anchor_which_a_map_without_rows_is() -> None:
     data = draw(m=2)
     none = data.take(torch.zeros(len(data.Z), dtype=torch.bool))
     anchor = torch.tensor([[1.0, 0.0, 2.0, 0.5], [-1.0, 0.0, -2.0, -0.5]], dtype=torch.float64)
     assert torch.equal(fit_map(none, 10.0, anchor=anchor), anchor)
     assert torch.equal(fit_map(none, 10.0), torch.zeros_like(anchor))
-
-
-def test_penalties_pull_to_the_anchor() -> None:
-    data = draw(m=2)
     slopes = torch.tensor([[0.7, -0.3, 1.1, 0.0]], dtype=torch.float64)
     anchor = torch.cat([slopes, -slopes])
     distances = [
@@ -139,13 +128,10 @@ def test_the_start_makes_no_difference() -> None:
     assert torch.allclose(fit_map(data, 3.0, start=start), fit_map(data, 3.0), atol=1e-3)
 
 
-def test_strong_signals_choose_weak_penalties_and_noise_strong_ones() -> None:
-    assert choose_penalty([draw(n=3000, scale=3.0)]) == PENALTIES[-1]
-    assert choose_penalty([draw(n=150, k=20, scale=0.0)]) == PENALTIES[0]
-
-
-def test_a_penalty_is_chosen_for_all_problems_together() -> None:
+def test_strong_signals_choose_weak_penalties_noise_strong_ones_and_both_one_between() -> None:
     signal, noise = draw(n=3000, scale=3.0), draw(n=150, k=20, scale=0.0)
+    assert choose_penalty([signal]) == PENALTIES[-1]
+    assert choose_penalty([noise]) == PENALTIES[0]
     nothing = signal.take(torch.zeros(len(signal.Z), dtype=torch.bool))
     assert choose_penalty([signal, nothing]) == PENALTIES[-1]
     chosen = choose_penalty([noise, signal])
@@ -173,14 +159,11 @@ def test_a_right_anchor_is_kept_and_a_wrong_one_left() -> None:
     assert choose_penalty_on_pairs([pair], (strong, weak), [-right]) == weak
 
 
-def test_folds_are_dealt_in_turn() -> None:
-    assert deal_folds(7, torch.device("cpu")).tolist() == [0, 1, 2, 0, 1, 2, 0]
-
-
 def test_crossfitted_probabilities_are_of_maps_of_the_other_folds() -> None:
     data = draw(n=120)
     p = crossfit_probabilities(data, 3.0)
     fold = deal_folds(120, data.Z.device)
+    assert fold.tolist() == [0, 1, 2] * 40  # dealt in turn
     assert torch.allclose(p.sum(dim=1), torch.ones(120, dtype=torch.float64))
     for f in range(FOLDS):
         alone = fit_map(data.take(fold != f), 3.0)

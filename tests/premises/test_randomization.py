@@ -86,13 +86,6 @@ def test_the_p_value_is_that_of_all_draws() -> None:
     assert found.p_value == pytest.approx(expected, abs=0.015)
 
 
-def test_of_two_residuals_the_second_says_it_all() -> None:
-    residuals, Z, domain = make_rows()
-    one = compare(residuals, Z, domain)
-    both = compare(torch.cat([-residuals, residuals], dim=1), Z, domain)
-    assert both.p_value == one.p_value and both.views == one.views
-
-
 def test_means_and_slopes_are_told_apart() -> None:
     noise, Z, domain = make_rows(n=400)
     side = (2 * domain - 1).double().unsqueeze(1)
@@ -116,32 +109,30 @@ def test_the_violating_cell_is_found_and_others_are_not() -> None:
 
 
 def test_groups_that_disagree_in_opposite_ways_are_seen_one_by_one() -> None:
-    noise, Z, domain = make_rows(seed=4, n=400)
-    group = torch.arange(400) % 2
+    (noise, Z, domain), group = make_rows(seed=4, n=400), torch.arange(400) % 2
     side = ((2 * domain - 1) * (2 * group - 1)).double().unsqueeze(1)
     found = randomization_test(noise + side, Z, domain, group, chances(400), 2, draws=99)
     assert found.p_value == 0.01
     assert found.views["means by group"] > 20 and found.views["means"] < 4
 
 
-def test_a_residual_of_zero_depends_on_nothing() -> None:
+def test_the_seed_decides_and_of_two_residuals_the_second_says_it_all() -> None:
     residuals, Z, domain = make_rows()
-    found = compare(0 * residuals, Z, domain)
-    assert found.p_value == 1 and found.cell_p_values.tolist() == [[1.0], [1.0]]
-
-
-def test_the_seed_decides() -> None:
-    first, again, other = (compare(*make_rows(), seed=seed) for seed in (5, 5, 6))
-    assert first.p_value == again.p_value and first.views == again.views
+    first, other = (compare(residuals, Z, domain, seed=seed) for seed in (5, 6))
+    both = torch.cat([-residuals, residuals], dim=1)
+    for again in (residuals, both):
+        same = compare(again, Z, domain, seed=5)
+        assert same.p_value == first.p_value and same.views == first.views
     assert first.views != other.views
 
 
-def test_separated_domains_leave_nothing_to_exchange() -> None:
+def test_residuals_of_zero_and_separated_domains_depend_on_nothing() -> None:
     residuals, Z, domain = make_rows()
     certain = torch.nn.functional.one_hot(domain, 2).double()
-    found = compare(residuals, Z, domain, certain)
-    assert found.effective_rows == 0 and not found.has_enough_rows
-    assert found.p_value == 1 and found.cell_p_values.tolist() == [[1.0], [1.0]]
+    separated = compare(residuals, Z, domain, certain)
+    assert separated.effective_rows == 0 and not separated.has_enough_rows
+    for found in (separated, compare(0 * residuals, Z, domain)):
+        assert found.p_value == 1 and found.cell_p_values.tolist() == [[1.0], [1.0]]
 
 
 # 149.6 and 150.28 of the 150 that it takes.
