@@ -82,8 +82,7 @@ def make(folder: Path, rows: int, n_features: int, n_classes: int) -> None:
             X, y = draw(domain, n_features, n_classes, seed=start)
             writer.append(X, y, domain, row_inputs(X, start + 1))
         names = range(n_classes), [f"source {s}" for s in range(len(STRENGTHS))]
-        origin = Origin(kind="arrays", encoder="large_bank.py", fingerprint="", preprocessing={})
-        writer.finish(origin, *names)
+        writer.finish(Origin("arrays", "large_bank.py", "", {}), *names)
 
 
 def part_seconds(profile: cProfile.Profile) -> dict[str, float]:

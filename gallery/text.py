@@ -96,8 +96,7 @@ columns = ["head", "sources, held out (%)", "unseen market (%)"]
 print(Table.from_sections("", columns, table).markdown())
 
 # %% [markdown]
-# What the heads make of four reviews shows why: where verdict and slang disagree, ERM follows the
-# slang.
+# Four reviews show why: where verdict and slang disagree, ERM follows the slang.
 
 # %%
 if not path:

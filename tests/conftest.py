@@ -17,7 +17,7 @@ from hypothesis import settings
 
 from regraft.cli.app import app
 from regraft.support.extras import repair_torchvision
-from tests.helpers.commands import Ran
+from tests.helpers.commands import Once, Ran, Run, RunOnce
 from tests.helpers.problems import Digits, Problem, draw_blobs, make_problem
 
 settings.register_profile("regraft", deadline=None, derandomize=True, max_examples=25)
@@ -48,7 +48,7 @@ def blobs() -> Digits:
 @pytest.fixture(scope="session")
 def once(
     tmp_path_factory: pytest.TempPathFactory,
-) -> Callable[[str, Callable[[Path], None]], Path]:
+) -> Once:
     """Make a folder by name, one time for all processes that run tests."""
     own = tmp_path_factory.getbasetemp()
     common = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
@@ -66,8 +66,8 @@ def once(
 
 @pytest.fixture(scope="session")
 def run_once(
-    once: Callable[[str, Callable[[Path], None]], Path],
-) -> Callable[..., tuple[Path, Ran]]:
+    once: Once,
+) -> RunOnce:
     """Call ``regraft`` with these arguments and ``--out FOLDER``, one time for all processes."""
 
     def invoke(name: str, *arguments: object) -> tuple[Path, Ran]:
@@ -98,7 +98,7 @@ def fast_processes() -> Iterator[None]:
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
     """Call ``regraft`` with these arguments, in this process."""
 
     def invoke(*arguments: object) -> Ran:

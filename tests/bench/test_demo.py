@@ -39,23 +39,19 @@ def test_the_unseen_domain_breaks_erm_and_not_cro(told: Any) -> None:
     assert result.rows[0].source_accuracy > result.rows[-1].source_accuracy
 
 
-def test_steps_and_rounds_are_told_as_they_happen(told: Any) -> None:
+def test_steps_and_rounds_are_told_and_audits_show_who_holds(told: Any) -> None:
     result, steps, rounds = told
     assert steps[0] == "fitting ERM" and steps[-2:] == ["fitted at radius 4", "fitted at radius 8"]
     assert steps.index("auditing CRO") == len(steps) - len(RADII) - 1
     assert tuple(rounds) == result.certificate.rounds
-
-
-def test_audits_show_who_holds(told: Any) -> None:
-    curves = told[0].curves
+    curves = result.curves
     assert tuple(curves) == AUDITED
     for curve in curves.values():
         assert tuple(point.radius for point in curve.points) == RADII
     worst = {name: curve.points[-1].accuracy for name, curve in curves.items()}
     assert worst["ERM"] < worst["GroupDRO"] < 0.3 < worst["CRO"]
-    certificate = told[0].certificate
     # The audit takes the losses on fitted rows as they are; the certificate corrects them.
-    assert 0 < certificate.worst_case - curves["CRO"].points[-1].risk < 0.1
+    assert 0 < result.certificate.worst_case - curves["CRO"].points[-1].risk < 0.1
 
 
 def test_the_story_is_told_in_numbers(told: Any) -> None:
@@ -84,7 +80,7 @@ def test_the_command_prints_one_document_and_writes_it(run_once: RunOnce) -> Non
     assert price < 0.03
 
 
-def test_the_command_tells_the_story(run_once: RunOnce) -> None:
+def test_the_command_tells_the_story_with_its_price(told: Any, run_once: RunOnce) -> None:
     folder, ran = run_once("demo", "demo", "--html")
     assert (ran.code, ran.err) == (0, "")
     for text in ("Colored MNIST", "round 1:", CEILING, "Certificate:", "Not certified", "Next:"):
@@ -92,6 +88,12 @@ def test_the_command_tells_the_story(run_once: RunOnce) -> None:
     assert str(folder / "stress_curve.png") in ran.out
     table = ran.out[ran.out.index("unseen -90%") :]
     assert table.index("ERM") < table.index("CRO") < table.index(CEILING)
+    # A report asks for the price.
+    frontier = json.loads((folder / "demo.json").read_text())["frontier"]
+    assert told[0].frontier is None and frontier is not None
+    first, last = frontier["points"][0], frontier["points"][-1]
+    assert first["source_accuracy"] > last["source_accuracy"]
+    assert first["worst_case_accuracy"] + 0.4 < last["worst_case_accuracy"]
 
 
 def test_the_seed_chooses_the_rows_held_out(told: Any) -> None:

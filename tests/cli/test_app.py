@@ -6,105 +6,54 @@ import csv
 import json
 import os
 import shutil
-import signal
 import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow
-import pyarrow.parquet
 import pytest
 
 from regraft._version import __version__
-from regraft.cli.app import app
 from regraft.estimators.saving import load
-from tests.helpers.commands import Ran
-from tests.helpers.paths import SOURCE
+from tests.helpers.commands import Run, apart, hide_packages, list_names, run_apart
+from tests.helpers.problems import write_csv
 
 # Tests compare with arrays, which have no names.
 pytestmark = pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 
 FITTED = ["certificate.json", "fit.json", "model", "provenance.json"]
-# A shell that starts tests in the background may leave SIGINT ignored.
-PROGRAM = (
-    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler);"
-    "from regraft.cli.app import main; main()"
-)
 
 
-def command(*path: Path) -> dict[str, Any]:
-    """Arguments of a subprocess in which ``path`` comes before everything else."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (*path, SOURCE)))}
-    return {"env": {**environment, "OMP_NUM_THREADS": "1"}, "text": True}
-
-
-def write_csv(path: Path, problem: Any, rows: int | None = None) -> Path:
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow([*(f"f{i}" for i in range(problem.X.shape[1])), "label", "domain"])
-        cells = zip(problem.X.tolist(), problem.y, problem.domain, strict=True)
-        writer.writerows([[*x, y, domain] for x, y, domain in list(cells)[:rows]])
-    return path
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory, problem: Any) -> Path:
-    """A table in every format and a model fitted on it."""
-    folder = tmp_path_factory.mktemp("cli")
-    write_csv(folder / "data.csv", problem)
-    np.savez(folder / "data.npz", X=problem.X, y=problem.y, sample_domain=problem.domain)
-    columns = {f"f{i}": column for i, column in enumerate(problem.X.T)}
-    table = pyarrow.table({**columns, "label": problem.y, "domain": problem.domain})
-    pyarrow.parquet.write_table(table, folder / "data.parquet")
-    with pytest.raises(SystemExit):
-        app(["fit", str(folder / "data.csv"), "--out", str(folder / "fit"), "--radius", "2"])
-    return folder
-
-
-def entries(folder: Path) -> list[str]:
-    return sorted(entry.name for entry in folder.iterdir()) if folder.exists() else []
-
-
-def test_version_and_help(run: Callable[..., Ran]) -> None:
+def test_version(run: Run) -> None:
     assert run("--version").out == f"regraft {__version__}\n"
-    shown = run("--help")
-    assert shown.code == 0
-    for name in ("demo", "fit", "predict", "audit", "frontier", "reproduce", "report", "doctor"):
-        assert name in shown.out
-        assert run(name, "--help").code == 0
 
 
 def test_fit_tells_the_rounds_the_certificate_and_the_accuracy(
-    tmp_path: Path, folder: Path, run: Callable[..., Ran]
+    tmp_path: Path, folder: Path, run: Run
 ) -> None:
     ran = run("fit", folder / "data.csv", "--out", tmp_path / "o", "--objective", "regret")
     assert ran.code == 0 and ran.err == ""
     for text in ("round 1:", "round 2:", "source 0", "training accuracy", "within 8 nats"):
         assert text in ran.out
     assert "regret" in ran.out and "duality gap" in ran.out and "Not certified" in ran.out
-    assert entries(tmp_path / "o") == FITTED
+    assert list_names(tmp_path / "o") == FITTED
     certificate = json.loads((tmp_path / "o" / "certificate.json").read_text())
     assert certificate["objective"] == "regret"
     assert load(tmp_path / "o" / "model").feature_names_in_.tolist() == [f"f{i}" for i in range(6)]
 
 
 def test_fit_twice_replaces_the_model_and_keeps_other_files(
-    tmp_path: Path, folder: Path, run: Callable[..., Ran]
+    tmp_path: Path, folder: Path, run: Run
 ) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     for radius in (1, 2):
         ran = run("fit", folder / "data.npz", "--out", tmp_path, "--radius", radius)
         assert ran.code == 0
     assert load(tmp_path / "model").get_params()["radius"] == 2
-    assert entries(tmp_path) == sorted([*FITTED, "notes.txt"])
+    assert list_names(tmp_path) == sorted([*FITTED, "notes.txt"])
 
 
-def test_every_format_gives_the_same_model(
-    tmp_path: Path, folder: Path, run: Callable[..., Ran]
-) -> None:
+def test_every_format_gives_the_same_model(tmp_path: Path, folder: Path, run: Run) -> None:
     documents = []
     for suffix in ("npz", "csv", "parquet"):
         ran = run("fit", folder / f"data.{suffix}", "--out", tmp_path / suffix, "--json")
@@ -117,9 +66,7 @@ def test_every_format_gives_the_same_model(
     assert set(documents[0]["source_accuracy"]) == {"source 0", "source 1"}
 
 
-def test_predict_scores_what_it_can(
-    tmp_path: Path, folder: Path, problem: Any, run: Callable[..., Ran]
-) -> None:
+def test_predict_scores_what_it_can(tmp_path: Path, folder: Path, problem: Any, run: Run) -> None:
     ran = run("predict", folder / "fit", folder / "data.csv", "--out", tmp_path)
     model = load(folder / "fit" / "model")
     correct = model.predict(problem.X) == problem.y
@@ -132,11 +79,11 @@ def test_predict_scores_what_it_can(
     assert [int(row["label"]) for row in rows] == model.predict(problem.X).tolist()
     written = [[float(row["probability_0"]), float(row["probability_1"])] for row in rows]
     assert written == model.predict_proba(problem.X).tolist()
-    assert entries(tmp_path) == ["predictions.csv", "provenance.json"]
+    assert list_names(tmp_path) == ["predictions.csv", "provenance.json"]
 
 
 def test_predict_without_labels_or_domains(
-    tmp_path: Path, folder: Path, problem: Any, run: Callable[..., Ran]
+    tmp_path: Path, folder: Path, problem: Any, run: Run
 ) -> None:
     np.savez(tmp_path / "x.npz", X=problem.X)
     ran = run("predict", folder / "fit" / "model", tmp_path / "x.npz")
@@ -150,9 +97,7 @@ def test_predict_without_labels_or_domains(
     assert ran.code == 0 and "accuracy" not in ran.out and ran.err == ""
 
 
-def test_columns_are_matched_by_name(
-    tmp_path: Path, folder: Path, problem: Any, run: Callable[..., Ran]
-) -> None:
+def test_columns_are_matched_by_name(tmp_path: Path, folder: Path, problem: Any, run: Run) -> None:
     lines = [line.split(",") for line in (folder / "data.csv").read_text().splitlines()]
     (tmp_path / "shuffled.csv").write_text("\n".join(",".join(line[::-1]) for line in lines))
     answers = [
@@ -163,7 +108,7 @@ def test_columns_are_matched_by_name(
 
 
 def test_audit_of_probabilities_is_the_audit_of_the_model(
-    tmp_path: Path, folder: Path, problem: Any, run: Callable[..., Ran]
+    tmp_path: Path, folder: Path, problem: Any, run: Run
 ) -> None:
     data, radii = folder / "data.csv", ("--radii", "0,1,4")
     run("predict", folder / "fit", data, "--out", tmp_path)
@@ -176,7 +121,7 @@ def test_audit_of_probabilities_is_the_audit_of_the_model(
 
 
 def test_audit_matches_probabilities_to_labels_by_name(
-    tmp_path: Path, problem: Any, run: Callable[..., Ran]
+    tmp_path: Path, problem: Any, run: Run
 ) -> None:
     """Text sorts "10" before "2", numbers do not."""
     y = np.where(problem.y == 1, 10, 2)
@@ -192,9 +137,7 @@ def test_audit_matches_probabilities_to_labels_by_name(
     assert curves[0] == pytest.approx(curves[1], abs=0.01)
 
 
-def test_audit_and_frontier_take_a_rank(
-    tmp_path: Path, three_sources: Any, run: Callable[..., Ran]
-) -> None:
+def test_audit_and_frontier_take_a_rank(tmp_path: Path, three_sources: Any, run: Run) -> None:
     data, radii = write_csv(tmp_path / "data.csv", three_sources), ("--radii", "4", "--json")
     run("fit", data, "--out", tmp_path / "fit", "--radius", "1")
     for line in (("audit", tmp_path / "fit", data), ("frontier", data)):
@@ -205,9 +148,7 @@ def test_audit_and_frontier_take_a_rank(
         assert ranks[0] != ranks[1]
 
 
-def test_audit_and_frontier_write_json_and_pictures(
-    tmp_path: Path, folder: Path, run: Callable[..., Ran]
-) -> None:
+def test_audit_and_frontier_write_json_and_pictures(tmp_path: Path, folder: Path, run: Run) -> None:
     data, out = folder / "data.csv", tmp_path / "new" / "out"
     ran = run("audit", folder / "fit", data, "--radii", "0,2", "--out", out)
     assert ran.code == 0 and "worst-case accuracy" in ran.out
@@ -215,7 +156,7 @@ def test_audit_and_frontier_write_json_and_pictures(
     ran = run("frontier", data, "--radii", "0,2", "--out", out, "--json")
     document = json.loads(ran.out)
     names = ["audit.json", "audit.png", "frontier.json", "frontier.png", "provenance.json"]
-    assert entries(out) == names
+    assert list_names(out) == names
     assert document.pop("files") == [str(out / name) for name in names[2:]]
     assert json.loads((out / "frontier.json").read_text()) == document
     assert (out / "audit.png").read_bytes().startswith(b"\x89PNG")
@@ -223,7 +164,7 @@ def test_audit_and_frontier_write_json_and_pictures(
     assert ran.code == 0 and "training radius" in ran.out and "fitted at radius 2" in ran.out
 
 
-def test_warnings_are_one_line_each(tmp_path: Path, problem: Any, run: Callable[..., Ran]) -> None:
+def test_warnings_are_one_line_each(tmp_path: Path, problem: Any, run: Run) -> None:
     path = write_csv(tmp_path / "one.csv", problem, rows=200)
     ran = run("fit", path, "--out", tmp_path / "o", "--json")
     lines = [line for line in ran.err.splitlines() if line.startswith("warning: ")]
@@ -231,137 +172,21 @@ def test_warnings_are_one_line_each(tmp_path: Path, problem: Any, run: Callable[
     assert json.loads(ran.out)["certificate"]["dimension"] == 0
 
 
-ERRORS: list[tuple[str, str]] = [
-    ("fit {tmp}/none.csv --out {out}", "does not exist"),
-    ("fit {tmp}/text.txt --out {out}", ".npz, .csv or .parquet"),
-    ("fit {tmp}/empty.csv --out {out}", "is empty"),
-    ("fit {tmp}/bad.csv --out {out}", "row 1 "),
-    ("fit {tmp}/ragged.csv --out {out}", "3 cells"),
-    ("fit {tmp}/broken.npz --out {out}", "damaged or not a .npz"),
-    ("fit {tmp}/broken.parquet --out {out}", "damaged or not a Parquet"),
-    ("fit {data} --label target --out {out}", "--label"),
-    ("fit {data} --domain place --out {out}", "--domain"),
-    ("fit {data} --label domain --out {out}", "both 'domain'"),
-    ("fit {data} --radius -1 --out {out}", "radius is -1"),
-    ("fit {data} --rank 5 --out {out}", "rank is 5"),
-    ("fit {data} --ridge 0 --out {out}", "ridge is 0"),
-    ("fit {data} --objective luck --out {out}", "objective is 'luck'"),
-    ("fit {data} --device abacus --out {out}", "device 'abacus'"),
-    ("fit {data} --out {tmp}/text.txt", "is a file"),
-    ("fit {data} --out {tmp}/text.txt/deeper", "is a file"),
-    ("fit {data} --out {tmp}/busy", "thesis.txt"),
-    ("predict {tmp} {data} --out {out}", "not a saved model"),
-    ("predict {tmp}/none {data} --out {out}", "not a saved model"),
-    ("predict {model} {tmp}/narrow.csv --out {out}", "lacks 'f1'"),
-    ("predict {model} {tmp}/narrow.npz --out {out}", "2 feature(s)"),
-    ("predict {model} {data} --label f0 --out {out}", "lacks 'f0'"),
-    ("audit {tmp}/none {data} --out {out}", "does not exist"),
-    ("audit {tmp} {data} --out {out}", "not a saved model"),
-    ("audit {tmp}/narrow.npz {data} --out {out}", "no array 'probabilities'"),
-    ("audit {tmp}/short.csv {data} --out {out}", "shape"),
-    ("audit {model} {data} --radii 1,x --out {out}", "'1,x'"),
-    ("audit {tmp}/strange.csv {data} --out {out}", "no column 'probability_1'"),
-    ("audit {model} {data} --rank 5 --out {out}", "rank is 5"),
-    ("audit {model} {data} --device abacus --out {out}", "device 'abacus'"),
-    ("frontier {data} --rank 5 --out {out}", "rank is 5"),
-    ("frontier {data} --device abacus --out {out}", "device 'abacus'"),
-    ("audit {model} {data} --radii -1 --out {out}", "radius is -1"),
-    ("frontier {data} --radii , --out {out}", "radii are ','"),
-    ("frontier {data} --objective luck --out {out}", "objective is 'luck'"),
-    ("demo --cell 5 --out {out}", "cell is '5'"),
-    ("demo --out {tmp}/text.txt", "is a file"),
-    ("demo --seed -1 --out {out}", "seed is -1"),
-    ("demo --device abacus --out {out}", "device 'abacus'"),
-    ("fit {data} --seed -1 --out {out}", "seed is -1"),
-    ("frontier {data} --seed -1 --out {out}", "seed is -1"),
-    ("reproduce cmnist --seed -1 --out {out}", "seed is -1"),
-    ("reproduce imagenet --out {out}", "benchmark is 'imagenet'"),
-    ("reproduce cmnist --preset quick --out {out}", "preset is 'quick'"),
-    ("reproduce cmnist --cells +70% --out {out}", "cells are '+70%'"),
-    ("reproduce cmnist --cells , --out {out}", "cells are ','"),
-    ("reproduce cmnist --trials 0 --out {out}", "trials is 0"),
-    ("reproduce cmnist --quick --configs 0 --out {out}", "configs is 0"),
-    ("reproduce cmnist --family ball --out {out}", "family is 'ball'"),
-    ("reproduce cmnist --surrogate luck --out {out}", "surrogate is 'luck'"),
-    ("reproduce cmnist --device abacus --out {out}", "device 'abacus'"),
-    ("reproduce cmnist --data {tmp} --out {out}", "no train-images-idx3-ubyte"),
-    ("reproduce cmnist --out {tmp}/text.txt", "is a file"),
-]
-
-
-@pytest.mark.parametrize(("line", "message"), ERRORS, ids=[line for line, _ in ERRORS])
-def test_errors_are_one_sentence_and_leave_nothing_behind(
-    tmp_path: Path, folder: Path, run: Callable[..., Ran], line: str, message: str
-) -> None:
-    (tmp_path / "text.txt").write_text("text")
-    (tmp_path / "empty.csv").touch()
-    (tmp_path / "bad.csv").write_text("f0,label,domain\nx,1,a\n")
-    (tmp_path / "ragged.csv").write_text("f0,f1,label,domain\n1,1,a\n")
-    (tmp_path / "narrow.csv").write_text("f0,label\n1,1\n")
-    (tmp_path / "short.csv").write_text("p,q\n0.5,0.5\n")
-    (tmp_path / "strange.csv").write_text("probability_0,probability_2\n0.5,0.5\n")
-    (tmp_path / "broken.npz").write_bytes(b"PK nothing")
-    (tmp_path / "broken.parquet").write_bytes(b"PAR1 nothing")
-    (tmp_path / "busy" / "model").mkdir(parents=True)
-    (tmp_path / "busy" / "model" / "thesis.txt").write_text("years of work")
-    np.savez(tmp_path / "narrow.npz", X=np.ones((3, 2)))
-    names = {"tmp": tmp_path, "out": tmp_path / "out", "data": folder / "data.csv"}
-    before = entries(tmp_path)
-    ran = run(*line.format(**names, model=folder / "fit").split())
-    assert ran.code == 2
-    assert ran.err.startswith("regraft: ") and ran.err.count("\n") == 1
-    assert ran.err.endswith(".\n") and message in ran.err
-    assert "Traceback" not in ran.out + ran.err
-    assert entries(tmp_path) == before
-    assert entries(tmp_path / "busy" / "model") == ["thesis.txt"]
-
-
-USAGE = {
-    "fit": "Missing argument 'data': see regraft fit --help.",
-    "fit data.csv": "Missing option '--out': see regraft fit --help.",
-    "fit a b --out c": "Got unexpected extra argument(s) (b): see regraft fit --help.",
-    "fit data.csv --out": "Option '--out' requires an argument: see regraft fit --help.",
-    "fit a --out b --lable c": (
-        "No such option: --lable (did you mean --label?): see regraft fit --help."
-    ),
-    "audit --radii 1": "Missing argument 'predictor': see regraft audit --help.",
-    "demo --json=1": "Option '--json' does not take a value: see regraft demo --help.",
-    "reproduce": "Missing argument 'benchmark': see regraft reproduce --help.",
-    "nonsense": "No such command 'nonsense': see regraft --help.",
-    "dem": "No such command 'dem' (did you mean 'demo'?): see regraft --help.",
-    "moral nonsense": "No such command 'nonsense': see regraft moral --help.",
-    "--nope": "No such option: --nope: see regraft --help.",
-}
-
-
-@pytest.mark.parametrize("line", USAGE)
-def test_usage_errors_are_one_sentence_too(run: Callable[..., Ran], line: str) -> None:
-    ran = run(*line.split())
-    assert (ran.code, ran.out, ran.err) == (2, "", f"regraft: {USAGE[line]}\n")
-
-
-def test_a_number_that_is_none(run: Callable[..., Ran]) -> None:
-    ran = run("fit", "data.csv", "--out", "o", "--radius", "far")
-    assert ran.code == 2 and ran.out == "" and ran.err.count("\n") == 1
-    assert ran.err.startswith("regraft: Invalid value for '--radius': ")
-    assert ran.err.endswith(": see regraft fit --help.\n")
-
-
 @pytest.mark.parametrize("group", ["", "embed", "moral"])
-def test_without_a_command_there_is_help(run: Callable[..., Ran], group: str) -> None:
+def test_without_a_command_there_is_help(run: Run, group: str) -> None:
     ran = run(*group.split())
     assert ran.code in (0, 2) and "Commands:" in ran.out + ran.err
     assert "regraft: " not in ran.err
 
 
-def test_json_errors_print_no_document(tmp_path: Path, run: Callable[..., Ran]) -> None:
+def test_json_errors_print_no_document(tmp_path: Path, run: Run) -> None:
     ran = run("fit", tmp_path / "none.csv", "--out", tmp_path / "o", "--json")
     assert ran.code == 2 and ran.out == ""
     assert ran.err.splitlines()[-1].startswith("regraft: ")
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write")
-def test_a_folder_without_permission(tmp_path: Path, folder: Path, run: Callable[..., Ran]) -> None:
+def test_a_folder_without_permission(tmp_path: Path, folder: Path, run: Run) -> None:
     tmp_path.chmod(0o500)
     ran = run("fit", folder / "data.csv", "--out", tmp_path / "o")
     tmp_path.chmod(0o700)
@@ -370,50 +195,29 @@ def test_a_folder_without_permission(tmp_path: Path, folder: Path, run: Callable
 
 @pytest.mark.slow
 def test_without_the_extras(tmp_path: Path, folder: Path) -> None:
-    for package in ("vl_convert", "pyarrow"):
-        (tmp_path / "path" / package).mkdir(parents=True)
-        text = f"raise ModuleNotFoundError(name={package!r})"
-        (tmp_path / "path" / package / "__init__.py").write_text(text)
-    start = [sys.executable, "-c", PROGRAM]
-    audit = ["audit", "fit", "data.csv", "--radii", "0,1", "--out", str(tmp_path / "o"), "--json"]
-    settings = command(tmp_path / "path")
-    ran = subprocess.run([*start, *audit], cwd=folder, capture_output=True, **settings)
-    assert ran.returncode == 0
+    path = [hide_packages(tmp_path / "path", "vl_convert", "pyarrow")]
+    audit = ("audit", "fit", "data.csv", "--radii", "0,1", "--out", tmp_path / "o", "--json")
+    ran = run_apart(*audit, cwd=folder, path=path)
+    assert ran.code == 0
     files = ["audit.json", "provenance.json"]
-    assert json.loads(ran.stdout)["files"] == [str(tmp_path / "o" / name) for name in files]
-    assert "warning: audit.png is not drawn: vl_convert is not installed" in ran.stderr
-    assert 'pip install "regraft[plots]"' in ran.stderr
-    assert entries(tmp_path / "o") == files
-    predict = ["predict", "fit", "data.parquet"]
-    ran = subprocess.run([*start, *predict], cwd=folder, capture_output=True, **settings)
-    assert ran.returncode == 2
-    assert ran.stderr == 'regraft: pyarrow is not installed: run pip install "regraft[parquet]".\n'
-
-
-@pytest.mark.slow
-def test_interrupts_end_with_one_line(tmp_path: Path) -> None:
-    arguments = [sys.executable, "-c", PROGRAM, "demo", "--out", str(tmp_path / "o")]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(arguments, **pipes, **command()) as process:  # type: ignore[call-overload]
-        for line in process.stdout:
-            if line.startswith("fitting GroupDRO"):
-                process.send_signal(signal.SIGINT)
-                break
-        _, err = process.communicate()
-    assert process.returncode == 130
-    assert err == "regraft: interrupted: nothing was written.\n"
-    assert entries(tmp_path) == []
+    assert json.loads(ran.out)["files"] == [str(tmp_path / "o" / name) for name in files]
+    assert "warning: audit.png is not drawn: vl_convert is not installed" in ran.err
+    assert 'pip install "regraft[plots]"' in ran.err
+    assert list_names(tmp_path / "o") == files
+    ran = run_apart("predict", "fit", "data.parquet", cwd=folder, path=path)
+    assert ran.code == 2
+    assert ran.err == 'regraft: pyarrow is not installed: run pip install "regraft[parquet]".\n'
 
 
 @pytest.mark.slow
 def test_a_terminal_sees_a_spinner_and_a_pipe_sees_lines(folder: Path, tmp_path: Path) -> None:
     # Square brackets are markup to rich, and would be an error in this order.
-    (folder / "[").mkdir()
+    (folder / "[").mkdir(exist_ok=True)
     shutil.copy(folder / "data.csv", folder / "[" / "a].csv")
     pty = pytest.importorskip("pty")
     own, other = pty.openpty()
-    arguments = [sys.executable, "-c", PROGRAM, "predict", "fit", "[/a].csv", "--json"]
-    ran = subprocess.run(arguments, cwd=folder, stdout=subprocess.PIPE, stderr=other, **command())
+    settings = apart("predict", "fit", "[/a].csv", "--json")
+    ran = subprocess.run(**settings, cwd=folder, stdout=subprocess.PIPE, stderr=other)
     os.close(other)
     shown = os.read(own, 100_000).decode()
     os.close(own)

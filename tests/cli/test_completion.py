@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from collections.abc import Callable
 from typing import get_args
 
 import pytest
@@ -22,7 +18,7 @@ from regraft.core.certificate import Family
 from regraft.core.hull import Objective
 from regraft.core.surrogates import SurrogateKind
 from regraft.data.examples import load_demo
-from tests.helpers.paths import SOURCE
+from tests.helpers.commands import run_apart
 
 PROGRAM = """
 import sys
@@ -32,28 +28,6 @@ try:
 finally:
     print("torch" in sys.modules, file=sys.stderr)
 """
-
-
-@pytest.fixture(scope="module")
-def complete() -> Callable[[str], list[str]]:
-    """What bash is offered at the end of a line."""
-
-    def ask(line: str) -> list[str]:
-        words = line.split(" ")
-        environment = {
-            **os.environ,
-            "PYTHONPATH": str(SOURCE),
-            "_REGRAFT_COMPLETE": "complete_bash",
-            "COMP_WORDS": line,
-            "COMP_CWORD": str(len(words) - 1),
-        }
-        ran = subprocess.run(
-            [sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True
-        )
-        assert (ran.returncode, ran.stderr) == (0, "False\n")
-        return ran.stdout.split()
-
-    return ask
 
 
 @pytest.mark.parametrize(
@@ -79,10 +53,10 @@ def complete() -> Callable[[str], list[str]]:
         ("regraft fit da", []),  # left to the shell, which knows the files
     ],
 )
-def test_what_is_offered(
-    complete: Callable[[str], list[str]], line: str, offered: list[str]
-) -> None:
-    assert complete(line) == offered
+def test_what_bash_is_offered_at_the_end_of_a_line(line: str, offered: list[str]) -> None:
+    typed = {"COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
+    ran = run_apart(code=PROGRAM, _REGRAFT_COMPLETE="complete_bash", **typed)
+    assert (ran.code, ran.out.split(), ran.err) == (0, offered, "False\n")
 
 
 def test_the_names_are_those_of_the_library() -> None:
@@ -100,12 +74,5 @@ def test_the_names_are_those_of_the_library() -> None:
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_script_for_a_shell(shell: str) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(SOURCE), "_REGRAFT_COMPLETE": f"source_{shell}"}
-    ran = subprocess.run(
-        [sys.executable, "-c", "from regraft.cli.app import main; main()"],
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
-    assert ran.returncode == 0
-    assert f"_REGRAFT_COMPLETE=complete_{shell}" in ran.stdout
+    ran = run_apart(_REGRAFT_COMPLETE=f"source_{shell}")
+    assert ran.code == 0 and f"_REGRAFT_COMPLETE=complete_{shell}" in ran.out

@@ -10,6 +10,8 @@ import pytest
 import typer
 
 from regraft.cli.app import app
+from regraft.moral.elicitation import DEFAULT_MODEL
+from tests.helpers.commands import Run, run_apart
 
 SHARED = ("--out", "--html", "--json", "--quiet", "--device", "--seed")
 
@@ -95,8 +97,10 @@ def options(command: Any) -> dict[str, Any]:
     }
 
 
-def test_every_command_is_in_the_table() -> None:
+def test_every_command_is_in_the_table_and_in_the_help(run: Run) -> None:
     assert commands().keys() == ABSENT.keys()
+    shown = run("--help")
+    assert shown.code == 0 and all(name.split()[0] in shown.out for name in ABSENT)
 
 
 @pytest.mark.parametrize("name", ABSENT)
@@ -133,3 +137,19 @@ def test_everything_has_a_help_that_is_a_sentence(name: str) -> None:
     for parameter in command.params:
         if parameter.name != "help":
             assert parameter.help and parameter.help.endswith(".")
+
+
+@pytest.mark.parametrize("name", ABSENT)
+def test_the_help_of_a_command_names_all_options(name: str, run: Run) -> None:
+    shown = run(*name.split(), "--help")
+    assert shown.code == 0 and all(option in shown.out for option in options(commands()[name]))
+    assert name != "moral elicit" or DEFAULT_MODEL in "".join(shown.out.split())
+
+
+def test_help_does_not_wait_for_libraries() -> None:
+    """All commands are imported for the help of one."""
+    slow = "{'torch', 'numpy', 'sklearn', 'anthropic', 'rich'}"
+    code = "import sys\nfrom regraft.cli.app import app\ntry: app(sys.argv[1:])\n"
+    code += f"finally: print({slow} & set(sys.modules))"
+    for words in (["--help"], *([*name.split(), "--help"] for name in ("fit", "moral elicit"))):
+        assert run_apart(*words, code=code).out.splitlines()[-1] == "set()"

@@ -5,17 +5,13 @@ from __future__ import annotations
 import csv
 import functools
 import json
-import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from regraft.data.banks import write_bank
-from tests.helpers.commands import Ran
+from tests.helpers.commands import Run
 from tests.helpers.factorized_domains import draw_domains
 
 PREMISES = (
@@ -30,7 +26,7 @@ TOWNS = np.array(["Aarau", "Bern"])[DATA.domain]
 
 
 @pytest.fixture
-def run(run: Callable[..., Ran]) -> Callable[..., Ran]:
+def run(run: Run) -> Run:
     return functools.partial(run, "diagnose")
 
 
@@ -41,7 +37,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_verdicts_files_and_json(tmp_path: Path, data: Path, run: Callable[..., Ran]) -> None:
+def test_verdicts_files_and_json(tmp_path: Path, data: Path, run: Run) -> None:
     out = tmp_path / "out"
     ran = run(data, "--group", "u", "--out", out)
     assert ran.code == 0 and ran.err == ""
@@ -71,7 +67,7 @@ def test_verdicts_files_and_json(tmp_path: Path, data: Path, run: Callable[..., 
     assert answer["domains"] == {"Aarau": 150, "Bern": 150} and answer["groups"] == ["0", "1"]
 
 
-def test_without_groups(tmp_path: Path, data: Path, run: Callable[..., Ran]) -> None:
+def test_without_groups(tmp_path: Path, data: Path, run: Run) -> None:
     ran = run(data, "--groups", "3", "--json")
     assert ran.code == 0
     document = json.loads(ran.out)
@@ -85,7 +81,7 @@ def test_without_groups(tmp_path: Path, data: Path, run: Callable[..., Ran]) -> 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_columns_of_other_names_and_seeds(tmp_path: Path, run: Callable[..., Ran]) -> None:
+def test_columns_of_other_names_and_seeds(tmp_path: Path, run: Run) -> None:
     path = tmp_path / "data.csv"
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
@@ -99,46 +95,8 @@ def test_columns_of_other_names_and_seeds(tmp_path: Path, run: Callable[..., Ran
     assert first["heterogeneity"]["views"] != other["heterogeneity"]["views"]
 
 
-def test_a_bank_without_groups(tmp_path: Path, run: Callable[..., Ran]) -> None:
+def test_a_bank_without_groups(tmp_path: Path, run: Run) -> None:
     write_bank(tmp_path / "bank", DATA.X, DATA.y.tolist(), TOWNS.tolist())
     ran = run(tmp_path / "bank", "--json", "--quiet")
     assert ran.code == 0 and ran.err == ""
     assert json.loads(ran.out)["domains"] == {"Aarau": 150, "Bern": 150}
-
-
-def test_what_is_refused(tmp_path: Path, data: Path, run: Callable[..., Ran]) -> None:
-    out = tmp_path / "out"
-
-    def refuse(sentence: str, *arguments: object) -> None:
-        ran = run(*arguments, "--out", out)
-        assert ran.code == 2 and ran.err.startswith("regraft: ") and ran.err.count("\n") == 1
-        assert sentence in ran.err
-        assert not out.exists()
-
-    refuse("nowhere.npz does not exist: check the path.", tmp_path / "nowhere.npz")
-    refuse("'v'", data, "--group", "v")
-    refuse("groups is 0: pass a number from 2 to 32.", data, "--groups", "0")
-    refuse("seed is -1: pass 0 or more.", data, "--seed", "-1")
-    refuse("seed is 9223372036854775808: pass a number from 0", data, "--seed", 2**63)
-    refuse("device 'abacus' is not available here", data, "--device", "abacus")
-    arrays: dict[str, Any] = {"X": DATA.X, "y": DATA.y, "u": DATA.group}
-    one = tmp_path / "one.npz"
-    np.savez(one, **arrays, domain=np.zeros(300))
-    refuse("all rows belong to one domain", one, "--group", "u")
-    same = tmp_path / "same.npz"
-    np.savez(same, **(arrays | {"u": np.ones(300, int)}), domain=TOWNS)
-    refuse("group is 1 in every row: pass two groups or more.", same, "--group", "u")
-    short = tmp_path / "short.npz"
-    np.savez(short, **(arrays | {"u": np.ones(299)}), domain=TOWNS)
-    refuse("300 rows of features but a group array of shape (299,)", short, "--group", "u")
-
-
-def test_help_names_the_options_without_torch() -> None:
-    code = (
-        "import sys\nfrom regraft.cli.app import app\n"
-        "try:\n    app(['diagnose', '--help'])\n"
-        "finally:\n    print('torch' in sys.modules)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 0 and done.stdout.splitlines()[-1] == "False"
-    assert "--group" in done.stdout and "--groups" in done.stdout

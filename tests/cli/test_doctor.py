@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
-from collections.abc import Callable
 from importlib.metadata import metadata, version
 from pathlib import Path
 
@@ -15,8 +12,7 @@ import pytest
 from regraft._version import __version__
 from regraft.cli.doctor import find_data
 from regraft.support.checkup import Checkup, Finding, examine
-from tests.helpers.commands import Ran
-from tests.helpers.paths import SOURCE
+from tests.helpers.commands import Ran, Run, run_apart
 from tests.helpers.small_pictures import write_pacs
 
 METADATA = """Metadata-Version: 2.1
@@ -36,11 +32,7 @@ def ask(folder: Path, *options: str, extras: str = "", **broken: str) -> Ran:
     (home / "METADATA").write_text(METADATA.format(version=__version__, extras=extras))
     for module, code in broken.items():
         (folder / f"{module}.py").write_text(code)
-    environment = {name: os.environ[name] for name in os.environ if name != "REGRAFT_DATA"}
-    environment["PYTHONPATH"] = os.pathsep.join(map(str, (folder, SOURCE)))
-    line = [sys.executable, "-c", "from regraft.cli.app import main; main()", "doctor", *options]
-    ran = subprocess.run(line, env=environment, capture_output=True, text=True)
-    return Ran(ran.returncode, ran.stdout, ran.stderr)
+    return run_apart("doctor", *options, path=[folder], REGRAFT_DATA="")
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +61,7 @@ def test_what_ships_is_found(here: Checkup) -> None:
     assert not any(finding.is_fault for finding in here.weights)
 
 
-def test_what_is_shown(run: Callable[..., Ran], here: Checkup) -> None:
+def test_what_is_shown(run: Run, here: Checkup) -> None:
     ran = run("doctor")
     assert ran.code == 0 and ran.err == ""
     for package in here.libraries:
@@ -145,7 +137,7 @@ def test_a_missing_extra_is_no_fault_and_a_broken_one_is(tmp_path: Path) -> None
 
 
 def test_quiet_tells_what_is_wrong_and_nothing_else(
-    run: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("REGRAFT_DATA", str(tmp_path / "absent"))
     ran = run("doctor", "--quiet")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 
 from regraft.bench.datasets.features import FeatureBank
 from regraft.estimators.saving import load
-from tests.helpers.commands import Ran
+from tests.helpers.commands import Run
 from tests.helpers.problems import make_problem
 
 NAMES = ["Chur", "Bern", "Genf"]  # not in the order of their numbers
@@ -27,9 +26,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_fit_predict_and_audit_agree_with_the_others(
-    tmp_path: Path, data: Path, run: Callable[..., Ran]
-) -> None:
+def test_fit_predict_and_audit_agree_with_the_others(tmp_path: Path, data: Path, run: Run) -> None:
     def document(*words: object) -> Any:
         ran = run(*words, "--json", "--quiet")
         assert ran.code == 0, ran.err

@@ -24,7 +24,7 @@ from regraft.moral.library import make_library
 from regraft.moral.prompts import Question, system_prompt, user_prompt
 from regraft.moral.scenarios import RULES, SCENARIOS_FILE
 from regraft.moral.values import PROFILES
-from tests.helpers.commands import Ran
+from tests.helpers.commands import Ran, Run
 from tests.helpers.fake_api import KEY, FakeApi, Received, Sent, failure, message
 from tests.helpers.paths import SHARED, SOURCE
 
@@ -55,7 +55,7 @@ def table(tmp_path: Path) -> Path:
     return path
 
 
-def test_what_is_shown(api: FakeApi, table: Path, tmp_path: Path, run: Callable[..., Ran]) -> None:
+def test_what_is_shown(api: FakeApi, table: Path, tmp_path: Path, run: Run) -> None:
     def answer(request: Received) -> Sent:
         asked = request.body["messages"][0]["content"]
         if "Case 0" in asked and "is a collectivist" in request.body["system"]:
@@ -84,9 +84,7 @@ def test_what_is_shown(api: FakeApi, table: Path, tmp_path: Path, run: Callable[
     ]
 
 
-def test_json_is_one_document(
-    api: FakeApi, table: Path, tmp_path: Path, run: Callable[..., Ran]
-) -> None:
+def test_json_is_one_document(api: FakeApi, table: Path, tmp_path: Path, run: Run) -> None:
     command = ("moral", "elicit", "--scenarios", table, "--out", tmp_path / "o", "--limit", 1)
     refused = run(*command, "--json")
     assert (refused.code, refused.out, api.requests) == (2, "", [])
@@ -111,7 +109,7 @@ def test_json_is_one_document(
 
 
 def test_without_a_terminal_nothing_is_sent(
-    api: FakeApi, table: Path, tmp_path: Path, run: Callable[..., Ran]
+    api: FakeApi, table: Path, tmp_path: Path, run: Run
 ) -> None:
     ran = run("moral", "elicit", "--scenarios", table, "--out", tmp_path / "o", "--model", "m")
     assert ran.code == 2 and ran.err.count("\n") == 1
@@ -121,7 +119,7 @@ def test_without_a_terminal_nothing_is_sent(
 
 
 def test_without_a_key_nothing_is_asked_or_sent(
-    api: FakeApi, tmp_path: Path, run: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
+    api: FakeApi, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("ANTHROPIC_API_KEY")
     ran = run("moral", "elicit", "--out", tmp_path / "o")
@@ -131,7 +129,7 @@ def test_without_a_key_nothing_is_asked_or_sent(
 
 
 def test_no_requests_at_a_time_are_refused_before_the_offer(
-    api: FakeApi, table: Path, tmp_path: Path, run: Callable[..., Ran]
+    api: FakeApi, table: Path, tmp_path: Path, run: Run
 ) -> None:
     out = tmp_path / "o"
     ran = run("moral", "elicit", "--scenarios", table, "--out", out, "--concurrency", 0)
@@ -140,7 +138,7 @@ def test_no_requests_at_a_time_are_refused_before_the_offer(
 
 
 def test_a_wrong_key_is_one_sentence_without_it(
-    api: FakeApi, table: Path, tmp_path: Path, run: Callable[..., Ran]
+    api: FakeApi, table: Path, tmp_path: Path, run: Run
 ) -> None:
     api.answer = lambda _: failure(401, f"invalid x-api-key {KEY}")
     ran = run("moral", "elicit", "--scenarios", table, "--out", tmp_path / "o", "--yes")
@@ -159,7 +157,7 @@ def test_somebody_at_a_terminal_is_asked(
     tmp_path: Path,
     typed: bytes,
     sent: int,
-    run: Callable[..., Ran],
+    run: Run,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Without --scenarios, so that generated ones are said to be generated."""
@@ -175,9 +173,7 @@ def test_somebody_at_a_terminal_is_asked(
     assert len(api.requests) == sent
 
 
-def test_interrupted_it_goes_on(
-    api: FakeApi, table: Path, tmp_path: Path, run: Callable[..., Ran]
-) -> None:
+def test_interrupted_it_goes_on(api: FakeApi, table: Path, tmp_path: Path, run: Run) -> None:
     def answer(request: Received) -> Sent:
         if request.number == 20:
             os.kill(os.getpid(), signal.SIGINT)
@@ -196,9 +192,7 @@ def test_interrupted_it_goes_on(
     check_going_on(api, lambda: run(*options), out)
 
 
-def test_killed_it_goes_on(
-    api: FakeApi, table: Path, tmp_path: Path, run: Callable[..., Ran]
-) -> None:
+def test_killed_it_goes_on(api: FakeApi, table: Path, tmp_path: Path, run: Run) -> None:
     api.answer = lambda _: message("A", delay=0.05)
     out = tmp_path / "o"
     options = ["moral", "elicit", "--scenarios", str(table), "--out", str(out), "--yes"]
@@ -252,20 +246,8 @@ def test_prices() -> None:
             choose_prices("m", wrong, 1.0)
 
 
-def test_help_is_quick_and_names_the_default_model() -> None:
-    check = "import sys; from regraft.cli.app import app\n"
-    check += "try: app(['moral', 'elicit', '--help'])\nexcept SystemExit: pass\n"
-    check += "print({'torch', 'numpy', 'anthropic', 'rich'} & set(sys.modules))"
-    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
-    command = [sys.executable, "-c", check]
-    ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    assert ran.stdout.endswith("set()\n") and DEFAULT_MODEL in "".join(ran.stdout.split())
-
-
 @pytest.mark.skipif(not REAL.is_dir(), reason="MoralChoice is not in ../shared/data")
-def test_the_whole_library_is_offered(
-    api: FakeApi, tmp_path: Path, run: Callable[..., Ran]
-) -> None:
+def test_the_whole_library_is_offered(api: FakeApi, tmp_path: Path, run: Run) -> None:
     ran = run("moral", "elicit", "--scenarios", REAL, "--out", tmp_path / "o")
     assert ran.code == 2 and api.requests == []
     assert "36,720 questions to ask" in ran.out

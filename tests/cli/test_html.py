@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 
 from regraft.core import heads, hull_game
 from regraft.estimators import audit, baselines, cro, frontier
-from tests.helpers.commands import Ran
+from tests.helpers.commands import Ran, Run
 from tests.helpers.problems import make_problem
 
 pytest.importorskip("vl_convert")
@@ -52,7 +51,7 @@ LINES = {
 
 @pytest.mark.parametrize("name", LINES)
 def test_the_results_are_the_same_and_the_page_comes_again(
-    name: str, data: Path, tmp_path: Path, run: Callable[..., Ran]
+    name: str, data: Path, tmp_path: Path, run: Run
 ) -> None:
     words = LINES[name].format(data=data, folder=data.parent).split()
     plain, with_page = tmp_path / "plain", tmp_path / "html"
@@ -64,7 +63,7 @@ def test_the_results_are_the_same_and_the_page_comes_again(
 
 
 def test_fit_fits_source_heads_twice_and_plays_no_game_twice(
-    data: Path, tmp_path: Path, run: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
+    data: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fits: list[int] = []
     games: list[tuple[int, float]] = []

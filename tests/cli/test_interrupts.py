@@ -4,12 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,41 +14,18 @@ import typer
 from regraft.cli.command import RESUMES, guard
 from regraft.cli.compare import RECORDS
 from regraft.data.banks import open_bank
-from tests.helpers.commands import Ran
-from tests.helpers.paths import SOURCE
+from tests.helpers.commands import MAIN, Run, interrupt
 from tests.helpers.problems import make_problem
 
 pytestmark = pytest.mark.slow
 
-# A shell that starts tests in the background may leave SIGINT ignored. Texts are hashed slowly, so
-# that there is a moment between the blocks.
-PROGRAM = """
-import signal, time
-signal.signal(signal.SIGINT, signal.default_int_handler)
+# Texts are hashed slowly, so that there is a moment between the blocks.
+SLOW_HASHES = """
+import time
 from regraft.encoders.hashing import HashedEncoder
 encode = HashedEncoder.encode
 HashedEncoder.encode = lambda self, texts: (time.sleep(0.2), encode(self, texts))[1]
-from regraft.cli.app import main
-main()
 """
-
-
-def interrupt(log: Path, when: Callable[[], bool], *arguments: object) -> Ran:
-    """Start a command, whose output goes to ``log``; press Ctrl-C as soon as ``when`` says so."""
-    environment = {**os.environ, "PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1"}
-    start = [sys.executable, "-c", PROGRAM, *map(str, arguments)]
-    with (
-        log.open("w") as file,
-        subprocess.Popen(
-            start, env=environment, stdout=file, stderr=subprocess.PIPE, text=True
-        ) as process,
-    ):
-        while not when():
-            assert process.poll() is None
-            time.sleep(0.005)
-        process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=60)
-    return Ran(process.returncode, log.read_text(), err)
 
 
 def count_lines(path: Path) -> int:
@@ -75,10 +46,10 @@ def results(folder: Path) -> Any:
     return json.loads(text, object_hook=lambda d: {k: d[k] for k in d if k != "seconds"})
 
 
-def test_compare_goes_on(tmp_path: Path, data: Path, run: Callable[..., Ran]) -> None:
+def test_compare_goes_on(tmp_path: Path, data: Path, run: Run) -> None:
     out = tmp_path / "out"
     line = ("compare", data, "--radii", "1,4", "--out", out)
-    stopped = interrupt(tmp_path / "log", lambda: count_lines(out / RECORDS) >= 3, *line)
+    stopped = interrupt(tmp_path, lambda _: count_lines(out / RECORDS) >= 3, *line)
     assert (stopped.code, stopped.err) == (130, f"regraft: interrupted: {RESUMES}.\n")
     kept = (out / RECORDS).read_bytes()
     assert 3 <= kept.count(b"\n") < 21 and not (out / "comparison.json").exists()
@@ -89,14 +60,15 @@ def test_compare_goes_on(tmp_path: Path, data: Path, run: Callable[..., Ran]) ->
     assert first == second and len(first["cells"]) == 21
 
 
-def test_embed_goes_on(tmp_path: Path, run: Callable[..., Ran]) -> None:
+def test_embed_goes_on(tmp_path: Path, run: Run) -> None:
     table, out = tmp_path / "texts.csv", tmp_path / "bank"
     with table.open("w", newline="") as file:
         rows = ((f"word{i} and word{i % 7}", i % 2, "ab"[i % 3 == 0]) for i in range(8000))
         csv.writer(file).writerows([("text", "label", "domain"), *rows])
     line = ("embed", "text", table, "--encoder", "hashed", "--out", out)
     journal = out / ".unfinished" / "journal.jsonl"
-    stopped = interrupt(tmp_path / "log", lambda: count_lines(journal) >= 2, *line)
+    code = SLOW_HASHES + MAIN
+    stopped = interrupt(tmp_path, lambda _: count_lines(journal) >= 2, *line, code=code)
     assert (stopped.code, stopped.err) == (130, f"regraft: interrupted: {RESUMES}.\n")
     assert count_lines(journal) >= 2 and not (out / "bank.json").exists()
     assert run(*line).code == 0
@@ -104,17 +76,14 @@ def test_embed_goes_on(tmp_path: Path, run: Callable[..., Ran]) -> None:
     assert open_bank(out).checksum == open_bank(tmp_path / "whole").checksum
 
 
-def test_fit_leaves_nothing(tmp_path: Path) -> None:
+def test_fit_and_demo_leave_nothing(tmp_path: Path) -> None:
     problem = make_problem(seed=5, n=6000, d=150, classes=4, sources=3)
-    data, log = tmp_path / "data.npz", tmp_path / "log"
+    data = tmp_path / "data.npz"
     np.savez(data, X=problem.X, label=problem.y, domain=problem.domain)
-
-    def is_fitting() -> bool:
-        return "fitting 18000 rows" in log.read_text()
-
-    stopped = interrupt(log, is_fitting, "fit", data, "--out", tmp_path / "out")
-    assert (stopped.code, stopped.err) == (130, "regraft: interrupted: nothing was written.\n")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["data.npz", "log"]
+    for when, *line in (("fitting 18000 rows", "fit", data), ("fitting GroupDRO", "demo")):
+        stopped = interrupt(tmp_path, lambda out: when in out, *line, "--out", "out")  # noqa: B023
+        assert (stopped.code, stopped.err) == (130, "regraft: interrupted: nothing was written.\n")
+        assert [path.name for path in tmp_path.iterdir()] == ["data.npz"]
 
 
 def test_an_interrupt_between_two_files_does_not_say_that_there_is_none(

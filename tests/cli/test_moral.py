@@ -5,10 +5,7 @@ from __future__ import annotations
 import csv
 import functools
 import json
-import subprocess
-import sys
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +19,7 @@ from regraft.moral.responses import MECHANISM, response_probabilities
 from regraft.moral.scenarios import RULES, TOPICS, Scenario, read_library
 from regraft.moral.values import PROFILES, profile_name
 from regraft.support.records import Records
-from tests.helpers.commands import Ran
+from tests.helpers.commands import Run
 
 RECORDS = 40
 FILES = (
@@ -39,12 +36,12 @@ ANNOTATIONS = {1.0: "Yes", 0.0: "No", 0.5: "No Agreement"}
 
 
 @pytest.fixture
-def run(run: Callable[..., Ran]) -> Callable[..., Ran]:
+def run(run: Run) -> Run:
     return functools.partial(run, "moral", "run")
 
 
 @pytest.mark.slow
-def test_words_and_files(tmp_path: Path, run: Callable[..., Ran]) -> None:
+def test_words_and_files(tmp_path: Path, run: Run) -> None:
     out = tmp_path / "out"
     ran = run("--records", RECORDS, "--out", out)
     assert ran.code == 0
@@ -126,7 +123,7 @@ def answer_all(path: Path, scenarios: Path, model: str) -> None:
 
 
 @pytest.mark.slow
-def test_answers_of_a_model_twice_to_the_same_end(tmp_path: Path, run: Callable[..., Ran]) -> None:
+def test_answers_of_a_model_twice_to_the_same_end(tmp_path: Path, run: Run) -> None:
     scenarios, asked, out = tmp_path / "own.csv", tmp_path / "asked", tmp_path / "out"
     write_scenarios(scenarios, 10)
     answer_all(asked / ANSWERS, scenarios, "oracle-1")
@@ -165,55 +162,13 @@ def test_answers_of_a_model_twice_to_the_same_end(tmp_path: Path, run: Callable[
     )
 
 
-def test_what_is_refused(
-    tmp_path: Path, run: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
+def test_a_network_that_is_nowhere(
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    out = tmp_path / "out"
-
-    def refuse(sentence: str, *arguments: object) -> None:
-        ran = run(*arguments, "--out", out)
-        assert ran.code == 2 and ran.err.startswith("regraft: ") and ran.err.count("\n") == 1
-        assert sentence in ran.err and ran.err.endswith(".\n")
-        assert not out.exists()
-
-    refuse("records is 0: pass 1 or more of each panel.", "--records", 0)
-    refuse("records is -3: pass 1 or more of each panel.", "--records", -3)
-    nowhere = tmp_path / "nowhere.csv"
-    # Before the scenarios are read.
-    early = (
-        ("seed is -1: pass 0 or more.", "--seed", -1),
-        ("radius is -1.0: pass a finite number of nats, 0 or more.", "--radius", -1),
-        ("radius is nan: pass a finite number of nats, 0 or more.", "--radius", "nan"),
-        (
-            "--model chooses among elicited answers: pass their folder with --answers.",
-            "--model",
-            "oracle-1",
-        ),
-    )
-    for sentence, *options in early:
-        refuse(sentence, *options, "--scenarios", nowhere)
-    refuse(f"there is no file {nowhere}: name a .csv file of scenarios.", "--scenarios", nowhere)
-    empty = tmp_path / "empty"
-    empty.mkdir()
-    missing = f"there is no file {empty / ANSWERS}: make it with regraft moral elicit."
-    refuse(missing, "--answers", empty)
-    absent = tmp_path / "absent"
-    refuse(f"there is no file {absent}: make it with regraft moral elicit.", "--answers", absent)
-    refuse("efficientnet_lite0 encodes images", "--encoder", "efficientnet_lite0")
-    refuse("device 'abacus' is not available here", "--device", "abacus")
     settings = pytest.importorskip("huggingface_hub.constants")
     monkeypatch.setattr(settings, "HF_HUB_OFFLINE", True)
     monkeypatch.setattr(settings, "HF_HUB_CACHE", str(tmp_path))
-    refuse("the network no-such-encoder can be neither found", "--encoder", "no-such-encoder")
-
-
-def test_help_names_the_options_without_torch() -> None:
-    code = (
-        "import sys\nfrom regraft.cli.app import app\n"
-        "try:\n    app(['moral', 'run', '--help'])\n"
-        "finally:\n    print('torch' in sys.modules)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 0 and done.stdout.splitlines()[-1] == "False"
-    for option in ("--scenarios", "--answers", "--records", "--encoder", "--seed", "--json"):
-        assert option in done.stdout
+    ran = run("--encoder", "no-such-encoder", "--out", tmp_path / "out")
+    assert ran.code == 2 and ran.err.endswith(".\n") and ran.err.count("\n") == 1
+    assert ran.err.startswith("regraft: the network no-such-encoder can be neither found")
+    assert not (tmp_path / "out").exists()

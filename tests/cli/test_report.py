@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.helpers.commands import Ran
-from tests.helpers.paths import SOURCE
+from tests.helpers.commands import Ran, Run, hide_packages, run_apart
 from tests.helpers.problems import make_problem
 
 
@@ -25,9 +20,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_a_page_with_the_results_or_after_them(
-    tmp_path: Path, data: Path, run: Callable[..., Ran]
-) -> None:
+def test_a_page_with_the_results_or_after_them(tmp_path: Path, data: Path, run: Run) -> None:
     pytest.importorskip("vl_convert")
     with_page, without = tmp_path / "with", tmp_path / "without"
     line = ("frontier", data, "--radii", "0,2")
@@ -49,33 +42,9 @@ def test_a_page_with_the_results_or_after_them(
     assert run("report", without, "--quiet") == Ran(0, "", "")
 
 
-def test_what_is_refused(tmp_path: Path, data: Path, run: Callable[..., Ran]) -> None:
-    ran = run("frontier", data, "--html")
-    assert ran.code == 2 and ran.err.count("\n") == 1
-    assert ran.err == (
-        "regraft: --html writes report.html into the folder of results: add --out.\n"
-    )
-    for folder, sentence in ((tmp_path / "nowhere", "is not a folder"), (tmp_path, "no results")):
-        ran = run("report", folder)
-        assert ran.code == 2 and ran.err.startswith("regraft: ") and ran.err.count("\n") == 1
-        assert sentence in ran.err and list(tmp_path.iterdir()) == []
-    ran = run("report", tmp_path, "--out", tmp_path)
-    assert ran.code == 2 and f"{tmp_path} is a folder: name a file with --out" in ran.err
-
-
 def test_without_the_extra(tmp_path: Path, data: Path) -> None:
     """Told before anything is computed."""
-    (tmp_path / "path").mkdir()
-    (tmp_path / "path" / "vl_convert.py").write_text("raise ModuleNotFoundError(name='vl_convert')")
-    path = os.pathsep.join(map(str, (tmp_path / "path", SOURCE)))
-    line = ["frontier", str(data), "--out", str(tmp_path / "out"), "--html"]
-    ran = subprocess.run(
-        [sys.executable, "-c", "from regraft.cli.app import main; main()", *line],
-        env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-    )
-    assert ran.returncode == 2 and not (tmp_path / "out").exists()
-    assert ran.stderr == (
-        'regraft: vl_convert is not installed: run pip install "regraft[report]".\n'
-    )
+    path = [hide_packages(tmp_path / "path", "vl_convert")]
+    ran = run_apart("frontier", data, "--out", tmp_path / "out", "--html", path=path)
+    assert ran.code == 2 and not (tmp_path / "out").exists()
+    assert ran.err == 'regraft: vl_convert is not installed: run pip install "regraft[report]".\n'

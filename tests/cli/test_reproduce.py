@@ -6,7 +6,6 @@ import gzip
 import hashlib
 import json
 import os
-import signal
 import struct
 import subprocess
 import sys
@@ -24,13 +23,11 @@ from regraft.bench.paper.pretraining import PRESETS, Preset
 from regraft.bench.paper.reproduce import reproduce
 from regraft.cli.app import app
 from regraft.cli.command import RESUMES
-from tests.helpers.paths import SOURCE
+from tests.helpers.commands import interrupt
 
 TINY = Preset("paper", steps=4, batch=8)
-# A shell that starts tests in the background may leave SIGINT ignored.
 PROGRAM = """
-import json, signal, sys
-signal.signal(signal.SIGINT, signal.default_int_handler)
+import json, sys
 from regraft.bench.datasets import mnist
 from regraft.bench.paper.pretraining import PRESETS, Preset
 from regraft.cli.app import main
@@ -177,22 +174,12 @@ def test_one_process_at_a_time(
 
 @pytest.mark.slow
 def test_an_interrupt_says_how_to_go_on(checksums: dict[str, str], tmp_path: Path) -> None:
-    start = [sys.executable, "-c", PROGRAM, json.dumps(checksums)]
-    line = ["reproduce", "cmnist", "--quick", "--data", "data", "--out", "out"]
-    with subprocess.Popen(
-        [*start, *line],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdout is not None
-        for text in process.stdout:
-            if text.startswith("Phase 1, steps: 50 of"):
-                process.send_signal(signal.SIGINT)
-                break
-        _, err = process.communicate()
-    assert process.returncode == 130 and err == f"regraft: interrupted: {RESUMES}.\n"
+    line = ("reproduce", "cmnist", "--quick", "--data", "data", "--out", "out")
+    stopped = interrupt(
+        *(tmp_path, lambda out: "Phase 1, steps: 50 of" in out),
+        *(json.dumps(checksums), *line),
+        code=PROGRAM,
+    )
+    assert (stopped.code, stopped.err) == (130, f"regraft: interrupted: {RESUMES}.\n")
     left = {path.name for path in (tmp_path / "out").iterdir()}
     assert left - {".lock"} == {"settings.json"}

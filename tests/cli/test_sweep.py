@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +14,8 @@ from regraft.bench.protocol.run_folder import RunFolder
 from regraft.cli.command import RESUMES
 from regraft.cli.sweep import _together
 from regraft.cli.sweep import sweep as run_sweep
-from tests.helpers.commands import make_session
-from tests.helpers.toy_sweep import Here, is_free, make_jobs, read_records, wait_until, write_bank
-
-# A shell that starts tests in the background may leave SIGINT ignored.
-PROGRAM = """
-import signal
-from regraft.cli.app import main
-
-if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    main()
-"""
+from tests.helpers.commands import interrupt, make_session
+from tests.helpers.toy_sweep import Here, is_free, make_jobs, read_records, write_bank
 
 
 @pytest.fixture(autouse=True)
@@ -175,22 +161,14 @@ def test_failures_are_listed_and_the_rest_is_shown(
 @pytest.mark.slow
 def test_an_interrupt_stops_the_workers_quietly(data: Path) -> None:
     out = data.parent / "out"
-    options = "--datasets", "toy", "--algorithms", "ERM", "--steps", "300000"
-    places = "--data", str(data), "--out", str(out)
-    command = [sys.executable, "-c", PROGRAM, "sweep", *options, *places]
-    with subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    ) as process:
-        wait_until(lambda: any(path.stat().st_size for path in out.glob("*/results.jsonl")))
-        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-        output, errors = process.communicate(timeout=30)
-    assert process.returncode == 130
-    assert errors == f"regraft: interrupted: {RESUMES}.\n"
-    assert "0 of 180 runs" in output
+    line = ("sweep", "--datasets", "toy", "--algorithms", "ERM", "--steps", 300_000)
+
+    def is_running(_: str) -> bool:
+        return any(path.stat().st_size for path in out.glob("*/results.jsonl"))
+
+    stopped = interrupt(data.parent, is_running, *line, "--data", data, "--out", out)
+    assert (stopped.code, stopped.err) == (130, f"regraft: interrupted: {RESUMES}.\n")
+    assert "0 of 180 runs" in stopped.out
     assert all(is_free(RunFolder(folder, folder.name)) for folder in out.iterdir())
 
 

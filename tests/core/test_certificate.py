@@ -12,13 +12,17 @@ from hypothesis import strategies as st
 
 from regraft.core.certificate import Certificate, _lipschitz
 from regraft.estimators.cro import CROClassifier
-from tests.helpers.problems import Problem
+from tests.helpers.problems import Problem, normal, with_constant
 
 
 @pytest.fixture(scope="module")
-def certificate(three_sources: Problem) -> Certificate:
-    p = three_sources
-    return CROClassifier(radius=4.0).fit(p.X, p.y, p.domain).certificate_
+def model(three_sources: Problem) -> CROClassifier:
+    return CROClassifier(radius=4.0).fit(*three_sources.data)
+
+
+@pytest.fixture(scope="module")
+def certificate(model: CROClassifier) -> Certificate:
+    return model.certificate_
 
 
 @pytest.mark.parametrize("radius", [1.0, 16.0])
@@ -26,21 +30,18 @@ def certificate(three_sources: Problem) -> Certificate:
 def test_brackets_the_minimax_regret(
     three_sources: Problem, radius: float, ridge: float | None
 ) -> None:
-    p = three_sources
-    model = CROClassifier(radius, objective="regret", ridge=ridge).fit(p.X, p.y, p.domain)
-    c = model.certificate_
+    data = three_sources.data
+    c = CROClassifier(radius, objective="regret", ridge=ridge).fit(*data).certificate_
     assert c.converged
     assert c.value - c.gap <= c.worst_case + c.ridge_term + 1e-9
     allowed = c.standard_error + 2e-2
     assert c.finite_sample is not None and c.finite_sample.optimization < allowed
-    risk = CROClassifier(radius, ridge=ridge).fit(p.X, p.y, p.domain).certificate_
+    risk = CROClassifier(radius, ridge=ridge).fit(*data).certificate_
     assert 0 < c.worst_case < risk.worst_case
 
 
-def test_a_source_that_is_harder_is_told_of(three_sources: Problem) -> None:
-    p = three_sources
-    model = CROClassifier(radius=4.0).fit(p.X, p.y, p.domain)
-    c = model.certificate_
+def test_a_source_that_is_harder_is_told_of(model: CROClassifier, three_sources: Problem) -> None:
+    p, c = three_sources, model.certificate_
     loss = -np.log(model.predict_proba(p.X)[np.arange(len(p.y)), p.y])
     risks = [loss[p.domain == name].mean() for name in np.unique(p.domain)]
     assert c.source_risk == pytest.approx(max(risks))
@@ -52,10 +53,11 @@ def test_a_source_that_is_harder_is_told_of(three_sources: Problem) -> None:
     assert told not in " ".join(replace(harder, objective="regret").summary())
 
 
-def test_the_price_on_the_sources_is_that_of_the_rows(three_sources: Problem) -> None:
-    p = three_sources
-    model = CROClassifier(radius=4.0).fit(p.X, p.y, p.domain)
-    c, names = model.certificate_, np.unique(p.domain)
+def test_the_price_on_the_sources_is_that_of_the_rows(
+    model: CROClassifier, three_sources: Problem
+) -> None:
+    p, c = three_sources, model.certificate_
+    names = np.unique(p.domain)
     pooled = p.X @ model.pooled_head_[:, :-1].T + model.pooled_head_[:, -1]
     loss = np.log(np.exp(pooled).sum(axis=1)) - pooled[np.arange(len(p.y)), p.y]
     right = {"head": model.predict(p.X) == p.y, "pooled": pooled.argmax(axis=1) == p.y}
@@ -71,9 +73,7 @@ def test_the_price_on_the_sources_is_that_of_the_rows(three_sources: Problem) ->
 
 
 def test_with_a_ridge_the_price_is_against_the_head_of_that_ridge(problem: Problem) -> None:
-    p = problem
-    held = CROClassifier(radius=0.0, ridge=1.0).fit(p.X, p.y, p.domain)
-    c = held.certificate_
+    c = CROClassifier(radius=0.0, ridge=1.0).fit(*problem.data).certificate_
     assert c.share == 0 and c.source_accuracy == c.pooled_source_accuracy
     assert c.source_risk == c.pooled_source_risk
     assert c.worst_case_accuracy == pytest.approx(c.pooled_worst_case_accuracy)
@@ -105,22 +105,15 @@ def test_certificates_from_before_the_price_are_read(certificate: Certificate) -
     assert read == replace(certificate, **dict.fromkeys(new))
 
 
-def test_survives_json(certificate: Certificate) -> None:
-    assert Certificate.from_dict(json.loads(certificate.to_json())) == certificate
-
-
 def test_brackets_the_minimax_value(certificate: Certificate) -> None:
-    assert 0 <= certificate.gap <= 1e-3
-    assert (
-        certificate.value - certificate.gap
-        <= certificate.worst_case + certificate.ridge_term + 1e-9
-    )
+    c = certificate
+    assert 0 <= c.gap <= 1e-3
+    assert c.value - c.gap <= c.worst_case + c.ridge_term + 1e-9
     # One standard error above the minimax head's worst case, which the ridge keeps off the value.
-    bound = certificate.value - certificate.ridge_term + certificate.standard_error
-    assert certificate.worst_case <= bound + 1e-2
-    assert 0 < certificate.share <= 1
-    assert certificate.worst_case < certificate.pooled_worst_case
-    assert 0 < certificate.worst_case_accuracy < 1
+    assert c.worst_case <= c.value - c.ridge_term + c.standard_error + 1e-2
+    assert 0 < c.share <= 1
+    assert c.worst_case < c.pooled_worst_case
+    assert 0 < c.worst_case_accuracy < 1
 
 
 def test_terms_follow_from_each_other(certificate: Certificate) -> None:
@@ -147,19 +140,16 @@ def test_terms_follow_from_each_other(certificate: Certificate) -> None:
 @given(st.integers(0, 200))
 def test_slopes_bound_probabilities_and_losses(seed: int) -> None:
     """Both constants of the robustness slack are true Lipschitz constants."""
-    generator = torch.Generator().manual_seed(seed)
-    head = 3 * torch.randn(4, 6, dtype=torch.float64, generator=generator)
+    head, (w, step) = 3 * normal(seed, 4, 6), normal(seed + 1, 2, 50, 5)
     probability_slope, loss_slope = _lipschitz(head)
-    w, step = torch.randn(2, 50, 5, dtype=torch.float64, generator=generator)
-    ones = torch.ones(50, 1, dtype=torch.float64)
     there = w + 0.1 * step
-    log_p, log_q = (torch.log_softmax(torch.cat([v, ones], 1) @ head.T, dim=1) for v in (w, there))
+    log_p, log_q = (torch.log_softmax(with_constant(v) @ head.T, dim=1) for v in (w, there))
     distance = (there - w).norm(dim=1)
     assert bool(((log_p.exp() - log_q.exp()).norm(dim=1) <= probability_slope * distance).all())
     assert bool(((log_p - log_q).abs() <= loss_slope * distance[:, None]).all())
 
 
-def test_numbers_are_plain(certificate: Certificate) -> None:
+def test_numbers_are_plain_and_survive_json(certificate: Certificate) -> None:
     def walk(value: object) -> None:
         assert not isinstance(value, np.generic | torch.Tensor)
         if isinstance(value, dict):
@@ -170,3 +160,4 @@ def test_numbers_are_plain(certificate: Certificate) -> None:
                 walk(inner)
 
     walk(certificate.to_dict())
+    assert Certificate.from_dict(json.loads(certificate.to_json())) == certificate

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import permutations
 
 import pytest
 import torch
@@ -19,7 +20,7 @@ from regraft.core.closure import (
     minibatch_hausdorff,
 )
 from regraft.core.transplant import Transplant, Witness, find_witness, transplant_bases
-from tests.helpers.problems import normal
+from tests.helpers.problems import normal, with_constant
 
 seeds = st.integers(0, 2**32 - 1)
 sizes = st.integers(1, 30)
@@ -34,7 +35,7 @@ def brute_force(points: Tensor, reference: Tensor) -> float:
 def closed_sources(seed: int, n: int = 40) -> tuple[Witness, list[Tensor]]:
     """Three sources whose supports are transplants of one another."""
     witness = find_witness(normal(seed, 3, 12), normal(seed + 1, 3, 3, 12))
-    first = torch.cat([normal(seed + 2, n, 11), torch.ones(n, 1, dtype=torch.float64)], dim=1)
+    first = with_constant(normal(seed + 2, n, 11))
     return witness, [witness.transplant(0, s)(first) for s in range(3)]
 
 
@@ -106,10 +107,9 @@ def test_empty_sets_are_refused() -> None:
     """There is no maximum, or no minimum, over an empty set."""
     empty, points = torch.zeros(0, 3, dtype=torch.float64), normal(0, 2, 3)
     for pair in ((empty, points), (points, empty)):
-        with pytest.raises(ValueError, match="at least one row"):
-            directed_hausdorff(*pair)
-        with pytest.raises(ValueError, match="at least one row"):
-            minibatch_hausdorff(*pair)
+        for distance in (directed_hausdorff, minibatch_hausdorff):
+            with pytest.raises(ValueError, match="at least one row"):
+                distance(*pair)
 
 
 @examples
@@ -159,12 +159,8 @@ def test_residual_is_the_largest_over_ordered_pairs() -> None:
     """Against brute force over all pairs, which differ."""
     witness, rows = closed_sources(0)
     rows = [rows[0], rows[1][:25], rows[2] + 0.05 * normal(7, *rows[2].shape)]
-    pairs = [
-        brute_force(witness.transplant(s, t)(rows[s]), rows[t])
-        for s in range(3)
-        for t in range(3)
-        if s != t
-    ]
+    ordered = permutations(range(3), 2)
+    pairs = [brute_force(witness.transplant(s, t)(rows[s]), rows[t]) for s, t in ordered]
     assert min(pairs) < 0.5 * max(pairs)
     assert closure_residual(witness, rows) == pytest.approx(max(pairs), rel=1e-9)
 

@@ -19,7 +19,7 @@ from tests.helpers.problems import make_problem
 @cache
 def _sources(seed: int = 1, n: int = 120) -> SourceHeads:
     p = make_problem(seed, n=n, classes=3, sources=3)
-    return fit_source_heads(check_domains(p.X, p.y, p.domain))
+    return p.sources
 
 
 def test_each_row_has_the_logits_of_the_heads_of_its_fold() -> None:
@@ -44,7 +44,7 @@ def test_chunks_of_rows_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> N
 def test_the_heads_of_a_fold_have_not_seen_its_rows() -> None:
     """Other labels on the rows of a fold leave the heads fitted without it as they were."""
     p = make_problem(1, n=150, classes=3, sources=3)
-    domains = check_domains(p.X, p.y, p.domain)
+    domains = check_domains(*p.data)
     sources = fit_source_heads(domains)
     seen = losses(log_probabilities(sources.Z, sources.pooled), sources.y)
     unseen = sources.held_out.pooled_losses(sources.Z, sources.y)

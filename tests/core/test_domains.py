@@ -14,7 +14,7 @@ from tests.helpers.problems import Problem, make_problem
 
 
 def test_keeps_rows_and_labels(problem: Problem) -> None:
-    domains = check_domains(problem.X, problem.y, problem.domain)
+    domains = check_domains(*problem.data)
     assert torch.equal(domains.X, torch.from_numpy(problem.X))
     assert (domains.classes[domains.y.numpy()] == problem.y).all()
     assert (domains.names[domains.domain.numpy()] == problem.domain).all()
@@ -98,20 +98,19 @@ def test_bad_input_gets_one_sentence(name: str) -> None:
 def test_more_features_than_rows_warns() -> None:
     problem = make_problem(n=10, d=30)
     with pytest.warns(UserWarning, match="more features"):
-        check_domains(problem.X, problem.y, problem.domain)
+        check_domains(*problem.data)
 
 
-def test_some_constant_features_warn(problem: Problem) -> None:
-    X = np.concatenate([problem.X, np.ones((len(problem.X), 1))], axis=1)
-    with pytest.warns(UserWarning, match="1 of 7 features are constant"):
-        check_domains(X, problem.y, problem.domain)
-
-
-def test_a_feature_that_drowns_the_others_warns(problem: Problem) -> None:
-    X = problem.X.copy()
-    X[:, 2] *= 1e5
-    with pytest.warns(UserWarning, match="feature 2 varies over 1000 times more"):
-        check_domains(X, problem.y, problem.domain)
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda X: np.column_stack([X, np.ones(len(X))]), "1 of 7 features are constant"),
+        (lambda X: X * [1, 1, 1e5, 1, 1, 1], "feature 2 varies over 1000 times more"),
+    ],
+)
+def test_doubtful_features_warn(problem: Problem, change: Any, words: str) -> None:
+    with pytest.warns(UserWarning, match=words):
+        check_domains(change(problem.X), problem.y, problem.domain)
 
 
 @pytest.mark.parametrize("dtype", [">f8", np.longdouble, np.float16])
@@ -119,9 +118,6 @@ def test_any_float_and_any_stride(problem: Problem, dtype: Any) -> None:
     X = problem.X.astype(dtype)[::-1, ::-1]
     domains = check_domains(X, problem.y, problem.domain)
     assert np.allclose(domains.X.numpy(), problem.X[::-1, ::-1], rtol=1e-2, atol=1e-2)
-
-
-def test_integers_become_floats() -> None:
     assert check_features(np.arange(6).reshape(3, 2)).dtype == np.float64
 
 
@@ -134,4 +130,4 @@ def test_read_only_rows_are_welcome(problem: Problem, recwarn: pytest.WarningsRe
 
 def test_unknown_device(problem: Problem) -> None:
     with pytest.raises(ValueError, match="device 'abacus' is not available"):
-        check_domains(problem.X, problem.y, problem.domain, device="abacus")
+        check_domains(*problem.data, device="abacus")

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from regraft.core.domains import check_domains
-from regraft.core.game import Round, play
-from regraft.core.heads import fit_source_heads
+from regraft.core.game import Adversary, Round, play
+from regraft.core.heads import SourceHeads
 from regraft.core.hull import Hull, Objective, TiltedRows, fit_hull, tilt_rows
 from regraft.core.hull_adversary import ReweightingHullAdversary
 from regraft.core.learner import Learner
@@ -79,17 +78,10 @@ def test_reaches_the_minimax_value_of_a_tiny_problem(seed: int, radius: float) -
 def test_value_never_falls_and_the_rule_stops_it(
     seed: int, radius: float, objective: Objective
 ) -> None:
-    p = make_problem(seed, n=120, d=4, classes=3, sources=3)
-    sources = fit_source_heads(check_domains(p.X, p.y, p.domain))
-    hull = fit_hull(sources.heads, sources.Z, sources.weight)
-    surrogates = tilt_rows(hull, sources.Z, sources.y, sources.weight)
+    sources = make_problem(seed, n=120, d=4, classes=3, sources=3).sources
     seen: list[Round] = []
-    outcome = play(
-        ReweightingHullAdversary(sources.Z, surrogates, radius, objective),
-        Learner(ridge=1e-3),
-        sources.pooled,
-        on_round=seen.append,
-    )
+    adversary = _hull_game(sources, radius, objective)
+    outcome = play(adversary, Learner(ridge=1e-3), sources.pooled, on_round=seen.append)
     assert outcome.converged
     assert tuple(seen) == outcome.rounds
     assert len(outcome.rounds) >= 2
@@ -104,46 +96,30 @@ def test_value_never_falls_and_the_rule_stops_it(
     assert all(float(target.z.norm()) <= radius * (1 + 1e-9) for target in outcome.targets)
 
 
-def test_radius_zero_is_erm() -> None:
-    p = make_problem()
-    sources = fit_source_heads(check_domains(p.X, p.y, p.domain))
+def _hull_game(sources: SourceHeads, radius: float, objective: Objective = "risk") -> Adversary:
     hull = fit_hull(sources.heads, sources.Z, sources.weight)
-    flat = tilt_rows(hull, sources.Z, sources.y, sources.weight)
-    ridge = sources.regularization.pooled_ridge
-    outcome = play(
-        ReweightingHullAdversary(sources.Z, flat, 0.0),
-        Learner(ridge=ridge, tolerance=1e-9),
-        sources.pooled,
-    )
+    surrogates = tilt_rows(hull, sources.Z, sources.y, sources.weight)
+    return ReweightingHullAdversary(sources.Z, surrogates, radius, objective)
+
+
+def test_radius_zero_is_erm() -> None:
+    sources = make_problem().sources
+    learner = Learner(ridge=sources.regularization.pooled_ridge, tolerance=1e-9)
+    outcome = play(_hull_game(sources, 0.0), learner, sources.pooled)
     assert torch.allclose(outcome.head, sources.pooled, atol=1e-3)
 
 
 def test_gives_up_after_max_rounds() -> None:
-    p = make_problem(n=120, classes=3, sources=3)
-    sources = fit_source_heads(check_domains(p.X, p.y, p.domain))
-    hull = fit_hull(sources.heads, sources.Z, sources.weight)
-    surrogates = tilt_rows(hull, sources.Z, sources.y, sources.weight)
-    outcome = play(
-        ReweightingHullAdversary(sources.Z, surrogates, 8.0),
-        Learner(ridge=1e-3),
-        sources.pooled,
-        tolerance=1e-9,
-        max_rounds=2,
-    )
+    sources = make_problem(n=120, classes=3, sources=3).sources
+    adversary, learner = _hull_game(sources, 8.0), Learner(ridge=1e-3)
+    outcome = play(adversary, learner, sources.pooled, tolerance=1e-9, max_rounds=2)
     assert len(outcome.rounds) == 2
     assert not outcome.converged
 
 
-def test_rounding_is_not_a_fall() -> None:
+@pytest.mark.parametrize("seed", range(6))
+def test_rounding_is_not_a_fall(seed: int) -> None:
     """At radius 0 every round solves the same problem; its last digits may differ."""
-    for seed in range(6):
-        p = make_problem(seed, n=200, classes=5, sources=3)
-        sources = fit_source_heads(check_domains(p.X, p.y, p.domain))
-        hull = fit_hull(sources.heads, sources.Z, sources.weight)
-        surrogates = tilt_rows(hull, sources.Z, sources.y, sources.weight)
-        outcome = play(
-            ReweightingHullAdversary(sources.Z, surrogates, 0.0),
-            Learner(ridge=1e-2),
-            sources.pooled,
-        )
-        assert len(outcome.rounds) == 2
+    sources = make_problem(seed, n=200, classes=5, sources=3).sources
+    outcome = play(_hull_game(sources, 0.0), Learner(ridge=1e-2), sources.pooled)
+    assert len(outcome.rounds) == 2

@@ -13,7 +13,7 @@ from tests.helpers.problems import Problem, make_problem
 
 def test_rows_are_sorted_by_domain_and_complete(three_sources: Problem) -> None:
     p = three_sources
-    fitted = fit_source_heads(check_domains(p.X, p.y, p.domain))
+    fitted = p.sources
     order = fitted.order.numpy()
     assert sorted(order) == list(range(len(p.y)))
     assert (fitted.y.numpy() == p.y[order]).all()
@@ -25,39 +25,28 @@ def test_rows_are_sorted_by_domain_and_complete(three_sources: Problem) -> None:
 
 def test_heads_are_optimal_for_the_chosen_regularization(three_sources: Problem) -> None:
     p = three_sources
-    fitted = fit_source_heads(check_domains(p.X, p.y, p.domain))
+    fitted = p.sources
     choice = fitted.regularization
     assert choice.shrinkage in SHRINKAGES
     assert choice.pooled_ridge in POOLED_RIDGES
     assert choice.source_ridge in SOURCE_RIDGES
     zero = torch.zeros_like(fitted.pooled)
-    pooled = minimax_newton(
-        fitted.Z,
-        fitted.y,
-        fitted.weight[None],
-        ridge=choice.pooled_ridge,
-        start=zero,
-        tolerance=1e-10,
-    )
-    assert torch.allclose(fitted.pooled, pooled.head, atol=1e-3)
-    for rows, head in zip(fitted.slices, fitted.heads, strict=True):
+    every = slice(None), fitted.pooled, choice.pooled_ridge, zero
+    each = [
+        (rows, head, choice.source_ridge, fitted.pooled)
+        for rows, head in zip(fitted.slices, fitted.heads, strict=True)
+    ]
+    for rows, head, ridge, anchor in (every, *each):
         weight = fitted.weight[rows] / fitted.weight[rows].sum()
-        source = minimax_newton(
-            fitted.Z[rows],
-            fitted.y[rows],
-            weight[None],
-            ridge=choice.source_ridge,
-            start=zero,
-            anchor=fitted.pooled,
-            tolerance=1e-10,
-        )
-        assert torch.allclose(head, source.head, atol=1e-3)
+        data = fitted.Z[rows], fitted.y[rows], weight[None]
+        best = minimax_newton(*data, ridge=ridge, start=zero, anchor=anchor, tolerance=1e-10)
+        assert torch.allclose(head, best.head, atol=1e-3)
 
 
 def test_cross_validation_matches_plain_refits(problem: Problem) -> None:
     """The batched path gives the held-out likelihood that separate fits give."""
     p = problem
-    domains = check_domains(p.X, p.y, p.domain)
+    domains = check_domains(*p.data)
     fitted = fit_source_heads(domains)
     choice = fitted.regularization
     _, fold = module._sort_and_fold(domains, fitted.whitening.mean)
@@ -71,15 +60,9 @@ def test_cross_validation_matches_plain_refits(problem: Problem) -> None:
         ).head
         for rows in fitted.slices:
             kept = weight[rows] / weight[rows].sum()
-            head = minimax_newton(
-                fitted.Z[rows],
-                fitted.y[rows],
-                kept[None],
-                ridge=choice.source_ridge,
-                start=pooled,
-                anchor=pooled,
-            ).head
-            loss = losses(log_probabilities(fitted.Z[rows], head), fitted.y[rows])
+            Z, y, ridge = fitted.Z[rows], fitted.y[rows], choice.source_ridge
+            own = minimax_newton(Z, y, kept[None], ridge=ridge, start=pooled, anchor=pooled)
+            loss = losses(log_probabilities(Z, own.head), y)
             outside = fitted.weight[rows] * ~train[rows]
             total -= float(outside @ loss)
     assert choice.log_likelihood == pytest.approx(total, abs=2e-4)
@@ -88,7 +71,7 @@ def test_cross_validation_matches_plain_refits(problem: Problem) -> None:
 def test_wide_heads_use_the_diagonal_and_agree(
     three_sources: Problem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    domains = check_domains(three_sources.X, three_sources.y, three_sources.domain)
+    domains = check_domains(*three_sources.data)
     dense = fit_source_heads(domains)
     monkeypatch.setattr(module, "_MAX_DENSE_PARAMETERS", 0)
     diagonal = fit_source_heads(domains)
@@ -105,14 +88,14 @@ def test_noise_is_shrunk_away() -> None:
     y = (X[:, 0] + rng.standard_normal(600) > 0).astype(int)
     fitted = fit_source_heads(check_domains(X, y, np.repeat([0, 1], 300)))
     unlike = make_problem(d=20)
-    other = fit_source_heads(check_domains(unlike.X, unlike.y, unlike.domain))
+    other = unlike.sources
     spread = [float(((f.heads - f.pooled) @ f.Z.T).square().mean().sqrt()) for f in (fitted, other)]
     assert spread[0] < 0.2 < spread[1]
 
 
 def test_learner_ridge_shrinks_without_turning(three_sources: Problem) -> None:
     p = three_sources
-    fitted = fit_source_heads(check_domains(p.X, p.y, p.domain))
+    fitted = p.sources
     pooled = fitted.regularization.pooled_ridge
     assert torch.allclose(fitted.learner_ridge(None), torch.full_like(fitted.Z[0], pooled))
     # Adding to the number adds that multiple of the logits' second moment to the penalty.

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -9,33 +10,37 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import approx_fprime
 
-from regraft.core import hull as adversary
-from regraft.core.domains import check_domains
-from regraft.core.heads import SourceHeads, fit_source_heads
-from regraft.core.hull import Hull, TiltedRows, attack, check_rank, fit_hull, tilt_rows
+from regraft.core.heads import SourceHeads
+from regraft.core.hull import (
+    Hull,
+    Objective,
+    TiltedRows,
+    _value_and_gradient,
+    attack,
+    check_rank,
+    fit_hull,
+    tilt_rows,
+)
 from regraft.core.newton import log_probabilities, losses
-from tests.helpers.problems import Problem, make_problem
+from tests.helpers.problems import make_problem, normal
+
+Game = tuple[SourceHeads, Hull, TiltedRows]
 
 
-def _game(p: Problem, rank: int | None = None) -> tuple[SourceHeads, Hull, TiltedRows]:
-    sources = fit_source_heads(check_domains(p.X, p.y, p.domain))
-    hull = fit_hull(sources.heads, sources.Z, sources.weight, rank)
+@cache
+def _game(k: int) -> Game:
+    """Two classes in two sources (a line of targets), or three in three (a plane)."""
+    sources = make_problem(seed=k - 2, classes=k, sources=k).sources
+    hull = fit_hull(sources.heads, sources.Z, sources.weight)
     return sources, hull, tilt_rows(hull, sources.Z, sources.y, sources.weight)
 
 
-@pytest.fixture(scope="module")
-def two() -> tuple[SourceHeads, Hull, TiltedRows]:
-    return _game(make_problem())
+@pytest.fixture
+def three() -> Game:
+    return _game(3)
 
 
-@pytest.fixture(scope="module")
-def three() -> tuple[SourceHeads, Hull, TiltedRows]:
-    return _game(make_problem(seed=1, classes=3, sources=3))
-
-
-def test_hull_holds_the_sources_and_their_affine_combinations(
-    three: tuple[SourceHeads, Hull, TiltedRows],
-) -> None:
+def test_hull_holds_the_sources_and_their_affine_combinations(three: Game) -> None:
     sources, hull, _ = three
     centred = sources.heads - sources.heads.mean(dim=1, keepdim=True)
     for z, head in zip(hull.sources, centred, strict=True):
@@ -46,9 +51,7 @@ def test_hull_holds_the_sources_and_their_affine_combinations(
     assert torch.allclose(hull.head(z), torch.tensordot(alpha, centred, dims=1), atol=1e-8)
 
 
-def test_norm_is_the_root_mean_square_of_the_tilt(
-    three: tuple[SourceHeads, Hull, TiltedRows],
-) -> None:
+def test_norm_is_the_root_mean_square_of_the_tilt(three: Game) -> None:
     sources, hull, _ = three
     z = torch.tensor([1.5, 2.0], dtype=torch.float64)
     tilt = sources.Z @ (hull.head(z) - hull.center).T
@@ -56,7 +59,7 @@ def test_norm_is_the_root_mean_square_of_the_tilt(
     assert float(rms) == pytest.approx(2.5)
 
 
-def test_rank_limits_the_class_directions(three: tuple[SourceHeads, Hull, TiltedRows]) -> None:
+def test_rank_limits_the_class_directions(three: Game) -> None:
     sources, full, _ = three
     ranks = {}
     for rank in (1, 2):
@@ -68,7 +71,7 @@ def test_rank_limits_the_class_directions(three: tuple[SourceHeads, Hull, Tilted
     assert torch.allclose(whole.sources.norm(dim=1), full.sources.norm(dim=1), atol=1e-8)
 
 
-def test_equal_heads_make_a_point(three: tuple[SourceHeads, Hull, TiltedRows]) -> None:
+def test_equal_heads_make_a_point(three: Game) -> None:
     sources, _, _ = three
     same = sources.pooled.expand(3, -1, -1)
     hull = fit_hull(same, sources.Z, sources.weight)
@@ -79,9 +82,7 @@ def test_equal_heads_make_a_point(three: tuple[SourceHeads, Hull, TiltedRows]) -
     assert found.value == pytest.approx(float(sources.weight @ loss))
 
 
-def test_adding_a_constant_to_all_logits_changes_nothing(
-    three: tuple[SourceHeads, Hull, TiltedRows],
-) -> None:
+def test_adding_a_constant_to_all_logits_changes_nothing(three: Game) -> None:
     sources, hull, _ = three
     shifted = sources.heads + torch.randn(3, 1, sources.Z.shape[1], dtype=torch.float64)
     other = fit_hull(shifted, sources.Z, sources.weight)
@@ -91,10 +92,8 @@ def test_adding_a_constant_to_all_logits_changes_nothing(
 
 def test_surrogate_conditional_is_the_target_head() -> None:
     """Reweighting moves P(y|x) to softmax(W_star) exactly when the pooled model is exact."""
-    generator = torch.Generator().manual_seed(0)
-    points = torch.randn(6, 3, dtype=torch.float64, generator=generator)
-    center, shift = torch.randn(2, 3, 3, dtype=torch.float64, generator=generator)
-    center, shift = (h - h.mean(dim=0) for h in (center, shift))
+    points = normal(0, 6, 3)
+    center, shift = (h - h.mean(dim=0) for h in normal(1, 2, 3, 3))
     Z = points.repeat_interleave(3, dim=0)  # every point with every label
     y = torch.arange(3).repeat(6)
     p = torch.softmax(points @ center.T, dim=1)
@@ -108,37 +107,23 @@ def test_surrogate_conditional_is_the_target_head() -> None:
 
 
 @given(st.integers(0, 50), st.sampled_from(["risk", "regret"]))
-def test_gradient(seed: int, objective: adversary.Objective) -> None:
-    sources, _, surrogates = _cached_three()
+def test_gradient(seed: int, objective: Objective) -> None:
+    sources, _, surrogates = _game(3)
     rng = np.random.default_rng(seed)
     loss = torch.from_numpy(rng.exponential(size=len(sources.y)))
     z = rng.standard_normal(2)
 
-    def value(point: np.ndarray) -> float:
-        return adversary._value_and_gradient(surrogates, loss, torch.from_numpy(point), objective)[
-            0
-        ]
+    def at(point: np.ndarray) -> tuple[float, torch.Tensor]:
+        return _value_and_gradient(surrogates, loss, torch.from_numpy(point), objective)
 
-    _, gradient = adversary._value_and_gradient(surrogates, loss, torch.from_numpy(z), objective)
-    assert np.allclose(gradient, approx_fprime(z, value, 1e-6), atol=1e-5)
-
-
-_CACHE: list[tuple[SourceHeads, Hull, TiltedRows]] = []
-
-
-def _cached_three() -> tuple[SourceHeads, Hull, TiltedRows]:
-    if not _CACHE:
-        _CACHE.append(_game(make_problem(seed=1, classes=3, sources=3)))
-    return _CACHE[0]
+    assert np.allclose(at(z)[1], approx_fprime(z, lambda point: at(point)[0], 1e-6), atol=1e-5)
 
 
 @given(st.integers(0, 30), st.sampled_from([0.5, 2.0, 8.0]), st.sampled_from(["risk", "regret"]))
-def test_attack_beats_a_fine_grid(seed: int, radius: float, objective: adversary.Objective) -> None:
-    sources, _, surrogates = _cached_three()
-    head = torch.randn(
-        sources.pooled.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)
-    )
-    loss = losses(log_probabilities(sources.Z, sources.pooled + 0.5 * head), sources.y)
+def test_attack_beats_a_fine_grid(seed: int, radius: float, objective: Objective) -> None:
+    sources, _, surrogates = _game(3)
+    head = sources.pooled + 0.5 * normal(seed, *sources.pooled.shape)
+    loss = losses(log_probabilities(sources.Z, head), sources.y)
     found = attack(surrogates, loss, radius, objective)
     assert float(found.z.norm()) <= radius * (1 + 1e-9)
     angles = np.linspace(0, 2 * np.pi, 48, endpoint=False)
@@ -148,18 +133,14 @@ def test_attack_beats_a_fine_grid(seed: int, radius: float, objective: adversary
         for a in angles
     ]
     best = max(
-        adversary._value_and_gradient(surrogates, loss, torch.from_numpy(z), objective)[0]
-        for z in grid
+        _value_and_gradient(surrogates, loss, torch.from_numpy(z), objective)[0] for z in grid
     )
     assert found.value >= best - 1e-6
 
 
 @given(st.integers(0, 30), st.floats(0.1, 16))
 def test_line_search_beats_a_fine_grid(seed: int, radius: float) -> None:
-    if len(_CACHE) < 2:
-        _cached_three()
-        _CACHE.append(_game(make_problem()))
-    sources, _, surrogates = _CACHE[1]
+    sources, _, surrogates = _game(2)
     loss = torch.from_numpy(np.random.default_rng(seed).exponential(size=len(sources.y)))
     found = attack(surrogates, loss, radius)
     best = max(
@@ -169,8 +150,8 @@ def test_line_search_beats_a_fine_grid(seed: int, radius: float) -> None:
     assert found.value >= best - 1e-4
 
 
-def test_attacks_grow_with_the_radius(two: tuple[SourceHeads, Hull, TiltedRows]) -> None:
-    sources, _, surrogates = two
+def test_attacks_grow_with_the_radius() -> None:
+    sources, _, surrogates = _game(2)
     loss = losses(log_probabilities(sources.Z, sources.pooled), sources.y)
     values = [attack(surrogates, loss, radius).value for radius in (0, 0.5, 1, 2, 4)]
     assert values[0] == pytest.approx(float(sources.weight @ loss))

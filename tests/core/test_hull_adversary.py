@@ -33,7 +33,7 @@ from regraft.core.surrogates import (
     relabel_moved,
 )
 from regraft.core.transplant import find_witness
-from tests.helpers.problems import make_problem
+from tests.helpers.problems import make_problem, normal
 
 SURROGATES: tuple[SurrogateKind, ...] = ("reweighted", "transplanted", "relabelled")
 SOFT: tuple[SurrogateKind, ...] = ("transplanted", "relabelled")
@@ -47,13 +47,17 @@ objectives = st.sampled_from(OBJECTIVES)
 def _sources(k: int) -> SourceHeads:
     """Two classes in two sources (a line of targets), or three in three (a plane)."""
     p = make_problem(k, n=120) if k == 2 else make_problem(1, n=120, classes=3, sources=3)
-    return fit_source_heads(check_domains(p.X, p.y, p.domain))
+    return p.sources
+
+
+def _make(
+    sources: SourceHeads, radius: float, surrogate: SurrogateKind, objective: Objective = "risk"
+) -> tuple[Hull, Adversary]:
+    return make_hull_adversary(sources, radius=radius, objective=objective, surrogate=surrogate)
 
 
 def _head(sources: SourceHeads, seed: int, size: float = 0.5) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    noise = torch.randn(sources.pooled.shape, dtype=torch.float64, generator=generator)
-    return sources.pooled + size * noise
+    return sources.pooled + size * normal(seed, *sources.pooled.shape)
 
 
 def _source_heads(hull: Hull) -> Tensor:
@@ -102,11 +106,6 @@ def _points(m: int, radius: float) -> list[Tensor]:
     return list(torch.from_numpy(points))
 
 
-def _attack_value(adversary: Adversary, hull: Hull, head: Tensor, objective: Objective) -> float:
-    found = adversary.attack(head)
-    return _value(found.sample, hull, head, found.z, objective)
-
-
 @pytest.mark.parametrize("k", [2, 3])
 @pytest.mark.parametrize("surrogate", SURROGATES)
 def test_targets_are_the_surrogates_of_their_heads(k: int, surrogate: SurrogateKind) -> None:
@@ -131,15 +130,14 @@ def test_search_is_no_worse_than_a_cover_of_the_ball(
     k: int, surrogate: SurrogateKind, objective: Objective, radius: float
 ) -> None:
     sources = _sources(k)
-    hull, adversary = make_hull_adversary(
-        sources, radius=radius, objective=objective, surrogate=surrogate
-    )
+    hull, adversary = _make(sources, radius, surrogate, objective)
     head = _head(sources, k)
     best = max(
         _value(_surrogate(sources, hull, z, surrogate), hull, head, z, objective)
         for z in _points(k - 1, radius)
     )
-    assert _attack_value(adversary, hull, head, objective) >= best - 1e-4
+    found = adversary.attack(head)
+    assert _value(found.sample, hull, head, found.z, objective) >= best - 1e-4
 
 
 @settings(max_examples=12)
@@ -148,9 +146,7 @@ def test_a_later_attack_is_never_milder_than_a_known_target(
     seed: int, surrogate: SurrogateKind, objective: Objective
 ) -> None:
     sources = _sources(2)
-    hull, adversary = make_hull_adversary(
-        sources, radius=8.0, objective=objective, surrogate=surrogate
-    )
+    hull, adversary = _make(sources, 8.0, surrogate, objective)
     head = _head(sources, seed)
     known: list[Target] = []
     for h in (head, _head(sources, seed + 1, 2.0), head):
@@ -166,9 +162,7 @@ def test_the_ascents_gradient_is_that_of_its_value(
     seed: int, surrogate: SurrogateKind, objective: Objective, k: int
 ) -> None:
     sources = _sources(k)
-    hull, adversary = make_hull_adversary(
-        sources, radius=0.0, objective=objective, surrogate=surrogate
-    )
+    hull, adversary = _make(sources, 0.0, surrogate, objective)
     head, caught = _head(sources, seed), list[Any]()
 
     def listen(function: Any, *args: Any) -> tuple[Tensor, float]:
@@ -180,8 +174,8 @@ def test_the_ascents_gradient_is_that_of_its_value(
         adversary.attack(head)
     (value_and_gradient,) = caught
     z = np.random.default_rng(seed).standard_normal(k - 1)
-    value, gradient = value_and_gradient(torch.from_numpy(z))
     point = torch.from_numpy(z)
+    value, gradient = value_and_gradient(point)
     sample = _surrogate(sources, hull, point, surrogate)
     assert value == pytest.approx(_value(sample, hull, head, point, objective), abs=1e-8)
     numeric = approx_fprime(z, lambda v: value_and_gradient(torch.from_numpy(v))[0], 1e-6)
@@ -210,25 +204,19 @@ def test_every_transplanted_target_is_as_hard_for_its_own_head(seed: int) -> Non
     """Its labels have the entropy that the source heads give them, wherever it lies."""
     sources = _sources(3)
     hull, _ = plausible_targets(sources)
-    log_p = torch.cat(
-        [
-            log_probabilities(sources.Z[s], head)
-            for s, head in zip(sources.slices, _source_heads(hull), strict=True)
-        ]
-    )
+    pairs = zip(sources.slices, _source_heads(hull), strict=True)
+    log_p = torch.cat([log_probabilities(sources.Z[s], head) for s, head in pairs])
     entropy = float(sources.weight @ -(log_p.exp() * log_p).sum(dim=1))
-    z = 4 * np.random.default_rng(seed).uniform(-0.7, 0.7, size=2)
-    sample = _surrogate(sources, hull, torch.from_numpy(z), "transplanted")
-    assert sample.risk(hull.head(torch.from_numpy(z))) == pytest.approx(entropy, abs=1e-7)
+    z = torch.from_numpy(4 * np.random.default_rng(seed).uniform(-0.7, 0.7, size=2))
+    sample = _surrogate(sources, hull, z, "transplanted")
+    assert sample.risk(hull.head(z)) == pytest.approx(entropy, abs=1e-7)
 
 
 @pytest.mark.parametrize("surrogate", SURROGATES)
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_radius_zero_leaves_the_center(surrogate: SurrogateKind, objective: Objective) -> None:
     sources = _sources(3)
-    hull, adversary = make_hull_adversary(
-        sources, radius=0.0, objective=objective, surrogate=surrogate
-    )
+    hull, adversary = _make(sources, 0.0, surrogate, objective)
     for seed in range(3):
         found = adversary.attack(_head(sources, seed))
         assert torch.equal(found.z, torch.zeros(2, dtype=torch.float64))
@@ -256,12 +244,9 @@ def test_games_converge_and_their_value_never_falls(
     k: int, surrogate: SurrogateKind, objective: Objective
 ) -> None:
     sources = _sources(k)
-    _, adversary = make_hull_adversary(
-        sources, radius=4.0, objective=objective, surrogate=surrogate
-    )
+    _, adversary = _make(sources, 4.0, surrogate, objective)
     ridge = sources.learner_ridge(None)
-    learner = Learner(ridge=ridge)
-    outcome = play(adversary, learner, sources.pooled, tolerance=1e-2)
+    outcome = play(adversary, Learner(ridge=ridge), sources.pooled, tolerance=1e-2)
     assert outcome.converged
     for before, after in pairwise(outcome.rounds):
         assert after.value >= before.value - before.gap - 1e-9
@@ -292,10 +277,8 @@ def test_the_reweighting_adversary_is_the_attack_on_its_losses(
 ) -> None:
     sources = _sources(k)
     _, surrogates = plausible_targets(sources)
-    adversary, known = (
-        ReweightingHullAdversary(sources.Z, surrogates, radius, objective),
-        list[Tensor](),
-    )
+    adversary = ReweightingHullAdversary(sources.Z, surrogates, radius, objective)
+    known: list[Tensor] = []
     for i in range(2):
         head = _head(sources, seed + i)
         loss = losses(log_probabilities(sources.Z, head), sources.y)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -7,9 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regraft.core.domains import check_domains
 from regraft.core.game import GameOutcome, play
-from regraft.core.heads import SourceHeads, fit_source_heads
+from regraft.core.heads import SourceHeads
 from regraft.core.hull import Objective
 from regraft.core.hull_adversary import make_hull_adversary
 from regraft.core.hull_game import play_hull, step_back
@@ -23,7 +23,7 @@ RADIUS = 4.0
 @cache
 def _sources(k: int) -> SourceHeads:
     p = make_problem(1, n=600, classes=k, sources=k)
-    return fit_source_heads(check_domains(p.X, p.y, p.domain))
+    return p.sources
 
 
 @cache
@@ -79,12 +79,10 @@ def test_no_step_back_from_a_certain_answer() -> None:
     """Where the worst case has no error, only the answer itself is as good."""
     sources, before = _sources(2), _played(2, "risk")
     _, adversary = make_hull_adversary(sources, radius=RADIUS)
-    kept = before.worst.sample
-    one = torch.zeros_like(kept.weight)
+    one = torch.zeros_like(before.worst.sample.weight)
     one[0] = 1.0  # all the weight on one row: nothing varies
-    certain = type(kept)(kept.Z, kept.y, one, kept.constant)
-    worst = type(before.worst)(certain, before.worst.z)
-    outcome = type(before)(**{**vars(before), "worst": worst})
+    certain = replace(before.worst.sample, weight=one)
+    outcome = replace(before, worst=replace(before.worst, sample=certain))
     assert step_back(outcome, adversary, sources.pooled).share == 1.0
 
 

@@ -8,12 +8,12 @@ import torch
 from regraft.core.learner import Learner
 from regraft.core.newton import minimax_newton
 from regraft.core.surrogates import WeightedSample, stack_samples
-from tests.helpers.problems import make_problem
+from tests.helpers.problems import make_problem, with_constant
 
 
 def _learner() -> tuple[Learner, list[WeightedSample]]:
     p = make_problem(n=100, d=3)
-    Z = torch.cat([torch.from_numpy(p.X), torch.ones(200, 1, dtype=torch.float64)], dim=1)
+    Z = with_constant(torch.from_numpy(p.X))
     y = torch.from_numpy(p.y)
     weights = torch.rand(2, 200, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     weights = weights**6

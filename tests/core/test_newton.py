@@ -10,15 +10,14 @@ from sklearn.linear_model import LogisticRegression
 
 from regraft.core import newton
 from regraft.core.newton import hessian, hessian_diagonal, losses, minimax_newton
-from tests.helpers.problems import make_problem
+from tests.helpers.problems import make_problem, normal, with_constant
 
 
 def _data(
     seed: int, targets: int, classes: int = 3
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     problem = make_problem(seed, n=60, d=3, classes=classes)
-    X = torch.from_numpy(problem.X)
-    Z = torch.cat([X, torch.ones(len(X), 1, dtype=torch.float64)], dim=1)
+    Z = with_constant(torch.from_numpy(problem.X))
     weights = torch.rand(
         targets, len(Z), dtype=torch.float64, generator=torch.Generator().manual_seed(seed)
     ).pow(4)
@@ -99,7 +98,7 @@ def test_offsets_shift_the_targets() -> None:
 
 def test_anchor_and_column_ridges() -> None:
     Z, y, weights = _data(2, 1)
-    anchor = torch.randn(3, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    anchor = normal(0, 3, 4)
     strong = minimax_newton(Z, y, weights, ridge=1e6, start=Z.new_zeros((3, 4)), anchor=anchor)
     assert torch.allclose(strong.head, anchor, atol=1e-4)
     ridge = torch.tensor([1e4, 1e-2, 1e-2, 1e-2], dtype=torch.float64)
@@ -109,7 +108,7 @@ def test_anchor_and_column_ridges() -> None:
 
 def test_hessian_is_the_second_derivative() -> None:
     Z, y, weights = _data(4, 1)
-    head = torch.randn(3, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    head = normal(1, 3, 4)
 
     def risk(h: torch.Tensor) -> torch.Tensor:
         return weights[0] @ losses(torch.log_softmax(Z @ h.reshape(3, 4).T, dim=1), y)
@@ -123,8 +122,7 @@ def test_hessian_is_the_second_derivative() -> None:
 @given(st.integers(0, 100), st.integers(1, 3))
 def test_conjugate_gradients_solve_the_dense_system(seed: int, targets: int) -> None:
     Z, _, weights = _data(seed, targets)
-    head = torch.randn(3, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
-    p = torch.softmax(Z @ head.T, dim=1)
+    p = torch.softmax(Z @ normal(seed, 3, 4).T, dim=1)
     ridge = torch.full((4,), 1e-2, dtype=torch.float64)
     rhs = torch.randn(targets, 3, 4, dtype=torch.float64)
     dense = newton._solve_dense(Z, p, weights[0], ridge, rhs)
@@ -132,6 +130,9 @@ def test_conjugate_gradients_solve_the_dense_system(seed: int, targets: int) -> 
         conjugate = newton._solve_conjugate(Z, p, weights[0], ridge, rhs, tolerance)
         residual = (conjugate - dense).flatten(1).norm(dim=1)
         assert bool((residual <= 7 * tolerance * dense.flatten(1).norm(dim=1)).all())
+        nothing = torch.zeros_like(rhs)
+        solved = newton._solve_conjugate(Z, p, weights[0], ridge, nothing, tolerance)
+        assert torch.equal(solved, nothing)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -146,11 +147,3 @@ def test_steps_that_fail_are_solved_for_more_precisely(dtype: torch.dtype) -> No
     assert not newton._prefers_dense_hessian(400, 60, 4)
     answer = minimax_newton(Z, y, weights, ridge=1e-2, start=start, tolerance=1e-6)
     assert answer.gap <= 1e-6
-
-
-def test_conjugate_gradients_of_nothing_are_nothing() -> None:
-    Z, _, weights = _data(0, 1)
-    p = torch.full((len(Z), 3), 1 / 3, dtype=torch.float64)
-    ridge = torch.full((4,), 1e-2, dtype=torch.float64)
-    rhs = torch.zeros(1, 3, 4, dtype=torch.float64)
-    assert torch.equal(newton._solve_conjugate(Z, p, weights[0], ridge, rhs, 3e-2), rhs)

@@ -8,71 +8,51 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regraft.core.domains import check_domains
-from regraft.core.heads import SourceHeads, fit_source_heads
+from regraft.core.heads import SourceHeads
 from regraft.core.standardization import Standardized, standardize
-from tests.helpers.problems import Problem, make_problem
+from tests.helpers.problems import Problem, make_problem, normal, with_constant
 
 
 def _fit(p: Problem, X: NDArray[np.float64]) -> tuple[SourceHeads, Standardized]:
-    sources = fit_source_heads(check_domains(X, p.y, p.domain))
+    sources = Problem(X, p.y, p.domain).sources
     return sources, standardize(sources)
 
 
 def _uneven(seed: int) -> Problem:
     """Two sources of different sizes, features of different scales and far from zero."""
     p = make_problem(seed, n=120, d=4)
-    keep = slice(0, 200)
     scales = np.array([0.01, 1.0, 5.0, 40.0])
-    return Problem(p.X[keep] * scales + 3 * scales[::-1], p.y[keep], p.domain[keep])
-
-
-def _heads(seed: int, *shape: int) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(shape, dtype=torch.float64, generator=generator)
+    return Problem(p.X * scales + 3 * scales[::-1], p.y, p.domain).take(slice(0, 200))
 
 
 def _raw(X: NDArray[np.float64], sources: SourceHeads) -> Tensor:
     """Rows [x, 1], in the order of ``sources``."""
-    rows = torch.from_numpy(X)[sources.order]
-    return torch.cat([rows, rows.new_ones((len(rows), 1))], dim=1)
+    return with_constant(torch.from_numpy(X)[sources.order])
 
 
 @given(st.integers(0, 100))
-def test_rows_have_mean_zero_and_deviation_one_in_every_feature(seed: int) -> None:
+def test_rows_are_those_of_the_sources_with_mean_zero_and_deviation_one(seed: int) -> None:
     p = _uneven(seed)
-    _, scaled = _fit(p, p.X)
+    sources, scaled = _fit(p, p.X)
     x, weight = scaled.rows.Z[:, :-1], scaled.rows.weight
     assert torch.allclose(weight @ x, torch.zeros(4, dtype=torch.float64), atol=1e-9)
     assert torch.allclose(weight @ x.square(), torch.ones(4, dtype=torch.float64))
     assert bool((scaled.rows.Z[:, -1] == 1).all())
     assert scaled.rows.Z.dtype == torch.float64
-
-
-@given(st.integers(0, 100))
-def test_rows_are_those_of_the_sources_in_their_order(seed: int) -> None:
-    p = _uneven(seed)
-    sources, scaled = _fit(p, p.X)
     raw = torch.from_numpy(p.X)[sources.order]
-    assert torch.allclose(scaled.rows.Z[:, :-1], (raw - scaled.mean) / scaled.scale, atol=1e-8)
+    assert torch.allclose(x, (raw - scaled.mean) / scaled.scale, atol=1e-8)
     assert torch.equal(scaled.rows.y, torch.from_numpy(p.y)[sources.order])
     assert torch.equal(scaled.rows.weight, sources.weight)
 
 
 @given(st.integers(0, 100))
-def test_the_maps_of_heads_are_inverse(seed: int) -> None:
-    p = _uneven(seed)
-    _, scaled = _fit(p, p.X)
-    for heads in (_heads(seed, 2, 5), _heads(seed, 3, 2, 5)):
-        assert torch.allclose(scaled.from_features(scaled.to_features(heads)), heads, atol=1e-9)
-        assert torch.allclose(scaled.to_features(scaled.from_features(heads)), heads, atol=1e-9)
-
-
-@given(st.integers(0, 100))
-def test_logits_agree_between_standardized_rows_and_raw_features(seed: int) -> None:
+def test_the_maps_of_heads_are_inverse_and_keep_the_logits(seed: int) -> None:
     p = _uneven(seed)
     sources, scaled = _fit(p, p.X)
-    raw, head = _raw(p.X, sources), _heads(seed, 2, 5)
+    for heads in (normal(seed, 2, 5), normal(seed, 3, 2, 5)):
+        assert torch.allclose(scaled.from_features(scaled.to_features(heads)), heads, atol=1e-9)
+        assert torch.allclose(scaled.to_features(scaled.from_features(heads)), heads, atol=1e-9)
+    raw, head = _raw(p.X, sources), normal(seed, 2, 5)
     assert torch.allclose(raw @ scaled.to_features(head).T, scaled.rows.Z @ head.T, atol=1e-7)
     assert torch.allclose(raw @ head.T, scaled.rows.Z @ scaled.from_features(head).T, atol=1e-7)
 
@@ -81,11 +61,8 @@ def test_the_pooled_head_predicts_the_same_in_all_coordinates(problem: Problem) 
     sources, scaled = _fit(problem, problem.X)
     head = scaled.from_features(sources.whitening.to_features(sources.pooled))
     assert torch.allclose(scaled.rows.Z @ head.T, sources.Z @ sources.pooled.T, atol=1e-9)
-
-
-def test_a_head_of_single_precision_becomes_double(problem: Problem) -> None:
-    _, scaled = _fit(problem, problem.X)
-    head = scaled.from_features(_heads(0, 2, 7).float())
+    # A head of single precision becomes one of double.
+    head = scaled.from_features(normal(0, 2, 7).float())
     assert head.dtype == torch.float64
     assert scaled.to_features(head).dtype == torch.float64
 
@@ -98,7 +75,7 @@ def test_a_feature_that_hardly_varies_is_harmless(problem: Problem, deviation: f
     sources, scaled = _fit(problem, X)
     assert bool(torch.isfinite(scaled.rows.Z).all())
     assert bool((scaled.scale > 0).all())
-    head = _heads(1, 2, 8)
+    head = normal(1, 2, 8)
     logits = _raw(X, sources) @ scaled.to_features(head).T
     assert torch.allclose(logits, scaled.rows.Z @ head.T, atol=1e-3)
 

@@ -33,7 +33,7 @@ from regraft.estimators.audit import audit
 from regraft.estimators.cro import CROClassifier
 from regraft.premises.deduction_invariance import deduction_test
 from regraft.premises.factorization import Factorization, group_rows
-from tests.helpers.problems import normal
+from tests.helpers.problems import normal, with_constant
 
 seeds = st.integers(0, 2**31)
 
@@ -164,7 +164,7 @@ def _best_head(samples: list[WeightedSample], start: Tensor, ridge: float) -> fl
 @given(seeds, st.integers(2, 6))
 def test_the_minimax_value_lies_between_the_games_two_bounds(seed: int, n_targets: int) -> None:
     """`thm:min-max-conv`: M_t rises to the value from below; the last attack bounds it above."""
-    rows = torch.cat([normal(seed, 20, 2), torch.ones(20, 1, dtype=torch.float64)], dim=1)
+    rows = with_constant(normal(seed, 20, 2))
     y = (normal(seed + 1, 20) > 0).long()
     weights = (2 * normal(seed + 2, n_targets, 20)).softmax(1)
     samples = [WeightedSample(rows, y, weight) for weight in weights]
@@ -210,7 +210,7 @@ def test_a_value_that_stands_still_is_not_yet_minimax() -> None:
 def test_no_head_but_a_constant_survives_its_own_reversal(seed: int, C: int) -> None:
     """Among all heads there is always one against which a head is worse than guessing."""
     rows = WeightedSample(
-        torch.cat([normal(seed, 9, 3), torch.ones(9, 1, dtype=torch.float64)], dim=1),
+        with_constant(normal(seed, 9, 3)),
         torch.zeros(9, dtype=torch.int64),
         normal(seed + 1, 9).softmax(0),
     )

@@ -16,7 +16,7 @@ from regraft.core.transplant import (
     kernel_condition,
     transplant_bases,
 )
-from tests.helpers.problems import normal
+from tests.helpers.problems import normal, with_constant
 
 seeds = st.integers(0, 2**32 - 1)
 examples = settings(deadline=None, max_examples=60)
@@ -266,7 +266,7 @@ def test_constant_coordinate_and_unipotence_survive_infeasibility(
 ) -> None:
     """Whether or not the fit is exact, T is an affine bijection of phi."""
     witness = find_witness(normal(seed, C, features + 1), normal(seed + 1, K, C, features + 1))
-    rows = torch.cat([normal(seed + 2, 5, features), torch.ones(5, 1, dtype=torch.float64)], 1)
+    rows = with_constant(normal(seed + 2, 5, features))
     T = witness.transplant(0)
     assert torch.equal(T(rows)[:, -1], rows[:, -1])
     assert T.determinant() == pytest.approx(1.0, abs=1e-6)

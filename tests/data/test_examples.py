@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,6 @@ from regraft.estimators.baselines import ERMClassifier
 from regraft.estimators.cro import CROClassifier
 
 seeds = st.integers(0, 2**32 - 1)
-
-
-def one_hot(values: NDArray[np.int64], n_values: int) -> NDArray[np.float64]:
-    """(n, C) indicators."""
-    return np.eye(n_values)[values]
 
 
 def within_sampling_error(hits: NDArray[np.bool_], probability: float) -> bool:
@@ -55,12 +51,10 @@ def test_shapes(
     assert data.X.shape == (rows, d)
     assert data.X_target.shape == (n_target, d)
     assert data.cause_directions.shape == data.confounder_directions.shape == (n_classes, d)
-    for column in (data.y, data.cause, data.confounder):
-        assert column.shape == (rows,)
-        assert set(column) <= set(range(n_classes))
-    for column in (data.y_target, data.cause_target, data.confounder_target):
-        assert column.shape == (n_target,)
-        assert set(column) <= set(range(n_classes))
+    for name in ("y", "cause", "confounder"):
+        for column, length in ((name, rows), (f"{name}_target", n_target)):
+            assert getattr(data, column).shape == (length,)
+            assert set(getattr(data, column)) <= set(range(n_classes))
     assert data.sample_domain.tolist() == [
         f"source {s}" for s in range(len(strengths)) for _ in range(n)
     ]
@@ -111,9 +105,11 @@ def test_what_is_not_kept_is_uniform_over_the_others() -> None:
             assert within_sampling_error(data.confounder[data.y == z] == other, 0.5 / 3)
 
 
-def test_extreme_probabilities_are_exact() -> None:
-    """Strengths 0 and 1 and label noise 0 leave nothing to chance."""
-    data = make_confounded_domains(500, strengths=(1, 0), label_noise=0, random_state=0)
+def test_without_noise_everything_is_exact() -> None:
+    """Strengths 0 and 1 and no noise leave nothing to chance, and the codes are the features."""
+    data = make_confounded_domains(500, strengths=(1, 0), label_noise=0, noise=0, random_state=0)
+    codes = data.cause_directions[data.cause] + data.confounder_directions[data.confounder]
+    assert np.allclose(data.X, codes)
     assert np.array_equal(data.y, data.cause)
     assert np.array_equal(data.confounder[:500], data.y[:500])
     assert np.array_equal(data.confounder[500:], 1 - data.y[500:])
@@ -130,7 +126,7 @@ def test_encoding_is_linear() -> None:
         (data.X, data.cause, data.confounder),
         (data.X_target, data.cause_target, data.confounder_target),
     ):
-        design = np.hstack([one_hot(cause, 3), one_hot(confounder, 3)])
+        design = np.hstack([np.eye(3)[cause], np.eye(3)[confounder]])
         fitted = design @ np.linalg.lstsq(design, X, rcond=None)[0]
         codes = data.cause_directions[cause] + data.confounder_directions[confounder]
         assert np.abs(fitted - codes).max() < 0.1
@@ -150,25 +146,14 @@ def test_codes_are_orthogonal_and_rotated() -> None:
     assert shares.max() < 0.9
 
 
-def test_without_noise_the_codes_are_the_features() -> None:
-    """The truth reproduces the rows exactly."""
-    data = make_confounded_domains(100, noise=0, random_state=0)
-    codes = data.cause_directions[data.cause] + data.confounder_directions[data.confounder]
-    assert np.allclose(data.X, codes)
-
-
 def test_unconfounded_has_no_association() -> None:
     """Strengths 1 / C make confounder and label independent everywhere."""
     data = make_confounded_domains(
         20_000, n_classes=5, strengths=(1 / 5,) * 2, label_noise=0, random_state=0
     )
-    for y, confounder in (
-        (data.y, data.confounder),
-        (data.y_target, data.confounder_target),
-    ):
-        for label in range(5):
-            for value in range(5):
-                assert within_sampling_error(confounder[y == label] == value, 1 / 5)
+    for y, confounder in (data.y, data.confounder), (data.y_target, data.confounder_target):
+        for label, value in product(range(5), repeat=2):
+            assert within_sampling_error(confounder[y == label] == value, 1 / 5)
 
 
 def test_the_default_problem_is_hard_for_erm_and_solvable() -> None:
@@ -178,13 +163,10 @@ def test_the_default_problem_is_hard_for_erm_and_solvable() -> None:
         make_confounded_domains(n_classes=5, strengths=s, random_state=0)
         for s in (strengths, (1 / 5,) * 3)
     )
+    heads = (ERMClassifier(), data), (CROClassifier(), data), (ERMClassifier(), unconfounded)
     scores = [
         model.fit(rows.X, rows.y, rows.sample_domain).score(data.X_target, data.y_target)
-        for model, rows in (
-            (ERMClassifier(), data),
-            (CROClassifier(), data),
-            (ERMClassifier(), unconfounded),
-        )
+        for model, rows in heads
     ]
     assert 0.15 < scores[0] < 0.25
     assert scores[1] > 1.8 * scores[0]

@@ -20,12 +20,9 @@ def write(folder: Path, domain: Any = NUMBERS, **arrays: Any) -> Path:
     return path
 
 
-def test_numbers_become_names(tmp_path: Path) -> None:
+def test_numbers_become_names_and_what_has_no_others_stays(tmp_path: Path) -> None:
     path = write(tmp_path, domains=np.array(["Bern", "Chur"]))
     assert read_labelled(path).domain.tolist() == ["Chur", "Bern", "Chur"]
-
-
-def test_what_has_no_other_names_stays(tmp_path: Path) -> None:
     assert read_labelled(write(tmp_path)).domain.tolist() == [1, 0, 1]
     words = ["a", "b", "a"]
     path = write(tmp_path, words, domains=np.array(["x"]))

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow
-import pyarrow.parquet
 import pytest
 
 from regraft.data.banks import write_bank
@@ -24,49 +21,50 @@ from regraft.data.tables import (
 )
 from regraft.estimators.cro import CROClassifier
 from tests.helpers.errors import one_sentence, refused
+from tests.helpers.tables import write_columns
 
 X = np.array([[0.1, 2.0], [1 / 3, -1e-300], [5.0, 6.0], [7.0, 1e22]])
 Y = np.array([1, 0, 1, 0])
 DOMAIN = np.array(["a", "a", "b", "b"])
+GROUP = [7, 7, 8, 9]
 
 
-def write(path: Path, features: Any = X, y: Any = Y, domain: Any = DOMAIN) -> Path:
-    """The same rows in the format that the suffix names."""
-    names = [f"f{i}" for i in range(np.shape(features)[1])]
+def write(
+    path: Path, features: Any = X, y: Any = Y, domain: Any = DOMAIN, group: Any = None
+) -> Path:
+    """The same rows in the format that the suffix names; a group is the column "place"."""
+    others = {} if group is None else {"place": group}
+    others |= {"label": y, "domain": domain}
     if path.suffix == ".npz":
-        np.savez(path, X=features, label=y, domain=domain)
-    elif path.suffix == ".csv":
-        with path.open("w", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow([*names, "label", "domain"])
-            for row in zip(np.asarray(features).tolist(), y, domain, strict=True):
-                writer.writerow([*row[0], *row[1:]])
-    else:
-        columns = dict(zip(names, np.asarray(features).T, strict=True))
-        pyarrow.parquet.write_table(pyarrow.table({**columns, "label": y, "domain": domain}), path)
-    return path
+        return write_columns(path, {"X": features, **others})
+    named = {f"f{i}": column for i, column in enumerate(np.asarray(features).T)}
+    return write_columns(path, named | others)
 
 
 suffixes = pytest.mark.parametrize("suffix", [".npz", ".csv", ".parquet"])
 
 
 @suffixes
-def test_every_format_gives_the_same_table(tmp_path: Path, suffix: str) -> None:
-    table = read_table(write(tmp_path / f"data{suffix}"))
+@pytest.mark.parametrize(("group", "kind"), [(None, ""), (GROUP, "i"), (["s", "t", "s", "7"], "U")])
+def test_every_format_gives_the_same_table(
+    tmp_path: Path, suffix: str, group: list[Any] | None, kind: str
+) -> None:
+    path = write(tmp_path / f"data{suffix}", group=group)
+    table = read_table(path, group="place" if group else None)
     np.testing.assert_array_equal(table.X, X)
     assert table.X.dtype == np.float64
-    assert table.y is not None and table.domain is not None
     np.testing.assert_array_equal(table.y, Y)
     assert table.y.dtype.kind == "i"
     np.testing.assert_array_equal(table.domain, DOMAIN)
     assert table.features == (() if suffix == ".npz" else ("f0", "f1"))
+    read = None if table.group is None else (table.group.tolist(), table.group.dtype.kind)
+    assert read == (group and (group, kind))
 
 
 def test_every_format_gives_the_same_fit(tmp_path: Path, problem: Any) -> None:
     heads = []
     for suffix in (".npz", ".csv", ".parquet"):
         table = read_table(write(tmp_path / f"d{suffix}", problem.X, problem.y, problem.domain))
-        assert table.y is not None and table.domain is not None
         heads.append(CROClassifier().fit(table.X, table.y, table.domain).coef_)
     np.testing.assert_array_equal(heads[0], heads[1])
     np.testing.assert_array_equal(heads[0], heads[2])
@@ -92,7 +90,6 @@ def test_a_bank_gives_the_fit_of_its_arrays(tmp_path: Path, problem: Any) -> Non
     features = problem.X.astype(np.float32)
     write_bank(tmp_path / "bank", features, problem.y, problem.domain)
     table = read_table(tmp_path / "bank")
-    assert table.y is not None and table.domain is not None
     head = CROClassifier().fit(table.X, table.y, table.domain)
     expected = CROClassifier().fit(features, problem.y, problem.domain)
     np.testing.assert_array_equal(head.coef_, expected.coef_)
@@ -103,19 +100,16 @@ def test_banks_that_cannot_be_read(tmp_path: Path) -> None:
     write_bank(tmp_path / "bank", X[:, :1], Y, DOMAIN)
     with refused("is a folder", TableError):
         read_probabilities(tmp_path / "bank", Y)
+    with refused(r"only labels and domains.*'place'.*\.npz or", TableError):
+        read_table(tmp_path / "bank", group="place")
+    with pytest.raises(TableError, match="only labels and domains"):
+        read_table(tmp_path / "bank", label="none", need_label=False, group="label")
     (tmp_path / "bank" / "features.safetensors").write_bytes(b"")
     with refused("damaged or cut off", TableError):
         read_table(tmp_path / "bank")
     (tmp_path / "begun" / ".unfinished").mkdir(parents=True)
     with refused("not finished", TableError):
         read_table(tmp_path / "begun")
-
-
-def test_npz_understands_the_names_of_fit(tmp_path: Path) -> None:
-    np.savez(tmp_path / "d.npz", features=X, y=Y, sample_domain=DOMAIN)
-    table = read_table(tmp_path / "d.npz")
-    np.testing.assert_array_equal(table.y, Y)
-    np.testing.assert_array_equal(table.domain, DOMAIN)
 
 
 def test_small_floats_stay_small_and_integers_become_floats(tmp_path: Path) -> None:
@@ -137,7 +131,6 @@ def test_csv_labels_are_whole_numbers_or_text(
     tmp_path: Path, cells: list[str], expected: list[Any]
 ) -> None:
     table = read_table(write(tmp_path / "d.csv", y=cells))
-    assert table.y is not None
     assert table.y.tolist() == expected
 
 
@@ -186,12 +179,6 @@ def test_unknown_columns_are_answered_with_those_that_exist(tmp_path: Path, suff
         read_table(path, domain="place")
 
 
-def test_semicolons_are_told(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("label;domain;f0\n1;a;0.5\n")
-    with pytest.raises(TableError, match="separated by semicolons"):
-        read_table(tmp_path / "a.csv")
-
-
 def damaged(path: Path) -> None:
     write(path)
     path.write_bytes(path.read_bytes()[:-20])
@@ -230,6 +217,7 @@ BROKEN: list[tuple[str, Callable[[Path], object], str]] = [
     ("d.npz", lambda p: np.savez(p, X=X, label=np.eye(4), domain=DOMAIN), r"\(4, 4\)"),
     ("d.npz", lambda p: np.savez(p, X=X[:0], label=Y[:0], domain=DOMAIN[:0]), "no rows"),
     ("d.csv", Path.touch, "is empty"),
+    ("d.csv", lambda p: p.write_text("label;domain;f0\n1;a;0.5\n"), "separated by semicolons"),
     ("d.csv", lambda p: p.write_text("f0,label,domain\n"), "no rows"),
     ("d.csv", lambda p: p.write_text("label,domain\n1,a\n"), "no feature columns"),
     ("d.csv", lambda p: p.write_text("f0,label,domain\n1,1\n"), r"row 1 \(line 2\).*2 cells.*3"),
@@ -277,9 +265,13 @@ def test_objects_are_never_unpickled(tmp_path: Path, name: str) -> None:
     assert not trace.exists()
 
 
-def test_one_column_cannot_be_both_label_and_domain(tmp_path: Path) -> None:
-    with pytest.raises(TableError, match="both 'label'"):
-        read_table(write(tmp_path / "d.csv"), domain="label")
+@pytest.mark.parametrize(
+    ("one", "other", "name"),
+    [("label", "domain", "label"), ("label", "group", "label"), ("domain", "group", "domain")],
+)
+def test_a_column_has_one_role(tmp_path: Path, one: str, other: str, name: str) -> None:
+    with refused(f"{one} and {other} are both '{name}'", TableError):
+        read_table(write(tmp_path / "d.csv"), **{other: name})  # type: ignore[arg-type]
 
 
 def test_probabilities_come_from_arrays_and_from_predictions(tmp_path: Path) -> None:
@@ -288,6 +280,8 @@ def test_probabilities_come_from_arrays_and_from_predictions(tmp_path: Path) -> 
     np.testing.assert_array_equal(read_probabilities(tmp_path / "p.npz", Y), p)
     (tmp_path / "p.csv").write_text("label,probability_0,probability_1\n1,0.25,0.75\n0,0.5,0.5\n")
     np.testing.assert_array_equal(read_probabilities(tmp_path / "p.csv", Y), p)
+    (tmp_path / "unnamed.csv").write_text("second,first\n0.75,0.25\n")
+    assert read_probabilities(tmp_path / "unnamed.csv", Y).tolist() == [[0.75, 0.25]]
     np.savez(tmp_path / "q.npz", other=p)
     with pytest.raises(TableError, match="no array 'probabilities'"):
         read_probabilities(tmp_path / "q.npz", Y)
@@ -295,13 +289,9 @@ def test_probabilities_come_from_arrays_and_from_predictions(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_named_probabilities_follow_the_order_of_the_labels(tmp_path: Path, suffix: str) -> None:
-    path = tmp_path / f"p{suffix}"
-    names = ["probability_10", "probability_2"]  # as text, "10" comes first
-    if suffix == ".csv":
-        path.write_text(f"label,{','.join(names)}\n10,0.75,0.25\n")
-    else:
-        columns = dict(zip(names, ([0.75], [0.25]), strict=True))
-        pyarrow.parquet.write_table(pyarrow.table(columns), path)
+    columns = {"probability_10": [0.75], "probability_2": [0.25]}  # as text, "10" comes first
+    label = {"label": [10]} if suffix == ".csv" else {}
+    path = write_columns(tmp_path / f"p{suffix}", label | columns)
     assert read_probabilities(path, np.array([10, 2, 10])).tolist() == [[0.25, 0.75]]
     assert read_probabilities(path, np.array(["2", "10"])).tolist() == [[0.75, 0.25]]
     for labels, message in (
@@ -312,73 +302,32 @@ def test_named_probabilities_follow_the_order_of_the_labels(tmp_path: Path, suff
             read_probabilities(path, np.array(labels))
 
 
-def test_unnamed_probabilities_keep_their_order(tmp_path: Path) -> None:
-    (tmp_path / "p.csv").write_text("second,first\n0.75,0.25\n")
-    assert read_probabilities(tmp_path / "p.csv", Y).tolist() == [[0.75, 0.25]]
-
-
 def test_features_are_matched_by_name(tmp_path: Path) -> None:
     table = read_table(write(tmp_path / "d.csv"))
     np.testing.assert_array_equal(align(table, ["f1", "f0"], 2), X[:, ::-1])
     np.testing.assert_array_equal(align(table, [], 2), X)
-    with pytest.raises(TableError, match="lacks 'g'"):
-        align(table, ["f0", "g"], 2)
-    with pytest.raises(TableError, match="not fitted on 'f1'"):
-        align(table, ["f0"], 1)
     unnamed = read_table(write(tmp_path / "d.npz"))
     np.testing.assert_array_equal(align(unnamed, ["f1", "f0"], 2), X)
-    with pytest.raises(TableError, match=r"2 feature\(s\).*fitted on 3"):
-        align(unnamed, [], 3)
+    for rows, names, n, sentence in (
+        (table, ["f0", "g"], 2, "lacks 'g'"),
+        (table, ["f0"], 1, "not fitted on 'f1'"),
+        (unnamed, [], 3, r"2 feature\(s\).*fitted on 3"),
+    ):
+        with pytest.raises(TableError, match=sentence):
+            align(rows, names, n)
 
 
 def test_scores_compare_numbers_with_text() -> None:
-    table = FeatureTable(X, np.array(["1", "0", "0", "0"]), DOMAIN, ())
+    table = FeatureTable(X, np.array(["1", "0", "0", "0"]), DOMAIN)
     assert score(table, Y) == (0.75, {"a": 1.0, "b": 0.5})
-    assert score(FeatureTable(X, np.array([True, False, True, True]), None, ()), Y == 1) == (
-        0.75,
-        {},
-    )
-    assert score(FeatureTable(X, None, DOMAIN, ()), Y) == (None, {})
-
-
-GROUP = [7, 7, 8, 9]
-
-
-def write_group(path: Path, group: Any = GROUP) -> Path:
-    """The rows of :func:`write` with a column "place" between the features and the label."""
-    if path.suffix == ".npz":
-        np.savez(path, X=X, place=group, label=Y, domain=DOMAIN)
-    elif path.suffix == ".csv":
-        rows = zip(X.tolist(), group, Y, DOMAIN, strict=True)
-        with path.open("w", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(["f0", "f1", "place", "label", "domain"])
-            writer.writerows([*features, *others] for features, *others in rows)
-    else:
-        features = {"f0": X[:, 0], "f1": X[:, 1]}
-        columns = {**features, "place": group, "label": Y, "domain": DOMAIN}
-        pyarrow.parquet.write_table(pyarrow.table(columns), path)
-    return path
-
-
-@suffixes
-@pytest.mark.parametrize(("group", "kind"), [(GROUP, "i"), (["s", "t", "s", "7"], "U")])
-def test_a_group_is_read_as_label_and_domain_are(
-    tmp_path: Path, suffix: str, group: list[Any], kind: str
-) -> None:
-    table = read_table(write_group(tmp_path / f"d{suffix}", group), group="place")
-    assert table.group is not None
-    assert table.group.tolist() == group
-    assert table.group.dtype.kind == kind
-    np.testing.assert_array_equal(table.X, X)
-    np.testing.assert_array_equal(table.y, Y)
-    np.testing.assert_array_equal(table.domain, DOMAIN)
-    assert table.features == (() if suffix == ".npz" else ("f0", "f1"))
+    truth = np.array([True, False, True, True])
+    assert score(FeatureTable(X, truth, None), Y == 1) == (0.75, {})
+    assert score(FeatureTable(X, None, DOMAIN), Y) == (None, {})
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_a_group_that_is_not_asked_for_stays_a_feature(tmp_path: Path, suffix: str) -> None:
-    table = read_table(write_group(tmp_path / f"d{suffix}"))
+    table = read_table(write(tmp_path / f"d{suffix}", group=GROUP))
     assert table.group is None
     assert table.features == ("f0", "f1", "place")
     np.testing.assert_array_equal(table.X, np.column_stack([X, GROUP]))
@@ -388,30 +337,19 @@ def test_a_group_that_is_not_asked_for_stays_a_feature(tmp_path: Path, suffix: s
 def test_a_group_must_be_there_without_gaps(tmp_path: Path, suffix: str) -> None:
     optional: dict[str, Any] = {"need_label": False, "need_domain": False}
     gaps = np.array([7.0, 7.0, np.nan, 9.0]) if suffix == ".npz" else [7, 7, None, 9]
-    path = write_group(tmp_path / f"d{suffix}", gaps)
+    path = write(tmp_path / f"d{suffix}", group=gaps)
     with refused(r"row 3 .*no group \(column 'place'\).*--group", TableError, path=path):
         read_table(path, group="place", **optional)
     with refused(r"no group column 'town'.*'place'.*--group", TableError, path=path):
         read_table(path, group="town", **optional)
 
 
-def test_a_group_of_an_npz_file_is_the_array_of_its_name(tmp_path: Path) -> None:
+def test_npz_understands_the_names_of_fit_but_for_the_group(tmp_path: Path) -> None:
     with pytest.raises(TableError, match=r"4 rows.*group array of shape \(3,\)"):
-        read_table(write_group(tmp_path / "short.npz", GROUP[:3]), group="place")
-    np.savez(tmp_path / "d.npz", X=X, y=Y, sample_domain=DOMAIN)
+        read_table(write(tmp_path / "short.npz", group=GROUP[:3]), group="place")
+    np.savez(tmp_path / "d.npz", features=X, y=Y, sample_domain=DOMAIN)
+    table = read_table(tmp_path / "d.npz")
+    np.testing.assert_array_equal(table.y, Y)
+    np.testing.assert_array_equal(table.domain, DOMAIN)
     with pytest.raises(TableError, match="no group column 'label'"):  # "y" is no other name of it
         read_table(tmp_path / "d.npz", label="y", group="label")
-
-
-def test_a_bank_has_no_group(tmp_path: Path) -> None:
-    write_bank(tmp_path / "bank", X[:, :1], Y, DOMAIN)
-    with refused(r"only labels and domains.*'place'.*\.npz or", TableError):
-        read_table(tmp_path / "bank", group="place")
-    with pytest.raises(TableError, match="only labels and domains"):
-        read_table(tmp_path / "bank", label="none", need_label=False, group="label")
-
-
-@pytest.mark.parametrize("role", ["label", "domain"])
-def test_a_group_is_a_column_of_its_own(tmp_path: Path, role: str) -> None:
-    with refused(f"{role} and group are both '{role}'", TableError):
-        read_table(write_group(tmp_path / "d.csv"), group=role)

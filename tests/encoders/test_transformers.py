@@ -95,9 +95,8 @@ def test_incomplete_weights_are_refused(tmp_path: Path) -> None:
 def test_damaged_weights_are_not_called_absent(tmp_path: Path) -> None:
     save(tmp_path)
     (tmp_path / "model.safetensors").write_bytes(b"no tensors")
-    with pytest.raises(ValueError, match="does not load") as caught:
+    with pytest.raises(ValueError, match=r"^.*does not load.*\Z"):
         load_text_encoder(str(tmp_path))
-    assert "\n" not in str(caught.value)
 
 
 def test_weights_that_may_run_code_are_not_read(tmp_path: Path) -> None:
@@ -117,11 +116,8 @@ def test_models_without_padding_are_refused(tmp_path: Path) -> None:
         load_text_encoder(str(tmp_path))
 
 
-def test_models_that_cannot_be_had(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    hub = pytest.importorskip("huggingface_hub")
-    monkeypatch.setattr(hub.constants, "HF_HUB_OFFLINE", True)
-    monkeypatch.setattr(hub.constants, "HF_HUB_CACHE", str(tmp_path))
+@pytest.mark.usefixtures("offline")
+def test_models_that_cannot_be_had(tmp_path: Path) -> None:
     for name in ("no-such-model", str(tmp_path / "absent")):
-        with pytest.raises(FileNotFoundError, match="neither found nor downloaded") as caught:
+        with pytest.raises(FileNotFoundError, match=r"^.*neither found nor downloaded.*\Z"):
             load_text_encoder(name)
-        assert "\n" not in str(caught.value)

@@ -13,13 +13,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
 import regraft.estimators.audit
-from regraft.core.domains import check_domains
-from regraft.core.heads import fit_source_heads
 from regraft.core.hull import Attack, attack, plausible_targets
 from regraft.core.newton import losses
 from regraft.estimators.audit import AuditCurve, audit, warn_if_fitted_on
 from regraft.estimators.cro import CROClassifier
 from regraft.estimators.frontier import frontier
+from tests.helpers.errors import refused
 from tests.helpers.problems import Problem, make_problem
 
 RADII = (0.0, 1.0, 4.0, 8.0)
@@ -27,17 +26,13 @@ RADII = (0.0, 1.0, 4.0, 8.0)
 
 @pytest.fixture(scope="module")
 def models(three_sources: Problem) -> dict[str, CROClassifier]:
-    p = three_sources
-    return {
-        name: CROClassifier(radius=radius).fit(p.X, p.y, p.domain)
-        for name, radius in (("ERM", 0.0), ("CRO", 8.0))
-    }
+    radii = {"ERM": 0.0, "CRO": 8.0}
+    return {name: CROClassifier(radius).fit(*three_sources.data) for name, radius in radii.items()}
 
 
 @pytest.fixture(scope="module")
 def curves(three_sources: Problem, models: dict[str, CROClassifier]) -> dict[str, AuditCurve]:
-    p = three_sources
-    return {name: audit(m, p.X, p.y, p.domain, RADII) for name, m in models.items()}
+    return {name: audit(m, *three_sources.data, RADII) for name, m in models.items()}
 
 
 def test_worst_case_grows_with_the_radius(curves: dict[str, AuditCurve]) -> None:
@@ -50,12 +45,9 @@ def test_worst_case_grows_with_the_radius(curves: dict[str, AuditCurve]) -> None
 
 
 def test_radius_zero_is_the_sources(
-    three_sources: Problem,
-    models: dict[str, CROClassifier],
-    curves: dict[str, AuditCurve],
+    three_sources: Problem, models: dict[str, CROClassifier], curves: dict[str, AuditCurve]
 ) -> None:
-    p = three_sources
-    plain = models["ERM"].score(p.X, p.y)  # domains have the same size here
+    plain = models["ERM"].score(*three_sources.data[:2])  # domains have the same size here
     assert curves["ERM"].source_accuracy == pytest.approx(plain)
     assert curves["ERM"].points[0].accuracy == pytest.approx(plain)
 
@@ -71,7 +63,7 @@ def test_agrees_with_the_certificate(
     """But for the optimism that the certificate adds to the risk on rows the head was fitted on."""
     certified, p = models["CRO"].certificate_.worst_case, three_sources
     assert curves["CRO"].points[-1].risk < certified
-    sources = fit_source_heads(check_domains(p.X, p.y, p.domain))
+    sources = p.sources
     _, surrogates = plausible_targets(sources)
     probabilities = torch.from_numpy(models["CRO"].predict_proba(p.X))[sources.order]
     loss = losses(probabilities.log(), sources.y) + sources.optimism()
@@ -79,11 +71,11 @@ def test_agrees_with_the_certificate(
 
 
 def test_targets_are_affine_and_data_plain(curves: dict[str, AuditCurve]) -> None:
+    assert json.loads(json.dumps(curves["CRO"].to_dict()))["source_accuracy"] > 0
     for point in curves["CRO"].points:
         assert sum(point.risk_target.values()) == pytest.approx(1)
         assert sum(point.accuracy_target.values()) == pytest.approx(1)
         assert 0 < point.sample_size <= 900 + 1e-6
-    assert json.loads(json.dumps(curves["CRO"].to_dict()))["source_accuracy"] > 0
 
 
 def test_any_predictor_and_its_probabilities(three_sources: Problem) -> None:
@@ -111,33 +103,32 @@ def test_probability_on_classes_that_the_data_lacks_counts_as_error(problem: Pro
     p = problem
     known = np.where(p.y[:, None] == [0, 1], 0.3, 0.1)  # right among the classes of the data
     stray = np.column_stack([1 - known.sum(axis=1), known])
-    curve = audit(Fixed([-1, 0, 1], stray), p.X, p.y, p.domain, (0.0, 2.0))
+    curve = audit(Fixed([-1, 0, 1], stray), *p.data, (0.0, 2.0))
     assert curve.source_accuracy == pytest.approx(0)
     assert [point.accuracy for point in curve.points] == pytest.approx([0, 0])
     assert [point.risk for point in curve.points] == pytest.approx([-np.log(0.3)] * 2)
 
 
-@pytest.mark.parametrize("bad", [np.nan, -0.5])
-def test_bad_probabilities_of_a_predictor(problem: Problem, bad: float) -> None:
-    p = problem
-    with pytest.raises(ValueError, match="negative, NaN"):
-        audit(Fixed([0, 1], np.tile([bad, 1 - bad], (600, 1))), p.X, p.y, p.domain)
-    with pytest.raises(ValueError, match=r"shape \(600, 1\)"):
-        audit(Fixed([0, 1], np.ones((600, 1))), p.X, p.y, p.domain)
-
-
 @pytest.mark.parametrize(
-    "predictor", [CROClassifier(), LogisticRegression(), make_pipeline(LogisticRegression())]
+    ("predictor", "sentence"),
+    [
+        (np.ones((3, 2)) / 2, "have shape"),
+        (np.full((600, 2), np.nan), "NaN"),
+        (np.full((600, 2), -1.0), "negative"),
+        (np.ones((600, 2)), "sum to one"),
+        (Fixed([0, 1], np.full((600, 2), np.nan)), "negative, NaN"),
+        (Fixed([0, 1], np.tile([-0.5, 1.5], (600, 1))), "negative, NaN"),
+        (Fixed([0, 1], np.ones((600, 1))), r"shape \(600, 1\)"),
+        (Fixed([0, 2], np.full((600, 2), 0.5)), "does not know class 1"),
+        (CROClassifier(), r"^the predictor is not fitted: call fit first\.$"),
+        (LogisticRegression(), r"^the predictor is not fitted: call fit first\.$"),
+        (make_pipeline(LogisticRegression()), r"^the predictor is not fitted: call fit first\.$"),
+        (LinearSVC(), "a LinearSVC has no probabilities: pass"),
+    ],
 )
-def test_predictors_that_are_not_fitted(problem: Problem, predictor: object) -> None:
-    with pytest.raises(ValueError, match=r"^the predictor is not fitted: call fit first\.$"):
-        audit(predictor, problem.X, problem.y, problem.domain)  # type: ignore[arg-type]
-
-
-def test_a_predictor_without_probabilities(problem: Problem) -> None:
-    model = LinearSVC().fit(problem.X, problem.y)
-    with pytest.raises(ValueError, match="a LinearSVC has no probabilities: pass"):
-        audit(model, problem.X, problem.y, problem.domain)
+def test_predictors_that_cannot_be_audited(problem: Problem, predictor: Any, sentence: str) -> None:
+    with refused(sentence):
+        audit(predictor, *problem.data)
 
 
 def test_each_ball_is_given_the_worst_targets_of_the_last(
@@ -154,7 +145,7 @@ def test_each_ball_is_given_the_worst_targets_of_the_last(
     attack = regraft.estimators.audit.attack
     monkeypatch.setattr(regraft.estimators.audit, "attack", record)
     p = problem
-    audit(LogisticRegression().fit(p.X, p.y), p.X, p.y, p.domain, (0.5, 1.0, 2.0))
+    audit(LogisticRegression().fit(p.X, p.y), *p.data, (0.5, 1.0, 2.0))
     assert given == [[], []] + [[float(answer.z)] for answer in found[:-2]]
 
 
@@ -170,30 +161,22 @@ def test_one_domain_is_warned_of(problem: Problem) -> None:
 @pytest.mark.filterwarnings("ignore:X has more features")
 def test_frontier_holds_every_class_out_or_refuses() -> None:
     p = make_problem(n=40)
-    few = np.concatenate(
-        [
-            np.flatnonzero((p.y == c) & (p.domain == f"source {s}"))[: 2 + (c != s)]
-            for s in (0, 1)
-            for c in (0, 1)
-        ]
-    )
+    cells = {
+        (s, c): np.flatnonzero((p.y == c) & (p.domain == f"source {s}"))
+        for s in (0, 1)
+        for c in (0, 1)
+    }
+    few = np.concatenate([rows[: 2 + (c != s)] for (s, c), rows in cells.items()])
     with pytest.raises(ValueError, match=r"domain source 0 has 2 row\(s\) of class 0.*add rows"):
-        frontier(p.X[few], p.y[few], p.domain[few], (0.0,))
-    enough = np.concatenate(
-        [
-            np.flatnonzero((p.y == c) & (p.domain == f"source {s}"))[:3]
-            for s in (0, 1)
-            for c in (0, 1)
-        ]
-    )
-    point = frontier(p.X[enough], p.y[enough], p.domain[enough], (0.0,)).points[0]
+        frontier(*p.take(few).data, (0.0,))
+    enough = np.concatenate([rows[:3] for rows in cells.values()])
+    point = frontier(*p.take(enough).data, (0.0,)).points[0]
     assert 4 * point.source_accuracy == pytest.approx(round(4 * point.source_accuracy))
 
 
 def test_frontier_trades_source_accuracy_for_the_worst_case(three_sources: Problem) -> None:
-    p = three_sources
     seen: list[str] = []
-    result = frontier(p.X, p.y, p.domain, RADII, on_progress=seen.append)
+    result = frontier(*three_sources.data, RADII, on_progress=seen.append)
     assert seen == [f"fitted at radius {point.radius:g}" for point in result.points]
     assert result.audit_radius == 8.0
     assert result.points[0].source_accuracy > result.points[-1].source_accuracy
@@ -202,44 +185,24 @@ def test_frontier_trades_source_accuracy_for_the_worst_case(three_sources: Probl
 
 
 def test_pictures(three_sources: Problem, curves: dict[str, AuditCurve], tmp_path: Path) -> None:
-    p = three_sources
     curves["CRO"].plot(str(tmp_path / "audit.png"), "CRO")
-    frontier(p.X, p.y, p.domain, (0.0, 4.0)).plot(str(tmp_path / "frontier.svg"))
+    frontier(*three_sources.data, (0.0, 4.0)).plot(str(tmp_path / "frontier.svg"))
     assert (tmp_path / "audit.png").read_bytes().startswith(b"\x89PNG")
     assert b"<svg" in (tmp_path / "frontier.svg").read_bytes()
     assert sorted(f.name for f in tmp_path.iterdir()) == ["audit.png", "frontier.svg"]
 
 
-@pytest.mark.parametrize(
-    ("predictor", "words"),
-    [
-        (np.ones((3, 3)) / 3, "have shape"),
-        (np.full((900, 3), np.nan), "NaN"),
-        (np.full((900, 3), -1.0), "negative"),
-        (np.ones((900, 3)), "sum to one"),
-    ],
-)
-def test_bad_probabilities(three_sources: Problem, predictor: np.ndarray, words: str) -> None:
-    p = three_sources
-    with pytest.raises(ValueError, match=words):
-        audit(predictor, p.X, p.y, p.domain)
+def test_bad_radii(three_sources: Problem) -> None:
+    with refused("radii is empty"):
+        frontier(*three_sources.data, ())
+    with refused("radius is -2"):
+        audit(np.ones((900, 3)) / 3, *three_sources.data, (-2.0,))
 
 
-def test_bad_radii_and_unknown_classes(three_sources: Problem) -> None:
-    p = three_sources
-    with pytest.raises(ValueError, match="radii is empty"):
-        frontier(p.X, p.y, p.domain, ())
-    with pytest.raises(ValueError, match="radius is -2"):
-        audit(np.ones((900, 3)) / 3, p.X, p.y, p.domain, (-2.0,))
-    binary = p.y < 2
-    model = LogisticRegression(max_iter=500).fit(p.X[binary], p.y[binary])
-    with pytest.raises(ValueError, match="does not know class 2"):
-        audit(model, p.X, p.y, p.domain)
-
-
-def test_a_model_is_told_from_its_own_rows(three_sources: Problem) -> None:
-    p = three_sources
-    model = CROClassifier(radius=1.0).fit(p.X, p.y, p.domain)
+def test_a_model_is_told_from_its_own_rows(
+    three_sources: Problem, models: dict[str, CROClassifier]
+) -> None:
+    p, model = three_sources, models["CRO"]
     with pytest.warns(UserWarning, match="fitted on these very rows"):
         warn_if_fitted_on(model, p.X, p.domain)
     with warnings.catch_warnings():

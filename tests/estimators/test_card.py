@@ -48,7 +48,7 @@ CERTIFIED = ("Certificate", "Price of robustness")
 
 @pytest.fixture(scope="module")
 def model(problem: Problem) -> CROClassifier:
-    return CROClassifier(radius=2.0).fit(problem.X, problem.y, problem.domain)
+    return CROClassifier(radius=2.0).fit(*problem.data)
 
 
 def header(card: str) -> dict[str, Any]:
@@ -167,7 +167,7 @@ def test_every_term_is_told_where_it_means_something(model: CROClassifier) -> No
     ids=lambda head: type(head).__name__,
 )
 def test_heads_without_a_certificate_claim_nothing(problem: Problem, head: LinearHead) -> None:
-    card = model_card(head.fit(problem.X, problem.y, problem.domain))
+    card = model_card(head.fit(*problem.data))
     assert headings(card)[1:] == list(SECTIONS)
     assert "no certificate" in card and "nats" not in card
     assert "model-index" not in header(card)
@@ -176,7 +176,7 @@ def test_heads_without_a_certificate_claim_nothing(problem: Problem, head: Linea
 
 def test_the_card_of_the_free_adversary_says_what_differs(problem: Problem) -> None:
     quick = {"cro_rank": 2, "cro_adv_epochs": 2, "cro_adv_batch": 32, "cro_gap_eps": 0.05}
-    head = LiteralCROClassifier(**quick).fit(problem.X, problem.y, problem.domain)
+    head = LiteralCROClassifier(**quick).fit(*problem.data)
     card = model_card(head)
     assert set(headings(card)) >= {*SECTIONS, *CERTIFIED, "No radius"}
     assert "lower bound only" in card and "The radius is an assumption" not in card

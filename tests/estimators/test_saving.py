@@ -20,6 +20,7 @@ from regraft.estimators.baselines import (
 )
 from regraft.estimators.cro import CROClassifier
 from regraft.estimators.linear import LinearHead
+from regraft.estimators.literal import LiteralCROClassifier
 from regraft.estimators.model_files import ARRAYS, CARD, DESCRIPTION
 from regraft.estimators.saving import load, save
 from tests.helpers.errors import refused
@@ -27,7 +28,13 @@ from tests.helpers.errors import refused
 
 @pytest.fixture(scope="module")
 def model(problem: Any) -> CROClassifier:
-    return CROClassifier(radius=2.0).fit(problem.X, problem.y, problem.domain)
+    return CROClassifier(radius=2.0).fit(*problem.data)
+
+
+def saved(head: LinearHead, path: Path) -> Any:
+    """The head, saved and loaded again."""
+    save(head, path)
+    return load(path)
 
 
 def entries(folder: Path) -> list[str]:
@@ -42,29 +49,30 @@ def entries(folder: Path) -> list[str]:
         GroupDROClassifier(ridge=0.01),
         VRExClassifier(penalty=2.0),
         IRMClassifier(),
+        LiteralCROClassifier(cro_rank=2, cro_adv_epochs=2, cro_adv_batch=32, cro_gap_eps=0.05),
     ],
     ids=lambda estimator: type(estimator).__name__,
 )
 def test_every_head_predicts_the_same_bits(
     tmp_path: Path, problem: Any, estimator: LinearHead
 ) -> None:
-    fitted = clone(estimator).fit(problem.X, problem.y, problem.domain)
-    save(fitted, tmp_path / "m")
-    loaded = load(tmp_path / "m")
+    fitted = clone(estimator).fit(*problem.data)
+    loaded = saved(fitted, tmp_path / "m")
     assert type(loaded) is type(fitted)
     assert loaded.get_params() == fitted.get_params()
-    np.testing.assert_array_equal(
-        loaded.decision_function(problem.X), fitted.decision_function(problem.X)
-    )
-    np.testing.assert_array_equal(loaded.predict_proba(problem.X), fitted.predict_proba(problem.X))
+    for ask in ("decision_function", "predict_proba"):
+        answers = (getattr(head, ask)(problem.X) for head in (loaded, fitted))
+        np.testing.assert_array_equal(*answers)
     np.testing.assert_array_equal(loaded.domains_, fitted.domains_)
+    assert getattr(loaded, "certificate_", None) == getattr(fitted, "certificate_", None)
     assert entries(tmp_path) == ["m"]
     assert entries(tmp_path / "m") == [CARD, DESCRIPTION, ARRAYS]
 
 
-def test_the_evidence_of_the_game_comes_back(tmp_path: Path, model: CROClassifier) -> None:
-    save(model, tmp_path / "m")
-    loaded = load(tmp_path / "m")
+def test_the_evidence_of_the_game_comes_back_from_plain_json(
+    tmp_path: Path, model: CROClassifier
+) -> None:
+    loaded = saved(model, tmp_path / "m")
     assert isinstance(loaded, CROClassifier)
     assert loaded.certificate_ == model.certificate_
     assert loaded.rounds_ == model.rounds_
@@ -72,6 +80,11 @@ def test_the_evidence_of_the_game_comes_back(tmp_path: Path, model: CROClassifie
     np.testing.assert_array_equal(loaded.source_heads_, model.source_heads_)
     np.testing.assert_array_equal(loaded.pooled_head_, model.pooled_head_)
     assert loaded.witness().rank == model.witness().rank
+    description = json.loads((tmp_path / "m" / DESCRIPTION).read_text())
+    assert description["format"] == 2
+    assert description["class"] == "CROClassifier"
+    assert description["parameters"]["radius"] == 2.0
+    assert description["classes"] == {"dtype": "<i8", "values": [0, 1]}
 
 
 @pytest.mark.parametrize(
@@ -89,8 +102,7 @@ def test_the_evidence_of_the_game_comes_back(tmp_path: Path, model: CROClassifie
 def test_labels_and_domains_keep_their_type(tmp_path: Path, problem: Any, labels: Any) -> None:
     domain = labels[(problem.domain == "source 1").astype(int)]
     fitted = ERMClassifier().fit(problem.X, labels[problem.y], domain)
-    save(fitted, tmp_path / "m")
-    loaded = load(tmp_path / "m")
+    loaded = saved(fitted, tmp_path / "m")
     prediction = loaded.predict(problem.X)
     np.testing.assert_array_equal(prediction, fitted.predict(problem.X))
     assert prediction.dtype == fitted.predict(problem.X).dtype
@@ -103,34 +115,22 @@ def test_labels_and_domains_keep_their_type(tmp_path: Path, problem: Any, labels
 def test_feature_names_come_back(tmp_path: Path, problem: Any) -> None:
     frame = pandas.DataFrame(problem.X, columns=[f"f{i}" for i in range(problem.X.shape[1])])
     fitted = ERMClassifier().fit(frame, problem.y, problem.domain)
-    save(fitted, tmp_path / "m")
-    loaded = load(tmp_path / "m")
+    loaded = saved(fitted, tmp_path / "m")
     assert loaded.feature_names_in_.tolist() == list(frame.columns)
     np.testing.assert_array_equal(loaded.predict(frame), fitted.predict(frame))
     with pytest.raises(ValueError, match="feature names"):
         loaded.predict(frame[frame.columns[::-1]])
 
 
-def test_the_description_is_plain_json(tmp_path: Path, model: CROClassifier) -> None:
-    save(model, tmp_path / "m")
-    description = json.loads((tmp_path / "m" / DESCRIPTION).read_text())
-    assert description["format"] == 2
-    assert description["class"] == "CROClassifier"
-    assert description["parameters"]["radius"] == 2.0
-    assert description["classes"] == {"dtype": "<i8", "values": [0, 1]}
-
-
 def test_saving_replaces_a_model_and_creates_parents(
     tmp_path: Path, model: CROClassifier, problem: Any
 ) -> None:
     folder = tmp_path / "deep" / "er"
-    save(ERMClassifier().fit(problem.X, problem.y, problem.domain), folder)
-    save(model, folder)
-    assert isinstance(load(folder), CROClassifier)
+    save(ERMClassifier().fit(*problem.data), folder)
+    assert isinstance(saved(model, folder), CROClassifier)
     assert entries(folder.parent) == ["er"]
     (tmp_path / "empty").mkdir()
-    save(model, tmp_path / "empty")
-    assert isinstance(load(tmp_path / "empty"), CROClassifier)
+    assert isinstance(saved(model, tmp_path / "empty"), CROClassifier)
 
 
 def test_what_is_not_a_model_is_never_overwritten(tmp_path: Path, model: CROClassifier) -> None:
@@ -202,13 +202,13 @@ def test_what_cannot_be_saved_is_refused(tmp_path: Path, problem: Any) -> None:
         pass
 
     dates = np.array(["2020-01-01", "2021-01-01"], "datetime64[D]")[problem.y]
-    strange = ERMClassifier().fit(problem.X, problem.y, problem.domain)
+    strange = ERMClassifier().fit(*problem.data)
     strange.classes_ = np.unique(dates)
-    odd = VRExClassifier().fit(problem.X, problem.y, problem.domain)
+    odd = VRExClassifier().fit(*problem.data)
     odd.penalty = [1.0]  # type: ignore[assignment]
     cases: list[tuple[LinearHead, str]] = [
         (ERMClassifier(), "not fitted"),
-        (Mine().fit(problem.X, problem.y, problem.domain), "Mine cannot be saved"),
+        (Mine().fit(*problem.data), "Mine cannot be saved"),
         (strange, "classes have type datetime64"),
         (odd, "penalty is a list"),
     ]

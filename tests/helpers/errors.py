@@ -18,7 +18,9 @@ def one_sentence(error: object, path: Path | None = None) -> str:
 
 @contextmanager
 def refused(
-    match: str, kind: type[Exception] = ValueError, path: Path | None = None
+    match: str,
+    kind: type[Exception] | tuple[type[Exception], ...] = ValueError,
+    path: Path | None = None,
 ) -> Iterator[pytest.ExceptionInfo[Exception]]:
     """Expect an error that ``match`` finds and that is one sentence."""
     with pytest.raises(kind, match=match) as caught:

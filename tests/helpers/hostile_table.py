@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
 import numpy as np
 
 from tests.helpers.problems import make_problem
+from tests.helpers.tables import write_columns
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -20,9 +20,6 @@ def write_hostile_table(path: Path) -> None:
     """A table of embeddings whose classes, domains and features have names that attack a page."""
     problem = make_problem(seed=1, n=240, classes=3, sources=3)
     domains = dict(zip(np.unique(problem.domain).tolist(), HOSTILE, strict=True))
-    names = ["label", "domain", *(f"<i>{i}</i>" for i in range(problem.X.shape[1]))]
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(names)
-        for x, y, domain in zip(problem.X, problem.y, problem.domain, strict=True):
-            writer.writerow([HOSTILE[y], domains[str(domain)], *x.round(4)])
+    features = {f"<i>{i}</i>": column for i, column in enumerate(problem.X.round(4).T)}
+    labels, places = [HOSTILE[y] for y in problem.y], [domains[name] for name in problem.domain]
+    write_columns(path, {"label": labels, "domain": places, **features})

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import csv
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+
+from regraft.core.domains import check_domains
+from regraft.core.heads import SourceHeads, fit_source_heads
 
 
 def normal(seed: int, *shape: int) -> Tensor:
@@ -16,11 +22,28 @@ def normal(seed: int, *shape: int) -> Tensor:
     return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
+def with_constant(X: Tensor) -> Tensor:
+    """Rows [x, 1]."""
+    return torch.cat([X, X.new_ones(len(X), 1)], dim=1)
+
+
 @dataclass(frozen=True)
 class Problem:
     X: NDArray[np.float64]
     y: NDArray[np.int64]
     domain: NDArray[np.str_]
+
+    @property
+    def data(self) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.str_]]:
+        return self.X, self.y, self.domain
+
+    @property
+    def sources(self) -> SourceHeads:
+        """The heads fitted to these rows."""
+        return fit_source_heads(check_domains(*self.data))
+
+    def take(self, rows: Any) -> Problem:
+        return Problem(self.X[rows], self.y[rows], self.domain[rows])
 
 
 def make_problem(
@@ -39,6 +62,22 @@ def make_problem(
         labels.append(y)
         names.append(np.full(n, f"source {s}"))
     return Problem(np.concatenate(blocks), np.concatenate(labels), np.concatenate(names))
+
+
+def write_csv(path: Path, problem: Problem, rows: int | None = None) -> Path:
+    """Write the first ``rows`` of a problem as a table with the columns f0, ..., label, domain."""
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow([*(f"f{i}" for i in range(problem.X.shape[1])), "label", "domain"])
+        cells = zip(problem.X.tolist(), problem.y, problem.domain, strict=True)
+        writer.writerows([[*x, y, domain] for x, y, domain in list(cells)[:rows]])
+    return path
+
+
+def write_npz(path: Path, problem: Problem) -> Path:
+    """Write a problem as arrays X, label and domain."""
+    np.savez(path, X=problem.X, label=problem.y, domain=problem.domain)
+    return path
 
 
 Digits = tuple[NDArray[np.uint8], NDArray[np.uint8]]

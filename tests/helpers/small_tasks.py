@@ -71,3 +71,27 @@ def assert_same(left: dict[str, Tensor], right: dict[str, Tensor]) -> None:
     """Bit by bit."""
     assert left.keys() == right.keys()
     assert [name for name in left if not torch.equal(left[name], right[name])] == []
+
+
+def moved_parts(algorithm: Algorithm, before: dict[str, Tensor]) -> set[str]:
+    """The submodules of which parameters moved since ``before``, which must be all of theirs."""
+    parts: dict[str, set[bool]] = {}
+    for name, value in algorithm.named_parameters():
+        parts.setdefault(name.split(".")[0], set()).add(not value.equal(before[name]))
+    assert all(len(verdicts) == 1 for verdicts in parts.values())
+    return {part for part, verdicts in parts.items() if verdicts == {True}}
+
+
+def check_step(
+    algorithm: Algorithm,
+    reference: Algorithm,
+    expected: dict[str, Tensor],
+    batch: Batch,
+    step: int = 0,
+    **tolerance: float,
+) -> None:
+    """A step logs what is expected, and goes down the loss as ``reference`` computed it."""
+    expected["loss"].backward()
+    logged = algorithm.update(step, *batch)
+    torch.testing.assert_close(logged, {name: value.detach() for name, value in expected.items()})
+    torch.testing.assert_close(gradients(algorithm), gradients(reference), **tolerance)

@@ -31,22 +31,20 @@ def write_images(
     return root
 
 
+def contents(folder: Path) -> dict[str, bytes]:
+    """What the files of a bank hold, the lock apart."""
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != ".lock"}
+
+
 class ToyImages(ImageEncoder):
-    """Mean colours, and the mean of the block."""
+    """Mean colours, and the mean of the block; ``facts`` are attributes that differ."""
 
     n_features = 4
     preprocessing: dict[str, Any] = {"size": SIZE, "mean": (0.5, 0.5, 0.5)}
+    name, fingerprint, device = "toy", "f" * 64, "cpu"
 
-    def __init__(
-        self,
-        name: str = "toy",
-        fingerprint: str = "f" * 64,
-        *,
-        device: str = "cpu",
-        fail_at: int = -1,
-        delay: float = 0,
-    ) -> None:
-        self.name, self.fingerprint, self.device = name, fingerprint, device
+    def __init__(self, *, fail_at: int = -1, delay: float = 0, **facts: Any) -> None:
+        vars(self).update(facts)
         self._fail_at, self._delay = fail_at, delay
         self.calls = 0
 

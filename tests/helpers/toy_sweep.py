@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from regraft.bench.datasets import open_dataset
-from regraft.bench.engines.base import OutcomeStream
+from regraft.bench.engines.base import Engine, OutcomeStream
 from regraft.bench.protocol.jobs import Job, sweep_jobs
+from regraft.bench.protocol.launch import launch
 from regraft.bench.protocol.run_folder import RunFolder
 from regraft.bench.protocol.worker import Assignment, perform
 
@@ -58,6 +59,15 @@ def check_whole(out: Path, jobs: list[Job], steps: int = STEPS, every: int = 100
         assert [record["step"] for record in records[job.id]] == expected
         names = {path.name for path in (out / job.id).iterdir()}
         assert names == {".lock", "results.jsonl", "done"}
+
+
+def check_records(engine: Engine, data: Path, folder: Path, **settings: Any) -> None:
+    """An engine leaves in ``folder`` / out the records of a plain call."""
+    jobs, out = make_jobs(data, "ERM", "GroupDRO"), folder / "out"
+    perform(Assignment(tuple(jobs), folder / "here", data))
+    tally = launch(jobs, out=out, engine=engine, data=data, **settings)
+    assert (tally.done, tally.failed) == (len(jobs), ())
+    assert read_records(out) == read_records(folder / "here")
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:

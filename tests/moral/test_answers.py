@@ -10,20 +10,12 @@ import pytest
 
 from regraft.moral.answers import ANSWERS, question_args, read_answers, usable
 from regraft.moral.prompts import Question
-from regraft.moral.scenarios import Library, Scenario, collect
+from regraft.moral.scenarios import Scenario
 from regraft.moral.values import PROFILES, Profile
 from regraft.support.records import Records
+from tests.helpers.small_library import small_library
 
-
-def make_library(n: int = 2) -> Library:
-    scenarios = [
-        Scenario(f"H_{i}", "Do not cheat", f"Case {i}.", "Yes.", "No.", (1.0,) * 10, (0.0,) * 10)
-        for i in range(n)
-    ]
-    return collect(scenarios, np.arange(n, dtype=float), "two small scenarios")
-
-
-LIBRARY = make_library()
+LIBRARY = small_library(2)
 
 
 def add(
@@ -48,18 +40,17 @@ def answer_all(path: Path, scenario: int, letter: str = "A") -> None:
 
 
 def test_letters_are_mapped_back_and_averaged_over_orders(tmp_path: Path) -> None:
-    path = tmp_path / ANSWERS
-    first, second, third, fourth, fifth = PROFILES[:5]
-    add(path, 0, first, False, "A")  # action 1
-    add(path, 0, first, True, "B")  # action 1 again
-    add(path, 0, second, False, "A")  # action 1
-    add(path, 0, second, True, "A")  # action 2: the place decides
-    add(path, 0, third, False, "B")
-    add(path, 0, third, True, "A")  # action 2 twice
-    add(path, 0, fourth, True, "B")  # action 1, in this order only
-    add(path, 0, fifth, False, None)
-    add(path, 1, fifth, False, None)
-    add(path, 1, fifth, True, "A")  # action 2, and a refusal
+    for scenario, profile, plain, swapped in (
+        (0, 0, "A", "B"),  # action 1 twice
+        (0, 1, "A", "A"),  # action 1, then 2: the place decides
+        (0, 2, "B", "A"),  # action 2 twice
+        (0, 3, "", "B"),  # action 1, in this order only
+        (0, 4, None, ""),
+        (1, 4, None, "A"),  # action 2, and a refusal
+    ):
+        for is_swapped, letter in ((False, plain), (True, swapped)):
+            if letter != "":
+                add(tmp_path / ANSWERS, scenario, PROFILES[profile], is_swapped, letter)
     answers = read_answers(tmp_path, LIBRARY)
     np.testing.assert_array_equal(answers.probabilities[0, :4], [1, 0.5, 0, 1])
     assert answers.probabilities[1, 4] == 0
@@ -71,11 +62,6 @@ def test_letters_are_mapped_back_and_averaged_over_orders(tmp_path: Path) -> Non
     assert (answers.answered, answers.refused, answers.unasked) == (8, 2, 2 * 27 * 2 - 10)
     assert (answers.input_tokens, answers.output_tokens) == (100, 20)
     assert answers.model == "m" and answers.mechanism.startswith("Labels were elicited from m,")
-
-
-def test_without_a_whole_pair_the_bias_is_unknown(tmp_path: Path) -> None:
-    add(tmp_path / ANSWERS, 0, PROFILES[0], False, "A")
-    assert read_answers(tmp_path / ANSWERS, LIBRARY).position_bias is None
 
 
 def test_several_models_are_told_apart(tmp_path: Path) -> None:
@@ -127,12 +113,11 @@ def test_a_whole_library_is_usable_as_it_is(tmp_path: Path) -> None:
     assert library is LIBRARY and probabilities.shape == (2, 27)
 
 
-def test_nothing_usable_is_said(tmp_path: Path) -> None:
-    add(tmp_path / ANSWERS, 0, PROFILES[0], False, "A")
-    with pytest.raises(ValueError, match="none of the 2 scenarios has an answer of m for every"):
-        usable(LIBRARY, read_answers(tmp_path, LIBRARY))
-
-
-def test_a_missing_file_is_said(tmp_path: Path) -> None:
+def test_no_file_no_whole_pair_and_nothing_usable_are_said(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"make it with regraft moral elicit\.$"):
         read_answers(tmp_path, LIBRARY)
+    add(tmp_path / ANSWERS, 0, PROFILES[0], False, "A")
+    answers = read_answers(tmp_path / ANSWERS, LIBRARY)
+    assert answers.position_bias is None
+    with pytest.raises(ValueError, match="none of the 2 scenarios has an answer of m for every"):
+        usable(LIBRARY, answers)

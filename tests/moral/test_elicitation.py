@@ -9,30 +9,22 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from regraft.moral.answers import ANSWERS, read_answers
 from regraft.moral.elicitation import Elicited, elicit, plan
 from regraft.moral.prompts import system_prompt
-from regraft.moral.scenarios import Library, Scenario, collect
+from regraft.moral.scenarios import Library
 from regraft.moral.values import PROFILES
 from regraft.support.files import claim
 from tests.helpers.errors import one_sentence
 from tests.helpers.fake_api import KEY, SOON, FakeApi, Received, Sent, failure, message
+from tests.helpers.small_library import small_library
 
 QUESTIONS = 27 * 2  # about a scenario
 
 
-def make_library(n: int = 1) -> Library:
-    scenarios = [
-        Scenario(f"H_{i}", "Do your duty", f"Case {i}.", "Go.", "Stay.", (0.0,) * 10, (1.0,) * 10)
-        for i in range(n)
-    ]
-    return collect(scenarios, np.zeros(n), "small scenarios")
-
-
-LIBRARY = make_library()
+LIBRARY = small_library(1)
 
 
 @pytest.fixture
@@ -83,7 +75,7 @@ def test_every_profile_is_asked_in_both_orders(api: FakeApi, tmp_path: Path) -> 
 
 
 def test_an_answer_that_is_there_is_not_asked_again(api: FakeApi, tmp_path: Path) -> None:
-    library = make_library(3)
+    library = small_library(3)
     ask(tmp_path, library, limit=1)
     assert len(api.requests) == QUESTIONS
     assert plan(library, model="m", out=tmp_path).cached == QUESTIONS
@@ -101,42 +93,54 @@ def test_requests_overlap(api: FakeApi, tmp_path: Path) -> None:
     assert 1 < api.most_at_once <= 6
 
 
-def test_errors_that_pass_are_retried(api: FakeApi, tmp_path: Path) -> None:
-    api.answer = first_time(
-        failure(429, "slow down"),
-        failure(429, "slow down", {"retry-after": "0.02"}),
-        failure(500, "oops"),
-        failure(529, "overloaded"),
-        Sent(408, b"", SOON),
-    )
+PASSING = [
+    failure(429, "slow down"),
+    failure(429, "slow down", {"retry-after": "0.02"}),
+    failure(500, "oops"),
+    failure(529, "overloaded"),
+    Sent(408, b"", SOON),
+]
+MALFORMED = [
+    Sent(body=b'{"id": "msg_1", "content": [{"ty'),
+    Sent(body=b"\xff\xfe"),
+    Sent(body=b"<html>", headers={"content-type": "text/html"}),
+    Sent(body=b"null"),
+    Sent(body=b'"A"'),
+    Sent(body=b"[]"),
+    Sent(body=b'{"type": "message", "usage": {"input_tokens": 3, "output_tokens": 1}}'),
+    Sent(body=b'{"type": "message", "content": null}'),
+]
+
+
+@pytest.mark.parametrize("bad", [PASSING, MALFORMED], ids=["errors that pass", "malformed replies"])
+def test_what_may_pass_is_asked_again(api: FakeApi, tmp_path: Path, bad: list[Sent]) -> None:
+    api.answer = first_time(*bad)
     assert ask(tmp_path).asked == QUESTIONS
-    assert sorted(api.counts().values()) == [1] * 49 + [2] * 5
+    assert sorted(api.counts().values()) == [1] * (QUESTIONS - len(bad)) + [2] * len(bad)
+    assert all(record["answer"] == "A" for record in records(tmp_path))
+
+
+def first_fails(api: FakeApi, times: int) -> Callable[[Received], Sent]:
+    """Fail the question that is asked first as many ``times``; answer all others."""
+
+    def answer(request: Received) -> Sent:
+        is_first = request.question == api.requests[0].question
+        return failure(500, "oops") if is_first and request.before < times else message("A")
+
+    return answer
 
 
 def test_500_is_retried_until_it_passes(api: FakeApi, tmp_path: Path) -> None:
-    def answer(request: Received) -> Sent:
-        is_first = request.question == api.requests[0].question
-        return failure(500, "oops") if is_first and request.before < 4 else message("A")
-
-    api.answer = answer
+    api.answer = first_fails(api, 4)
     assert ask(tmp_path).asked == QUESTIONS
     assert sorted(api.counts().values()) == [1] * 53 + [5]
 
 
-def test_malformed_replies_are_asked_again(api: FakeApi, tmp_path: Path) -> None:
-    api.answer = first_time(
-        Sent(body=b'{"id": "msg_1", "content": [{"ty'),
-        Sent(body=b"\xff\xfe"),
-        Sent(body=b"<html>", headers={"content-type": "text/html"}),
-        Sent(body=b"null"),
-        Sent(body=b'"A"'),
-        Sent(body=b"[]"),
-        Sent(body=b'{"type": "message", "usage": {"input_tokens": 3, "output_tokens": 1}}'),
-        Sent(body=b'{"type": "message", "content": null}'),
-    )
-    assert ask(tmp_path).asked == QUESTIONS
-    assert sorted(api.counts().values()) == [1] * 46 + [2] * 8
-    assert all(record["answer"] == "A" for record in records(tmp_path))
+def test_retries_are_as_many_as_said(api: FakeApi, tmp_path: Path) -> None:
+    api.answer = first_fails(api, 99)
+    with pytest.raises(ValueError, match="1 of 54 questions"):
+        ask(tmp_path, max_retries=4)
+    assert max(api.counts().values()) == 5
 
 
 def test_a_late_reply_is_asked_for_again(api: FakeApi, tmp_path: Path) -> None:
@@ -160,11 +164,8 @@ def test_refusals_are_kept_and_not_asked_again(api: FakeApi, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("status", [400, 401, 404])
 def test_an_error_for_good_ends_the_run(api: FakeApi, tmp_path: Path, status: int) -> None:
-    def answer(request: Received) -> Sent:
-        good = request.number < 10
-        return message("A") if good else failure(status, f"no, not\nwith {KEY}.")
-
-    api.answer = answer
+    refusal = failure(status, f"no, not\nwith {KEY}.")
+    api.answer = lambda request: message("A") if request.number < 10 else refusal
     with pytest.raises(ValueError) as caught:
         ask(tmp_path, concurrency=2)
     assert f"(status {status}: no, not with [key])" in one_sentence(caught.value)
@@ -197,21 +198,10 @@ def test_questions_that_keep_failing_are_counted(
     assert (ask(tmp_path).asked, len(records(tmp_path))) == (2, 54)
 
 
-def test_retries_are_as_many_as_said(api: FakeApi, tmp_path: Path) -> None:
-    def answer(request: Received) -> Sent:
-        is_first = request.question == api.requests[0].question
-        return failure(500, "oops") if is_first else message("A")
-
-    api.answer = answer
-    with pytest.raises(ValueError, match="1 of 54 questions"):
-        ask(tmp_path, max_retries=4)
-    assert max(api.counts().values()) == 5
-
-
 def test_a_run_without_hope_ends(api: FakeApi, tmp_path: Path) -> None:
     api.answer = lambda _: failure(500, "oops")
     with pytest.raises(ValueError, match=r"^108 of 108 questions have no answer yet"):
-        ask(tmp_path, make_library(2), max_retries=0)
+        ask(tmp_path, small_library(2), max_retries=0)
     assert 25 <= len(api.requests) <= 25 + 8
 
 
@@ -280,7 +270,7 @@ def test_wrong_settings(api: FakeApi, tmp_path: Path, settings: dict[str, Any]) 
 
 
 def test_questions_about_a_scenario_come_together(api: FakeApi, tmp_path: Path) -> None:
-    questions = plan(make_library(2), model="m", out=tmp_path).questions
+    questions = plan(small_library(2), model="m", out=tmp_path).questions
     assert [q.scenario.id for q in questions] == ["H_0"] * 54 + ["H_1"] * 54
     assert [q.profile for q in questions[:54:2]] == list(PROFILES)
     assert api.requests == []

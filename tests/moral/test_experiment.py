@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -37,16 +38,18 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:X has more features"),
 ]
 
+Ran = tuple[MoralResult, DrawnRecords]
 RECORDS = 300
 LIBRARY = make_library(40)
-PRAGMATIST, IDEALIST, CENTRIST = PANELS
+PROBABILITIES = response_probabilities(LIBRARY)
+draw = partial(draw_records, LIBRARY, PROBABILITIES, RECORDS)
 BETWEEN = "log prior 0.5 Pragmatist + 0.5 Idealist"
 
 
-def run(seed: int = 0, steps: list[str] | None = None) -> tuple[MoralResult, DrawnRecords]:
+def run(seed: int = 0, steps: list[str] | None = None) -> Ran:
     return run_moral(
         LIBRARY,
-        response_probabilities(LIBRARY),
+        PROBABILITIES,
         MECHANISM,
         load_text_encoder("hashed"),
         records=RECORDS,
@@ -56,29 +59,33 @@ def run(seed: int = 0, steps: list[str] | None = None) -> tuple[MoralResult, Dra
 
 
 @pytest.fixture(scope="module")
-def ran() -> tuple[MoralResult, DrawnRecords]:
+def ran() -> Ran:
     return run()
 
 
 @pytest.fixture(scope="module")
-def transfer(ran: tuple[MoralResult, DrawnRecords]) -> Transfer:
+def transfer(ran: Ran) -> Transfer:
     return ran[0].transfer
 
 
-def test_it_says_what_was_run(ran: tuple[MoralResult, DrawnRecords]) -> None:
+def test_result_and_document_say_what_was_run(ran: Ran) -> None:
     result, drawn = ran
     assert result.mechanism == MECHANISM and "not from a language model" in result.mechanism
     assert result.origin == LIBRARY.origin and "40 scenarios generated" in result.origin
     assert (result.checksum, result.encoder) == (LIBRARY.checksum, "hashed")
     assert (result.records, result.seed) == (RECORDS, 0)
-    expected = draw_records(LIBRARY, response_probabilities(LIBRARY), RECORDS, seed=0)
+    expected = draw(seed=0)
     for name in ("scenario", "profile", "panel", "y"):
         np.testing.assert_array_equal(getattr(drawn, name), getattr(expected, name))
+    document = json.loads(dumps(result.to_dict()))
+    assert document["labels"] == MECHANISM
+    assert document["median_angles"] == {"300": result.median_angles[RECORDS]}
+    assert document["transfer"]["sentences"] == list(result.transfer.sentences())
+    assert document["transfer"]["audit"]["any_prior"] == result.transfer.audit.any_prior
+    assert document["diagnosis"]["closure"]["verdict"] == result.diagnosis.closure.verdict
 
 
-def test_the_diagnosis_is_of_all_panels_and_of_their_profiles(
-    ran: tuple[MoralResult, DrawnRecords],
-) -> None:
+def test_the_diagnosis_is_of_all_panels_and_of_their_profiles(ran: Ran) -> None:
     result, drawn = ran
     diagnosis = result.diagnosis
     assert diagnosis.domains == dict.fromkeys(("Centrist", "Idealist", "Pragmatist"), RECORDS)
@@ -106,7 +113,7 @@ def test_the_transfer_leaves_the_last_panel_out(transfer: Transfer) -> None:
     known = {profile_name(profile) for profile in PROFILES}
     assert transfer.audit.worst_group in known
     assert 0 < transfer.audit.worst_case < transfer.audit.any_prior
-    fresh = draw_records(LIBRARY, response_probabilities(LIBRARY), RECORDS, seed=1)
+    fresh = draw(seed=1)
     assert transfer.audit.n_groups == len(np.unique(fresh.profile[fresh.panel < 2]))
     for head in transfer.heads:
         assert 0.4 < head.source_accuracy < 1 and 0.4 < head.target_accuracy < 1
@@ -115,10 +122,7 @@ def test_the_transfer_leaves_the_last_panel_out(transfer: Transfer) -> None:
 
 def test_heads_are_measured_on_records_drawn_anew(transfer: Transfer) -> None:
     features = load_text_encoder("hashed").encode(LIBRARY.texts).astype(np.float64)
-    train, fresh = (
-        draw_records(LIBRARY, response_probabilities(LIBRARY), RECORDS, seed=seed)
-        for seed in (0, 1)
-    )
+    train, fresh = draw(seed=0), draw(seed=1)
     known = train.panel < 2
     erm = ERMClassifier()
     erm.fit(features[train.scenario][known], train.y[known], train.panel[known])
@@ -152,7 +156,7 @@ def _leaves(document: Any, place: str = "") -> dict[str, Any]:
     return {place: document}
 
 
-def test_the_same_seed_gives_the_same_numbers(ran: tuple[MoralResult, DrawnRecords]) -> None:
+def test_the_same_seed_gives_the_same_numbers(ran: Ran) -> None:
     again, drawn = run()
     # Sums may differ in their last digits by where arrays lie in memory.
     ours, theirs = (_leaves(json.loads(dumps(result.to_dict()))) for result in (again, ran[0]))
@@ -165,7 +169,7 @@ def test_the_same_seed_gives_the_same_numbers(ran: tuple[MoralResult, DrawnRecor
 
 
 def test_another_seed_gives_others_and_angles_of_fewer_records(
-    ran: tuple[MoralResult, DrawnRecords], monkeypatch: pytest.MonkeyPatch
+    ran: Ran, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     few = 100
     monkeypatch.setattr(experiment, "FEW_RECORDS", few)
@@ -174,7 +178,7 @@ def test_another_seed_gives_others_and_angles_of_fewer_records(
     assert list(result.median_angles) == [few, RECORDS]
     assert result.median_angles[RECORDS] == result.diagnosis.angles.median
     # More records begin with the fewer ones.
-    drawn_few = draw_records(LIBRARY, response_probabilities(LIBRARY), few, seed=1)
+    drawn_few = draw_records(LIBRARY, PROBABILITIES, few, seed=1)
     features = load_text_encoder("hashed").encode(LIBRARY.texts).astype(np.float64)
     features = features[:, np.ptp(features, axis=0) > 0]
     panels = np.array(drawn_few.names)[drawn_few.panel]
@@ -193,16 +197,6 @@ def test_another_seed_gives_others_and_angles_of_fewer_records(
     assert steps[0] == "embedding 40 scenarios with hashed"
     assert "comparing abductions of 100 records a panel" in steps
     assert "fitting ERM and CRO without the Centrist panel" in steps
-
-
-def test_the_document_survives_json(ran: tuple[MoralResult, DrawnRecords]) -> None:
-    result, _ = ran
-    document = json.loads(dumps(result.to_dict()))
-    assert document["labels"] == MECHANISM
-    assert document["median_angles"] == {"300": result.median_angles[RECORDS]}
-    assert document["transfer"]["sentences"] == list(result.transfer.sentences())
-    assert document["transfer"]["audit"]["any_prior"] == result.transfer.audit.any_prior
-    assert document["diagnosis"]["closure"]["verdict"] == result.diagnosis.closure.verdict
 
 
 def made_up(transfer: Transfer, *rows: TargetRow) -> Transfer:
@@ -246,33 +240,32 @@ def test_each_panel_has_its_sentence(transfer: Transfer) -> None:
 
 
 def test_the_sentences_agree_with_the_numbers(transfer: Transfer) -> None:
-    bounds = (
-        transfer.certificate.worst_case,
-        transfer.audit.worst_case,
-        transfer.audit.any_prior,
-    )
+    audit = transfer.audit
+    bounds = transfer.certificate.worst_case, audit.worst_case, audit.any_prior
     for row, sentence in zip(transfer.targets, transfer.sentences(), strict=True):
         said = re.findall("(under|OVER) that of", sentence)
         assert said == ["under" if row.risk <= bound else "OVER" for bound in bounds]
         assert all(f"{bound:.3f}" in sentence for bound in bounds)
 
 
-def test_the_panel_between_two_by_hand() -> None:
-    # sqrt(0.8 * 0.1) = 0.28284 twice and sqrt(0.1 * 0.1) = 0.1, over their sum 0.66569.
-    expected = (0.42489, 0.15022, 0.42489)
-    panel = mix_panels([PRAGMATIST, IDEALIST], (0.5, 0.5))
-    assert panel.name == BETWEEN
+@pytest.mark.parametrize(
+    ("weights", "name", "masses"),
+    [
+        ((0.5, 0.5), BETWEEN, (0.08**0.5, 0.1, 0.08**0.5)),
+        ((2, -1), "log prior 2 Pragmatist + -1 Idealist", (0.8**2 / 0.1, 0.1, 0.1**2 / 0.8)),
+        ((1, 0, 0), "log prior 1 Pragmatist + 0 Idealist + 0 Centrist", (0.8, 0.1, 0.1)),
+        ((0, 1, 0), "log prior 0 Pragmatist + 1 Idealist + 0 Centrist", (0.1, 0.1, 0.8)),
+        ((0, 0, 1), "log prior 0 Pragmatist + 0 Idealist + 1 Centrist", (0.1, 0.8, 0.1)),
+    ],
+)
+def test_mixed_panels_by_hand(
+    weights: tuple[float, ...], name: str, masses: tuple[float, ...]
+) -> None:
+    panel = mix_panels(PANELS[: len(weights)], weights)
+    assert panel.name == name
     assert len(panel.prior) == 3
     for axis in panel.prior:
-        assert axis == pytest.approx(expected, abs=1e-5)
-
-
-def test_a_panel_beyond_two_by_hand() -> None:
-    # 0.8^2 / 0.1 = 6.4, 0.1^2 / 0.1 = 0.1 and 0.1^2 / 0.8 = 0.0125, over their sum 6.5125.
-    panel = mix_panels([PRAGMATIST, IDEALIST], (2, -1))
-    assert panel.name == "log prior 2 Pragmatist + -1 Idealist"
-    for axis in panel.prior:
-        assert axis == pytest.approx((6.4 / 6.5125, 0.1 / 6.5125, 0.0125 / 6.5125))
+        assert axis == pytest.approx([mass / sum(masses) for mass in masses])
 
 
 @given(st.floats(-3, 3), st.floats(-3, 3))
@@ -283,9 +276,3 @@ def test_mixed_panels_are_affine_in_their_log_odds(first: float, second: float) 
         assert sum(panel.prior[axis]) == pytest.approx(1)
         odds = [np.log(p.prior[axis][0] / p.prior[axis][2]) for p in (panel, *PANELS)]
         assert odds[0] == pytest.approx(float(np.dot(weights, odds[1:])), abs=1e-9)
-
-
-@given(st.sampled_from(range(3)))
-def test_one_panel_alone_stays_as_it_is(place: int) -> None:
-    weights = [float(i == place) for i in range(3)]
-    np.testing.assert_allclose(mix_panels(PANELS, weights).prior, PANELS[place].prior)

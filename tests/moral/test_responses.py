@@ -50,25 +50,21 @@ def test_balanced_people_mind_all_rules_alike() -> None:
     np.testing.assert_allclose(weights()[13], 1 / np.sqrt(10), atol=1e-12)
 
 
-@pytest.mark.parametrize("rule", ["death", "pain", "disable"])
-def test_outcomes_matter_to_consequentialists(rule: str) -> None:
-    assert of((1, 0, 0), rule) > of((0, 0, 0), rule) > of((-1, 0, 0), rule)
-
-
-@pytest.mark.parametrize("rule", ["deceive", "cheat", "break_promise", "break_law", "duty"])
-def test_rules_matter_to_deontologists(rule: str) -> None:
-    assert of((1, 0, 0), rule) < of((0, 0, 0), rule) < of((-1, 0, 0), rule)
-
-
-def test_the_other_axes_have_their_own_rules() -> None:
-    for rule in ("freedom", "pleasure"):
-        assert of((0, 1, 0), rule) > of((0, -1, 0), rule)
-    for rule in ("break_law", "duty"):
-        assert of((0, 1, 0), rule) < of((0, -1, 0), rule)
-    for rule in ("pain", "disable"):
-        assert of((0, 0, 1), rule) > of((0, 0, -1), rule)
-    for rule in ("cheat", "break_law", "deceive"):
-        assert of((0, 0, 1), rule) < of((0, 0, -1), rule)
+@pytest.mark.parametrize(
+    ("who", "rules"),
+    [
+        ((1, 0, 0), "death pain disable"),  # outcomes matter to consequentialists
+        ((-1, 0, 0), "deceive cheat break_promise break_law duty"),  # and rules to deontologists
+        ((0, 1, 0), "freedom pleasure"),
+        ((0, -1, 0), "break_law duty"),
+        ((0, 0, 1), "pain disable"),
+        ((0, 0, -1), "cheat break_law deceive"),
+    ],
+)
+def test_every_pole_has_rules_that_matter_to_it(who: tuple[int, int, int], rules: str) -> None:
+    a, b, c = who
+    for rule in rules.split():
+        assert of(who, rule) > of((0, 0, 0), rule) > of((-a, -b, -c), rule)
 
 
 def test_probabilities_by_hand() -> None:
@@ -127,16 +123,11 @@ def test_generated_scenarios_divide_people() -> None:
     certainty, disagreement = certainty_and_disagreement(make_library())
     assert 0.7 < certainty < 0.85
     assert disagreement > 0.1
+    assert "model" in MECHANISM and "not from people" in MECHANISM
 
 
+@pytest.mark.skipif(not REAL.is_dir(), reason="the scenarios of MoralChoice are not here")
 def test_moralchoice_divides_people_as_documented() -> None:
-    if not REAL.exists():
-        pytest.skip("the scenarios of MoralChoice are not here")
     certainty, disagreement = certainty_and_disagreement(read_library(REAL))
     assert certainty == pytest.approx(0.80, abs=0.005)
     assert disagreement == pytest.approx(0.19, abs=0.005)
-
-
-def test_the_mechanism_is_told() -> None:
-    assert "model" in MECHANISM
-    assert "not from people" in MECHANISM

@@ -111,11 +111,6 @@ def test_all_that_matters_is_in_the_checksum(three: Path) -> None:
     assert collect(library.scenarios, library.lean, "elsewhere").checksum == library.checksum
 
 
-def test_as_many_leans_as_scenarios() -> None:
-    with pytest.raises(ValueError, match="10 scenarios and 9 leans"):
-        collect(make_library(10).scenarios, np.zeros(9), "")
-
-
 @pytest.mark.parametrize(
     ("rows", "problem"),
     [
@@ -148,19 +143,23 @@ def test_bad_files_are_named(content: bytes, problem: str, tmp_path: Path) -> No
         read_library(path)
 
 
-@pytest.mark.parametrize("share", ["1.1", "-0.1", "nan", "often"])
-def test_shares_are_checked(share: str, three: Path, tmp_path: Path) -> None:
-    answers = write(tmp_path / "answers.csv", [{"scenario_id": "H_1", "model": share}])
-    with pytest.raises(ValueError, match=f"'{share}' as model, which is no share of answers"):
-        read_library(three, answers)
-
-
-def test_answers_are_told_apart(three: Path, tmp_path: Path) -> None:
-    rows = [{"scenario_id": "H_1", "model": "1"}] * 2
-    with pytest.raises(ValueError, match="scenario_id H_1 twice"):
+@pytest.mark.parametrize(
+    ("rows", "problem"),
+    [
+        *(
+            (
+                [{"scenario_id": "H_1", "model": cell}],
+                f"'{cell}' as model, which is no share of answers",
+            )
+            for cell in ("1.1", "-0.1", "nan", "often")
+        ),
+        ([{"scenario_id": "H_1", "model": "1"}] * 2, "scenario_id H_1 twice"),
+        ([{"id": "H_1", "model": "1"}], "lacks the columns scenario_id"),
+    ],
+)
+def test_bad_answers_are_named(rows: list[Row], problem: str, three: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=problem):
         read_library(three, write(tmp_path / "answers.csv", rows))
-    with pytest.raises(ValueError, match="lacks the columns scenario_id"):
-        read_library(three, write(tmp_path / "answers.csv", [{"id": "H_1", "model": "1"}]))
 
 
 def test_missing_files_are_named(three: Path, tmp_path: Path) -> None:
@@ -189,25 +188,17 @@ def test_downloads_once(three: Path, served: FileServer, tmp_path: Path) -> None
     assert served.asked == [SCENARIOS_FILE]
 
 
-def test_other_content_is_not_kept(served: FileServer, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=f"not the file that was expected .*{SCENARIOS_SHA256}"):
-        download_library(tmp_path / "made", url=served.url + SCENARIOS_FILE)
-    assert not (tmp_path / "made").exists()
-
-
-def test_failed_downloads_are_told(served: FileServer, tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"cannot be downloaded .*404") as caught:
-        download_library(tmp_path / "made", url=served.url + "nothing.csv")
-    assert "\n" not in str(caught.value)
-    assert not (tmp_path / "made").exists()
-
-
-def test_nobody_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("no_proxy", "127.0.0.1")
+def test_what_cannot_be_downloaded_leaves_nothing(served: FileServer, tmp_path: Path) -> None:
     with FileServer({}) as server:
         closed = server.url
-    with pytest.raises(FileNotFoundError, match=r"cannot be downloaded .*go online once"):
-        download_library(tmp_path, url=f"{closed}a.csv")
+    folder = tmp_path / "made"
+    with pytest.raises(ValueError, match=f"not the file that was expected .*{SCENARIOS_SHA256}"):
+        download_library(folder, url=served.url + SCENARIOS_FILE)
+    for url, problem in ((served.url, "404"), (closed, "go online once")):
+        with pytest.raises(FileNotFoundError, match=f"cannot be downloaded .*{problem}") as caught:
+            download_library(folder, url=f"{url}nothing.csv")
+        assert "\n" not in str(caught.value)
+    assert not folder.exists()
 
 
 def test_a_damaged_file_is_named_without_asking(three: Path, served: FileServer) -> None:
@@ -216,10 +207,9 @@ def test_a_damaged_file_is_named_without_asking(three: Path, served: FileServer)
     assert served.asked == []
 
 
+@pytest.mark.skipif(not REAL.is_dir(), reason="the scenarios of MoralChoice are not here")
 def test_moralchoice() -> None:
-    if not (REAL / SCENARIOS_FILE).exists():
-        pytest.skip("the scenarios of MoralChoice are not here")
-    library = read_library(REAL)
+    library = download_library(REAL, url="http://127.0.0.1:9/never-asked")  # checks their sha256
     assert len(library.scenarios) == 680
     # The two variants are among the 71.
     assert np.bincount(library.topics).tolist() == [77, 71, 57, 71, 63, 73, 57, 71, 68, 72]
@@ -229,13 +219,6 @@ def test_moralchoice() -> None:
     assert library.lean.max() == pytest.approx(log(11))
     assert library.lean.min() == pytest.approx(-log(11))
     assert not read_library(REAL / SCENARIOS_FILE).lean.any()
-
-
-def test_the_expected_checksum_is_that_of_the_file() -> None:
-    if not (REAL / SCENARIOS_FILE).exists():
-        pytest.skip("the scenarios of MoralChoice are not here")
-    library = download_library(REAL, url="http://127.0.0.1:9/never-asked")
-    assert len(library.scenarios) == 680
 
 
 @pytest.fixture(scope="module")
@@ -253,6 +236,8 @@ def test_generated_libraries_follow_the_seed() -> None:
     assert library.checksum == golden
     with pytest.raises(ValueError, match="cannot have 0 scenarios"):
         make_library(0)
+    with pytest.raises(ValueError, match="200 scenarios and 9 leans"):
+        collect(library.scenarios, np.zeros(9), "")
 
 
 def test_generated_scenarios_are_complete(generated: Library) -> None:

@@ -10,11 +10,12 @@ from regraft.estimators.cro import CROClassifier
 from regraft.moral.experiment import HeadRow, MoralResult, TargetRow, Transfer
 from regraft.moral.tables import paper_tables, targets_table, transfer_table
 from regraft.premises.abduction_angles import AbductionAngles, AnglePair
-from regraft.premises.diagnose import Diagnosis, diagnose
+from regraft.premises.diagnose import diagnose
 from regraft.premises.factorization_closure import DomainClosure, FactorizationClosure, Prediction
 from regraft.premises.grouped_audit import AbductionPlacement, GroupedAudit
 from regraft.premises.placement import Placement
 from regraft.premises.transplant_basis import BasisPoint, TransplantBasis
+from regraft.support.table import Table
 from tests.helpers.factorized_domains import draw_domains
 from tests.helpers.problems import make_problem
 
@@ -64,13 +65,6 @@ BASIS = TransplantBasis(
 
 
 @pytest.fixture(scope="module")
-def diagnosis() -> Diagnosis:
-    data = draw_domains(1, n=100, d=5)
-    found = diagnose(data.X, data.y, data.domain, data.group)
-    return replace(found, closure=CLOSURE, angles=ANGLES, basis=BASIS)
-
-
-@pytest.fixture(scope="module")
 def transfer() -> Transfer:
     problem = make_problem(n=60, d=3)
     fitted = CROClassifier(2.0).fit(problem.X, problem.y, problem.domain)
@@ -101,79 +95,75 @@ def transfer() -> Transfer:
 
 
 @pytest.fixture(scope="module")
-def result(diagnosis: Diagnosis, transfer: Transfer) -> MoralResult:
+def result(transfer: Transfer) -> MoralResult:
+    data = draw_domains(1, n=100, d=5)
+    found = diagnose(data.X, data.y, data.domain, data.group)
+    diagnosis = replace(found, closure=CLOSURE, angles=ANGLES, basis=BASIS)
     return MoralResult("", "", "", "hashed", 100, 0, diagnosis, CLOSURE, {}, transfer)
 
 
 def test_closure_beside_the_papers(result: MoralResult) -> None:
-    table = paper_tables(result)[0]
-    assert table.title == "Factorization closure: held-out rows (paper)"
-    assert table.columns == (
-        "panel", "prediction", "observed", "mean", "Brier", "accuracy", "log-loss"
-    )  # fmt: skip
     ours = "0.401 ({})", "0.123 ({})", "0.876 ({})", "0.432 ({})"
     direct = "0.400 ({})", "0.200 ({})", "0.750 ({})", "0.500 ({})"
-
-    def beside(cells: tuple[str, ...], *paper: str) -> tuple[str, ...]:
-        return tuple(cell.format(number) for cell, number in zip(cells, paper, strict=True))
-
-    centrist = beside(ours, "0.337", "0.188", "0.708", "0.559")
-    assert table.rows == (
-        ("Centrist", "factorized", "0.346", *centrist),
-        ("Centrist", "direct", "0.346", *beside(direct, "0.337", "0.170", "0.761", "0.514")),
-        ("Pragmatist", "factorized", "0.500", *beside(ours, "0.465", "0.171", "0.809", "0.526")),
-        ("Pragmatist", "direct", "0.500", *beside(direct, "0.459", "0.148", "0.809", "0.470")),
+    centrist, pragmatist = ("Centrist", "0.346"), ("Pragmatist", "0.500")
+    rows = [
+        (centrist, "factorized", ours, ("0.337", "0.188", "0.708", "0.559")),
+        (centrist, "direct", direct, ("0.337", "0.170", "0.761", "0.514")),
+        (pragmatist, "factorized", ours, ("0.465", "0.171", "0.809", "0.526")),
+        (pragmatist, "direct", direct, ("0.459", "0.148", "0.809", "0.470")),
+    ]
+    assert paper_tables(result)[0] == Table(
+        "Factorization closure: held-out rows (paper)",
+        ("panel", "prediction", "observed", "mean", "Brier", "accuracy", "log-loss"),
+        tuple(
+            (name, kind, observed, *map(str.format, cells, paper))
+            for (name, observed), kind, cells, paper in rows
+        ),
     )
 
 
 def test_angles_beside_the_papers_in_any_order_of_the_pair(result: MoralResult) -> None:
-    table = paper_tables(result)[1]
-    assert table.title == "Principal angles in degrees: ours (paper)"
-    assert table.columns == ("pair", "min", "median", "max")
-    assert table.rows == (
-        ("Centrist vs. Idealist", "1 (19)", "45 (67)", "90 (90)"),
-        ("Idealist vs. Pragmatist", "10 (22)", "20 (66)", "30 (89)"),
+    assert paper_tables(result)[1] == Table(
+        "Principal angles in degrees: ours (paper)",
+        ("pair", "min", "median", "max"),
+        (
+            ("Centrist vs. Idealist", "1 (19)", "45 (67)", "90 (90)"),
+            ("Idealist vs. Pragmatist", "10 (22)", "20 (66)", "30 (89)"),
+        ),
     )
 
 
 def test_basis_beside_the_papers(result: MoralResult) -> None:
-    table = paper_tables(result)[2]
-    assert table.title == "Transplant basis: ours (paper)"
-    assert table.columns == (
-        "lambda_H",
-        "residual to P / A",
-        "norm of D^T L",
-        "residual to I / A",
-        "norm of L",
-        "Hausdorff",
-    )
-    assert table.rows == (
-        ("0", "1.2e-09", "3e-16", "1 (1.06)", "123 (282.8)", "1.23e+03 (998)"),
-        ("10", "0.57", "0e+00", "1.5 (1.19)", "2 (210.3)", "3 (377)"),
+    first = "lambda_H", "residual to P / A", "norm of D^T L"
+    assert paper_tables(result)[2] == Table(
+        "Transplant basis: ours (paper)",
+        (*first, "residual to I / A", "norm of L", "Hausdorff"),
+        (
+            ("0", "1.2e-09", "3e-16", "1 (1.06)", "123 (282.8)", "1.23e+03 (998)"),
+            ("10", "0.57", "0e+00", "1.5 (1.19)", "2 (210.3)", "3 (377)"),
+        ),
     )
 
 
 def test_heads_on_known_and_unseen_panels(transfer: Transfer) -> None:
-    table = transfer_table(transfer)
-    assert table.title == "Without the Centrist panel, new records"
-    assert table.columns == (
-        "head", "accuracy, known panels", "Centrist", "risk, known", "risk there"
-    )  # fmt: skip
-    assert table.rows == (
-        ("ERM", "81.2%", "50.0%", "0.457", "0.988"),
-        ("CRO", "75.0%", "66.7%", "0.500", "0.600"),
+    assert transfer_table(transfer) == Table(
+        "Without the Centrist panel, new records",
+        ("head", "accuracy, known panels", "Centrist", "risk, known", "risk there"),
+        (
+            ("ERM", "81.2%", "50.0%", "0.457", "0.988"),
+            ("CRO", "75.0%", "66.7%", "0.500", "0.600"),
+        ),
     )
 
 
 def test_targets_above_the_bounds(transfer: Transfer) -> None:
-    table = targets_table(transfer)
-    assert table.title == "Unseen panels, in nats; bounds within 2.5 nats"
-    assert table.columns == (
-        "panel", "among heads", "misfit", "among abductions", "off their hull", "true risk"
-    )  # fmt: skip
-    assert table.rows == (
-        ("Centrist", "1.23", "0.050", "0.57", "2.89", "0.600"),
-        ("bound: certificate, hull of heads", "", "", "", "", "0.700"),
-        ("bound: hull of abductions", "", "", "", "", "0.800"),
-        ("bound: any mix, worst (+1,0,-1)", "", "", "", "", "0.900"),
+    assert targets_table(transfer) == Table(
+        "Unseen panels, in nats; bounds within 2.5 nats",
+        ("panel", "among heads", "misfit", "among abductions", "off their hull", "true risk"),
+        (
+            ("Centrist", "1.23", "0.050", "0.57", "2.89", "0.600"),
+            ("bound: certificate, hull of heads", "", "", "", "", "0.700"),
+            ("bound: hull of abductions", "", "", "", "", "0.800"),
+            ("bound: any mix, worst (+1,0,-1)", "", "", "", "", "0.900"),
+        ),
     )

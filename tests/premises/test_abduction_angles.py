@@ -21,7 +21,7 @@ from regraft.premises.abduction_angles import (
     describe_angles,
     stable_rank,
 )
-from regraft.premises.factorization import Penalties, fit_factorization, group_rows
+from regraft.premises.factorization import GroupedRows, Penalties, fit_factorization, group_rows
 from regraft.support.json_files import dumps
 from tests.helpers.factorized_domains import draw_domains
 
@@ -98,11 +98,11 @@ def test_a_constant_abduction_has_no_direction() -> None:
     assert found.median == 0 and found.stable_ranks == {"a": 0.0, "b": pytest.approx(1.0)}
 
 
-def check(**options: Any) -> AbductionAngles:
-    truth = draw_domains(0, **options)
-    rows = truth.rows()
+def check(rows: GroupedRows | None = None, draws: int = 199, **options: Any) -> AbductionAngles:
+    rows = draw_domains(0, **options).rows() if rows is None else rows
     maps = fit_factorization(rows, Penalties(1.0, 1.0)).abductions
-    return check_angles(rows, maps, penalty=1.0, names=truth.names, draws=199)
+    names = [str(s) for s in range(rows.n_domains)]
+    return check_angles(rows, maps, penalty=1.0, names=names, draws=draws)
 
 
 def test_slopes_that_differ_are_further_apart_than_halves() -> None:
@@ -117,12 +117,8 @@ def test_slopes_that_differ_are_further_apart_than_halves() -> None:
 
 def test_fitted_angles_are_those_of_the_truth() -> None:
     truth = draw_domains(4, n=20_000, groups=3, sources=3, shift="full")
-    rows = truth.rows()
-    maps = fit_factorization(rows, Penalties(1.0, 1.0)).abductions
-    found = check_angles(rows, maps, penalty=1.0, names=truth.names, draws=99)
-    for ours, pair in zip(
-        found.pairs, describe_angles(truth.maps.abductions, truth.names).pairs, strict=True
-    ):
+    expected = describe_angles(truth.maps.abductions, truth.names)
+    for ours, pair in zip(check(truth.rows(), 99).pairs, expected.pairs, strict=True):
         assert ours.smallest == pytest.approx(pair.smallest, abs=6)
         assert ours.largest == pytest.approx(pair.largest, abs=6)
 
@@ -155,9 +151,7 @@ def test_few_like_inputs_decide_nothing(n: int, move: float) -> None:
     """140 rows of each of two domains make 140 effective ones at most; disjoint ones make none."""
     truth = draw_domains(0, n=n, shift="full")
     domains = check_domains(truth.X + move * truth.domain[:, None], truth.y, truth.domain)
-    rows = group_rows(domains, torch.from_numpy(truth.group), 2)
-    maps = fit_factorization(rows, Penalties(1.0, 1.0)).abductions
-    found = check_angles(rows, maps, penalty=1.0, names=truth.names, draws=99)
+    found = check(group_rows(domains, torch.from_numpy(truth.group), 2), 99)
     assert found.verdict == "undecided"
     assert re.fullmatch(
         r"The domains share too few inputs to compare their abductions \(about \d+ rows could have "

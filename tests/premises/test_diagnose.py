@@ -46,9 +46,8 @@ def latent() -> Diagnosis:
 
 def test_true_premises_look_satisfied() -> None:
     found = observed()
-    assert {name: check.verdict for name, check in found.checks.items()} == dict.fromkeys(
-        CHECKS, "consistent"
-    )
+    verdicts = {name: check.verdict for name, check in found.checks.items()}
+    assert verdicts == dict.fromkeys(CHECKS, "consistent")
     assert found.observed and found.groups == ("old", "young") and found.remarks == ()
     assert found.domains == {"Aarau": 1000, "Bern": 1000, "Chur": 1000}
     assert (found.n_rows, found.n_features) == (3000, 8)
@@ -69,11 +68,12 @@ def test_a_deduction_of_its_own_is_found() -> None:
     assert found.invariance.sentence in found.summary()
 
 
-def test_too_few_features_for_a_basis_are_found() -> None:
-    data = draw_domains(0, n=300, d=3, groups=2, sources=2)
+@pytest.mark.parametrize("d", [2, 3])
+def test_too_few_features_for_a_basis_are_found(d: int) -> None:
+    data = draw_domains(0, n=300, d=d, groups=2, sources=2)
     found = diagnose(data.X, data.y, data.domain, data.group)
     assert found.checks["a transplant basis exists"].verdict == "violated"
-    assert found.basis.columns == 4 and found.basis.rank == 3
+    assert found.basis.columns == 4 and found.basis.rank == d
 
 
 def test_groups_that_domains_lack_are_counted() -> None:
@@ -193,9 +193,3 @@ def test_what_is_refused(change: dict[str, object], sentence: str) -> None:
     arguments = {"X": data.X, "y": data.y, "sample_domain": data.domain} | change
     with pytest.raises(ValueError, match=sentence):
         diagnose(**arguments)  # type: ignore[arg-type]
-
-
-def test_two_features_are_too_few_for_a_basis() -> None:
-    data = draw_domains(0, n=150, d=2)
-    found = diagnose(data.X, data.y, data.domain, data.group)
-    assert found.basis.verdict == "violated"

@@ -151,21 +151,15 @@ def test_rows_are_shuffled_together() -> None:
 def test_each_map_has_its_own_rows() -> None:
     truth = small()
     rows = truth.rows()
-    by_domain, by_group, labels = (
-        rows.groups_by_domain(),
-        rows.labels_by_group(),
-        rows.labels_by_domain(),
-    )
-    for s in range(3):
-        own = truth.domain == s
-        assert (
-            torch.bincount(by_domain[s].labels).tolist() == np.bincount(truth.group[own]).tolist()
-        )
-        assert torch.bincount(labels[s].labels).tolist() == np.bincount(truth.y[own]).tolist()
-    for u in range(3):
-        own = truth.group == u
-        assert torch.bincount(by_group[u].labels).tolist() == np.bincount(truth.y[own]).tolist()
-        assert torch.equal(by_group[u].Z, rows.Z[rows.group == u])
+    for split, by, outcome in (
+        (rows.groups_by_domain(), "domain", truth.group),
+        (rows.labels_by_domain(), "domain", truth.y),
+        (rows.labels_by_group(), "group", truth.y),
+    ):
+        for i, part in enumerate(split):
+            own = getattr(truth, by) == i
+            assert torch.bincount(part.labels).tolist() == np.bincount(outcome[own]).tolist()
+            assert torch.equal(part.Z, rows.Z[getattr(rows, by) == i])
 
 
 def test_penalties_of_both_maps_are_their_own() -> None:

@@ -30,10 +30,12 @@ def binary(second: list[float]) -> Tensor:
     return torch.stack([1 - p, p], dim=1)
 
 
-def compare(y: Tensor, factorized: Tensor, direct: Tensor) -> FactorizationClosure:
+def compare(
+    y: Tensor, factorized: Tensor, direct: Tensor, unit: Tensor | None = None
+) -> FactorizationClosure:
     """All rows are of one domain."""
     domain = torch.zeros_like(y)
-    return compare_predictions(y, domain, factorized, direct, names=["a"])
+    return compare_predictions(y, domain, factorized, direct, names=["a"], unit=unit)
 
 
 def by_hand() -> DomainClosure:
@@ -169,10 +171,9 @@ def test_one_violated_domain_outweighs_one_that_tells_nothing() -> None:
 
 
 def test_errors_count_units_by_hand() -> None:
-    y, domain = torch.tensor([1, 0, 1, 1]), torch.zeros(4, dtype=torch.int64)
     p, direct = binary([0.8, 0.4, 0.6, 0.3]), binary([0.9, 0.2, 0.4, 0.7])
     unit = torch.tensor([2, 0, 0, 2])
-    found = compare_predictions(y, domain, p, direct, names=["a"], unit=unit).domains[0]
+    found = compare(torch.tensor([1, 0, 1, 1]), p, direct, unit).domains[0]
     excesses = np.log([0.9 / 0.8, 0.8 / 0.6, 0.4 / 0.6, 0.7 / 0.3])
     centred = excesses - excesses.mean()
     by_unit = [centred[0] + centred[3], centred[1] + centred[2]]
@@ -183,12 +184,10 @@ def test_errors_count_units_by_hand() -> None:
 def test_copies_of_rows_do_not_make_errors_smaller() -> None:
     p = truth(300)
     y, copies = draw_labels(p), torch.arange(300).repeat(10)
-    direct, domain = binary([0.5] * 300), torch.zeros(3000, dtype=torch.int64)
+    direct = binary([0.5] * 300)
     once = compare(y, p, direct).domains[0]
-    copied = y[copies], domain, p[copies], direct[copies]
-    together, alone = (
-        compare_predictions(*copied, names=["a"], unit=unit).domains[0] for unit in (copies, None)
-    )
+    copied = y[copies], p[copies], direct[copies]
+    together, alone = (compare(*copied, unit).domains[0] for unit in (copies, None))
     assert together.excess_error == pytest.approx(once.excess_error)
     assert alone.excess_error == pytest.approx(once.excess_error / math.sqrt(10))
 
@@ -250,13 +249,10 @@ def test_copies_of_a_row_held_back_together_flatter_no_more() -> None:
     domains = check_domains(X[source], y, domain)
     rows = group_rows(domains, torch.from_numpy(group), 2)
     unit = torch.from_numpy(source)[rows.order]
-    losses = [
-        np.mean([part.factorized.log_loss for part in closure.domains])
-        for closure in (
-            check_factorization_closure(rows, PENALTIES, names=["0", "1"]),
-            check_factorization_closure(rows, PENALTIES, names=["0", "1"], unit=unit),
-        )
-    ]
+    losses = []
+    for units in (None, unit):
+        found = check_factorization_closure(rows, PENALTIES, names=["0", "1"], unit=units)
+        losses.append(np.mean([part.factorized.log_loss for part in found.domains]))
     assert losses[0] < np.log(2) < losses[1]
 
 

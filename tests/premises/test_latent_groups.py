@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import warnings
 from dataclasses import dataclass
 from functools import cache
@@ -117,19 +118,14 @@ def test_truth_is_recovered_up_to_the_numbers_of_groups(shape: tuple[int, int, i
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_fit_is_at_least_as_likely_as_the_truth(shape: tuple[int, int, int]) -> None:
+def test_well_posed_model_is_as_likely_as_the_truth_and_warned_of_nothing(
+    shape: tuple[int, int, int],
+) -> None:
     truth, fit = well_posed(*shape), well_fitted(*shape)
     assert fit.log_likelihood >= mean_likelihood(truth.maps, truth.domains)
-    assert fit.log_likelihood == pytest.approx(
-        mean_likelihood(fit.factorization, truth.domains), abs=1e-10
-    )
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-def test_well_posed_model_is_warned_of_nothing(shape: tuple[int, int, int]) -> None:
-    fit = well_fitted(*shape)
-    assert fit.warnings == ()
-    assert fit.converged
+    own = mean_likelihood(fit.factorization, truth.domains)
+    assert fit.log_likelihood == pytest.approx(own, abs=1e-10)
+    assert fit.warnings == () and fit.converged
     assert fit.agreement > 0.999
     assert fit.trace[-1] == max(fit.restart_values)
     assert len(fit.restart_values) == 5
@@ -236,23 +232,16 @@ def test_likelihood_never_falls(seed: int, groups: int, shift: Shift) -> None:
 
 def test_order_of_rows_and_names_make_no_difference() -> None:
     truth = sample(random_maps(1, 3, 2, 3, 3), 3_000, seed=8)
-    rng = np.random.default_rng(0)
-    order = rng.permutation(len(truth.y))
-    fit = fit_latent_domains(truth.domains, 2, LatentOptions(restarts=4))
-    shuffled = fit_latent_domains(
-        check_domains(truth.X[order], truth.y[order], truth.domain[order]),
-        2,
-        LatentOptions(restarts=4),
-    )
-    maps, others = fit.factorization, shuffled.factorization
+    order = np.random.default_rng(0).permutation(len(truth.y))
+    options = LatentOptions(restarts=4)
+    fit = fit_latent_domains(truth.domains, 2, options)
+    domains = check_domains(truth.X[order], truth.y[order], truth.domain[order])
+    maps, others = fit.factorization, fit_latent_domains(domains, 2, options).factorization
     assert torch.allclose(others.abductions, maps.abductions, atol=1e-3)
     assert torch.allclose(others.deduction, maps.deduction, atol=1e-3)
     cycle = [1, 2, 0]  # new names: 0 becomes 1, 1 becomes 2, 2 becomes 0
-    renamed = fit_latent_domains(
-        check_domains(truth.X, np.take(cycle, truth.y), np.take(cycle, truth.domain)),
-        2,
-        LatentOptions(restarts=4),
-    )
+    domains = check_domains(truth.X, np.take(cycle, truth.y), np.take(cycle, truth.domain))
+    renamed = fit_latent_domains(domains, 2, options)
     others = renamed.factorization
     assert torch.allclose(others.abductions[cycle], maps.abductions, atol=1e-3)
     assert torch.allclose(others.deduction[..., cycle], maps.deduction, atol=1e-3)
@@ -270,12 +259,27 @@ def test_seed_decides_and_restarts_are_told() -> None:
     assert quietly(domains, 2, restarts=3, seed=1).trace != fit.trace
 
 
-def test_too_many_groups_disagree() -> None:
-    domains = sample(random_maps(1, 3, 2, 3, 3), 2_000, seed=10).domains
-    with pytest.warns(UserWarning, match="do not identify 4 groups: lower groups"):
-        fit = fit_latent_domains(domains, 4, LatentOptions(ridge=1e-4, restarts=5))
-    assert fit.agreement < 0.95
-    assert sum("do not identify 4 groups" in sentence for sentence in fit.warnings) == 1
+@pytest.mark.parametrize(
+    ("groups", "sources", "n", "options", "sentence"),
+    [
+        (4, 3, 2_000, {"ridge": 1e-4, "restarts": 5}, "do not identify 4 groups: lower groups"),
+        # The ridge makes them one: with it, a group to spare is best spent on halving another.
+        (5, 3, 4_000, {"ridge": 1e-2, "restarts": 3}, "groups . and . have the same deduction"),
+        (2, 1, 1_000, {"restarts": 2}, "pass sample_domain with two or more domains"),
+        (2, 2, 800, {"restarts": 1}, "reached by one of 1 restarts only"),
+    ],
+    ids=["too many groups", "one deduction twice", "one domain", "a lonely best restart"],
+)
+def test_doubtful_fits_are_warned_of(
+    groups: int, sources: int, n: int, options: dict[str, Any], sentence: str
+) -> None:
+    domains = sample(random_maps(1, 3, 2, 3, sources), n, seed=10).domains
+    with pytest.warns(UserWarning, match=sentence):
+        fit = fit_latent_domains(domains, groups, LatentOptions(**options))
+    assert sum(re.search(sentence, told) is not None for told in fit.warnings) == 1
+    assert (fit.agreement < 0.95) == ("do not identify" in " ".join(fit.warnings))
+    if options["restarts"] == 1:
+        assert fit.agreement == 1
 
 
 def test_groups_that_are_one_by_construction_disagree() -> None:
@@ -284,13 +288,6 @@ def test_groups_that_are_one_by_construction_disagree() -> None:
     domains = sample(one, 4_000, seed=11).domains
     with pytest.warns(UserWarning, match="do not identify 2 groups: lower groups"):
         fit_latent_domains(domains, 2, LatentOptions(ridge=1e-5, restarts=6))
-
-
-def test_groups_of_one_deduction_are_found() -> None:
-    """The ridge makes them so: with it, a group to spare is best spent on halving another."""
-    domains = sample(random_maps(1, 3, 2, 3, 3), 4_000, seed=10).domains
-    with pytest.warns(UserWarning, match="groups . and . have the same deduction"):
-        fit_latent_domains(domains, 5, LatentOptions(ridge=1e-2, restarts=3))
 
 
 def test_group_of_hardly_any_rows_is_found() -> None:
@@ -304,19 +301,6 @@ def test_group_of_hardly_any_rows_is_found() -> None:
     with pytest.warns(UserWarning, match="1 of 2 groups have less than 1% of rows: lower groups"):
         fit = fit_latent_domains(domains, 2, LatentOptions(ridge=1e-6, restarts=4))
     assert fit.log_likelihood >= mean_likelihood(maps, domains)
-
-
-def test_one_domain_is_told() -> None:
-    domains = sample(random_maps(1, 3, 2, 3, 1), 1_000, seed=13).domains
-    with pytest.warns(UserWarning, match="pass sample_domain with two or more domains"):
-        fit_latent_domains(domains, 2, LatentOptions(restarts=2))
-
-
-def test_lonely_best_restart_is_told() -> None:
-    domains = sample(random_maps(1, 3, 2, 2, 2), 800, seed=14).domains
-    with pytest.warns(UserWarning, match="reached by one of 1 restarts only"):
-        fit = fit_latent_domains(domains, 2, LatentOptions(restarts=1))
-    assert fit.agreement == 1
 
 
 def test_early_end_is_told() -> None:

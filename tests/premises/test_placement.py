@@ -56,37 +56,29 @@ def two() -> Domains:
     return gather((0, 1))
 
 
-@pytest.mark.parametrize("source", [0, 1, 2])
-def test_a_source_lies_at_its_own_place(three: Domains, source: int) -> None:
-    placed = place_domain(three, *draw(HEADS[source], seed=10 + source))
-    for s, name in enumerate(SOURCES):
-        assert placed.weights[name] == pytest.approx(float(s == source), abs=0.1)
-    expected = nats(HEADS[source] - HEADS.mean(axis=0))
-    assert placed.distance == pytest.approx(expected, rel=0.1)
-    assert abs(placed.misfit) < 0.01
-
-
-def test_halfway_between_two_sources(three: Domains) -> None:
-    placed = place_domain(three, *draw(HEADS[:2].mean(axis=0), seed=20))
-    weights = [placed.weights[name] for name in SOURCES]
-    assert weights == pytest.approx([0.5, 0.5, 0.0], abs=0.1)
-    expected = nats(HEADS[:2].mean(axis=0) - HEADS.mean(axis=0))
-    assert placed.distance == pytest.approx(expected, rel=0.1)
-    assert abs(placed.misfit) < 0.01
-
-
-def test_the_mean_of_two_sources_is_no_distance_away(two: Domains) -> None:
-    placed = place_domain(two, *draw(HEADS[:2].mean(axis=0), seed=21))
-    assert placed.weights == pytest.approx({"Aarau": 0.5, "Bern": 0.5}, abs=0.05)
-    assert placed.distance < 0.1 * nats((HEADS[0] - HEADS[1]) / 2)
-    assert abs(placed.misfit) < 0.01
-
-
-def test_beyond_the_sources_weights_leave_the_simplex(two: Domains) -> None:
-    placed = place_domain(two, *draw(1.6 * HEADS[0] - 0.6 * HEADS[1], seed=22))
-    assert placed.weights == pytest.approx({"Aarau": 1.6, "Bern": -0.6}, abs=0.15)
-    # At 1.1 times the difference from the mean.
-    assert placed.distance == pytest.approx(1.1 * nats(HEADS[0] - HEADS[1]), rel=0.1)
+@pytest.mark.parametrize(
+    ("weights", "slack"),
+    [
+        pytest.param((1.0, 0.0, 0.0), 0.1, id="the first source"),
+        pytest.param((0.0, 1.0, 0.0), 0.1, id="the second source"),
+        pytest.param((0.0, 0.0, 1.0), 0.1, id="the third source"),
+        pytest.param((0.5, 0.5, 0.0), 0.1, id="halfway between two of three"),
+        pytest.param((0.5, 0.5), 0.05, id="the mean of two"),
+        pytest.param((1.6, -0.6), 0.15, id="beyond two, out of the simplex"),
+    ],
+)
+def test_a_combination_of_sources_lies_at_its_place(
+    three: Domains, two: Domains, weights: tuple[float, ...], slack: float
+) -> None:
+    sources = HEADS[: len(weights)]
+    head = np.tensordot(weights, sources, axes=1)
+    placed = place_domain(three if len(weights) == 3 else two, *draw(head, seed=20))
+    assert list(placed.weights.values()) == pytest.approx(list(weights), abs=slack)
+    assert list(placed.weights) == list(SOURCES[: len(weights)])
+    # At the mean of all, the distance is zero up to a tenth of the sources' own.
+    tenth = 0.1 * nats((HEADS[0] - HEADS[1]) / 2)
+    expected = nats(head - sources.mean(axis=0))
+    assert placed.distance == pytest.approx(expected, rel=0.1, abs=0 if expected else tenth)
     assert abs(placed.misfit) < 0.01
 
 
@@ -125,7 +117,7 @@ def test_misfit_is_the_difference_of_the_risks() -> None:
     assert Placement(1.0, {}, risk=0.75, own_risk=0.5).misfit == 0.25
 
 
-def test_other_classes_are_refused(two: Domains) -> None:
+def test_other_classes_and_a_single_source_are_refused(two: Domains) -> None:
     X, y = draw(HEADS[0], seed=27, n=100)
     for labels in (np.where(y == "yes", "no", y), np.where(y == "yes", "never", y)):
         with pytest.raises(ValueError) as refused:
@@ -135,11 +127,8 @@ def test_other_classes_are_refused(two: Domains) -> None:
             f"the domain to place has the classes {found}, its sources ['no', 'perhaps', 'yes']: "
             "pass rows of the same."
         )
-
-
-def test_one_source_is_refused() -> None:
     with pytest.raises(ValueError) as refused:
-        place_domain(gather((0,)), *draw(HEADS[0], seed=28, n=100))
+        place_domain(gather((0,)), X, y)
     assert str(refused.value) == (
         "one source has no hull to place a domain in: pass two sources or more."
     )

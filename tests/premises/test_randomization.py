@@ -63,9 +63,14 @@ def chances(n: int, domains: int = 2) -> Tensor:
     return torch.full((n, domains), 1 / domains, dtype=torch.float64)
 
 
-def nobody(n: int) -> Tensor:
-    """The groups of rows that all have the same."""
-    return torch.zeros(n, dtype=torch.int64)
+def compare(
+    residuals: Tensor, Z: Tensor, domain: Tensor, p: Tensor | None = None, **options: Any
+) -> Randomization:
+    """The test of rows that all have the same group, and any of two domains by chance."""
+    n = len(domain)
+    p = chances(n) if p is None else p
+    alike = torch.zeros(n, dtype=torch.int64)
+    return randomization_test(residuals, Z, domain, alike, p, 1, **{"draws": 99, **options})
 
 
 def test_the_p_value_is_that_of_all_draws() -> None:
@@ -76,25 +81,23 @@ def test_the_p_value_is_that_of_all_draws() -> None:
     r = residuals[:, 0].numpy()
     sums = [abs(r @ (np.array(labels) - 0.5)) for labels in product([0, 1], repeat=8)]
     expected = np.mean(np.array(sums) >= abs(r @ (domain.numpy() - 0.5)) - 1e-9)
-    found = randomization_test(residuals, ones, domain, nobody(8), chances(8), 1, draws=9999)
+    found = compare(residuals, ones, domain, draws=9999)
     assert 0.02 < expected < 0.3
     assert found.p_value == pytest.approx(expected, abs=0.015)
 
 
 def test_of_two_residuals_the_second_says_it_all() -> None:
     residuals, Z, domain = make_rows()
-    rest = Z, domain, nobody(120), chances(120), 1
-    one = randomization_test(residuals, *rest, draws=99)
-    both = randomization_test(torch.cat([-residuals, residuals], dim=1), *rest, draws=99)
+    one = compare(residuals, Z, domain)
+    both = compare(torch.cat([-residuals, residuals], dim=1), Z, domain)
     assert both.p_value == one.p_value and both.views == one.views
 
 
 def test_means_and_slopes_are_told_apart() -> None:
     noise, Z, domain = make_rows(n=400)
     side = (2 * domain - 1).double().unsqueeze(1)
-    rest = Z, domain, nobody(400), chances(400), 1
-    in_mean = randomization_test(noise + 0.5 * side, *rest, draws=99)
-    along = randomization_test(noise + 0.5 * side * Z[:, :1], *rest, draws=99)
+    in_mean = compare(noise + 0.5 * side, Z, domain)
+    along = compare(noise + 0.5 * side * Z[:, :1], Z, domain)
     assert in_mean.p_value == along.p_value == 0.01
     assert in_mean.views["means by group"] > 20 and in_mean.views["slopes by group"] < 4
     assert along.views["slopes by group"] > 20 and along.views["means by group"] < 4
@@ -123,15 +126,12 @@ def test_groups_that_disagree_in_opposite_ways_are_seen_one_by_one() -> None:
 
 def test_a_residual_of_zero_depends_on_nothing() -> None:
     residuals, Z, domain = make_rows()
-    found = randomization_test(0 * residuals, Z, domain, nobody(120), chances(120), 1, draws=99)
+    found = compare(0 * residuals, Z, domain)
     assert found.p_value == 1 and found.cell_p_values.tolist() == [[1.0], [1.0]]
 
 
 def test_the_seed_decides() -> None:
-    residuals, Z, domain = make_rows()
-    rest = residuals, Z, domain, nobody(120), chances(120), 1
-    first, again = (randomization_test(*rest, draws=99, seed=5) for _ in range(2))
-    other = randomization_test(*rest, draws=99, seed=6)
+    first, again, other = (compare(*make_rows(), seed=seed) for seed in (5, 5, 6))
     assert first.p_value == again.p_value and first.views == again.views
     assert first.views != other.views
 
@@ -139,7 +139,7 @@ def test_the_seed_decides() -> None:
 def test_separated_domains_leave_nothing_to_exchange() -> None:
     residuals, Z, domain = make_rows()
     certain = torch.nn.functional.one_hot(domain, 2).double()
-    found = randomization_test(residuals, Z, domain, nobody(120), certain, 1, draws=99)
+    found = compare(residuals, Z, domain, certain)
     assert found.effective_rows == 0 and not found.has_enough_rows
     assert found.p_value == 1 and found.cell_p_values.tolist() == [[1.0], [1.0]]
 
@@ -149,7 +149,7 @@ def test_separated_domains_leave_nothing_to_exchange() -> None:
 def test_effective_rows_by_hand(half: int, has_enough_rows: bool) -> None:
     residuals, Z, domain = make_rows(n=2 * half)
     p = torch.tensor([[0.5, 0.5]] * half + [[0.9, 0.1]] * half, dtype=torch.float64)
-    found = randomization_test(residuals, Z, domain, nobody(2 * half), p, 1, draws=99)
+    found = compare(residuals, Z, domain, p)
     assert found.effective_rows == pytest.approx(half * 0.5 + half * (1 - 0.81 - 0.01))
     assert found.has_enough_rows == has_enough_rows
 
@@ -176,8 +176,7 @@ def test_huge_work_lowers_the_draws(
     residuals, Z, domain = make_rows()
     work = 2 * 2 * 1 * Z.numel()  # multiply and add, of two domains and one residual
     monkeypatch.setattr(regraft.premises.randomization, "_MAX_OPERATIONS", budget * work)
-    rest = domain, nobody(120), chances(120), 1
-    found = randomization_test(residuals, Z, *rest, draws=asked)
+    found = compare(residuals, Z, domain, draws=asked)
     assert found.draws == done
     assert found.p_value * (done + 1) == pytest.approx(round(found.p_value * (done + 1)))
 
@@ -188,7 +187,7 @@ def test_hundreds_of_domains_are_told_apart() -> None:
     noise = np.random.default_rng(0).standard_normal((n, 1))
     residuals = torch.from_numpy(noise) + torch.where(domain == guilty, 30.0, 0.0).unsqueeze(1)
     ones = torch.ones(n, 1, dtype=torch.float64)
-    found = randomization_test(residuals, ones, domain, nobody(n), chances(n, 300), 1, draws=199)
+    found = compare(residuals, ones, domain, chances(n, 300), draws=199)
     assert found.cell_p_values[guilty].tolist() == pytest.approx([1 / 200])
     assert float(found.cell_p_values[guilty - 256]) > 0.05
 
@@ -237,10 +236,8 @@ def test_domains_that_differ_in_spread_are_told_apart() -> None:
     own = p.gather(1, rows.domain.unsqueeze(1)).squeeze(1)
     assert float(own.log().mean()) > np.log(1 / 3) + 0.2
     far = rows.Z[:, :-1].square().sum(dim=1).topk(300).indices
-    assert float(p[far, 2].mean()) > 0.6
-    assert float(p[far, 2].mean()) == pytest.approx(
-        float((rows.domain[far] == 2).double().mean()), abs=0.05
-    )
+    share = float((rows.domain[far] == 2).double().mean())
+    assert 0.6 < float(p[far, 2].mean()) == pytest.approx(share, abs=0.05)
 
 
 def test_a_curve_that_domains_of_other_spread_share_is_not_called_violated() -> None:

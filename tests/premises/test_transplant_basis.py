@@ -16,6 +16,7 @@ from regraft.premises.factorization import Factorization, fit_observed, fix_gaug
 from regraft.premises.transplant_basis import TransplantBasis, _bases, _system, check_basis
 from regraft.support.json_files import dumps
 from tests.helpers.factorized_domains import draw_domains, random_maps
+from tests.helpers.problems import with_constant
 
 
 def samples(seed: int, d: int, sources: int, n: int = 15) -> list[Tensor]:
@@ -40,10 +41,6 @@ def exact_basis(maps: Factorization, X: list[Tensor]) -> Tensor:
     return torch.cat([basis, basis.new_zeros(1, basis.shape[1])])
 
 
-def constant(X: Tensor) -> Tensor:
-    return torch.cat([X, X.new_ones(len(X), 1)], dim=1)
-
-
 @given(systems())
 def test_transplants_carry_abductions_over_and_leave_deductions(
     system: tuple[Factorization, list[Tensor]],
@@ -55,7 +52,7 @@ def test_transplants_carry_abductions_over_and_leave_deductions(
     D = maps.deduction[..., 1:] - maps.deduction[..., :1]
     for s, t in ((0, 1), (1, 0)):
         transplant = Transplant(basis, maps.abductions[s], maps.abductions[t])
-        w = constant(X[s])
+        w = with_constant(X[s])
         moved = transplant(w)
         carried = moved @ maps.abductions[t] - w @ maps.abductions[s]
         assert float(fix_gauge(carried).abs().max()) < 1e-9 * size
@@ -73,7 +70,7 @@ def test_fitted_maps_are_transplanted_too() -> None:
     maps = fit_observed(truth.X, truth.y, truth.domain, truth.group)
     X = [torch.from_numpy(truth.X[truth.domain == s]) for s in range(2)]
     basis = exact_basis(maps, X)
-    moved = Transplant(basis, maps.abductions[0], maps.abductions[1])(constant(X[0]))
+    moved = Transplant(basis, maps.abductions[0], maps.abductions[1])(with_constant(X[0]))
     zeros = torch.zeros(len(X[0]), dtype=torch.int64)
     there = maps.predict(moved[:, :-1], zeros + 1)
     assert torch.allclose(there, maps.predict(X[0], zeros), atol=1e-8)
@@ -136,7 +133,7 @@ def test_distances_are_those_of_the_moved_rows() -> None:
     basis = exact_basis(maps, X)
     expected = 0.0
     for s, t in ((0, 1), (1, 0)):
-        moved = Transplant(basis, maps.abductions[s], maps.abductions[t])(constant(X[s]))
+        moved = Transplant(basis, maps.abductions[s], maps.abductions[t])(with_constant(X[s]))
         expected += float(torch.cdist(moved[:, :-1], X[t]).amin(dim=1).max())
     first = check_basis(maps, X).points[0]
     assert first.hausdorff == pytest.approx(expected)
@@ -181,24 +178,15 @@ def test_alike_abductions_count_once() -> None:
 
 
 def test_an_abduction_that_the_deduction_reads_is_violated() -> None:
-    maps = random_maps(2, d=9, groups=2, classes=2, sources=2)
-    deduction = maps.deduction.clone()
-    deduction[:-1, 0, 1] = maps.abductions[0, :-1, 0]
-    deduction[:-1, 0, 0] = -deduction[:-1, 0, 1]
-    found = check_basis(Factorization(maps.abductions, deduction), samples(2, 9, 2))
-    assert found.verdict == "violated" and found.rank < found.columns
-
-
-def test_groups_that_domains_lack_are_named() -> None:
-    """Where there are features enough; else these are to blame."""
+    """Groups that domains lack are to blame where there are features enough, else these are."""
     maps = random_maps(2, d=9, groups=2, classes=2, sources=2)
     deduction = maps.deduction.clone()
     deduction[:-1, 0, 1] = maps.abductions[0, :-1, 0]
     deduction[:-1, 0, 0] = -deduction[:-1, 0, 1]
     found = check_basis(Factorization(maps.abductions, deduction), samples(2, 9, 2), unseen=3)
-    small = check_basis(
-        random_maps(5, d=3, groups=2, classes=2, sources=2), samples(5, 3, 2), unseen=3
-    )
+    assert found.verdict == "violated" and found.rank < found.columns
+    few = random_maps(5, d=3, groups=2, classes=2, sources=2)
+    small = check_basis(few, samples(5, 3, 2), unseen=3)
     assert small.columns == 4 and small.sentence.endswith("use fewer groups or more features.")
     assert found.columns == 4 and (
         "some domain has no rows of some group (3 in all): add rows or merge groups."

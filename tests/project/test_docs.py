@@ -9,7 +9,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
@@ -24,7 +24,7 @@ import regraft
 from regraft.cli.app import app
 from regraft.data.banks import write_bank
 from regraft.support.glossary import meaning, read_glossary
-from tests.helpers.commands import call
+from tests.helpers.commands import Once, call
 from tests.helpers.paths import ROOT
 from tests.helpers.problems import make_problem
 
@@ -224,7 +224,7 @@ def _load_hook(name: str) -> ModuleType:
 
 
 @pytest.fixture(scope="session")
-def site(once: Callable[[str, Callable[[Path], None]], Path]) -> Path:
+def site(once: Once) -> Path:
     for needed in ("material", "mkdocstrings"):
         pytest.importorskip(needed, reason=f"{needed} is not installed")
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.helpers.commands import Ran, call
+from tests.helpers.commands import Once, RunOnce, call
 from tests.helpers.hostile_table import HOSTILE, write_hostile_table
 from tests.helpers.paths import ROOT
 
@@ -28,7 +28,6 @@ pytestmark = pytest.mark.skipif(
     CHROMIUM is None, reason="there is no Chromium: apt-get install chromium"
 )
 WIDTHS = (1280, 390)
-Once = Callable[[str, Callable[[Path], None]], Path]
 
 # Elements that stick out of the page, but for what is in a box that scrolls by itself.
 OVERFLOWING = """() => [...document.querySelectorAll("body *")]
@@ -38,7 +37,7 @@ OVERFLOWING = """() => [...document.querySelectorAll("body *")]
 
 
 @pytest.fixture(scope="module")
-def demo(run_once: Callable[..., tuple[Path, Ran]]) -> Path:
+def demo(run_once: RunOnce) -> Path:
     return run_once("demo", "demo", "--html")[0]
 
 

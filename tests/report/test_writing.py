@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from html import unescape
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from regraft.report.premise_chapters import diagnosis_chapter
 from regraft.report.provenance import read_provenance
 from regraft.report.rendering import render
 from regraft.report.writing import read_report
-from tests.helpers.commands import Ran
+from tests.helpers.commands import Run, RunOnce
 from tests.helpers.problems import Digits, Problem
 from tests.helpers.toy_sweep import write_bank
 
@@ -43,9 +42,7 @@ def words(path: Path) -> str:
     return " ".join(unescape(re.sub(r"<[^>]*>", " ", text)).split())
 
 
-def test_fit_puts_the_head_under_stress(
-    table: Path, tmp_path: Path, run: Callable[..., Ran]
-) -> None:
+def test_fit_puts_the_head_under_stress(table: Path, tmp_path: Path, run: Run) -> None:
     out = tmp_path / "run"
     ran = run("fit", table, "--radius", 2, "--out", out, "--html", "--json")
     assert ran.code == 0
@@ -75,9 +72,7 @@ def document_counts(table: Path) -> list[list[int]]:
     ]
 
 
-def test_results_of_one_folder_make_one_report(
-    table: Path, tmp_path: Path, run: Callable[..., Ran]
-) -> None:
+def test_results_of_one_folder_make_one_report(table: Path, tmp_path: Path, run: Run) -> None:
     out = tmp_path / "run"
     assert run("fit", table, "--out", out).code == 0
     report = read_report(out)
@@ -96,7 +91,7 @@ def test_results_of_one_folder_make_one_report(
 
 
 def test_too_few_rows_for_a_stress_test_leave_a_report_without(
-    problem: Problem, tmp_path: Path, run: Callable[..., Ran]
+    problem: Problem, tmp_path: Path, run: Run
 ) -> None:
     few = np.concatenate([np.arange(100), 300 + np.flatnonzero(problem.y[300:] == 0)[:30]])
     few = np.append(few, 300 + np.flatnonzero(problem.y[300:] == 1)[:2])
@@ -108,7 +103,7 @@ def test_too_few_rows_for_a_stress_test_leave_a_report_without(
 
 
 def test_a_head_that_stepped_back_to_erm_says_so(
-    problem: Problem, tmp_path: Path, run: Callable[..., Ran]
+    problem: Problem, tmp_path: Path, run: Run
 ) -> None:
     table = tmp_path / "alike.npz"
     domain = np.repeat(["one", "the same"], len(problem.y))
@@ -119,9 +114,7 @@ def test_a_head_that_stepped_back_to_erm_says_so(
     assert "this head does as ERM's: 97.0%" in read_report(tmp_path / "run").chapters[0].verdict
 
 
-def test_one_domain_has_a_report_too(
-    problem: Problem, tmp_path: Path, run: Callable[..., Ran]
-) -> None:
+def test_one_domain_has_a_report_too(problem: Problem, tmp_path: Path, run: Run) -> None:
     table = tmp_path / "one.npz"
     np.savez(table, X=problem.X, y=problem.y, sample_domain=np.full(len(problem.y), "here"))
     ran = run("fit", table, "--out", tmp_path / "run", "--html")
@@ -130,7 +123,7 @@ def test_one_domain_has_a_report_too(
 
 
 @pytest.mark.slow
-def test_moral_questions(tmp_path: Path, run: Callable[..., Ran]) -> None:
+def test_moral_questions(tmp_path: Path, run: Run) -> None:
     assert run("moral", "run", "--records", 40, "--out", tmp_path, "--html").code == 0
     report = read_report(tmp_path)
     assert len(report.chapters) == 2  # and the diagnosis
@@ -139,7 +132,7 @@ def test_moral_questions(tmp_path: Path, run: Callable[..., Ran]) -> None:
 
 
 @pytest.mark.slow
-def test_a_sweep(tmp_path: Path, run: Callable[..., Ran]) -> None:
+def test_a_sweep(tmp_path: Path, run: Run) -> None:
     data = write_bank(tmp_path / "data")
     ran = run(
         *("sweep", "--datasets", "toy", "--data", data, "--out", tmp_path / "sweep"),
@@ -173,25 +166,12 @@ def test_a_reproduction(blobs: Digits, tmp_path: Path) -> None:
     assert "does not say which command made it" in page
 
 
-def test_a_folder_without_results_is_refused(tmp_path: Path, run: Callable[..., Ran]) -> None:
-    ran = run("report", tmp_path)
-    assert ran.code == 2 and "holds no results (demo.json, fit.json" in ran.err
-    assert list(tmp_path.iterdir()) == []
-    ran = run("report", tmp_path / "absent")
-    assert ran.code == 2 and "is not a folder" in ran.err
-
-
 @pytest.mark.parametrize("text", ["{", "[]", "{}", '{"points": [{"radius": 1}]}', "\xff"])
 def test_a_damaged_result_is_told(tmp_path: Path, text: str) -> None:
     (tmp_path / "audit.json").write_bytes(text.encode("latin1"))
     with pytest.raises(ValueError, match=r"audit\.json is damaged or of another version"):
         write_report(tmp_path)
     assert not (tmp_path / "report.html").exists()
-
-
-def test_html_needs_a_folder(table: Path, run: Callable[..., Ran]) -> None:
-    ran = run("diagnose", table, "--html")
-    assert ran.code == 2 and "add --out" in ran.err
 
 
 def test_text_is_escaped_and_pages_without_charts_are_small() -> None:
@@ -203,7 +183,7 @@ def test_text_is_escaped_and_pages_without_charts_are_small() -> None:
 
 
 def test_a_source_that_is_harder_than_the_worst_case_is_named(
-    problem: Problem, tmp_path: Path, run: Callable[..., Ran]
+    problem: Problem, tmp_path: Path, run: Run
 ) -> None:
     rng, X = np.random.default_rng(0), problem.X.copy()
     hard = np.flatnonzero(problem.domain == "source 1")
@@ -215,9 +195,7 @@ def test_a_source_that_is_harder_than_the_worst_case_is_named(
     assert "one of the sources, source 1, is harder than that with " in verdict
 
 
-def test_what_makes_little_sense_is_told(
-    problem: Problem, tmp_path: Path, run: Callable[..., Ran]
-) -> None:
+def test_what_makes_little_sense_is_told(problem: Problem, tmp_path: Path, run: Run) -> None:
     rows = [0, 1, 2, 3, *range(300, 360)]
     lines = ["row,a,b,label,domain"]
     lines += [
@@ -232,7 +210,7 @@ def test_what_makes_little_sense_is_told(
 
 
 def test_the_other_cell_of_the_demo_tells_its_own_story(
-    run_once: Callable[..., tuple[Path, Ran]],
+    run_once: RunOnce,
 ) -> None:
     folder, _ = run_once("demo-of-the-other-cell", "demo", "--cell", "+90%", "--json")
     chapter = read_report(folder).chapters[0]
@@ -242,9 +220,7 @@ def test_the_other_cell_of_the_demo_tells_its_own_story(
     assert told in chapter.verdict
 
 
-def test_parts_have_headings_and_warnings_are_kept(
-    table: Path, tmp_path: Path, run: Callable[..., Ran]
-) -> None:
+def test_parts_have_headings_and_warnings_are_kept(table: Path, tmp_path: Path, run: Run) -> None:
     out = tmp_path / "run"
     assert run("fit", table, "--out", out).code == 0
     assert "fitted on these very rows" in run("audit", out, table, "--out", out, "--html").err
@@ -255,9 +231,7 @@ def test_parts_have_headings_and_warnings_are_kept(
     assert "the model was fitted on these very rows" in words(out / "report.html")
 
 
-def test_a_ridge_is_the_same_in_curve_and_frontier(
-    table: Path, tmp_path: Path, run: Callable[..., Ran]
-) -> None:
+def test_a_ridge_is_the_same_in_curve_and_frontier(table: Path, tmp_path: Path, run: Run) -> None:
     ran = run("fit", table, "--ridge", 1, "--radius", 16, "--out", tmp_path / "r", "--html")
     assert ran.code == 0
     stress = json.loads((tmp_path / "r" / "fit.json").read_text())["stress"]
@@ -266,7 +240,7 @@ def test_a_ridge_is_the_same_in_curve_and_frontier(
 
 
 def test_what_is_wrong_in_the_folder_does_not_cost_the_result(
-    table: Path, tmp_path: Path, run: Callable[..., Ran]
+    table: Path, tmp_path: Path, run: Run
 ) -> None:
     (tmp_path / "provenance.json").write_text("[]")
     ran = run("frontier", table, "--radii", 1, "--out", tmp_path)
@@ -279,7 +253,7 @@ def test_what_is_wrong_in_the_folder_does_not_cost_the_result(
     assert json.loads(ran.out)["audit_radius"] == 1
 
 
-def test_collecting_again_sees_the_same_data(tmp_path: Path, run: Callable[..., Ran]) -> None:
+def test_collecting_again_sees_the_same_data(tmp_path: Path, run: Run) -> None:
     data, sweep = write_bank(tmp_path / "data"), tmp_path / "sweep"
     train = ("train", "--dataset", "toy", "--data", data, "--steps", 20, "--seed", 3)
     assert run(*train, "--out", sweep, "--quiet").code == 0

@@ -12,14 +12,14 @@ import subprocess
 import sys
 import tomllib
 import venv
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from regraft import __version__
-from tests.helpers.commands import Ran
+from tests.helpers.commands import Once, Ran, Run
 from tests.helpers.paths import ROOT, SOURCE
 from tests.helpers.problems import make_problem
 
@@ -62,9 +62,7 @@ def settings(folder: Path) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="session")
-def environment(
-    request: pytest.FixtureRequest, once: Callable[[str, Callable[[Path], None]], Path]
-) -> Path:
+def environment(request: pytest.FixtureRequest, once: Once) -> Path:
     """The folder with the executables of the minimal environment, regraft freshly installed."""
     named = request.config.getoption("minimal")
     if named is None:
@@ -86,7 +84,7 @@ def environment(
 
 
 @pytest.fixture(scope="session")
-def folder(once: Callable[[str, Callable[[Path], None]], Path]) -> Path:
+def folder(once: Once) -> Path:
     """A folder with a small table, texts, an image and a parquet file that cannot be read."""
 
     def write(path: Path) -> None:
@@ -102,11 +100,8 @@ def folder(once: Callable[[str, Callable[[Path], None]], Path]) -> Path:
     return once("minimal-folder", write)
 
 
-Regraft = Callable[..., Ran]
-
-
 @pytest.fixture(scope="session")
-def regraft(environment: Path, folder: Path) -> Regraft:
+def regraft(environment: Path, folder: Path) -> Run:
     """Run the executable in the folder."""
 
     def run(*arguments: str) -> Ran:
@@ -117,7 +112,7 @@ def regraft(environment: Path, folder: Path) -> Regraft:
 
 
 @pytest.fixture(scope="session")
-def fitted(regraft: Regraft, once: Callable[[str, Callable[[Path], None]], Path]) -> None:
+def fitted(regraft: Run, once: Once) -> None:
     """Make the folder ``run`` of a fitted head."""
 
     def fit(_: Path) -> None:
@@ -147,19 +142,19 @@ def list_files(folder: Path) -> set[str]:
     return {path.relative_to(folder).as_posix() for path in paths if path.suffix != ".pyc"}
 
 
-def test_version_and_help(regraft: Regraft) -> None:
+def test_version_and_help(regraft: Run) -> None:
     assert regraft("--version") == Ran(0, f"regraft {__version__}\n", "")
     ran = regraft("--help")
     assert ran.code == 0 and "Commands:" in ran.out and not ran.err
 
 
-def test_the_demo_runs(regraft: Regraft, folder: Path) -> None:
+def test_the_demo_runs(regraft: Run, folder: Path) -> None:
     ran = regraft("demo", "--out", "demo")
     assert ran.code == 0 and "CRO" in ran.out
     assert json.loads((folder / "demo" / "demo.json").read_text())["rows"][-1]["name"] == "CRO"
 
 
-def test_a_head_is_fitted_and_predicts(regraft: Regraft, folder: Path, fitted: None) -> None:
+def test_a_head_is_fitted_and_predicts(regraft: Run, folder: Path, fitted: None) -> None:
     ran = regraft("predict", "run", "rows.csv", "--out", "run")
     assert (ran.code, ran.err) == (0, "")
     assert len((folder / "run" / "predictions.csv").read_text().splitlines()) == 81

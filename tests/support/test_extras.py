@@ -23,6 +23,13 @@ def qnms(dets, scores, iou_threshold):
     return dets
 """
 OTHERWISE_BROKEN = "raise RuntimeError('built for another torch')"
+COMPLAIN = """
+from regraft.support.extras import MissingExtra, require
+try:
+    require("{}", "plots")
+except MissingExtra as error:
+    print(error)
+"""
 
 
 def test_present_module_is_returned() -> None:
@@ -38,15 +45,9 @@ def test_missing_module_names_the_extra() -> None:
 def test_what_an_installed_package_lacks_is_told(tmp_path: Path) -> None:
     (tmp_path / "halfway.py").write_text("import no_such_dependency")
     (tmp_path / "outdated.py").write_text("from json import no_such_function")
-    code = """
-from regraft.support.extras import MissingExtra, require
-for module in ("halfway", "outdated"):
-    try:
-        require(module, "plots")
-    except MissingExtra as error:
-        print(error)
-"""
-    halfway, outdated = run(code, tmp_path).splitlines()
+    halfway, outdated = (
+        run(COMPLAIN.format(module), tmp_path) for module in ("halfway", "outdated")
+    )
     assert halfway == (
         "halfway does not load (No module named 'no_such_dependency'): reinstall it with pip "
         'install "regraft[plots]".'
@@ -87,18 +88,10 @@ print(module.extension.__name__, module.__file__)
 
 def test_torchvision_broken_in_another_way_is_told_of(tmp_path: Path) -> None:
     folder = make_torchvision(tmp_path, OTHERWISE_BROKEN)
-    code = """
-from regraft.support.extras import MissingExtra, require
-try:
-    require("torchvision.transforms", "images")
-except MissingExtra as error:
-    print(error)
-"""
-    expected = (
+    assert run(COMPLAIN.format("torchvision.transforms"), folder) == (
         "torchvision.transforms does not load (built for another torch): reinstall it with pip "
-        'install "regraft[images]".'
+        'install "regraft[plots]".'
     )
-    assert run(code, folder) == expected
 
 
 @pytest.mark.slow

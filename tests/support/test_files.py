@@ -8,10 +8,13 @@ from regraft.support.files import append_line, remove_unfinished, write_bytes, w
 
 
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
-    write_bytes(tmp_path / "c", b"old")
+    path = tmp_path / "new" / "c"
+    write_text(path, "é\n")
     with pytest.raises(TypeError):
-        write_bytes(tmp_path / "c", "not bytes")  # type: ignore[arg-type]
-    assert [(entry.name, entry.read_bytes()) for entry in tmp_path.iterdir()] == [("c", b"old")]
+        write_bytes(path, "not bytes")  # type: ignore[arg-type]
+    with pytest.raises(UnicodeEncodeError):
+        write_text(path, "\ud800")
+    assert [(p.name, p.read_bytes()) for p in path.parent.iterdir()] == [("c", "é\n".encode())]
 
 
 def test_only_unfinished_files_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,11 +29,6 @@ def test_only_unfinished_files_are_removed(tmp_path: Path, monkeypatch: pytest.M
     remove_unfinished(tmp_path)
     assert {entry.name for entry in tmp_path.iterdir()} == set(others)
     remove_unfinished(tmp_path / "no such folder")
-
-
-def test_text_is_utf_8_and_makes_its_folder(tmp_path: Path) -> None:
-    write_text(tmp_path / "new" / "t", "é\n")
-    assert (tmp_path / "new" / "t").read_bytes() == "é\n".encode()
 
 
 def test_lines_are_added_whole_or_with_an_error(tmp_path: Path) -> None:

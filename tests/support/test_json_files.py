@@ -1,4 +1,4 @@
-"""Results as files."""
+"""JSON without infinities, and lines of it that survive a kill."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from regraft.support.files import write_text
 from regraft.support.json_files import (
     append_json,
     drop_torn_line,
@@ -15,15 +14,6 @@ from regraft.support.json_files import (
     parse_object,
     read_lines,
 )
-
-
-def test_files_are_written_whole_or_not_at_all(tmp_path: Path) -> None:
-    write_text(tmp_path / "new" / "t.csv", "a,b\n1,é\n")
-    assert (tmp_path / "new" / "t.csv").read_text("utf-8") == "a,b\n1,é\n"
-    with pytest.raises(UnicodeEncodeError):
-        write_text(tmp_path / "new" / "t.csv", "\ud800")
-    assert [entry.name for entry in (tmp_path / "new").iterdir()] == ["t.csv"]
-    assert (tmp_path / "new" / "t.csv").read_text("utf-8").startswith("a,b")
 
 
 def test_json_has_no_infinities() -> None:

@@ -10,7 +10,7 @@ import typer
 
 from regraft.cli.command import command
 from regraft.cli.names import BENCHMARKS, FAMILIES, PRESETS, SURROGATES
-from regraft.cli.options import Device, TrialSeed, Weights, among, one_of
+from regraft.cli.options import Device, TrialSeed, Weights, among, choice, one_of, path_option
 from regraft.cli.session import Session
 
 if TYPE_CHECKING:
@@ -31,11 +31,7 @@ def reproduce_command(
         ),
     ],
     preset: Annotated[
-        str | None,
-        typer.Option(
-            help="How Phase 1 of cmnist trains: paper (default) or best.",
-            autocompletion=among(*PRESETS),
-        ),
+        str | None, choice("How Phase 1 of cmnist trains: paper (default) or best.", *PRESETS)
     ] = None,
     encoder: Annotated[
         str | None,
@@ -57,29 +53,22 @@ def reproduce_command(
         typer.Option(help='Held-out domains, such as "+90%,-90%" or A,S. Default: all.'),
     ] = None,
     family: Annotated[
-        str,
-        typer.Option(
-            help=f"The adversary's domains: {one_of(*FAMILIES)}.", autocompletion=among(*FAMILIES)
-        ),
+        str, choice(f"The adversary's domains: {one_of(*FAMILIES)}.", *FAMILIES)
     ] = "hull",
     surrogate: Annotated[
         str | None,
-        typer.Option(
-            help="What the learner sees of them: reweighted (of the hull, by default), relabelled "
-            "(of the free family) or transplanted.",
-            autocompletion=among(*SURROGATES),
+        choice(
+            "What the learner sees of them: reweighted (of the hull, by default), relabelled (of "
+            "the free family) or transplanted.",
+            *SURROGATES,
         ),
     ] = None,
     device: Device = "cpu",
     data: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder of MNIST's four files, or of images as domain/class/file.", readable=False
-        ),
+        Path | None, path_option("Folder of MNIST's four files, or of images as domain/class/file.")
     ] = None,
     out: Annotated[
-        Path | None,
-        typer.Option(help="Folder for the files. Default: regraft-BENCHMARK.", readable=False),
+        Path | None, path_option("Folder for the files. Default: regraft-BENCHMARK.")
     ] = None,
     quick: Annotated[
         bool,

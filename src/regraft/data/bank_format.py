@@ -45,10 +45,7 @@ def header(rows: int, n_features: int) -> bytes:
 
 
 def read_places(path: Path) -> dict[str, Place]:
-    """Find where each array lies in a file, and check that against the size of the file.
-
-    Raises ``ValueError`` with one sentence.
-    """
+    """Find where each array lies in a file; raise ``ValueError`` if that is not in the file."""
     size = path.stat().st_size
     with path.open("rb") as file:
         length = int.from_bytes(file.read(_LENGTH_BYTES), "little")
@@ -89,16 +86,13 @@ def data_checksum(path: Path) -> str:
 
 
 def inputs_checksum(path: Path) -> str:
-    """Compute the checksum of the checksums of all inputs, in their order.
+    """Compute the checksum of the inputs' checksums; raise ``ValueError`` if a line has none."""
 
-    Raises ``ValueError`` with one sentence if a line of the file is not an input.
-    """
-    return digest_parts(_input_digests(path))
+    def digests() -> Iterator[bytes]:
+        for line in read_lines(path):
+            try:
+                yield bytes.fromhex(parse_object(line.content)["sha256"])
+            except (KeyError, TypeError, ValueError):
+                raise ValueError(f"line {line.number} of {path} is damaged: {AGAIN}.") from None
 
-
-def _input_digests(path: Path) -> Iterator[bytes]:
-    for line in read_lines(path):
-        try:
-            yield bytes.fromhex(parse_object(line.content)["sha256"])
-        except (KeyError, TypeError, ValueError):
-            raise ValueError(f"line {line.number} of {path} is damaged: {AGAIN}.") from None
+    return digest_parts(digests())

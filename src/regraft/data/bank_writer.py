@@ -61,7 +61,7 @@ class Skipped(NamedTuple):
     reason: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Origin:
     """All that the rows of a bank depend on, apart from rounding."""
 

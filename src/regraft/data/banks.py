@@ -122,12 +122,20 @@ def open_bank(folder: str | Path) -> Bank:
     if not (folder / ARRAYS).is_file():
         raise ValueError(f"{folder} lacks {ARRAYS}: {AGAIN}.")
     places = read_places(folder / ARRAYS)
+    if 0 in places["features"].shape:  # which cannot be mapped
+        raise ValueError(f"{folder} is a bank without rows: make it again.")
     try:
         bank = _assemble(folder, description, places)
-        shape = description["rows"], description["features"]
+        rows, n_features = description["rows"], description["features"]
     except (KeyError, TypeError):
         raise _damage(folder / DESCRIPTION) from None
-    _check(bank, places, shape)
+    if [place.shape for place in places.values()] != [(rows, n_features), (rows,), (rows,)]:
+        raise ValueError(
+            f"{DESCRIPTION} and {ARRAYS} of {folder} are not of one bank: make it again."
+        )
+    for index, names in ((bank.y, bank.classes), (bank.domain, bank.domains)):
+        if index.min() < 0 or index.max() >= len(names):
+            raise _damage(folder / ARRAYS)
     return bank
 
 
@@ -189,12 +197,7 @@ def write_bank(
                 features = check_finite(np.asarray(X[rows]), f"row {start + 1} of X and after")
                 inputs = row_inputs(features, start + 1)
                 writer.append(features, labels[rows], groups[rows], inputs)
-            origin = Origin(
-                kind="arrays",
-                encoder=encoder,
-                fingerprint=fingerprint,
-                preprocessing=preprocessing or {},
-            )
+            origin = Origin("arrays", encoder, fingerprint, preprocessing or {})
             writer.finish(origin, classes, domains)
     return open_bank(folder)
 
@@ -266,19 +269,13 @@ def _read_description(path: Path) -> dict[str, Any]:
 def _assemble(folder: Path, description: dict[str, Any], places: dict[str, Place]) -> Bank:
     path = folder / ARRAYS
     features, inputs = places["features"], description["inputs"]
-    empty = 0 in features.shape  # which cannot be mapped
-    X = (
-        np.empty(features.shape, np.float32)
-        if empty
-        else np.memmap(path, "<f4", mode="r", offset=features.start, shape=features.shape)
-    )
     y, domain = (
         np.fromfile(path, "<i8", count=place.shape[0], offset=place.start)
         for place in (places["label"], places["domain"])
     )
     return Bank(
         folder=folder,
-        X=X,
+        X=np.memmap(path, "<f4", mode="r", offset=features.start, shape=features.shape),
         y=y,
         domain=domain,
         classes=tuple(description["classes"]),
@@ -293,19 +290,6 @@ def _assemble(folder: Path, description: dict[str, Any], places: dict[str, Place
         checksum=description["checksums"]["features"],
         inputs_checksum=description["checksums"]["inputs"],
     )
-
-
-def _check(bank: Bank, places: dict[str, Place], shape: tuple[Any, Any]) -> None:
-    rows = bank.X.shape[0]
-    if 0 in bank.X.shape:
-        raise ValueError(f"{bank.folder} is a bank without rows: make it again.")
-    if bank.X.shape != shape or any(places[name].shape != (rows,) for name in ("label", "domain")):
-        raise ValueError(
-            f"{DESCRIPTION} and {ARRAYS} of {bank.folder} are not of one bank: make it again."
-        )
-    for index, names in ((bank.y, bank.classes), (bank.domain, bank.domains)):
-        if index.min() < 0 or index.max() >= len(names):
-            raise _damage(bank.folder / ARRAYS)
 
 
 def _damage(path: Path) -> ValueError:

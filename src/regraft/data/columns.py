@@ -90,10 +90,8 @@ def typed(cells: list[str]) -> NDArray[Any]:
 
 def quoted(names: Sequence[str]) -> str:
     """Write the first and the last names, for a sentence."""
-    if len(names) <= _SHOWN:
-        return ", ".join(repr(str(name)) for name in names)
-    half = _SHOWN // 2
-    first, last = (
-        ", ".join(repr(str(name)) for name in some) for some in (names[:half], names[-half:])
-    )
-    return f"{first}, {len(names) - 2 * half} more, {last}"
+    texts = [repr(str(name)) for name in names]
+    if len(texts) > _SHOWN:
+        half = _SHOWN // 2
+        texts[half:-half] = [f"{len(texts) - 2 * half} more"]
+    return ", ".join(texts)

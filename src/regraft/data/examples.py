@@ -84,18 +84,14 @@ def load_demo(cell: str = "-90%") -> DemoBank:
         safe_open(path, framework="numpy") as bank,
     ):
         metadata = bank.metadata()
-        X = bank.get_tensor("X").astype(np.float64)
-        y, colour, env = (bank.get_tensor(k).astype(np.int64) for k in ("y", "colour", "env"))
-    domain = np.array(metadata["environments"].split(","))[env]
+        columns = {name: bank.get_tensor(name).astype(np.int64) for name in ("y", "colour")}
+        columns["X"] = bank.get_tensor("X").astype(np.float64)
+        domain = np.array(metadata["environments"].split(","))[bank.get_tensor("env")]
     unseen = domain == metadata["target"]
     return DemoBank(
-        X=X[~unseen],
-        y=y[~unseen],
+        **{name: column[~unseen] for name, column in columns.items()},
+        **{f"{name}_target": column[unseen] for name, column in columns.items()},
         sample_domain=domain[~unseen],
-        X_target=X[unseen],
-        y_target=y[unseen],
-        colour=colour[~unseen],
-        colour_target=colour[unseen],
         target=metadata["target"],
     )
 
@@ -169,26 +165,20 @@ def make_confounded_domains(
     identity = np.arange(n_classes)
     permutation = np.roll(identity, -1)
 
-    def draw(n: int, strength: float, favoured: NDArray[np.int64]) -> tuple[NDArray[Any], ...]:
+    def draw(n: int, strength: float, favoured: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
         cause = random.randint(n_classes, size=n)
         y = _keep_or_change(cause, 1 - label_noise, n_classes, random)
         confounder = _keep_or_change(favoured[y], strength, n_classes, random)
         X = cause_directions[cause] + confounder_directions[confounder]
-        return X + noise * random.standard_normal(X.shape), y, cause, confounder
+        X += noise * random.standard_normal(X.shape)
+        return {"X": X, "y": y, "cause": cause, "confounder": confounder}
 
     sources = [draw(n_samples, strength, identity) for strength in strengths]
-    X, y, cause, confounder = (np.concatenate(parts) for parts in zip(*sources, strict=True))
-    X_target, y_target, cause_target, confounder_target = draw(n_target, strengths[0], permutation)
+    target = draw(n_target, strengths[0], permutation)
     return ConfoundedDomains(
-        X=X,
-        y=y,
+        **{name: np.concatenate([source[name] for source in sources]) for name in target},
+        **{f"{name}_target": column for name, column in target.items()},
         sample_domain=np.repeat([f"source {s}" for s in range(len(strengths))], n_samples),
-        X_target=X_target,
-        y_target=y_target,
-        cause=cause,
-        confounder=confounder,
-        cause_target=cause_target,
-        confounder_target=confounder_target,
         cause_directions=cause_directions,
         confounder_directions=confounder_directions,
         permutation=permutation,

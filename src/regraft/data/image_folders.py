@@ -58,10 +58,7 @@ def check_source(path: Path) -> None:
 
 
 def list_folder(root: Path, file: BinaryIO) -> Survey:
-    """Write a line for every image in ``root`` to ``file``, a class of a domain at a time.
-
-    Raises ``ValueError`` with one sentence.
-    """
+    """Write a line for every image in ``root`` to ``file``, or raise ``ValueError``."""
     census = Census()
     empty: list[str] = []
     top = list_entries(root)
@@ -92,10 +89,7 @@ def list_folder(root: Path, file: BinaryIO) -> Survey:
 
 
 def list_table(path: Path, file: BinaryIO, *, image: str, label: str, domain: str) -> Survey:
-    """Write a line for every row of a table to ``file``; its paths start from its own folder.
-
-    Raises ``ValueError`` or ``FileNotFoundError`` with one sentence.
-    """
+    """Write a line for every row of a table to ``file``; its paths start from its own folder."""
     roles = Role(image, "path"), Role(label, "label"), Role(domain, "domain")
     census, folder = Census(), path.parent.resolve()
     for row in read_rows(path, roles):

@@ -43,7 +43,6 @@ class ImageInputs(InputSource[Pixels]):
     """The images of a folder in the layout domain/class/file, or of a .csv with their paths.
 
     ``pixels`` turns an open image into an array (h, w, 3), the same shape for all, in threads.
-    Raises ``ValueError`` or ``FileNotFoundError`` with one sentence.
     """
 
     kind = "images"

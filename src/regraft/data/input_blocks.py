@@ -43,7 +43,10 @@ class Block(Generic[T]):
 
 
 class InputSource(ABC, Generic[T]):
-    """A source of inputs, which come in a fixed order."""
+    """A source of inputs, which come in a fixed order.
+
+    What cannot be read raises ``ValueError`` or ``FileNotFoundError`` with one sentence.
+    """
 
     kind: str
     block_rows: int  # inputs in a block, the last one apart
@@ -51,17 +54,11 @@ class InputSource(ABC, Generic[T]):
 
     @abstractmethod
     def survey(self, folder: Path) -> Survey:
-        """Count all inputs, and keep in ``folder`` what ``blocks`` needs.
-
-        Raises ``ValueError`` or ``FileNotFoundError`` with one sentence.
-        """
+        """Count all inputs, and keep in ``folder`` what ``blocks`` needs."""
 
     @abstractmethod
     def blocks(self, folder: Path, first: int) -> Iterator[Block[T]]:
-        """Yield all inputs but the ``first`` ones, in blocks that are read a little ahead.
-
-        Raises ``ValueError`` with one sentence for an input that cannot be read.
-        """
+        """Yield all inputs but the ``first`` ones, in blocks that are read a little ahead."""
 
 
 class Census:

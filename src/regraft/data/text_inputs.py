@@ -15,10 +15,7 @@ from regraft.support.prefetch import ahead
 
 
 class TextInputs(InputSource[Sequence[str]]):
-    """The rows of a .csv, .jsonl (both also .gz) or .parquet file, read as they are needed.
-
-    Raises ``ValueError`` or ``FileNotFoundError`` with one sentence if ``path`` is none of them.
-    """
+    """The rows of a .csv, .jsonl (both also .gz) or .parquet file, read as they are needed."""
 
     kind = "texts"
     block_rows = 1024

@@ -88,13 +88,10 @@ def _embed(
     with claim_place(out):
         work = out / UNFINISHED
         listing = _survey(source, work)
+        # Lists for tuples, as in files.
+        preprocessing = json.loads(json.dumps(dict(encoder.preprocessing)))
         origin = Origin(
-            kind=source.kind,
-            encoder=encoder.name,
-            fingerprint=encoder.fingerprint,
-            # Lists for tuples, as in files.
-            preprocessing=json.loads(json.dumps(dict(encoder.preprocessing))),
-            listing=listing.digest,
+            source.kind, encoder.name, encoder.fingerprint, preprocessing, listing.digest
         )
         if is_bank(out):
             shutil.rmtree(work)

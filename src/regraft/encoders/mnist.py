@@ -24,10 +24,7 @@ _FEATURIZER, _CLASSIFIER = "0.", "1."  # of a checkpoint
 
 
 def load_mnist_cnn(device: str, weights: Path | None) -> NetworkEncoder:
-    """Load the featurizer of a Phase 1 checkpoint, for digits in red and green.
-
-    Raises ``ValueError`` or ``FileNotFoundError`` with one sentence.
-    """
+    """Load the featurizer of the Phase 1 checkpoint ``weights``, for digits in red and green."""
     if weights is None:
         raise ValueError(
             f"{NAME} has no weights of its own: pass a checkpoint from the folder phase1 of "

@@ -26,10 +26,7 @@ _RESERVED = 2  # places that some networks keep for padding
 
 
 def load_transformer(name: str, device: str) -> TextEncoder:
-    """Load the model ``name``, such as roberta-base, or the one in the folder ``name``.
-
-    Raises ``ValueError`` or ``FileNotFoundError`` with one sentence.
-    """
+    """Load the model ``name``, such as roberta-base, or the one in the folder ``name``."""
     library: Any = require("transformers", TEXT)
     tokenizer = load_text_model(name, lambda: library.AutoTokenizer.from_pretrained(name))
     network, loaded = load_text_model(

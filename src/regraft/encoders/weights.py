@@ -32,10 +32,7 @@ def fingerprint(network: nn.Module, without: str = "") -> str:
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
-    """Read the tensors of a safetensors file, on the CPU.
-
-    Raises ``FileNotFoundError`` or ``ValueError`` with one sentence.
-    """
+    """Read the tensors of a safetensors file; raise ``ValueError`` if it is none."""
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}: name the weights with --weights.")
     try:

@@ -43,7 +43,6 @@ _CLASSES: dict[str, type[LinearHead]] = {
         VRExClassifier,
     )
 }
-_CRO_ARRAYS = ("source_heads", "hull_heads", "pooled_head", "feature_mean")
 _LABEL_KINDS = "biufUO"
 
 
@@ -55,10 +54,8 @@ def save(model: LinearHead, path: str | Path) -> None:
 
     Parameters
     ----------
-    model : LinearHead
-        Fitted head of Regraft.
-    path : str or Path
-        Folder to write.
+    model, path : LinearHead, str or Path
+        Fitted head of Regraft, and the folder to write.
 
     Raises
     ------
@@ -68,7 +65,9 @@ def save(model: LinearHead, path: str | Path) -> None:
     path = Path(path).resolve()
     check_destination(path)
     description = json.dumps(_describe(model), indent=2)
-    arrays = safetensors.numpy.save(_arrays(model))
+    arrays = safetensors.numpy.save(
+        {name: np.ascontiguousarray(getattr(model, f"{name}_")) for name in _shapes(model)}
+    )
     card = model_card(model)
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh, old = sibling(path), sibling(path)
@@ -91,7 +90,7 @@ def save(model: LinearHead, path: str | Path) -> None:
 
 
 def load(path: str | Path) -> LinearHead:
-    """Load the head saved in the folder ``path``; its predictions are the same bit by bit.
+    """Load a head; its predictions are the same bit by bit.
 
     Parameters
     ----------
@@ -118,12 +117,11 @@ def load(path: str | Path) -> LinearHead:
     except safetensors.SafetensorError:
         raise ValueError(f"{path / ARRAYS} is damaged: save the model again.") from None
     try:
-        model = _rebuild(description, arrays)
+        return _rebuild(description, arrays)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError(
             f"{path} is damaged ({type(error).__name__}: {error}): save the model again."
         ) from None
-    return model
 
 
 def check_destination(path: Path) -> None:
@@ -169,11 +167,14 @@ def _describe(model: LinearHead) -> dict[str, Any]:
     return description
 
 
-def _arrays(model: LinearHead) -> dict[str, NDArray[np.float64]]:
-    arrays = {"coef": model.coef_, "intercept": model.intercept_}
+def _shapes(model: LinearHead) -> dict[str, tuple[int, ...]]:
+    """Return the arrays of a head, with the shapes that its labels and features ask for."""
+    C, K, d = len(model.classes_), len(model.domains_), int(model.n_features_in_)
+    shapes: dict[str, tuple[int, ...]] = {"coef": (C, d), "intercept": (C,)}
     if isinstance(model, CROClassifier):
-        arrays |= {name: getattr(model, f"{name}_") for name in _CRO_ARRAYS}
-    return {name: np.ascontiguousarray(values) for name, values in arrays.items()}
+        heads = {"source_heads": (K, C, d + 1), "hull_heads": (K, C, d + 1)}
+        shapes |= heads | {"pooled_head": (C, d + 1), "feature_mean": (d,)}
+    return shapes
 
 
 def _plain(name: str, value: Any) -> Any:
@@ -214,22 +215,18 @@ def _rebuild(description: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Li
     model = _CLASSES[description["class"]](**description["parameters"])
     model.classes_ = _restore(description["classes"])
     model.domains_ = _restore(description["domains"])
-    d, n_classes = int(description["n_features"]), len(model.classes_)
-    model.n_features_in_ = d
-    model.coef_ = _take(arrays, "coef", (n_classes, d))
-    model.intercept_ = _take(arrays, "intercept", (n_classes,))
+    model.n_features_in_ = int(description["n_features"])
+    for name, shape in _shapes(model).items():
+        _check_shape(name, arrays[name], shape)
+        # A copy, because what safetensors reads is neither writable nor aligned.
+        setattr(model, f"{name}_", np.array(arrays[name], dtype=np.float64))
     if "feature_names" in description:
         model.feature_names_in_ = np.array(description["feature_names"], dtype=object)
-        _check_shape("feature_names", model.feature_names_in_, (d,))
+        _check_shape("feature_names", model.feature_names_in_, (model.n_features_in_,))
     if isinstance(model, GameHead):
         model.certificate_ = Certificate.from_dict(description["certificate"])
         model.regularization_ = Regularization(**description["regularization"])
     if isinstance(model, CROClassifier):
-        heads_shape = len(model.domains_), n_classes, d + 1
-        model.source_heads_ = _take(arrays, "source_heads", heads_shape)
-        model.hull_heads_ = _take(arrays, "hull_heads", heads_shape)
-        model.pooled_head_ = _take(arrays, "pooled_head", (n_classes, d + 1))
-        model.feature_mean_ = _take(arrays, "feature_mean", (d,))
         model.feature_scale_ = float(description["feature_scale"])
     return model
 
@@ -239,12 +236,6 @@ def _restore(labels: dict[str, Any]) -> NDArray[Any]:
     if dtype.kind not in _LABEL_KINDS:
         raise ValueError(f"labels of type {dtype}")
     return np.array(labels["values"], dtype=dtype)
-
-
-def _take(arrays: dict[str, NDArray[Any]], name: str, shape: tuple[int, ...]) -> NDArray[Any]:
-    """Return a writable, aligned copy of an array of this shape."""
-    _check_shape(name, arrays[name], shape)
-    return np.array(arrays[name], dtype=np.float64)
 
 
 def _check_shape(name: str, values: NDArray[Any], shape: tuple[int, ...]) -> None:

@@ -36,6 +36,12 @@ class Package:
     version: str | None  # None if it is missing
     problem: str | None = None  # a sentence, if it is there and does not load
 
+    @property
+    def fault(self) -> str | None:
+        """A sentence, None if a package that regraft always needs is there and loads."""
+        missing = f"{self.name} is not installed: run pip install regraft."
+        return missing if self.version is None else self.problem
+
 
 @dataclass(frozen=True)
 class Extra:
@@ -89,25 +95,17 @@ class Checkup:
     @property
     def is_usable(self) -> bool:
         """Whether all of ``NEEDED`` load."""
-        return not any(
-            package.problem or package.version is None
-            for package in self.libraries
-            if package.name in NEEDED
-        )
+        return not any(library.fault for library in self.libraries if library.name in NEEDED)
 
     @property
     def first_fault(self) -> str | None:
         """A sentence on what to fix first, None if all is well; missing extras are no fault."""
-        return next(self._faults(), None)
-
-    def _faults(self) -> Iterator[str]:
-        for package in self.libraries:
-            if package.version is None:
-                yield f"{package.name} is not installed: run pip install regraft."
-            elif package.problem:
-                yield package.problem
-        yield from (extra.problem for extra in self.extras if extra.problem)
-        yield from (finding.remark for finding in (*self.data, *self.weights) if finding.is_fault)
+        faults = (
+            *(library.fault for library in self.libraries),
+            *(extra.problem for extra in self.extras),
+            *(finding.remark for finding in (*self.data, *self.weights) if finding.is_fault),
+        )
+        return next(filter(None, faults), None)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers, strings, lists and dictionaries."""
@@ -137,7 +135,7 @@ def examine(
         for extra, names in extras.items():
             on_progress(f"loading the extra {extra}")
             found.append(Extra(extra, tuple(_package(name, extra, modules) for name in names)))
-        works = all(not p.problem and p.version for p in libraries)
+        works = not any(library.fault for library in libraries)
         on_progress("looking for devices")
         devices = tuple(_devices(works))
         on_progress("looking for data")

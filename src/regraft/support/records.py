@@ -23,10 +23,7 @@ class Records:
         self._ends_whole = False  # whether the file is known to end with a whole line
 
     def read(self) -> list[dict[str, Any]]:
-        """Return all records in the order of the file, none if there is no file.
-
-        Raises ``ValueError`` with one sentence if a line is damaged.
-        """
+        """Return all records in the order of the file; raise ``ValueError`` if one is damaged."""
         records = self._load()
         self._known = set(records)
         return list(records.values())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, TypeVar
+from functools import partial
 
 import pytest
 import torch
@@ -13,45 +13,26 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regraft.bench.algorithms.base import Algorithm, Task, entries
-from regraft.bench.algorithms.context import ARM, EVALUATION_BATCH, MTL, group_means
+from regraft.bench.algorithms import find_algorithm
+from regraft.bench.algorithms.context import EVALUATION_BATCH, group_means
 from regraft.bench.algorithms.sagnet import SagNet, join, split
-from regraft.bench.protocol.spaces import Group, draw_configuration
+from regraft.bench.protocol.spaces import draw_configuration
+from tests.helpers import small_tasks
+from tests.helpers.small_tasks import (
+    IMAGES,
+    VECTORS,
+    assert_same,
+    check_step,
+    draw_batch,
+    moved_parts,
+    snapshot,
+)
 
-A = TypeVar("A", bound=Algorithm)
-K, B, D, N_CLASSES = 2, 8, 5, 3
-
-
-def make(
-    maker: type[A],
-    shape: tuple[int, ...] = (D,),
-    group: Group = "features",
-    compat: bool = False,
-    **changes: Any,
-) -> A:
-    torch.manual_seed(0)
-    hparams = draw_configuration(entries()[maker.__name__].space(group), 0, 0) | changes
-    task = Task(shape, N_CLASSES, K, torch.device("cpu"), compat)
-    return maker(task, hparams, torch.Generator().manual_seed(1))
-
-
-def batch(shape: tuple[int, ...] = (D,)) -> tuple[Tensor, Tensor]:
-    generator = torch.Generator().manual_seed(0)
-    x = torch.randn(K, B, *shape, generator=generator)
-    return x, torch.randint(N_CLASSES, (K, B), generator=generator)
-
-
-def snapshot(model: Algorithm) -> dict[str, Tensor]:
-    return {name: value.clone() for name, value in model.state().items()}
-
-
-def moved(model: Algorithm, before: dict[str, Tensor]) -> set[str]:
-    """The submodules of which parameters moved, which must be all of theirs."""
-    parts: dict[str, set[bool]] = {}
-    for name, value in model.named_parameters():
-        parts.setdefault(name.split(".")[0], set()).add(not value.equal(before[name]))
-    assert all(len(verdicts) == 1 for verdicts in parts.values())
-    return {part for part, verdicts in parts.items() if verdicts == {True}}
+K, B, N_CLASSES = 2, 8, 3
+(D,) = VECTORS
+make = partial(small_tasks.make, n_classes=N_CLASSES)
+batch = partial(draw_batch, n_classes=N_CLASSES)
+shapes = pytest.mark.parametrize("shape", [VECTORS, IMAGES])
 
 
 @given(st.integers(1, 30), st.integers(1, 12))
@@ -65,7 +46,7 @@ def test_means_of_groups(n: int, size: int) -> None:
 
 
 def test_embeddings_run_after_the_features_of_their_domain() -> None:
-    model, (x, y) = make(MTL, mtl_ema=0.75), batch()
+    model, (x, y) = make("MTL", mtl_ema=0.75), batch()
     expected = torch.zeros(K, model.n_features)
     for _ in range(2):
         with torch.no_grad():
@@ -78,23 +59,20 @@ def test_embeddings_run_after_the_features_of_their_domain() -> None:
 
 def test_a_step_goes_down_the_sum_over_domains() -> None:
     """The gradient also flows through the part of an embedding that is this batch's."""
-    model, (x, y) = make(MTL, mtl_ema=0.5), batch()
+    (x, y), model, reference = batch(), make("MTL", mtl_ema=0.5), make("MTL", mtl_ema=0.5)
     losses = []
     for rows, labels in zip(x, y, strict=True):
-        features = model.featurizer(rows)
+        features = reference.featurizer(rows)
         embedding = 0.5 * features.mean(dim=0).expand_as(features)  # from zero
-        logits = model.classifier(torch.cat([features, embedding], dim=1))
+        logits = reference.classifier(torch.cat([features, embedding], dim=1))
         losses.append(functional.cross_entropy(logits, labels))
-    loss, before = torch.stack(losses).sum(), snapshot(model)
-    slopes = torch.autograd.grad(loss, list(model.parameters()))
-    torch.testing.assert_close(model.update(0, x, y), {"loss": loss.detach()})
-    for parameter, slope in zip(model.parameters(), slopes, strict=True):
-        torch.testing.assert_close(parameter.grad, slope)
-    assert moved(model, before) == {"featurizer", "classifier"}
+    before = snapshot(model)
+    check_step(model, reference, {"loss": torch.stack(losses).sum()}, (x, y))
+    assert moved_parts(model, before) == {"featurizer", "classifier"}
 
 
 def test_the_embedding_of_an_unseen_domain_is_the_mean_of_the_rows_with_it() -> None:
-    model, x = make(MTL), torch.randn(EVALUATION_BATCH + 10, D)
+    model, x = make("MTL"), torch.randn(EVALUATION_BATCH + 10, D)
     features = model.featurizer(x)
     expected = [
         model.classifier(torch.cat([part, part.mean(dim=0).expand_as(part)], dim=1))
@@ -103,16 +81,8 @@ def test_the_embedding_of_an_unseen_domain_is_the_mean_of_the_rows_with_it() -> 
     torch.testing.assert_close(model.predict(x), torch.cat(expected))
 
 
-def test_prediction_leaves_embeddings_and_generator_alone() -> None:
-    model = make(MTL)
-    model.update(0, *batch())
-    before = snapshot(model)
-    model.predict(torch.randn(20, D))
-    assert all(value.equal(before[name]) for name, value in model.state().items())
-
-
 def test_with_compat_noise_takes_the_place_of_embeddings() -> None:
-    model, x = make(MTL, compat=True), torch.randn(20, D)
+    model, x = make("MTL", compat=True), torch.randn(20, D)
     features = model.featurizer(x)
     noise = torch.randn(features.shape, generator=model.generator.clone_state())
     expected = model.classifier(torch.cat([features, noise], dim=1))
@@ -136,7 +106,7 @@ def test_content_and_style_make_up_the_features() -> None:
 
 
 def test_mixed_styles_lie_between_two_rows_and_contents_stay() -> None:
-    model, features = make(SagNet), torch.randn(6, 40)
+    model, features = make("SagNet"), torch.randn(6, 40)
     twin = model.generator.clone_state()
     mixed = model.mix_styles(features)
     other, share = torch.rand(6, generator=twin).argsort(), torch.rand(6, generator=twin)
@@ -150,7 +120,7 @@ def test_mixed_styles_lie_between_two_rows_and_contents_stay() -> None:
 
 
 def test_swapped_contents_keep_their_new_rows_style() -> None:
-    model, features = make(SagNet), torch.randn(6, 40, requires_grad=True)
+    model, features = make("SagNet"), torch.randn(6, 40, requires_grad=True)
     other = torch.rand(6, generator=model.generator.clone_state()).argsort()
     swapped = model.swap_contents(features)
     torch.testing.assert_close(swapped.mean(dim=1), features.mean(dim=1))
@@ -163,7 +133,7 @@ def test_swapped_contents_keep_their_new_rows_style() -> None:
 
 
 def test_each_step_moves_its_own_networks_and_nothing_else() -> None:
-    model, (x, y) = make(SagNet, weight_decay=0.1), batch()
+    model, (x, y) = make("SagNet", weight_decay=0.1), batch()
     x, y = x.flatten(0, 1), y.flatten()
     steps = [
         (lambda: model.learn_content(x, y), {"featurizer", "content"}),
@@ -174,11 +144,11 @@ def test_each_step_moves_its_own_networks_and_nothing_else() -> None:
         for step, expected in steps:
             before = snapshot(model)
             step()
-            assert moved(model, before) == expected
+            assert moved_parts(model, before) == expected
 
 
 def test_an_update_is_the_three_steps_with_fresh_gradients() -> None:
-    whole, (x, y) = make(SagNet), batch()
+    whole, (x, y) = make("SagNet"), batch()
     rows, labels = x.flatten(0, 1), y.flatten()
     steps: dict[str, Callable[[SagNet], Tensor]] = {
         "loss_c": lambda model: model.learn_content(rows, labels),
@@ -190,15 +160,15 @@ def test_an_update_is_the_three_steps_with_fresh_gradients() -> None:
         reported = whole.update(number, x, y)
         assert list(reported) == list(steps)
         for key, step in steps.items():
-            model = make(SagNet)
+            model = make("SagNet")
             model.load_state(state)
             assert step(model).equal(reported[key])
             state = snapshot(model)
-        assert all(value.equal(state[name]) for name, value in whole.state().items())
+        assert_same(snapshot(whole), state)
 
 
 def test_content_is_learnt_in_mixed_styles_and_style_on_swapped_contents() -> None:
-    (x, y), model, twin = batch(), make(SagNet), make(SagNet)
+    (x, y), model, twin = batch(), make("SagNet"), make("SagNet")
     x, y = x.flatten(0, 1), y.flatten()
     logits = twin.content(twin.mix_styles(twin.featurizer(x)))
     torch.testing.assert_close(model.learn_content(x, y), functional.cross_entropy(logits, y))
@@ -209,20 +179,18 @@ def test_content_is_learnt_in_mixed_styles_and_style_on_swapped_contents() -> No
 
 def test_the_adversary_asks_for_equally_likely_classes() -> None:
     """A style classifier of zeros already finds them so."""
-    model, (x, _) = make(SagNet, sag_w_adv=0.5), batch()
+    model, (x, _) = make("SagNet", sag_w_adv=0.5), batch()
     for parameter in model.style.parameters():
         nn.init.zeros_(parameter)
     assert model.hide_style(x.flatten(0, 1)).item() == pytest.approx(0.5 * math.log(N_CLASSES))
 
 
 def test_prediction_is_by_content_in_a_rows_own_style() -> None:
-    model, x = make(SagNet), torch.randn(7, D)
+    model, x = make("SagNet"), torch.randn(7, D)
     torch.testing.assert_close(model.predict(x), model.content(model.featurizer(x)))
 
 
 # ARM
-
-IMAGE = (2, 28, 28)
 
 
 @pytest.mark.parametrize(
@@ -231,7 +199,7 @@ IMAGE = (2, 28, 28)
 def test_supports_are_as_in_training_where_they_fill_what_is_evaluated(
     batch_size: int, support: int
 ) -> None:
-    model, x = make(ARM, batch_size=batch_size).eval(), torch.randn(2 * EVALUATION_BATCH + 5, D)
+    model, x = make("ARM", batch_size=batch_size).eval(), torch.randn(2 * EVALUATION_BATCH + 5, D)
     expected = []
     for rows in x.split(support):
         context = model.context(rows).mean(dim=0).expand(len(rows), -1)
@@ -239,12 +207,12 @@ def test_supports_are_as_in_training_where_they_fill_what_is_evaluated(
     torch.testing.assert_close(model.predict(x), torch.cat(expected))
 
 
-@pytest.mark.parametrize("maker", [MTL, ARM])
+@pytest.mark.parametrize("name", ["MTL", "ARM"])
 @pytest.mark.parametrize("batch_size", [8, 12])
 def test_predictions_do_not_depend_on_the_parts_they_are_made_in(
-    maker: type[Algorithm], batch_size: int
+    name: str, batch_size: int
 ) -> None:
-    model, x = make(maker, batch_size=batch_size).eval(), torch.randn(3 * EVALUATION_BATCH + 9, D)
+    model, x = make(name, batch_size=batch_size).eval(), torch.randn(3 * EVALUATION_BATCH + 9, D)
     whole = model.predict(x)
     for size in (EVALUATION_BATCH, 2 * EVALUATION_BATCH):
         parts = torch.cat([model.predict(part) for part in x.split(size)])
@@ -254,13 +222,10 @@ def test_predictions_do_not_depend_on_the_parts_they_are_made_in(
 
 
 def test_images_get_one_channel_of_context() -> None:
-    model = make(ARM, IMAGE, "small images", batch_size=4).eval()
-    assert [layer.weight.shape[:2] for layer in model.context if isinstance(layer, nn.Conv2d)] == [
-        (64, 2),
-        (64, 64),
-        (1, 64),
-    ]
-    x = torch.rand(8, *IMAGE)
+    model = make("ARM", input_shape=IMAGES, batch_size=4).eval()
+    convolutions = [layer for layer in model.context if isinstance(layer, nn.Conv2d)]
+    assert [layer.weight.shape[:2] for layer in convolutions] == [(64, 2), (64, 64), (1, 64)]
+    x = torch.rand(8, *IMAGES)
     context = model.context(x)
     assert context.shape == (8, 1, 28, 28)
     means = torch.cat([part.mean(dim=0).expand(4, 1, 28, 28) for part in context.split(4)])
@@ -268,10 +233,9 @@ def test_images_get_one_channel_of_context() -> None:
     torch.testing.assert_close(model.predict(x), expected)
 
 
-@pytest.mark.parametrize("shape", [(D,), IMAGE])
+@shapes
 def test_each_domains_minibatch_is_one_support(shape: tuple[int, ...]) -> None:
-    group: Group = "features" if len(shape) == 1 else "small images"
-    model, (x, y) = make(ARM, shape, group, batch_size=3), batch(shape)
+    model, (x, y) = make("ARM", input_shape=shape, batch_size=3), batch(input_shape=shape)
     contexts = model.context(x.flatten(0, 1)).unflatten(0, (K, B))
     losses = []
     for rows, context, labels in zip(x, contexts, y, strict=True):
@@ -283,21 +247,17 @@ def test_each_domains_minibatch_is_one_support(shape: tuple[int, ...]) -> None:
     torch.testing.assert_close(model.update(0, x, y), expected)
 
 
-@pytest.mark.parametrize("shape", [(D,), IMAGE])
+@shapes
 def test_the_context_network_is_trained_unless_compat(shape: tuple[int, ...]) -> None:
-    group: Group = "features" if len(shape) == 1 else "small images"
-    for compat, expected in (
-        (False, {"featurizer", "classifier", "context"}),
-        (True, {"featurizer", "classifier"}),
-    ):
-        model = make(ARM, shape, group, compat, weight_decay=0.1)
+    for compat, context in ((False, {"context"}), (True, set())):
+        model = make("ARM", input_shape=shape, compat=compat, weight_decay=0.1)
         before = snapshot(model)
         for step in range(2):
-            model.update(step, *batch(shape))
-        assert moved(model, before) == expected
+            model.update(step, *batch(input_shape=shape))
+        assert moved_parts(model, before) == {"featurizer", "classifier"} | context
 
 
 def test_the_batch_of_large_images_is_always_eight() -> None:
-    space = entries()["ARM"].space("images")
+    space = find_algorithm("ARM").space("images")
     assert [draw_configuration(space, seed, 0)["batch_size"] for seed in range(4)] == [8] * 4
-    assert entries()["ARM"].space("small images")["batch_size"].default == 64
+    assert find_algorithm("ARM").space("small images")["batch_size"].default == 64

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from regraft.bench.algorithms.alignment import pair_difference
-from tests.helpers.small_tasks import draw_batch, gradients, make
+from tests.helpers.small_tasks import check_step, draw_batch, make
 
 
 @pytest.fixture(autouse=True)
@@ -73,13 +73,8 @@ def test_step_goes_down_loss_and_penalty(name: str) -> None:
     features = [reference.featurizer(rows) for rows in x]
     distances = [DISTANCES[name](a, b) for a, b in combinations(features, 2)]
     penalty = torch.stack(distances).mean()
-    loss = reference.losses(x, y).mean() + 2 * penalty
-    loss.backward()
-    logged = algorithm.update(0, x, y)
-    expected = {"loss": loss.detach(), "penalty": penalty.detach()}
-    torch.testing.assert_close(logged, expected)
-    for key, gradient in gradients(reference).items():
-        torch.testing.assert_close(gradients(algorithm)[key], gradient)
+    expected = {"loss": reference.losses(x, y).mean() + 2 * penalty, "penalty": penalty}
+    check_step(algorithm, reference, expected, (x, y))
 
 
 @alignments
@@ -140,12 +135,6 @@ def test_rsc_goes_down_the_loss_on_muted_features() -> None:
     features = reference.featurizer(x.flatten(0, 1))
     kept = torch.from_numpy(kept_by_numpy(reference, features, y.flatten()))
     loss = functional.cross_entropy(reference.classifier(features * kept), y.flatten())
-    loss.backward()
-    torch.testing.assert_close(algorithm.update(0, x, y), {"loss": loss.detach()})
-    for name, gradient in gradients(reference).items():
-        torch.testing.assert_close(gradients(algorithm)[name], gradient)
-
-
-def test_rsc_predicts_with_all_features() -> None:
-    x, _ = draw_batch()
+    check_step(algorithm, reference, {"loss": loss}, (x, y))
+    # Predictions are with all features.
     assert torch.equal(make("RSC").predict(x[0]), make("ERM").predict(x[0]))

@@ -12,6 +12,7 @@ from regraft.bench.algorithms.games import (
     default_surrogate,
     game_space,
 )
+from regraft.bench.protocol.seeds import hparam_state
 from regraft.bench.protocol.spaces import Space, draw_configuration
 from regraft.core.certificate import Family
 
@@ -41,6 +42,9 @@ RANGES = PUBLISHED_RANGES | {"ridge": (1e-5, 1e-2)}
 CHOICES = PUBLISHED_CHOICES | {"objective": {"risk", "regret"}}
 
 
+every = pytest.mark.parametrize("family", FAMILIES)
+
+
 def draw_hparams(family: Family, hparams_seed: int, trial: int) -> dict[str, Any]:
     return draw_configuration(SPACES[family], hparams_seed, trial)
 
@@ -49,14 +53,18 @@ def _draws(family: Family) -> list[dict[str, Any]]:
     return [draw_hparams(family, i, trial) for i in range(1, 101) for trial in (0, 1)]
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("trial", [0, 1, 2])
-def test_configuration_zero_has_the_defaults(family: Family, trial: int) -> None:
+@every
+def test_configuration_zero_has_the_defaults_which_lie_in_the_ranges(family: Family) -> None:
     defaults = {name: default for name, (default, _) in SPACES[family].items()}
-    assert draw_hparams(family, 0, trial) == defaults
+    assert all(draw_hparams(family, 0, trial) == defaults for trial in range(3))
+    for name, default in defaults.items():
+        if name in CHOICES:
+            assert default in CHOICES[name]
+        elif default is not None:  # None: cross-validated
+            assert RANGES[name][0] <= default <= RANGES[name][1]
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@every
 def test_draws_fill_the_ranges_and_never_leave_them(family: Family) -> None:
     draws = _draws(family)
     for name in SPACES[family]:
@@ -72,38 +80,33 @@ def test_draws_fill_the_ranges_and_never_leave_them(family: Family) -> None:
         assert middle == pytest.approx(0.5, abs=0.15)  # uniform in the logarithm
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_defaults_lie_in_the_ranges(family: Family) -> None:
-    for name, default in draw_hparams(family, 0, 0).items():
-        if name in CHOICES:
-            assert default in CHOICES[name]
-        elif default is not None:  # None: cross-validated
-            assert RANGES[name][0] <= default <= RANGES[name][1]
-
-
-def test_the_free_family_searches_the_published_tables() -> None:
+def test_the_names_are_the_published_ones_and_of_the_hull_those_that_matter() -> None:
     assert set(SPACES["free"]) == set(PUBLISHED_RANGES) | set(PUBLISHED_CHOICES)
-
-
-def test_the_hull_does_not_search_a_rank_that_changes_nothing() -> None:
     assert set(SPACES["hull"]) == {"cro_gap_eps", "objective", "ridge"}
+    assert [default_surrogate(family) for family in ("hull", "free")] == [
+        "reweighted",
+        "relabelled",
+    ]
 
 
-def test_each_family_has_a_default_surrogate() -> None:
-    assert {family: default_surrogate(family) for family in FAMILIES} == {
-        "hull": "reweighted",
-        "free": "relabelled",
-    }
+@every
+def test_every_name_has_a_random_state_of_its_own(family: Family) -> None:
+    """Adding a name to a space, or removing one, leaves the other draws as they are."""
+    for name, (_, draw) in SPACES[family].items():
+        assert draw_hparams(family, 7, 2)[name] == draw(hparam_state(7, 2, name))
+    assert len({draw_hparams(family, 3, 1)["cro_gap_eps"] for family in FAMILIES}) == 1
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_configurations_and_trials_differ_and_repeat(family: Family) -> None:
+@every
+def test_configurations_differ_repeat_and_survive_json(family: Family) -> None:
     draws = _draws(family)
     assert draws == _draws(family)
     assert len({json.dumps(draw) for draw in draws}) == len(draws)
+    for draw in (draw_hparams(family, 0, 0), *draws):
+        assert json.loads(json.dumps(draw)) == draw
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@every
 def test_the_radius_and_the_surrogate_are_not_searched(family: Family) -> None:
     fixed = {"surrogate": default_surrogate(family)}
     if family == "hull":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import zipfile
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regraft.bench.datasets import Dataset, open_dataset
+from regraft.bench.datasets import Environment, open_dataset
 from regraft.bench.datasets.augmentation import Change, change_image, draw_change
 from regraft.bench.protocol.spaces import draw_configuration
 from tests.helpers.paths import SHARED
@@ -26,7 +27,6 @@ REAL = SHARED / "pacs" / "pacs160.zip"
 MEAN, DEVIATION = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])
 PACS = ("art_painting", "cartoon", "photo", "sketch")
 CLASSES = ("dog", "elephant", "giraffe", "guitar", "horse", "house", "person")
-UNCHANGED = Change((0, 0, 30, 20), is_flipped=False, jitters=(), is_grey=False)
 
 
 def picture(seed: int = 0, width: int = 30, height: int = 20) -> Any:
@@ -56,8 +56,8 @@ def data(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def open_pacs(data: Path) -> Dataset:
-    return open_dataset("PACS", data)
+def open_pacs(data: Path | None = None) -> Sequence[Environment]:
+    return open_dataset("PACS", data).environments(0, CPU)
 
 
 @pytest.mark.parametrize(
@@ -90,25 +90,21 @@ def test_batches_of_domainnet_are_smaller() -> None:
     assert open_dataset("PACS").own_space == {}
 
 
-def test_without_a_folder_the_environment_tells(
-    data: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_images_are_listed_by_class_and_name(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a folder REGRAFT_DATA names it, and without that it is the current one."""
+    given = open_pacs(data)
     monkeypatch.setenv("REGRAFT_DATA", str(data))
-    assert len(open_dataset("PACS").environments(0, CPU)) == 4
+    named = open_pacs()
     monkeypatch.delenv("REGRAFT_DATA")
     monkeypatch.chdir(data)
-    assert len(open_dataset("PACS").environments(0, CPU)) == 4
-
-
-def test_images_are_listed_by_class_and_name(data: Path) -> None:
-    environments = open_pacs(data).environments(0, CPU)
-    assert [len(environment) for environment in environments] == [14] * 4
-    for environment in environments:
-        assert environment.y.tolist() == [label for label in range(7) for _ in range(2)]
+    for environments in (given, named, open_pacs()):
+        assert len(environments) == 4
+        for environment in environments:
+            assert environment.y.tolist() == [label for label in range(7) for _ in range(2)]
 
 
 def test_pixels_are_resized_and_normalized(data: Path) -> None:
-    environment = open_pacs(data).environments(0, CPU)[1]
+    environment = open_pacs(data)[1]
     x = environment.inputs(torch.tensor([12, 0, 3]))
     assert x.shape == (3, 3, 224, 224)
     assert x.dtype == torch.float32
@@ -122,13 +118,13 @@ def test_grey_and_transparent_files_have_three_colours_too(data: Path) -> None:
     folder = data / "PACS" / "photo" / "dog"
     Image.new("L", (9, 9), 100).save(folder / "a.png")
     Image.new("RGBA", (9, 9), (10, 20, 30, 0)).save(folder / "b.JPG", format="png")
-    x = open_pacs(data).environments(0, CPU)[2].inputs(torch.tensor([0, 1]))
+    x = open_pacs(data)[2].inputs(torch.tensor([0, 1]))
     np.testing.assert_allclose(pixels(x[0]), np.full((224, 224, 3), 100), atol=0.01)
     np.testing.assert_allclose(pixels(x[1])[5, 5], (10, 20, 30), atol=0.01)
 
 
 def test_augmentation_depends_on_its_seed_and_the_position(data: Path) -> None:
-    environment = open_pacs(data).environments(0, CPU)[0]
+    environment = open_pacs(data)[0]
     rows = torch.tensor([4, 4, 9])
     state = torch.get_rng_state()
     first = environment.inputs(rows, augmentation=2**31 - 1)
@@ -145,7 +141,7 @@ def test_damaged_files_are_named(data: Path) -> None:
     (folder / "a.png").write_text("not an image")
     whole = (folder / "b.JPG").read_bytes()
     (folder / "b.JPG").write_bytes(whole[: len(whole) // 2])
-    environment = open_pacs(data).environments(0, CPU)[3]
+    environment = open_pacs(data)[3]
     for row, file in ((8, "a.png"), (9, "b.JPG")):
         with pytest.raises(ValueError, match=f"{file} cannot be read as an image") as caught:
             environment.inputs(torch.tensor([0, row, 1]))
@@ -157,28 +153,26 @@ def test_folders_that_do_not_fit_are_refused(data: Path) -> None:
     root = data / "PACS"
     (root / "cartoon" / "dog").rename(root / "cartoon" / "wolf")
     with pytest.raises(ValueError, match=r"art_painting and .*cartoon differ .* dog, wolf: give"):
-        open_pacs(data).environments(0, CPU)
+        open_pacs(data)
     (root / "cartoon" / "wolf").rename(root / "cartoon" / "dog")
     (root / "art_painting" / "extra").mkdir()
     with pytest.raises(ValueError, match=r"PACS has 7 classes but .*art_painting has 8 folders"):
-        open_pacs(data).environments(0, CPU)
+        open_pacs(data)
     (root / "art_painting" / "extra").rename(root / "extra")
     with pytest.raises(ValueError, match=r"PACS has 4 environments but .* has 5 folders"):
-        open_pacs(data).environments(0, CPU)
+        open_pacs(data)
     (root / "extra").rmdir()
-    assert len(open_pacs(data).environments(0, CPU)) == 4
+    assert len(open_pacs(data)) == 4
     for file in root.glob("photo/*/*"):
         file.unlink()
     with pytest.raises(ValueError, match="photo holds no images"):
-        open_pacs(data).environments(0, CPU)
+        open_pacs(data)
 
 
 def test_a_class_without_images_keeps_its_label(data: Path) -> None:
     for file in (data / "PACS" / "photo" / "dog").iterdir():
         file.unlink()
-    labels = [
-        environment.y.unique().tolist() for environment in open_pacs(data).environments(0, CPU)
-    ]
+    labels = [environment.y.unique().tolist() for environment in open_pacs(data)]
     assert labels == [[*range(7)], [*range(7)], [*range(1, 7)], [*range(7)]]
 
 
@@ -194,7 +188,10 @@ def test_crops_lie_in_the_image(seed: int, width: int, height: int) -> None:
     assert (w - 1) / (h + 1) <= 4 / 3 and (h - 1) / (w + 1) <= 4 / 3
 
 
-def test_long_images_keep_their_middle() -> None:
+def test_no_change_only_resizes_and_long_images_keep_their_middle() -> None:
+    unchanged = Change((0, 0, 30, 20), is_flipped=False, jitters=(), is_grey=False)
+    expected = picture().resize((224, 224), Image.Resampling.BILINEAR)
+    assert change_image(picture(), unchanged).tobytes() == expected.tobytes()
     rng = np.random.default_rng(0)
     assert draw_change(rng, 100, 10).box == (43, 0, 56, 10)
     assert draw_change(rng, 10, 100).box == (0, 43, 10, 56)
@@ -245,11 +242,6 @@ def test_changes_are_those_of_torchvision(seed: int) -> None:
     np.testing.assert_array_equal(found, np.asarray(expected))
 
 
-def test_no_change_only_resizes() -> None:
-    expected = picture().resize((224, 224), Image.Resampling.BILINEAR)
-    assert change_image(picture(), UNCHANGED).tobytes() == expected.tobytes()
-
-
 @pytest.mark.skipif(not REAL.is_file(), reason="the images of PACS are not beside the project")
 def test_the_real_images_of_pacs(tmp_path: Path) -> None:
     with zipfile.ZipFile(REAL) as archive:
@@ -262,7 +254,7 @@ def test_the_real_images_of_pacs(tmp_path: Path) -> None:
             seen[folder] += 1
             if seen[folder] <= 3:
                 archive.extract(name, tmp_path / "PACS")
-    environments = open_pacs(tmp_path).environments(0, CPU)
+    environments = open_pacs(tmp_path)
     assert [len(environment) for environment in environments] == [21] * 4
     rows = torch.arange(21)
     for augmentation in (None, 5):

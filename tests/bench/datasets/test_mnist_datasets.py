@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import struct
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +15,7 @@ from torch import Tensor
 
 from regraft.bench.datasets import Dataset, colored_mnist, mnist, open_dataset
 from regraft.bench.datasets.rotated_mnist import ANGLES, make_environments, rotate
+from tests.helpers.idx_files import idx
 from tests.helpers.paths import SHARED
 
 CPU = torch.device("cpu")
@@ -29,8 +29,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, blobs: Digits) -> Pa
     contents = {}
     for array, kind in zip(blobs, ("images-idx3-ubyte", "labels-idx1-ubyte"), strict=True):
         for part, rows in (("train", array[:-100]), ("t10k", array[-100:])):
-            sizes = struct.pack(f">{rows.ndim}I", *rows.shape)
-            contents[f"{part}-{kind}"] = bytes([0, 0, 8, rows.ndim]) + sizes + rows.tobytes()
+            contents[f"{part}-{kind}"] = idx(rows)
     for name, content in contents.items():
         (tmp_path / name).write_bytes(content)
     checksums = {name: hashlib.md5(content).hexdigest() for name, content in contents.items()}
@@ -57,7 +56,9 @@ def test_making_one_reads_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["ColoredMNIST", "RotatedMNIST"])
-def test_environments_hold_all_images_and_are_as_promised(folder: Path, name: str) -> None:
+def test_environments_are_as_promised_and_the_seed_decides_the_draw(
+    folder: Path, name: str
+) -> None:
     dataset = open_dataset(name, folder)
     environments = dataset.environments(0, CPU)
     assert len(environments) == len(dataset.env_names)
@@ -70,11 +71,6 @@ def test_environments_hold_all_images_and_are_as_promised(folder: Path, name: st
         assert environment.y.dtype == torch.int64
         assert set(environment.y.tolist()) == set(range(dataset.n_classes))
         assert torch.equal(environment.inputs(torch.tensor([0, 3]), augmentation=1), x.flip(0))
-
-
-@pytest.mark.parametrize("name", ["ColoredMNIST", "RotatedMNIST"])
-def test_the_seed_decides_the_draw(folder: Path, name: str) -> None:
-    dataset = open_dataset(name, folder)
     first, again, other = (all_inputs(dataset, seed) for seed in (1, 1, 2))
     assert all(map(torch.equal, first, again))
     assert not any(map(torch.equal, first, other))
@@ -118,13 +114,9 @@ def test_pixels_are_pillows(angle: int, size: tuple[int, int]) -> None:
     pillow = pytest.importorskip("PIL.Image")
     images = random_images(40, *size)
     turned = rotate(images, angle).int().numpy()
-    expected = np.stack(
-        [
-            pillow.fromarray(image).rotate(angle, resample=pillow.Resampling.BILINEAR)
-            for image in images.numpy()
-        ]
-    )
-    difference = np.abs(turned - expected.astype(int))
+    bilinear = pillow.Resampling.BILINEAR
+    expected = [pillow.fromarray(image).rotate(angle, bilinear) for image in images.numpy()]
+    difference = np.abs(turned - np.stack(expected).astype(int))
     # Pillow computes with more digits: what is a whole level there may be a hair less here.
     assert difference.max() <= 1
     assert np.mean(difference > 0) < 0.01

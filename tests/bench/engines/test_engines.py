@@ -13,16 +13,8 @@ import torch
 from regraft.bench.engines import EngineOptions, make_engine
 from regraft.bench.engines.base import mark_lost, read_outcomes, run_assignment
 from regraft.bench.engines.local import LocalEngine, _worker_variables
-from regraft.bench.protocol.launch import launch
 from regraft.bench.protocol.worker import Assignment, Outcome, perform
-from tests.helpers.toy_sweep import (
-    ENDLESS,
-    is_free,
-    make_jobs,
-    read_records,
-    wait_until,
-    write_bank,
-)
+from tests.helpers.toy_sweep import ENDLESS, check_records, is_free, make_jobs, wait_until
 
 
 @pytest.mark.parametrize(
@@ -35,11 +27,7 @@ from tests.helpers.toy_sweep import (
             {"address": "auto"},
             "--address means nothing to the local engine: leave it out.",
         ),
-        (
-            "ray",
-            {"slurm_time": 3},
-            "--slurm-time means nothing to the ray engine: leave it out.",
-        ),
+        ("ray", {"slurm_time": 3}, "--slurm-time means nothing to the ray engine: leave it out."),
         ("ray", {"gpus_per_worker": 0.0}, "gpus_per_worker is 0.0: pass a number above 0."),
     ],
 )
@@ -83,8 +71,7 @@ def test_workers_have_one_thread_each() -> None:
     assert _worker_variables(torch.device("cpu"), 1) == {"OMP_NUM_THREADS": "1"}
 
 
-def test_of_a_lost_assignment_what_is_done_counts(tmp_path: Path) -> None:
-    data = write_bank(tmp_path / "data")
+def test_of_a_lost_assignment_what_is_done_counts(data: Path, tmp_path: Path) -> None:
     done, half = make_jobs(data, "ERM", test_envs=[0])
     perform(Assignment((done,), tmp_path / "out", data))
     assignment = Assignment((done, half), tmp_path / "out", data)
@@ -96,8 +83,9 @@ def test_of_a_lost_assignment_what_is_done_counts(tmp_path: Path) -> None:
     assert not (tmp_path / "out" / done.id / "err.txt").exists()
 
 
-def test_of_a_lost_assignment_what_another_launcher_has_is_left_to_it(tmp_path: Path) -> None:
-    data = write_bank(tmp_path / "data")
+def test_of_a_lost_assignment_what_another_launcher_has_is_left_to_it(
+    data: Path, tmp_path: Path
+) -> None:
     [job] = make_jobs(data, "ERM", test_envs=[0], n_hparams=1)
     assignment = Assignment((job,), tmp_path / "out", data)
     with assignment.folder(job).claim() as is_ours:
@@ -106,8 +94,7 @@ def test_of_a_lost_assignment_what_another_launcher_has_is_left_to_it(tmp_path: 
     assert not (tmp_path / "out" / job.id / "err.txt").exists()
 
 
-def test_folders_tell_what_became_of_an_assignment(tmp_path: Path) -> None:
-    data = write_bank(tmp_path / "data")
+def test_folders_tell_what_became_of_an_assignment(data: Path, tmp_path: Path) -> None:
     done, failed, held = make_jobs(data, "ERM", test_envs=[0], n_hparams=3)
     assignment = Assignment((done, failed, held), tmp_path / "out", data)
     perform(Assignment((done,), tmp_path / "out", data))
@@ -120,8 +107,7 @@ def test_folders_tell_what_became_of_an_assignment(tmp_path: Path) -> None:
     ]
 
 
-def test_a_worker_never_raises(tmp_path: Path) -> None:
-    data = write_bank(tmp_path / "data")
+def test_a_worker_never_raises(data: Path, tmp_path: Path) -> None:
     [job] = make_jobs(data, "ERM", test_envs=[0], n_hparams=1)
     [outcome] = run_assignment(Assignment((job,), tmp_path / "out", data, device="meta"))
     assert outcome.state == "failed"
@@ -129,23 +115,19 @@ def test_a_worker_never_raises(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_processes_give_the_records_of_a_plain_call(tmp_path: Path) -> None:
-    data = write_bank(tmp_path / "data")
-    jobs = make_jobs(data, "ERM", "GroupDRO")
-    perform(Assignment(tuple(jobs), tmp_path / "here", data))
+def test_processes_give_the_records_of_a_plain_call(data: Path, tmp_path: Path) -> None:
     before = dict(os.environ)
     for workers in (1, 2):
-        out = tmp_path / str(workers)
-        tally = launch(jobs, out=out, engine=LocalEngine(workers=workers), data=data)
-        assert (tally.done, tally.failed) == (len(jobs), ())
-        assert read_records(out) == read_records(tmp_path / "here")
+        check_records(LocalEngine(workers=workers), data, tmp_path / str(workers))
     assert dict(os.environ) == before
     assert multiprocessing.active_children() == []
 
 
 @pytest.mark.slow
-def test_a_killed_worker_fails_its_runs_only_and_closing_stops_the_rest(tmp_path: Path) -> None:
-    data, out = write_bank(tmp_path / "data"), tmp_path / "out"
+def test_a_killed_worker_fails_its_runs_only_and_closing_stops_the_rest(
+    data: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
     [endless] = make_jobs(data, "ERM", test_envs=[0], n_hparams=1, steps=ENDLESS)
     short, *_ = make_jobs(data, "ERM")
     [second] = make_jobs(data, "ERM", test_envs=[1], n_hparams=1, steps=ENDLESS)

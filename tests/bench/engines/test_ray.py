@@ -9,17 +9,11 @@ from typing import Any
 
 import pytest
 
+from regraft.bench.engines import EngineOptions
 from regraft.bench.engines.ray import RayEngine, _check_visible_here
 from regraft.bench.protocol.launch import launch
 from regraft.bench.protocol.worker import Assignment, Outcome, perform
-from tests.helpers.toy_sweep import (
-    ENDLESS,
-    is_free,
-    make_jobs,
-    read_records,
-    wait_until,
-    write_bank,
-)
+from tests.helpers.toy_sweep import ENDLESS, check_records, is_free, make_jobs, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -42,26 +36,15 @@ def cluster() -> Iterator[Any]:
         cluster.shutdown()
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_bank(tmp_path_factory.mktemp("data"))
-
-
 def test_tasks_give_the_records_of_a_plain_call(cluster: Any, data: Path, tmp_path: Path) -> None:
-    jobs, out = make_jobs(data, "ERM", "GroupDRO"), tmp_path / "out"
-    perform(Assignment(tuple(jobs), tmp_path / "here", data))
-    engine = RayEngine(address=cluster.address)
-    running = []
-    tally = launch(
-        jobs,
-        out=out,
-        engine=engine,
-        data=data,
+    running: list[int] = []
+    check_records(
+        RayEngine(EngineOptions(tmp_path / "out", address=cluster.address)),
+        data,
+        tmp_path,
         together=2,
         on_change=lambda tally: running.append(tally.running),
     )
-    assert (tally.done, tally.failed) == (len(jobs), ())
-    assert read_records(out) == read_records(tmp_path / "here")
     assert running[-2] == 2 and 4 in running  # two nodes, two runs on each
     assert not ray.is_initialized()
 
@@ -80,7 +63,7 @@ def test_a_lost_node_fails_its_runs_and_closing_stops_the_others(
 
     remover = threading.Thread(target=remove_node)
     remover.start()
-    outcomes = RayEngine(address=cluster.address).run(assignments)
+    outcomes = RayEngine(EngineOptions(tmp_path, address=cluster.address)).run(assignments)
     [outcome] = next(outcomes)
     remover.join()
     assert outcome.state == "failed"
@@ -94,7 +77,8 @@ def test_a_ray_that_was_there_is_left_there(cluster: Any, data: Path, tmp_path: 
     ray.init(address=cluster.address, log_to_driver=False)
     try:
         jobs = make_jobs(data, "ERM", test_envs=[0])
-        tally = launch(jobs, out=tmp_path, engine=RayEngine(workers=1), data=data)
+        engine = RayEngine(EngineOptions(tmp_path, workers=1))
+        tally = launch(jobs, out=tmp_path, engine=engine, data=data)
         assert tally.done == 2
         assert ray.is_initialized()
     finally:
@@ -111,7 +95,7 @@ def test_a_run_that_is_done_elsewhere_only_has_failed(data: Path, tmp_path: Path
     assert _check_visible_here(assignment, Outcome(job, "done")) == Outcome(job, "done")
 
 
-def test_an_address_at_which_nobody_listens_is_refused_at_once() -> None:
+def test_an_address_at_which_nobody_listens_is_refused_at_once(tmp_path: Path) -> None:
     for address in ("127.0.0.1:9", "nowhere", "ray://127.0.0.1:9"):
         with pytest.raises(ValueError, match=r"no Ray cluster answers at .*--address"):
-            RayEngine(address=address)
+            RayEngine(EngineOptions(tmp_path, address=address))

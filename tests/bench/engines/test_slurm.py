@@ -9,9 +9,8 @@ import pytest
 
 from regraft.bench.engines import EngineOptions, make_engine, slurm
 from regraft.bench.engines.slurm import SlurmEngine
-from regraft.bench.protocol.launch import launch
-from regraft.bench.protocol.worker import Assignment, perform
-from tests.helpers.toy_sweep import make_jobs, read_records, write_bank
+from regraft.bench.protocol.worker import Assignment
+from tests.helpers.toy_sweep import check_records, make_jobs
 
 pytest.importorskip("submitit", reason="the extra slurm is not installed")
 
@@ -35,32 +34,24 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slurm, "_POLL_SECONDS", 0.05)
 
 
-def test_jobs_give_the_records_of_a_plain_call(tmp_path: Path) -> None:
-    data, out = write_bank(tmp_path / "data"), tmp_path / "out"
-    jobs = make_jobs(data, "ERM", "GroupDRO")
-    perform(Assignment(tuple(jobs), tmp_path / "here", data))
-    engine = SlurmEngine(out / ".submitit", cluster="local")
-    tally = launch(jobs, out=out, engine=engine, data=data, together=6)
-    assert (tally.done, tally.failed) == (len(jobs), ())
-    assert read_records(out) == read_records(tmp_path / "here")
+def test_jobs_give_the_records_of_a_plain_call(data: Path, tmp_path: Path) -> None:
+    engine = SlurmEngine(EngineOptions(tmp_path / "out"), cluster="local")
+    check_records(engine, data, tmp_path, together=6)
 
 
-def test_a_job_out_of_time_fails_its_runs(tmp_path: Path) -> None:
-    data, out = write_bank(tmp_path / "data"), tmp_path / "out"
-    jobs = make_jobs(data, "ERM", test_envs=[0])
-    engine = SlurmEngine(out / ".submitit", minutes=0, cluster="local")
+def test_a_job_out_of_time_fails_its_runs(data: Path, tmp_path: Path) -> None:
+    out, jobs = tmp_path / "out", make_jobs(data, "ERM", test_envs=[0])
+    engine = SlurmEngine(EngineOptions(out, slurm_time=0), cluster="local")
     [outcomes] = engine.run([Assignment(tuple(jobs), out, data)])
-    assert [(outcome.job, outcome.state) for outcome in outcomes] == [
-        (job, "failed") for job in jobs
-    ]
     for job, outcome in zip(jobs, outcomes, strict=True):
+        assert (outcome.job, outcome.state) == (job, "failed")
         assert outcome.message.startswith("its Slurm job ended early (")
         assert "\n" not in outcome.message
         assert (out / job.id / "err.txt").read_text() == outcome.message + "\n"
 
 
 def test_an_array_is_asked_for_as_told_and_cancelled_at_the_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commands = tmp_path / "bin"
     commands.mkdir()
@@ -69,8 +60,7 @@ def test_an_array_is_asked_for_as_told_and_cancelled_at_the_end(
         (commands / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{commands}:/usr/bin:/bin")
     monkeypatch.setenv("LOG", str(tmp_path))
-    data, out = write_bank(tmp_path / "data"), tmp_path / "out"
-    jobs = make_jobs(data, "ERM", test_envs=[0])
+    out, jobs = tmp_path / "out", make_jobs(data, "ERM", test_envs=[0])
     options = EngineOptions(
         out, "cuda", workers=5, gpus_per_worker=2, slurm_partition="night", slurm_time=90
     )

@@ -23,21 +23,8 @@ class _EngineEntry:
 
 ENGINES = {
     "local": _EngineEntry(lambda o: LocalEngine(o.device, o.workers)),
-    "ray": _EngineEntry(
-        lambda o: RayEngine(o.device, o.workers, o.address, o.gpus_per_worker),
-        ("address", "gpus_per_worker"),
-    ),
-    "slurm": _EngineEntry(
-        lambda o: SlurmEngine(
-            o.out / ".submitit",
-            o.device,
-            o.workers,
-            o.gpus_per_worker,
-            o.slurm_partition,
-            o.slurm_time,
-        ),
-        ("gpus_per_worker", "slurm_partition", "slurm_time"),
-    ),
+    "ray": _EngineEntry(RayEngine, ("address", "gpus_per_worker")),
+    "slurm": _EngineEntry(SlurmEngine, ("gpus_per_worker", "slurm_partition", "slurm_time")),
 }
 
 

@@ -38,9 +38,16 @@ class EngineOptions:
     device: str = "cpu"
     workers: int | None = None
     address: str | None = None  # of a Ray cluster
-    gpus_per_worker: float | None = None
+    gpus_per_worker: float | None = None  # on device cuda: one
     slurm_partition: str | None = None
     slurm_time: int | None = None  # minutes
+
+    @property
+    def gpus(self) -> float:
+        """Number of GPUs for each worker."""
+        if torch.device(self.device).type != "cuda":
+            return 0.0
+        return 1.0 if self.gpus_per_worker is None else self.gpus_per_worker
 
 
 def run_assignment(assignment: Assignment) -> list[Outcome]:

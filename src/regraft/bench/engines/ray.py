@@ -10,9 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import torch
-
-from regraft.bench.engines.base import OutcomeStream, mark_lost, run_assignment
+from regraft.bench.engines.base import EngineOptions, OutcomeStream, mark_lost, run_assignment
 from regraft.bench.protocol.run_folder import look_anew
 from regraft.bench.protocol.worker import Assignment, Outcome
 from regraft.support.extras import require
@@ -22,26 +20,18 @@ _CONNECT_SECONDS = 10.0  # seconds
 
 
 class RayEngine:
-    """Tasks with one core each and, on device cuda, a share ``gpus`` of a GPU (default: one).
+    """Tasks with one core each and, on device cuda, a GPU or a share of one.
 
-    ``address`` is that of a cluster; without one Ray is started on this machine, unless this
-    process is connected already. At most ``workers`` tasks are given to Ray at once, by default
-    all. All nodes must see the sweep's folder under the same path.
+    Without the ``address`` of a cluster Ray is started on this machine, unless this process is
+    connected already. At most ``workers`` tasks are given to Ray at once, by default all. All nodes
+    must see the sweep's folder under the same path.
     """
 
-    def __init__(
-        self,
-        device: str = "cpu",
-        workers: int | None = None,
-        address: str | None = None,
-        gpus: float | None = None,
-    ) -> None:
+    def __init__(self, options: EngineOptions) -> None:
         self._ray = require("ray", "ray")
-        if address is not None:
-            _check_address(address)
-        self._workers, self._address = workers, address
-        on_gpu = torch.device(device).type == "cuda"
-        self._gpus = (1.0 if gpus is None else gpus) if on_gpu else 0.0
+        if options.address is not None:
+            _check_address(options.address)
+        self._workers, self._address, self._gpus = options.workers, options.address, options.gpus
 
     @property
     def workers(self) -> int | None:

@@ -6,12 +6,15 @@ import math
 import shutil
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-import torch
-
-from regraft.bench.engines.base import OutcomeStream, mark_lost, read_outcomes, run_assignment
+from regraft.bench.engines.base import (
+    EngineOptions,
+    OutcomeStream,
+    mark_lost,
+    read_outcomes,
+    run_assignment,
+)
 from regraft.bench.protocol.run_folder import look_anew
 from regraft.bench.protocol.worker import Assignment
 from regraft.support.extras import require
@@ -23,38 +26,28 @@ _MAX_ARRAY = 1000  # the longest array that Slurm accepts by default
 
 
 class SlurmEngine:
-    """Arrays of jobs with one core each and, on device cuda, ``gpus`` GPUs (default: one).
+    """Arrays of jobs with one core each and, on device cuda, whole GPUs.
 
-    ``folder``, which all nodes must see, is for submitit's files and the logs. At most ``workers``
-    jobs of an array run at once; a job is stopped after ``minutes``. ``cluster`` is one that
-    submitit knows: "local" needs no Slurm and starts all jobs at once on this machine.
+    The sweep's folder, which all nodes must see, also takes submitit's files and the logs. At most
+    ``workers`` jobs of an array run at once. ``cluster`` is one that submitit knows: "local" needs
+    no Slurm and starts all jobs at once on this machine.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        device: str = "cpu",
-        workers: int | None = None,
-        gpus: float | None = None,
-        partition: str | None = None,
-        minutes: int | None = None,
-        cluster: str = "slurm",
-    ) -> None:
+    def __init__(self, options: EngineOptions, cluster: str = "slurm") -> None:
         submitit = require("submitit", "slurm")
         if cluster == "slurm" and shutil.which("sbatch") is None:
             raise ValueError(
                 "sbatch is not found: start the sweep where Slurm is, or choose another engine."
             )
-        self.workers, self._folder = workers, folder.absolute()
+        self.workers, self._folder = options.workers, (options.out / ".submitit").absolute()
         self._executor = submitit.AutoExecutor(self._folder, cluster=cluster)
-        on_gpu = torch.device(device).type == "cuda"
         self._executor.update_parameters(
             name="regraft",
-            timeout_min=_DEFAULT_MINUTES if minutes is None else minutes,
+            timeout_min=_DEFAULT_MINUTES if options.slurm_time is None else options.slurm_time,
             cpus_per_task=1,
-            gpus_per_node=math.ceil(gpus or 1) if on_gpu else None,
-            slurm_partition=partition,
-            slurm_array_parallelism=_MAX_ARRAY if workers is None else workers,
+            gpus_per_node=math.ceil(options.gpus) or None,
+            slurm_partition=options.slurm_partition,
+            slurm_array_parallelism=_MAX_ARRAY if options.workers is None else options.workers,
         )
 
     def run(self, assignments: Sequence[Assignment]) -> OutcomeStream:
