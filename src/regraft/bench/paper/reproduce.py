@@ -62,17 +62,11 @@ def reproduce(
         Counts the time by ``PARTS``; by default it starts now.
     on_progress
         Called with a line of text from time to time.
-    cells
-        The environments that are held out in turn; None, the default, takes all.
-    trials, seed
-        How many trials there are, by default 3, and the number of the first, by default 0.
-    configs
-        How many configurations are played, the default one included: by default 20.
-    family, surrogate
-        The adversary's domains, by default "hull", and what the learner sees of them; None, the
-        default, takes the family's usual.
-    device
-        Where everything is computed, by default "cpu".
+    **settings
+        What is run: ``cells``, the environments held out in turn, by default all; ``trials``, by
+        default 3, from the number ``seed`` on, by default 0; ``configs``, by default 20 with the
+        default one included; ``family``, the adversary's domains, by default "hull"; ``surrogate``,
+        what the learner sees of them, by default the family's usual; ``device``, by default "cpu".
 
     Returns
     -------
@@ -109,8 +103,7 @@ def reproduce_images(
 ) -> Reproduction:
     """Reproduce the paper's experiment on PACS or OfficeHome.
 
-    Stopped at any moment, it goes on from there when called again. Parameters that are not listed
-    are those of :func:`reproduce`.
+    Stopped at any moment, it goes on from there when called again.
 
     Parameters
     ----------
@@ -125,6 +118,8 @@ def reproduce_images(
         The file of its pretrained parameters; None takes its own.
     steps, size
         How long it is trained, and the pixels on each side of what it sees.
+    out, on_progress, **settings
+        As of ``reproduce``.
 
     Returns
     -------
