@@ -17,9 +17,8 @@ from common import table
 from regraft.bench.datasets.colored_mnist import ENVIRONMENTS
 from regraft.bench.datasets.mnist import load_mnist
 from regraft.bench.paper.benchmark import COLORED_MNIST
-from regraft.bench.paper.digit_phase1 import DigitTrainer, fingerprint
 from regraft.bench.paper.phase1 import PhaseOne
-from regraft.bench.paper.pretraining import PRESETS, Preset
+from regraft.bench.paper.pretraining import PRESETS, DigitTrainer, Preset, fingerprint
 from regraft.bench.paper.trained_features import TrainedFeatures
 from regraft.core.heads import fit_source_heads
 from regraft.core.newton import log_probabilities, losses

@@ -29,8 +29,7 @@ from regraft.bench.protocol import training
 from regraft.bench.protocol.evaluation import count_correct
 from regraft.bench.protocol.jobs import Job
 from regraft.bench.protocol.run_folder import RunFolder
-from regraft.bench.protocol.seeds import split_seed
-from regraft.bench.protocol.splits import split
+from regraft.bench.protocol.seeds import split, split_seed
 from regraft.encoders.mnist_cnn import N_FEATURES, mnist_cnn
 from regraft.support.files import write_text
 

@@ -29,11 +29,10 @@ from regraft.bench.algorithms.games import RADIUS, game_space
 from regraft.bench.datasets.colored_mnist import ENVIRONMENTS
 from regraft.bench.datasets.mnist import load_mnist
 from regraft.bench.paper.benchmark import COLORED_MNIST
-from regraft.bench.paper.digit_phase1 import DigitTrainer, fingerprint
 from regraft.bench.paper.experiment import RANKS
 from regraft.bench.paper.figures import draw_ranks
 from regraft.bench.paper.phase1 import PhaseOne
-from regraft.bench.paper.pretraining import PRESETS
+from regraft.bench.paper.pretraining import PRESETS, DigitTrainer, fingerprint
 from regraft.bench.paper.trained_features import TrainedFeatures
 from regraft.bench.protocol.spaces import draw_configuration
 from regraft.core.free_adversary import FreeAdversary, FreeAdversaryOptions

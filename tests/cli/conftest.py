@@ -5,12 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import pyarrow
-import pyarrow.parquet
 import pytest
 
 from tests.helpers.commands import Once, call
-from tests.helpers.problems import Problem, write_csv
+from tests.helpers.problems import Problem, write_table
 
 
 @pytest.fixture(scope="session")
@@ -19,11 +17,9 @@ def folder(once: Once, problem: Problem) -> Path:
 
     def make(folder: Path) -> None:
         folder.mkdir()
-        write_csv(folder / "data.csv", problem)
+        for suffix in ("csv", "parquet"):
+            write_table(folder / f"data.{suffix}", problem)
         np.savez(folder / "data.npz", X=problem.X, y=problem.y, sample_domain=problem.domain)
-        columns = {f"f{i}": column for i, column in enumerate(problem.X.T)}
-        table = pyarrow.table({**columns, "label": problem.y, "domain": problem.domain})
-        pyarrow.parquet.write_table(table, folder / "data.parquet")
         call(["fit", folder / "data.csv", "--out", folder / "fit", "--radius", "2"])
 
     return once("cli", make)

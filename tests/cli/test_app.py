@@ -16,7 +16,7 @@ import pytest
 from regraft._version import __version__
 from regraft.estimators.saving import load
 from tests.helpers.commands import Run, apart, hide_packages, list_names, run_apart
-from tests.helpers.problems import write_csv
+from tests.helpers.problems import write_table
 
 # Tests compare with arrays, which have no names.
 pytestmark = pytest.mark.filterwarnings("ignore:X does not have valid feature names")
@@ -138,7 +138,7 @@ def test_audit_matches_probabilities_to_labels_by_name(
 
 
 def test_audit_and_frontier_take_a_rank(tmp_path: Path, three_sources: Any, run: Run) -> None:
-    data, radii = write_csv(tmp_path / "data.csv", three_sources), ("--radii", "4", "--json")
+    data, radii = write_table(tmp_path / "data.csv", three_sources), ("--radii", "4", "--json")
     run("fit", data, "--out", tmp_path / "fit", "--radius", "1")
     for line in (("audit", tmp_path / "fit", data), ("frontier", data)):
         ranks = [
@@ -165,7 +165,7 @@ def test_audit_and_frontier_write_json_and_pictures(tmp_path: Path, folder: Path
 
 
 def test_warnings_are_one_line_each(tmp_path: Path, problem: Any, run: Run) -> None:
-    path = write_csv(tmp_path / "one.csv", problem, rows=200)
+    path = write_table(tmp_path / "one.csv", problem, rows=200)
     ran = run("fit", path, "--out", tmp_path / "o", "--json")
     lines = [line for line in ran.err.splitlines() if line.startswith("warning: ")]
     assert len(lines) == 1 and "one domain" in lines[0]

@@ -24,7 +24,7 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> None:
     """The encoder alone is small; all else is what users have."""
 
     def load(name: str, **_: Any) -> ToyImages:
-        return ToyImages(name)
+        return ToyImages(name=name)
 
     monkeypatch.setattr(regraft.encoders, "load_image_encoder", load)
 

@@ -7,7 +7,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import typer
 
@@ -15,7 +14,7 @@ from regraft.cli.command import RESUMES, guard
 from regraft.cli.compare import RECORDS
 from regraft.data.banks import open_bank
 from tests.helpers.commands import MAIN, Run, interrupt
-from tests.helpers.problems import make_problem
+from tests.helpers.problems import make_problem, write_npz
 
 pytestmark = pytest.mark.slow
 
@@ -35,9 +34,7 @@ def count_lines(path: Path) -> int:
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     problem = make_problem(seed=3, n=150, d=8, sources=3)
-    path = tmp_path_factory.mktemp("interrupts") / "data.npz"
-    np.savez(path, X=problem.X, label=problem.y, domain=problem.domain)
-    return path
+    return write_npz(tmp_path_factory.mktemp("interrupts") / "data.npz", problem)
 
 
 def results(folder: Path) -> Any:
@@ -78,8 +75,7 @@ def test_embed_goes_on(tmp_path: Path, run: Run) -> None:
 
 def test_fit_and_demo_leave_nothing(tmp_path: Path) -> None:
     problem = make_problem(seed=5, n=6000, d=150, classes=4, sources=3)
-    data = tmp_path / "data.npz"
-    np.savez(data, X=problem.X, label=problem.y, domain=problem.domain)
+    data = write_npz(tmp_path / "data.npz", problem)
     for when, *line in (("fitting 18000 rows", "fit", data), ("fitting GroupDRO", "demo")):
         stopped = interrupt(tmp_path, lambda out: when in out, *line, "--out", "out")  # noqa: B023
         assert (stopped.code, stopped.err) == (130, "regraft: interrupted: nothing was written.\n")

@@ -6,15 +6,12 @@ import gzip
 import hashlib
 import json
 import os
-import struct
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from regraft.bench.datasets import mnist
 from regraft.bench.paper import experiment
@@ -24,6 +21,8 @@ from regraft.bench.paper.reproduce import reproduce
 from regraft.cli.app import app
 from regraft.cli.command import RESUMES
 from tests.helpers.commands import interrupt
+from tests.helpers.idx_files import idx
+from tests.helpers.problems import Digits
 
 TINY = Preset("paper", steps=4, batch=8)
 PROGRAM = """
@@ -43,13 +42,6 @@ lock.acquire()
 print("held", flush=True)
 sys.stdin.read()
 """
-
-Digits = tuple[NDArray[np.uint8], NDArray[np.uint8]]
-
-
-def idx(array: NDArray[np.uint8]) -> bytes:
-    sizes = struct.pack(f">{array.ndim}I", *array.shape)
-    return bytes([0, 0, 8, array.ndim]) + sizes + array.tobytes()
 
 
 @pytest.fixture

@@ -318,11 +318,11 @@ def test_features_are_matched_by_name(tmp_path: Path) -> None:
 
 
 def test_scores_compare_numbers_with_text() -> None:
-    table = FeatureTable(X, np.array(["1", "0", "0", "0"]), DOMAIN, ())
+    table = FeatureTable(X, np.array(["1", "0", "0", "0"]), DOMAIN)
     assert score(table, Y) == (0.75, {"a": 1.0, "b": 0.5})
     truth = np.array([True, False, True, True])
-    assert score(FeatureTable(X, truth, None, ()), Y == 1) == (0.75, {})
-    assert score(FeatureTable(X, None, DOMAIN, ()), Y) == (None, {})
+    assert score(FeatureTable(X, truth, None), Y == 1) == (0.75, {})
+    assert score(FeatureTable(X, None, DOMAIN), Y) == (None, {})
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 import weakref
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,15 @@ def reference(images: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[st
     out = tmp_path_factory.mktemp("reference") / "bank"
     embed_images(images, ToyImages(), out)
     return contents(out)
+
+
+def begin(
+    root: Path, out: Path, fail_at: int = 1, device: str = "cpu", on_broken: str = "stop"
+) -> None:
+    """Embed blocks of images up to one that fails; all of them if ``fail_at`` is -1."""
+    encoder = ToyImages(fail_at=fail_at, device=device)
+    with nullcontext() if fail_at < 0 else pytest.raises(RuntimeError, match="out of memory"):
+        embed_images(root, encoder, out, on_broken=on_broken)
 
 
 def write_texts(path: Path, n: int = 3000) -> Path:
@@ -84,8 +94,7 @@ def test_two_runs_give_the_same_files_and_a_third_computes_nothing(
 def test_an_interrupted_run_goes_on(
     images: Path, tmp_path: Path, fail_at: int, reference: dict[str, bytes]
 ) -> None:
-    with pytest.raises(RuntimeError, match="out of memory"):
-        embed_images(images, ToyImages(fail_at=fail_at), tmp_path / "bank")
+    begin(images, tmp_path / "bank", fail_at)
     assert not is_bank(tmp_path / "bank")
     encoder, told = ToyImages(), []
     embed_images(images, encoder, tmp_path / "bank", on_count=lambda *n: told.append(n))
@@ -141,7 +150,7 @@ def test_other_settings_are_refused(
     tmp_path: Path, encoder: ToyImages, message: str, is_finished: bool
 ) -> None:
     root = write_images(tmp_path / "r", n=20)
-    begin(root, tmp_path / "bank", is_finished)
+    begin(root, tmp_path / "bank", -1 if is_finished else 1)
     before = contents(tmp_path / "bank") if is_finished else {}
     with refused(re.escape(message)) as caught:
         embed_images(root, encoder, tmp_path / "bank")
@@ -154,8 +163,7 @@ def test_other_settings_are_refused(
 def test_one_bank_is_made_on_one_type_of_device(
     images: Path, tmp_path: Path, reference: dict[str, bytes]
 ) -> None:
-    with pytest.raises(RuntimeError):
-        embed_images(images, ToyImages(device="cuda", fail_at=1), tmp_path / "bank")
+    begin(images, tmp_path / "bank", device="cuda")
     with refused("begun with --device cuda: pass that"):
         embed_images(images, ToyImages(), tmp_path / "bank")
     embed_images(images, ToyImages(device="cuda"), tmp_path / "bank")
@@ -170,8 +178,7 @@ def test_blocks_of_another_size_neither_skip_nor_double(
     root = tmp_path / "r"
     shutil.copytree(images, root)
     spoil(root, "a/x/0003.png")
-    with pytest.raises(RuntimeError):
-        embed_images(root, ToyImages(fail_at=2), tmp_path / "bank", on_broken="skip")
+    begin(root, tmp_path / "bank", 2, on_broken="skip")
     monkeypatch.setattr(ImageInputs, "block_rows", 50)
     bank = embed_images(root, ToyImages(), tmp_path / "bank", on_broken="skip").bank
     keys = [json.loads(each)["path"] for each in (bank.folder / "inputs.jsonl").open()]
@@ -183,8 +190,7 @@ def test_blocks_of_another_size_neither_skip_nor_double(
 @pytest.mark.filterwarnings("ignore:.*left out")
 def test_what_was_left_out_is_not_passed_over(tmp_path: Path) -> None:
     root = spoil(write_images(tmp_path / "r", n=40), "a/x/0003.png")
-    with pytest.raises(RuntimeError):
-        embed_images(root, ToyImages(fail_at=1), tmp_path / "bank", on_broken="skip")
+    begin(root, tmp_path / "bank", on_broken="skip")
     for _ in range(2):  # unfinished, and then finished
         with refused("leaves out 1 broken images"):
             embed_images(root, ToyImages(), tmp_path / "bank")
@@ -194,7 +200,7 @@ def test_what_was_left_out_is_not_passed_over(tmp_path: Path) -> None:
 @pytest.mark.parametrize("is_finished", [False, True])
 def test_other_inputs_are_refused(tmp_path: Path, is_finished: bool) -> None:
     root = write_images(tmp_path / "r", n=20)
-    begin(root, tmp_path / "bank", is_finished)
+    begin(root, tmp_path / "bank", -1 if is_finished else 1)
     (root / "a/x/0000.png").rename(tmp_path / "kept")
     with refused("added, removed or changed since"):
         embed_images(root, ToyImages(), tmp_path / "bank")
@@ -204,14 +210,6 @@ def test_other_inputs_are_refused(tmp_path: Path, is_finished: bool) -> None:
     (tmp_path / "kept").rename(root / "a/x/0000.png")
     embed_images(root, ToyImages(), tmp_path / "bank")
     assert open_bank(tmp_path / "bank").X.shape == (80, 4)
-
-
-def begin(root: Path, out: Path, is_finished: bool) -> None:
-    if is_finished:
-        embed_images(root, ToyImages(), out)
-        return
-    with pytest.raises(RuntimeError):
-        embed_images(root, ToyImages(fail_at=1), out)
 
 
 def test_two_processes_do_not_write_one_bank(images: Path, tmp_path: Path) -> None:
@@ -235,7 +233,7 @@ def test_a_failed_listing_leaves_no_bank_behind(tmp_path: Path) -> None:
 
 def test_damaged_settings_are_told(tmp_path: Path) -> None:
     root = write_images(tmp_path / "r", n=20)
-    begin(root, tmp_path / "bank", is_finished=False)
+    begin(root, tmp_path / "bank")
     (tmp_path / "bank" / ".unfinished" / "settings.json").write_text("{")
     with refused(r"settings\.json is damaged: delete"):
         embed_images(root, ToyImages(), tmp_path / "bank")

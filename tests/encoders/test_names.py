@@ -16,10 +16,9 @@ def test_importing_the_names_imports_no_library() -> None:
 
 
 def test_devices_are_checked_first() -> None:
-    with pytest.raises(ValueError, match="device 'abacus' is not available here"):
-        load_image_encoder("efficientnet_lite0", device="abacus")
-    with pytest.raises(ValueError, match="device 'abacus' is not available here"):
-        load_text_encoder("minilm", device="abacus")
+    for load, name in ((load_image_encoder, "efficientnet_lite0"), (load_text_encoder, "minilm")):
+        with pytest.raises(ValueError, match="device 'abacus' is not available here"):
+            load(name, device="abacus")
 
 
 @pytest.mark.parametrize(

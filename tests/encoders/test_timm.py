@@ -15,6 +15,11 @@ from regraft.encoders import load_image_encoder
 timm = pytest.importorskip("timm")
 
 
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "weights.safetensors"
+
+
 def save_random(name: str, path: Path, **options: Any) -> torch.nn.Module:
     torch.manual_seed(0)
     network = timm.create_model(name, pretrained=False, **options)
@@ -34,8 +39,7 @@ def photograph(width: int, height: int, seed: int = 0) -> Image.Image:
 
 
 @pytest.mark.parametrize("name", ["resnet18.tv_in1k", "timm:resnet18.tv_in1k"])
-def test_features_are_those_of_timm_with_its_own_transform(name: str, tmp_path: Path) -> None:
-    path = tmp_path / "weights.safetensors"
+def test_features_are_those_of_timm_with_its_own_transform(name: str, path: Path) -> None:
     plain = save_random("resnet18.tv_in1k", path)
     encoder = load_image_encoder(name, weights=path)
     assert encoder.name == "timm:resnet18.tv_in1k"
@@ -54,9 +58,8 @@ def test_features_are_those_of_timm_with_its_own_transform(name: str, tmp_path: 
 @pytest.mark.parametrize(
     "name", ["resnet50.ram_in1k", "vit_tiny_patch16_224.augreg_in21k", "convnext_atto.d2_in1k"]
 )
-def test_pixels_and_normalization_are_timms(name: str, tmp_path: Path) -> None:
+def test_pixels_and_normalization_are_timms(name: str, path: Path) -> None:
     """Resizing, cropping, mean and deviation of several models, on images of odd shapes."""
-    path = tmp_path / "weights.safetensors"
     plain = save_random(name, path, num_classes=0)
     encoder = load_image_encoder(name, weights=path)
     config = timm.data.resolve_model_data_config(plain)
@@ -70,15 +73,13 @@ def test_pixels_and_normalization_are_timms(name: str, tmp_path: Path) -> None:
         np.testing.assert_allclose((pixels - mean) / deviation, expected, atol=1e-5)
 
 
-def test_features_after_the_pooling_are_counted(tmp_path: Path) -> None:
-    path = tmp_path / "weights.safetensors"
+def test_features_after_the_pooling_are_counted(path: Path) -> None:
     plain = save_random("mobilenetv3_small_050", path)
     encoder = load_image_encoder("mobilenetv3_small_050", weights=path)
     assert plain.num_features != encoder.n_features == plain.classifier.in_features
 
 
-def test_weights_of_another_network(tmp_path: Path) -> None:
-    path = tmp_path / "weights.safetensors"
+def test_weights_of_another_network(path: Path) -> None:
     save_random("resnet18", path)
     with pytest.raises(ValueError, match=r"^.*does not hold the weights of this network.*\Z"):
         load_image_encoder("resnet34", weights=path)

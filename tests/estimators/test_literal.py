@@ -1,13 +1,11 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from regraft import ERMClassifier, LiteralCROClassifier, load, save
+from regraft import ERMClassifier, LiteralCROClassifier
 from tests.helpers.errors import refused
 from tests.helpers.problems import Problem, make_problem
 
@@ -55,14 +53,6 @@ def test_every_surrogate_plays(problem: Problem, surrogate: str) -> None:
     model.fit(*problem.data)
     assert model.certificate_.surrogate == surrogate
     assert model.score(problem.X, problem.y) > 0.5
-
-
-def test_it_is_saved_and_loaded(fitted: LiteralCROClassifier, tmp_path: Path) -> None:
-    save(fitted, tmp_path / "model")
-    loaded = load(tmp_path / "model")
-    assert isinstance(loaded, LiteralCROClassifier)
-    np.testing.assert_array_equal(loaded.coef_, fitted.coef_)
-    assert loaded.certificate_ == fitted.certificate_
 
 
 def test_it_says_when_the_game_did_not_settle(problem: Problem) -> None:

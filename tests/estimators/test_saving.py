@@ -20,6 +20,7 @@ from regraft.estimators.baselines import (
 )
 from regraft.estimators.cro import CROClassifier
 from regraft.estimators.linear import LinearHead
+from regraft.estimators.literal import LiteralCROClassifier
 from regraft.estimators.model_files import ARRAYS, CARD, DESCRIPTION
 from regraft.estimators.saving import load, save
 from tests.helpers.errors import refused
@@ -48,6 +49,7 @@ def entries(folder: Path) -> list[str]:
         GroupDROClassifier(ridge=0.01),
         VRExClassifier(penalty=2.0),
         IRMClassifier(),
+        LiteralCROClassifier(cro_rank=2, cro_adv_epochs=2, cro_adv_batch=32, cro_gap_eps=0.05),
     ],
     ids=lambda estimator: type(estimator).__name__,
 )
@@ -62,6 +64,7 @@ def test_every_head_predicts_the_same_bits(
         answers = (getattr(head, ask)(problem.X) for head in (loaded, fitted))
         np.testing.assert_array_equal(*answers)
     np.testing.assert_array_equal(loaded.domains_, fitted.domains_)
+    assert getattr(loaded, "certificate_", None) == getattr(fitted, "certificate_", None)
     assert entries(tmp_path) == ["m"]
     assert entries(tmp_path / "m") == [CARD, DESCRIPTION, ARRAYS]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from torch import Tensor
 
 from regraft.core.domains import check_domains
 from regraft.core.heads import SourceHeads, fit_source_heads
+from tests.helpers.tables import write_columns
 
 
 def normal(seed: int, *shape: int) -> Tensor:
@@ -64,14 +64,11 @@ def make_problem(
     return Problem(np.concatenate(blocks), np.concatenate(labels), np.concatenate(names))
 
 
-def write_csv(path: Path, problem: Problem, rows: int | None = None) -> Path:
+def write_table(path: Path, problem: Problem, rows: int | None = None) -> Path:
     """Write the first ``rows`` of a problem as a table with the columns f0, ..., label, domain."""
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow([*(f"f{i}" for i in range(problem.X.shape[1])), "label", "domain"])
-        cells = zip(problem.X.tolist(), problem.y, problem.domain, strict=True)
-        writer.writerows([[*x, y, domain] for x, y, domain in list(cells)[:rows]])
-    return path
+    columns = {f"f{i}": column for i, column in enumerate(problem.X.T)}
+    columns |= {"label": problem.y, "domain": problem.domain}
+    return write_columns(path, {name: column[:rows] for name, column in columns.items()})
 
 
 def write_npz(path: Path, problem: Problem) -> Path:

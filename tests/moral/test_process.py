@@ -85,22 +85,16 @@ def test_a_panel_does_not_depend_on_others() -> None:
     assert alone.names == ("Centrist", "Pragmatist")
     assert of_panel(alone, 0) == of_panel(together, 2)
     assert of_panel(alone, 1) == of_panel(together, 0)
-
-
-def test_panels_of_one_prior_are_drawn_apart() -> None:
+    # Nor do panels of one prior share their draws.
     twins = [Panel(name, PANELS[0].prior) for name in ("east", "west")]
     records = draw_records(LIBRARY, P, 40, panels=twins)
     assert of_panel(records, 0) != of_panel(records, 1)
 
 
-def test_profiles_follow_the_priors(many: DrawnRecords) -> None:
-    for s, panel in enumerate(PANELS):
-        counts = np.bincount(many.profile[many.panel == s], minlength=27)
-        within_sampling_error(counts, panel.profile_prior())
-
-
 @pytest.mark.parametrize("panel", [0, 1, 2])
-def test_topics_given_values_are_those_of_all_panels(many: DrawnRecords, panel: int) -> None:
+def test_profiles_follow_the_prior_and_topics_the_values(many: DrawnRecords, panel: int) -> None:
+    counts = np.bincount(many.profile[many.panel == panel], minlength=27)
+    within_sampling_error(counts, PANELS[panel].profile_prior())
     topics = LIBRARY.topics[many.scenario]
     for profile in range(27):
         chosen = (many.panel == panel) & (many.profile == profile)
@@ -143,12 +137,15 @@ def test_only_topics_of_the_library_are_drawn() -> None:
     within_sampling_error(counts[[1, 3]], expected)
 
 
-def test_wrong_inputs_are_named() -> None:
-    with pytest.raises(ValueError, match=r"shape \(60, 26\): pass \(60, 27\)"):
-        draw_records(LIBRARY, P[:, 1:], 5)
-    with pytest.raises(ValueError, match="not between 0 and 1"):
-        draw_records(LIBRARY, P + 1, 5)
-    with pytest.raises(ValueError, match="not between 0 and 1"):
-        draw_records(LIBRARY, np.full_like(P, np.nan), 5)
-    with pytest.raises(ValueError, match="cannot have 0 records"):
-        draw_records(LIBRARY, P, 0)
+@pytest.mark.parametrize(
+    ("probabilities", "records", "sentence"),
+    [
+        (P[:, 1:], 5, r"shape \(60, 26\): pass \(60, 27\)"),
+        (P + 1, 5, "not between 0 and 1"),
+        (np.full_like(P, np.nan), 5, "not between 0 and 1"),
+        (P, 0, "cannot have 0 records"),
+    ],
+)
+def test_wrong_inputs_are_named(probabilities: np.ndarray, records: int, sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        draw_records(LIBRARY, probabilities, records)

@@ -37,9 +37,8 @@ def test_a_reversed_deduction_is_violated_and_its_cosines_fall(classes: int) -> 
     truth = draw_domains(0, n=1500, classes=classes, sources=3, reversed_last=True)
     found = check(truth)
     assert found.verdict == "violated" and found.p_value == 1 / 200
-    assert found.sentence.startswith(
-        "Labels depend on the domain, given input and group (p ≤ 0.005"
-    )
+    start = "Labels depend on the domain, given input and group (p ≤ 0.005"
+    assert found.sentence.startswith(start)
     for cell in found.cells:
         if cell.domain == "2":
             assert cell.cosine < 0 and cell.cosine_alone < 0 and cell.p_value == 1 / 200

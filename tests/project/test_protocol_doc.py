@@ -7,7 +7,7 @@ import re
 import torch
 
 from regraft.bench.algorithms import Task
-from regraft.bench.algorithms.base import _ENTRIES, entries
+from regraft.bench.algorithms.base import ENTRIES
 from regraft.bench.protocol.spaces import draw_configuration
 from tests.helpers.paths import ROOT
 from tests.helpers.small_tasks import draw_batch
@@ -19,9 +19,9 @@ def test_an_algorithm_is_one_file() -> None:
     (code,) = re.findall(r"^```python\n(.*?)^```", DOCUMENT, re.MULTILINE | re.DOTALL)
     try:
         exec(compile(code, "protocol.md", "exec"), {})
-        entry = entries()["Focal"]
+        entry = ENTRIES["Focal"]
     finally:
-        _ENTRIES.pop("Focal", None)
+        ENTRIES.pop("Focal", None)
     hparams = draw_configuration(entry.space("features"), 1, 0)
     assert 0.1 <= hparams["focal_gamma"] <= 10
     task = Task((6,), 2, 2, torch.device("cpu"))

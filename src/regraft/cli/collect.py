@@ -4,30 +4,22 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from regraft.cli.command import command
 from regraft.cli.names import RULES
-from regraft.cli.options import Out, among, one_of
+from regraft.cli.options import Out, choice, one_of, path_argument
 from regraft.cli.session import Session
-
-if TYPE_CHECKING:
-    from regraft.bench.protocol.collection import Collection
 
 
 @command("collect", html=True, loading=None)
 def collect_command(
     session: Session,
-    folder: Annotated[
-        Path, typer.Argument(help="Folder of runs, ours or DomainBed's.", readable=False)
-    ],
+    folder: Annotated[Path, path_argument("Folder of runs, ours or DomainBed's.")],
     selection: Annotated[
-        str | None,
-        typer.Option(
-            help=f"Selection rule: {one_of(*RULES)}. Default: all.", autocompletion=among(*RULES)
-        ),
+        str | None, choice(f"Selection rule: {one_of(*RULES)}. Default: all.", *RULES)
     ] = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
     latex: Annotated[bool, typer.Option("--latex", help="Print LaTeX.")] = False,
@@ -57,7 +49,7 @@ def collect_command(
             f"({collection.records} records).",
             "",
         )
-        show_tables(session, collection)
+        session.tables(render.tables(collection))
     document = collection.to_dict()
     files = []
     if out is not None:
@@ -66,12 +58,3 @@ def collect_command(
         for file, content in zip(files, contents, strict=True):
             write_text(file, content)
     session.finish(document, files, read=[folder])
-
-
-def show_tables(session: Session, collection: Collection, before: str = "") -> None:
-    """Print the tables under their titles, which follow the text ``before``."""
-    from regraft.bench.protocol.collection_tables import tables
-
-    for table in tables(collection):
-        session.say(f"{before}{table.title}")
-        session.table(table.columns, table.rows)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regraft.cli.command import command
-from regraft.cli.options import Device, Domain, Folder, Label, Radii, numbers
+from regraft.cli.options import Device, Domain, Folder, Label, Radii, numbers, path_option
 from regraft.cli.session import Session
 
 if TYPE_CHECKING:
@@ -29,9 +29,7 @@ def compare_command(
             readable=False,
         ),
     ],
-    folder: Annotated[
-        Path | None, typer.Option("--data", help="Files of a known dataset.", readable=False)
-    ] = None,
+    folder: Annotated[Path | None, path_option("Files of a known dataset.", "--data")] = None,
     label: Label = "label",
     domain: Domain = "domain",
     radii: Radii = "0.5,1,2,4,8,16",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from regraft.core.game import Round
     from regraft.support.progress import Meter
-    from regraft.support.table import Cell
+    from regraft.support.table import Cell, Table
 
 _UPDATE_EVERY = 0.5  # seconds, in a terminal
 _LINE_EVERY = 10.0  # seconds between lines elsewhere
@@ -107,6 +107,12 @@ class Console:
         table = Table.from_sections("", columns, *sections).terminal()
         wide.width = max(self._result.width, wide.measure(table).maximum)
         wide.print(table)
+
+    def tables(self, tables: Iterable[Table], before: str = "") -> None:
+        """Print tables under their titles, which follow the text ``before``."""
+        for table in tables:
+            self.say(f"{before}{table.title}")
+            self.table(table.columns, table.rows)
 
     def document(self, text: str) -> None:
         """Print a text in another language, such as Markdown, exactly as it is; not with JSON.

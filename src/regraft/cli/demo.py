@@ -6,21 +6,16 @@ import functools
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from regraft.cli.command import command
 from regraft.cli.names import CELLS
-from regraft.cli.options import Device, Folder, Seed, among, one_of
+from regraft.cli.options import Device, Folder, Seed, choice, one_of
 from regraft.cli.session import Session
 
 
 @command(html=True, loading="loading the embeddings")
 def demo(
     session: Session,
-    cell: Annotated[
-        str,
-        typer.Option(help=f"The unseen domain: {one_of(*CELLS)}.", autocompletion=among(*CELLS)),
-    ] = "-90%",
+    cell: Annotated[str, choice(f"The unseen domain: {one_of(*CELLS)}.", *CELLS)] = "-90%",
     seed: Seed = 0,
     device: Device = "cpu",
     out: Annotated[Path, Folder] = Path("regraft-demo"),

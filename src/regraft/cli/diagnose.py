@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,7 +12,6 @@ from regraft.cli.session import Session
 
 if TYPE_CHECKING:
     from regraft.premises.diagnose import Diagnosis
-    from regraft.support.table import Table
 
 
 @command(html=True)
@@ -62,11 +60,4 @@ def show_diagnosis(session: Session, diagnosis: Diagnosis) -> None:
     table = verdicts(diagnosis)
     session.table(table.columns, table.rows)
     session.say(*diagnosis.summary(), "")
-    show_tables(session, details(diagnosis))
-
-
-def show_tables(session: Session, tables: Iterable[Table]) -> None:
-    """Print tables under their titles."""
-    for table in tables:
-        session.say(table.title)
-        session.table(table.columns, table.rows)
+    session.tables(details(diagnosis))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regraft.cli.command import command, make_group
-from regraft.cli.options import Device, Domain, Label, Weights, among
+from regraft.cli.options import Device, Domain, Label, Weights, choice, path_argument, path_option
 from regraft.cli.session import Session
 from regraft.encoders import IMAGE_DEFAULT, TEXT_DEFAULT
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 group = make_group("embed", "Make a bank of features from images or texts.")
 
-Out = Annotated[Path, typer.Option(help="Folder for the bank.", readable=False)]
+Out = Annotated[Path, path_option("Folder for the bank.")]
 # What a finished bank is known by, beside labels and domains.
 _COMPARED = {"images": "images of the same names and sizes", "texts": "the same texts"}
 
@@ -30,27 +30,21 @@ def images_command(
     session: Session,
     images: Annotated[
         Path,
-        typer.Argument(
-            help="A folder in the layout domain/class/file, or a .csv file of paths, labels and "
-            "domains.",
-            readable=False,
+        path_argument(
+            "A folder in the layout domain/class/file, or a .csv file of paths, labels and domains."
         ),
     ],
     out: Out,
     encoder: Annotated[
         str,
-        typer.Option(
-            help="efficientnet_lite0, mnist_cnn, or a name of timm's, timm:NAME.",
-            autocompletion=among(IMAGE_DEFAULT, "mnist_cnn", "timm:"),
+        choice(
+            "efficientnet_lite0, mnist_cnn, or a name of timm's, timm:NAME.",
+            *(IMAGE_DEFAULT, "mnist_cnn", "timm:"),
         ),
     ] = IMAGE_DEFAULT,
     weights: Weights = None,
     on_broken: Annotated[
-        str,
-        typer.Option(
-            help="At an image that cannot be read: stop or skip.",
-            autocompletion=among("stop", "skip"),
-        ),
+        str, choice("At an image that cannot be read: stop or skip.", "stop", "skip")
     ] = "stop",
     path: Annotated[str, typer.Option(help="Column of paths.")] = "path",
     label: Label = "label",
@@ -70,17 +64,14 @@ def images_command(
 def text_command(
     session: Session,
     table: Annotated[
-        Path,
-        typer.Argument(
-            help="A .csv or .jsonl file, which may be gzipped, or a .parquet file.", readable=False
-        ),
+        Path, path_argument("A .csv or .jsonl file, which may be gzipped, or a .parquet file.")
     ],
     out: Out,
     encoder: Annotated[
         str,
-        typer.Option(
-            help="minilm, hashed, sentence-transformers:NAME or transformers:NAME.",
-            autocompletion=among(TEXT_DEFAULT, "hashed", "sentence-transformers:", "transformers:"),
+        choice(
+            "minilm, hashed, sentence-transformers:NAME or transformers:NAME.",
+            *(TEXT_DEFAULT, "hashed", "sentence-transformers:", "transformers:"),
         ),
     ] = TEXT_DEFAULT,
     device: Device = "cpu",
@@ -99,7 +90,7 @@ def text_command(
 @command("verify", group=group, loading=None)
 def verify_command(
     session: Session,
-    bank: Annotated[Path, typer.Argument(help="A bank of features.", readable=False)],
+    bank: Annotated[Path, path_argument("A bank of features.")],
 ) -> None:
     """Read a whole bank and compare it with its checksums."""
     from regraft.data.banks import open_bank, verify

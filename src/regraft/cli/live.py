@@ -73,10 +73,13 @@ class LiveSweep:
         """Print a line when there has been none for long, as while twenty runs are under way."""
         now = time.perf_counter()
         if self._tally is not None and now - self._line_at >= _HEARTBEAT:
-            elapsed = self._tally.seconds + now - self._told_at
-            running = f"{self._tally.running} running, {_clock(elapsed)} so far"
-            self._console.note(f"{describe(self._tally)}; {running}")
+            self._console.note(self._news(self._tally))
             self._line_at = now
+
+    def _news(self, tally: Tally) -> str:
+        """Describe the sweep, what runs now and for how long it has been under way."""
+        elapsed = tally.seconds + time.perf_counter() - self._told_at
+        return f"{describe(tally)}; {tally.running} running, {_clock(elapsed)} so far"
 
     def _draw(self) -> RenderableType:
         from rich.console import Group
@@ -86,18 +89,13 @@ class LiveSweep:
 
         if self._tally is None:
             return Text("starting ...")
-        tally = self._tally
-        elapsed = tally.seconds + time.perf_counter() - self._told_at
-        line = Grid.grid(padding=(0, 1))
-        line.add_row(
-            ProgressBar(tally.total, tally.done, width=_BAR_WIDTH),
-            Text(f"{describe(tally)}; {tally.running} running, {_clock(elapsed)} so far"),
-        )
+        line, tally = Grid.grid(padding=(0, 1)), self._tally
+        bar = ProgressBar(tally.total, tally.done, width=_BAR_WIDTH)
+        line.add_row(bar, Text(self._news(tally)))
         table = self._table()
         if table is None:
             return line
-        title = Text(f"\n{table.title}, so far")
-        return Group(line, title, table.terminal())
+        return Group(line, Text(f"\n{table.title}, so far"), table.terminal())
 
 
 class _Kept:

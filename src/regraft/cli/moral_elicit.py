@@ -12,7 +12,7 @@ import typer
 from regraft.cli.command import command
 from regraft.cli.moral_run import group
 from regraft.cli.names import MODEL
-from regraft.cli.options import Folder
+from regraft.cli.options import Folder, path_option
 from regraft.cli.session import Session
 
 if TYPE_CHECKING:
@@ -28,10 +28,8 @@ def elicit_command(
     model: Annotated[str, typer.Option(help="Name of the model.")] = MODEL,
     scenarios: Annotated[
         Path | None,
-        typer.Option(
-            help="MoralChoice's .csv file, or the folder with it; by default scenarios are "
-            "generated.",
-            readable=False,
+        path_option(
+            "MoralChoice's .csv file, or the folder with it; by default scenarios are generated."
         ),
     ] = None,
     concurrency: Annotated[int, typer.Option(help="Requests at the same time.")] = 8,

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from regraft.cli.command import command, make_group
-from regraft.cli.diagnose import show_diagnosis, show_tables
-from regraft.cli.options import Device, Folder, Radius, Seed
+from regraft.cli.diagnose import show_diagnosis
+from regraft.cli.options import Device, Folder, Radius, Seed, path_option
 from regraft.cli.session import Session
 
 group = make_group("moral", "Moral questions, answered by people whose values are known.")
@@ -28,10 +28,7 @@ def run_command(
     ] = None,
     answers: Annotated[
         Path | None,
-        typer.Option(
-            help="Folder of regraft moral elicit; by default a documented model responds.",
-            readable=False,
-        ),
+        path_option("Folder of regraft moral elicit; by default a documented model responds."),
     ] = None,
     model: Annotated[
         str | None, typer.Option(help="Whose answers, if there are several models'.")
@@ -76,7 +73,7 @@ def run_command(
         )
     files = write_moral(out, result, library, drawn)
     show_diagnosis(session, result.diagnosis)
-    show_tables(session, result_tables(result))
+    session.tables(result_tables(result))
     session.say(*remarks(result))
     own = None if scenarios in (None, DOWNLOAD) else Path(str(scenarios))
     session.finish(result.to_dict(), files, read=[own, answers])

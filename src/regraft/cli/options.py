@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -28,8 +28,23 @@ def one_of(*values: str) -> str:
     return f"{', '.join(first)} or {last}" if first else last
 
 
+def choice(text: str, *values: str) -> Any:
+    """Make an option that completes to ``values``, with ``text`` as its help."""
+    return typer.Option(help=text, autocompletion=among(*values))
+
+
 # Not even readability is left to typer, which knows nothing of banks and known datasets.
-Folder = typer.Option(help="Folder for the files.", readable=False)
+def path_option(text: str, *names: str) -> Any:
+    """Make an option for a path, with ``text`` as its help."""
+    return typer.Option(*names, help=text, readable=False)
+
+
+def path_argument(text: str) -> Any:
+    """Make an argument for a path, with ``text`` as its help."""
+    return typer.Argument(help=text, readable=False)
+
+
+Folder = path_option("Folder for the files.")
 Out = Annotated[Path | None, Folder]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 Quiet = Annotated[
@@ -39,9 +54,7 @@ Html = Annotated[
     bool,
     typer.Option("--html", help="Also write report.html, a page to look at and to pass on."),
 ]
-Device = Annotated[
-    str, typer.Option(help="Where torch computes.", autocompletion=among("cpu", "cuda", "mps"))
-]
+Device = Annotated[str, choice("Where torch computes.", "cpu", "cuda", "mps")]
 Seed = Annotated[int, typer.Option(help="Of all that is drawn at random.")]
 HoldoutSeed = Annotated[
     int | None,
@@ -53,32 +66,21 @@ Label = Annotated[str, typer.Option(help="Column of labels.")]
 Domain = Annotated[str, typer.Option(help="Column of domains.")]
 
 # For what fits, audits and compares heads.
-Data = Annotated[
-    Path, typer.Argument(help="A .npz, .csv or .parquet file, or a bank.", readable=False)
-]
+Data = Annotated[Path, path_argument("A .npz, .csv or .parquet file, or a bank.")]
 Radius = Annotated[float, typer.Option(help=meaning("radius"))]
 Radii = Annotated[str, typer.Option(help="Radii in nats, separated by commas.")]
 AUDIT_RADII = "0,0.5,1,2,4,8,16"
-Objective = Annotated[
-    str, typer.Option(help=meaning("objective"), autocompletion=among(*OBJECTIVES))
-]
+Objective = Annotated[str, choice(meaning("objective"), *OBJECTIVES)]
 Ridge = Annotated[float | None, typer.Option(help=f"{meaning('ridge')} Default: cross-validated.")]
 Rank = Annotated[int | None, typer.Option(help="Transplant dimension.")]
-Weights = Annotated[
-    Path | None, typer.Option(help="Safetensors file of the encoder's weights.", readable=False)
-]
+Weights = Annotated[Path | None, path_option("Safetensors file of the encoder's weights.")]
 
 # For runs of the protocol.
 Dataset = Annotated[
     str,
-    typer.Option(
-        help=f"{', '.join(DATASETS)}, or the stem of a file of features in --data.",
-        autocompletion=among(*DATASETS),
-    ),
+    choice(f"{', '.join(DATASETS)}, or the stem of a file of features in --data.", *DATASETS),
 ]
-DataFolder = Annotated[
-    Path | None, typer.Option(help="Folder of the data. Default: $REGRAFT_DATA.", readable=False)
-]
+DataFolder = Annotated[Path | None, path_option("Folder of the data. Default: $REGRAFT_DATA.")]
 Steps = Annotated[int | None, typer.Option(help="Default: the dataset's.")]
 Hparams = Annotated[str, typer.Option(help="Hyperparameters to set, as a JSON object.")]
 Holdout = Annotated[float, typer.Option(help="Share of each domain kept for validation.")]

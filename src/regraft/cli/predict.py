@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from regraft.cli.command import command
-from regraft.cli.options import Data, Domain, Label, Out
+from regraft.cli.options import Data, Domain, Label, Out, path_argument
 from regraft.cli.session import Session
 
 if TYPE_CHECKING:
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
 @command()
 def predict(
     session: Session,
-    model: Annotated[Path, typer.Argument(help="Folder of a saved model.", readable=False)],
+    model: Annotated[Path, path_argument("Folder of a saved model.")],
     data: Data,
     label: Label = "label",
     domain: Domain = "domain",

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from regraft.cli.command import command
+from regraft.cli.options import path_option
 from regraft.cli.session import Session
 
 
@@ -21,10 +22,7 @@ def report(
         ),
     ],
     path: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", help="File for the page. Default: RUN_DIR/report.html.", readable=False
-        ),
+        Path | None, path_option("File for the page. Default: RUN_DIR/report.html.", "--out")
     ] = None,
 ) -> None:
     """Make a page to look at and to pass on from what other commands have written."""

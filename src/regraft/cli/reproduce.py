@@ -10,7 +10,7 @@ import typer
 
 from regraft.cli.command import command
 from regraft.cli.names import BENCHMARKS, FAMILIES, PRESETS, SURROGATES
-from regraft.cli.options import Device, TrialSeed, Weights, among, one_of
+from regraft.cli.options import Device, TrialSeed, Weights, among, choice, one_of, path_option
 from regraft.cli.session import Session
 
 if TYPE_CHECKING:
@@ -31,11 +31,7 @@ def reproduce_command(
         ),
     ],
     preset: Annotated[
-        str | None,
-        typer.Option(
-            help="How Phase 1 of cmnist trains: paper (default) or best.",
-            autocompletion=among(*PRESETS),
-        ),
+        str | None, choice("How Phase 1 of cmnist trains: paper (default) or best.", *PRESETS)
     ] = None,
     encoder: Annotated[
         str | None,
@@ -57,29 +53,22 @@ def reproduce_command(
         typer.Option(help='Held-out domains, such as "+90%,-90%" or A,S. Default: all.'),
     ] = None,
     family: Annotated[
-        str,
-        typer.Option(
-            help=f"The adversary's domains: {one_of(*FAMILIES)}.", autocompletion=among(*FAMILIES)
-        ),
+        str, choice(f"The adversary's domains: {one_of(*FAMILIES)}.", *FAMILIES)
     ] = "hull",
     surrogate: Annotated[
         str | None,
-        typer.Option(
-            help="What the learner sees of them: reweighted (of the hull, by default), relabelled "
-            "(of the free family) or transplanted.",
-            autocompletion=among(*SURROGATES),
+        choice(
+            "What the learner sees of them: reweighted (of the hull, by default), relabelled (of "
+            "the free family) or transplanted.",
+            *SURROGATES,
         ),
     ] = None,
     device: Device = "cpu",
     data: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder of MNIST's four files, or of images as domain/class/file.", readable=False
-        ),
+        Path | None, path_option("Folder of MNIST's four files, or of images as domain/class/file.")
     ] = None,
     out: Annotated[
-        Path | None,
-        typer.Option(help="Folder for the files. Default: regraft-BENCHMARK.", readable=False),
+        Path | None, path_option("Folder for the files. Default: regraft-BENCHMARK.")
     ] = None,
     quick: Annotated[
         bool,
@@ -95,7 +84,7 @@ def reproduce_command(
     """
     from regraft.bench.networks.featurizers import PAPERS
     from regraft.bench.paper.benchmark import COLORED_MNIST, IMAGE_BENCHMARKS
-    from regraft.bench.paper.image_reproduction import SIZE, STEPS, reproduce_images
+    from regraft.bench.paper.reproduce import SIZE, STEPS, reproduce_images
 
     out = out or Path(f"regraft-{benchmark}")
     session.write_to(out)
@@ -133,7 +122,8 @@ def _reproduce_cmnist(
     session: Session, preset: str | None, data: Path | None, settings: dict[str, Any]
 ) -> Reproduction:
     from regraft.bench.datasets.mnist import load_mnist
-    from regraft.bench.paper.experiment import DATA, PARTS, check_arguments
+    from regraft.bench.paper.benchmark import COLORED_MNIST
+    from regraft.bench.paper.experiment import DATA, PARTS, ExperimentPlan
     from regraft.bench.paper.pretraining import PRESETS as PRETRAININGS
     from regraft.bench.paper.reproduce import reproduce
     from regraft.support.progress import Stopwatch
@@ -141,7 +131,7 @@ def _reproduce_cmnist(
     name = preset or "paper"
     if name not in PRETRAININGS:
         raise ValueError(f"preset is {name!r}: choose {' or '.join(PRETRAININGS)}.")
-    check_arguments(**{key: value for key, value in settings.items() if key != "out"})
+    ExperimentPlan(COLORED_MNIST, name, **settings).check()
     watch = Stopwatch(*PARTS)
     with session.working("reading MNIST") as step:
         with watch.part(DATA):
@@ -179,9 +169,8 @@ def show(session: Session, result: Reproduction, data: Path | None = None) -> No
     from regraft.bench.paper.report import short_rows, summary_heads
 
     names = result.benchmark.environments
-    ours = {**result.baselines, result.label: result.selection}
     heads = ("test accuracy (%)", *names, *summary_heads(result.benchmark))
-    session.table(heads, *short_rows(ours, result.benchmark))
+    session.table(heads, *short_rows(result.selections, result.benchmark))
     for env, cell in result.selection.cells.items():
         low, high = cell.spread
         session.say(

@@ -21,7 +21,7 @@ from regraft.cli.options import (
     Hparams,
     Steps,
     TrialSeed,
-    among,
+    choice,
     environments,
     one_of,
     words,
@@ -44,10 +44,7 @@ def sweep(
     session: Session,
     datasets: Dataset = "ColoredMNIST",
     algorithms: Annotated[
-        str | None,
-        typer.Option(
-            help="Names, separated by commas. Default: all.", autocompletion=among(*ALGORITHMS)
-        ),
+        str | None, choice("Names, separated by commas. Default: all.", *ALGORITHMS)
     ] = None,
     n_hparams: Annotated[int, typer.Option(help="Configurations, the default one first.")] = 20,
     n_trials: Annotated[int, typer.Option(help="Repetitions of everything.")] = 3,
@@ -72,9 +69,7 @@ def sweep(
     keep_models: Annotated[
         bool, typer.Option("--keep-models", help="Keep each run's trained model.")
     ] = False,
-    engine: Annotated[
-        str, typer.Option(help=f"{one_of(*ENGINES)}.", autocompletion=among(*ENGINES))
-    ] = "local",
+    engine: Annotated[str, choice(f"{one_of(*ENGINES)}.", *ENGINES)] = "local",
     workers: Annotated[
         int | None, typer.Option(help="Processes at once. Default: one a core, or one a GPU.")
     ] = None,
@@ -196,8 +191,8 @@ def _table_so_far(out: Path) -> Table | None:
 def _show(session: Session, tally: Tally, out: Path, data: Path | None) -> None:
     """Print the failures and the table; raises ``ValueError`` if there are failures."""
     from regraft.bench.protocol.collection import collect
+    from regraft.bench.protocol.collection_tables import tables
     from regraft.bench.protocol.run_folder import ERROR
-    from regraft.cli.collect import show_tables
 
     for outcome in tally.failed[:_MOST_FAILURES]:
         session.note(f"failed: {outcome.job.label} ({out / outcome.job.id}): {outcome.message}")
@@ -206,7 +201,7 @@ def _show(session: Session, tally: Tally, out: Path, data: Path | None) -> None:
     document: dict[str, Any] = {"sweep": tally.to_dict(out)}
     if tally.done:
         collection = collect(out, (_RULE,))
-        show_tables(session, collection, "Test accuracy (%), ")
+        session.tables(tables(collection), "Test accuracy (%), ")
         document |= collection.to_dict()
     session.finish(document, [], read=[data])
     if tally.failed:

@@ -11,7 +11,16 @@ import typer
 from regraft.cli import options
 from regraft.cli.command import command
 from regraft.cli.names import ALGORITHMS
-from regraft.cli.options import FIRST_TRIAL, Compat, Device, Folder, Holdout, Hparams, among, one_of
+from regraft.cli.options import (
+    FIRST_TRIAL,
+    Compat,
+    Device,
+    Folder,
+    Holdout,
+    Hparams,
+    choice,
+    one_of,
+)
 from regraft.cli.session import Session
 
 if TYPE_CHECKING:
@@ -23,10 +32,7 @@ def train(
     session: Session,
     dataset: options.Dataset = "ColoredMNIST",
     data: options.DataFolder = None,
-    algorithm: Annotated[
-        str,
-        typer.Option(help=f"{one_of(*ALGORITHMS)}.", autocompletion=among(*ALGORITHMS)),
-    ] = "ERM",
+    algorithm: Annotated[str, choice(f"{one_of(*ALGORITHMS)}.", *ALGORITHMS)] = "ERM",
     test_envs: Annotated[str, typer.Option(help="Held-out domains by number: 0 or 0,1.")] = "0",
     steps: options.Steps = None,
     hparams_seed: Annotated[int, typer.Option(help="0 for the default configuration.")] = 0,

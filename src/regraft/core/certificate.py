@@ -176,7 +176,6 @@ def certify_hull(
         outcome,
         find_witness(hull.head(z), heads),
         ridge=ridge,
-        family="hull",
         surrogate=surrogate,
         objective=objective,
         radius=radius,
@@ -191,7 +190,6 @@ def certify(
     witness: Witness,
     *,
     ridge: float | Tensor,
-    family: Family,
     surrogate: SurrogateKind,
     objective: Objective,
     radius: float | None,
@@ -199,8 +197,8 @@ def certify(
 ) -> Certificate:
     """Collect the evidence of a finished game on source ``rows``, sorted into ``slices``.
 
-    ``witness`` belongs to the worst target. A family with a radius has a covering number, which
-    gives the terms of `prop:finite-sample`.
+    ``witness`` belongs to the worst target. The hull has a radius, hence a covering number, which
+    gives the terms of `prop:finite-sample`; the free family has neither.
     """
     head, worst, start = outcome.head, outcome.worst, outcome.start
     closure = closure_residual(witness, [rows.Z[s] for s in slices], max_rows=CLOSURE_ROWS)
@@ -222,7 +220,7 @@ def certify(
             resolution=RESOLUTION,
         )
     return Certificate(
-        family=family,
+        family="free" if radius is None else "hull",
         surrogate=surrogate,
         objective=objective,
         radius=radius,

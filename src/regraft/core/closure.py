@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import permutations
 
 import torch
 from scipy.spatial import distance  # type: ignore[import-untyped, unused-ignore]
@@ -63,15 +64,9 @@ def closure_residual(
         raise ValueError(f"{len(witness.sources)} sources need as many samples, got {len(rows)}")
     generator = torch.Generator().manual_seed(seed)
     supports = [_thin(sample, max_rows, generator).to(witness.basis.dtype) for sample in rows]
-    return max(
-        (
-            directed_hausdorff(witness.transplant(s, t)(support), supports[t])
-            for s, support in enumerate(supports)
-            for t in range(len(supports))
-            if s != t
-        ),
-        default=0.0,
-    )
+    pairs = permutations(range(len(supports)), 2)
+    moved = ((witness.transplant(s, t)(supports[s]), supports[t]) for s, t in pairs)
+    return max((directed_hausdorff(*pair) for pair in moved), default=0.0)
 
 
 def _thin(sample: Tensor, max_rows: int | None, generator: torch.Generator) -> Tensor:

@@ -165,11 +165,11 @@ def _column(values: ArrayLike, name: str) -> NDArray[Any]:
         column = column[:, 0]
     if column.ndim != 1:
         raise ValueError(f"{name} has shape {column.shape}: pass one value per row of X.")
-    if column.dtype.kind == "f" and not np.isfinite(column).all():
+    kind = column.dtype.kind
+    if kind == "f" and not np.isfinite(column).all():
         raise ValueError(f"{name} holds NaN or infinity: drop those rows.")
-    if column.dtype.kind in "mM" and np.isnat(column).any():
-        raise ValueError(f"{name} holds missing values: drop those rows.")
-    if column.dtype.kind == "O" and any(map(_is_missing, column)):
+    no_time = kind in "mM" and np.isnat(column).any()
+    if no_time or (kind == "O" and any(map(_is_missing, column))):
         raise ValueError(f"{name} holds missing values: drop those rows.")
     return column
 

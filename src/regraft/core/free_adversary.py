@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import permutations
 
 import torch
 from torch import Tensor
@@ -88,16 +89,15 @@ class FreeAdversary:
         if not self._options.carried:
             self._initialize()
         optimizer = torch.optim.Adam(self._parameters, self._options.cro_adv_lr)
-        batches = min(map(len, self._training)) // self._options.cro_adv_batch or 1
+        size = self._options.cro_adv_batch
+        batches = min(map(len, self._training)) // size or 1
         total = self._options.cro_adv_epochs * batches
         schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, total)
         best, best_value = self._flat_parameters(), -float("inf")
         for _ in range(self._options.cro_adv_epochs):
             orders = [rows[self._permutation(slice(0, len(rows)))] for rows in self._training]
             for i in range(batches):
-                batch = slice(
-                    i * self._options.cro_adv_batch, (i + 1) * self._options.cro_adv_batch
-                )
+                batch = slice(i * size, (i + 1) * size)
                 objective = self._objective(head, [order[batch] for order in orders])
                 optimizer.zero_grad()
                 (-objective).backward()  # type: ignore[no-untyped-call]
@@ -160,9 +160,7 @@ class FreeAdversary:
         )
         closure = sum(
             minibatch_hausdorff(_transplant_rows(Z[s], free[s] - free[t], basis), Z[t])
-            for s in range(n)
-            for t in range(n)
-            if s != t
+            for s, t in permutations(range(n), 2)
         )
         return (
             self._risk(head, Z, moved, labels)
@@ -209,14 +207,9 @@ class FreeAdversary:
         if self._surrogate == "relabelled":
             return relabel(self._pairs, head)
         basis, free = self._split()
-        Z = self._rows.Z
-        moved = torch.cat(
-            [
-                _transplant_rows(Z[rows], free[i] - free[-1], basis)
-                for i, rows in enumerate(self._slices)
-            ]
-        )
-        return relabel_moved(self._pairs, moved.repeat(len(head), 1), head)
+        pairs = zip(self._slices, free[:-1] - free[-1], strict=True)
+        moved = [_transplant_rows(self._rows.Z[rows], shift, basis) for rows, shift in pairs]
+        return relabel_moved(self._pairs, torch.cat(moved).repeat(len(head), 1), head)
 
     def _flat_parameters(self) -> Tensor:
         return torch.cat([p.detach().reshape(-1) for p in self._parameters])
@@ -228,9 +221,8 @@ class FreeAdversary:
             parameter.copy_(values.reshape(parameter.shape))
 
     def _permutation(self, rows: slice) -> Tensor:
-        order: Tensor = rows.start + torch.randperm(
-            rows.stop - rows.start, generator=self._generator
-        )
+        n = rows.stop - rows.start
+        order: Tensor = rows.start + torch.randperm(n, generator=self._generator)
         return order.to(self._rows.Z.device)
 
     def _draw_normal(self, shape: tuple[int, ...]) -> Tensor:

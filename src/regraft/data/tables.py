@@ -8,7 +8,7 @@ import zlib
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +33,9 @@ class FeatureTable:
     X: NDArray[np.floating[Any]]  # (n, d)
     y: NDArray[Any] | None  # (n,), None where the file has no label column or one with gaps
     domain: NDArray[Any] | None  # (n,), None likewise
-    features: tuple[str, ...]  # (d,) names of the columns of X; empty if the file has none
     group: NDArray[Any] | None = None  # (n,), None where no group was asked for
+    # (d,) names of the columns of X; empty if the file has none
+    features: tuple[str, ...] = field(default=(), kw_only=True)
 
 
 def read_table(
@@ -185,16 +186,6 @@ def _check_shapes(path: Path, table: FeatureTable) -> None:
             )
 
 
-def _table(
-    X: NDArray[np.floating[Any]],
-    columns: Sequence[NDArray[Any] | None],
-    features: tuple[str, ...] = (),
-) -> FeatureTable:
-    """Make a table; ``columns`` are label, domain and, where asked for, group."""
-    y, domain, *group = columns
-    return FeatureTable(X, y, domain, features, *group)
-
-
 def _read_bank(path: Path, roles: Sequence[Role]) -> FeatureTable:
     try:
         bank = open_bank(path)
@@ -208,7 +199,7 @@ def _read_bank(path: Path, roles: Sequence[Role]) -> FeatureTable:
                 f"{role.name!r}: write its rows to a .npz or .csv file with that column."
             )
     found = [role.find(path, tuple(held)) for role in roles]
-    return _table(bank.X, [None if name is None else held[name] for name in found])
+    return FeatureTable(bank.X, *(None if name is None else held[name] for name in found))
 
 
 def _read_npz(path: Path, roles: Sequence[Role]) -> FeatureTable:
@@ -223,7 +214,7 @@ def _read_npz(path: Path, roles: Sequence[Role]) -> FeatureTable:
         y, domain, *group = (_npz_column(path, arrays, role) for role in roles)
         if domain is not None:
             domain = _name_domains(path, arrays, domain)
-        return _table(X, [y, domain, *group])
+        return FeatureTable(X, y, domain, *group)
 
 
 @contextmanager
@@ -317,7 +308,8 @@ def _parse_csv(path: Path, rows: Iterator[Row], roles: Sequence[Role]) -> Featur
         except ValueError:
             raise _not_a_number(path, n_rows, features, numbers) from None
     X = np.asarray(values).reshape(n_rows, len(features))
-    return _table(X, [_column(path, cells, role, typed) for role in roles], features)
+    columns = (_column(path, cells, role, typed) for role in roles)
+    return FeatureTable(X, *columns, features=features)
 
 
 def _feature_names(path: Path, columns: Sequence[str], roles: Sequence[Role]) -> tuple[str, ...]:
@@ -361,10 +353,11 @@ def _read_parquet(path: Path, roles: Sequence[Role]) -> FeatureTable:
         table = file.read()
         features = _feature_names(path, table.column_names, roles)
         columns = [_parquet_feature(path, table, name) for name in features]
-        others = set(table.column_names).difference(features)
-        cells = {name: table.column(name).to_pylist() for name in others}
+        names = set(table.column_names).difference(features)
+        cells = {name: table.column(name).to_pylist() for name in names}
     X = np.column_stack(columns) if columns else np.empty((table.num_rows, 0))
-    return _table(_floats(X), [_column(path, cells, role, np.array) for role in roles], features)
+    others = (_column(path, cells, role, np.array) for role in roles)
+    return FeatureTable(_floats(X), *others, features=features)
 
 
 def _parquet_feature(path: Path, table: Any, name: str) -> NDArray[Any]:

@@ -123,7 +123,6 @@ def _read_office_caltech10(request: Request) -> LabelledTable:
         X=np.divide(X, totals, out=np.zeros_like(X), where=totals > 0),
         y=np.concatenate([y for _, y in parts.values()]),
         domain=np.repeat(list(parts), sizes),
-        features=(),
     )
 
 

@@ -20,7 +20,7 @@ import torch
 
 from regraft._version import __version__
 from regraft.core.certificate import Certificate
-from regraft.estimators.certificate_terms import Term, explain_certificate
+from regraft.estimators.certificate_terms import explain_certificate
 from regraft.estimators.game_head import GameHead
 from regraft.estimators.linear import LinearHead
 from regraft.support.data_files import read_toml
@@ -86,8 +86,8 @@ def _list_names(names: Iterable[Any], write: Callable[[str], str]) -> str:
 
 
 def _count(number: int, noun: str) -> str:
-    plural = f"{noun}es" if noun.endswith("s") else f"{noun}s"
-    return f"{number:,} {noun if number == 1 else plural}"
+    plural = "es" if noun.endswith("s") else "s"
+    return f"{number:,} {noun}{plural if number != 1 else ''}"
 
 
 def _header(model: LinearHead) -> str:
@@ -142,17 +142,15 @@ def _describe_head(model: LinearHead) -> str:
 
 
 def _describe_sources(model: LinearHead) -> str:
-    columns = ["source"]
-    cells = [[escape(str(name))] for name in model.domains_]
+    table = {"source": [escape(str(name)) for name in model.domains_]}
     if isinstance(model, GameHead):
         c = model.certificate_
         if c.source_rows is not None:
-            columns.append("rows")
-            cells = [[*row, f"{n:,}"] for row, n in zip(cells, c.source_rows, strict=True)]
+            table["rows"] = [f"{n:,}" for n in c.source_rows]
         if c.worst_target:
-            columns.append("weight of its head in the worst domain")
             weights = c.worst_target.values()
-            cells = [[*row, f"{weight:+.2f}"] for row, weight in zip(cells, weights, strict=True)]
+            table["weight of its head in the worst domain"] = [f"{w:+.2f}" for w in weights]
+    columns, cells = list(table), [list(row) for row in zip(*table.values(), strict=True)]
     if len(cells) > _MAX_NAMES:
         more = [f"and {len(cells) - _MAX_NAMES} more", *[""] * (len(columns) - 1)]
         cells = [*cells[:_MAX_NAMES], more]
@@ -176,12 +174,9 @@ def _describe_radius(certificate: Certificate) -> str:
 
 def _describe_certificate(certificate: Certificate) -> str:
     words = "\n\n".join(map(escape, certificate.summary()))
-    return f"## Certificate\n\n{words}\n\n{_term_table(explain_certificate(certificate))}"
-
-
-def _term_table(terms: Sequence[Term]) -> str:
-    rows = tuple((term.name, term.value, term.meaning) for term in terms)
-    return Table("Certificate", ("term", "value", "meaning"), rows, align="lrl").markdown()
+    rows = tuple((t.name, t.value, t.meaning) for t in explain_certificate(certificate))
+    table = Table("Certificate", ("term", "value", "meaning"), rows, align="lrl").markdown()
+    return f"## Certificate\n\n{words}\n\n{table}"
 
 
 def _describe_price(certificate: Certificate) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from torch import Tensor
@@ -82,7 +82,6 @@ def on_cpu(sources: SourceHeads) -> SourceHeads:
 
 def _to_cpu(part: _Part) -> _Part:
     """Move a dataclass's own tensors to the CPU."""
-    values = {field.name: getattr(part, field.name) for field in fields(part)}
-    tensors = {name: value.cpu() for name, value in values.items() if isinstance(value, Tensor)}
+    tensors = {name: each.cpu() for name, each in vars(part).items() if isinstance(each, Tensor)}
     moved: _Part = replace(part, **tensors)
     return moved

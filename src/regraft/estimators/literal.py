@@ -116,7 +116,6 @@ class LiteralCROClassifier(GameHead):
             outcome,
             adversary.witness(outcome.worst, heads),
             ridge=ridge,
-            family="free",
             surrogate=self.surrogate,
             objective="risk",
             radius=None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -51,12 +51,14 @@ class DeductionInvariance(PlainData):
 
     verdict: Verdict
     sentence: str
-    p_value: float
-    views: dict[str, float]  # squared correlations of residuals and domains, relative to chance
-    effective_rows: float  # number of rows that could as well have come from another domain
-    cells: tuple[DeductionCell, ...]  # those with enough records, the largest first
-    n_cells: int  # with any records at all
-    pull: float  # the penalty that held-out rows chose for departures from the pooled deduction
+    # The defaults are those of groups never observed, where nothing can be tested.
+    p_value: float = float("nan")
+    # Squared correlations of residuals and domains, relative to chance.
+    views: dict[str, float] = field(default_factory=dict)
+    effective_rows: float = 0.0  # number of rows that could as well have come from another domain
+    cells: tuple[DeductionCell, ...] = ()  # those with enough records, the largest first
+    n_cells: int = 0  # with any records at all
+    pull: float = float("nan")  # the penalty of departures from D that held-out rows chose
 
 
 def check_invariance(

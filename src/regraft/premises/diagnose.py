@@ -241,12 +241,6 @@ def _check_latent(data: _Data) -> _Checks:
         verdict="undecided",
         sentence="Whether deductions are invariant cannot be tested without the groups of the "
         "rows: pass them if they are known.",
-        p_value=float("nan"),
-        views={},
-        effective_rows=0.0,
-        cells=(),
-        n_cells=0,
-        pull=float("nan"),
     )
     data.on_progress("looking for a transplant basis")
     basis = check_basis(fit.factorization, data.rows_by_domain())

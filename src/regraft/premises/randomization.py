@@ -88,22 +88,20 @@ def domain_probabilities(
     penalty = choose_penalty([data])
     if n_groups == 1:
         return crossfit_probabilities(data, penalty)
+    alone = OutcomeData(Z, domain, n_domains)
     fold = deal_folds(len(Z), Z.device)
     probabilities = Z.new_empty((len(Z), n_domains))
     pull = None
     for f in range(FOLDS):
         anchors = _by_group(fit_map(data.take(fold != f), penalty), Z.shape[1])
-        pairs = []
-        for u in range(n_groups):
-            sides = (group == u) & (fold != f), (group == u) & (fold == f)
-            seen, held_out = (OutcomeData(Z[rows], domain[rows], n_domains) for rows in sides)
-            pairs.append((seen, held_out))
+        held_out = [(group == u) & (fold == f) for u in range(n_groups)]
+        seen = [alone.take((group == u) & (fold != f)) for u in range(n_groups)]
         if pull is None:
+            pairs = [(own, alone.take(rows)) for own, rows in zip(seen, held_out, strict=True)]
             pull = choose_penalty_on_pairs(pairs, ANCHOR_PENALTIES, anchors)
-        for u, ((seen, held_out), anchor) in enumerate(zip(pairs, anchors, strict=True)):
-            own = fit_map(seen, pull, anchor=anchor)
-            rows = (group == u) & (fold == f)
-            probabilities[rows] = log_probabilities(held_out.Z, own).exp()
+        for own, rows, anchor in zip(seen, held_out, anchors, strict=True):
+            fitted = fit_map(own, pull, anchor=anchor)
+            probabilities[rows] = log_probabilities(Z[rows], fitted).exp()
     return probabilities
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from itertools import permutations
 
 import numpy as np
@@ -84,7 +84,7 @@ def check_basis(
     for weight in lambdas:
         costs = [len(X) * point.residual**2 + weight * point.hausdorff for point in path]
         chosen = path[int(np.argmin(costs))]
-        points.append(BasisPoint(**(asdict(chosen) | {"weight": float(weight)})))
+        points.append(replace(chosen, weight=float(weight)))
     verdict: Verdict = "consistent" if report.holds else "violated"
     return TransplantBasis(
         verdict=verdict,
@@ -161,15 +161,11 @@ def _measure(
     readouts = maps.abductions[:, :-1].mT @ basis
     identity = torch.eye(len(projection), dtype=basis.dtype, device=basis.device)
     padded = torch.cat([basis, basis.new_zeros(1, basis.shape[1])])
-    distances = [
-        directed_hausdorff(
-            Transplant(padded, maps.abductions[s], maps.abductions[t])(
-                _append_constant(supports[s])
-            )[:, :-1],
-            supports[t],
-        )
-        for s, t in permutations(range(len(supports)), 2)
-    ]
+    distances = []
+    for s, t in permutations(range(len(supports)), 2):
+        transplant = Transplant(padded, maps.abductions[s], maps.abductions[t])
+        moved = transplant(_append_constant(supports[s]))[:, :-1]
+        distances.append(directed_hausdorff(moved, supports[t]))
     return BasisPoint(
         weight=0.0,
         residual=_root_mean_square(readouts - projection),

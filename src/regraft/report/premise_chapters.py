@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from regraft.core.certificate import Certificate
 from regraft.estimators.audit import AuditCurve
@@ -10,30 +10,24 @@ from regraft.report.elements import Chapter, Document, Section, Text
 from regraft.report.sections import game_sections, stress_section, tables_sections
 from regraft.support.table import Table, percent
 
+# By key in the document: the premise, and what is the case where it is violated.
 _PREMISES = {
-    "heterogeneity": "sources disagree",
-    "closure": "factorization closes",
-    "angles": "abductions differ",
-    "invariance": "deduction is invariant",
-    "basis": "a transplant basis exists",
-}
-_FAILING = {
-    "sources disagree": "the sources do not disagree",
-    "factorization closes": "the factorization does not close",
-    "abductions differ": "abductions do not differ",
-    "deduction is invariant": "the deduction is not invariant",
-    "a transplant basis exists": "no transplant basis exists",
+    "heterogeneity": ("sources disagree", "the sources do not disagree"),
+    "closure": ("factorization closes", "the factorization does not close"),
+    "angles": ("abductions differ", "abductions do not differ"),
+    "invariance": ("deduction is invariant", "the deduction is not invariant"),
+    "basis": ("a transplant basis exists", "no transplant basis exists"),
 }
 _MARKS = {"consistent": "✓ looks true", "violated": "✗ violated", "undecided": "? cannot tell"}
 
 
 def diagnosis_chapter(document: Document) -> Chapter:
     """Build the chapter for ``diagnosis.json``."""
-    found = {name: document[key]["verdict"] for key, name in _PREMISES.items()}
-    violated = [name for name, verdict in found.items() if verdict == "violated"]
-    undecided = [name for name, verdict in found.items() if verdict == "undecided"]
+    found = {key: document[key]["verdict"] for key in _PREMISES}
+    violated = [_PREMISES[key][1] for key, verdict in found.items() if verdict == "violated"]
+    undecided = [_PREMISES[key][0] for key, verdict in found.items() if verdict == "undecided"]
     if violated:
-        verdict = f"What the method needs is not given: {', '.join(_FAILING[n] for n in violated)}"
+        verdict = f"What the method needs is not given: {', '.join(violated)}"
     elif undecided:
         verdict = f"No premise is violated, undecided are: {', '.join(undecided)}"
     else:
@@ -46,7 +40,7 @@ def diagnosis_chapter(document: Document) -> Chapter:
         f"{verdict}; correlation shift, which the method is made for, is "
         f"{shifts['correlation']:.2f}, diversity shift, which it is not, "
         f"{shifts['diversity']:.2f}.",
-        (_verdicts_section(document, found, violated), *tables_sections(document["tables"])),
+        (_verdicts_section(document, found), *tables_sections(document["tables"])),
     )
 
 
@@ -75,14 +69,8 @@ def moral_chapter(document: Document) -> Chapter:
     )
 
 
-def _verdicts_section(
-    document: Document, found: Mapping[str, str], violated: Sequence[str]
-) -> Section:
-    names = list(found)
-    table = Table(
-        "Verdicts",
-        ("premise", "verdict"),
-        tuple((name, _MARKS[verdict]) for name, verdict in found.items()),
-        frozenset(names.index(name) for name in violated),
-    )
+def _verdicts_section(document: Document, found: Mapping[str, str]) -> Section:
+    rows = tuple((_PREMISES[key][0], _MARKS[verdict]) for key, verdict in found.items())
+    violated = frozenset(i for i, v in enumerate(found.values()) if v == "violated")
+    table = Table("Verdicts", ("premise", "verdict"), rows, violated)
     return Section("The premises", (table, *map(Text, document["summary"])))

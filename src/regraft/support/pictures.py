@@ -113,8 +113,8 @@ def _picture(chart: Spec, title: str, subtitle: str, width: int) -> Spec:
     """Fix colours and font, leave out what only hovering shows, and fit the legend."""
     fixed: Spec = _fix(chart)
     config = fixed["config"]
-    config["legend"] |= {"columns": _columns(list(dict.fromkeys(_legend(chart))), width)}
-    config["legend"] |= {"labelLimit": 0}
+    names = list(dict.fromkeys(_legend(chart)))
+    config["legend"] |= {"columns": _columns(names, width), "labelLimit": 0}
     ink = {"color": _FIXED[INK], "subtitleColor": _FIXED[SOFT]}
     config |= {"font": _FONT, "title": {**_TITLE, **ink}}
     heading = {"title": {"text": title, "subtitle": subtitle}} if title else {}

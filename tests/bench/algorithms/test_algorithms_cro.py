@@ -17,15 +17,12 @@ from regraft.bench.protocol.worker import Assignment, perform
 from tests.helpers.small_tasks import IMAGES, VECTORS, Batch, draw_batch, make
 
 
-def test_there_is_one_record_at_the_end_of_phase_1() -> None:
-    algorithm = make("CRO", input_shape=IMAGES, cro_phase1_steps=500)
-    assert algorithm.schedule(5001, 100) == [499]
-    assert algorithm.schedule(201, 100) == [200]
-
-
-def test_phase_1_is_erm() -> None:
+def test_phase_1_is_erm_with_one_record_at_its_end() -> None:
     x, y = draw_batch(b=2, input_shape=IMAGES)
     erm, cro = make("ERM", input_shape=IMAGES), make("CRO", input_shape=IMAGES)
+    assert cro.hparams["cro_phase1_steps"] == 500
+    assert cro.schedule(5001, 100) == [499]
+    assert cro.schedule(201, 100) == [200]
     for step in range(2):
         assert torch.equal(erm.update(step, x, y)["loss"], cro.update(step, x, y)["loss"])
     assert torch.equal(erm.predict(x[0]), cro.predict(x[0]))
@@ -70,31 +67,16 @@ def test_the_radius_is_an_assumption_and_never_drawn(group: str) -> None:
 
 def test_it_holds_where_the_confounder_turns_round(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
-    blocks, labels, domains = [], [], []
-    for domain, agreement in enumerate((0.95, 0.8, 0.05)):
-        y = rng.integers(2, size=2000)
-        cause = np.where(rng.random(2000) < 0.75, y, 1 - y)
-        colour = np.where(rng.random(2000) < agreement, y, 1 - y)
-        signs = 2 * np.column_stack([cause, colour]) - 1
-        blocks.append(signs + 0.1 * rng.standard_normal((2000, 2)))
-        labels.append(y)
-        domains.append(np.full(2000, domain))
-    np.savez(
-        tmp_path / "turn.npz",
-        X=np.concatenate(blocks),
-        label=np.concatenate(labels),
-        domain=np.concatenate(domains),
-    )
-    bank = open_dataset("turn", tmp_path)
+    domain = np.repeat([0, 1, 2], 2000)
+    y = rng.integers(2, size=6000)
+    cause = np.where(rng.random(6000) < 0.75, y, 1 - y)
+    colour = np.where(rng.random(6000) < np.array([0.95, 0.8, 0.05])[domain], y, 1 - y)
+    X = 2 * np.column_stack([cause, colour]) - 1 + 0.1 * rng.standard_normal((6000, 2))
+    np.savez(tmp_path / "turn.npz", X=X, label=y, domain=domain)
+    fingerprint = open_dataset("turn", tmp_path).fingerprint
     shares = {}
-    for name in ("ERM", "CRO"):
-        job = Job(
-            "turn",
-            name,
-            (2,),
-            overrides='{"cro_radius": 8}' if name == "CRO" else "{}",
-            fingerprint=bank.fingerprint,
-        )
+    for name, overrides in (("ERM", "{}"), ("CRO", '{"cro_radius": 8}')):
+        job = Job("turn", name, (2,), overrides=overrides, fingerprint=fingerprint)
         assignment = Assignment((job,), tmp_path / "out", tmp_path)
         assert [outcome.state for outcome in perform(assignment)] == ["done"]
         shares[name] = assignment.folder(job).records()[-1]["env2_in_acc"]

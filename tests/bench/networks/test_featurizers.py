@@ -61,15 +61,9 @@ def test_what_cannot_be_loaded_is_told_in_one_sentence(
     assert str(caught.value).endswith(".") and "\n" not in str(caught.value)
 
 
-def test_without_a_network_the_small_encoder_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    hub = pytest.importorskip("huggingface_hub")
-    monkeypatch.setattr(hub.constants, "HF_HUB_OFFLINE", True)
-    monkeypatch.setattr(hub.constants, "HF_HUB_CACHE", str(tmp_path))
-    with pytest.raises(
-        FileNotFoundError, match=r"the network resnet50\.ram_in1k can be nei"
-    ) as caught:
+def test_without_a_network_the_small_encoder_is_named(offline_cache: Path) -> None:
+    problem = r"the network resnet50\.ram_in1k can be nei"
+    with pytest.raises(FileNotFoundError, match=problem) as caught:
         load_featurizer("resnet50.ram_in1k")
     assert str(caught.value).endswith("or take --encoder efficientnet_lite0.")
     assert "\n" not in str(caught.value)
@@ -77,9 +71,8 @@ def test_without_a_network_the_small_encoder_is_named(
 
 def test_a_size_that_a_network_does_not_take_is_refused() -> None:
     assert small_featurizer().n_features(40) == 8
-    with pytest.raises(
-        ValueError, match=r"takes no images of 3 x 3 pixels .*choose another --size"
-    ):
+    problem = r"takes no images of 3 x 3 pixels .*choose another --size"
+    with pytest.raises(ValueError, match=problem):
         small_featurizer().n_features(3)
 
 
@@ -88,13 +81,11 @@ def test_efficientnet_lite0_takes_pixels_less_127_by_128(tmp_path: Path) -> None
     featurizer = load_featurizer("efficientnet_lite0")
     assert featurizer.n_features(64) == 1280
     assert not any(layer.training for layer in featurizer.network.modules())
-    x = (torch.tensor([0.0, 127.0, 255.0]) / 255 - torch.tensor(featurizer.mean)) / torch.tensor(
-        featurizer.deviation
-    )
+    mean, deviation = torch.tensor(featurizer.mean), torch.tensor(featurizer.deviation)
+    x = (torch.tensor([0.0, 127.0, 255.0]) / 255 - mean) / deviation
     torch.testing.assert_close(x, torch.tensor([-127 / 128, 0, 1]), atol=1e-6, rtol=0)
     state = {name: value + 1 for name, value in featurizer.network.state_dict().items()}
-    safetensors.torch.save_file(state, tmp_path / "more.safetensors")
-    other = load_featurizer(
-        "efficientnet_lite0", tmp_path / "more.safetensors"
-    ).network.state_dict()
+    path = tmp_path / "more.safetensors"
+    safetensors.torch.save_file(state, path)
+    other = load_featurizer("efficientnet_lite0", path).network.state_dict()
     assert all(torch.equal(other[name], state[name]) for name in state)

@@ -104,15 +104,6 @@ def test_dropout_follows_the_features() -> None:
         torch.testing.assert_close(network.eval()(images()), plain.eval()(images()))
 
 
-@pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder of downloaded weights, on a machine that is offline."""
-    hub = pytest.importorskip("huggingface_hub")
-    monkeypatch.setattr(hub.constants, "HF_HUB_OFFLINE", True)
-    monkeypatch.setattr(hub.constants, "HF_HUB_CACHE", str(tmp_path))
-    return tmp_path
-
-
 @pytest.mark.parametrize(
     ("changes", "name"),
     [
@@ -122,7 +113,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ],
 )
 def test_weights_that_cannot_be_had_are_named(
-    cache: Path, changes: dict[str, Any], name: str
+    offline_cache: Path, changes: dict[str, Any], name: str
 ) -> None:
     with pytest.raises(FileNotFoundError, match=f"the network {name} can be neither") as caught:
         make_resnet(3, {**DEFAULTS, **changes}, torch.Generator())
@@ -131,10 +122,10 @@ def test_weights_that_cannot_be_had_are_named(
     assert text.endswith(".") and "\n" not in text
 
 
-def test_weights_from_the_cache_are_used(cache: Path) -> None:
+def test_weights_from_the_cache_are_used(offline_cache: Path) -> None:
     torch.manual_seed(3)
     trained = timm.create_model("resnet18", pretrained=False)
-    folder = cache / "models--timm--resnet18.tv_in1k"
+    folder = offline_cache / "models--timm--resnet18.tv_in1k"
     commit = "0" * 40
     for place in ("refs", f"snapshots/{commit}"):
         (folder / place).mkdir(parents=True)

@@ -18,7 +18,7 @@ from regraft.bench.protocol.jobs import Job
 from regraft.bench.protocol.seeds import job_seed
 from regraft.bench.protocol.spaces import constant, draw_configuration
 
-PLAN = ExperimentPlan(COLORED_MNIST, "tiny", (2,), 2, 3, "hull", "reweighted", "cpu", Path("out"))
+PLAN = ExperimentPlan(COLORED_MNIST, "tiny", Path("out"), (2,), 2, 3, surrogate="reweighted")
 JOB = Job("ColoredMNIST", "CRO", (2,))
 
 

@@ -15,9 +15,9 @@ from typer.testing import CliRunner, Result
 from regraft.bench.algorithms.games import game_space
 from regraft.bench.paper.benchmark import IMAGE_BENCHMARKS
 from regraft.bench.paper.experiment import Reproduction
-from regraft.bench.paper.image_reproduction import list_images, reproduce_images
+from regraft.bench.paper.reproduce import list_images, reproduce_images
 from regraft.bench.protocol.seeds import job_seed
-from regraft.bench.protocol.selection import training_domain_validation
+from regraft.bench.protocol.selection import RULES
 from regraft.bench.protocol.spaces import draw_configuration
 from regraft.cli.app import app
 from regraft.cli.command import RESUMES
@@ -130,7 +130,7 @@ def test_the_tables_show_erm_beside_cro_and_the_worst_environment(finished: Repr
         f"CRO, hull (regraft, preset {RECIPE})",
     ]
     assert [*finished.baselines, finished.label] == labels
-    assert finished.selection == training_domain_validation(finished.records)
+    assert finished.selection == RULES["training-domain"].select(finished.records)
     for label, selection in {**finished.baselines, finished.label: finished.selection}.items():
         c, s = (f"{100 * cell.mean:.1f}" for cell in selection.cells.values())
         assert f"| {label} | this run | – | {c} | – | {s} | – | – |" in lines
@@ -221,7 +221,7 @@ def test_an_interrupt_says_how_to_go_on(
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("regraft.bench.paper.image_phase1.fine_tune", interrupt)
+    monkeypatch.setattr("regraft.bench.paper.fine_tuning.fine_tune", interrupt)
     result = call(
         *("pacs", "--data", data, "--encoder", NAME, "--weights", weights, "--size", "32"),
         *("--quick", "--out", tmp_path),

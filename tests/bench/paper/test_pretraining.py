@@ -3,32 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from regraft.bench.datasets.colored_mnist import ColouredDigits, make_environments
 from regraft.bench.paper import pretraining
+from regraft.bench.paper.benchmark import COLORED_MNIST
+from regraft.bench.paper.phase1 import PhaseOne
 from regraft.bench.paper.pretraining import (
     PRESETS,
+    DigitTrainer,
     Preset,
     Pretraining,
     _warp,
     _warps,
     embed,
+    fingerprint,
     pretrain,
 )
-from regraft.bench.protocol.splits import split
+from regraft.bench.protocol.seeds import split
 from regraft.encoders.mnist_cnn import N_FEATURES
+from tests.helpers.problems import Digits
 
 CPU = torch.device("cpu")
 TINY = Preset("tiny", steps=6, batch=8)
 MOVING = replace(TINY, shift=2.0, rotation=0.3, scale=0.2, shear=0.2)
-
-Digits = tuple[NDArray[np.uint8], NDArray[np.uint8]]
 
 
 def make_job(blobs: Digits, seed: int = 0) -> Pretraining:
@@ -46,7 +48,7 @@ def weights(
     jobs: Pretraining | list[Pretraining], preset: Preset = TINY, device: torch.device = CPU
 ) -> list[Tensor]:
     jobs = [jobs] if isinstance(jobs, Pretraining) else jobs
-    networks = pretrain(jobs, preset, 2, device)
+    networks = pretrain(jobs, preset, device)
     return [nn.utils.parameters_to_vector(network.parameters()).detach() for network in networks]
 
 
@@ -62,9 +64,10 @@ def test_the_presets_are_those_stated() -> None:
 @pytest.mark.parametrize("preset", [TINY, MOVING, replace(MOVING, average=0.9)])
 def test_repetitions_have_the_same_bits(job: Pretraining, preset: Preset) -> None:
     (first,) = weights(job, preset)
-    torch.manual_seed(1)  # whatever the global generator is at
+    before = torch.manual_seed(1).get_state()  # whatever the global generator is at
     (second,) = weights(job, preset)
     assert torch.equal(first, second)
+    assert torch.equal(torch.get_rng_state(), before)  # it is left alone
 
 
 def test_other_jobs_along_change_nothing(blobs: Digits, job: Pretraining) -> None:
@@ -85,12 +88,6 @@ def test_a_gpu_gives_the_same_bits_alone_and_among_others(blobs: Digits, job: Pr
         assert torch.equal(weights([others[0], job, others[1]], preset, device)[1], alone)
 
 
-def test_the_global_generator_is_left_alone(job: Pretraining) -> None:
-    before = torch.get_rng_state()
-    weights(job, MOVING)
-    assert torch.equal(torch.get_rng_state(), before)
-
-
 def test_rows_held_out_are_never_seen(job: Pretraining) -> None:
     spoilt = []
     for environment, rows in zip(job.sources, job.rows, strict=True):
@@ -103,7 +100,7 @@ def test_rows_held_out_are_never_seen(job: Pretraining) -> None:
 def test_training_lowers_the_risk(job: Pretraining) -> None:
     risks = []
     for steps in (0, 15):
-        (network,) = pretrain([job], replace(TINY, steps=steps, batch=16), 2, CPU)
+        (network,) = pretrain([job], replace(TINY, steps=steps, batch=16), CPU)
         assert not network.training
         with torch.no_grad():
             risk = [
@@ -122,13 +119,13 @@ def test_the_average_of_the_weights(job: Pretraining) -> None:
 
 def test_progress_covers_all_jobs(blobs: Digits, job: Pretraining) -> None:
     heard: list[int] = []
-    pretrain([job, make_job(blobs, 1)], TINY, 2, CPU, heard.append)
+    pretrain([job, make_job(blobs, 1)], TINY, CPU, heard.append)
     assert heard == sorted(heard) and heard[-1] == TINY.steps
 
 
 def test_features_of_all_rows(job: Pretraining, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pretraining, "_EMBED_ROWS_CPU", 64)
-    (network,) = pretrain([job], TINY, 2, CPU)
+    (network,) = pretrain([job], TINY, CPU)
     environment = job.sources[0]
     features = embed(network[0], environment)
     assert features.shape == (len(environment), N_FEATURES) and features.dtype == torch.float16
@@ -161,3 +158,18 @@ def test_warps_of_an_image() -> None:
     assert narrow.sum() < x.sum() < wide.sum()
     slanted = warped([0, 1, 0, 0, 0, 0], shear=0.5)
     assert not close(slanted, x) and slanted.sum().item() == pytest.approx(x.sum().item(), rel=0.01)
+
+
+def test_features_are_those_of_their_checkpoint(blobs: Digits, tmp_path: Path) -> None:
+    trainer = DigitTrainer(*blobs, replace(TINY, steps=1), CPU)
+    phase1 = PhaseOne(COLORED_MNIST, trainer, fingerprint(*blobs), tmp_path)
+    job = phase1.job(test_env=1, trial=4)
+    checkpoint = phase1.checkpoints([job], lambda _: None)[job]
+    first = phase1.features(job, checkpoint)
+    assert [len(X) for X in first.X] == [len(y) for y in first.y] == [200, 200, 200]
+    assert first.head.shape == (2, 129) and first.test_env == 1 and first.sources == [0, 2]
+    for env in range(3):
+        rows = torch.cat([first.rows_in[env], first.rows_out[env]])
+        assert rows.sort().values.equal(torch.arange(200)) and len(first.rows_out[env]) == 40
+    other = checkpoint | {"0.0.weight": checkpoint["0.0.weight"] + 1}
+    assert not torch.equal(phase1.features(job, other).X[0], first.X[0])

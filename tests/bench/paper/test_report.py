@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import csv
-import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from regraft.bench.paper.benchmark import IMAGE_BENCHMARKS
+from regraft.bench.paper.benchmark import COLORED_MNIST, IMAGE_BENCHMARKS
 from regraft.bench.paper.published import ORACLE
 from regraft.bench.paper.report import accuracy_table, full_table, write_tables
 from regraft.bench.protocol.selection import Cell, Selection
@@ -27,11 +27,13 @@ PARTIAL = Selection({2: FULL.cells[2]}, None)
 
 
 def test_markdown_shows_ours_beside_the_published() -> None:
-    lines = accuracy_table({LABEL: FULL}).markdown().splitlines()
+    shown = accuracy_table({LABEL: FULL})
+    lines = shown.markdown().splitlines()
     assert "| Algorithm | Source | +90% | +80% | -90% | Avg |" in lines
     assert "| ERM | DomainBed | 71.7 ± 0.1 | 72.9 ± 0.2 | 10.0 ± 0.1 | 51.5 |" in lines
     assert "| CRO | CRO paper | 72.1 ± 0.7 | 72.4 ± 0.3 | 76.0 ± 0.7 | 73.5 |" in lines
     assert f"| {LABEL} | this run | 72.1 ± 0.2 | 72.5 ± 0.0 | 70.4 ± 1.0 | 71.7 |" in lines
+    assert shown.latex().count(r"\midrule") == 3  # theirs, the paper's and ours, the notes
     table = [line for line in lines if line.startswith("|")]
     assert len(table) == 2 + 14 + 1 + 1
     assert {line.count("|") for line in table} == {7}
@@ -63,33 +65,8 @@ def test_csv_has_every_number_in_percent() -> None:
     assert ours["average"] == 71.6833
 
 
-def test_latex_is_well_formed() -> None:
-    text = accuracy_table({"100% #1 & {so} _on_ ^ ~ $ \\": FULL, LABEL: PARTIAL}).latex()
-    opened = re.findall(r"\\begin\{(\w+)\}", text)
-    assert opened == re.findall(r"\\end\{(\w+)\}", text) == ["tabular"]
-    assert not re.search(r"(?<!\\)%", text)  # a bare one would comment out the rest of its line
-    bare = re.sub(r"\\[&%$#_{}]", "", text)
-    assert bare.count("{") == bare.count("}")
-    assert bare.count("$") % 2 == 0
-    assert not re.search(r"[#~^_]", bare)
-    rows = [line for line in bare.splitlines() if "&" in line]
-    assert len(rows) == 1 + 14 + 1 + 2
-    assert {row.count("&") for row in rows} == {5}
-    assert all(row.endswith(r"\\") for row in rows)
-    assert bare.count(r"\multicolumn{6}") == 4
-    assert [bare.count(rule) for rule in (r"\toprule", r"\midrule", r"\bottomrule")] == [1, 3, 1]
-
-
-def test_the_best_of_each_column_is_bold() -> None:
-    published = accuracy_table({LABEL: FULL}).latex()
-    assert re.findall(r"\\textbf\{([\d.]+)\}", published) == ["82.0", "76.5", "76.0", "73.5"]
-    better = Selection({2: Cell(0.76004, 0.0, (0.76004,), (0,), (0.7, 0.8))}, 0.9)
-    text = accuracy_table({"x": better}).latex()
-    assert re.findall(r"\\textbf\{([\d.]+)\}", text) == ["82.0", "76.5", "76.0", "76.0", "90.0"]
-
-
 def test_other_rows_can_be_compared_with() -> None:
-    text = accuracy_table({"x": FULL}, ORACLE).markdown()
+    text = accuracy_table({"x": FULL}, replace(COLORED_MNIST, published=ORACLE)).markdown()
     assert "| IRM | DomainBed | 72.0 ± 0.1 | 72.5 ± 0.3 | 58.5 ± 3.3 | 67.7 |" in text
     assert "CRO paper" not in text
 
@@ -128,11 +105,6 @@ def test_images_have_a_column_for_the_worst_environment() -> None:
     assert columns[-2:] == ("average", "worst") and len(columns) == 2 + 4 * 4 + 2
     rows = [dict(zip(columns, row, strict=True)) for row in full_table(ours, benchmark=pacs).rows]
     assert rows[0]["worst"] == 79.3 and rows[-2]["worst"] == 70.0 and rows[-1]["worst"] is None
-    text = table.latex()
-    assert r"Algorithm & Source & A & C & P & S & Avg & Worst \\" in text
-    rows_of_numbers = [line for line in text.splitlines() if line.count("&") > 1]
-    assert {row.replace(r"\&", "").count("&") for row in rows_of_numbers} == {7}
-    assert r"\multicolumn{8}" in text
 
 
 def test_one_trial_has_no_error() -> None:

@@ -18,7 +18,6 @@ import numpy as np
 import pytest
 import safetensors.torch
 import torch
-from numpy.typing import NDArray
 
 from regraft._version import __version__
 from regraft.bench.algorithms import games
@@ -29,11 +28,13 @@ from regraft.bench.paper.pretraining import Preset
 from regraft.bench.paper.reproduce import reproduce
 from regraft.bench.protocol.collection import collect
 from regraft.bench.protocol.seeds import job_seed
-from regraft.bench.protocol.selection import training_domain_validation
+from regraft.bench.protocol.selection import RULES
 from regraft.bench.protocol.spaces import draw_configuration
 from regraft.cli.reproduce import show
 from tests.helpers.commands import make_session
+from tests.helpers.errors import refused
 from tests.helpers.paths import SOURCE
+from tests.helpers.problems import Digits
 from tests.helpers.toy_sweep import CLOCKS
 
 TINY = Preset("tiny", steps=8, batch=8)
@@ -42,8 +43,6 @@ HULL = "tiny-hull-reweighted"
 BEGINNINGS = {"png": b"\x89PNG", "svg": b"<svg", "pdf": b"%PDF"}
 PICTURES = [f"{name}.{kind}" for name in ("checkpoints", "ranks", "rounds") for kind in BEGINNINGS]
 FILES = ["table.md", "table.csv", "table.tex", *PICTURES, "timings.json", "reproduction.json"]
-
-Digits = tuple[NDArray[np.uint8], NDArray[np.uint8]]
 
 
 @pytest.fixture(scope="module")
@@ -152,7 +151,7 @@ def test_the_folder_can_be_collected(finished: Reproduction) -> None:
 
 def test_the_table_and_the_timings(finished: Reproduction) -> None:
     out = finished.files[0].parent
-    assert finished.selection == training_domain_validation(finished.records)
+    assert finished.selection == RULES["training-domain"].select(finished.records)
     cell = finished.selection.cells[2]
     row = f"{100 * cell.mean:.1f} ± {100 * cell.error:.1f}"
     label = "CRO, hull (regraft, preset tiny)"
@@ -325,9 +324,8 @@ def test_other_settings_are_not_mixed_in(blobs: Digits, copy: Path) -> None:
         ((images, (digits + 1) % 10), SIZE, "other images"),
         (blobs, longer, "another preset 'tiny'"),
     ):
-        with pytest.raises(ValueError, match=message) as caught:
+        with refused(rf"{message}.* --out\.$"):
             reproduce(*data, **size, out=copy)
-        assert str(caught.value).endswith("--out.") and ". " not in str(caught.value)
     assert contents(copy) == before
     for text in ("", "[]", "{}", '{"data": "x", "presets": 1}'):
         (copy / "settings.json").write_text(text)
@@ -401,19 +399,14 @@ def test_kills_at_any_moment_lose_and_repeat_nothing(
     assert caches(out) == written and not list(out.glob("*/.*.safetensors.*"))
 
 
-def test_without_the_extra_for_pictures(copy: Path, blobs: Digits, tmp_path: Path) -> None:
-    (tmp_path / "path" / "vl_convert").mkdir(parents=True)
-    (tmp_path / "path" / "vl_convert" / "__init__.py").write_text(
-        "raise ModuleNotFoundError(name='vl_convert')"
-    )
-    np.savez(tmp_path / "data.npz", images=blobs[0], digits=blobs[1])
+def test_without_the_extra_for_pictures(
+    copy: Path, blobs: Digits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
     for name in PICTURES:
         (copy / HULL / name).unlink()
-    path = os.pathsep.join([str(tmp_path / "path"), str(SOURCE)])
-    command = [sys.executable, "-c", PROGRAM, str(tmp_path / "data.npz"), str(copy)]
-    ran = subprocess.run(
-        command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True
-    )
-    assert ran.returncode == 0
-    assert ran.stderr.count("the figures are not drawn: vl_convert is not installed") == 1
+    with pytest.warns(UserWarning) as told:
+        reproduce(*blobs, **SIZE, out=copy)
+    (warning,) = (str(warning.message) for warning in told)
+    assert warning.startswith("the figures are not drawn: vl_convert is not installed")
     assert not [name for name in PICTURES if (copy / HULL / name).exists()]

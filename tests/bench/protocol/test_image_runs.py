@@ -14,7 +14,7 @@ from regraft.bench.protocol.job_data import JobData
 from regraft.bench.protocol.jobs import Job
 from regraft.bench.protocol.run_folder import RunFolder
 from regraft.bench.protocol.training import Training, train
-from tests.helpers.toy_sweep import CLOCKS
+from tests.helpers.toy_sweep import read_records
 
 Image = pytest.importorskip("PIL.Image")
 pytest.importorskip("timm")
@@ -50,15 +50,9 @@ def test_a_resumed_run_sees_the_same_pixels(vlcs: Dataset, tmp_path: Path) -> No
         stopped.advance()
         stopped.settle()
     assert not train([begin(vlcs, tmp_path / "parts")])
-    whole, parts = (
-        [
-            {key: value for key, value in record.items() if key not in CLOCKS}
-            for record in RunFolder(tmp_path / name, "").records()
-        ]
-        for name in ("whole", "parts")
-    )
-    assert [record["step"] for record in whole] == [0, 2]
-    assert whole == parts
+    found = read_records(tmp_path)
+    assert [record["step"] for record in found["whole"]] == [0, 2]
+    assert found["whole"] == found["parts"]
 
 
 def data_of(vlcs: Dataset, **settings: Any) -> JobData:

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,7 +26,6 @@ from tests.helpers.toy_sweep import (
     make_jobs,
     read_records,
     wait_until,
-    write_bank,
 )
 
 STEPS = 501
@@ -47,11 +47,6 @@ if __name__ == "__main__":
     tally = launch(jobs, out=out, engine=engine, data=data, save_every=0)
     print(json.dumps([tally.total, tally.done, len(tally.failed), getattr(engine, "did", None)]))
 """
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_bank(tmp_path_factory.mktemp("data"))
 
 
 def start_launcher(data: Path, out: Path, kind: str, steps: int) -> subprocess.Popen[str]:
@@ -102,33 +97,21 @@ def test_default_configurations_of_all_come_first(data: Path, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("device", "together", "workers", "sizes"),
+    ("settings", "workers", "sizes"),
     [
-        ("cpu", None, None, [1] * 6),
-        ("cpu", 4, None, [4, 2]),
-        ("cuda", None, None, [6]),
-        ("cuda", None, 3, [2, 2, 2]),
+        ({}, None, [1] * 6),
+        ({"together": 4}, None, [4, 2]),
+        ({"device": "cuda"}, None, [6]),
+        ({"device": "cuda"}, 3, [2, 2, 2]),
     ],
 )
 def test_runs_are_grouped_so_that_every_worker_gets_some(
-    data: Path,
-    tmp_path: Path,
-    device: str,
-    together: int | None,
-    workers: int | None,
-    sizes: list[int],
+    data: Path, tmp_path: Path, settings: dict[str, Any], workers: int | None, sizes: list[int]
 ) -> None:
     engine = Listing(workers)
-    launch(
-        make_jobs(data, "ERM"),
-        out=tmp_path,
-        engine=engine,
-        data=data,
-        device=device,
-        together=together,
-    )
+    launch(make_jobs(data, "ERM"), out=tmp_path, engine=engine, data=data, **settings)
     assert [len(assignment.jobs) for assignment in engine.asked] == sizes
-    assert all(assignment.device == device for assignment in engine.asked)
+    assert {assignment.device for assignment in engine.asked} == {settings.get("device", "cpu")}
     assert all(assignment.out.is_absolute() for assignment in engine.asked)
 
 

@@ -8,32 +8,31 @@ import pytest
 import torch
 
 from regraft.bench.algorithms import algorithms
-from regraft.bench.datasets import open_dataset
+from regraft.bench.datasets import Dataset
 from regraft.bench.protocol.evaluation import Split, accuracies, count_correct
 from regraft.bench.protocol.job_data import JobData
 from regraft.bench.protocol.jobs import Job
 from regraft.bench.protocol.models import load_model
 from regraft.bench.protocol.worker import Assignment, perform
-from tests.helpers.toy_sweep import write_bank
 
 
 @pytest.mark.parametrize("name", algorithms())
-def test_a_loaded_model_has_the_accuracies_of_its_last_record(name: str, tmp_path: Path) -> None:
-    data = write_bank(tmp_path)
-    bank = open_dataset("toy", data)
-    job = Job("toy", name, (1,), hparams_seed=3, steps=15, fingerprint=bank.fingerprint)
-    assignment = Assignment((job,), tmp_path / "out", data, keep_model=True)
+def test_a_loaded_model_has_the_accuracies_of_its_last_record(
+    name: str, data: Path, toy: Dataset, tmp_path: Path
+) -> None:
+    job = Job("toy", name, (1,), hparams_seed=3, steps=15, fingerprint=toy.fingerprint)
+    assignment = Assignment((job,), tmp_path, data, keep_model=True)
     assert [outcome.state for outcome in perform(assignment)] == ["done"]
     folder = assignment.folder(job)
     model = load_model(str(folder.path / "model.safetensors"))
     assert not model.algorithm.training
-    seen = JobData(job, bank, job.configuration(bank), torch.device("cpu"))
+    seen = JobData(job, toy, job.configuration(toy), torch.device("cpu"))
     splits: list[Split] = seen.splits
     (found,) = accuracies(count_correct(model.algorithm, seen.environments, splits, {}), splits)
     model.algorithm.eval()
     assert found.items() <= folder.records()[-1].items()
     # Features go in as they are in the file, whatever their type.
-    raw = bank.environments(0, torch.device("cpu"))[1]
+    raw = toy.environments(0, torch.device("cpu"))[1]
     rows = next(split.rows for split in splits if (split.env, split.name) == (1, "in"))
     labels = model.predict(raw.inputs(rows).double().numpy())
     assert (labels == raw.y[rows]).double().mean() == pytest.approx(found["env1_in_acc"])

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from regraft.bench.protocol.results import Damage, Results, read_results, run_key
+from tests.helpers.errors import refused
 
 
 def record(
@@ -116,12 +117,11 @@ def test_mixed_sweeps_are_refused(tmp_path: Path) -> None:
     longer = record()["args"] | {"steps": 5001, "test_envs": [2, 1]}
     write(tmp_path / "a", record(0, test_envs=(1, 2)), record(100, test_envs=(1, 2)))
     write(tmp_path / "b", record(100, args=longer))
-    with pytest.raises(ValueError, match="collect one sweep at a time") as caught:
+    with refused("collect one sweep at a time") as caught:
         read_results(tmp_path)
     message = str(caught.value)
     assert str(tmp_path / "a") in message and str(tmp_path / "b") in message
     assert "ERM on Toy with test environment 1 and 2, trial 0 and hparams_seed 0" in message
-    assert message.endswith(".") and ". " not in message
     # Also if they have no step in common, as runs that were asked for other steps.
     write(tmp_path / "b", record(200, args=longer))
     with pytest.raises(ValueError, match="collect one sweep at a time"):
@@ -134,6 +134,5 @@ def test_folders_without_results_are_told(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="holds no records: pass a folder"):
         read_results(tmp_path)
     write(tmp_path / "job", "?", "?")
-    with pytest.raises(ValueError, match=r"holds no records \(2 damaged lines\): pass") as caught:
+    with refused(r"holds no records \(2 damaged lines\): pass"):
         read_results(tmp_path)
-    assert str(caught.value).count(". ") == 0

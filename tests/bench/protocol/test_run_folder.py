@@ -62,25 +62,21 @@ def test_records_after_the_checkpoint_are_made_again(tmp_path: Path) -> None:
     assert folder.records() == [record(0), record(100)]
 
 
-def test_without_a_checkpoint_all_records_are_made_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kept", ["nothing", "another run's", "damaged"])
+def test_without_its_checkpoint_all_records_of_a_run_are_made_again(
+    tmp_path: Path, kept: str
+) -> None:
     folder = started(tmp_path, 0, 100)
-    assert folder.resume() is None
-    assert folder.records() == []
-
-
-def test_the_checkpoint_of_another_run_does_not_count(tmp_path: Path) -> None:
-    started(tmp_path, 0).save(0, STATE)
-    assert RunFolder(tmp_path, "another").resume() is None
-
-
-def test_a_damaged_checkpoint_is_told_and_does_not_count(tmp_path: Path) -> None:
-    folder = started(tmp_path, 0)
-    folder.save(0, STATE)
-    path = tmp_path / "checkpoint.safetensors"
-    content = bytearray(path.read_bytes())
-    content[-1] ^= 1
-    path.write_bytes(content)
-    with pytest.warns(UserWarning, match="is damaged"):
+    if kept == "another run's":
+        RunFolder(tmp_path, "another").save(100, STATE)
+        assert folder.resume() is None
+    elif kept == "damaged":
+        folder.save(100, STATE)
+        path = tmp_path / "checkpoint.safetensors"
+        path.write_bytes(path.read_bytes()[:-1] + b"?")
+        with pytest.warns(UserWarning, match="is damaged"):
+            assert folder.resume() is None
+    else:
         assert folder.resume() is None
     assert folder.records() == []
 
@@ -115,21 +111,18 @@ def test_what_a_killed_process_left_of_a_file_is_removed(tmp_path: Path) -> None
     assert {path.name for path in tmp_path.iterdir()} == {".lock", "results.jsonl"}
 
 
-def test_finishing_leaves_the_records_and_the_model(tmp_path: Path) -> None:
+@pytest.mark.parametrize("model", [None, STATE], ids=["no model", "a model"])
+def test_finishing_leaves_the_records_and_the_model_if_there_is_one(
+    tmp_path: Path, model: dict[str, torch.Tensor] | None
+) -> None:
     folder = started(tmp_path, 0)
     folder.save(0, STATE)
     folder.fail("the disk was full")
     assert (tmp_path / "err.txt").read_text() == "the disk was full\n"
-    folder.finish(STATE, {"hparams": {"lr": 0.1}})
-    assert folder.is_done
-    names = {path.name for path in tmp_path.iterdir()}
-    assert names == {".lock", "results.jsonl", "done", "model.safetensors"}
-
-
-def test_a_model_is_kept_only_if_there_is_one(tmp_path: Path) -> None:
-    folder = started(tmp_path, 0)
-    folder.finish(None, {})
-    assert {path.name for path in tmp_path.iterdir()} == {".lock", "results.jsonl", "done"}
+    folder.finish(model, {"hparams": {"lr": 0.1}})
+    assert folder.is_done and folder.has_model == (model is not None)
+    names = {path.name for path in tmp_path.iterdir()} - {"model.safetensors"}
+    assert names == {".lock", "results.jsonl", "done"}
 
 
 def test_a_claim_keeps_others_out_until_its_end_even_by_a_kill(tmp_path: Path) -> None:

@@ -16,15 +16,10 @@ from regraft.bench.protocol.jobs import Job
 from regraft.bench.protocol.run_folder import RunFolder
 from regraft.bench.protocol.training import Training, train
 from regraft.bench.protocol.worker import Assignment
-from tests.helpers.toy_sweep import CLOCKS, write_bank
+from tests.helpers.toy_sweep import read_records
 
 CPU = torch.device("cpu")
 STEPS = 230  # evaluated after steps 0, 100, 200 and 229
-
-
-@pytest.fixture(scope="module")
-def toy(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    return open_dataset("toy", write_bank(tmp_path_factory.mktemp("bank")))
 
 
 def job_of(toy: Dataset, algorithm: str = "ERM", **settings: Any) -> Job:
@@ -47,10 +42,8 @@ def go(training: Training, evaluations: int) -> None:
 
 def outcome(path: Path, job: Job) -> tuple[list[dict[str, Any]], dict[str, torch.Tensor]]:
     """The records, less what depends on the clock, and the model."""
-    folder = RunFolder(path, job.id)
-    assert folder.is_done
-    records = [{k: v for k, v in r.items() if k not in CLOCKS} for r in folder.records()]
-    return records, load_file(path / "model.safetensors")
+    assert RunFolder(path, job.id).is_done
+    return read_records(path.parent)[path.name], load_file(path / "model.safetensors")
 
 
 @pytest.mark.parametrize("name", algorithms())

@@ -21,11 +21,6 @@ from regraft.bench.protocol.worker import Assignment, Outcome, group_jobs, perfo
 from tests.helpers.toy_sweep import STEPS, check_whole, make_jobs, read_records, write_bank
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_bank(tmp_path_factory.mktemp("data"))
-
-
 @contextmanager
 def file_size_limit(limit: int) -> Iterator[None]:
     """No file can grow beyond ``limit`` bytes inside, as on a disk that is full."""

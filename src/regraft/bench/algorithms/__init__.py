@@ -7,7 +7,7 @@ from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 
-from regraft.bench.algorithms.base import Algorithm, Entry, Task, algorithm, entries
+from regraft.bench.algorithms.base import ENTRIES, Algorithm, Entry, Task, algorithm
 
 __all__ = ["Algorithm", "Entry", "Task", "algorithm", "algorithms", "find_algorithm"]
 
@@ -17,7 +17,7 @@ def algorithms() -> Mapping[str, Entry]:
     """Return all algorithms by name."""
     for module in iter_modules(__path__):
         import_module(f"{__name__}.{module.name}")
-    return dict(sorted(entries().items()))
+    return dict(sorted(ENTRIES.items()))
 
 
 def find_algorithm(name: str) -> Entry:

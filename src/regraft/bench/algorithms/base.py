@@ -143,19 +143,14 @@ class Entry:
         return {**common_space(group), **(of_dataset or {}), **own}
 
 
-_ENTRIES: dict[str, Entry] = {}
+ENTRIES: dict[str, Entry] = {}  # of the modules imported so far
 
 
 def algorithm(name: str, own: Own | None = None) -> Callable[[type[Algorithm]], type[Algorithm]]:
     """Register a class under ``name``, with hyperparameters of its ``own``."""
 
     def register(make: type[Algorithm]) -> type[Algorithm]:
-        _ENTRIES[name] = Entry(name, make, own or {})
+        ENTRIES[name] = Entry(name, make, own or {})
         return make
 
     return register
-
-
-def entries() -> Mapping[str, Entry]:
-    """Return the algorithms registered so far; ``regraft.bench.algorithms`` registers all."""
-    return _ENTRIES

@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
 
-from regraft.bench.datasets.base import Dataset, Environment, RegisteredDataset, dataset, registered
+from regraft.bench.datasets.base import REGISTERED, Dataset, Environment, RegisteredDataset, dataset
 from regraft.bench.datasets.features import FeatureBank, find_bank, list_banks
 
 __all__ = ["Dataset", "Environment", "RegisteredDataset", "dataset", "datasets", "open_dataset"]
@@ -19,7 +19,7 @@ def datasets() -> Mapping[str, type[RegisteredDataset]]:
     """Return the registered datasets by name."""
     for module in iter_modules(__path__):
         import_module(f"{__name__}.{module.name}")
-    return dict(sorted(registered().items()))
+    return dict(sorted(REGISTERED.items()))
 
 
 def open_dataset(name: str, data: Path | None = None) -> Dataset:

@@ -20,14 +20,10 @@ class Environment(ABC):
     y: Tensor  # (n,) int64, on the device
     is_in_memory: bool = True  # whether inputs are made on the device without reading files
     rows_at_once: int | None = None  # in an evaluation; None takes what suits a network
+    units: tuple[Tensor, Tensor] | None = None  # mean and scale (d,) taken off the inputs, if any
 
     def __len__(self) -> int:
         return len(self.y)
-
-    @property
-    def units(self) -> tuple[Tensor, Tensor] | None:
-        """The mean and the scale (d,) that were taken off the inputs, None if nothing was."""
-        return None
 
     @abstractmethod
     def inputs(self, rows: Tensor, augmentation: int | None = None) -> Tensor:
@@ -78,7 +74,7 @@ class RegisteredDataset(Dataset):
         self.data = data
 
 
-_DATASETS: dict[str, type[RegisteredDataset]] = {}
+REGISTERED: dict[str, type[RegisteredDataset]] = {}  # of the modules imported so far
 
 
 def dataset(name: str) -> Callable[[type[RegisteredDataset]], type[RegisteredDataset]]:
@@ -86,12 +82,7 @@ def dataset(name: str) -> Callable[[type[RegisteredDataset]], type[RegisteredDat
 
     def register(make: type[RegisteredDataset]) -> type[RegisteredDataset]:
         make.name = name
-        _DATASETS[name] = make
+        REGISTERED[name] = make
         return make
 
     return register
-
-
-def registered() -> Mapping[str, type[RegisteredDataset]]:
-    """Return what has been registered so far; ``regraft.bench.datasets`` registers all."""
-    return _DATASETS

@@ -25,24 +25,18 @@ _DIGITS = 12  # of the file's sha256 that tell it from others of the same name
 
 
 class Vectors(Environment):
-    """Rows of features on a device, given in units of ``scale`` about ``mean``, both (d,)."""
+    """Rows of features on a device, in ``units`` of a scale about a mean if there are any."""
 
-    def __init__(
-        self, x: Tensor, y: Tensor, mean: Tensor | float = 0.0, scale: Tensor | float = 1.0
-    ) -> None:
+    def __init__(self, x: Tensor, y: Tensor, units: tuple[Tensor, Tensor] | None = None) -> None:
         self.x, self.y = x, y  # (n, d) float32 as read, (n,) int64
-        self._mean, self._scale = mean, scale
-
-    @property
-    def units(self) -> tuple[Tensor, Tensor] | None:
-        """The mean and the scale that the features were divided by."""
-        if isinstance(self._mean, Tensor) and isinstance(self._scale, Tensor):
-            return self._mean, self._scale
-        return None
+        self.units = units
 
     def inputs(self, rows: Tensor, augmentation: int | None = None) -> Tensor:
         """Return features (b, d); they are never augmented."""
-        return (self.x[rows] - self._mean) / self._scale
+        if self.units is None:
+            return self.x[rows]
+        mean, scale = self.units
+        return (self.x[rows] - mean) / scale
 
 
 class FeatureBank(Dataset):
@@ -97,7 +91,7 @@ class FeatureBank(Dataset):
             self._units[key] = _units(training.cpu())
         drawn = cast("Sequence[Vectors]", environments)
         mean, scale = (values.to(drawn[0].x.device) for values in self._units[key])
-        return [Vectors(env.x, env.y, mean, scale) for env in drawn]
+        return [Vectors(env.x, env.y, (mean, scale)) for env in drawn]
 
     @cached_property
     def _environments(self) -> list[Vectors]:

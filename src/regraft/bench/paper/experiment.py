@@ -15,18 +15,17 @@ import numpy as np
 import torch
 
 from regraft._version import __version__
-from regraft.bench.algorithms.games import game_space
+from regraft.bench.algorithms.games import default_surrogate, game_space
 from regraft.bench.paper.benchmark import COLORED_MNIST, Benchmark
-from regraft.bench.paper.document import reproduction_document
-from regraft.bench.paper.figures import RankCurves, sweep_figures
+from regraft.bench.paper.figures import RankCurves, group_runs, sweep_figures
 from regraft.bench.paper.fine_tuning import Recipe
 from regraft.bench.paper.phase1 import PhaseOne
 from regraft.bench.paper.pretraining import Preset
-from regraft.bench.paper.report import write_tables
+from regraft.bench.paper.report import accuracy_table, write_tables
 from regraft.bench.paper.trained_features import CRO, ERM, REFITTED
 from regraft.bench.protocol.jobs import Job
 from regraft.bench.protocol.run_folder import RunFolder
-from regraft.bench.protocol.selection import Selection, training_domain_validation
+from regraft.bench.protocol.selection import RULES, Selection
 from regraft.bench.protocol.spaces import draw_configuration
 from regraft.bench.protocol.worker import Assignment, perform
 from regraft.core.certificate import Family
@@ -81,10 +80,41 @@ class Reproduction:
             document["baselines"] = rows
         return document
 
+    def document(self, curves: RankCurves, data: str) -> dict[str, Any]:
+        """Return the numbers for the report, those of the figures by the held-out domain.
+
+        ``data`` is the fingerprint of what it was made from. Checkpoints are [share of the game,
+        source risk, target risk], of ``curves`` [rank, risk].
+        """
+        names = self.benchmark.environments
+        runs = {names[env]: group for env, group in group_runs(self.records).items()}
+        return self.to_dict() | {
+            "benchmark": self.benchmark.title,
+            "data": data,
+            "tables": [accuracy_table(self.selections, self.benchmark).to_dict()],
+            "checkpoints": {
+                name: [point for run in group for point in _risks_by_share(run["checkpoints"])]
+                for name, group in runs.items()
+            },
+            "rounds": {name: [run["rounds"] for run in group] for name, group in runs.items()},
+            "ranks": {names[env]: list(map(list, curve)) for env, curve in curves.items()},
+        }
+
+    @property
+    def selections(self) -> dict[str, Selection]:
+        """The rows of the tables by their labels, the baselines first."""
+        return self.baselines | {self.label: self.selection}
+
     def _numbers(self, selection: Selection) -> dict[str, Any]:
         names = self.benchmark.environments
         cells = {names[env]: asdict(cell) for env, cell in selection.cells.items()}
         return {"cells": cells, "average": selection.average}
+
+
+def _risks_by_share(checkpoints: Sequence[Mapping[str, Any]]) -> Iterator[list[float]]:
+    last = max(point["step"] for point in checkpoints)
+    for point in checkpoints:
+        yield [point["step"] / last if last else 0, point["source_risk"], point["target_risk"]]
 
 
 @dataclass(frozen=True)
@@ -118,39 +148,64 @@ class ExperimentPlan:
 
     benchmark: Benchmark
     preset: str  # how Phase 1 trains
-    cells: Sequence[int]
-    trials: int
-    configs: int
-    family: Family
-    surrogate: SurrogateKind
-    device: str
     out: Path
+    cells: Sequence[int] | None = None  # held out in turn; None for all
+    trials: int = 3
+    configs: int = 20
+    family: Family = "hull"
+    surrogate: SurrogateKind | None = None  # None for the family's usual
+    device: str = "cpu"
     seed: int = 0  # number of the first trial
+
+    def check(self) -> None:
+        """Raise ``ValueError`` with one sentence if the benchmark cannot be run so."""
+        known = range(len(self.benchmark.environments))
+        if self.cells is not None and not (self.cells and set(self.cells) <= set(known)):
+            *first, last = map(str, known)
+            some = f"{', '.join(first)} and {last}"
+            raise ValueError(f"cells are {list(self.cells)}: pass some of {some}.")
+        for name, value in (("trials", self.trials), ("configs", self.configs)):
+            if value < 1:
+                raise ValueError(f"{name} is {value}: pass at least 1.")
+        if self.seed < 0:
+            raise ValueError(f"seed is {self.seed}: pass 0 or more.")
+        if self.family not in get_args(Family):
+            raise ValueError(f"family is {self.family!r}: choose {' or '.join(get_args(Family))}.")
+        if self.surrogate is not None:
+            check_surrogate(self.surrogate)
+        check_device(self.device)
+
+    @property
+    def reading(self) -> SurrogateKind:
+        """What the learner sees of the adversary's domains."""
+        return self.surrogate or default_surrogate(self.family)
 
     @property
     def folder(self) -> Path:
         """The folder of the runs with this preset, family and surrogate, in ``out``."""
-        return self.out / f"{self.preset}-{self.family}-{self.surrogate}"
+        return self.out / f"{self.preset}-{self.family}-{self.reading}"
 
     @property
     def label(self) -> str:
         """Our row in the tables."""
-        is_usual = (self.family, self.surrogate) == ("hull", "reweighted")
-        reading = self.family if is_usual else f"{self.family}, {self.surrogate}"
-        return f"CRO, {reading} ({self._origin})"
+        is_usual = (self.family, self.reading) == ("hull", "reweighted")
+        return self.label_of(f"CRO, {self.family}" + ("" if is_usual else f", {self.reading}"))
 
-    def baseline_label(self, head: str) -> str:
-        """Return the row of a head that no game has refined."""
-        return f"{head} ({self._origin})"
+    def label_of(self, head: str) -> str:
+        """Return the row of a head that the runs find."""
+        return f"{head} (regraft, preset {self.preset})"
 
     @property
-    def _origin(self) -> str:
-        return f"regraft, preset {self.preset}"
+    def baselines(self) -> tuple[str, ...]:
+        """The heads that no game has refined, where the benchmark compares them."""
+        return (ERM, REFITTED) if self.benchmark.compares_erm else ()
 
     def jobs(self, phase1: PhaseOne) -> list[Job]:
         """Return those of Phase 1: every held-out environment in every trial."""
         trials = range(self.seed, self.seed + self.trials)
-        return [phase1.job(env, trial) for env in sorted(set(self.cells)) for trial in trials]
+        every = range(len(self.benchmark.environments))
+        envs = every if self.cells is None else sorted(set(self.cells))
+        return [phase1.job(env, trial) for env in envs for trial in trials]
 
     def runs(self, job: Job) -> list[PlannedRun]:
         """Return the runs on the features of ``job``.
@@ -158,12 +213,11 @@ class ExperimentPlan:
         They are the default configuration and random ones; where the benchmark has them, ERM's
         come first, and in the first trial the ranks last.
         """
-        space = game_space(self.family, self.surrogate, self.benchmark.n_classes)
-        heads = (ERM, REFITTED) if self.benchmark.compares_erm else ()
+        space = game_space(self.family, self.reading, self.benchmark.n_classes)
         ranks = RANKS if self.benchmark.sweeps_ranks and job.trial_seed == self.seed else ()
         draws = [draw_configuration(space, i, job.trial_seed) for i in range(self.configs)]
         return [
-            *(self._run(PHASE_2, replace(job, algorithm=head), 0, {}) for head in heads),
+            *(self._run(PHASE_2, replace(job, algorithm=head), 0, {}) for head in self.baselines),
             *(self._run(PHASE_2, job, i, hparams) for i, hparams in enumerate(draws)),
             *(self._run(RANK_SWEEP, job, 0, draws[0] | {"cro_rank": rank}) for rank in ranks),
         ]
@@ -192,13 +246,12 @@ def conduct(
         found = [(run, run.read()) for job in runs for run in runs[job]]
         games = [record for run, record in found if run.part == PHASE_2]
         records = _of_algorithm(games, CRO)
-        selection = training_domain_validation(records)
+        select = RULES["training-domain"].select
+        selection = select(records)
         baselines = {
-            plan.baseline_label(head): training_domain_validation(_of_algorithm(games, head))
-            for head in ((ERM, REFITTED) if plan.benchmark.compares_erm else ())
+            plan.label_of(head): select(_of_algorithm(games, head)) for head in plan.baselines
         }
-        ours = baselines | {plan.label: selection}
-        files = write_tables(plan.folder, ours, benchmark=plan.benchmark)
+        files = write_tables(plan.folder, baselines | {plan.label: selection}, plan.benchmark)
         curves = rank_curves(record for run, record in found if run.part == RANK_SWEEP)
         files += _draw(plan.folder, plan.benchmark, records, {plan.label: curves})
     seconds = watch.seconds()
@@ -207,7 +260,7 @@ def conduct(
     document = plan.folder / "reproduction.json"
     files += [timings, document]
     result = Reproduction(plan.label, selection, records, seconds, files, plan.benchmark, baselines)
-    write_text(document, dumps(reproduction_document(result, curves, phase1.data)))
+    write_text(document, dumps(result.document(curves, phase1.data)))
     return result
 
 
@@ -256,34 +309,6 @@ def _perform(
             tell(countdown.next())
 
 
-def check_arguments(
-    cells: Sequence[int],
-    trials: int,
-    configs: int,
-    family: str,
-    surrogate: str | None,
-    device: str,
-    benchmark: Benchmark = COLORED_MNIST,
-    *,
-    seed: int = 0,
-) -> None:
-    """Raise ``ValueError`` with one sentence if ``benchmark`` cannot be run with these."""
-    known = range(len(benchmark.environments))
-    if not cells or not set(cells) <= set(known):
-        *first, last = map(str, known)
-        raise ValueError(f"cells are {list(cells)}: pass some of {', '.join(first)} and {last}.")
-    for name, value in (("trials", trials), ("configs", configs)):
-        if value < 1:
-            raise ValueError(f"{name} is {value}: pass at least 1.")
-    if seed < 0:
-        raise ValueError(f"seed is {seed}: pass 0 or more.")
-    if family not in get_args(Family):
-        raise ValueError(f"family is {family!r}: choose {' or '.join(get_args(Family))}.")
-    if surrogate is not None:
-        check_surrogate(surrogate)
-    check_device(device)
-
-
 @contextmanager
 def own_folder(out: Path, data: str, preset: Preset | Recipe) -> Iterator[None]:
     """Keep other processes out of the folder ``out``, which is made, and other data or presets.
@@ -296,30 +321,29 @@ def own_folder(out: Path, data: str, preset: Preset | Recipe) -> Iterator[None]:
                 f"{out} is in use by another process: wait for it or choose another folder with "
                 "--out."
             )
-        _write_settings(out, data, preset.name, asdict(preset))
+        _write_settings(out, data, preset)
         yield
 
 
-def _write_settings(out: Path, data: str, preset: str, settings: Mapping[str, Any]) -> None:
+def _write_settings(out: Path, data: str, preset: Preset | Recipe) -> None:
     """Write down what the runs in the folder ``out`` are made from, or refuse to mix them."""
-    path = out / "settings.json"
+    path, name = out / "settings.json", preset.name
     document: dict[str, Any] = {"data": data, "presets": {}}
     if path.exists():
         try:
             document = json.loads(path.read_text(encoding="utf-8"))
-            kept_data, kept = document["data"], document["presets"].get(preset)
+            kept_data, kept = document["data"], document["presets"].get(name)
         except (AttributeError, KeyError, TypeError, ValueError):
             raise ValueError(f"{path} is damaged: choose another folder with --out.") from None
         if kept_data != data:
             raise ValueError(f"{out} holds runs on other images: choose another folder with --out.")
-        if kept == settings:
+        if kept == asdict(preset):
             return
         if kept is not None:
             raise ValueError(
-                f"{out} holds runs with another preset {preset!r}: choose another folder "
-                "with --out."
+                f"{out} holds runs with another preset {name!r}: choose another folder with --out."
             )
-    document["presets"][preset] = settings
+    document["presets"][name] = asdict(preset)
     write_text(path, dumps(document))
 
 

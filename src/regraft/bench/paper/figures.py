@@ -45,7 +45,7 @@ def draw_checkpoints(records: Runs, benchmark: Benchmark = COLORED_MNIST) -> Spe
 
     The second panel has the last head of every run alone.
     """
-    runs = _by_environment(records)
+    runs = group_runs(records)
     looks = {_held_out(env, benchmark): look(env) for env in runs}
     games = [
         list(_points(run["checkpoints"], _held_out(env, benchmark)))
@@ -83,7 +83,7 @@ def draw_ranks(curves: Mapping[str, RankCurves], benchmark: Benchmark = COLORED_
 
 def draw_rounds(records: Runs, benchmark: Benchmark = COLORED_MNIST) -> Spec:
     """Draw how many rounds the runs took, as shares of the runs of each held-out environment."""
-    runs = _by_environment(records)
+    runs = group_runs(records)
     counts = {env: Counter(run["rounds"] for run in group) for env, group in runs.items()}
     shares = {
         _held_out(env, benchmark): {rounds: n / found.total() for rounds, n in found.items()}
@@ -93,7 +93,7 @@ def draw_rounds(records: Runs, benchmark: Benchmark = COLORED_MNIST) -> Spec:
     return picture(lengths_chart(shares, looks), f"{benchmark.title}: how long the game lasts")
 
 
-def _by_environment(records: Runs) -> dict[int, list[Mapping[str, Any]]]:
+def group_runs(records: Runs) -> dict[int, list[Mapping[str, Any]]]:
     """Group the runs by their one held-out environment; ``ValueError`` if there are none."""
     runs: dict[int, list[Mapping[str, Any]]] = defaultdict(list)
     for record in records:

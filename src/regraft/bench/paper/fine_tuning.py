@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -18,13 +18,16 @@ from torch.nn import functional
 from regraft.bench.networks.featurizers import Featurizer
 from regraft.bench.networks.optimizer_state import load_optimizer_state, optimizer_state
 from regraft.bench.paper.batched_augmentation import change, draw_changes, whole
+from regraft.bench.paper.phase1 import STEP, Checkpoint, Keep, Kept, Progress, steps_taken
+from regraft.bench.paper.picture_store import Pictures
+from regraft.bench.protocol.jobs import Job
 from regraft.support.cuda_graphs import Recorder
 
 SAVE_EVERY = 60.0  # seconds between checkpoints
 _TELL_EVERY = 2.0  # seconds
 _WAIT_EVERY = 50  # steps, for a GPU, which would fall far behind otherwise
 _EMBED_ROWS_CPU, _EMBED_ROWS_GPU = 32, 256  # images embedded at once
-_STEP, _WEIGHTS, _OPTIMIZER = "step", "weights.", "optimizer."
+_WEIGHTS, _OPTIMIZER = "weights.", "optimizer."
 
 
 @dataclass(frozen=True)
@@ -46,19 +49,10 @@ class Recipe:
 
 
 @dataclass(frozen=True)
-class Pool:
-    """The images of all environments on one device, one environment after another."""
-
-    pixels: Tensor  # (n, 3, s, s) uint8
-    y: Tensor  # (n,)
-    aspects: Tensor  # (n,) width to height, on the CPU
-
-
-@dataclass(frozen=True)
 class FineTuning:
     """What one Phase 1 sees: the pool, the training rows of each source in it, a seed."""
 
-    pool: Pool
+    pool: Pictures  # of all environments, one after another
     rows: tuple[Tensor, ...]  # on the CPU
     n_classes: int
     seed: int
@@ -105,11 +99,6 @@ def fine_tune(
     return {name: value.cpu() for name, value in trainer.network.state_dict().items()}
 
 
-def steps_taken(kept: Mapping[str, Tensor] | None) -> int:
-    """Return the steps after which the state of a training was kept, 0 if it was not."""
-    return 0 if kept is None else int(kept[_STEP])
-
-
 def make_network(featurizer: Featurizer, n_features: int, n_classes: int, seed: int) -> nn.Module:
     """Copy the featurizer and add a fresh linear head, drawn with ``seed``."""
     with torch.random.fork_rng(devices=[]):
@@ -120,10 +109,7 @@ def make_network(featurizer: Featurizer, n_features: int, n_classes: int, seed: 
 
 @torch.no_grad()
 def embed(
-    featurizer: Featurizer,
-    checkpoint: Mapping[str, Tensor],
-    pool: Pool,
-    size: int,
+    featurizer: Featurizer, checkpoint: Mapping[str, Tensor], pool: Pictures, size: int
 ) -> Tensor:
     """Return features (n, d) of all images in ``pool``, unchanged, float16 on the CPU.
 
@@ -135,7 +121,7 @@ def embed(
     mine = {name[2:]: value for name, value in checkpoint.items() if name.startswith("0.")}
     network.load_state_dict(mine)
     network = _arranged(network, device).eval()
-    normalize = _Normalization(featurizer, device)
+    normalize = _normalization(featurizer, device)
     chunks = torch.split(pool.pixels, _EMBED_ROWS_CPU if device.type == "cpu" else _EMBED_ROWS_GPU)
     with torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=True):
         parts = [network(normalize(whole(pixels / 255, size))).half().cpu() for pixels in chunks]
@@ -146,6 +132,77 @@ def embed(
             "train it for fewer --steps, or choose another --encoder."
         )
     return X
+
+
+@dataclass(frozen=True)
+class ImageTrainer:
+    """Trains on the images of ``pool``, on its device.
+
+    ``sizes`` are the numbers of images by environment, in the order of the pool. The state of a
+    training is kept every ``save_every`` seconds.
+    """
+
+    pool: Pictures
+    sizes: tuple[int, ...]
+    n_classes: int
+    featurizer: Featurizer
+    preset: Recipe
+    save_every: float = SAVE_EVERY
+    is_parallel = False
+
+    @property
+    def device(self) -> torch.device:
+        """The pool's."""
+        return self.pool.pixels.device
+
+    def train(
+        self, jobs: Sequence[Job], kept: Kept, keep: Keep, on_progress: Progress
+    ) -> list[Checkpoint]:
+        """Train the one job to the end, from the state kept of it if there is one."""
+        (job,), (state,) = jobs, kept
+        checkpoint = fine_tune(
+            self.task(job),
+            self.featurizer,
+            self.preset,
+            kept=state,
+            keep=lambda tensors: keep(job, tensors),
+            save_every=self.save_every,
+            on_progress=on_progress,
+        )
+        return [checkpoint]
+
+    def embed(self, job: Job, checkpoint: Checkpoint) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
+        """Return features and labels of every environment."""
+        X = embed(self.featurizer, checkpoint, self.pool, self.preset.size)
+        sizes = list(self.sizes)
+        return torch.split(X, sizes), torch.split(self.pool.y.cpu(), sizes)
+
+    def task(self, job: Job) -> FineTuning:
+        """Return what the training of ``job`` sees."""
+        rows = tuple(
+            sum(self.sizes[:env]) + job.split(env, size)[0]
+            for env, size in enumerate(self.sizes)
+            if env not in job.test_envs
+        )
+        return FineTuning(self.pool, rows, self.n_classes, job.seed)
+
+
+def make_pool(pictures: list[Pictures], device: torch.device) -> Pictures:
+    """Put all images on ``device``, one environment of ``pictures`` after another.
+
+    The list is emptied meanwhile, so that the pixels are not in memory twice.
+    """
+    y, aspects = (
+        torch.cat([getattr(each, name) for each in pictures]) for name in ("y", "aspects")
+    )
+    shape = pictures[0].pixels.shape[1:]
+    pixels = torch.empty((len(y), *shape), dtype=torch.uint8, device=device)
+    first = 0
+    while pictures:
+        part = pictures.pop(0).pixels
+        pixels[first : first + len(part)] = part
+        first += len(part)
+    return Pictures(pixels, y.to(device), aspects)
 
 
 class _ImageTraining:
@@ -165,7 +222,7 @@ class _ImageTraining:
         n_features = featurizer.n_features(recipe.size)
         network = make_network(featurizer, n_features, task.n_classes, task.seed)
         self.network = _arranged(network, device)
-        self._normalize = _Normalization(featurizer, device)
+        self._normalize = _normalization(featurizer, device)
         self._optimizer = torch.optim.Adam(
             self.network.parameters(),
             recipe.learning_rate,
@@ -191,7 +248,7 @@ class _ImageTraining:
 
     def state(self, done: int) -> dict[str, Tensor]:
         """Return all that later steps depend on, after ``done`` of them."""
-        tensors = {_STEP: torch.tensor(done)}
+        tensors = {STEP: torch.tensor(done)}
         tensors |= {f"{_WEIGHTS}{name}": value for name, value in self.network.state_dict().items()}
         kept = optimizer_state(self._optimizer)
         return tensors | {f"{_OPTIMIZER}{name}": value for name, value in kept.items()}
@@ -211,19 +268,14 @@ class _ImageTraining:
         self._done.fill_(steps_taken(tensors))
 
 
-class _Normalization:
-    """Makes images in [0, 1] what a featurizer expects."""
-
-    def __init__(self, featurizer: Featurizer, device: torch.device) -> None:
-        self._mean, self._deviation = (
-            torch.tensor(values, device=device)[:, None, None]
-            for values in (featurizer.mean, featurizer.deviation)
-        )
-        self._format = _memory_format(device)
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """Normalize images (b, 3, s, s)."""
-        return ((x - self._mean) / self._deviation).contiguous(memory_format=self._format)
+def _normalization(featurizer: Featurizer, device: torch.device) -> Callable[[Tensor], Tensor]:
+    """Return what makes images (b, 3, s, s) in [0, 1] what the featurizer expects."""
+    mean, deviation = (
+        torch.tensor(values, device=device)[:, None, None]
+        for values in (featurizer.mean, featurizer.deviation)
+    )
+    layout = _memory_format(device)
+    return lambda x: ((x - mean) / deviation).contiguous(memory_format=layout)
 
 
 def _arranged(network: nn.Module, device: torch.device) -> nn.Module:

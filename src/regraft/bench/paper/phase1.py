@@ -6,14 +6,12 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Tensor
 
 from regraft.bench.paper.benchmark import Benchmark
-from regraft.bench.paper.fine_tuning import Recipe, steps_taken
-from regraft.bench.paper.pretraining import Preset
 from regraft.bench.paper.trained_features import CRO, TrainedFeatures
 from regraft.bench.protocol.cache import read_cache, write_cache
 from regraft.bench.protocol.jobs import Job
@@ -22,10 +20,15 @@ from regraft.support.digests import digest_parts, digest_text
 from regraft.support.files import remove_unfinished
 from regraft.support.progress import Countdown
 
+if TYPE_CHECKING:
+    from regraft.bench.paper.fine_tuning import Recipe
+    from regraft.bench.paper.pretraining import Preset
+
 # Raised by hand when the code changes what a training gives, so that old caches do not answer.
 FORMAT = 1
 _KINDS = _CHECKPOINTS, _FEATURES, _UNDER_WAY = "phase1", "features", "under-way"
 _DIGITS = 12  # of a fingerprint
+STEP = "step"  # under which the state of a training has the steps taken
 
 Tensors = Mapping[str, Tensor]
 Kept = Sequence[Tensors | None]  # states of trainings, None of those that are not begun
@@ -161,6 +164,11 @@ class PhaseOne:
             "preset": asdict(self.trainer.preset),
             "device": self.trainer.device.type,
         }
+
+
+def steps_taken(kept: Tensors | None) -> int:
+    """Return the steps after which the state of a training was kept, 0 if it was not."""
+    return 0 if kept is None else int(kept[STEP])
 
 
 def _digest(checkpoint: Checkpoint) -> str:

@@ -33,11 +33,11 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True)
 class Pictures:
-    """The images of one environment, on the CPU."""
+    """Images and their labels, on one device."""
 
     pixels: Tensor  # (n, 3, s, s) uint8, stretched to squares
     y: Tensor  # (n,) int64
-    aspects: Tensor  # (n,) width to height of the files' own images
+    aspects: Tensor  # (n,) width to height of the files' own images, on the CPU
 
 
 def fingerprint(listings: Sequence[Listing]) -> str:
@@ -104,7 +104,7 @@ def _decode(listing: Listing, side: int, on_progress: Callable[[int], None]) -> 
 
 
 def _largest_side(listings: Sequence[Listing]) -> int:
-    return max(max(side) for listing in listings for side in _map(_measure, listing.paths))
+    return max(side for listing in listings for side in _map(_longer_side, listing.paths))
 
 
 def _map(function: Callable[[str], _Result], paths: Sequence[str]) -> Iterator[_Result]:
@@ -113,8 +113,8 @@ def _map(function: Callable[[str], _Result], paths: Sequence[str]) -> Iterator[_
         yield from pool.map(function, paths)
 
 
-def _measure(path: str) -> tuple[int, int]:
-    return use_image(path, lambda image: (image.width, image.height))
+def _longer_side(path: str) -> int:
+    return use_image(path, lambda image: int(max(image.size)))
 
 
 def _read(path: str, side: int) -> tuple[NDArray[np.uint8], float]:

@@ -1,19 +1,25 @@
-"""Phase 1: empirical risk minimization of featurizer and head on the source environments."""
+"""Phase 1 on coloured digits: empirical risk minimization of featurizer and head."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regraft.bench.datasets.colored_mnist import ColouredDigits
+from regraft.bench.datasets.colored_mnist import ColouredDigits, make_environments
+from regraft.bench.paper.phase1 import Checkpoint, Keep, Kept, Progress
+from regraft.bench.protocol.jobs import Job
 from regraft.encoders.mnist_cnn import N_FEATURES, mnist_cnn
 from regraft.support.cuda_graphs import repeat
+from regraft.support.digests import digest_parts
 
 IMAGE_SIZE = 28
+_CLASSES = 2
 # Rows embedded at once: a processor is twice as fast when a layer's output fits its cache.
 _EMBED_ROWS_CPU, _EMBED_ROWS_GPU = 200, 2000
 
@@ -68,24 +74,25 @@ class Pretraining:
 def pretrain(
     jobs: Sequence[Pretraining],
     preset: Preset,
-    n_classes: int,
     device: torch.device,
-    on_progress: Callable[[int], None] | None = None,
+    on_progress: Callable[[int], None] = lambda _: None,
 ) -> list[nn.Sequential]:
     """Train one network, ``Sequential(featurizer, Linear)``, for each job.
 
     On a GPU the jobs run side by side. Each network is the same, bit by bit, on every repetition
     on the same machine, and whatever other jobs it is trained along with.
     """
-    trainers = [_DigitTraining(job, preset, n_classes, device) for job in jobs]
+    trainings = [_DigitTraining(job, preset, device) for job in jobs]
+    # Elsewhere one after the other keeps a network's weights in the processor's cache.
+    groups = [trainings] if device.type == "cuda" else [[training] for training in trainings]
     with torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=True):
-        if device.type == "cuda":
-            repeat([t.step for t in trainers], preset.steps, device, on_progress)
-        else:  # one after the other keeps a network's weights in the processor's cache
-            for done, trainer in enumerate(trainers):
-                tell = _shift(on_progress, done * preset.steps, len(trainers))
-                repeat([trainer.step], preset.steps, device, tell)
-    return [trainer.result() for trainer in trainers]
+        for i, group in enumerate(groups):
+
+            def tell(steps: int, before: int = i * preset.steps) -> None:
+                on_progress((before + steps) // len(groups))
+
+            repeat([training.step for training in group], preset.steps, device, tell)
+    return [training.result() for training in trainings]
 
 
 @torch.no_grad()
@@ -98,12 +105,63 @@ def embed(featurizer: nn.Module, environment: ColouredDigits) -> Tensor:
         return torch.cat([featurizer(environment.inputs(r)).half().cpu() for r in rows])
 
 
+@dataclass(frozen=True)
+class DigitTrainer:
+    """Trains on ``images`` (n, 28, 28) of ``digits`` (n,), which every job colours anew."""
+
+    images: NDArray[np.uint8]
+    digits: NDArray[np.uint8]
+    preset: Preset
+    device: torch.device
+
+    @property
+    def is_parallel(self) -> bool:
+        """Whether trainings run side by side: on a GPU."""
+        return self.device.type == "cuda"
+
+    def train(
+        self, jobs: Sequence[Job], kept: Kept, keep: Keep, on_progress: Progress
+    ) -> list[Checkpoint]:
+        """Train from the beginning; it takes too short a time for states to be kept."""
+        tasks = [self._task(job) for job in jobs]
+        networks = pretrain(tasks, self.preset, self.device, on_progress)
+        return [
+            {name: value.cpu() for name, value in network.state_dict().items()}
+            for network in networks
+        ]
+
+    def embed(self, job: Job, checkpoint: Checkpoint) -> tuple[list[Tensor], list[Tensor]]:
+        """Return features and labels of every environment."""
+        with torch.device("meta"):  # no weights are drawn, for they are replaced at once
+            network = _make_network()
+        network.load_state_dict(checkpoint, assign=True)
+        featurizer = network[0].to(self.device)
+        environments = self._environments(job)
+        X = [embed(featurizer, environment.to(self.device)) for environment in environments]
+        return X, [environment.y for environment in environments]
+
+    def _task(self, job: Job) -> Pretraining:
+        environments = self._environments(job)
+        sources = [env for env in range(len(environments)) if env not in job.test_envs]
+        return Pretraining(
+            sources=tuple(environments[env] for env in sources),
+            rows=tuple(job.split(env, len(environments[env]))[0] for env in sources),
+            seed=job.seed,
+        )
+
+    def _environments(self, job: Job) -> tuple[ColouredDigits, ...]:
+        return make_environments(self.images, self.digits, job.seed)
+
+
+def fingerprint(images: NDArray[np.uint8], digits: NDArray[np.uint8]) -> str:
+    """Compute the checksum of the pixels and the digits."""
+    return digest_parts(np.ascontiguousarray(array).data for array in (images, digits))
+
+
 class _DigitTraining:
     """One network in training; ``step`` can be recorded as a CUDA graph."""
 
-    def __init__(
-        self, job: Pretraining, preset: Preset, n_classes: int, device: torch.device
-    ) -> None:
+    def __init__(self, job: Pretraining, preset: Preset, device: torch.device) -> None:
         self._preset = preset
         generator = torch.Generator().manual_seed(job.seed)
         sizes = [len(rows) for rows in job.rows]
@@ -125,7 +183,7 @@ class _DigitTraining:
         )
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(job.seed)
-            self._network = nn.Sequential(mnist_cnn(), nn.Linear(N_FEATURES, n_classes))
+            self._network = _make_network()
         self._network.to(device)
         self._parameters: list[Tensor] = list(self._network.parameters())
         self._average = [p.detach().clone() for p in self._parameters]
@@ -174,10 +232,5 @@ def _warp(x: Tensor, maps: Tensor) -> Tensor:
     return functional.grid_sample(x, grid, align_corners=False)
 
 
-def _shift(
-    on_progress: Callable[[int], None] | None, done: int, jobs: int
-) -> Callable[[int], None] | None:
-    """Report the progress of one of several jobs as progress of their mean."""
-    if on_progress is None:
-        return None
-    return lambda steps: on_progress((done + steps) // jobs)
+def _make_network() -> nn.Sequential:
+    return nn.Sequential(mnist_cnn(), nn.Linear(N_FEATURES, _CLASSES))

@@ -1,13 +1,13 @@
 """Our accuracies beside the published ones, as Markdown, CSV and LaTeX.
 
-Everywhere ``ours`` maps labels such as "CRO (regraft, preset paper)" to selections, and
-``published`` are the rows to compare with, chosen by the same rule: by default the benchmark's.
+Everywhere ``ours`` maps labels such as "CRO (regraft, preset paper)" to selections, beside which
+stand the published rows of the benchmark.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from regraft.bench.paper.benchmark import COLORED_MNIST, Benchmark
@@ -47,15 +47,11 @@ def summary_heads(benchmark: Benchmark) -> list[str]:
     return ["Avg", "Worst"] if benchmark.compares_erm else ["Avg"]
 
 
-def accuracy_table(
-    ours: Mapping[str, Selection],
-    published: Sequence[Published] | None = None,
-    benchmark: Benchmark = COLORED_MNIST,
-) -> Table:
+def accuracy_table(ours: Mapping[str, Selection], benchmark: Benchmark = COLORED_MNIST) -> Table:
     """Build the table of the published rows and ours; its note has the spread of our cells."""
     sections = [
         [(row.algorithm, row.source, *row.numbers(benchmark)) for row in rows]
-        for rows in _rows(ours, published, benchmark)
+        for rows in _rows(ours, benchmark)
     ]
     return Table.from_sections(
         f"{benchmark.title}, test accuracy (%) ± standard error over trials",
@@ -79,7 +75,7 @@ def short_rows(
     by_name = {row.algorithm: row for row in benchmark.published}
     others = [row for name, row in by_name.items() if name not in ("ERM", "CRO")]
     best = max(others, key=lambda row: row.average)
-    theirs, mine = _rows(ours, (by_name["ERM"], best, by_name["CRO"]), benchmark)
+    theirs, mine = _rows(ours, replace(benchmark, published=(by_name["ERM"], best, by_name["CRO"])))
 
     def texts(row: _Row, label: str) -> tuple[str, ...]:
         numbers = row.numbers(benchmark)
@@ -91,16 +87,12 @@ def short_rows(
     )
 
 
-def full_table(
-    ours: Mapping[str, Selection],
-    published: Sequence[Published] | None = None,
-    benchmark: Benchmark = COLORED_MNIST,
-) -> Table:
+def full_table(ours: Mapping[str, Selection], benchmark: Benchmark = COLORED_MNIST) -> Table:
     """Build the table of all numbers, the errors and the spreads in columns of their own."""
     kinds = ("mean", "error", "lowest", "highest")
     heads = (f"{env} {kind}" for env in benchmark.environments for kind in kinds)
     rows = []
-    for row in (row for part in _rows(ours, published, benchmark) for row in part):
+    for row in (row for part in _rows(ours, benchmark) for row in part):
         numbers: list[float | None] = []
         for mean, spread in zip(row.means, row.spreads, strict=True):
             numbers += [mean.value, mean.error] if mean is not None else [None, None]
@@ -113,16 +105,13 @@ def full_table(
 
 
 def write_tables(
-    folder: Path,
-    ours: Mapping[str, Selection],
-    published: Sequence[Published] | None = None,
-    benchmark: Benchmark = COLORED_MNIST,
+    folder: Path, ours: Mapping[str, Selection], benchmark: Benchmark = COLORED_MNIST
 ) -> list[Path]:
     """Write table.md, table.csv and table.tex into ``folder``, making it; return the files."""
-    table = accuracy_table(ours, published, benchmark)
+    table = accuracy_table(ours, benchmark)
     texts = {
         "md": f"{table.title}, by held-out environment.\n\n{table.markdown()}\n",
-        "csv": full_table(ours, published, benchmark).csv(),
+        "csv": full_table(ours, benchmark).csv(),
         "tex": table.latex(),
     }
     files = {suffix: folder / f"table.{suffix}" for suffix in texts}
@@ -131,13 +120,10 @@ def write_tables(
     return list(files.values())
 
 
-def _rows(
-    ours: Mapping[str, Selection], published: Sequence[Published] | None, benchmark: Benchmark
-) -> tuple[list[_Row], list[_Row]]:
+def _rows(ours: Mapping[str, Selection], benchmark: Benchmark) -> tuple[list[_Row], list[_Row]]:
     """Return the published rows, and ours."""
-    theirs = benchmark.published if published is None else published
     return (
-        [_published_row(row, benchmark) for row in theirs],
+        [_published_row(row, benchmark) for row in benchmark.published],
         [_our_row(label, selection, benchmark) for label, selection in ours.items()],
     )
 

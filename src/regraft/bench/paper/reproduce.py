@@ -1,48 +1,48 @@
-"""The paper's experiment on Colored MNIST, from pixels to its table and figures."""
+"""The paper's experiments from pixels to tables and figures, on coloured digits and on images."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from regraft.bench.algorithms.games import default_surrogate
-from regraft.bench.paper.benchmark import COLORED_MNIST
-from regraft.bench.paper.digit_phase1 import DigitTrainer, fingerprint
+from regraft.bench.datasets.folders import PACS, ImageFolders, Listing, OfficeHome
+from regraft.bench.networks.featurizers import load_featurizer
+from regraft.bench.paper import picture_store, pretraining
+from regraft.bench.paper.benchmark import COLORED_MNIST, Benchmark
 from regraft.bench.paper.experiment import (
     DATA,
     PARTS,
     ExperimentPlan,
     Reproduction,
-    check_arguments,
     conduct,
     own_folder,
 )
+from regraft.bench.paper.fine_tuning import ImageTrainer, Recipe, make_pool
 from regraft.bench.paper.phase1 import PhaseOne
-from regraft.bench.paper.pretraining import Preset
-from regraft.core.certificate import Family
-from regraft.core.surrogates import SurrogateKind
+from regraft.data.image_folders import list_entries
+from regraft.encoders.weights import fingerprint as weights_digest
 from regraft.support.progress import Stopwatch
+
+STEPS = 5000
+SIZE = 224
+_DATASETS: dict[str, type[ImageFolders]] = {"PACS": PACS, "OfficeHome": OfficeHome}
 
 
 def reproduce(
     images: NDArray[np.uint8],
     digits: NDArray[np.uint8],
     *,
-    preset: Preset,
+    preset: pretraining.Preset,
     out: Path,
-    cells: Sequence[int] = (0, 1, 2),
-    trials: int = 3,
-    seed: int = 0,
-    configs: int = 20,
-    family: Family = "hull",
-    surrogate: SurrogateKind | None = None,
-    device: str = "cpu",
     stopwatch: Stopwatch | None = None,
-    on_progress: Callable[[str], None] | None = None,
+    on_progress: Callable[[str], None] = lambda _: None,
+    **settings: Any,
 ) -> Reproduction:
     """Reproduce the paper's experiment on Colored MNIST.
 
@@ -58,20 +58,15 @@ def reproduce(
         How Phase 1 trains.
     out
         The folder for all files.
-    cells
-        The environments that are held out in turn.
-    trials, seed
-        How many trials there are, and the number of the first.
-    configs
-        How many configurations are played, the default one included.
-    family, surrogate
-        The adversary's domains, and what the learner sees of them; None takes the family's usual.
-    device
-        Where everything is computed.
     stopwatch
         Counts the time by ``PARTS``; by default it starts now.
     on_progress
         Called with a line of text from time to time.
+    **settings
+        What is run: ``cells``, the environments held out in turn, by default all; ``trials``, by
+        default 3, from the number ``seed`` on, by default 0; ``configs``, by default 20 with the
+        default one included; ``family``, the adversary's domains, by default "hull"; ``surrogate``,
+        what the learner sees of them, by default the family's usual; ``device``, by default "cpu".
 
     Returns
     -------
@@ -84,15 +79,101 @@ def reproduce(
         With one sentence, if an argument is wrong, if the folder was made with other images or
         another preset of the same name, or if another process is at work in it.
     """
-    check_arguments(cells, trials, configs, family, surrogate, device, seed=seed)
-    surrogate = surrogate or default_surrogate(family)
-    plan = ExperimentPlan(
-        COLORED_MNIST, preset.name, cells, trials, configs, family, surrogate, device, out, seed
-    )
+    plan = ExperimentPlan(COLORED_MNIST, preset.name, out, **settings)
+    plan.check()
     watch = stopwatch or Stopwatch(*PARTS)
     with watch.part(DATA):
-        data = fingerprint(images, digits)
-    trainer = DigitTrainer(images, digits, preset, torch.device(device))
-    phase1 = PhaseOne(COLORED_MNIST, trainer, data, out)
+        data = pretraining.fingerprint(images, digits)
+    trainer = pretraining.DigitTrainer(images, digits, preset, torch.device(plan.device))
     with own_folder(out, data, preset):
-        return conduct(plan, phase1, watch, on_progress or (lambda _: None))
+        return conduct(plan, PhaseOne(COLORED_MNIST, trainer, data, out), watch, on_progress)
+
+
+def reproduce_images(
+    benchmark: Benchmark,
+    data: Path,
+    *,
+    encoder: str,
+    out: Path,
+    weights: Path | None = None,
+    steps: int = STEPS,
+    size: int = SIZE,
+    on_progress: Callable[[str], None] = lambda _: None,
+    **settings: Any,
+) -> Reproduction:
+    """Reproduce the paper's experiment on PACS or OfficeHome.
+
+    Stopped at any moment, it goes on from there when called again.
+
+    Parameters
+    ----------
+    benchmark
+        Which of the two.
+    data
+        The folder with a folder of class folders for each environment, or the one that holds it
+        under DomainBed's name.
+    encoder
+        The network that Phase 1 fine-tunes.
+    weights
+        The file of its pretrained parameters; None takes its own.
+    steps, size
+        How long it is trained, and the pixels on each side of what it sees.
+    out, on_progress, **settings
+        As of ``reproduce``.
+
+    Returns
+    -------
+    Reproduction
+        The records, what was selected among them, and the files.
+
+    Raises
+    ------
+    ValueError, FileNotFoundError, MissingExtra
+        With one sentence.
+    """
+    recipe = Recipe(encoder, "", steps, size)
+    plan = ExperimentPlan(benchmark, recipe.name, out, **settings)
+    plan.check()
+    if steps < 1:
+        raise ValueError(f"steps is {steps}: pass at least 1.")
+    if size < 32:
+        raise ValueError(f"size is {size}: pass at least 32 pixels.")
+    watch = Stopwatch(*PARTS)
+    with watch.part(DATA):
+        listings = list_images(benchmark, data)
+        on_progress(f"loading {encoder}")
+        featurizer = load_featurizer(encoder, weights)
+        featurizer.n_features(size)  # refuses a size before anything is written
+        recipe = replace(recipe, weights=weights_digest(featurizer.network))
+        on_progress("reading the images")
+        files = picture_store.fingerprint(listings)
+    with own_folder(out, files, recipe):
+        with watch.part(DATA):
+            pictures = picture_store.load_pictures(
+                listings, files, size, out / "pictures", on_progress
+            )
+            pool = make_pool(pictures, torch.device(plan.device))
+        sizes = tuple(len(listing.labels) for listing in listings)
+        trainer = ImageTrainer(pool, sizes, benchmark.n_classes, featurizer, recipe)
+        return conduct(plan, PhaseOne(benchmark, trainer, files, out), watch, on_progress)
+
+
+def list_images(benchmark: Benchmark, data: Path) -> list[Listing]:
+    """List the images of every environment, of all classes in each.
+
+    ``data`` is the folder of the dataset, or the one that holds it. Raises ``FileNotFoundError``
+    or ``ValueError`` with one sentence.
+    """
+    dataset = _DATASETS[benchmark.name](data)
+    if data.is_dir() and not dataset.root.is_dir():
+        dataset.root = data
+    for listing in dataset.listings:
+        environment = Path(listing.paths[0]).parents[1]
+        names = list_entries(environment).folders
+        absent = [name for label, name in enumerate(names) if label not in listing.labels]
+        if absent:
+            raise ValueError(
+                f"{environment} has no images of {', '.join(absent)}: put some there, for every "
+                "environment needs all classes."
+            )
+    return dataset.listings

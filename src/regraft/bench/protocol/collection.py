@@ -107,10 +107,7 @@ class Collection:
         }
 
 
-def collect(
-    folder: Path,
-    rules: Iterable[str] = tuple(RULES),
-) -> Collection:
+def collect(folder: Path, rules: Iterable[str] = tuple(RULES)) -> Collection:
     """Select by each of the ``rules`` among the results in ``folder``.
 
     Environments are named as the records or the dataset's name say, else numbered. Raises

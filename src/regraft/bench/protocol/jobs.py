@@ -14,9 +14,8 @@ from torch import Tensor
 
 from regraft.bench.algorithms import find_algorithm
 from regraft.bench.datasets import Dataset
-from regraft.bench.protocol.seeds import job_seed, split_seed
+from regraft.bench.protocol.seeds import HOLDOUT, job_seed, split, split_seed
 from regraft.bench.protocol.spaces import Hparam, draw_configuration
-from regraft.bench.protocol.splits import HOLDOUT, split
 
 # Raised by hand when the code changes what a run gives, so that runs of old code do not count.
 FORMAT = 1

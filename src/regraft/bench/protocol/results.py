@@ -56,13 +56,8 @@ class Results:
 def run_key(record: Record) -> RunKey:
     """Return the run that the record is of."""
     args = record["args"]
-    return RunKey(
-        args["dataset"],
-        args["algorithm"],
-        frozenset(args["test_envs"]),
-        args["trial_seed"],
-        args["hparams_seed"],
-    )
+    known = {name: args[name] for name in RunKey._fields}
+    return RunKey(**known | {"test_envs": frozenset(known["test_envs"])})
 
 
 def read_results(folder: Path) -> Results:

@@ -1,4 +1,4 @@
-"""The seeds of DomainBed's protocol, digit for digit."""
+"""The seeds and splits of DomainBed's protocol, digit for digit."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ import hashlib
 from collections.abc import Sequence
 
 import numpy as np
+import torch
+from torch import Tensor
+
+HOLDOUT = 0.2  # share of the rows that are held out
 
 
 def seed_hash(*args: object) -> int:
@@ -31,3 +35,11 @@ def split_seed(trial_seed: int, env: int) -> int:
 def hparam_state(hparams_seed: int, trial_seed: int, name: str) -> np.random.RandomState:
     """Return the random state from which the hyperparameter ``name`` alone is drawn."""
     return np.random.RandomState(seed_hash(seed_hash(hparams_seed, trial_seed), name))
+
+
+def split(n: int, seed: int, fraction: float = HOLDOUT) -> tuple[Tensor, Tensor]:
+    """Return the rows of an environment of ``n`` to train on, and those held out, as int64."""
+    rows = np.arange(n, dtype=np.int64)
+    np.random.RandomState(seed).shuffle(rows)
+    n_out = int(n * fraction)
+    return torch.from_numpy(rows[n_out:]), torch.from_numpy(rows[:n_out])

@@ -41,15 +41,6 @@ class Selection:
 
 
 @dataclass(frozen=True)
-class Rule:
-    """A way to select, in words and as a function of records and the number of environments."""
-
-    title: str
-    needs: str  # the runs without which there is nothing to select from
-    select: Callable[[Iterable[Record], int | None], Selection]
-
-
-@dataclass(frozen=True)
 class _Candidate:
     """The checkpoint that counts if its configuration is chosen."""
 
@@ -65,73 +56,89 @@ _Runs = Mapping[frozenset[int], Mapping[_Configuration, _Run]]  # by test enviro
 _Validation = Callable[[_Runs, int, _Configuration, int], Mapping[int, float]]
 
 
-def training_domain_validation(records: Iterable[Record], n_envs: int | None = None) -> Selection:
-    """Choose by the mean accuracy on held-out rows of the environments trained on.
+@dataclass(frozen=True)
+class Rule:
+    """A way to select, in words and as what it maximizes."""
 
-    ``records`` are one sweep of one algorithm on one dataset, in any order; those with several
-    test environments are left out. Without ``n_envs`` environments are counted in the records.
-    """
+    title: str
+    needs: str  # the runs without which there is nothing to select from
+    validation: _Validation
 
-    def validation(
-        runs: _Runs, test: int, configuration: _Configuration, n_envs: int
-    ) -> dict[int, float]:
-        keys = [f"env{i}_out_acc" for i in range(n_envs) if i != test]
-        run = runs[frozenset({test})][configuration]
-        return {step: fmean(_accuracy(record, key) for key in keys) for step, record in run.items()}
+    def select(self, records: Iterable[Record], n_envs: int | None = None) -> Selection:
+        """Select from one sweep of one algorithm on one dataset, its ``records`` in any order.
 
-    return _select(records, n_envs, validation)
+        Without ``n_envs`` environments are counted in the records.
+        """
+        records = list(records)
+        if n_envs is None:
+            n_envs = max(map(count_environments, records), default=0)
+        runs = _group(records)
+        cells = {}
+        for env in sorted(min(envs) for envs in runs if len(envs) == 1):
+            trials: dict[int, dict[int, _Candidate]] = defaultdict(dict)  # then by hparams_seed
+            for configuration, run in runs[frozenset({env})].items():
+                accuracies = self.validation(runs, env, configuration, n_envs)
+                if accuracies:
+                    step = _best(accuracies)
+                    test = _accuracy(run[step], f"env{env}_in_acc")
+                    trial, seed = configuration
+                    trials[trial][seed] = _Candidate(accuracies[step], test, step)
+            if trials:
+                cells[env] = _cell(trials)
+        return Selection(cells, *_average([cells.get(env) for env in range(n_envs)]))
 
 
-def leave_one_domain_out_validation(
-    records: Iterable[Record], n_envs: int | None = None
-) -> Selection:
-    """Choose by the accuracy in environments that twin runs, with one more held out, did not see.
+def _on_training_domains(
+    runs: _Runs, test: int, configuration: _Configuration, n_envs: int
+) -> dict[int, float]:
+    """Return the mean accuracies on held-out rows of the environments trained on."""
+    keys = [f"env{i}_out_acc" for i in range(n_envs) if i != test]
+    run = runs[frozenset({test})][configuration]
+    return {step: fmean(_accuracy(record, key) for key in keys) for step, record in run.items()}
+
+
+def _on_domains_left_out(
+    runs: _Runs, test: int, configuration: _Configuration, n_envs: int
+) -> dict[int, float]:
+    """Return the mean accuracies in environments that twin runs, with one more held out, lacked.
 
     A selection rule, not to be confused with leaving one environment out to test on it, which all
     rules do. The twins of a run with the test environment t have the test environments t and v,
     one twin for each other v; configurations and steps that some twin lacks are left out.
     """
-
-    def validation(
-        runs: _Runs, test: int, configuration: _Configuration, n_envs: int
-    ) -> dict[int, float]:
-        others = [env for env in range(n_envs) if env != test]
-        twins = {env: runs.get(frozenset({test, env}), {}).get(configuration, {}) for env in others}
-        steps = set(runs[frozenset({test})][configuration]).intersection(*twins.values())
-        return {
-            step: fmean(_accuracy(twin[step], f"env{env}_in_acc") for env, twin in twins.items())
-            for step in steps
-        }
-
-    return _select(records, n_envs, validation)
+    others = [env for env in range(n_envs) if env != test]
+    twins = {env: runs.get(frozenset({test, env}), {}).get(configuration, {}) for env in others}
+    steps = set(runs[frozenset({test})][configuration]).intersection(*twins.values())
+    return {
+        step: fmean(_accuracy(twin[step], f"env{env}_in_acc") for env, twin in twins.items())
+        for step in steps
+    }
 
 
-def oracle(records: Iterable[Record], n_envs: int | None = None) -> Selection:
-    """Choose by the accuracy on held-out rows of the test environment: a ceiling, not a method.
+def _on_the_test_domain(
+    runs: _Runs, test: int, configuration: _Configuration, n_envs: int
+) -> dict[int, float]:
+    """Return the accuracy on held-out rows of the test environment: a ceiling, not a method.
 
     Only the last checkpoint of a run counts, which keeps the look at the test environment short.
     """
-
-    def validation(
-        runs: _Runs, test: int, configuration: _Configuration, n_envs: int
-    ) -> dict[int, float]:
-        run = runs[frozenset({test})][configuration]
-        last = max(run)
-        return {last: _accuracy(run[last], f"env{test}_out_acc")}
-
-    return _select(records, n_envs, validation)
+    run = runs[frozenset({test})][configuration]
+    last = max(run)
+    return {last: _accuracy(run[last], f"env{test}_out_acc")}
 
 
 RULES = {
     "training-domain": Rule(
-        "training-domain validation", "runs with one test environment", training_domain_validation
+        "training-domain validation", "runs with one test environment", _on_training_domains
     ),
     "leave-one-domain-out": Rule(
         "leave-one-domain-out validation (selection rule)",
         "runs with every pair of test environments beside those with one",
-        leave_one_domain_out_validation,
+        _on_domains_left_out,
     ),
-    "oracle": Rule("test-domain validation (oracle)", "runs with one test environment", oracle),
+    "oracle": Rule(
+        "test-domain validation (oracle)", "runs with one test environment", _on_the_test_domain
+    ),
 }
 
 
@@ -140,26 +147,6 @@ def count_environments(record: Record) -> int:
     return next(
         i for i in count() if f"env{i}_in_acc" not in record and f"env{i}_out_acc" not in record
     )
-
-
-def _select(records: Iterable[Record], n_envs: int | None, validation: _Validation) -> Selection:
-    records = list(records)
-    if n_envs is None:
-        n_envs = max(map(count_environments, records), default=0)
-    runs = _group(records)
-    cells = {}
-    for env in sorted(min(envs) for envs in runs if len(envs) == 1):
-        trials: dict[int, dict[int, _Candidate]] = defaultdict(dict)  # then by hparams_seed
-        for configuration, run in runs[frozenset({env})].items():
-            accuracies = validation(runs, env, configuration, n_envs)
-            if accuracies:
-                step = _best(accuracies)
-                test = _accuracy(run[step], f"env{env}_in_acc")
-                trial, seed = configuration
-                trials[trial][seed] = _Candidate(accuracies[step], test, step)
-        if trials:
-            cells[env] = _cell(trials)
-    return Selection(cells, *_average([cells.get(env) for env in range(n_envs)]))
 
 
 def _group(records: Iterable[Record]) -> _Runs:

@@ -1,0 +1,183 @@
+"""--quiet, --json and --html change what is said and written, never what is computed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regraft.core import heads, hull_game
+from regraft.estimators import audit, baselines, cro, frontier
+from tests.helpers.commands import Once, Ran, Run, call, hide_packages, list_names, run_apart
+from tests.helpers.problems import make_problem, write_npz
+
+# What says when, or how long it took, pictures, and the page.
+TIMED = ("provenance.json", "comparison.json", "comparison.csv", ".jsonl", ".png", "report.html")
+CLOCKS = ("seconds",)
+
+
+@pytest.fixture(scope="module")
+def place(once: Once) -> Path:
+    """A table, other rows, which no model was fitted on, and a model of the table's."""
+
+    def make(folder: Path) -> None:
+        folder.mkdir()
+        for name, seed in (("data", 3), ("other", 4)):
+            write_npz(folder / f"{name}.npz", make_problem(seed=seed, n=40, d=3, sources=3))
+        data = folder / "data.npz"
+        call(["fit", data, "--radius", 1, "--out", folder / "model", "--quiet"])
+
+    return once("variants", make)
+
+
+@pytest.fixture(scope="module")
+def data(place: Path) -> Path:
+    return place / "data.npz"
+
+
+@pytest.fixture(scope="module")
+def model(place: Path) -> Path:
+    return place / "model"
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and not path.name.endswith((".lock", *TIMED))
+    }
+
+
+def results(folder: Path) -> dict[str, Any]:
+    """All documents but the provenance, without what a clock tells."""
+    return {
+        path.name: json.loads(
+            path.read_text(), object_hook=lambda d: {k: d[k] for k in d if k not in CLOCKS}
+        )
+        for path in folder.glob("*.json")
+        if path.name != "provenance.json"
+    }
+
+
+LINES = {
+    "fit": "fit {data} --radius 2",
+    "predict": "predict {model} {data}",
+    "audit": "audit {model} {other} --radii 0,1",
+    "frontier": "frontier {data} --radii 0,1",
+    "compare": "compare {data} --radii 1",
+    "diagnose": "diagnose {data}",
+    "moral run": "moral run --records 40",
+}
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_the_files_are_the_same_and_a_page_comes_again(
+    name: str, place: Path, data: Path, model: Path, tmp_path: Path, run: Run
+) -> None:
+    line = LINES[name].format(data=data, other=place / "other.npz", model=model)
+
+    def write(folder: str, *options: str) -> Ran:
+        return run(*line.split(), "--out", tmp_path / folder, *options)
+
+    quiet = write("quiet", "--quiet")
+    assert (quiet.code, quiet.out) == (0, "")
+    if name == "moral run":  # which warns of so few records, and takes long
+        assert all(said.startswith("warning: ") for said in quiet.err.splitlines())
+    else:
+        assert quiet.err == ""
+        spoken, both = write("spoken"), write("both", "--quiet", "--json")
+        assert spoken.code == 0 and spoken.out
+        assert contents(tmp_path / "quiet") == contents(tmp_path / "spoken")
+        assert list_names(tmp_path / "quiet") == list_names(tmp_path / "spoken")
+        assert both.code == 0 and both.err == ""
+        assert json.loads(both.out)["files"] and both.out.count("\n") == 1
+    if name == "predict":  # which has no page
+        return
+    pytest.importorskip("vl_convert")
+    assert write("html", "--quiet", "--html").code == 0
+    assert results(tmp_path / "quiet") and results(tmp_path / "quiet") == results(tmp_path / "html")
+    assert contents(tmp_path / "quiet") == contents(tmp_path / "html")
+    assert run("report", tmp_path / "html", "--out", tmp_path / "again.html", "--quiet").code == 0
+    assert (tmp_path / "again.html").read_text() == (tmp_path / "html" / "report.html").read_text()
+
+
+def test_fit_fits_source_heads_twice_and_plays_no_game_twice(
+    data: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fits: list[int] = []
+    games: list[tuple[int, float]] = []
+
+    def fit_source_heads(domains: Any) -> Any:
+        fits.append(len(domains.y))
+        return heads.fit_source_heads(domains)
+
+    def play_hull(sources: Any, *, radius: float, **options: Any) -> Any:
+        games.append((len(sources.y), radius))
+        return hull_game.play_hull(sources, radius=radius, **options)
+
+    for module in (audit, baselines, cro, frontier):
+        monkeypatch.setattr(module, "fit_source_heads", fit_source_heads)
+    for module in (cro, frontier):
+        monkeypatch.setattr(module, "play_hull", play_hull)
+    ran = run("fit", data, "--radius", 2, "--out", tmp_path / "run", "--html", "--quiet")
+    assert ran == Ran(0, "", "")
+    assert fits == [120, 80]  # all rows, and the two thirds that are not held out
+    assert games == [(120, 2.0), *((80, radius) for radius in (0, 0.5, 1, 2, 4, 8, 16))]
+
+
+def test_predict_without_a_folder_tells_by_its_code(
+    tmp_path: Path, data: Path, model: Path, run: Run
+) -> None:
+    assert run("predict", model, data, "--quiet") == Ran(0, "", "")
+    ran = run("predict", model, tmp_path / "none.npz", "--quiet")
+    assert (ran.code, ran.out) == (2, "") and "does not exist" in ran.err
+
+
+def test_warnings_and_errors_are_said_all_the_same(data: Path, model: Path, run: Run) -> None:
+    ran = run("audit", model, data, "--radii", 1, "--quiet")
+    assert (ran.code, ran.out, ran.err.count("\n")) == (0, "", 1)
+    assert ran.err.startswith("warning: the model was fitted on these very rows")
+    ran = run("frontier", data, "--objective", "luck", "--quiet")
+    assert (ran.code, ran.out) == (2, "") and ran.err.startswith("regraft: objective is 'luck'")
+
+
+def test_seeds_of_the_frontier(data: Path, run: Run) -> None:
+    def points(*options: Any) -> Any:
+        ran = run("frontier", data, "--radii", "0,2", "--json", "--quiet", *options)
+        return json.loads(ran.out)["points"]
+
+    plain, first = points(), points("--seed", 1)
+    assert points("--seed", 1) == first != plain
+    assert first != points("--seed", 2)
+
+
+def test_a_page_with_the_results_or_after_them(tmp_path: Path, data: Path, run: Run) -> None:
+    pytest.importorskip("vl_convert")
+    with_page, without = tmp_path / "with", tmp_path / "without"
+    line = ("frontier", data, "--radii", "0,2")
+    ran = run(*line, "--out", with_page, "--html", "--json")
+    assert ran.code == 0
+    page = with_page / "report.html"
+    assert json.loads(ran.out)["files"][-1] == str(page)
+    assert "<html" in page.read_text()
+    assert run(*line, "--out", without).code == 0 and not (without / "report.html").exists()
+
+    ran = run("report", without)
+    assert ran.code == 0 and ran.err == ""
+    assert ran.out.splitlines()[-1] == f"Written: {without / 'report.html'}"
+    elsewhere = tmp_path / "new" / "page.html"
+    ran = run("report", without, "--out", elsewhere, "--json", "--quiet")
+    assert (ran.code, ran.err) == (0, "")
+    assert json.loads(ran.out) == {"report": str(elsewhere), "files": [str(elsewhere)]}
+    assert elsewhere.read_text() == (without / "report.html").read_text()
+    assert run("report", without, "--quiet") == Ran(0, "", "")
+
+
+def test_without_the_extra(tmp_path: Path, data: Path) -> None:
+    """Told before anything is computed."""
+    path = [hide_packages(tmp_path / "path", "vl_convert")]
+    ran = run_apart("frontier", data, "--out", tmp_path / "out", "--html", path=path)
+    assert ran.code == 2 and not (tmp_path / "out").exists()
+    assert ran.err == 'regraft: vl_convert is not installed: run pip install "regraft[report]".\n'
