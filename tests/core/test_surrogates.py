@@ -131,7 +131,7 @@ def test_measures_follow_their_formulas(seed: int) -> None:
 
 
 @given(seeds)
-def test_samples_of_the_same_tensors_share_their_rows(seed: int) -> None:
+def test_only_samples_of_the_same_tensors_share_their_rows(seed: int) -> None:
     rows, center, (head, other) = _rows(seed), normal(4, CLASSES, 4), normal(5, 2, CLASSES, 4)
     pairs = pair_with_every_label(rows, CLASSES)
     for samples in (
@@ -142,6 +142,10 @@ def test_samples_of_the_same_tensors_share_their_rows(seed: int) -> None:
         assert Z is samples[0].Z
         assert y is samples[0].y
         assert torch.equal(weights, torch.stack([s.weight for s in samples]))
+    # Equal but separate rows are not taken for the same.
+    Z, _, weights = stack_samples([rows, replace(rows, Z=rows.Z.clone())])
+    assert len(Z) == 2 * len(rows.Z)
+    assert torch.equal(weights.sum(dim=0), rows.weight.repeat(2))
 
 
 @given(seeds)
@@ -168,13 +172,6 @@ def test_risks_of_samples_together_are_those_of_each(seed: int, shared: bool) ->
     Z, y, weights = stack_samples(samples)
     risks = weights @ losses(log_probabilities(Z, head), y)
     assert risks.tolist() == pytest.approx([sample.risk(head) for sample in samples])
-
-
-def test_equal_but_separate_rows_are_not_taken_for_the_same() -> None:
-    rows = _rows(0)
-    Z, _, weights = stack_samples([rows, WeightedSample(rows.Z.clone(), rows.y, rows.weight)])
-    assert len(Z) == 2 * len(rows.Z)
-    assert torch.equal(weights.sum(dim=0), rows.weight.repeat(2))
 
 
 @pytest.mark.parametrize("surrogate", ["", "Reweighted", "hull"])
