@@ -18,8 +18,7 @@ def _learner() -> tuple[Learner, list[WeightedSample]]:
     weights = torch.rand(2, 200, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     weights = weights**6
     weights /= weights.sum(dim=1, keepdim=True)
-    learner = Learner(ridge=1e-2, tolerance=1e-8)
-    return learner, [WeightedSample(Z, y, row) for row in weights]
+    return Learner(ridge=1e-2, tolerance=1e-8), [WeightedSample(Z, y, row) for row in weights]
 
 
 def test_risk_is_the_minimax_over_the_collection() -> None:
