@@ -302,7 +302,6 @@ def test_a_free_game_is_certified_like_any_other(surrogate: SurrogateKind) -> No
         outcome,
         adversary.witness(outcome.worst, game.heads),
         ridge=RIDGE,
-        family="free",
         surrogate=surrogate,
         objective="risk",
         radius=None,
