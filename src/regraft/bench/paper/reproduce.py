@@ -121,11 +121,6 @@ def reproduce_images(
     out, on_progress, **settings
         As of ``reproduce``.
 
-    Returns
-    -------
-    Reproduction
-        The records, what was selected among them, and the files.
-
     Raises
     ------
     ValueError, FileNotFoundError, MissingExtra
