@@ -41,7 +41,8 @@ def _print_version(wanted: bool) -> None:
 
 
 Version = Annotated[
-    bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+    bool,
+    typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True),
 ]
 
 
