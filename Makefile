@@ -2,7 +2,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/pip install --quiet --disable-pip-version-check
+# Python compiles a module when it is first imported, which is a fraction of all that pip would.
+export PYTHONDONTWRITEBYTECODE :=
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
 # Two processes; each takes neighbouring tests, which share what is made once for a module.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
 

@@ -74,8 +74,8 @@ def main() -> None:
     print(table(["results of", "size", "time", "of the peer's"], rows))
     print(
         f"\n`regraft fit --html` on {len(bank.y):,} × {bank.X.shape[1]} rows takes "
-        f"{full / plain:.1f} times as long as `regraft fit` ({full:.1f} s and {plain:.1f} s): it "
-        "holds rows out, fits again and draws the frontier."
+        f"{full / plain:.1f} times as long as `regraft fit` ({full:.1f} s and {plain:.1f} s): both "
+        "measure on rows held out, and the page alone is added."
     )
 
 
