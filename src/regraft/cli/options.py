@@ -46,7 +46,9 @@ def path_argument(text: str) -> Any:
 
 Folder = path_option("Folder for the files.")
 Out = Annotated[Path | None, Folder]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+Json = Annotated[
+    bool, typer.Option("--json", help="Print one JSON document; progress goes to stderr.")
+]
 Quiet = Annotated[
     bool, typer.Option("--quiet", help="Print neither progress nor results, only what is wrong.")
 ]
@@ -55,10 +57,10 @@ Html = Annotated[
     typer.Option("--html", help="Also write report.html, a page to look at and to pass on."),
 ]
 Device = Annotated[str, choice("Where torch computes.", "cpu", "cuda", "mps")]
-Seed = Annotated[int, typer.Option(help="Of all that is drawn at random.")]
+Seed = Annotated[int, typer.Option(help="Seed of all random draws.")]
 HoldoutSeed = Annotated[
     int | None,
-    typer.Option(help="Of the rows held out. Default: every third, as they stand."),
+    typer.Option(help="Seed of the held-out rows. Default: every third row."),
 ]
 FIRST_TRIAL = "Number of the trial, or of the first of several."
 TrialSeed = Annotated[int, typer.Option(help=FIRST_TRIAL)]
@@ -72,7 +74,7 @@ Radii = Annotated[str, typer.Option(help="Radii in nats, separated by commas.")]
 AUDIT_RADII = "0,0.5,1,2,4,8,16"
 Objective = Annotated[str, choice(meaning("objective"), *OBJECTIVES)]
 Ridge = Annotated[float | None, typer.Option(help=f"{meaning('ridge')} Default: cross-validated.")]
-Rank = Annotated[int | None, typer.Option(help="Transplant dimension.")]
+Rank = Annotated[int | None, typer.Option(help="Transplant dimension. Default: all directions.")]
 Weights = Annotated[Path | None, path_option("Safetensors file of the encoder's weights.")]
 
 # For runs of the protocol.

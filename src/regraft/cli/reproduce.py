@@ -41,7 +41,9 @@ def reproduce_command(
         ),
     ] = None,
     weights: Weights = None,
-    steps: Annotated[int | None, typer.Option(help="Of Phase 1 of images. Default: 5000.")] = None,
+    steps: Annotated[
+        int | None, typer.Option(help="Steps of Phase 1 of images. Default: 5000.")
+    ] = None,
     size: Annotated[
         int | None, typer.Option(help="Pixels of images on each side. Default: 224.")
     ] = None,

@@ -79,7 +79,7 @@ def sweep(
             help="Runs side by side in a process. Default: 20 on a GPU, of image folders 1."
         ),
     ] = None,
-    address: Annotated[str | None, typer.Option(help="Of a Ray cluster.")] = None,
+    address: Annotated[str | None, typer.Option(help="Address of a Ray cluster.")] = None,
     gpus_per_worker: Annotated[
         float | None, typer.Option(help="Share of a GPU for each process (ray; slurm rounds up).")
     ] = None,

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from regraft.estimators.audit import AuditCurve
-from regraft.estimators.comparison import Comparison
 from regraft.estimators.frontier import Frontier
 from regraft.support import charts
 from regraft.support.looks import head_looks, look
 from regraft.support.pictures import panels, picture, write_picture
+
+# Reports draw charts without scikit-learn, which a comparison takes along.
+if TYPE_CHECKING:
+    from regraft.estimators.comparison import Comparison
 
 _SWEPT = "CRO over the radius"
 # CRO's colour, with a shape and dashes that no known head has.
