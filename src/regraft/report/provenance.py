@@ -45,7 +45,7 @@ class Provenance:
     machine: dict[str, Any]
     seconds: float
     written: str  # date and time, UTC
-    warnings: tuple[str, ...] = ()  # told on the way
+    warnings: tuple[str, ...] = ()  # printed while the command ran
 
     @property
     def seed(self) -> int | None:

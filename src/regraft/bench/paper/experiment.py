@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import platform
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -35,7 +35,7 @@ from regraft.support.extras import MissingExtra
 from regraft.support.files import claim, write_text
 from regraft.support.json_files import dumps
 from regraft.support.pictures import write_figure
-from regraft.support.progress import Countdown, Stopwatch
+from regraft.support.progress import Countdown, OnProgress, Stopwatch
 
 PARTS = DATA, PHASE_1, FEATURES, PHASE_2, RANK_SWEEP, REPORT = (
     "data",
@@ -232,7 +232,7 @@ class ExperimentPlan:
 
 
 def conduct(
-    plan: ExperimentPlan, phase1: PhaseOne, watch: Stopwatch, tell: Callable[[str], None]
+    plan: ExperimentPlan, phase1: PhaseOne, watch: Stopwatch, on_progress: OnProgress
 ) -> Reproduction:
     """Finish the runs of ``plan``, and write tables, figures and timings.
 
@@ -240,9 +240,9 @@ def conduct(
     """
     phase1.remove_unfinished()
     runs = {job: plan.runs(job) for job in plan.jobs(phase1)}
-    _perform(runs, phase1, plan.family, watch, tell)
+    _perform(runs, phase1, plan.family, watch, on_progress)
     with watch.part(REPORT):
-        tell("writing tables and figures")
+        on_progress("writing tables and figures")
         found = [(run, run.read()) for job in runs for run in runs[job]]
         games = [record for run, record in found if run.part == PHASE_2]
         records = _of_algorithm(games, CRO)
@@ -283,19 +283,19 @@ def _perform(
     phase1: PhaseOne,
     family: Family,
     watch: Stopwatch,
-    tell: Callable[[str], None],
+    on_progress: OnProgress,
 ) -> None:
     """Finish those of the jobs' ``runs`` that are not done."""
     missing = {job: [run for run in runs[job] if not run.folder.is_done] for job in runs}
     pending = [job for job in runs if missing[job]]
     with watch.part(PHASE_1):
-        checkpoints = phase1.checkpoints(pending, tell)
+        checkpoints = phase1.checkpoints(pending, on_progress)
     features = {}
     countdown = Countdown("features", len(pending))
     for job in pending:
         with watch.part(FEATURES):
             features[job] = phase1.features(job, checkpoints[job], family)
-        tell(countdown.next())
+        on_progress(countdown.next())
 
     total, left = (sum(map(len, lists.values())) for lists in (runs, missing))
     countdown = Countdown("Phase 2, runs", total, done=total - left)
@@ -306,7 +306,7 @@ def _perform(
                 (outcome,) = perform(run.assignment, dataset=dataset)
             if outcome.state != "done":
                 raise ValueError(f"{outcome.job.label}: {outcome.message}")
-            tell(countdown.next())
+            on_progress(countdown.next())
 
 
 @contextmanager

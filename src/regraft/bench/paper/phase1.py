@@ -18,7 +18,7 @@ from regraft.bench.protocol.jobs import Job
 from regraft.core.certificate import Family
 from regraft.support.digests import digest_parts, digest_text
 from regraft.support.files import remove_unfinished
-from regraft.support.progress import Countdown
+from regraft.support.progress import Countdown, OnProgress
 
 if TYPE_CHECKING:
     from regraft.bench.paper.fine_tuning import Recipe
@@ -87,9 +87,7 @@ class PhaseOne:
         for kind in _KINDS:
             remove_unfinished(self.folder / kind)
 
-    def checkpoints(
-        self, jobs: Sequence[Job], on_progress: Callable[[str], None]
-    ) -> dict[Job, Checkpoint]:
+    def checkpoints(self, jobs: Sequence[Job], on_progress: OnProgress) -> dict[Job, Checkpoint]:
         """Return the trained parameters, after training what is missing or damaged."""
         found = {job: kept for job in jobs if (kept := self._read(_CHECKPOINTS, job)) is not None}
         missing = [job for job in jobs if job not in found]

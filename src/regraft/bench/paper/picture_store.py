@@ -20,7 +20,7 @@ from regraft.bench.protocol.cache import read_cache, write_cache
 from regraft.data.image_files import use_image
 from regraft.support.digests import digest_file, digest_parts
 from regraft.support.extras import require
-from regraft.support.progress import Countdown
+from regraft.support.progress import Countdown, OnProgress
 
 # Raised by hand when the code changes the pixels, so that old files do not answer.
 FORMAT = 1
@@ -61,7 +61,7 @@ def load_pictures(
     data: str,
     size: int,
     folder: Path,
-    on_progress: Callable[[str], None],
+    on_progress: OnProgress,
 ) -> list[Pictures]:
     """Return all images by environment, decoding into ``folder`` those that it lacks.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,7 @@ from regraft.bench.paper.fine_tuning import ImageTrainer, Recipe, make_pool
 from regraft.bench.paper.phase1 import PhaseOne
 from regraft.data.image_folders import list_entries
 from regraft.encoders.weights import fingerprint as weights_digest
-from regraft.support.progress import Stopwatch
+from regraft.support.progress import OnProgress, Stopwatch, ignore_progress
 
 STEPS = 5000
 SIZE = 224
@@ -41,7 +40,7 @@ def reproduce(
     preset: pretraining.Preset,
     out: Path,
     stopwatch: Stopwatch | None = None,
-    on_progress: Callable[[str], None] = lambda _: None,
+    on_progress: OnProgress = ignore_progress,
     **settings: Any,
 ) -> Reproduction:
     """Reproduce the paper's experiment on Colored MNIST.
@@ -98,7 +97,7 @@ def reproduce_images(
     weights: Path | None = None,
     steps: int = STEPS,
     size: int = SIZE,
-    on_progress: Callable[[str], None] = lambda _: None,
+    on_progress: OnProgress = ignore_progress,
     **settings: Any,
 ) -> Reproduction:
     """Reproduce the paper's experiment on PACS or OfficeHome.
