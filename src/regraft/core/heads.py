@@ -59,6 +59,12 @@ class SourceHeads:
     regularization: Regularization
     held_out: CrossFit  # the same heads, fitted without each fold of the rows
 
+    @property
+    def domain(self) -> Tensor:
+        """Index (n,) of each row's domain."""
+        counts = [rows.stop - rows.start for rows in self.slices]
+        return torch.repeat_interleave(torch.tensor(counts, device=self.y.device))
+
     def optimism(self) -> Tensor:
         """Return how much (n,) the pooled head's loss on a row falls short, as it saw the row."""
         seen = losses(log_probabilities(self.Z, self.pooled), self.y)
@@ -98,6 +104,16 @@ def fit_source_heads(domains: Domains) -> SourceHeads:
         ]
     )
     return SourceHeads(whitening, Z, y, weight, slices, order, pooled, heads, choice, held_out)
+
+
+def deal_rows(y: Tensor, domain: Tensor, parts: int) -> Tensor:
+    """Deal rows (n,), sorted by domain and class, to ``parts`` in turn within each of these cells.
+
+    Return the part (n,) of each row.
+    """
+    cell = domain * (int(y.max()) + 1) + y
+    first = torch.searchsorted(cell, cell)  # where the row's domain and class begin
+    return (torch.arange(len(cell), device=cell.device) - first) % parts
 
 
 def check_ridge(ridge: float | None) -> None:
@@ -141,9 +157,7 @@ def _sort_and_fold(domains: Domains, mean: Tensor) -> tuple[Tensor, Tensor]:
     order = torch.argsort(distance, stable=True)
     order = order[torch.argsort(domains.y[order], stable=True)]
     order = order[torch.argsort(domains.domain[order], stable=True)]
-    cell = domains.domain[order] * len(domains.classes) + domains.y[order]
-    first = torch.searchsorted(cell, cell)  # where the row's domain and class begin
-    return order, (torch.arange(len(order), device=order.device) - first) % _FOLDS
+    return order, deal_rows(domains.y[order], domains.domain[order], _FOLDS)
 
 
 def _cross_validate(

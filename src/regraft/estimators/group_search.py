@@ -1,0 +1,189 @@
+"""Linear heads that look for hidden groups by mistakes, without labels of them: JTT, EIIL, XRM.
+
+Each finds rows that an ordinary head gets wrong and fits a second head that cares more for them.
+They use the whitening and the cross-validated ridge of the other baselines. They ignore which
+domain a row came from, except that every domain has the same mass.
+"""
+
+from __future__ import annotations
+
+from typing import Self
+
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from regraft.core.cross_mistakes import find_cross_mistakes
+from regraft.core.heads import (
+    SHRINKAGES,
+    SMALLEST_RIDGE,
+    SourceHeads,
+    check_ridge,
+    fit_source_heads,
+)
+from regraft.core.newton import log_probabilities, logits, minimax_newton
+from regraft.estimators.baselines import minimax_over_groups, scale_slopes
+from regraft.estimators.linear import LinearHead
+
+
+class _GroupSearcher(LinearHead):
+    """Base of heads that find groups of rows first, then a head that does well in all of them."""
+
+    ridge: float | None
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_domain: ArrayLike | None = None) -> Self:
+        """Fit on rows ``X`` (n, d), labels ``y`` (n,) and the domain of each row (n,)."""
+        self._check_parameters()
+        domains = self._check(X, y, sample_domain)
+        return self.fit_sources(domains, fit_source_heads(domains))
+
+    def _check_parameters(self) -> None:
+        check_ridge(self.ridge)
+
+
+class _ReferenceReader(_GroupSearcher):
+    """Base of heads that find groups by what one underfitted head gets wrong."""
+
+    reference_ridge: float
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if not SMALLEST_RIDGE <= self.reference_ridge < float("inf"):
+            raise ValueError(
+                f"reference_ridge is {self.reference_ridge}: pass a finite number of "
+                f"{SMALLEST_RIDGE:g} or more."
+            )
+
+
+class JTTClassifier(_ReferenceReader):
+    """Just train twice (Liu et al. 2021): ERM again, with more weight on the first head's mistakes.
+
+    The first head, which only identifies rows, is underfitted by a strong ridge where the paper
+    stops training early. Rows that it gets wrong count ``upweight`` times in the second fit. The
+    paper chooses both settings with labels of the groups; here they are fixed. Domains matter only
+    in that each has the same mass.
+
+    Parameters
+    ----------
+    upweight : float
+        How many times a mistake counts, 1 or more; 1 is ERM. The paper uses 4 to 100.
+    reference_ridge : float
+        Ridge of the first head, on principal coordinates that are hardly rescaled, so that strong
+        directions are learned first. 1 is ten times the largest ridge that ERM chooses from.
+    ridge : float or None
+        Ridge of the second head, as in :class:`~regraft.estimators.cro.CROClassifier`.
+    """
+
+    def __init__(
+        self, upweight: float = 20.0, reference_ridge: float = 1.0, ridge: float | None = None
+    ) -> None:
+        self.upweight = upweight
+        self.reference_ridge = reference_ridge
+        self.ridge = ridge
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if not 1 <= self.upweight < float("inf"):
+            raise ValueError(f"upweight is {self.upweight}: pass a finite number, 1 or more.")
+
+    def solve(self, sources: SourceHeads) -> Tensor:
+        """Return the head (C, k) on whitened rows that ``fit`` gets from these source heads."""
+        wrong = find_mistakes(sources, underfitted_head(sources, self.reference_ridge))
+        weight = torch.where(wrong, self.upweight, 1.0) * sources.weight
+        return _weighted_head(sources, weight, sources.learner_ridge(self.ridge))
+
+
+class EIILClassifier(_ReferenceReader):
+    """Environment inference for invariant learning (Creager et al. 2021), then GroupDRO.
+
+    Rows are split into the two environments in which an underfitted head breaks invariance most:
+    the mean square over environments of IRMv1's derivative is largest. It is convex in the soft
+    assignment of rows, so the best assignment is hard, and found exactly: the rows whose loss rises
+    when the logits are scaled up, and the others. With two classes these are the head's mistakes.
+
+    The head then has the smallest worst risk over the groups of environment and class, as in the
+    paper's problems with groups. IRM, its other choice, is not convex and depends on a penalty
+    that the paper chooses with labels of the groups. Domains matter only in that each has the same
+    mass.
+
+    Parameters
+    ----------
+    reference_ridge : float
+        Ridge of the underfitted head, as in :class:`JTTClassifier`; not tuned.
+    ridge : float or None
+        Ridge of the head, as in :class:`~regraft.estimators.cro.CROClassifier`.
+    """
+
+    def __init__(self, reference_ridge: float = 1.0, ridge: float | None = None) -> None:
+        self.reference_ridge = reference_ridge
+        self.ridge = ridge
+
+    def solve(self, sources: SourceHeads) -> Tensor:
+        """Return the head (C, k) on whitened rows that ``fit`` gets from these source heads."""
+        second = infer_environments(sources, underfitted_head(sources, self.reference_ridge))
+        return _minimax_by_class(sources, second, sources.learner_ridge(self.ridge))
+
+
+class XRMClassifier(_GroupSearcher):
+    """Cross-risk minimization (Pezeshki et al. 2023) in linear form, then GroupDRO.
+
+    Two heads learn from one half of the rows each. The more confident one is about a row of the
+    other's half, the more of the row's label its answer replaces. Both are fitted again, until the
+    labels settle: they confirm each other's shortcuts. Rows that either gets wrong by the given
+    label are cross mistakes. The head then has the smallest worst risk over the groups of class and
+    cross mistake.
+
+    As in the paper, the ridge of the two heads is the one under which most labels are replaced;
+    this needs no groups. There is no seed: halves are dealt by domain, class and distance from the
+    mean, and labels are replaced in expectation. Domains matter only for this dealing, and in that
+    each has the same mass.
+
+    Parameters
+    ----------
+    ridge : float or None
+        Ridge of the head, as in :class:`~regraft.estimators.cro.CROClassifier`.
+    """
+
+    def __init__(self, ridge: float | None = None) -> None:
+        self.ridge = ridge
+
+    def solve(self, sources: SourceHeads) -> Tensor:
+        """Return the head (C, k) on whitened rows that ``fit`` gets from these source heads."""
+        ridge = sources.learner_ridge(self.ridge)
+        return _minimax_by_class(sources, find_cross_mistakes(sources), ridge)
+
+
+def underfitted_head(sources: SourceHeads, ridge: float) -> Tensor:
+    """Return the ERM head (C, k) with a ridge on coordinates whitened with the most shrinkage.
+
+    These are nearly the raw ones, where a strong ridge does what stopping descent early does: weak
+    directions stay unlearned.
+    """
+    column_ridge = ridge * sources.whitening.penalty(SHRINKAGES[-1])
+    return _weighted_head(sources, sources.weight, column_ridge)
+
+
+def find_mistakes(sources: SourceHeads, head: Tensor) -> Tensor:
+    """Return which rows (n,) a head (C, k) gets wrong."""
+    return logits(sources.Z, head).argmax(dim=1) != sources.y
+
+
+def infer_environments(sources: SourceHeads, head: Tensor) -> Tensor:
+    """Return the environment (n,), true or false, of each row that breaks invariance most.
+
+    With row weights w, derivatives s and an assignment q, the sum of squares of ``Σ q·w·s`` and
+    ``Σ (1 - q)·w·s`` is to be largest. It depends on the first sum alone and is convex in it, so
+    that sum must be as large as it can be: q is 1 where s is positive, and 0 elsewhere.
+    """
+    return scale_slopes(log_probabilities(sources.Z, head), sources.y) > 0
+
+
+def _weighted_head(sources: SourceHeads, weight: Tensor, ridge: Tensor) -> Tensor:
+    """Return the head (C, k) of the smallest risk under ``weight`` (n,), of any sum."""
+    weights = (weight / weight.sum()).unsqueeze(0)
+    return minimax_newton(sources.Z, sources.y, weights, ridge=ridge, start=sources.pooled).head
+
+
+def _minimax_by_class(sources: SourceHeads, part: Tensor, ridge: Tensor) -> Tensor:
+    """Return the head (C, k) of the smallest worst risk over groups of class and ``part`` (n,)."""
+    return minimax_over_groups(sources, 2 * sources.y + part.long(), ridge)
