@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from regraft.estimators.comparison import Comparison, compare
     from regraft.estimators.cro import CROClassifier
     from regraft.estimators.frontier import Frontier, frontier
+    from regraft.estimators.group_search import EIILClassifier, JTTClassifier, XRMClassifier
     from regraft.estimators.literal import LiteralCROClassifier
     from regraft.estimators.saving import load, save
     from regraft.premises.diagnose import Diagnosis, diagnose
@@ -34,14 +35,17 @@ __all__ = [
     "Certificate",
     "Comparison",
     "Diagnosis",
+    "EIILClassifier",
     "ERMClassifier",
     "Factorization",
     "Frontier",
     "GroupDROClassifier",
     "IRMClassifier",
+    "JTTClassifier",
     "LatentFit",
     "LiteralCROClassifier",
     "VRExClassifier",
+    "XRMClassifier",
     "__version__",
     "audit",
     "compare",
@@ -68,6 +72,7 @@ _HOMES = {
         "IRMClassifier",
         "VRExClassifier",
     ),
+    "estimators.group_search": ("EIILClassifier", "JTTClassifier", "XRMClassifier"),
     "core.certificate": ("Certificate",),
     "estimators.comparison": ("Comparison", "compare"),
     "data.examples": ("load_demo", "make_confounded_domains"),

@@ -7,7 +7,7 @@ whitening and the ridges are chosen by cross-validated log-likelihood on the sou
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -69,6 +69,15 @@ class SourceHeads:
         """Return how much (n,) the pooled head's loss on a row falls short, as it saw the row."""
         seen = losses(log_probabilities(self.Z, self.pooled), self.y)
         return self.held_out.pooled_losses(self.Z, self.y) - seen
+
+    def held_out_losses(self, solve: Callable[[Tensor], Tensor]) -> Tensor:
+        """Return the loss (n,) of each row under a head that was fitted without its fold.
+
+        ``solve`` maps the mask (n,) of the rows to fit on to a head (C, k).
+        """
+        fold = self.held_out.fold
+        heads = torch.stack([solve(fold != f) for f in range(_FOLDS)])
+        return replace(self.held_out, pooled=heads).pooled_losses(self.Z, self.y)
 
     def learner_ridge(self, ridge: float | None) -> Tensor:
         """Return the column ridges (k,) of a head fitted to all rows; None takes the pooled head's.

@@ -166,14 +166,20 @@ class IRMClassifier(_PenalizedHead):
 
 
 def minimax_over_groups(sources: SourceHeads, group: Tensor, ridge: Tensor) -> Tensor:
-    """Return the head (C, k) whose worst risk over groups of rows is smallest.
-
-    ``group`` (n,) is the number of each row's group. Within a group, rows keep their weights.
-    """
-    numbers = torch.unique(group)
-    weights = sources.weight * (group == numbers.unsqueeze(1))
-    weights /= weights.sum(dim=1, keepdim=True)
+    """Return the head (C, k) whose worst risk over groups of rows, numbered (n,), is smallest."""
+    weights = group_weights(sources.weight, group)
     return minimax_newton(sources.Z, sources.y, weights, ridge=ridge, start=sources.pooled).head
+
+
+def group_weights(weight: Tensor, group: Tensor) -> Tensor:
+    """Return weights (G, n) of the rows in each group, in proportion to ``weight`` (n,).
+
+    Each group's sum to one; groups without any weight are left out.
+    """
+    numbers: Tensor = torch.unique(group)
+    weights = weight * (group == numbers.unsqueeze(1))
+    weights = weights[weights.any(dim=1)]
+    return weights / weights.sum(dim=1, keepdim=True)
 
 
 def scale_slopes(log_p: Tensor, y: Tensor) -> Tensor:

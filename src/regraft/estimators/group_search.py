@@ -11,6 +11,7 @@ from typing import Self
 
 import torch
 from numpy.typing import ArrayLike
+from sklearn.utils import Tags
 from torch import Tensor
 
 from regraft.core.cross_mistakes import find_cross_mistakes
@@ -22,8 +23,10 @@ from regraft.core.heads import (
     fit_source_heads,
 )
 from regraft.core.newton import log_probabilities, logits, minimax_newton
-from regraft.estimators.baselines import minimax_over_groups, scale_slopes
+from regraft.estimators.baselines import group_weights, minimax_over_groups, scale_slopes
 from regraft.estimators.linear import LinearHead
+
+_UPWEIGHTS = (2.0, 3.0, 4.0, 6.0, 10.0, 20.0, 50.0, 100.0)  # the paper's are 4 to 100
 
 
 class _GroupSearcher(LinearHead):
@@ -41,7 +44,7 @@ class _GroupSearcher(LinearHead):
         check_ridge(self.ridge)
 
 
-class _ReferenceReader(_GroupSearcher):
+class _UnderfittedReader(_GroupSearcher):
     """Base of heads that find groups by what one underfitted head gets wrong."""
 
     reference_ridge: float
@@ -55,18 +58,40 @@ class _ReferenceReader(_GroupSearcher):
             )
 
 
-class JTTClassifier(_ReferenceReader):
+class _MinimaxByMistake(_GroupSearcher):
+    """Base of heads with the smallest worst risk over groups of class and mistake.
+
+    If mistakes are noise and no hidden group explains them, that head guesses.
+    """
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = True  # in scikit-learn's checks, mistakes are noise
+        return tags
+
+    def solve(self, sources: SourceHeads) -> Tensor:
+        """Return the head (C, k) on whitened rows that ``fit`` gets from these source heads."""
+        group = 2 * sources.y + self._find_mistakes(sources).long()
+        return minimax_over_groups(sources, group, sources.learner_ridge(self.ridge))
+
+    def _find_mistakes(self, sources: SourceHeads) -> Tensor:
+        """Return which rows (n,) form a group of their own in each class."""
+        raise NotImplementedError
+
+
+class JTTClassifier(_UnderfittedReader):
     """Just train twice (Liu et al. 2021): ERM again, with more weight on the first head's mistakes.
 
     The first head, which only identifies rows, is underfitted by a strong ridge where the paper
     stops training early. Rows that it gets wrong count ``upweight`` times in the second fit. The
-    paper chooses both settings with labels of the groups; here they are fixed. Domains matter only
+    paper chooses both with labels of the groups. Here the ridge is fixed, and the factor has the
+    smallest worst risk on held-out rows over the groups of class and mistake. Domains matter only
     in that each has the same mass.
 
     Parameters
     ----------
-    upweight : float
-        How many times a mistake counts, 1 or more; 1 is ERM. The paper uses 4 to 100.
+    upweight : float or None
+        How many times a mistake counts, 1 or more; 1 is ERM. None chooses one from 2 to 100.
     reference_ridge : float
         Ridge of the first head, on principal coordinates that are hardly rescaled, so that strong
         directions are learned first. 1 is ten times the largest ridge that ERM chooses from.
@@ -75,7 +100,10 @@ class JTTClassifier(_ReferenceReader):
     """
 
     def __init__(
-        self, upweight: float = 20.0, reference_ridge: float = 1.0, ridge: float | None = None
+        self,
+        upweight: float | None = None,
+        reference_ridge: float = 1.0,
+        ridge: float | None = None,
     ) -> None:
         self.upweight = upweight
         self.reference_ridge = reference_ridge
@@ -83,17 +111,31 @@ class JTTClassifier(_ReferenceReader):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if not 1 <= self.upweight < float("inf"):
-            raise ValueError(f"upweight is {self.upweight}: pass a finite number, 1 or more.")
+        if self.upweight is not None and not 1 <= self.upweight < float("inf"):
+            raise ValueError(
+                f"upweight is {self.upweight}: pass a finite number, 1 or more, or None to choose "
+                "it on held-out rows."
+            )
 
     def solve(self, sources: SourceHeads) -> Tensor:
         """Return the head (C, k) on whitened rows that ``fit`` gets from these source heads."""
         wrong = find_mistakes(sources, underfitted_head(sources, self.reference_ridge))
-        weight = torch.where(wrong, self.upweight, 1.0) * sources.weight
-        return _weighted_head(sources, weight, sources.learner_ridge(self.ridge))
+        groups = group_weights(sources.weight, 2 * sources.y + wrong.long())
+        ridge = sources.learner_ridge(self.ridge)
+
+        def refit(rows: Tensor, upweight: float) -> Tensor:
+            weight = torch.where(wrong, upweight, 1.0) * rows * sources.weight
+            return _weighted_head(sources, weight, ridge)
+
+        def held_out_worst(upweight: float) -> float:
+            loss = sources.held_out_losses(lambda rows: refit(rows, upweight))
+            return float((groups @ loss).max())
+
+        upweight = min(_UPWEIGHTS, key=held_out_worst) if self.upweight is None else self.upweight
+        return refit(torch.ones_like(wrong), upweight)
 
 
-class EIILClassifier(_ReferenceReader):
+class EIILClassifier(_MinimaxByMistake, _UnderfittedReader):
     """Environment inference for invariant learning (Creager et al. 2021), then GroupDRO.
 
     Rows are split into the two environments in which an underfitted head breaks invariance most:
@@ -103,8 +145,8 @@ class EIILClassifier(_ReferenceReader):
 
     The head then has the smallest worst risk over the groups of environment and class, as in the
     paper's problems with groups. IRM, its other choice, is not convex and depends on a penalty
-    that the paper chooses with labels of the groups. Domains matter only in that each has the same
-    mass.
+    that the paper chooses with labels of the groups. Where mistakes are noise, not a hidden group,
+    this head guesses. Domains matter only in that each has the same mass.
 
     Parameters
     ----------
@@ -118,20 +160,18 @@ class EIILClassifier(_ReferenceReader):
         self.reference_ridge = reference_ridge
         self.ridge = ridge
 
-    def solve(self, sources: SourceHeads) -> Tensor:
-        """Return the head (C, k) on whitened rows that ``fit`` gets from these source heads."""
-        second = infer_environments(sources, underfitted_head(sources, self.reference_ridge))
-        return _minimax_by_class(sources, second, sources.learner_ridge(self.ridge))
+    def _find_mistakes(self, sources: SourceHeads) -> Tensor:
+        return infer_environments(sources, underfitted_head(sources, self.reference_ridge))
 
 
-class XRMClassifier(_GroupSearcher):
+class XRMClassifier(_MinimaxByMistake):
     """Cross-risk minimization (Pezeshki et al. 2023) in linear form, then GroupDRO.
 
     Two heads learn from one half of the rows each. The more confident one is about a row of the
     other's half, the more of the row's label its answer replaces. Both are fitted again, until the
     labels settle: they confirm each other's shortcuts. Rows that either gets wrong by the given
     label are cross mistakes. The head then has the smallest worst risk over the groups of class and
-    cross mistake.
+    cross mistake. Where mistakes are noise, not a hidden group, this head guesses.
 
     As in the paper, the ridge of the two heads is the one under which most labels are replaced;
     this needs no groups. There is no seed: halves are dealt by domain, class and distance from the
@@ -147,10 +187,8 @@ class XRMClassifier(_GroupSearcher):
     def __init__(self, ridge: float | None = None) -> None:
         self.ridge = ridge
 
-    def solve(self, sources: SourceHeads) -> Tensor:
-        """Return the head (C, k) on whitened rows that ``fit`` gets from these source heads."""
-        ridge = sources.learner_ridge(self.ridge)
-        return _minimax_by_class(sources, find_cross_mistakes(sources), ridge)
+    def _find_mistakes(self, sources: SourceHeads) -> Tensor:
+        return find_cross_mistakes(sources)
 
 
 def underfitted_head(sources: SourceHeads, ridge: float) -> Tensor:
@@ -182,8 +220,3 @@ def _weighted_head(sources: SourceHeads, weight: Tensor, ridge: Tensor) -> Tenso
     """Return the head (C, k) of the smallest risk under ``weight`` (n,), of any sum."""
     weights = (weight / weight.sum()).unsqueeze(0)
     return minimax_newton(sources.Z, sources.y, weights, ridge=ridge, start=sources.pooled).head
-
-
-def _minimax_by_class(sources: SourceHeads, part: Tensor, ridge: Tensor) -> Tensor:
-    """Return the head (C, k) of the smallest worst risk over groups of class and ``part`` (n,)."""
-    return minimax_over_groups(sources, 2 * sources.y + part.long(), ridge)
