@@ -45,8 +45,8 @@ def _train_twins(sources: SourceHeads, half: Tensor, ridge: Tensor) -> tuple[Ten
     shares, twins = original, torch.zeros_like(sources.pooled).expand(2, -1, -1)
     for _ in range(_MAX_ROUNDS):
         twins = _fit_twins(sources.Z, _balance(shares, sources.weight, half), ridge, twins)
-        p = torch.stack([log_probabilities(sources.Z, twin).exp() for twin in twins])
-        confidence, answer = p[1 - half, torch.arange(len(half))].max(dim=1)
+        first, second = (log_probabilities(sources.Z, twin).exp() for twin in twins)
+        confidence, answer = torch.where((half == 1).unsqueeze(1), first, second).max(dim=1)
         # Guesses replace nothing, certain answers everything.
         replaced = ((confidence * classes - 1) / (classes - 1)).unsqueeze(1)
         change = replaced * (torch.nn.functional.one_hot(answer, classes) - shares)
@@ -60,8 +60,10 @@ def _balance(shares: Tensor, weight: Tensor, half: Tensor) -> Tensor:
     """Return masses (2, n, C) of rows and classes: in each half, classes weigh the same."""
     masses = torch.stack([(weight * (half == h)).unsqueeze(1) * shares for h in (0, 1)])
     totals = masses.sum(dim=1, keepdim=True)
+    # Where each domain has one row of a class, a half may lack the class, or all rows.
     present = totals > 0
-    return masses / torch.where(present, totals, 1.0) / present.sum(dim=2, keepdim=True)
+    classes = present.sum(dim=2, keepdim=True).clamp_min(1)
+    return masses / torch.where(present, totals, 1.0) / classes
 
 
 def _fit_twins(Z: Tensor, masses: Tensor, ridge: Tensor, start: Tensor) -> Tensor:

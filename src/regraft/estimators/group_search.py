@@ -218,5 +218,6 @@ def infer_environments(sources: SourceHeads, head: Tensor) -> Tensor:
 
 def _weighted_head(sources: SourceHeads, weight: Tensor, ridge: Tensor) -> Tensor:
     """Return the head (C, k) of the smallest risk under ``weight`` (n,), of any sum."""
-    weights = (weight / weight.sum()).unsqueeze(0)
+    # A fold may hold all rows of tiny sources; the head fitted without it is then zero.
+    weights = (weight / weight.sum().clamp_min(torch.finfo(weight.dtype).tiny)).unsqueeze(0)
     return minimax_newton(sources.Z, sources.y, weights, ridge=ridge, start=sources.pooled).head
