@@ -75,7 +75,7 @@ def test_the_ridge_is_that_of_most_replaced_labels(
 
 
 def test_twins_are_the_best_fits_to_their_halves(sources: SourceHeads) -> None:
-    """The gradient vanishes for shared labels; classes weigh the same, and the other half nothing."""
+    """The gradient vanishes for shared labels; classes weigh the same, the other half nothing."""
     half = deal_rows(sources.y, sources.domain, 2)
     shares = torch.softmax(2 * normal(0, len(half), 2), dim=1)
     masses = cross_mistakes._balance(shares, sources.weight, half)
