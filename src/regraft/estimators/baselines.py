@@ -165,10 +165,16 @@ class IRMClassifier(_PenalizedHead):
         return _source_means(scale_slopes(log_p, sources.y), sources.slices).square().mean()
 
 
-def minimax_over_groups(sources: SourceHeads, group: Tensor, ridge: Tensor) -> Tensor:
-    """Return the head (C, k) whose worst risk over groups of rows, numbered (n,), is smallest."""
+def minimax_over_groups(
+    sources: SourceHeads, group: Tensor, ridge: Tensor, tolerance: float = 1e-6
+) -> Tensor:
+    """Return the head (C, k) whose worst risk over groups of rows, numbered (n,), is smallest.
+
+    ``tolerance`` is the duality gap to reach.
+    """
     weights = group_weights(sources.weight, group)
-    return minimax_newton(sources.Z, sources.y, weights, ridge=ridge, start=sources.pooled).head
+    rows = sources.Z, sources.y, weights
+    return minimax_newton(*rows, ridge=ridge, start=sources.pooled, tolerance=tolerance).head
 
 
 def group_weights(weight: Tensor, group: Tensor) -> Tensor:

@@ -7,6 +7,8 @@ domain a row came from, except that every domain has the same mass.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Self
 
 import torch
@@ -27,6 +29,7 @@ from regraft.estimators.baselines import group_weights, minimax_over_groups, sca
 from regraft.estimators.linear import LinearHead
 
 _UPWEIGHTS = (2.0, 3.0, 4.0, 6.0, 10.0, 20.0, 50.0, 100.0)  # the paper's are 4 to 100
+_TOLERANCE = 1e-4  # nats of duality gap: the many groups of class and mistake make steps costly
 
 
 class _GroupSearcher(LinearHead):
@@ -72,7 +75,8 @@ class _MinimaxByMistake(_GroupSearcher):
     def solve(self, sources: SourceHeads) -> Tensor:
         """Return the head (C, k) on whitened rows that ``fit`` gets from these source heads."""
         group = 2 * sources.y + self._find_mistakes(sources).long()
-        return minimax_over_groups(sources, group, sources.learner_ridge(self.ridge))
+        ridge = sources.learner_ridge(self.ridge)
+        return minimax_over_groups(sources, group, ridge, _TOLERANCE)
 
     def _find_mistakes(self, sources: SourceHeads) -> Tensor:
         """Return which rows (n,) form a group of their own in each class."""
@@ -131,7 +135,7 @@ class JTTClassifier(_UnderfittedReader):
             loss = sources.held_out_losses(lambda rows: refit(rows, upweight))
             return float((groups @ loss).max())
 
-        upweight = min(_UPWEIGHTS, key=held_out_worst) if self.upweight is None else self.upweight
+        upweight = self.upweight or _first_minimum(held_out_worst, _UPWEIGHTS)
         return refit(torch.ones_like(wrong), upweight)
 
 
@@ -214,6 +218,16 @@ def infer_environments(sources: SourceHeads, head: Tensor) -> Tensor:
     that sum must be as large as it can be: q is 1 where s is positive, and 0 elsewhere.
     """
     return scale_slopes(log_probabilities(sources.Z, head), sources.y) > 0
+
+
+def _first_minimum(function: Callable[[float], float], values: Sequence[float]) -> float:
+    """Return the value at which ``function`` stops falling."""
+    best = function(values[0])
+    for value, following in pairwise(values):
+        previous, best = best, function(following)
+        if best >= previous:
+            return value
+    return values[-1]
 
 
 def _weighted_head(sources: SourceHeads, weight: Tensor, ridge: Tensor) -> Tensor:
