@@ -89,7 +89,7 @@ def test_twins_are_the_best_fits_to_their_halves(sources: SourceHeads) -> None:
         for mass, twin in zip(masses, twins, strict=True)
     ]
     (gradient,) = torch.autograd.grad(torch.stack(risks).sum(), twins)
-    assert float(gradient.abs().max()) < 5e-3
+    assert float(gradient.abs().max()) < 1e-2
 
 
 def test_halves_share_every_domain_and_class(sources: SourceHeads) -> None:

@@ -15,9 +15,9 @@ from regraft.core.newton import log_probabilities, logits
 from regraft.core.whitening import row_chunks
 
 _RIDGES = (1e-1, 1e-2, 1e-3)
-_MAX_ROUNDS = 30
+_MAX_ROUNDS = 20
 _SETTLED = 1e-3  # mean change of the rows' shares in a round
-_TOLERANCE = 1e-5  # nats of excess risk at which a fit stops
+_TOLERANCE = 1e-4  # nats of excess risk at which a fit stops
 
 
 def find_cross_mistakes(sources: SourceHeads) -> Tensor:
