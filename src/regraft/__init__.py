@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from regraft.core.certificate import Certificate
     from regraft.data.banks import Bank, open_bank, write_bank
     from regraft.data.examples import load_demo, make_confounded_domains
+    from regraft.estimators.abduction import Abduction, abduct
     from regraft.estimators.audit import AuditCurve, audit
     from regraft.estimators.baselines import (
         ERMClassifier,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from regraft.premises.latent_groups import LatentFit, fit_latent
 
 __all__ = [
+    "Abduction",
     "AuditCurve",
     "Bank",
     "CROClassifier",
@@ -47,6 +49,7 @@ __all__ = [
     "VRExClassifier",
     "XRMClassifier",
     "__version__",
+    "abduct",
     "audit",
     "compare",
     "diagnose",
@@ -63,6 +66,7 @@ __all__ = [
 
 # Imported at first use: torch takes seconds, which `regraft --help` need not wait for.
 _HOMES = {
+    "estimators.abduction": ("Abduction", "abduct"),
     "estimators.audit": ("AuditCurve", "audit"),
     "estimators.frontier": ("Frontier", "frontier"),
     "data.banks": ("Bank", "open_bank", "write_bank"),
