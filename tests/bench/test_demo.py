@@ -1,7 +1,5 @@
 """The demonstration, end to end on the shipped embeddings."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

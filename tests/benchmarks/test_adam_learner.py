@@ -1,7 +1,5 @@
 """The paper's learner, which the readings compare to the solved one."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from types import ModuleType
 

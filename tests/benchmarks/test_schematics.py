@@ -1,7 +1,5 @@
 """The schematics: what is drawn is what the operator computes, and the graph is the paper's."""
 
-from __future__ import annotations
-
 import re
 from itertools import combinations
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The command line: what it prints, what it writes, and how it fails."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os

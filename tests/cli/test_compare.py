@@ -1,7 +1,5 @@
 """``regraft compare``: what it prints and writes, how it goes on, and how it fails."""
 
-from __future__ import annotations
-
 import functools
 import json
 from pathlib import Path

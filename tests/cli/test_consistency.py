@@ -1,7 +1,5 @@
 """The same option means the same, is there and reads the same on every command."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """What the commands show, and what a quiet one does not."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """``regraft diagnose``: what it prints and writes, and how it fails."""
 
-from __future__ import annotations
-
 import csv
 import functools
 import json

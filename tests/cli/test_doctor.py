@@ -1,7 +1,5 @@
 """``regraft doctor``: what it finds here, and what it says where something is broken."""
 
-from __future__ import annotations
-
 import json
 import os
 from importlib.metadata import metadata, version

@@ -1,7 +1,5 @@
 """Every command sees the names of domains that a .npz file numbers."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """``regraft moral elicit``: what it costs, what it sends, and how it is stopped and goes on."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

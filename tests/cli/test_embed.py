@@ -1,7 +1,5 @@
 """``regraft embed``: from files to an audited head, and how it fails."""
 
-from __future__ import annotations
-
 import json
 from importlib.util import find_spec
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What is wrong is told in one sentence, before anything is written."""
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Ctrl-C: what it says is true, and what can go on goes on to the same end."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What is seen of a sweep under way, in a terminal and elsewhere."""
 
-from __future__ import annotations
-
 import re
 import threading
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """``regraft moral run``: what it prints and writes, whose labels it names, and how it fails."""
 
-from __future__ import annotations
-
 import csv
 import functools
 import json

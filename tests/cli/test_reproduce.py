@@ -1,7 +1,5 @@
 """``regraft reproduce`` from idx files to its table, and what stopping it leaves behind."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """``regraft sweep`` behind its options: from names to the table, and what goes wrong on the way."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

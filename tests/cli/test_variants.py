@@ -1,7 +1,5 @@
 """--quiet, --json and --html change what is said and written, never what is computed."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Banks of features on disk: what is written, what is read back, and what is refused."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

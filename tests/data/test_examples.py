@@ -1,7 +1,5 @@
 """The generator does what it says, and the shipped banks are what they claim to be."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 from itertools import product
 from typing import Any

@@ -1,7 +1,5 @@
 """Images: which are found, how they are read, and what is told of those that cannot be."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

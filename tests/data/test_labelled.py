@@ -1,7 +1,5 @@
 """Domains that a .npz file numbers and names."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Tables from real files: what is read, and one sentence for what cannot be."""
 
-from __future__ import annotations
-
 import zipfile
 from collections.abc import Callable
 from pathlib import Path

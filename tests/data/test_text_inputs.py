@@ -1,7 +1,5 @@
 """Tables of texts: every format, row by row, and one sentence for what cannot be read."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import re

@@ -1,7 +1,5 @@
 """The loop: the same bank however often it was stopped, and nothing mixed into it."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Ready benchmarks: files as people have them, and what is told where they are not."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections import Counter

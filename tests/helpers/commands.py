@@ -1,7 +1,5 @@
 """How tests call the command line."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Small files in the format of MNIST's."""
 
-from __future__ import annotations
-
 import struct
 from typing import Any
 

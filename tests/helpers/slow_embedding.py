@@ -1,7 +1,5 @@
 """Embeds the images in a folder, slowly: a process to be killed."""
 
-from __future__ import annotations
-
 import sys
 
 from regraft.encoders.embedding import embed_images

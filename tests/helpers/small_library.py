@@ -1,7 +1,5 @@
 """A few scenarios that differ in their number alone."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from regraft.moral.scenarios import Library, Scenario, collect

@@ -1,7 +1,5 @@
 """Folders of small pictures and a small network, for tests of the experiments on images."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """From a file of answers to probabilities, by hand on few scenarios."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

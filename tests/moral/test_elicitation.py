@@ -1,7 +1,5 @@
 """Asking a real server through the real SDK: retries, refusals, and nothing asked twice."""
 
-from __future__ import annotations
-
 import json
 import logging
 import threading

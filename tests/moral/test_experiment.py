@@ -1,7 +1,5 @@
 """The moral experiment from end to end on few records, and what it says of made-up ones."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What is asked, and how replies of all kinds are read."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

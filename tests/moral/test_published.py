@@ -1,7 +1,5 @@
 """The paper's numbers, typed from its tables a second time, and a run on its scenarios."""
 
-from __future__ import annotations
-
 import json
 from itertools import combinations
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import csv
 import hashlib
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The tables of the moral experiment on made-up results, cell by cell."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

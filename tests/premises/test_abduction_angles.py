@@ -1,7 +1,5 @@
 """Angles between abductions, by hand and on data."""
 
-from __future__ import annotations
-
 import math
 import re
 from typing import Any

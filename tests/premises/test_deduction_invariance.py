@@ -1,7 +1,5 @@
 """Given input and group, do labels depend on the domain?"""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """All checks together, with groups that were observed and without."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

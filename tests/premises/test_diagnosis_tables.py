@@ -1,7 +1,5 @@
 """Numbers of a diagnosis as text, by hand."""
 
-from __future__ import annotations
-
 import pytest
 
 from regraft.premises.abduction_angles import AbductionAngles, AnglePair

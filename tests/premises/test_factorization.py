@@ -1,7 +1,5 @@
 """Abduction and deduction maps: the form of the predictions, and the truth recovered."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np

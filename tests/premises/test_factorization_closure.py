@@ -1,7 +1,5 @@
 """Factorization closure: its numbers by hand, its verdicts on known predictions."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Worst cases over abductions on domains whose maps are known."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from itertools import pairwise

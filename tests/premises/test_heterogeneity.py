@@ -1,7 +1,5 @@
 """Do the sources disagree about the label of like inputs?"""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

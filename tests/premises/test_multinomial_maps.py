@@ -1,7 +1,5 @@
 """Multinomial maps: what their intercepts, penalties, anchors and folds must do."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Domains whose heads are known, found again among the plausible targets of others."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """The conditional randomization test: valid where domains say nothing, powerful where they do."""
 
-from __future__ import annotations
-
 from itertools import product
 from typing import Any
 

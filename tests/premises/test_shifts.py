@@ -1,7 +1,5 @@
 """Diversity and correlation shift, by hand and on data."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

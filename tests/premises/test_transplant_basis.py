@@ -1,7 +1,5 @@
 """Does a transplant basis exist, is it one, and what does the Hausdorff penalty trade?"""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

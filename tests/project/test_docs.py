@@ -1,7 +1,5 @@
 """What the documentation tells people to type works as it stands there, and the site is whole."""
 
-from __future__ import annotations
-
 import ast
 import importlib.util
 import os

@@ -1,7 +1,5 @@
 """The gallery's scripts are notebooks in the percent format, and show what they say they show."""
 
-from __future__ import annotations
-
 import csv
 import re
 import runpy

@@ -1,7 +1,5 @@
 """The rooms of the package: who may import whom."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from pathlib import Path

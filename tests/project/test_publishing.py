@@ -1,7 +1,5 @@
 """What is needed to contribute and to publish agrees with the rest of the repository."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Iterator

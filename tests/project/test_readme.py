@@ -1,7 +1,5 @@
 """What the README tells people to type works as it stands there."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

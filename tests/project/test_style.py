@@ -1,7 +1,5 @@
 """Names and docstrings that a stranger understands at first reading."""
 
-from __future__ import annotations
-
 import ast
 from collections import defaultdict
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Charts as data: what they hold, and that Vega-Lite itself accepts them without a complaint."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The glossary: each word once, one or two sentences, known wherever it is asked for."""
 
-from __future__ import annotations
-
 import ast
 import re
 

@@ -1,7 +1,5 @@
 """JSON without infinities, and lines of it that survive a kill."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

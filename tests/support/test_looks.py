@@ -1,7 +1,5 @@
 """Looks that stay apart, for every kind of sight."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np

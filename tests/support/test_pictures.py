@@ -1,7 +1,5 @@
 """Pictures: the same bytes every time, text that stays text, fixed colours."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

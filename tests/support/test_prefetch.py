@@ -1,7 +1,5 @@
 """Items made ahead are the items."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 

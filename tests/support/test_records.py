@@ -1,7 +1,5 @@
 """Records survive a kill at any byte, and nothing else is taken for them."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

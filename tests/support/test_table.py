@@ -1,7 +1,5 @@
 """One table in every form, by hand."""
 
-from __future__ import annotations
-
 import io
 import json
 

@@ -1,7 +1,5 @@
 """What holds for every algorithm of the protocol, those registered later included."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """DANN and CDANN: whose step it is, what it moves, and the discriminator's loss by hand."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

@@ -1,7 +1,5 @@
 """MTL, SagNet and ARM: groups of rows, styles and contexts by hand, and what each step moves."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import partial

@@ -1,7 +1,5 @@
 """The algorithms that act on features: CORAL, MMD and RSC."""
 
-from __future__ import annotations
-
 from itertools import combinations
 from typing import Any
 

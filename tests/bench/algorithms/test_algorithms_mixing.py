@@ -1,7 +1,5 @@
 """The algorithms that pair domains at random: Mixup and MLDG."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

@@ -1,7 +1,5 @@
 """ERM, and the algorithms that weigh or penalize the losses of the domains: IRM, VREx, GroupDRO."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Games and other heads on features with a shape, a colour and noise: Colored MNIST in small."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
 from pathlib import Path

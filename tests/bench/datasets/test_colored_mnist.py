@@ -1,7 +1,5 @@
 """Colored MNIST against its definition, and the split of its rows."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

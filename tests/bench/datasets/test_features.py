@@ -1,7 +1,5 @@
 """Files of features as datasets: what is read, standardized, found and refused."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

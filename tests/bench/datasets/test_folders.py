@@ -1,7 +1,5 @@
 """Folders of images as datasets: their listing, their pixels and their random changes."""
 
-from __future__ import annotations
-
 import math
 import zipfile
 from collections import Counter

@@ -1,7 +1,5 @@
 """MNIST's files: found, downloaded from a server of this test's own, and refused when damaged."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import os

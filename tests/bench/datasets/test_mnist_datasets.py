@@ -1,7 +1,5 @@
 """Colored and Rotated MNIST as datasets: their rows, and their pixels against Pillow's."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 

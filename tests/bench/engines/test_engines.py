@@ -1,7 +1,5 @@
 """Engines by name, and worker processes: what they give, and what becomes of them."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import threading

@@ -1,7 +1,5 @@
 """Tasks on a Ray cluster of two nodes, both on this machine."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The networks' layers, and their output by hand."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Pretrained networks by name: their weights, their units, and what is said when they fail."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The network with its layers merged is the network."""
 
-from __future__ import annotations
-
 import copy
 
 import pytest

@@ -1,7 +1,5 @@
 """The ResNets: which network, its channels, its frozen layers, and its pretrained weights."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

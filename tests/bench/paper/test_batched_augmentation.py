@@ -1,7 +1,5 @@
 """Random changes of whole batches, against what each of them is defined to do."""
 
-from __future__ import annotations
-
 import colorsys
 from itertools import permutations
 

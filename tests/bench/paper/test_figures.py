@@ -1,7 +1,5 @@
 """Pictures of a sweep: what they draw, and what is refused."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Phase 1 on images: what is trained on what, and that stopping or a kill changes nothing."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """``regraft reproduce pacs`` on tiny pictures: its records, its tables, and what it refuses."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

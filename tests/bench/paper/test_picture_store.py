@@ -1,7 +1,5 @@
 """Folders of images as tensors: which pixels, which files, and when they are made again."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Phase 1: the same bits whenever and along whatever it is trained, and only from its rows."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The published numbers agree with themselves."""
 
-from __future__ import annotations
-
 import hashlib
 
 import pytest

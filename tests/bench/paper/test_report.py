@@ -1,7 +1,5 @@
 """The tables: which numbers they show, and that LaTeX would take them."""
 
-from __future__ import annotations
-
 import csv
 from dataclasses import replace
 from pathlib import Path

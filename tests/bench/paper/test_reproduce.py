@@ -1,7 +1,5 @@
 """The whole experiment on tiny digits: what it writes, and that a kill costs nothing."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

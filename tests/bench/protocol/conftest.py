@@ -1,7 +1,5 @@
 """The bank that the tests of the protocol share."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

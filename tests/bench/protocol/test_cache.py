@@ -1,7 +1,5 @@
 """Cached tensors come back bit by bit, or not at all."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import warnings

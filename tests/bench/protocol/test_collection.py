@@ -1,7 +1,5 @@
 """``regraft collect`` on job folders as DomainBed writes them, with tables computed by hand."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping, Sequence

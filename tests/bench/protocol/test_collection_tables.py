@@ -1,7 +1,5 @@
 """The tables of a collection: which numbers they show, and that LaTeX would take them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Counting what is classified correctly, part by part."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor

@@ -1,7 +1,5 @@
 """A run on folders of images, from files to records."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Runs and their identities."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

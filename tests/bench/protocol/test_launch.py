@@ -1,7 +1,5 @@
 """Sweeps: their order and counts, and that nothing is lost or done twice, come what may."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Folders of results: what is read, what is told to be damaged and what is refused."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Run folders: claims, records and checkpoints, whatever a kill or a full disk left of them."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

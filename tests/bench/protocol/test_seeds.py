@@ -1,7 +1,5 @@
 """Seeds against the values that DomainBed's own runs recorded."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st

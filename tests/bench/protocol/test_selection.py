@@ -1,7 +1,5 @@
 """The choice of checkpoints and configurations, on sweeps whose answer is known."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

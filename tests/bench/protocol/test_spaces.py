@@ -1,7 +1,5 @@
 """Hyperparameters against the values that DomainBed's own code draws."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

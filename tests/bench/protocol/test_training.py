@@ -1,7 +1,5 @@
 """One run: its records, its schedule, and that a stopped run ends as one that was never stopped."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

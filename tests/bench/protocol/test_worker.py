@@ -1,7 +1,5 @@
 """What workers do: runs that are begun, taken up again, left to others, or that fail alone."""
 
-from __future__ import annotations
-
 import json
 import resource
 from collections.abc import Iterator
