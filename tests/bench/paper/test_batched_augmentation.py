@@ -62,15 +62,12 @@ def test_every_order_of_changes_is_that_of_its_definitions(roll: int) -> None:
         torch.testing.assert_close(change(x, changes, 5)[0], expected, atol=1e-5, rtol=0)
 
 
-def test_a_blend_with_nothing_is_the_identity() -> None:
+def test_blends_have_an_order_for_each_image_and_nothing_is_the_identity() -> None:
     x = pictures()
     assert torch.equal(blend(x, NOTHING.expand(3, 3)), x)
     blends = arrange_blends(torch.tensor([[0.5, 0.6, 0.7]]), torch.tensor([[3, 0, 1, 2]]))
     assert torch.equal(blends[0, :3], NOTHING.expand(3, 3))  # the hue comes first
     assert torch.allclose(blends[0, 3:], torch.tensor([[0.5, 0, 0], [0.6, 0.4, 0], [0.7, 0, 0.3]]))
-
-
-def test_each_image_has_an_order_of_its_own() -> None:
     factors = torch.tensor([[0.5, 0.6, 0.7], [0.5, 0.6, 0.7]])
     blends = arrange_blends(factors, torch.tensor([[2, 3, 0, 1], [0, 1, 2, 3]]))
     own = blends[..., 0]
@@ -78,15 +75,12 @@ def test_each_image_has_an_order_of_its_own() -> None:
     assert torch.allclose(own[1], torch.tensor([0.5, 0.6, 0.7, 1, 1, 1]))
 
 
-def test_hue_turns_red_to_green_and_back() -> None:
+def test_hue_turns_red_to_green_and_back_and_grey_stays_grey() -> None:
     red = torch.tensor([1.0, 0.0, 0.0]).reshape(1, 3, 1, 1)
     thirds = [turn_hue(red, torch.tensor([turn])).flatten() for turn in (1 / 3, -1 / 3, 1.0, 0.5)]
     expected = [(0, 1, 0), (0, 0, 1), (1, 0, 0), (0, 1, 1)]
     for got, wanted in zip(thirds, expected, strict=True):
         torch.testing.assert_close(got, torch.tensor(wanted).float(), atol=1e-6, rtol=0)
-
-
-def test_a_turn_by_nothing_is_the_identity_and_grey_stays_grey() -> None:
     x = pictures()
     torch.testing.assert_close(turn_hue(x, torch.zeros(3)), x, atol=1e-6, rtol=0)
     shades = pictures()[:, :1].expand(3, 3, 6, 5)
@@ -102,21 +96,15 @@ def test_hue_is_that_of_the_hsv_cone(colour: tuple[float, ...], turn: float) -> 
     assert got == pytest.approx(expected, abs=1e-6)
 
 
-def test_a_crop_of_everything_is_the_image() -> None:
+def test_crops_are_the_part_named_and_larger_images_are_interpolated() -> None:
     x = pictures(2, 8, 8)
     torch.testing.assert_close(whole(x, 8), x)
     flipped = crop(x, WHOLE.expand(2, 4), torch.tensor([True, False]), 8)
     torch.testing.assert_close(flipped, torch.stack([x[0].flip(2), x[1]]))
-
-
-def test_a_crop_is_the_part_named() -> None:
     x = pictures(1, 8, 8)
     box = torch.tensor([[0.25, 0.5, 0.5, 0.5]])  # columns 2 to 5, rows 4 to 7
     torch.testing.assert_close(crop(x, box, STRAIGHT, 4), x[:, :, 4:8, 2:6])
     torch.testing.assert_close(crop(x, box, ~STRAIGHT, 4), x[:, :, 4:8, 2:6].flip(3))
-
-
-def test_larger_images_are_interpolated_bilinearly() -> None:
     x = pictures(2, 5, 5)
     wanted = torch.nn.functional.interpolate(x, size=(12, 12), mode="bilinear")
     torch.testing.assert_close(whole(x, 12), wanted)

@@ -87,14 +87,11 @@ def test_training_finds_the_classes() -> None:
     assert float((logits.argmax(dim=1) == pool.y).double().mean()) > 0.95
 
 
-def test_the_seed_decides_everything() -> None:
+def test_only_training_rows_are_seen_and_the_seed_decides_everything() -> None:
     state = torch.random.get_rng_state()
     assert equal(train(), train())
     assert not equal(train(), train(make_task(seed=1)))
     assert torch.equal(torch.random.get_rng_state(), state)
-
-
-def test_only_training_rows_are_seen() -> None:
     task = make_task()
     pixels = task.pool.pixels.clone()
     pixels[40:] = 255 - pixels[40:]
@@ -118,15 +115,12 @@ def test_a_resumed_training_has_the_same_bits() -> None:
     assert told[-1] == RECIPE.steps
     for state in states:
         assert equal(usual, fine_tune(make_task(), small_featurizer(7), RECIPE, kept=state))
+    early: list[dict[str, Tensor]] = []
+    fine_tune(make_task(), small_featurizer(), RECIPE, keep=early.append, save_every=1000)
+    assert early == [] and steps_taken(None) == 0
 
 
-def test_nothing_is_kept_before_its_time() -> None:
-    states: list[dict[str, Tensor]] = []
-    fine_tune(make_task(), small_featurizer(), RECIPE, keep=states.append, save_every=1000)
-    assert states == [] and steps_taken(None) == 0
-
-
-def test_features_are_those_of_unchanged_normalized_images() -> None:
+def test_features_are_those_of_unchanged_normalized_images_in_16_bits() -> None:
     pool, trained = make_pool(70), train()
     X = embed(small_featurizer(), trained, pool, RECIPE.size)
     assert X.shape == (70, 8) and X.dtype == torch.float16
@@ -137,9 +131,6 @@ def test_features_are_those_of_unchanged_normalized_images() -> None:
     with torch.no_grad():
         wanted = network((whole(pool.pixels / 255, RECIPE.size) - mean) / deviation)
     torch.testing.assert_close(X.float(), wanted, atol=2e-3, rtol=2e-3)
-
-
-def test_features_beyond_16_bits_are_refused() -> None:
     trained = train()
     trained["0.1.bias"] += 1e6
     with refused("too large for 16 bits"):
@@ -227,7 +218,9 @@ def test_a_pool_has_the_environments_in_turn_and_takes_them_from_the_list() -> N
         assert torch.equal(made, expected)
 
 
-def test_sources_are_trained_on_and_the_target_is_not(data: Path, tmp_path: Path) -> None:
+def test_sources_are_trained_on_and_finished_trainings_are_not_repeated(
+    data: Path, tmp_path: Path, finished: Path
+) -> None:
     trainer = make_phase1(data, tmp_path, steps=1).trainer
     assert isinstance(trainer, ImageTrainer)
     seen = trainer.task(JOBS[0])
@@ -237,6 +230,11 @@ def test_sources_are_trained_on_and_the_target_is_not(data: Path, tmp_path: Path
         expected = sum(sizes[:env]) + JOBS[0].split(env, 21)[0]
         assert torch.equal(rows, expected)
     assert seen.n_classes == 7 and seen.seed == JOBS[0].seed != JOBS[1].seed
+    before = (finished / "phase1" / NAME).stat().st_mtime_ns
+    told: list[str] = []
+    make_phase1(data, finished).checkpoints(JOBS[:1], told.append)
+    assert told == [] and (finished / "phase1" / NAME).stat().st_mtime_ns == before
+    assert list((finished / "under-way").glob("*")) == []
 
 
 def test_features_are_those_of_their_checkpoint(data: Path, tmp_path: Path) -> None:
@@ -255,14 +253,6 @@ def test_features_are_those_of_their_checkpoint(data: Path, tmp_path: Path) -> N
     again = make_phase1(data, tmp_path, steps=1).features(JOBS[0], checkpoints[JOBS[0]])
     assert torch.equal(again.X[2], first.X[2])
     assert (tmp_path / "features").stat().st_mtime_ns == written
-
-
-def test_finished_trainings_are_not_repeated(data: Path, finished: Path) -> None:
-    before = (finished / "phase1" / NAME).stat().st_mtime_ns
-    told: list[str] = []
-    make_phase1(data, finished).checkpoints(JOBS[:1], told.append)
-    assert told == [] and (finished / "phase1" / NAME).stat().st_mtime_ns == before
-    assert list((finished / "under-way").glob("*")) == []
 
 
 class Stop(Exception):

@@ -83,7 +83,7 @@ def test_the_files_and_the_records(finished: Reproduction) -> None:
         assert record["rounds"] >= 1 and record["converged"]
 
 
-def test_erm_is_recorded_in_every_part_of_every_environment(finished: Reproduction) -> None:
+def test_erm_is_recorded_everywhere_and_is_phase_1s_head(finished: Reproduction) -> None:
     records = read_runs(root(finished), "ERM", "ERM, refitted")
     assert sorted(records) == [
         (name, env, 0) for name in ("ERM", "ERM, refitted") for env in (1, 3)
@@ -99,9 +99,6 @@ def test_erm_is_recorded_in_every_part_of_every_environment(finished: Reproducti
         assert start["target_risk"] == pytest.approx(1 - refitted[f"env{env}_in_acc"])
         sources = [refitted[f"env{other}_out_acc"] for other in range(4) if other != env]
         assert start["source_risk"] == pytest.approx(1 - sum(sources) / 3)
-
-
-def test_the_accuracy_of_erm_is_that_of_phase_1s_head(finished: Reproduction) -> None:
     name = f"PACS-3-0-{RECIPE}-cpu.safetensors"
     checkpoint, features = (
         safetensors.torch.load_file(root(finished) / kind / name) for kind in ("phase1", "features")
@@ -171,12 +168,20 @@ def test_other_images_or_weights_are_not_mixed_in(
         )
 
 
-def test_the_folder_may_be_given_directly_or_hold_it(data: Path, tmp_path: Path) -> None:
+def test_folders_of_images_are_found_and_a_class_without_images_is_named(
+    data: Path, tmp_path: Path
+) -> None:
     shutil.copytree(data, tmp_path / "PACS")
     direct, inside = list_images(PACS, data), list_images(PACS, tmp_path)
     assert [listing.labels for listing in direct] == [listing.labels for listing in inside]
     assert [len(listing.paths) for listing in direct] == [35] * 4
     assert Path(inside[1].paths[0]).parts[-4:-1] == ("PACS", "cartoon", "dog")
+    copy = Path(shutil.copytree(data, tmp_path / "data"))
+    for name in ("giraffe", "guitar"):
+        for path in (copy / "photo" / name).iterdir():
+            path.unlink()
+    with pytest.raises(ValueError, match=r"photo has no images of giraffe, guitar: put some"):
+        list_images(PACS, copy)
 
 
 def test_officehome_has_its_own_shape(tmp_path: Path) -> None:
@@ -257,12 +262,3 @@ def test_wrong_arguments_are_told_before_any_work(
     (told,) = [line for line in result.stderr.splitlines() if line.startswith("regraft: ")]
     assert sentence in told and told.endswith(".")
     assert not (tmp_path / "new").exists()
-
-
-def test_a_class_without_images_is_named(data: Path, tmp_path: Path) -> None:
-    copy = Path(shutil.copytree(data, tmp_path / "data"))
-    for name in ("giraffe", "guitar"):
-        for path in (copy / "photo" / name).iterdir():
-            path.unlink()
-    with pytest.raises(ValueError, match=r"photo has no images of giraffe, guitar: put some"):
-        list_images(PACS, copy)

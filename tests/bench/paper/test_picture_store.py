@@ -32,7 +32,9 @@ def load(listings: list[Listing], folder: Path, size: int = 64) -> tuple[list[Pi
     return load_pictures(listings, fingerprint(listings), size, folder, told.append), told
 
 
-def test_small_images_are_kept_as_they_are(listings: list[Listing], tmp_path: Path) -> None:
+def test_images_are_kept_as_they_are_or_stored_a_little_larger_than_needed(
+    listings: list[Listing], tmp_path: Path
+) -> None:
     (first, second), told = load(listings, tmp_path / "store")
     assert first.pixels.shape == (3, 3, 20, 20) and first.pixels.dtype == torch.uint8
     for i, path in enumerate(listings[0].paths):
@@ -43,16 +45,11 @@ def test_small_images_are_kept_as_they_are(listings: list[Listing], tmp_path: Pa
     stretched = Image.open(listings[1].paths[0]).resize((20, 20), Image.Resampling.BILINEAR)
     assert np.array_equal(second.pixels[0].permute(1, 2, 0).numpy(), np.asarray(stretched))
     assert [text.split(",")[0] for text in told] == ["images: 3 of 4", "images: 4 of 4"]
-
-
-def test_large_images_are_stored_a_little_larger_than_needed(
-    listings: list[Listing], tmp_path: Path
-) -> None:
     (first, second), _ = load(listings, tmp_path / "store", size=14)
     assert first.pixels.shape[2:] == second.pixels.shape[2:] == (16, 16)
 
 
-def test_a_second_time_nothing_is_decoded(listings: list[Listing], tmp_path: Path) -> None:
+def test_a_second_time_only_a_lost_part_is_decoded(listings: list[Listing], tmp_path: Path) -> None:
     before, _ = load(listings, tmp_path / "store")
     written = {path: path.stat().st_mtime_ns for path in (tmp_path / "store").iterdir()}
     after, told = load(listings, tmp_path / "store")
@@ -60,10 +57,6 @@ def test_a_second_time_nothing_is_decoded(listings: list[Listing], tmp_path: Pat
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "store").iterdir()} == written
     for old, new in zip(before, after, strict=True):
         assert torch.equal(old.pixels, new.pixels) and torch.equal(old.aspects, new.aspects)
-
-
-def test_a_lost_part_is_made_again(listings: list[Listing], tmp_path: Path) -> None:
-    before, _ = load(listings, tmp_path / "store")
     (tmp_path / "store" / "1.safetensors").unlink()
     after, told = load(listings, tmp_path / "store")
     assert told == ["images: 4 of 4"]

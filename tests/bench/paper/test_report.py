@@ -42,13 +42,17 @@ def test_markdown_shows_ours_beside_the_published() -> None:
     ]
 
 
-def test_absent_cells_are_dashes() -> None:
+def test_absent_cells_are_dashes_and_one_trial_has_no_error() -> None:
     table = accuracy_table({"a|b": PARTIAL})
     assert "| a\\|b | this run | – | – | 70.4 ± 1.0 | – |" in table.markdown()
     assert r"a|b & this run & -- & -- & 70.4 $\pm$ 1.0 & -- \\" in table.latex()
     row = dict(zip(COLUMNS, full_table({"x": PARTIAL}).rows[-1], strict=True))
     assert row["+90% mean"] is row["+80% highest"] is row["average"] is None
     assert row["-90% mean"] == 70.449
+    once = Selection({0: Cell(0.8, 0.0, (0.8,), (0,), (0.8, 0.8))}, None)
+    text = accuracy_table({"CRO (x)": once}).markdown()
+    assert "| CRO (x) | this run | 80.0 | – | – | – |" in text
+    assert "± 0.0" not in text.split("CRO (x)", 1)[1]
 
 
 def test_csv_has_every_number_in_percent() -> None:
@@ -103,10 +107,3 @@ def test_images_have_a_column_for_the_worst_environment() -> None:
     assert columns[-2:] == ("average", "worst") and len(columns) == 2 + 4 * 4 + 2
     rows = [dict(zip(columns, row, strict=True)) for row in full_table(ours, benchmark=pacs).rows]
     assert rows[0]["worst"] == 79.3 and rows[-2]["worst"] == 70.0 and rows[-1]["worst"] is None
-
-
-def test_one_trial_has_no_error() -> None:
-    once = Selection({0: Cell(0.8, 0.0, (0.8,), (0,), (0.8, 0.8))}, None)
-    text = accuracy_table({"CRO (x)": once}).markdown()
-    assert "| CRO (x) | this run | 80.0 | – | – | – |" in text
-    assert "± 0.0" not in text.split("CRO (x)", 1)[1]

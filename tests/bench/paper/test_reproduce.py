@@ -140,14 +140,7 @@ def test_the_files_and_the_records(finished: Reproduction) -> None:
         assert (out / name).read_bytes().startswith(BEGINNINGS[name.split(".")[1]])
 
 
-def test_the_folder_can_be_collected(finished: Reproduction) -> None:
-    collection = collect(root(finished) / HULL / "cpu")
-    selection = collection.selections["training-domain"]["ColoredMNIST"]["CRO"]
-    assert selection == finished.selection
-    assert (collection.runs, collection.unfinished, collection.uneven) == (4, 0, [])
-
-
-def test_the_table_and_the_timings(finished: Reproduction) -> None:
+def test_the_table_the_timings_and_the_progress(finished: Reproduction, told: list[str]) -> None:
     out = finished.files[0].parent
     assert finished.selection == RULES["training-domain"].select(finished.records)
     cell = finished.selection.cells[2]
@@ -161,17 +154,20 @@ def test_the_table_and_the_timings(finished: Reproduction) -> None:
     assert sum(finished.seconds[part] for part in PARTS) <= finished.seconds["total"] + 0.1
     assert timings["device"] == "cpu" and timings["regraft"] == __version__
     assert timings["torch"] == torch.__version__
-
-
-def test_progress_counts_steps_and_runs(finished: Reproduction, told: list[str]) -> None:
     steps = [text for text in told if text.startswith("Phase 1")]
     assert steps[0].startswith("Phase 1, steps: 8 of 16, about") and steps[0].endswith(" left")
     assert steps[-1] == "Phase 1, steps: 16 of 16"
     runs = [text for text in told if text.startswith("Phase 2")]
     assert [text.split(",")[1] for text in runs] == [f" runs: {i} of 17" for i in range(1, 18)]
+    collection = collect(root(finished) / HULL / "cpu")
+    selection = collection.selections["training-domain"]["ColoredMNIST"]["CRO"]
+    assert selection == finished.selection
+    assert (collection.runs, collection.unfinished, collection.uneven) == (4, 0, [])
 
 
-def test_a_second_time_nothing_is_done(blobs: Digits, copy: Path) -> None:
+def test_a_second_time_nothing_is_done_and_leftovers_of_a_kill_are_removed(
+    blobs: Digits, copy: Path
+) -> None:
     before, written = contents(copy), caches(copy)
     told: list[str] = []
     again = reproduce(*blobs, **SIZE, out=copy, on_progress=told.append)
@@ -182,6 +178,11 @@ def test_a_second_time_nothing_is_done(blobs: Digits, copy: Path) -> None:
         del before[f"{HULL}/{name}"], after[f"{HULL}/{name}"]
     assert after == before
     assert len(again.records) == 4
+    before = set(contents(copy))
+    for kind in ("phase1", "features"):
+        (copy / kind / ".ColoredMNIST-2-0-tiny-cpu.safetensors.0123abcd").write_bytes(b"half")
+    reproduce(*blobs, **SIZE, out=copy)
+    assert set(contents(copy)) == before
 
 
 @pytest.mark.slow
@@ -250,7 +251,7 @@ def test_the_free_family_has_a_folder_and_a_surrogate_of_its_own(
     assert sorted(rank["hparams"]["cro_rank"] for rank in ranks) == [1, 128]
 
 
-def test_a_run_that_fails_is_told_and_done_the_next_time(
+def test_a_run_that_fails_or_is_damaged_is_told_and_done_the_next_time(
     blobs: Digits, finished: Reproduction, copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     forget(copy, (1, 1))
@@ -260,9 +261,6 @@ def test_a_run_that_fails_is_told_and_done_the_next_time(
             reproduce(*blobs, **SIZE, out=copy)
     assert reproduce(*blobs, **SIZE, out=copy).selection == finished.selection
     assert results(copy) == results(root(finished))
-
-
-def test_a_damaged_record_is_told(blobs: Digits, copy: Path) -> None:
     path = next(copy.glob(f"{HULL}/cpu/*/results.jsonl"))
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(ValueError, match=r"is damaged: remove it to run it again\.$") as caught:
@@ -270,14 +268,6 @@ def test_a_damaged_record_is_told(blobs: Digits, copy: Path) -> None:
     assert str(path.parent) in str(caught.value)
     shutil.rmtree(path.parent)
     assert len(reproduce(*blobs, **SIZE, out=copy).records) == 4
-
-
-def test_leftovers_of_a_kill_are_removed(blobs: Digits, copy: Path) -> None:
-    before = set(contents(copy))
-    for kind in ("phase1", "features"):
-        (copy / kind / ".ColoredMNIST-2-0-tiny-cpu.safetensors.0123abcd").write_bytes(b"half")
-    reproduce(*blobs, **SIZE, out=copy)
-    assert set(contents(copy)) == before
 
 
 @pytest.mark.parametrize("kind", ["phase1", "features"])

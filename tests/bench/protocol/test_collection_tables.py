@@ -52,7 +52,7 @@ def test_markdown_shows_means_errors_and_dashes() -> None:
     ]
 
 
-def test_several_datasets_have_a_table_of_averages() -> None:
+def test_several_datasets_have_a_table_of_averages_and_floats() -> None:
     assert [table.title for table in tables(ONE)] == ["Toy, training-domain validation"]
     found = {table.title: table for table in tables(TWO)}
     assert list(found) == [
@@ -67,9 +67,6 @@ def test_several_datasets_have_a_table_of_averages() -> None:
         ("ERM", "60.8 ± 1.2", "–", "–"),
         ("CRO", "55.0 ± 0.4", "45.0 ± 10.0", "50.0"),
     ]
-
-
-def test_latex_puts_the_tables_into_floats() -> None:
     text = latex(TWO)
     for environment in ("table", "tabular"):
         opened = [text.count(rf"\{what}{{{environment}}}") for what in ("begin", "end")]

@@ -60,15 +60,12 @@ def data_of(vlcs: Dataset, **settings: Any) -> JobData:
     return data
 
 
-def test_training_images_are_changed_at_random_but_the_same_every_time(vlcs: Dataset) -> None:
+def test_only_training_images_are_changed_and_the_same_every_time(vlcs: Dataset) -> None:
     changed, again = (data_of(vlcs).minibatches(0)[0] for _ in range(2))
     plain = data_of(vlcs, overrides='{"data_augmentation": false}').minibatches(0)[0]
     assert torch.equal(changed, again)
     assert changed.shape == plain.shape == (3, 32, 3, 224, 224)
     assert not torch.equal(changed, plain)
-
-
-def test_only_training_domains_are_ever_evaluated_with_changes(vlcs: Dataset) -> None:
     seeds = data_of(vlcs).evaluation_seeds(100)
     assert seeds.keys() == {1, 2, 3}
     assert seeds != data_of(vlcs).evaluation_seeds(200)

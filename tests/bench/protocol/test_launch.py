@@ -81,7 +81,9 @@ def test_a_sweep_is_counted_and_a_second_launch_does_nothing(data: Path, tmp_pat
     assert (tally.done, tally.done_before, engine.did) == (6, 6, [])
 
 
-def test_default_configurations_of_all_come_first(data: Path, tmp_path: Path) -> None:
+def test_default_configurations_come_first_and_folders_otherwise_used_are_refused(
+    data: Path, tmp_path: Path
+) -> None:
     jobs = make_jobs(data, "ERM", "GroupDRO", n_trials=2, n_hparams=3, test_envs=[0])
     engine = Listing()
     launch(jobs, out=tmp_path, engine=engine, data=data)

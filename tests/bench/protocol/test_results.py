@@ -50,13 +50,10 @@ def test_all_checkpoints_of_all_jobs_are_read(tmp_path: Path) -> None:
     assert only.records[0]["hparams"] is only.records[1]["hparams"]
 
 
-def test_the_last_line_of_a_step_counts(tmp_path: Path) -> None:
+def test_steps_written_twice_and_files_of_several_runs(tmp_path: Path) -> None:
     again = record(100, env0_in_acc=0.75)
     write(tmp_path / "job", record(0), record(100), record(200), again)
     assert read_results(tmp_path).records == [record(0), again, record(200)]
-
-
-def test_one_file_may_hold_several_runs(tmp_path: Path) -> None:
     write(tmp_path / "job", record(config=0), record(config=1), record(config=0, step=100))
     results = read_results(tmp_path)
     assert results.runs == 2

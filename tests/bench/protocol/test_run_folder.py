@@ -38,13 +38,17 @@ def started(path: Path, *steps: int) -> RunFolder:
     return folder
 
 
-def test_a_new_run_starts_at_its_beginning(tmp_path: Path) -> None:
+def test_a_new_run_starts_at_its_beginning_without_leftovers(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "new", "run")
     assert not folder.is_done
     with folder.claim() as is_ours:
         assert is_ours
         assert folder.resume() is None
     assert folder.records() == []
+    folder = started(tmp_path, 0)
+    (tmp_path / ".checkpoint.safetensors.0123abcd").write_bytes(b"half")
+    folder.resume()
+    assert {path.name for path in tmp_path.iterdir()} == {".lock", "results.jsonl"}
 
 
 def test_records_after_the_checkpoint_are_made_again(tmp_path: Path) -> None:
@@ -58,6 +62,10 @@ def test_records_after_the_checkpoint_are_made_again(tmp_path: Path) -> None:
     assert state.keys() == STATE.keys()
     assert torch.equal(state["weights"], STATE["weights"])
     assert folder.records() == [record(0), record(100)]
+    folder = started(tmp_path, 0)
+    with pytest.raises(TypeError):
+        folder.append({"step": 1, "loss": torch.zeros(1)})
+    assert folder.records() == [record(0)]
 
 
 @pytest.mark.parametrize("kept", ["nothing", "another run's", "damaged"])
@@ -93,20 +101,6 @@ def test_a_torn_file_loses_only_what_was_torn(length: int) -> None:
         folder.append(record(300))
         assert folder.records()[-1] == record(300)
         assert len(folder.records()) == whole + 1
-
-
-def test_a_record_that_is_not_plain_data_is_refused_and_not_written(tmp_path: Path) -> None:
-    folder = started(tmp_path, 0)
-    with pytest.raises(TypeError):
-        folder.append({"step": 1, "loss": torch.zeros(1)})
-    assert folder.records() == [record(0)]
-
-
-def test_what_a_killed_process_left_of_a_file_is_removed(tmp_path: Path) -> None:
-    folder = started(tmp_path, 0)
-    (tmp_path / ".checkpoint.safetensors.0123abcd").write_bytes(b"half")
-    folder.resume()
-    assert {path.name for path in tmp_path.iterdir()} == {".lock", "results.jsonl"}
 
 
 @pytest.mark.parametrize("model", [None, STATE], ids=["no model", "a model"])

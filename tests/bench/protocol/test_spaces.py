@@ -111,6 +111,13 @@ def test_recorded_configuration_of_large_images() -> None:
     assert {key: drawn[key] for key in expected} == expected
     default = draw("ERM", "images", 0)
     assert (default["lr"], default["batch_size"], default["weight_decay"]) == (5e-5, 32, 0.0)
+    # Over many draws, ends included or not reached.
+    drawn = [draw("RSC", "small images", seed) for seed in range(1, 200)]
+    rates, sizes = [d["lr"] for d in drawn], [d["batch_size"] for d in drawn]
+    assert 10**-4.5 <= min(rates) < 10**-4.3 and 10**-2.7 < max(rates) <= 10**-2.5
+    assert min(sizes) == 8 and 400 < max(sizes) < 512
+    assert {d["resnet_dropout"] for d in drawn} == {0.0, 0.1, 0.5}
+    assert all(0 <= d["rsc_f_drop_factor"] <= 0.5 for d in drawn)
 
 
 @pytest.mark.parametrize("name", [name for name in DEFAULTS if name != "MLDG"])
@@ -155,13 +162,3 @@ def test_a_draw_depends_on_its_own_name_alone(group: Group) -> None:
         assert drawn == draw_configuration(backwards, hparams_seed, 0)
         assert drawn == {key: draw("MLDG", group, hparams_seed)[key] for key in space}
         assert drawn["lr"] != draw_configuration(space, hparams_seed, 1)["lr"]
-
-
-def test_ranges() -> None:
-    """Over many draws, ends included or not reached."""
-    drawn = [draw("RSC", "small images", seed) for seed in range(1, 200)]
-    rates, sizes = [d["lr"] for d in drawn], [d["batch_size"] for d in drawn]
-    assert 10**-4.5 <= min(rates) < 10**-4.3 and 10**-2.7 < max(rates) <= 10**-2.5
-    assert min(sizes) == 8 and 400 < max(sizes) < 512
-    assert {d["resnet_dropout"] for d in drawn} == {0.0, 0.1, 0.5}
-    assert all(0 <= d["rsc_f_drop_factor"] <= 0.5 for d in drawn)

@@ -41,7 +41,9 @@ def test_runs_give_the_same_records_alone_and_side_by_side(data: Path, tmp_path:
     check_whole(alone, jobs)
 
 
-def test_records_have_the_protocols_fields(data: Path, tmp_path: Path) -> None:
+def test_records_have_the_protocols_fields_and_a_kept_model_its_weights(
+    data: Path, tmp_path: Path
+) -> None:
     [job] = make_jobs(data, "ERM", test_envs=[1], n_hparams=1)
     seen: list[tuple[Job, dict[str, Any]]] = []
     perform(Assignment((job,), tmp_path, data), lambda job, record: seen.append((job, record)))
@@ -84,7 +86,9 @@ def test_a_run_goes_on_from_where_it_was_stopped(
     check_whole(tmp_path / "b", [job], steps=301)
 
 
-def test_what_is_done_is_not_done_again(data: Path, tmp_path: Path) -> None:
+def test_what_is_done_or_held_by_another_worker_is_not_done_again(
+    data: Path, tmp_path: Path
+) -> None:
     jobs = tuple(make_jobs(data, "ERM", test_envs=[0]))
     perform(Assignment(jobs[:1], tmp_path, data))
     before = (tmp_path / jobs[0].id / "results.jsonl").stat()
@@ -95,10 +99,6 @@ def test_what_is_done_is_not_done_again(data: Path, tmp_path: Path) -> None:
     assert outcomes == [Outcome(job, "done") for job in jobs]
     assert set(done_now) == {jobs[1].id}
     assert (tmp_path / jobs[0].id / "results.jsonl").stat() == before
-
-
-def test_what_another_worker_has_is_left_to_it(data: Path, tmp_path: Path) -> None:
-    jobs = tuple(make_jobs(data, "ERM", test_envs=[0]))
     with RunFolder(tmp_path / jobs[0].id, jobs[0].id).claim():
         outcomes = perform(Assignment(jobs, tmp_path, data))
     assert [outcome.state for outcome in outcomes] == ["held", "done"]
