@@ -87,15 +87,12 @@ def test_the_discriminator_of_dann_has_the_mean_loss_of_the_rows() -> None:
     )
 
 
-def test_classes_have_one_weight_in_cdann() -> None:
+def test_the_discriminator_of_cdann_sees_features_moved_by_class_evenly() -> None:
     """Classes of 5, 2, 1 and no rows."""
     y = torch.tensor([0, 0, 1, 0, 2, 1, 0, 0])
     losses = torch.arange(1.0, 9.0)
     expected = (1 + 2 + 4 + 7 + 8) / (5 * 4) + (3 + 6) / (2 * 4) + 5 / (1 * 4)
     assert make("CDANN", n_classes=4).mean(losses, y).item() == pytest.approx(expected)
-
-
-def test_the_discriminator_of_cdann_sees_features_moved_by_class() -> None:
     model, (x, y) = make("CDANN"), batch()
     features, rows = model.featurizer(x.flatten(0, 1)), y.flatten()
     losses = row_losses(model, features + model.class_embeddings.weight[rows])

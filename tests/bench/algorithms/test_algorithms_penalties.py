@@ -11,33 +11,12 @@ from regraft.bench.algorithms.erm import domain_losses
 from tests.helpers.small_tasks import assert_same, check_step, draw_batch, gradients, make, snapshot
 
 
-def test_losses_by_domain() -> None:
+def test_losses_by_domain_and_their_slopes() -> None:
     """Even logits lose log 2; a right logit larger by log 3 loses log 4/3."""
     logits = torch.tensor([[0.0, 0.0], [1.0, 1.0], [math.log(3), 0.0], [0.0, 0.0]])
     losses = domain_losses(logits, torch.tensor([[0, 1], [0, 1]]))
     expected = [math.log(2), (math.log(4 / 3) + math.log(2)) / 2]
     torch.testing.assert_close(losses, torch.tensor(expected))
-
-
-def test_erm_goes_down_the_loss_on_all_rows() -> None:
-    x, y = draw_batch(3, b=5)
-    algorithm, reference = make("ERM", 3), make("ERM", 3)
-    loss = functional.cross_entropy(reference.predict(x.flatten(0, 1)), y.flatten())
-    check_step(algorithm, reference, {"loss": loss}, (x, y))
-
-
-def test_first_step_of_adam() -> None:
-    """By the learning rate, against the sign of the gradient."""
-    algorithm = make("ERM", lr=0.01)
-    before = {name: value.clone() for name, value in algorithm.named_parameters()}
-    algorithm.update(0, *draw_batch())
-    for name, gradient in gradients(algorithm).items():
-        moved = algorithm.get_parameter(name) - before[name]
-        expected = -0.01 * gradient / (gradient.abs() + 1e-8)
-        torch.testing.assert_close(moved, expected, atol=1e-6, rtol=1e-3)
-
-
-def test_slope_by_scale_equals_that_of_autograd() -> None:
     torch.manual_seed(0)
     logits = torch.randn(3, 7, 4, dtype=torch.double)
     y = torch.randint(4, (3, 7))
@@ -45,6 +24,21 @@ def test_slope_by_scale_equals_that_of_autograd() -> None:
     losses = domain_losses((logits * scale[..., None]).flatten(0, 1), y)
     (slopes,) = torch.autograd.grad(losses.sum(), scale)
     torch.testing.assert_close(scale_slopes(logits, y), slopes[:, 0])
+
+
+def test_erm_goes_down_the_loss_on_all_rows_by_adam() -> None:
+    x, y = draw_batch(3, b=5)
+    algorithm, reference = make("ERM", 3), make("ERM", 3)
+    loss = functional.cross_entropy(reference.predict(x.flatten(0, 1)), y.flatten())
+    check_step(algorithm, reference, {"loss": loss}, (x, y))
+    # By the learning rate, against the sign of the gradient.
+    algorithm = make("ERM", lr=0.01)
+    before = {name: value.clone() for name, value in algorithm.named_parameters()}
+    algorithm.update(0, *draw_batch())
+    for name, gradient in gradients(algorithm).items():
+        moved = algorithm.get_parameter(name) - before[name]
+        expected = -0.01 * gradient / (gradient.abs() + 1e-8)
+        torch.testing.assert_close(moved, expected, atol=1e-6, rtol=1e-3)
 
 
 def irm_penalty(algorithm: torch.nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
@@ -118,7 +112,7 @@ class TestAnnealing:
             assert_same(snapshot(first), snapshot(second))
 
 
-def test_groupdro_moves_its_weights_before_the_step() -> None:
+def test_groupdro_moves_its_weights_first_and_takes_them_as_given() -> None:
     x, y = draw_batch(3)
     algorithm = make("GroupDRO", 3, groupdro_eta=0.5)
     assert torch.equal(algorithm.q, torch.ones(3))
@@ -128,10 +122,7 @@ def test_groupdro_moves_its_weights_before_the_step() -> None:
     torch.testing.assert_close(algorithm.q, q)
     torch.testing.assert_close(logged["loss"], (losses * q).sum())
     assert algorithm.q.argmax() == losses.argmax()
-
-
-def test_groupdro_takes_the_weights_as_given() -> None:
-    """The gradient is that of the weighted loss, not of the weights."""
+    # The gradient is that of the weighted loss, not of the weights.
     x, y = draw_batch()
     algorithm, reference = make("GroupDRO", groupdro_eta=5.0), make("ERM")
     algorithm.update(0, x, y)

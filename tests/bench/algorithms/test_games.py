@@ -105,13 +105,22 @@ def test_the_game_holds_where_the_colour_is_reversed_and_costs_little_elsewhere(
         assert record["converged"]
 
 
-def test_accuracies_are_those_of_the_head() -> None:
+def test_every_game_starts_at_phase_1s_head() -> None:
     """The free game starts at Phase 1's head, which the first checkpoint judges as it is."""
     f = _features()
     first = _run("free", "relabelled")["checkpoints"][0]
     out = [_accuracy(f.head, env, f.rows_out[env]) for env in (0, 1)]
     assert first["source_risk"] == pytest.approx(1 - sum(out) / 2)
     assert first["target_risk"] == pytest.approx(1 - _accuracy(f.head, 2, f.rows_in[2]))
+    # The second is where a game on the hull starts.
+    assert [_features(env).sources for env in range(3)] == [[1, 2], [0, 2], [0, 1]]
+    own, refitted = (_record(f, name) for name in (ERM, REFITTED))
+    for env in range(3):
+        assert own[f"env{env}_in_acc"] == _accuracy(f.head, env, f.rows_in[env])
+        assert own[f"env{env}_out_acc"] == _accuracy(f.head, env, f.rows_out[env])
+    start = _run("hull", "reweighted")["checkpoints"][0]
+    assert 1 - refitted["env2_in_acc"] == pytest.approx(start["target_risk"])
+    assert "checkpoints" not in own and "checkpoints" not in refitted
 
 
 @families
@@ -201,16 +210,3 @@ def test_the_target_environments_labels_are_not_used(family: Family) -> None:
     seen, unseen = (_record(x, overrides=_hparams(family)) for x in (f, blind))
     for name in ("env0_in_acc", "env1_out_acc", "value", "worst_case", "rounds"):
         assert seen[name] == unseen[name]
-
-
-def test_baselines_are_the_heads_that_no_game_has_refined() -> None:
-    """The second is where a game on the hull starts."""
-    assert [_features(env).sources for env in range(3)] == [[1, 2], [0, 2], [0, 1]]
-    f = _features()
-    own, refitted = (_record(f, name) for name in (ERM, REFITTED))
-    for env in range(3):
-        assert own[f"env{env}_in_acc"] == _accuracy(f.head, env, f.rows_in[env])
-        assert own[f"env{env}_out_acc"] == _accuracy(f.head, env, f.rows_out[env])
-    start = _run("hull", "reweighted")["checkpoints"][0]
-    assert 1 - refitted["env2_in_acc"] == pytest.approx(start["target_risk"])
-    assert "checkpoints" not in own and "checkpoints" not in refitted

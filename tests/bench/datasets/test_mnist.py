@@ -92,7 +92,7 @@ def test_gzip_plain_and_unpacked_under_the_packed_name(
     assert_tiny(_read_all([fill(tmp_path, files)], TINY_CHECKSUMS))
 
 
-def test_the_first_folder_that_has_a_file_wins(tmp_path: Path) -> None:
+def test_missing_files_are_named_and_the_first_folder_that_has_one_wins(tmp_path: Path) -> None:
     first = fill(tmp_path / "mnist", {"tiny-images": TINY["tiny-images"]})
     second = fill(tmp_path, PACKED | {"tiny-images": b"damaged"})
     assert_tiny(_read_all([first, second], TINY_CHECKSUMS))
@@ -164,10 +164,7 @@ def test_nothing_is_kept_of_a_failed_download(tmp_path: Path, servers: list[File
     assert "404" in text and "another file" in text
     assert "--data" in text and "REGRAFT_DATA" in text
     assert entries(tmp_path) == []
-
-
-def test_no_network_is_one_sentence(tmp_path: Path, servers: list[FileServer]) -> None:
-    """A port nobody listens on, and a server that never answers."""
+    # A port nobody listens on, and a server that never answers.
     closed = FileServer({})
     closed.server_close()
     silent = FileServer({})  # bound and listening, but nobody serves
@@ -178,9 +175,6 @@ def test_no_network_is_one_sentence(tmp_path: Path, servers: list[FileServer]) -
             assert server.url in one_sentence(error.value)
     finally:
         silent.server_close()
-
-
-def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path, servers: list[FileServer]) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(ValueError, match="cannot be written to") as error:
         _download_missing(tmp_path / "file" / "mnist", [servers[0].url], TINY_CHECKSUMS)

@@ -74,16 +74,13 @@ def test_environments_are_as_promised_and_the_seed_decides_the_draw(
     assert not any(map(torch.equal, first, other))
 
 
-def test_colours_are_those_of_the_protocol(folder: Path, blobs: Digits) -> None:
+def test_colours_and_shuffles_are_those_of_the_protocol(folder: Path, blobs: Digits) -> None:
     expected = colored_mnist.make_environments(*blobs, seed=7)
     found = open_dataset("ColoredMNIST", folder).environments(7, CPU)
     for one, other in zip(expected, found, strict=True):
         rows = torch.arange(len(one))
         assert torch.equal(one.y, other.y)
         assert torch.equal(one.inputs(rows), other.inputs(rows))
-
-
-def test_every_sixth_image_after_a_shuffle(folder: Path, blobs: Digits) -> None:
     torch.manual_seed(5)
     order = torch.randperm(600)
     images, digits = map(torch.from_numpy, blobs)
@@ -95,7 +92,7 @@ def test_every_sixth_image_after_a_shuffle(folder: Path, blobs: Digits) -> None:
         assert torch.equal(environment.inputs(torch.arange(100)), expected)
 
 
-def test_chunks_do_not_show() -> None:
+def test_chunks_do_not_show_and_a_quarter_turn_is_counter_clockwise() -> None:
     images = random_images(6 * 2100).numpy()
     digits = np.arange(len(images)).astype(np.uint8)
     torch.manual_seed(0)
@@ -103,6 +100,9 @@ def test_chunks_do_not_show() -> None:
     turned = make_environments(images, digits, 0, CPU)[1].inputs(torch.tensor([2047, 2048, 2099]))
     expected = rotate(torch.from_numpy(images)[rows[[2047, 2048, 2099]]], 15)[:, None]
     assert torch.equal(turned, expected.float() / 255)
+    images = random_images(3)
+    assert torch.equal(rotate(images, 90), torch.rot90(images, 1, (1, 2)))
+    assert torch.equal(rotate(images, 0), images)
 
 
 @pytest.mark.parametrize("angle", [*ANGLES, -33, 400])
@@ -118,12 +118,6 @@ def test_pixels_are_pillows(angle: int, size: tuple[int, int]) -> None:
     # Pillow computes with more digits: what is a whole level there may be a hair less here.
     assert difference.max() <= 1
     assert np.mean(difference > 0) < 0.01
-
-
-def test_a_quarter_turn_is_counter_clockwise() -> None:
-    images = random_images(3)
-    assert torch.equal(rotate(images, 90), torch.rot90(images, 1, (1, 2)))
-    assert torch.equal(rotate(images, 0), images)
 
 
 @given(st.floats(-360, 360), st.integers(0, 255))

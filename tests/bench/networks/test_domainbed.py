@@ -31,6 +31,13 @@ def test_features_and_parameters_of_the_network_for_digits() -> None:
     normalizations = 2 * (64 + 3 * 128)
     total = sum(parameter.numel() for parameter in mnist_cnn().parameters())
     assert total == convolutions + normalizations
+    network, n = make_featurizer((5,), {"featurizer_width": 7}, generator())
+    features = network(torch.randn(50, 5))
+    assert (n, features.shape, widths(network)) == (7, (50, 7), [(5, 7)])
+    assert (features >= 0).all() and (features > 0).any()
+    network, n = make_featurizer((1, 28, 28), {}, generator())
+    assert n == N_FEATURES
+    assert network(torch.rand(2, 1, 28, 28)).shape == (2, N_FEATURES)
 
 
 def test_output_equals_the_layers_applied_by_hand() -> None:
@@ -46,17 +53,15 @@ def test_output_equals_the_layers_applied_by_hand() -> None:
     torch.testing.assert_close(network(images), x.mean((2, 3)))
 
 
-def test_the_seed_alone_decides_the_weights() -> None:
+def test_the_seed_decides_the_weights_and_images_do_not_depend_on_their_batch() -> None:
+
     def weights(seed: int) -> torch.Tensor:
         torch.manual_seed(seed)
         return nn.utils.parameters_to_vector(mnist_cnn().parameters())
 
     assert torch.equal(weights(1), weights(1))
     assert not torch.equal(weights(1), weights(2))
-
-
-def test_an_image_does_not_depend_on_its_batch() -> None:
-    """No statistics are shared between images, in training and in evaluation alike."""
+    # No statistics are shared between images, in training and in evaluation alike.
     network, images = mnist_cnn(), torch.rand(4, 2, 28, 28)
     together = network.train()(images)
     torch.testing.assert_close(network.eval()(images), together)
@@ -70,17 +75,6 @@ def widths(network: nn.Module) -> list[tuple[int, int]]:
 
 def generator(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
-
-
-def test_featurizers_fit_the_shape_of_their_input() -> None:
-    network, n = make_featurizer((5,), {"featurizer_width": 7}, generator())
-    features = network(torch.randn(50, 5))
-    assert (n, features.shape, widths(network)) == (7, (50, 7), [(5, 7)])
-    assert (features >= 0).all() and (features > 0).any()
-
-    network, n = make_featurizer((1, 28, 28), {}, generator())
-    assert n == N_FEATURES
-    assert network(torch.rand(2, 1, 28, 28)).shape == (2, N_FEATURES)
 
 
 @pytest.mark.parametrize(

@@ -43,12 +43,9 @@ def test_features_of_images(changes: dict[str, Any], n_features: int) -> None:
         assert network(images(size=224)).shape == (2, n_features)
 
 
-def test_the_seed_alone_decides_the_weights() -> None:
+def test_the_seed_decides_the_weights_and_features_are_timms() -> None:
     assert torch.equal(first_weights(make(seed=1)), first_weights(make(seed=1)))
     assert not torch.equal(first_weights(make(seed=1)), first_weights(make(seed=2)))
-
-
-def test_features_are_the_mean_over_pixels_of_timms_network() -> None:
     torch.manual_seed(0)
     plain = timm.create_model("resnet18", pretrained=False).eval()
     network = make().eval()

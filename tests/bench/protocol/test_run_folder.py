@@ -45,10 +45,10 @@ def test_a_new_run_starts_at_its_beginning_without_leftovers(tmp_path: Path) -> 
         assert is_ours
         assert folder.resume() is None
     assert folder.records() == []
-    folder = started(tmp_path, 0)
-    (tmp_path / ".checkpoint.safetensors.0123abcd").write_bytes(b"half")
+    folder.append(record(0))
+    (folder.path / ".checkpoint.safetensors.0123abcd").write_bytes(b"half")
     folder.resume()
-    assert {path.name for path in tmp_path.iterdir()} == {".lock", "results.jsonl"}
+    assert {path.name for path in folder.path.iterdir()} == {".lock", "results.jsonl"}
 
 
 def test_records_after_the_checkpoint_are_made_again(tmp_path: Path) -> None:
@@ -62,10 +62,9 @@ def test_records_after_the_checkpoint_are_made_again(tmp_path: Path) -> None:
     assert state.keys() == STATE.keys()
     assert torch.equal(state["weights"], STATE["weights"])
     assert folder.records() == [record(0), record(100)]
-    folder = started(tmp_path, 0)
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError):  # no plain data, and so not written
         folder.append({"step": 1, "loss": torch.zeros(1)})
-    assert folder.records() == [record(0)]
+    assert folder.records() == [record(0), record(100)]
 
 
 @pytest.mark.parametrize("kept", ["nothing", "another run's", "damaged"])

@@ -89,20 +89,19 @@ def test_a_run_goes_on_from_where_it_was_stopped(
 def test_what_is_done_or_held_by_another_worker_is_not_done_again(
     data: Path, tmp_path: Path
 ) -> None:
-    jobs = tuple(make_jobs(data, "ERM", test_envs=[0]))
-    perform(Assignment(jobs[:1], tmp_path, data))
-    before = (tmp_path / jobs[0].id / "results.jsonl").stat()
+    done, held, other = make_jobs(data, "ERM", test_envs=[0], n_hparams=3)
+    perform(Assignment((done,), tmp_path, data))
+    before = (tmp_path / done.id / "results.jsonl").stat()
     done_now: list[str] = []
-    outcomes = perform(
-        Assignment(jobs, tmp_path, data), lambda job, record: done_now.append(job.id)
-    )
-    assert outcomes == [Outcome(job, "done") for job in jobs]
-    assert set(done_now) == {jobs[1].id}
-    assert (tmp_path / jobs[0].id / "results.jsonl").stat() == before
-    with RunFolder(tmp_path / jobs[0].id, jobs[0].id).claim():
-        outcomes = perform(Assignment(jobs, tmp_path, data))
-    assert [outcome.state for outcome in outcomes] == ["held", "done"]
-    assert not (tmp_path / jobs[0].id / "results.jsonl").exists()
+    with RunFolder(tmp_path / held.id, held.id).claim():
+        outcomes = perform(
+            Assignment((done, held, other), tmp_path, data),
+            lambda job, record: done_now.append(job.id),
+        )
+    assert outcomes == [Outcome(done, "done"), Outcome(held, "held"), Outcome(other, "done")]
+    assert set(done_now) == {other.id}
+    assert (tmp_path / done.id / "results.jsonl").stat() == before
+    assert not (tmp_path / held.id / "results.jsonl").exists()
 
 
 def test_a_run_that_fails_leaves_its_reason_and_does_not_stop_others(
