@@ -53,6 +53,9 @@ def test_train_a_second_time_does_nothing_again(data: Path, tmp_path: Path) -> N
     assert json.loads(second.stdout) == document
     assert document["step"] == 19
     assert not list(tmp_path.glob("*/model.safetensors"))
+    again = train(data, tmp_path, "--steps", 20)
+    assert again.exit_code == 0
+    assert "made before without keeping its model" in again.output
 
 
 def test_a_folder_that_cannot_be_made_is_refused_before_anything_runs(data: Path) -> None:
@@ -63,13 +66,6 @@ def test_a_folder_that_cannot_be_made_is_refused_before_anything_runs(data: Path
         assert "regraft: /proc/regraft" in result.stderr
         assert "choose another folder with --out." in result.stderr
         assert "runs" not in result.stdout
-
-
-def test_a_model_that_was_not_kept_is_told(data: Path, tmp_path: Path) -> None:
-    assert train(data, tmp_path, "--steps", 5, "--skip-model-save").exit_code == 0
-    again = train(data, tmp_path, "--steps", 5)
-    assert again.exit_code == 0
-    assert "made before without keeping its model" in again.output
 
 
 def test_sweep_and_collect(data: Path, tmp_path: Path) -> None:
@@ -100,20 +96,16 @@ def test_sweep_and_collect(data: Path, tmp_path: Path) -> None:
     assert not any("reading" in line for line in lines)
 
 
-def test_collect_reports_damage_with_file_and_line(data: Path, tmp_path: Path) -> None:
-    assert train(data, tmp_path, "--steps", 20).exit_code == 0
-    (results,) = tmp_path.glob("*/results.jsonl")
-    with results.open("a") as file:
-        file.write("{}\n")
-    result = call("collect", tmp_path)
-    assert result.exit_code == 0
-    assert f"{results} line 3" in result.output.replace("\n", "")
-
-
-def test_collect_tells_what_cannot_be_compared(data: Path, tmp_path: Path) -> None:
+def test_collect_tells_damage_and_what_cannot_be_compared(data: Path, tmp_path: Path) -> None:
     for env, steps, config in ((0, 5, 0), (0, 5, 1), (1, 7, 0)):
         options = ("--test-envs", env, "--steps", steps, "--hparams-seed", config)
         assert train(data, tmp_path, *options).exit_code == 0
     output = call("collect", tmp_path).output
     assert "runs on toy differ in steps: 5, 7" in output
     assert "ERM on toy with test environment 1 has 1 of 2 runs" in output
+    results = next(tmp_path.glob("*/results.jsonl"))
+    with results.open("a") as file:
+        file.write("{}\n")
+    result = call("collect", tmp_path)
+    assert result.exit_code == 0
+    assert f"{results} line 3" in result.output.replace("\n", "")

@@ -106,33 +106,23 @@ def test_json_is_one_document(api: FakeApi, table: Path, tmp_path: Path, run: Ru
     assert document["files"] == [str(tmp_path / "o" / name) for name in files]
 
 
-def test_without_a_terminal_nothing_is_sent(
-    api: FakeApi, table: Path, tmp_path: Path, run: Run
+def test_nothing_is_sent_without_a_terminal_or_a_key(
+    api: FakeApi, table: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ran = run("moral", "elicit", "--scenarios", table, "--out", tmp_path / "o", "--model", "m")
+    ran = run("moral", "elicit", "--scenarios", table, "--out", tmp_path / "n", "--model", "m")
     assert ran.code == 2 and ran.err.count("\n") == 1
     assert "there is no terminal to ask at: agree with --yes." in ran.err
     assert "output tokens; --input-price and --output-price would tell the cost." in ran.out
     assert "$" not in ran.out and api.requests == []
-
-
-def test_without_a_key_nothing_is_asked_or_sent(
-    api: FakeApi, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    out = tmp_path / "o"
+    ran = run("moral", "elicit", "--scenarios", table, "--out", out, "--concurrency", 0)
+    assert (ran.code, ran.err) == (2, "regraft: concurrency is 0: pass a number above 0.\n")
+    assert "questions" not in ran.out and api.requests == [] and not out.exists()
     monkeypatch.delenv("ANTHROPIC_API_KEY")
     ran = run("moral", "elicit", "--out", tmp_path / "o")
     assert (ran.code, ran.err.count("\n"), api.requests) == (2, 1, [])
     assert ran.err.startswith("regraft: ANTHROPIC_API_KEY is not set, so nothing was sent")
     assert "questions" not in ran.out
-
-
-def test_no_requests_at_a_time_are_refused_before_the_offer(
-    api: FakeApi, table: Path, tmp_path: Path, run: Run
-) -> None:
-    out = tmp_path / "o"
-    ran = run("moral", "elicit", "--scenarios", table, "--out", out, "--concurrency", 0)
-    assert (ran.code, ran.err) == (2, "regraft: concurrency is 0: pass a number above 0.\n")
-    assert "questions" not in ran.out and api.requests == [] and not out.exists()
 
 
 def test_a_wrong_key_is_one_sentence_without_it(
@@ -222,7 +212,7 @@ def lines(out: Path) -> list[str]:
     return (out / ANSWERS).read_text().split("\n")[:-1]
 
 
-def test_the_estimate_by_hand() -> None:
+def test_the_estimate_by_hand_and_prices() -> None:
     scenario = make_library(10).scenarios[0]
     questions = [Question(scenario, profile, True) for profile in PROFILES[:2]]
     system = sum(len(system_prompt(profile)) for profile in PROFILES[:2])
@@ -230,9 +220,6 @@ def test_the_estimate_by_hand() -> None:
     assert tokens.input == math.ceil((system + 2 * len(user_prompt(scenario, True))) / 3.5)
     assert tokens.output == 10
     assert Prices(1.0, 5.0).cost(Tokens(2_000_000, 300_000)) == pytest.approx(3.5)
-
-
-def test_prices() -> None:
     assert choose_prices(DEFAULT_MODEL, None, None) == Prices(1.0, 5.0)
     assert choose_prices(DEFAULT_MODEL, None, 7.0) == Prices(1.0, 7.0)
     assert choose_prices("m", 2.0, 0.0) == Prices(2.0, 0.0)

@@ -28,7 +28,7 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("toy")
-def test_what_is_shown(tmp_path: Path, run: Run) -> None:
+def test_what_is_shown_and_json_is_one_document(tmp_path: Path, run: Run) -> None:
     root = write_images(tmp_path / "r", domains=("photo", "sketch"), classes=("cat", "dog", "emu"))
     out = tmp_path / "my bank"
     ran = run("embed", "images", root, "--out", out)
@@ -45,20 +45,16 @@ def test_what_is_shown(tmp_path: Path, run: Run) -> None:
     assert open_bank(tmp_path / "b").checksum == open_bank(out).checksum
     again = run("embed", "images", root, "--out", out)
     assert again.code == 0 and "from images of the same names and sizes." in again.out
-
-
-@pytest.mark.usefixtures("toy")
-def test_json_is_one_document(tmp_path: Path, run: Run) -> None:
-    root = write_images(tmp_path / "r")
-    ran = run("embed", "images", root, "--out", tmp_path / "b", "--encoder", "net", "--json")
+    root = write_images(tmp_path / "s")
+    ran = run("embed", "images", root, "--out", tmp_path / "c", "--encoder", "net", "--json")
     document = json.loads(ran.out)
-    bank = open_bank(tmp_path / "b")
+    bank = open_bank(tmp_path / "c")
     assert document["rows"] == 12 and document["domains"]["b"] == {"rows": 6, "classes": 2}
     assert document["encoder"] == {"name": "net", "fingerprint": "f" * 64}
     assert document["checksums"]["features"] == bank.checksum
     assert all(Path(file).is_file() for file in document["files"])
     assert not document["was_there"]
-    assert json.loads(run("embed", "verify", tmp_path / "b", "--json").out)["rows"] == 12
+    assert json.loads(run("embed", "verify", tmp_path / "c", "--json").out)["rows"] == 12
 
 
 @pytest.mark.usefixtures("toy")

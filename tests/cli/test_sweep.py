@@ -89,6 +89,9 @@ def test_options_reach_the_runs(data: Path) -> None:
     args = last["args"]
     assert (args["test_envs"], args["holdout_fraction"], args["compat"]) == ([2], 0.5, True)
     assert len(list(out.glob("*/model.safetensors"))) == 1
+    toy, pacs = open_dataset("toy", data), open_dataset("PACS", data)
+    assert _together([toy]) is None
+    assert _together([toy, pacs]) == 1
 
 
 def test_without_names_all_algorithms_are_run_that_make_sense(data: Path) -> None:
@@ -121,14 +124,11 @@ def test_wrong_options_are_told_before_anything_is_done(
     assert not (data.parent / "out").exists()
 
 
-def test_unknown_names_are_told(data: Path) -> None:
+def test_unknown_names_and_another_sweep_are_refused(data: Path) -> None:
     with pytest.raises(ValueError, match=r"^algorithm is 'Erm': choose from .*ERM"):
         sweep(data, algorithms=["Erm"])
     with pytest.raises(ValueError, match=r"^dataset is 'toys': choose from .*toy"):
         sweep(data, datasets=["toys"])
-
-
-def test_another_sweep_with_the_same_runs_is_refused(data: Path) -> None:
     sweep(data)
     with pytest.raises(ValueError, match="choose another folder with --out"):
         sweep(data, steps=12)
@@ -168,9 +168,3 @@ def test_an_interrupt_stops_the_workers_quietly(data: Path) -> None:
     assert (stopped.code, stopped.err) == (130, f"regraft: interrupted: {RESUMES}.\n")
     assert "0 of 180 runs" in stopped.out
     assert all(is_free(RunFolder(folder, folder.name)) for folder in out.iterdir())
-
-
-def test_large_networks_are_not_put_side_by_side_unasked(data: Path) -> None:
-    toy, pacs = open_dataset("toy", data), open_dataset("PACS", data)
-    assert _together([toy]) is None
-    assert _together([toy, pacs]) == 1

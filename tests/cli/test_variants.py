@@ -125,23 +125,18 @@ def test_fit_fits_source_heads_twice_and_plays_no_game_twice(
     assert games == [(120, 2.0), *((80, radius) for radius in (0, 0.5, 1, 2, 4, 8, 16))]
 
 
-def test_predict_without_a_folder_tells_by_its_code(
+def test_quiet_tells_by_its_code_and_says_warnings_all_the_same(
     tmp_path: Path, data: Path, model: Path, run: Run
 ) -> None:
     assert run("predict", model, data, "--quiet") == Ran(0, "", "")
     ran = run("predict", model, tmp_path / "none.npz", "--quiet")
     assert (ran.code, ran.out) == (2, "") and "does not exist" in ran.err
-
-
-def test_warnings_and_errors_are_said_all_the_same(data: Path, model: Path, run: Run) -> None:
     ran = run("audit", model, data, "--radii", 1, "--quiet")
     assert (ran.code, ran.out, ran.err.count("\n")) == (0, "", 1)
     assert ran.err.startswith("warning: the model was fitted on these very rows")
     ran = run("frontier", data, "--objective", "luck", "--quiet")
     assert (ran.code, ran.out) == (2, "") and ran.err.startswith("regraft: objective is 'luck'")
 
-
-def test_seeds_of_the_frontier(data: Path, run: Run) -> None:
     def points(*options: Any) -> Any:
         ran = run("frontier", data, "--radii", "0,2", "--json", "--quiet", *options)
         return json.loads(ran.out)["points"]
