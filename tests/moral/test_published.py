@@ -44,19 +44,13 @@ def rows_of(text: str) -> list[list[str]]:
     return [line.split() for line in text.strip().splitlines()]
 
 
-def test_closure() -> None:
+def test_closure_principal_angles_and_basis() -> None:
     typed = {tuple(row[:2]): tuple(map(float, row[2:])) for row in rows_of(CLOSURE_ROWS)}
     assert {(p, kind): row for p, kinds in CLOSURE.items() for kind, row in kinds.items()} == typed
     assert list(CLOSURE) == NAMES
-
-
-def test_principal_angles() -> None:
     typed = {frozenset(row[:2]): tuple(map(int, row[2:])) for row in rows_of(ANGLE_ROWS)}
     assert typed == ANGLES
     assert set(ANGLES) == {frozenset(pair) for pair in combinations(NAMES, 2)}
-
-
-def test_basis() -> None:
     typed = {float(weight): tuple(map(float, cells)) for weight, *cells in rows_of(BASIS_ROWS)}
     assert typed == BASIS
 

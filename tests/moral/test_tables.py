@@ -100,7 +100,7 @@ def result(transfer: Transfer) -> MoralResult:
     return MoralResult("", "", "", "hashed", 100, 0, diagnosis, CLOSURE, {}, transfer)
 
 
-def test_closure_beside_the_papers(result: MoralResult) -> None:
+def test_all_tables_beside_the_papers(result: MoralResult) -> None:
     ours = "0.401 ({})", "0.123 ({})", "0.876 ({})", "0.432 ({})"
     direct = "0.400 ({})", "0.200 ({})", "0.750 ({})", "0.500 ({})"
     centrist, pragmatist = ("Centrist", "0.346"), ("Pragmatist", "0.500")
@@ -118,9 +118,6 @@ def test_closure_beside_the_papers(result: MoralResult) -> None:
             for (name, observed), kind, cells, paper in rows
         ),
     )
-
-
-def test_angles_beside_the_papers_in_any_order_of_the_pair(result: MoralResult) -> None:
     assert paper_tables(result)[1] == Table(
         "Principal angles in degrees: ours (paper)",
         ("pair", "min", "median", "max"),
@@ -129,9 +126,6 @@ def test_angles_beside_the_papers_in_any_order_of_the_pair(result: MoralResult) 
             ("Idealist vs. Pragmatist", "10 (22)", "20 (66)", "30 (89)"),
         ),
     )
-
-
-def test_basis_beside_the_papers(result: MoralResult) -> None:
     first = "lambda_H", "residual to P / A", "norm of D^T L"
     assert paper_tables(result)[2] == Table(
         "Transplant basis: ours (paper)",
@@ -143,7 +137,7 @@ def test_basis_beside_the_papers(result: MoralResult) -> None:
     )
 
 
-def test_heads_on_known_and_unseen_panels(transfer: Transfer) -> None:
+def test_heads_and_targets_above_the_bounds(transfer: Transfer) -> None:
     assert transfer_table(transfer) == Table(
         "Without the Centrist panel, new records",
         ("head", "accuracy, known panels", "Centrist", "risk, known", "risk there"),
@@ -152,9 +146,6 @@ def test_heads_on_known_and_unseen_panels(transfer: Transfer) -> None:
             ("CRO", "75.0%", "66.7%", "0.500", "0.600"),
         ),
     )
-
-
-def test_targets_above_the_bounds(transfer: Transfer) -> None:
     assert targets_table(transfer) == Table(
         "Unseen panels, in nats; bounds within 2.5 nats",
         ("panel", "among heads", "misfit", "among abductions", "off their hull", "true risk"),

@@ -4,21 +4,18 @@ import pytest
 from regraft.moral.values import AXES, PANELS, PROFILES, Panel, profile_matrix, profile_name
 
 
-def test_profiles_are_all_triples_from_plus_to_minus() -> None:
+def test_profiles_are_all_triples_and_names_show_signs() -> None:
     assert len(PROFILES) == len(set(PROFILES)) == 27
     assert PROFILES[:4] == ((1, 1, 1), (1, 1, 0), (1, 1, -1), (1, 0, 1))
     assert PROFILES[13] == (0, 0, 0)
     assert PROFILES[-1] == (-1, -1, -1)
     assert profile_matrix().tolist() == [list(profile) for profile in PROFILES]
-
-
-def test_names_show_signs() -> None:
     assert profile_name((1, 0, -1)) == "(+1,0,-1)"
     assert profile_name((-1, -1, 1)) == "(-1,-1,+1)"
     assert len({profile_name(profile) for profile in PROFILES}) == 27
 
 
-def test_axes_describe_their_poles() -> None:
+def test_axes_describe_their_poles_and_refuse_others() -> None:
     assert [axis.name for axis in AXES] == ["conseq", "indv", "care"]
     for axis in AXES:
         assert [axis.describe(pole) for pole in (1, 0, -1)] == [axis.plus, axis.zero, axis.minus]
@@ -26,9 +23,6 @@ def test_axes_describe_their_poles() -> None:
     assert "consequentialist" in AXES[0].plus
     assert "collectivist" in AXES[1].minus
     assert "justice" in AXES[2].minus
-
-
-def test_other_poles_are_refused() -> None:
     with pytest.raises(ValueError, match="no pole 2 of conseq: choose 1, 0 or -1"):
         AXES[0].describe(2)
 

@@ -53,7 +53,7 @@ def test_closure_shows_the_second_of_two_classes_and_all_of_three() -> None:
     assert table.rows[0][2:4] == ("0.30 0.50 0.20", "0.25 0.50 0.25")
 
 
-def test_angles_are_degrees() -> None:
+def test_angles_bases_and_shifts_in_rows() -> None:
     angles = AbductionAngles(
         verdict="undecided",
         sentence="",
@@ -64,26 +64,6 @@ def test_angles_are_degrees() -> None:
         halves_together=1.0,
     )
     assert angles_table(angles).rows == (("a vs. b", "1", "45", "90"), ("a vs. c", "0", "0", "0"))
-
-
-def invariance(*records: int) -> DeductionInvariance:
-    cells = tuple(
-        DeductionCell("a", str(u), n, 0.98769, 0.5, 0.0123) for u, n in enumerate(records)
-    )
-    return DeductionInvariance("consistent", "", 0.5, {}, 100.0, cells, len(records), 10.0)
-
-
-def test_cells_are_the_well_sampled_ones_or_else_the_largest() -> None:
-    table = cells_table(invariance(800, 500, 499))
-    assert table.rows == (
-        ("a", "0", "800", "0.9877", "0.500", "0.012"),
-        ("a", "1", "500", "0.9877", "0.500", "0.012"),
-    )
-    assert [row[2] for row in cells_table(invariance(499, 20)).rows] == ["499", "20"]
-    assert len(cells_table(invariance(*[50] * 40)).rows) == 30
-
-
-def test_basis_by_weight_and_shifts_by_pair() -> None:
     points = (
         BasisPoint(0.0, 1.23e-16, 1.0, 12.345, 3.4e-16, 20.457),
         BasisPoint(10.0, 0.998, 1.41281, 0.01, 0.0, 3.97),
@@ -96,13 +76,24 @@ def test_basis_by_weight_and_shifts_by_pair() -> None:
     )
     table = shifts_table(Shifts(0.1, 0.2, (PairShift("a", "b", 0.104, 0.206),)))
     assert table.rows == (("a vs. b", "0.10", "0.21"),)
-
-
-def test_markdown_puts_tables_under_their_titles() -> None:
+    table = cells_table(invariance(800, 500, 499))
+    assert table.rows == (
+        ("a", "0", "800", "0.9877", "0.500", "0.012"),
+        ("a", "1", "500", "0.9877", "0.500", "0.012"),
+    )
+    assert [row[2] for row in cells_table(invariance(499, 20)).rows] == ["499", "20"]
+    assert len(cells_table(invariance(*[50] * 40)).rows) == 30
     tables = [Table("One", ("a", "b"), (("x|y", "1"),)), Table("Two", ("c",), ())]
     assert markdown(tables) == (
         "## One\n\n| a | b |\n|---|---:|\n| x\\|y | 1 |\n\n## Two\n\n| c |\n|---|\n"
     )
+
+
+def invariance(*records: int) -> DeductionInvariance:
+    cells = tuple(
+        DeductionCell("a", str(u), n, 0.98769, 0.5, 0.0123) for u, n in enumerate(records)
+    )
+    return DeductionInvariance("consistent", "", 0.5, {}, 100.0, cells, len(records), 10.0)
 
 
 def test_a_diagnosis_has_a_row_for_each_premise_and_its_tables() -> None:

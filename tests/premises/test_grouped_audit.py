@@ -201,11 +201,6 @@ def test_no_point_within_the_radius_is_worse(spanned: AbductionHull, few: Rows) 
         values = [value_at(spanned, few, radius * scale * z) for z in circle]
         assert max(values) <= found.worst_case + 1e-6
     assert max(values) > value_at(spanned, few, real([0.0, 0.0])) + 0.1  # on the rim
-
-
-def test_the_worst_case_grows_with_the_radius_and_tells_its_place(
-    spanned: AbductionHull, few: Rows
-) -> None:
     radii = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
     found = [audit(spanned, few, radius) for radius in radii]
     assert all(a.worst_case <= b.worst_case + 1e-9 for a, b in pairwise(found))

@@ -80,18 +80,18 @@ def test_a_combination_of_sources_lies_at_its_place(
     assert abs(placed.misfit) < 0.01
 
 
-def test_other_conditionals_are_misfits(two: Domains) -> None:
+def test_small_domains_and_misfits_lie_where_they_should(two: Domains) -> None:
     inside = place_domain(two, *draw(HEADS[0], seed=23))
     outside = HEADS[0].copy()
     outside[:, 2] *= -1  # what both sources agree on, turned around
     placed = place_domain(two, *draw(outside, seed=23))
     assert placed.misfit > 0.1 > 10 * abs(inside.misfit)
     assert placed.misfit == placed.risk - placed.own_risk
-
-
-def test_a_small_domain_lies_where_a_large_one_does_up_to_noise(two: Domains) -> None:
     placed = place_domain(two, *draw(HEADS[1], seed=24, n=200))
     assert placed.weights == pytest.approx({"Aarau": 0.0, "Bern": 1.0}, abs=0.3)
+    X, y = draw(HEADS[1], seed=26, n=150)
+    first, again, other = (place_domain(two, X, y, seed=seed) for seed in (0, 0, 1))
+    assert first == again and first.own_risk != other.own_risk
 
 
 @settings(max_examples=5)
@@ -104,12 +104,6 @@ def test_the_order_of_the_rows_does_not_move_the_place(two: Domains, seed: int) 
     assert shuffled.distance == pytest.approx(placed.distance, rel=1e-3)
     assert shuffled.risk == pytest.approx(placed.risk, abs=1e-6)
     assert sum(shuffled.weights.values()) == pytest.approx(1)
-
-
-def test_the_seed_deals_the_rows_anew(two: Domains) -> None:
-    X, y = draw(HEADS[1], seed=26, n=150)
-    first, again, other = (place_domain(two, X, y, seed=seed) for seed in (0, 0, 1))
-    assert first == again and first.own_risk != other.own_risk
 
 
 def test_other_classes_and_a_single_source_are_refused(two: Domains) -> None:
