@@ -44,7 +44,7 @@ def bank(tmp_path: Path) -> Bank:
     return write_bank(tmp_path / "bank", X, LABELS, DOMAIN, encoder="net", fingerprint="0f")
 
 
-def test_arrays_come_back_as_they_were_without_being_read(bank: Bank) -> None:
+def test_arrays_come_back_and_anything_that_reads_safetensors_reads_them(bank: Bank) -> None:
     assert isinstance(bank.X, np.memmap) and not bank.X.flags.writeable
     assert bank.X.dtype == np.float32
     np.testing.assert_array_equal(bank.X, X)
@@ -55,9 +55,6 @@ def test_arrays_come_back_as_they_were_without_being_read(bank: Bank) -> None:
     assert bank.domain.tolist() == [1, 0, 1, 1, 0]
     assert (bank.kind, bank.encoder, bank.fingerprint) == ("arrays", "net", "0f")
     verify(bank)
-
-
-def test_anything_that_reads_safetensors_reads_it(bank: Bank) -> None:
     path = bank.folder / "features.safetensors"
     arrays = safetensors.numpy.load(path.read_bytes())
     assert sorted(arrays) == ["domain", "features", "label"]
@@ -68,7 +65,9 @@ def test_anything_that_reads_safetensors_reads_it(bank: Bank) -> None:
         assert file.get_tensor("features").dtype == torch.float32
 
 
-def test_checksums_are_of_data_and_of_inputs(bank: Bank) -> None:
+def test_checksums_are_of_data_and_inputs_and_two_writings_give_the_same_files(
+    bank: Bank, tmp_path: Path
+) -> None:
     y, domain = (np.array(v, "<i8").tobytes() for v in ([1, 0, 1, 0, 2], [1, 0, 1, 1, 0]))
     assert bank.checksum == hashlib.sha256(X.tobytes() + y + domain).hexdigest()
     rows = [hashlib.sha256(row.tobytes()) for row in X]
@@ -77,9 +76,6 @@ def test_checksums_are_of_data_and_of_inputs(bank: Bank) -> None:
     lines = (bank.folder / "inputs.jsonl").read_text().splitlines()
     expected = [{"row": i, "sha256": row.hexdigest()} for i, row in enumerate(rows, 1)]
     assert [json.loads(line) for line in lines] == expected
-
-
-def test_two_writings_give_the_same_files(tmp_path: Path, bank: Bank) -> None:
     other = write_bank(tmp_path / "o", X, LABELS, DOMAIN, encoder="net", fingerprint="0f")
     assert contents(other.folder) == contents(bank.folder)
     assert sorted(contents(bank.folder)) == ["bank.json", "features.safetensors", "inputs.jsonl"]
@@ -107,7 +103,7 @@ def test_any_arrays_survive(
     verify(bank)
 
 
-def test_many_rows_are_written_in_chunks(tmp_path: Path) -> None:
+def test_many_rows_are_written_in_chunks_and_opened_without_their_features(tmp_path: Path) -> None:
     n = 20_000
     features = np.arange(2 * n, dtype=np.float64).reshape(n, 2)
     bank = write_bank(tmp_path / "bank", features, np.arange(n) % 3, np.arange(n) // 15_000)
@@ -116,10 +112,7 @@ def test_many_rows_are_written_in_chunks(tmp_path: Path) -> None:
     assert bank.domain.sum() == 5_000
     last = (tmp_path / "bank" / "inputs.jsonl").read_text().splitlines()[-1]
     assert json.loads(last)["row"] == n
-
-
-def test_a_huge_bank_is_opened_without_its_features(tmp_path: Path) -> None:
-    """A file with a hole of 3 GB, which takes no space on the disk."""
+    # A file with a hole of 3 GB, which takes no space on the disk.
     n, d = 1_000_000, 768
     folder = write_bank(tmp_path / "bank", np.ones((2, d)), [0, 1], ["a", "b"]).folder
     with (folder / "features.safetensors").open("r+b") as file:
@@ -351,7 +344,7 @@ def test_what_is_lost_is_told(tmp_path: Path, damage: Callable[[Path], None]) ->
         write_in_two_goes(tmp_path / "bank", damage)
 
 
-def test_no_rows_are_no_bank(tmp_path: Path) -> None:
+def test_no_rows_are_no_bank_and_only_the_first_skipped_inputs_are_named(tmp_path: Path) -> None:
     with (
         closing(BankWriter(tmp_path / "bank", 3)) as writer,
         refused("all 2 inputs were skipped"),
@@ -359,15 +352,12 @@ def test_no_rows_are_no_bank(tmp_path: Path) -> None:
         empty = np.empty(0, np.int64)
         writer.append(X[:0], empty, empty, [], [Skipped("a", "torn"), Skipped("b", "torn")])
         writer.finish(ORIGIN, *NAMES)
-
-
-def test_only_the_first_skipped_inputs_are_named(tmp_path: Path) -> None:
     zero = np.zeros(1, np.int64)
-    with closing(BankWriter(tmp_path / "bank", 3)) as writer:
+    with closing(BankWriter(tmp_path / "some", 3)) as writer:
         for i in range(60):
             skipped = [Skipped(f"{i}a", "torn"), Skipped(f"{i}b", "torn")]
             writer.append(X[:1], zero, zero, [Input(i, "00")], skipped)
         writer.finish(ORIGIN, *NAMES)
-    bank = open_bank(tmp_path / "bank")
+    bank = open_bank(tmp_path / "some")
     assert (bank.n_skipped, len(bank.skipped)) == (120, 100)
     assert bank.skipped[-1] == Skipped("49b", "torn")

@@ -59,16 +59,21 @@ def test_every_format_gives_the_same_table(
     assert read == (group and (group, kind))
 
 
-def test_every_format_gives_the_same_fit(tmp_path: Path, problem: Any) -> None:
+def test_every_format_gives_the_same_fit_and_small_floats_stay_small(
+    tmp_path: Path, problem: Any
+) -> None:
     heads = []
     for suffix in (".npz", ".csv", ".parquet"):
         table = read_table(write(tmp_path / f"d{suffix}", problem.X, problem.y, problem.domain))
         heads.append(CROClassifier().fit(table.X, table.y, table.domain).coef_)
     np.testing.assert_array_equal(heads[0], heads[1])
     np.testing.assert_array_equal(heads[0], heads[2])
+    assert read_table(write(tmp_path / "a.npz", X.astype(np.float32))).X.dtype == np.float32
+    assert read_table(write(tmp_path / "b.npz", np.eye(4, dtype=int))).X.dtype == np.float64
+    assert read_table(write(tmp_path / "c.parquet", np.eye(4, dtype=bool))).X.dtype == np.float64
 
 
-def test_a_bank_is_a_table_whose_features_stay_on_disk(tmp_path: Path) -> None:
+def test_a_bank_is_a_table_whose_features_stay_on_disk(tmp_path: Path, problem: Any) -> None:
     features = X[:, :1].astype(np.float32)
     write_bank(tmp_path / "bank", features, Y, DOMAIN)
     table = read_table(tmp_path / "bank")
@@ -82,9 +87,6 @@ def test_a_bank_is_a_table_whose_features_stay_on_disk(tmp_path: Path) -> None:
     assert without.y is None and without.domain is not None
     with pytest.raises(TableError, match=r"no label column 'none' \(it has 'label', 'domain'\)"):
         read_table(tmp_path / "bank", label="none")
-
-
-def test_a_bank_gives_the_fit_of_its_arrays(tmp_path: Path, problem: Any) -> None:
     features = problem.X.astype(np.float32)
     write_bank(tmp_path / "bank", features, problem.y, problem.domain)
     table = read_table(tmp_path / "bank")
@@ -108,12 +110,6 @@ def test_banks_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "begun" / ".unfinished").mkdir(parents=True)
     with refused("not finished", TableError):
         read_table(tmp_path / "begun")
-
-
-def test_small_floats_stay_small_and_integers_become_floats(tmp_path: Path) -> None:
-    assert read_table(write(tmp_path / "a.npz", X.astype(np.float32))).X.dtype == np.float32
-    assert read_table(write(tmp_path / "b.npz", np.eye(4, dtype=int))).X.dtype == np.float64
-    assert read_table(write(tmp_path / "c.parquet", np.eye(4, dtype=bool))).X.dtype == np.float64
 
 
 @pytest.mark.parametrize(
@@ -300,7 +296,7 @@ def test_named_probabilities_follow_the_order_of_the_labels(tmp_path: Path, suff
             read_probabilities(path, np.array(labels))
 
 
-def test_features_are_matched_by_name(tmp_path: Path) -> None:
+def test_features_are_matched_by_name_and_scores_compare_numbers_with_text(tmp_path: Path) -> None:
     table = read_table(write(tmp_path / "d.csv"))
     np.testing.assert_array_equal(align(table, ["f1", "f0"], 2), X[:, ::-1])
     np.testing.assert_array_equal(align(table, [], 2), X)
@@ -313,9 +309,6 @@ def test_features_are_matched_by_name(tmp_path: Path) -> None:
     ):
         with pytest.raises(TableError, match=sentence):
             align(rows, names, n)
-
-
-def test_scores_compare_numbers_with_text() -> None:
     table = FeatureTable(X, np.array(["1", "0", "0", "0"]), DOMAIN)
     assert score(table, Y) == (0.75, {"a": 1.0, "b": 0.5})
     truth = np.array([True, False, True, True])

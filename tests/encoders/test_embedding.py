@@ -210,31 +210,25 @@ def test_other_inputs_are_refused(tmp_path: Path, is_finished: bool) -> None:
     assert open_bank(tmp_path / "bank").X.shape == (80, 4)
 
 
-def test_two_processes_do_not_write_one_bank(images: Path, tmp_path: Path) -> None:
+def test_banks_of_others_are_not_overwritten(images: Path, tmp_path: Path) -> None:
     with claim(tmp_path / "bank"), refused("another process is writing"):
         embed_images(images, ToyImages(), tmp_path / "bank")
-
-
-def test_a_bank_of_arrays_is_not_overwritten(images: Path, tmp_path: Path) -> None:
-    write_bank(tmp_path / "bank", np.eye(2), [0, 1], ["a", "b"])
+    write_bank(tmp_path / "arrays", np.eye(2), [0, 1], ["a", "b"])
     with pytest.raises(ValueError, match="holds a bank of arrays"):
-        embed_images(images, ToyImages(), tmp_path / "bank")
-    assert open_bank(tmp_path / "bank").kind == "arrays"
+        embed_images(images, ToyImages(), tmp_path / "arrays")
+    assert open_bank(tmp_path / "arrays").kind == "arrays"
 
 
-def test_a_failed_listing_leaves_no_bank_behind(tmp_path: Path) -> None:
-    (tmp_path / "r").mkdir()
-    with pytest.raises(ValueError, match="is empty"):
-        embed_images(tmp_path / "r", ToyImages(), tmp_path / "bank")
-    assert contents(tmp_path / "bank") == {}
-
-
-def test_damaged_settings_are_told(tmp_path: Path) -> None:
+def test_damaged_settings_are_told_and_a_failed_listing_leaves_nothing(tmp_path: Path) -> None:
     root = write_images(tmp_path / "r", n=20)
     begin(root, tmp_path / "bank")
     (tmp_path / "bank" / ".unfinished" / "settings.json").write_text("{")
     with refused(r"settings\.json is damaged: delete"):
         embed_images(root, ToyImages(), tmp_path / "bank")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match="is empty"):
+        embed_images(tmp_path / "empty", ToyImages(), tmp_path / "none")
+    assert contents(tmp_path / "none") == {}
 
 
 def spoil(root: Path, *names: str) -> Path:
@@ -345,20 +339,17 @@ def test_only_a_few_blocks_are_in_memory(tmp_path: Path) -> None:
     assert 64 <= encoder.most <= 3 * 64
 
 
-def test_gaps_are_told_once_the_bank_is_made(tmp_path: Path) -> None:
+def test_gaps_are_told_once_the_bank_is_made_of_any_format(tmp_path: Path) -> None:
     root = write_images(tmp_path / "r")
     shutil.rmtree(root / "b" / "y")
     with pytest.warns(UserWarning, match="no images of class 'y' in 'b'"):
         bank = embed_images(root, ToyImages(), tmp_path / "bank").bank
     assert bank.y.max() == 1 and len(bank.X) == 9
-
-
-def test_formats_that_pillow_reads(tmp_path: Path) -> None:
     modes = {"p.gif": "P", "l.bmp": "L", "rgba.png": "RGBA", "la.tiff": "LA", "j.jpeg": "CMYK"}
     for domain in "ab":
         for label in "xy":
-            (tmp_path / "r" / domain / label).mkdir(parents=True)
+            (tmp_path / "s" / domain / label).mkdir(parents=True)
             for name, mode in modes.items():
-                Image.new(mode, (9, 7)).save(tmp_path / "r" / domain / label / name)
-    bank = embed_images(tmp_path / "r", ToyImages(), tmp_path / "bank").bank
+                Image.new(mode, (9, 7)).save(tmp_path / "s" / domain / label / name)
+    bank = embed_images(tmp_path / "s", ToyImages(), tmp_path / "other").bank
     assert bank.X.shape == (20, 4)

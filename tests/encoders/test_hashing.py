@@ -12,7 +12,7 @@ from regraft.encoders import load_image_encoder, load_text_encoder
 TEXTS = ("A fine kettle.", "", "It broke after two days, and nobody answered.", "a FINE kettle!")
 
 
-def test_words_are_hashed_to_unit_rows() -> None:
+def test_words_are_hashed_to_unit_rows_whatever_their_block() -> None:
     encoder = load_text_encoder("hashed")
     features = encoder.encode(TEXTS)
     assert (encoder.name, encoder.device) == ("hashed", "cpu")
@@ -26,17 +26,10 @@ def test_words_are_hashed_to_unit_rows() -> None:
     dog, man = encoder.encode(["dog bites man", "man bites dog"])
     # The three words are shared, the two pairs are not.
     assert dog @ man == pytest.approx(3 / 5, abs=1e-6)
-
-
-def test_texts_do_not_depend_on_their_block() -> None:
-    encoder = load_text_encoder("hashed")
     rows = np.concatenate([encoder.encode([text]) for text in TEXTS])
     np.testing.assert_array_equal(encoder.encode(TEXTS), rows)
     assert load_text_encoder("hashed").fingerprint == encoder.fingerprint
     assert len(encoder.fingerprint) == 64
-
-
-def test_it_is_no_encoder_of_images() -> None:
     with pytest.raises(ValueError, match="hashed encodes texts: run regraft embed text"):
         load_image_encoder("hashed")
 

@@ -77,13 +77,10 @@ def test_features_after_the_pooling_are_counted(path: Path) -> None:
     assert plain.num_features != encoder.n_features == plain.classifier.in_features
 
 
-def test_weights_of_another_network(path: Path) -> None:
+def test_weights_of_another_network_and_unknown_names(path: Path) -> None:
     save_random("resnet18", path)
     with pytest.raises(ValueError, match=r"^.*does not hold the weights of this network.*\Z"):
         load_image_encoder("resnet34", weights=path)
-
-
-def test_unknown_names_are_answered_with_known_ones() -> None:
     with pytest.raises(ValueError, match=r"no image encoder 'resnet51'.*resnet50"):
         load_image_encoder("resnet51")
     with pytest.raises(ValueError, match=r"no weights 'best' of resnet50: choose from .*ram_in1k"):

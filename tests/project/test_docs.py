@@ -167,16 +167,13 @@ def test_a_command_page_says_what_one_needs(page: str) -> None:
 # Names.
 
 
-def test_the_method_names_tests_that_exist() -> None:
+def test_the_method_names_tests_that_exist_and_every_theorems() -> None:
     named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", (DOCS / "method.md").read_text())
     assert len(named) > 50
     for path in {path for path, _ in named}:
         tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
         defined = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
         assert {name for file, name in named if file == path} <= defined, path
-
-
-def test_the_method_names_every_test_of_the_theorems() -> None:
     tree = ast.parse((ROOT / "tests/core/test_theorems.py").read_text(encoding="utf-8"))
     names = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
     text = (DOCS / "method.md").read_text()
@@ -264,19 +261,13 @@ def test_the_site_has_the_options_and_the_docstrings(site: Path) -> None:
     assert "---" not in re.sub(r"<[^>]*>|<!--.*?-->", "", audits + estimators)  # parsed sections
 
 
-def test_the_site_explains_every_word_of_the_method(site: Path) -> None:
+def test_the_site_is_whole(site: Path) -> None:
     page = unescape((site / "glossary.html").read_text(encoding="utf-8"))
     for words in read_glossary().values():
         for word, text in words.items():
             assert f"<strong>{word}</strong>" in page and text in page
-
-
-def test_the_site_has_the_gallery(site: Path) -> None:
     scripts = {script.stem for script in (ROOT / "gallery").glob("*.py")}
     assert {page.stem for page in site.glob("gallery/*.html")} == scripts
-
-
-def test_statements_link_to_the_source_of_their_tests(site: Path) -> None:
     method = (site / "method.html").read_text(encoding="utf-8")
     linked = set(re.findall(r'href="checks\.html#(\w+)"', method))
     named = re.findall(r"`tests/[\w/]+\.py::(\w+)`", (DOCS / "method.md").read_text())

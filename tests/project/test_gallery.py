@@ -55,7 +55,7 @@ def test_there_are_three() -> None:
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
-def test_the_format(script: Path) -> None:
+def test_the_format_and_the_links(script: Path) -> None:
     found = cells(script)
     assert found[0][0] == "[markdown]" and re.match(r"# # \S.*\n#\n# \w", found[0][1])
     assert {kind for kind, _ in found} == {"", "[markdown]"}
@@ -69,10 +69,6 @@ def test_the_format(script: Path) -> None:
     titles = [text for kind, text in found if kind and re.search(r"^# # ", text, re.MULTILINE)]
     assert len(titles) == 1
     assert len(script.read_text("utf-8").splitlines()) <= 120
-
-
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
-def test_links_lead_somewhere(script: Path) -> None:
     for link in re.findall(r"\]\(([^)]+)\)", script.read_text("utf-8")):
         assert (script.parent / link).is_file(), link
 
@@ -125,14 +121,13 @@ def test_text_of_ones_own(perform: Callable[..., str], tmp_path: Path) -> None:
     assert "P(good)" not in printed and numbers(printed, "CRO")[1] > 80
 
 
-def test_the_stand_in_for_pacs_is_told(perform: Callable[..., str], tmp_path: Path) -> None:
+def test_the_stand_in_for_pacs_is_told_and_a_bank_is_read(
+    perform: Callable[..., str], tmp_path: Path
+) -> None:
     printed = perform("pacs")
     assert printed.startswith("REGRAFT_PACS is not set") and "numbers mean nothing" in printed
     assert numbers(printed, "average") == [1.0, 0.0]
     assert (tmp_path / "pacs_comparison.png").read_bytes().startswith(PNG)
-
-
-def test_pacs_reads_a_bank(perform: Callable[..., str], tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     y, domain = np.arange(240) % 2, np.arange(240) // 2 % 4
     X = random.normal(size=(240, 8)) + 4 * y[:, None] * (np.arange(8) == 0)

@@ -19,9 +19,6 @@ def test_importing_has_no_side_effects() -> None:
     code = "import regraft.cli.app, sys; print('torch' in sys.modules, 'sklearn' in sys.modules)"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.split() == ["False", "False"]
-
-
-def test_reports_are_written_without_scikit_learn() -> None:
     code = "import regraft.report.writing, sys; print('sklearn' in sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "False"

@@ -40,7 +40,7 @@ def targets() -> set[str]:
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
-def test_workflows_ask_for_little_and_stop_what_is_outdated(path: Path) -> None:
+def test_workflows_ask_for_little_and_their_commands_exist(path: Path) -> None:
     workflow = read(path.name)
     assert workflow["permissions"] == {"contents": "read"}
     assert workflow["concurrency"]["group"]
@@ -49,10 +49,6 @@ def test_workflows_ask_for_little_and_stop_what_is_outdated(path: Path) -> None:
         assert job.get("permissions", {}) == expected
         uses = [step["uses"] for step in job.get("steps", ()) if "uses" in step]
         assert all("@" in action for action in uses)
-
-
-@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
-def test_commands_of_workflows_exist(path: Path) -> None:
     for line in commands(read(path.name)):
         words = line.split()
         if words[0] == "make":
@@ -83,31 +79,25 @@ def test_only_a_tag_publishes_and_only_what_was_checked() -> None:
     assert publisher.startswith("pypa/gh-action-pypi-publish@")
 
 
-def test_the_version_has_one_source() -> None:
+def test_the_version_and_all_addresses_have_one_source() -> None:
     assert PROJECT["tool"]["hatch"]["version"]["path"] == "src/regraft/_version.py"
     assert "version" not in PROJECT["project"] and "version" in PROJECT["project"]["dynamic"]
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert citation["version"] == __version__
     assert citation["repository-code"] == HOME
     assert __version__ in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-
-
-def test_all_addresses_are_of_one_home() -> None:
     assert all(url.startswith(HOME) for url in PROJECT["project"]["urls"].values())
     for name in ("README.md", "CONTRIBUTING.md"):
         assert HOME in (ROOT / name).read_text(encoding="utf-8")
 
 
-def test_the_guide_names_what_exists() -> None:
+def test_the_guide_names_what_exists_and_hooks_run_what_ci_runs() -> None:
     paths = re.findall(r"`((?:src|tests|docs|benchmarks|\.github)/[^`]*)`", CONTRIBUTING)
     assert len(paths) > 10
     assert [path for path in paths if not (ROOT / path).exists()] == []
     assert set(re.findall(r"`make ([a-z]+)`", CONTRIBUTING)) <= targets()
     layers = re.findall(r"^\| `(\w+)` \|", CONTRIBUTING, re.MULTILINE)
     assert layers == list(LAYERS)
-
-
-def test_hooks_run_what_ci_runs() -> None:
     hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))
     names = [hook["id"] for repo in hooks["repos"] for hook in repo["hooks"]]
     assert {"ruff-check", "ruff-format", "mypy", "end-of-file-fixer"} <= set(names)

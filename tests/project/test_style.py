@@ -90,11 +90,7 @@ def test_riddles_are_noticed(line: str) -> None:
     assert faults(line)
 
 
-def test_the_form_asked_for_is_accepted() -> None:
-    assert faults("Flush ``file`` to disk (fsync).") == []
-
-
-def test_no_two_classes_have_one_name() -> None:
+def test_no_two_classes_have_one_name_and_every_folder_exists() -> None:
     places = defaultdict(list)
     for path, tree in parsed():
         for node in ast.walk(tree):
@@ -102,7 +98,5 @@ def test_no_two_classes_have_one_name() -> None:
                 places[node.name].append(f"{path}:{node.lineno}")
     found = {name: where for name, where in places.items() if len(where) > 1}
     assert {name: found[name] for name in found.keys() - KNOWN_DUPLICATES} == {}
-
-
-def test_every_checked_folder_exists() -> None:
     assert all((PACKAGE / folder).exists() for folder in CHECKED)
+    assert faults("Flush ``file`` to disk (fsync).") == []

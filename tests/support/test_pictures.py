@@ -102,12 +102,15 @@ def test_colours_are_fixed_and_nothing_waits_for_a_mouse(tmp_path: Path) -> None
     assert '<rect width="700" height="420" fill="white"/>' in text
 
 
-def test_the_chart_itself_stays_as_it_was() -> None:
+def test_panels_share_a_legend_and_the_chart_stays_as_it_was() -> None:
     chart = lines(LINES)
     before = json.dumps(chart)
     picture(chart, "A title")
     panels({"One": chart}, (300,))
     assert json.dumps(chart) == before
+    texts = [each.text for each in written(beside())]
+    assert {"Both", "together", "One", "Other"} <= set(texts)
+    assert legend(beside()) == ["a", "b", "ERM head (step 0)", "head in between", "last head"]
 
 
 @pytest.mark.parametrize("n", [1, 7, 20])
@@ -116,12 +119,6 @@ def test_a_legend_of_many_names_fits(n: int) -> None:
     figure = picture(lines(heads), "A title")
     check_texts(figure)
     assert legend(figure) == list(heads)
-
-
-def test_panels_share_a_legend_and_have_titles() -> None:
-    texts = [each.text for each in written(beside())]
-    assert {"Both", "together", "One", "Other"} <= set(texts)
-    assert legend(beside()) == ["a", "b", "ERM head (step 0)", "head in between", "last head"]
 
 
 def test_overlaps_and_cuts_are_noticed() -> None:
