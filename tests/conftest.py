@@ -16,6 +16,7 @@ from hypothesis import settings
 from regraft.cli.app import app
 from regraft.support.extras import repair_torchvision
 from tests.helpers.commands import Once, Ran, Run, RunOnce
+from tests.helpers.fake_api import KEY, FakeApi
 from tests.helpers.problems import Digits, Problem, draw_blobs, make_problem
 
 settings.register_profile("regraft", deadline=None, derandomize=True, max_examples=25)
@@ -80,6 +81,25 @@ def run_once(
         return folder, Ran(*json.loads(folder.with_suffix(".ran").read_text(encoding="utf-8")))
 
     return invoke
+
+
+@pytest.fixture
+def offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """An empty folder of downloaded weights, on a machine that is offline."""
+    hub = pytest.importorskip("huggingface_hub")
+    monkeypatch.setattr(hub.constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(hub.constants, "HF_HUB_CACHE", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeApi]:
+    """A server that the elicitation of answers takes for the real one."""
+    with FakeApi() as server:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
+        monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+        yield server
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -6,10 +6,8 @@ import os
 import pty
 import re
 import signal
-import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,23 +20,11 @@ from regraft.moral.library import make_library
 from regraft.moral.prompts import Question, system_prompt, user_prompt
 from regraft.moral.scenarios import RULES, SCENARIOS_FILE
 from regraft.moral.values import PROFILES
-from tests.helpers.commands import Ran, Run
+from tests.helpers.commands import Ran, Run, kill_when
 from tests.helpers.fake_api import KEY, FakeApi, Received, Sent, failure, message
-from tests.helpers.paths import SHARED, SOURCE
+from tests.helpers.paths import SHARED
 
-SCRIPT = "from regraft.cli.app import main; main()"
 REAL = SHARED / "moralchoice"
-
-
-@pytest.fixture
-def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeApi]:
-    with FakeApi() as server:
-        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
-        monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-        monkeypatch.setenv("PYTHONPATH", str(SOURCE))
-        monkeypatch.setenv("OMP_NUM_THREADS", "1")
-        yield server
 
 
 @pytest.fixture
@@ -183,13 +169,8 @@ def test_interrupted_it_goes_on(api: FakeApi, table: Path, tmp_path: Path, run: 
 def test_killed_it_goes_on(api: FakeApi, table: Path, tmp_path: Path, run: Run) -> None:
     api.answer = lambda _: message("A", delay=0.05)
     out = tmp_path / "o"
-    options = ["moral", "elicit", "--scenarios", str(table), "--out", str(out), "--yes"]
-    with subprocess.Popen([sys.executable, "-c", SCRIPT, *options], stdout=subprocess.DEVNULL) as p:
-        while not ((out / ANSWERS).exists() and len(lines(out)) >= 20):
-            assert p.poll() is None
-            time.sleep(0.01)
-        p.kill()
-    assert p.returncode == -signal.SIGKILL
+    options = ("moral", "elicit", "--scenarios", table, "--out", out, "--yes")
+    kill_when(lambda: (out / ANSWERS).exists() and len(lines(out)) >= 20, *options)
     check_going_on(api, lambda: run(*options), out)
 
 

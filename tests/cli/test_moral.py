@@ -160,13 +160,8 @@ def test_answers_of_a_model_twice_to_the_same_end(tmp_path: Path, run: Run) -> N
     )
 
 
-def test_a_network_that_is_nowhere(
-    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings = pytest.importorskip("huggingface_hub.constants")
-    monkeypatch.setattr(settings, "HF_HUB_OFFLINE", True)
-    monkeypatch.setattr(settings, "HF_HUB_CACHE", str(tmp_path))
-    ran = run("--encoder", "no-such-encoder", "--out", tmp_path / "out")
+def test_a_network_that_is_nowhere(offline: Path, run: Run) -> None:
+    ran = run("--encoder", "no-such-encoder", "--out", offline / "out")
     assert ran.code == 2 and ran.err.endswith(".\n") and ran.err.count("\n") == 1
     assert ran.err.startswith("regraft: the network no-such-encoder can be neither found")
-    assert not (tmp_path / "out").exists()
+    assert not (offline / "out").exists()

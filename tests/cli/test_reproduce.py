@@ -5,7 +5,6 @@ import hashlib
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from regraft.bench.paper.pretraining import PRESETS, Preset
 from regraft.bench.paper.reproduce import reproduce
 from regraft.cli.app import app
 from regraft.cli.command import RESUMES
-from tests.helpers.commands import interrupt
+from tests.helpers.commands import apart, interrupt
 from tests.helpers.idx_files import idx
 from tests.helpers.problems import Digits
 
@@ -145,10 +144,9 @@ def test_one_process_at_a_time(
     monkeypatch.chdir(tmp_path)
     Path("out").mkdir()
     line = ["reproduce", "cmnist", "--quick", "--configs", "1", "--data", "data", "--out", "out"]
-    start = [sys.executable, "-c", HOLDER, "out/.lock"]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen(start, **pipes) as holder:  # type: ignore[call-overload]
-        assert holder.stdout.readline() == b"held\n"
+    with subprocess.Popen(**apart("out/.lock", code=HOLDER), **pipes) as holder:
+        assert holder.stdout.readline() == "held\n"
         with pytest.raises(SystemExit) as ended:
             app(line, prog_name="regraft")
         assert ended.value.code == 2 and os.listdir("out") == [".lock"]

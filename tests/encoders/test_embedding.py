@@ -1,15 +1,11 @@
 """The loop: the same bank however often it was stopped, and nothing mixed into it."""
 
 import json
-import os
 import re
 import shutil
-import signal
-import subprocess
-import sys
-import time
 import weakref
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +18,9 @@ from regraft.data.banks import is_bank, open_bank, verify, write_bank
 from regraft.data.image_inputs import ImageInputs
 from regraft.encoders.embedding import embed_images, embed_texts
 from regraft.support.files import claim
+from tests.helpers.commands import kill_when
 from tests.helpers.errors import refused
-from tests.helpers.paths import ROOT, SOURCE
+from tests.helpers.paths import ROOT
 from tests.helpers.toy_encoders import ToyImages, ToyTexts, contents, write_images
 
 
@@ -101,21 +98,26 @@ def test_an_interrupted_run_goes_on(
     assert contents(tmp_path / "bank") == reference
 
 
+SLOW = """
+import sys
+from regraft.encoders.embedding import embed_images
+from tests.helpers.toy_encoders import ToyImages
+embed_images(sys.argv[1], ToyImages(delay=0.3), sys.argv[2])
+"""
+
+
 def test_a_killed_process_goes_on(
     images: Path, tmp_path: Path, reference: dict[str, bytes]
 ) -> None:
     """Killed twice while it computes, and then finished."""
     out = tmp_path / "bank"
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(SOURCE), str(ROOT)))}
     journal = out / ".unfinished" / "journal.jsonl"
+
+    def has(blocks: int) -> bool:
+        return journal.exists() and journal.read_bytes().count(b"\n") >= blocks
+
     for blocks in (2, 4):
-        command = [sys.executable, "-m", "tests.helpers.slow_embedding", str(images), str(out)]
-        process = subprocess.Popen(command, env=environment)
-        while not (journal.exists() and journal.read_bytes().count(b"\n") >= blocks):
-            assert process.poll() is None
-            time.sleep(0.01)
-        process.send_signal(signal.SIGKILL)
-        assert process.wait() == -signal.SIGKILL
+        kill_when(partial(has, blocks), images, out, code=SLOW, path=[ROOT])
         assert not is_bank(out)
     encoder = ToyImages()
     embed_images(images, encoder, out)

@@ -67,6 +67,18 @@ def run_apart(*arguments: object, cwd: Path | None = None, **settings: Any) -> R
     return Ran(done.returncode, done.stdout, done.stderr)
 
 
+def kill_when(
+    is_time: Callable[[], bool], *arguments: object, delay: float = 0, **settings: Any
+) -> None:
+    """Kill a process of its own ``delay`` seconds after it is time; settings as in ``apart``."""
+    with subprocess.Popen(**apart(*arguments, **settings), stdout=subprocess.DEVNULL) as process:
+        while process.poll() is None and not is_time():
+            time.sleep(0.002)
+        time.sleep(delay)
+        process.kill()
+    assert process.returncode == -signal.SIGKILL  # it had not ended before
+
+
 def hide_packages(folder: Path, *names: str) -> Path:
     """Make a folder for ``path`` in which these packages look as if they were not installed."""
     for name in names:

@@ -3,7 +3,7 @@
 import json
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,18 +20,7 @@ from tests.helpers.fake_api import KEY, SOON, FakeApi, Received, Sent, failure, 
 from tests.helpers.small_library import small_library
 
 QUESTIONS = 27 * 2  # about a scenario
-
-
 LIBRARY = small_library(1)
-
-
-@pytest.fixture
-def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeApi]:
-    with FakeApi() as server:
-        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
-        monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-        yield server
 
 
 def ask(out: Path, library: Library = LIBRARY, **settings: Any) -> Elicited:

@@ -1,4 +1,3 @@
-import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -6,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from regraft.support.extras import MissingExtra, repair_torchvision, require
+from tests.helpers.commands import run_apart
 
 # torchvision as it is where its compiled operators do not load.
 BROKEN = """
@@ -50,14 +50,11 @@ def test_what_an_installed_package_lacks_is_told(tmp_path: Path) -> None:
     assert outdated.startswith("outdated does not load (cannot import name 'no_such_function'")
 
 
-def run(code: str, folder: Path | None = None) -> str:
-    """What a process of its own prints, in which ``folder`` comes first in the search path."""
-    path = "" if folder is None else f"import sys; sys.path.insert(0, {str(folder)!r})\n"
-    done = subprocess.run(
-        [sys.executable, "-c", path + code], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+def run(code: str, *path: Path) -> str:
+    """What a process of its own prints, in which ``path`` comes first."""
+    ran = run_apart(code=code, path=path)
+    assert ran.code == 0, ran.err
+    return ran.out.strip()
 
 
 def make_torchvision(folder: Path, code: str) -> Path:

@@ -1,9 +1,6 @@
 """Pictures: the same bytes every time, text that stays text, fixed colours."""
 
 import json
-import os
-import subprocess
-import sys
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -21,8 +18,9 @@ from regraft.support.pictures import (
     write_picture,
     write_result,
 )
+from tests.helpers.commands import run_apart
 from tests.helpers.figure_checks import check_texts, legend, written
-from tests.helpers.paths import ROOT, SOURCE
+from tests.helpers.paths import ROOT
 
 pytest.importorskip("vl_convert")
 
@@ -63,13 +61,10 @@ print(json.dumps([sha256(file.read_bytes()).hexdigest() for file in files]))
 
 
 def test_another_process_writes_the_same_bytes(tmp_path: Path) -> None:
-    path = os.pathsep.join(map(str, (SOURCE, ROOT)))
-    environment = {**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": "7"}
-    command = [sys.executable, "-c", PROGRAM, str(tmp_path / "there")]
-    ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    ran = run_apart(tmp_path / "there", code=PROGRAM, path=[ROOT], PYTHONHASHSEED="7")
     here = write_figure(beside(), tmp_path / "here")
-    assert json.loads(ran.stdout) == [sha256(file.read_bytes()).hexdigest() for file in here]
-    assert ran.stderr == ""
+    assert json.loads(ran.out) == [sha256(file.read_bytes()).hexdigest() for file in here]
+    assert ran.err == ""
 
 
 def test_what_the_formats_hold(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def test_what_cannot_be_loaded_is_told_in_one_sentence(
     assert str(caught.value).endswith(".") and "\n" not in str(caught.value)
 
 
-def test_without_a_network_the_small_encoder_is_named(offline_cache: Path) -> None:
+def test_without_a_network_the_small_encoder_is_named(offline: Path) -> None:
     problem = r"the network resnet50\.ram_in1k can be nei"
     with pytest.raises(FileNotFoundError, match=problem) as caught:
         load_featurizer("resnet50.ram_in1k")

@@ -108,7 +108,7 @@ def test_dropout_follows_the_features() -> None:
     ],
 )
 def test_weights_that_cannot_be_had_are_named(
-    offline_cache: Path, changes: dict[str, Any], name: str
+    offline: Path, changes: dict[str, Any], name: str
 ) -> None:
     with pytest.raises(FileNotFoundError, match=f"the network {name} can be neither") as caught:
         make_resnet(3, {**DEFAULTS, **changes}, torch.Generator())
@@ -117,10 +117,10 @@ def test_weights_that_cannot_be_had_are_named(
     assert text.endswith(".") and "\n" not in text
 
 
-def test_weights_from_the_cache_are_used(offline_cache: Path) -> None:
+def test_weights_from_the_cache_are_used(offline: Path) -> None:
     torch.manual_seed(3)
     trained = timm.create_model("resnet18", pretrained=False)
-    folder = offline_cache / "models--timm--resnet18.tv_in1k"
+    folder = offline / "models--timm--resnet18.tv_in1k"
     commit = "0" * 40
     for place in ("refs", f"snapshots/{commit}"):
         (folder / place).mkdir(parents=True)

@@ -1,10 +1,5 @@
 """Phase 1 on images: what is trained on what, and that stopping or a kill changes nothing."""
 
-import os
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -31,8 +26,9 @@ from regraft.bench.paper.phase1 import PhaseOne, steps_taken
 from regraft.bench.paper.picture_store import Pictures, fingerprint, load_pictures
 from regraft.bench.paper.reproduce import list_images
 from regraft.bench.protocol.jobs import Job
+from tests.helpers.commands import kill_when, run_apart
 from tests.helpers.errors import refused
-from tests.helpers.paths import ROOT, SOURCE
+from tests.helpers.paths import ROOT
 from tests.helpers.small_pictures import small_featurizer, write_pacs
 
 CPU = torch.device("cpu")
@@ -293,10 +289,9 @@ PROGRAM = """
 import sys
 from pathlib import Path
 import torch
-sys.path.insert(0, sys.argv[1])
 from tests.bench.paper.test_fine_tuning import JOBS, make_phase1
 torch.set_num_threads(1)
-phase1 = make_phase1(Path(sys.argv[2]), Path(sys.argv[3]), save_every=0)
+phase1 = make_phase1(Path(sys.argv[1]), Path(sys.argv[2]), save_every=0)
 phase1.remove_unfinished()
 phase1.checkpoints(JOBS[:1], lambda _: None)
 """
@@ -304,16 +299,9 @@ phase1.checkpoints(JOBS[:1], lambda _: None)
 
 @pytest.mark.slow
 def test_kills_at_any_moment_change_nothing(data: Path, finished: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-c", PROGRAM, str(ROOT), str(data), str(tmp_path)]
-    path = os.pathsep.join([str(SOURCE), str(ROOT)])
-    environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
-    under_way = tmp_path / "under-way" / NAME
-    with subprocess.Popen(command, env=environment) as process:
-        while process.poll() is None and not under_way.exists():
-            time.sleep(0.001)
-        process.kill()
-    assert process.returncode == -signal.SIGKILL
+    program: dict[str, Any] = {"code": PROGRAM, "path": [ROOT]}
+    kill_when((tmp_path / "under-way" / NAME).exists, data, tmp_path, **program)
     assert not (tmp_path / "phase1" / NAME).exists()
-    subprocess.run(command, env=environment, check=True)
+    assert run_apart(data, tmp_path, **program).code == 0
     assert equal(weights(tmp_path), weights(finished))
     assert list((tmp_path / "under-way").iterdir()) == []

@@ -1,13 +1,8 @@
 """The whole experiment on tiny digits: what it writes, and that a kill costs nothing."""
 
 import json
-import os
 import shutil
-import signal
-import subprocess
 import sys
-import time
-from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -29,9 +24,8 @@ from regraft.bench.protocol.seeds import job_seed
 from regraft.bench.protocol.selection import RULES
 from regraft.bench.protocol.spaces import draw_configuration
 from regraft.cli.reproduce import show
-from tests.helpers.commands import make_session
+from tests.helpers.commands import kill_when, make_session, run_apart
 from tests.helpers.errors import refused
-from tests.helpers.paths import SOURCE
 from tests.helpers.problems import Digits
 from tests.helpers.toy_sweep import CLOCKS
 
@@ -356,33 +350,25 @@ def test_kills_at_any_moment_lose_and_repeat_nothing(
 ) -> None:
     np.savez(tmp_path / "data.npz", images=blobs[0], digits=blobs[1])
     out = tmp_path / "out"
-    environment = {**os.environ, "PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-c", PROGRAM, str(tmp_path / "data.npz"), str(out)]
+    program = (tmp_path / "data.npz", out)
     random = np.random.default_rng(0)
 
     def done(name: str) -> int:
         return len(list(out.glob(f"{HULL}/{name}/*/done")))
 
-    def kill_when(is_time: Callable[[], bool], delay: float) -> None:
-        with subprocess.Popen(command, env=environment) as process:
-            while process.poll() is None and not is_time():
-                time.sleep(0.002)
-            time.sleep(delay)
-            process.kill()
-        assert process.returncode == -signal.SIGKILL  # it had not ended before
-
     trained = out / "phase1" / "ColoredMNIST-2-0-tiny-cpu.safetensors"
-    kill_when(trained.exists, 0)
+    kill_when(trained.exists, *program, code=PROGRAM)
     written = caches(out)
     assert "phase1/ColoredMNIST-2-0-tiny-cpu.safetensors" in written
     totals = {"cpu": 4, "cpu-ranks": len(RANKS)}
     for name, more in (("cpu", 1), ("cpu-ranks", 4), ("cpu", 1)):
         goal = min(done(name) + more, totals[name])
-        kill_when(lambda: done(name) >= goal, float(random.uniform(0, 0.05)))  # noqa: B023
+        delay = float(random.uniform(0, 0.05))
+        kill_when(lambda: done(name) >= goal, *program, code=PROGRAM, delay=delay)  # noqa: B023
         assert written.items() <= caches(out).items()
         written = caches(out)
     assert len(written) == 4
-    subprocess.run(command, env=environment, check=True)
+    assert run_apart(*program, code=PROGRAM).code == 0
     assert results(out) == results(root(finished))
     assert caches(out) == written and not list(out.glob("*/.*.safetensors.*"))
 

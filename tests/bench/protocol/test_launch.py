@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,6 +15,7 @@ from regraft.bench.protocol.jobs import Job
 from regraft.bench.protocol.launch import Tally, check_folder, launch
 from regraft.bench.protocol.run_folder import RunFolder
 from regraft.bench.protocol.worker import Assignment, Outcome, perform
+from tests.helpers.commands import apart
 from tests.helpers.paths import ROOT
 from tests.helpers.toy_sweep import (
     Here,
@@ -31,13 +31,12 @@ STEPS = 501
 LAUNCHER = """
 import json, sys, time
 from pathlib import Path
-sys.path.insert(0, sys.argv[1])
 from tests.helpers.toy_sweep import Here, make_jobs
 from regraft.bench.engines.local import LocalEngine
 from regraft.bench.protocol.launch import launch
 
 if __name__ == "__main__":
-    data, out, kind, steps = Path(sys.argv[2]), Path(sys.argv[3]), sys.argv[4], int(sys.argv[5])
+    data, out, kind, steps = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])
     engine = Here() if kind == "here" else LocalEngine(workers=int(kind))
     jobs = make_jobs(data, "ERM", steps=steps)
     print("ready", flush=True)
@@ -49,8 +48,8 @@ if __name__ == "__main__":
 
 def start_launcher(data: Path, out: Path, kind: str, steps: int) -> subprocess.Popen[str]:
     """A process that is ready to launch and does so when it is written to."""
-    command = [sys.executable, "-c", LAUNCHER, *map(str, (ROOT, data, out, kind, steps))]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    settings = apart(data, out, kind, steps, code=LAUNCHER, path=[ROOT])
+    return subprocess.Popen(**settings, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
 
 class Listing:

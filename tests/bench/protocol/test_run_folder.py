@@ -1,7 +1,6 @@
 """Run folders: claims, records and checkpoints, whatever a kill or a full disk left of them."""
 
 import subprocess
-import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -12,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regraft.bench.protocol.run_folder import RunFolder
+from tests.helpers.commands import apart
 
 HOLDER = """
 import sys
@@ -120,10 +120,8 @@ def test_a_claim_keeps_others_out_until_its_end_even_by_a_kill(tmp_path: Path) -
     folder = RunFolder(tmp_path, "run")
     with folder.claim() as is_ours, RunFolder(tmp_path, "run").claim() as is_theirs:
         assert (is_ours, is_theirs) == (True, False)
-    command = [sys.executable, "-c", HOLDER, str(tmp_path)]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as holder:
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(**apart(tmp_path, code=HOLDER), **pipes) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "True\n"
         with folder.claim() as is_ours:

@@ -1,4 +1,4 @@
-"""The bank that the tests of the protocol share."""
+"""The bank that the tests of the protocol and of all engines share."""
 
 from pathlib import Path
 
