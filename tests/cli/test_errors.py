@@ -8,8 +8,10 @@ import pytest
 
 from tests.helpers.commands import Run
 from tests.helpers.problems import Problem
+from tests.helpers.small_pictures import write_pacs
 from tests.helpers.toy_sweep import write_bank
 
+IMAGES = "reproduce pacs --data {tmp}/pacs"
 TRAIN = "train --dataset toy --data {tmp}/bank"
 KNOWN = "known dataset (amazon, office-caltech10, pacs)"
 FINITE = "pass a finite number of nats, 0 or more."
@@ -57,7 +59,9 @@ ERRORS: list[tuple[str, str]] = [
     ("fit {data} --seed -1", "seed is -1"),
     ("frontier {data} --seed -1", "regraft: seed is -1: pass 0 or more."),
     ("reproduce cmnist --seed -1", "seed is -1"),
-    ("reproduce imagenet", "benchmark is 'imagenet'"),
+    ("reproduce pac", "benchmark is 'pac': choose cmnist, pacs or officehome."),
+    ("reproduce cmnist --steps 5", "--steps is for images"),
+    ("reproduce cmnist --encoder x", "--encoder is for images"),
     ("reproduce cmnist --preset quick", "preset is 'quick'"),
     ("reproduce cmnist --cells +70%", "cells are '+70%'"),
     ("reproduce cmnist --cells ,", "cells are ','"),
@@ -68,6 +72,16 @@ ERRORS: list[tuple[str, str]] = [
     ("reproduce cmnist --device abacus", "device 'abacus'"),
     ("reproduce cmnist --data {tmp}", "no train-images-idx3-ubyte"),
     ("reproduce cmnist --out {tmp}/text.txt", "is a file"),
+    ("reproduce pacs", "--data is missing: name the folder of PACS's images."),
+    ("reproduce pacs --data absent", "there is no folder absent/PACS"),
+    (f"{IMAGES} --preset best", "--preset is for cmnist"),
+    (f"{IMAGES} --cells A,X", "cells are 'A,X': choose from A,C,P,S."),
+    (f"{IMAGES} --steps 0", "steps is 0: pass at least 1."),
+    (f"{IMAGES} --size 8", "size is 8: pass at least 32 pixels."),
+    (f"{IMAGES} --trials 0", "trials is 0"),
+    (f"{IMAGES} --family ball", "family is 'ball'"),
+    (f"{IMAGES} --encoder x", "no image encoder 'x': choose efficientnet_lite0"),
+    ("reproduce officehome --data {tmp}/pacs", "OfficeHome has 65 classes but"),
     (f"{TRAIN} --algorithm Erm", "algorithm is 'Erm': choose from ARM, CDANN,"),
     (f"{TRAIN} --dataset tou", "dataset is 'tou': choose from ColoredMNIST, DomainNet,"),
     (f"{TRAIN} --dataset PACS", "there is no folder"),
@@ -168,6 +182,7 @@ def tmp(tmp_path_factory: pytest.TempPathFactory, problem: Problem) -> Path:
     np.savez(tmp / "same.npz", **rows, domain=problem.domain, u=np.ones(600, int))
     np.savez(tmp / "uneven.npz", **rows, domain=problem.domain, u=np.ones(599))
     write_bank(tmp / "bank")
+    write_pacs(tmp / "pacs", each=2)
     return tmp
 
 

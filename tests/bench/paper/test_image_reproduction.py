@@ -230,35 +230,3 @@ def test_an_interrupt_says_how_to_go_on(
         *("--quick", "--out", tmp_path),
     )
     assert result.exit_code == 130 and RESUMES in result.output
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (("pac",), "benchmark is 'pac': choose cmnist, pacs or officehome."),
-        (("pacs",), "--data is missing: name the folder of PACS's images."),
-        (("pacs", "--data", "absent"), "there is no folder absent/PACS"),
-        (("pacs", "--data", "DATA", "--preset", "best"), "--preset is for cmnist"),
-        (("cmnist", "--steps", "5"), "--steps is for images"),
-        (("cmnist", "--encoder", NAME), "--encoder is for images"),
-        (("pacs", "--data", "DATA", "--cells", "A,X"), "cells are 'A,X': choose from A,C,P,S."),
-        (("pacs", "--data", "DATA", "--steps", "0"), "steps is 0: pass at least 1."),
-        (("pacs", "--data", "DATA", "--size", "8"), "size is 8: pass at least 32 pixels."),
-        (("pacs", "--data", "DATA", "--trials", "0"), "trials is 0"),
-        (("pacs", "--data", "DATA", "--family", "ball"), "family is 'ball'"),
-        (
-            ("pacs", "--data", "DATA", "--encoder", "x"),
-            "no image encoder 'x': choose efficientnet_lite0",
-        ),
-        (("officehome", "--data", "DATA"), "OfficeHome has 65 classes but"),
-    ],
-)
-def test_wrong_arguments_are_told_before_any_work(
-    data: Path, tmp_path: Path, arguments: tuple[str, ...], sentence: str
-) -> None:
-    line = [str(data) if argument == "DATA" else argument for argument in arguments]
-    result = call(*line, "--out", tmp_path / "new")
-    assert result.exit_code == 2
-    (told,) = [line for line in result.stderr.splitlines() if line.startswith("regraft: ")]
-    assert sentence in told and told.endswith(".")
-    assert not (tmp_path / "new").exists()
