@@ -22,16 +22,19 @@ pytestmark = pytest.mark.filterwarnings("ignore:X does not have valid feature na
 FITTED = ["certificate.json", "fit.json", "model", "provenance.json"]
 
 
-def test_version_and_json_errors_without_a_document(run: Run, tmp_path: Path) -> None:
+def test_one_line_tells_an_error_or_a_warning(run: Run, tmp_path: Path, problem: Any) -> None:
     assert run("--version").out == f"regraft {__version__}\n"
     ran = run("fit", tmp_path / "none.csv", "--out", tmp_path / "o", "--json")
     assert ran.code == 2 and ran.out == ""
     assert ran.err.splitlines()[-1].startswith("regraft: ")
+    path = write_table(tmp_path / "one.csv", problem, rows=200)
+    ran = run("fit", path, "--out", tmp_path / "o", "--json")
+    lines = [line for line in ran.err.splitlines() if line.startswith("warning: ")]
+    assert len(lines) == 1 and "one domain" in lines[0]
+    assert json.loads(ran.out)["certificate"]["dimension"] == 0
 
 
-def test_fit_tells_the_rounds_and_again_replaces_the_model(
-    tmp_path: Path, folder: Path, run: Run
-) -> None:
+def test_fit_tells_rounds_and_replaces_models(tmp_path: Path, folder: Path, run: Run) -> None:
     ran = run("fit", folder / "data.csv", "--out", tmp_path / "o", "--objective", "regret")
     assert ran.code == 0 and ran.err == ""
     for text in ("round 1:", "round 2:", "source 0", "training accuracy", "within 8 nats"):
@@ -111,9 +114,7 @@ def test_audit_of_probabilities_is_the_audit_of_the_model(
     assert [point["radius"] for point in curves[0]["points"]] == [0, 1, 4]
 
 
-def test_audit_matches_probabilities_to_labels_by_name(
-    tmp_path: Path, problem: Any, run: Run
-) -> None:
+def test_audit_matches_labels_by_name(tmp_path: Path, problem: Any, run: Run) -> None:
     """Text sorts "10" before "2", numbers do not."""
     y = np.where(problem.y == 1, 10, 2)
     curves = []
@@ -153,14 +154,6 @@ def test_audit_and_frontier_write_json_and_pictures(tmp_path: Path, folder: Path
     assert (out / "audit.png").read_bytes().startswith(b"\x89PNG")
     ran = run("frontier", data, "--radii", "0,2", "--objective", "regret")
     assert ran.code == 0 and "training radius" in ran.out and "fitted at radius 2" in ran.out
-
-
-def test_warnings_are_one_line_each(tmp_path: Path, problem: Any, run: Run) -> None:
-    path = write_table(tmp_path / "one.csv", problem, rows=200)
-    ran = run("fit", path, "--out", tmp_path / "o", "--json")
-    lines = [line for line in ran.err.splitlines() if line.startswith("warning: ")]
-    assert len(lines) == 1 and "one domain" in lines[0]
-    assert json.loads(ran.out)["certificate"]["dimension"] == 0
 
 
 @pytest.mark.parametrize("group", ["", "embed", "moral"])

@@ -23,7 +23,7 @@ def train(data: Path, out: Path, *arguments: object) -> Result:
     return call("train", "--dataset", "toy", "--data", data, "--out", out, *arguments)
 
 
-def test_train_tells_its_steps_and_shows_the_end(data: Path, tmp_path: Path) -> None:
+def test_train_tells_its_steps_and_its_trial(data: Path, tmp_path: Path) -> None:
     result = train(data, tmp_path, "--steps", 120, "--test-envs", "2")
     assert result.exit_code == 0, result.output
     assert "step 100: accuracy by domain" in result.output
@@ -33,12 +33,9 @@ def test_train_tells_its_steps_and_shows_the_end(data: Path, tmp_path: Path) -> 
         *(".lock", "done", "model.safetensors", "results.jsonl"),
     }
     assert str(run / "model.safetensors") in result.output.replace("\n", "")
-
-
-def test_the_seed_of_a_run_is_its_trial(data: Path, tmp_path: Path) -> None:
     for option in ("--seed", "--trial-seed"):
-        assert train(data, tmp_path, "--steps", 5, option, 3).exit_code == 0
-    (results,) = tmp_path.glob("*/results.jsonl")
+        assert train(data, tmp_path / "trial", "--steps", 5, option, 3).exit_code == 0
+    (results,) = tmp_path.glob("trial/*/results.jsonl")
     assert json.loads(results.read_text().splitlines()[0])["args"]["trial_seed"] == 3
 
 

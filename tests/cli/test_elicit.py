@@ -111,9 +111,7 @@ def test_nothing_is_sent_without_a_terminal_or_a_key(
     assert "questions" not in ran.out
 
 
-def test_a_wrong_key_is_one_sentence_without_it(
-    api: FakeApi, table: Path, tmp_path: Path, run: Run
-) -> None:
+def test_a_wrong_key_is_one_sentence(api: FakeApi, table: Path, tmp_path: Path, run: Run) -> None:
     api.answer = lambda _: failure(401, f"invalid x-api-key {KEY}")
     ran = run("moral", "elicit", "--scenarios", table, "--out", tmp_path / "o", "--yes")
     assert (ran.code, ran.err.count("\n")) == (2, 1)

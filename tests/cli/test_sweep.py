@@ -59,9 +59,7 @@ def test_trials_are_numbered_from_the_seed(data: Path) -> None:
     assert sorted(run[0]["args"]["trial_seed"] for run in records) == [0, 1, 2, 3]
 
 
-def test_the_document_has_the_counts_and_the_selection(
-    data: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_document_counts_and_selects(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sweep(data, as_json=True, n_hparams=2, pairs=True)
     output = capsys.readouterr()
     document = json.loads(output.out)
@@ -134,9 +132,7 @@ def test_unknown_names_and_another_sweep_are_refused(data: Path) -> None:
         sweep(data, steps=12)
 
 
-def test_failures_are_listed_and_the_rest_is_shown(
-    data: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_failures_are_listed(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = data.parent / "out"
     done, *others = make_jobs(data, "ERM", steps=11, n_trials=4, n_hparams=1)
     out.mkdir()

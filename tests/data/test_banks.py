@@ -65,9 +65,7 @@ def test_arrays_come_back_and_anything_that_reads_safetensors_reads_them(bank: B
         assert file.get_tensor("features").dtype == torch.float32
 
 
-def test_checksums_are_of_data_and_inputs_and_two_writings_give_the_same_files(
-    bank: Bank, tmp_path: Path
-) -> None:
+def test_checksums_are_of_data_and_inputs_and_files_repeat(bank: Bank, tmp_path: Path) -> None:
     y, domain = (np.array(v, "<i8").tobytes() for v in ([1, 0, 1, 0, 2], [1, 0, 1, 1, 0]))
     assert bank.checksum == hashlib.sha256(X.tobytes() + y + domain).hexdigest()
     rows = [hashlib.sha256(row.tobytes()) for row in X]
@@ -125,7 +123,7 @@ def test_many_rows_are_written_in_chunks_and_opened_without_their_features(tmp_p
     assert bank.X[0, 0] == 1 and bank.X[-1].sum() == 0 and bank.y.shape == (n,)
 
 
-def test_a_bank_is_replaced_in_the_end_only(tmp_path: Path, bank: Bank) -> None:
+def test_banks_are_replaced_in_the_end_or_refused(tmp_path: Path, bank: Bank) -> None:
     bad = np.vstack([X, np.full((9000, 3), np.nan, np.float32)])
     with refused(r"row 1 of X .* no finite numbers"):
         write_bank(bank.folder, bad, np.zeros(9005, int), np.zeros(9005, int))
@@ -133,6 +131,14 @@ def test_a_bank_is_replaced_in_the_end_only(tmp_path: Path, bank: Bank) -> None:
     new = write_bank(bank.folder, X[:2], LABELS[:2], DOMAIN[:2])
     np.testing.assert_array_equal(new.X, X[:2])
     assert open_bank(bank.folder).classes == ("cat", "dog")
+    (tmp_path / "file").touch()
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter.tex").touch()
+    for name, message in (("file", "is a file"), ("thesis", "other files (chapter.tex)")):
+        with refused(re.escape(message)):
+            write_bank(tmp_path / name, X, LABELS, DOMAIN)
+    with claim(bank.folder), refused("another process is writing"):
+        write_bank(bank.folder, X, LABELS, DOMAIN)
 
 
 @pytest.mark.parametrize(
@@ -153,17 +159,6 @@ def test_arrays_that_are_refused(tmp_path: Path, changes: dict[str, Any], messag
     with refused(re.escape(message)):
         write_bank(tmp_path / "bank", **arrays)
     assert not is_bank(tmp_path / "bank")
-
-
-def test_folders_that_are_refused(tmp_path: Path, bank: Bank) -> None:
-    (tmp_path / "file").touch()
-    (tmp_path / "thesis").mkdir()
-    (tmp_path / "thesis" / "chapter.tex").touch()
-    for name, message in (("file", "is a file"), ("thesis", "other files (chapter.tex)")):
-        with refused(re.escape(message)):
-            write_bank(tmp_path / name, X, LABELS, DOMAIN)
-    with claim(bank.folder), refused("another process is writing"):
-        write_bank(bank.folder, X, LABELS, DOMAIN)
 
 
 def edit(name: str, change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
@@ -232,9 +227,7 @@ def flip(folder: Path) -> None:
         (lambda folder: (folder / "inputs.jsonl").unlink(), "lacks inputs.jsonl"),
     ],
 )
-def test_changes_are_noticed_by_who_looks(
-    bank: Bank, change: Callable[[Path], None], message: str
-) -> None:
+def test_changes_are_noticed(bank: Bank, change: Callable[[Path], None], message: str) -> None:
     change(bank.folder)
     with refused(message):
         verify(open_bank(bank.folder))
@@ -279,9 +272,7 @@ def test_a_writer_goes_on_after_the_last_whole_block(tmp_path: Path) -> None:
     assert first == {"path": "p/0", "sha256": f"{0:064}"}
 
 
-def test_a_bank_is_on_the_disk_before_the_journal_goes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bank_outlives_a_power_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """So that a power cut leaves one of them."""
     synced: list[tuple[int, bool]] = []
     folder, fsync = tmp_path / "b", os.fsync

@@ -127,9 +127,7 @@ def no_images(root: Path) -> None:
         (lambda root: os.makedirs(os.fsencode(root) + b"/a/\xff"), "half of a surrogate pair"),
     ],
 )
-def test_folders_that_are_refused(
-    tmp_path: Path, make: Callable[[Path], None], message: str
-) -> None:
+def test_refused_folders(tmp_path: Path, make: Callable[[Path], None], message: str) -> None:
     make(tmp_path / "r")
     with refused(re.escape(message), (ValueError, FileNotFoundError)):
         survey(tmp_path / "r", tmp_path / "w")
@@ -173,9 +171,7 @@ def test_a_table_in_a_linked_folder(tmp_path: Path, is_written_through: str) -> 
         ]
 
 
-def test_an_image_on_another_drive_keeps_its_path(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_drive_keeps_its_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any) -> str:
         raise ValueError("path is on mount 'c:', start on mount 'd:'")
 
@@ -265,9 +261,7 @@ BROKEN: list[tuple[Callable[[Path], None], str]] = [
 
 
 @pytest.mark.parametrize(("spoil", "reason"), BROKEN)
-def test_broken_images_stop_or_are_left_out(
-    tmp_path: Path, spoil: Callable[[Path], None], reason: str
-) -> None:
+def test_broken_images_are_told(tmp_path: Path, spoil: Callable[[Path], None], reason: str) -> None:
     root = write_images(tmp_path / "r", n=1)
     spoil(root / "a" / "x" / "bad.JPG")
     with refused(rf"{root}/a/x/bad\.JPG cannot be read.*{reason}.*--on-broken skip"):

@@ -59,9 +59,7 @@ def test_every_format_gives_the_same_table(
     assert read == (group and (group, kind))
 
 
-def test_every_format_gives_the_same_fit_and_small_floats_stay_small(
-    tmp_path: Path, problem: Any
-) -> None:
+def test_every_format_gives_the_same_fit_and_small_floats(tmp_path: Path, problem: Any) -> None:
     heads = []
     for suffix in (".npz", ".csv", ".parquet"):
         table = read_table(write(tmp_path / f"d{suffix}", problem.X, problem.y, problem.domain))
@@ -121,16 +119,12 @@ def test_banks_that_cannot_be_read(tmp_path: Path) -> None:
         (["0.0", "1.0", "1.0", "0.0"], ["0.0", "1.0", "1.0", "0.0"]),
     ],
 )
-def test_csv_labels_are_whole_numbers_or_text(
-    tmp_path: Path, cells: list[str], expected: list[Any]
-) -> None:
+def test_csv_labels_keep_their_type(tmp_path: Path, cells: list[str], expected: list[Any]) -> None:
     table = read_table(write(tmp_path / "d.csv", y=cells))
     assert table.y.tolist() == expected
 
 
-def test_csv_allows_a_byte_order_mark_blank_lines_spaces_and_any_column_order(
-    tmp_path: Path,
-) -> None:
+def test_csv_allows_a_byte_order_mark_blank_lines_and_spaces(tmp_path: Path) -> None:
     path = tmp_path / "d.csv"
     path.write_text("\ufeffplace, f0 ,target,f1\n\nx,1, yes,2\ny, 3,no,4\n\n", encoding="utf-8")
     table = read_table(path, label="target", domain="place")

@@ -106,9 +106,7 @@ embed_images(sys.argv[1], ToyImages(delay=0.3), sys.argv[2])
 """
 
 
-def test_a_killed_process_goes_on(
-    images: Path, tmp_path: Path, reference: dict[str, bytes]
-) -> None:
+def test_killed_it_goes_on(images: Path, tmp_path: Path, reference: dict[str, bytes]) -> None:
     """Killed twice while it computes, and then finished."""
     out = tmp_path / "bank"
     journal = out / ".unfinished" / "journal.jsonl"
@@ -160,9 +158,7 @@ def test_other_settings_are_refused(
     embed_images(root, ToyImages(), tmp_path / "bank")
 
 
-def test_one_bank_is_made_on_one_type_of_device(
-    images: Path, tmp_path: Path, reference: dict[str, bytes]
-) -> None:
+def test_one_bank_has_one_device(images: Path, tmp_path: Path, reference: dict[str, bytes]) -> None:
     begin(images, tmp_path / "bank", device="cuda")
     with refused("begun with --device cuda: pass that"):
         embed_images(images, ToyImages(), tmp_path / "bank")

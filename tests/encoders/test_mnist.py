@@ -34,9 +34,7 @@ def paint(digit: np.ndarray, channel: int) -> Image.Image:
     return Image.fromarray(pixels)
 
 
-def test_features_of_painted_digits_are_those_of_the_benchmark(
-    network: nn.Sequential, checkpoint: Path
-) -> None:
+def test_features_are_those_of_the_benchmark(network: nn.Sequential, checkpoint: Path) -> None:
     colour = torch.tensor([0, 1, 1])
     environment = ColouredDigits(torch.from_numpy(DIGITS), torch.zeros(3).long(), colour)
     with torch.no_grad():

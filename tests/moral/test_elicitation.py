@@ -167,9 +167,7 @@ def test_an_error_for_good_ends_the_run(api: FakeApi, tmp_path: Path, status: in
         (Sent(body=b"{"), "a reply that is no message"),
     ],
 )
-def test_questions_that_keep_failing_are_counted(
-    api: FakeApi, tmp_path: Path, bad: Sent, reason: str
-) -> None:
+def test_lasting_failures_are_counted(api: FakeApi, tmp_path: Path, bad: Sent, reason: str) -> None:
     words = system_prompt(PROFILES[5])
     api.answer = lambda r: bad if r.body["system"] == words else message("A")
     with pytest.raises(ValueError) as caught:
@@ -181,9 +179,7 @@ def test_questions_that_keep_failing_are_counted(
     assert (ask(tmp_path).asked, len(records(tmp_path))) == (2, 54)
 
 
-def test_a_run_without_hope_ends(
-    api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_hopeless_run_ends(api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     api.answer = lambda _: failure(500, "oops")
     with pytest.raises(ValueError, match=r"^108 of 108 questions have no answer yet"):
         ask(tmp_path, small_library(2), max_retries=0)

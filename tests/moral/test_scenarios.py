@@ -157,38 +157,12 @@ def test_bad_answers_are_named(rows: list[Row], problem: str, three: Path, tmp_p
         read_library(three, write(tmp_path / "answers.csv", rows))
 
 
-def test_missing_files_are_named(three: Path, tmp_path: Path) -> None:
+def test_failed_downloads_leave_nothing(three: Path, tmp_path: Path, served: FileServer) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(FileNotFoundError, match=f"no file .*{SCENARIOS_FILE}"):
         read_library(tmp_path / "empty")
     with pytest.raises(FileNotFoundError, match=r"no file .*none\.csv"):
         read_library(three, tmp_path / "none.csv")
-
-
-@pytest.fixture
-def served(three: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FileServer]:
-    """A server of the file ``three``."""
-    monkeypatch.setenv("no_proxy", "127.0.0.1")
-    with FileServer({SCENARIOS_FILE: three.read_bytes()}) as server:
-        yield server
-
-
-def test_downloads_once_and_names_a_damaged_file_without_asking(
-    three: Path, served: FileServer, tmp_path: Path
-) -> None:
-    sha256 = hashlib.sha256(three.read_bytes()).hexdigest()
-    folder, url = tmp_path / "made" / "here", served.url + SCENARIOS_FILE
-    library = download_library(folder, url=url, sha256=sha256)
-    assert library.checksum == read_library(three).checksum
-    assert (folder / SCENARIOS_FILE).read_bytes() == three.read_bytes()
-    assert download_library(folder, url=url, sha256=sha256).checksum == library.checksum
-    assert served.asked == [SCENARIOS_FILE]
-    with pytest.raises(ValueError, match=r"damaged or another file .* remove it"):
-        download_library(three.parent, url=url)
-    assert served.asked == [SCENARIOS_FILE]
-
-
-def test_what_cannot_be_downloaded_leaves_nothing(served: FileServer, tmp_path: Path) -> None:
     with FileServer({}) as server:
         closed = server.url
     folder = tmp_path / "made"
@@ -199,6 +173,27 @@ def test_what_cannot_be_downloaded_leaves_nothing(served: FileServer, tmp_path: 
             download_library(folder, url=f"{url}nothing.csv")
         assert "\n" not in str(caught.value)
     assert not folder.exists()
+
+
+@pytest.fixture
+def served(three: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FileServer]:
+    """A server of the file ``three``."""
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    with FileServer({SCENARIOS_FILE: three.read_bytes()}) as server:
+        yield server
+
+
+def test_downloads_once_and_names_damage(three: Path, served: FileServer, tmp_path: Path) -> None:
+    sha256 = hashlib.sha256(three.read_bytes()).hexdigest()
+    folder, url = tmp_path / "made" / "here", served.url + SCENARIOS_FILE
+    library = download_library(folder, url=url, sha256=sha256)
+    assert library.checksum == read_library(three).checksum
+    assert (folder / SCENARIOS_FILE).read_bytes() == three.read_bytes()
+    assert download_library(folder, url=url, sha256=sha256).checksum == library.checksum
+    assert served.asked == [SCENARIOS_FILE]
+    with pytest.raises(ValueError, match=r"damaged or another file .* remove it"):
+        download_library(three.parent, url=url)
+    assert served.asked == [SCENARIOS_FILE]
 
 
 @pytest.mark.skipif(not REAL.is_dir(), reason="the scenarios of MoralChoice are not here")

@@ -96,7 +96,7 @@ def check(rows: GroupedRows | None = None, draws: int = 199, **options: Any) -> 
     return check_angles(rows, maps, penalty=1.0, names=names, draws=draws)
 
 
-def test_slopes_that_differ_are_further_apart_than_halves() -> None:
+def test_slopes_that_differ_are_further_apart_and_those_of_the_truth() -> None:
     found = check(n=3000, sources=3, shift="full")
     assert found.verdict == "consistent" and found.p_value == 1 / 200
     assert found.halves_apart > 3 * found.halves_together
@@ -104,9 +104,6 @@ def test_slopes_that_differ_are_further_apart_than_halves() -> None:
     assert f"{found.halves_apart:.0f}° apart" in found.sentence
     assert found.stable_ranks == pytest.approx({"0": 1, "1": 1, "2": 1})
     assert dumps(found.to_dict())
-
-
-def test_fitted_angles_are_those_of_the_truth() -> None:
     truth = draw_domains(4, n=20_000, groups=3, sources=3, shift="full")
     expected = describe_angles(truth.maps.abductions, truth.names)
     for ours, pair in zip(check(truth.rows(), 99).pairs, expected.pairs, strict=True):

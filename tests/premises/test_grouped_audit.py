@@ -214,9 +214,7 @@ def test_no_point_within_the_radius_is_worse(spanned: AbductionHull, few: Rows) 
     assert found[0].weights == pytest.approx(dict.fromkeys(NAMES, 1 / 3))
 
 
-def test_the_same_loss_everywhere_is_the_loss_of_every_target(
-    spanned: AbductionHull, rows: Rows
-) -> None:
+def test_the_same_loss_everywhere_is_every_targets(spanned: AbductionHull, rows: Rows) -> None:
     found = audit(spanned, replace(rows, loss=torch.full_like(rows.loss, 0.7)), 2.0)
     assert found.worst_case == pytest.approx(0.7) and found.any_prior == pytest.approx(0.7)
 

@@ -105,9 +105,7 @@ def test_truth_is_recovered_up_to_the_numbers_of_groups(shape: tuple[int, int, i
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_well_posed_model_is_as_likely_as_the_truth_in_its_gauge(
-    shape: tuple[int, int, int],
-) -> None:
+def test_well_posed_model_is_as_likely_as_the_truth(shape: tuple[int, int, int]) -> None:
     truth, fit = well_posed(*shape), well_fitted(*shape)
     assert fit.log_likelihood >= mean_likelihood(truth.maps, truth.domains)
     own = mean_likelihood(fit.factorization, truth.domains)

@@ -119,7 +119,7 @@ def test_gauge_and_names_of_outcomes(seed: int, names: list[int]) -> None:
     assert torch.allclose(renamed[names], weights, atol=1e-3)
 
 
-def test_strong_signals_choose_weak_penalties_noise_strong_ones_and_both_one_between() -> None:
+def test_signals_noise_and_masks_choose_their_penalties() -> None:
     signal, noise = draw(n=3000, scale=3.0), draw(n=150, k=20, scale=0.0)
     assert choose_penalty([signal]) == PENALTIES[-1]
     assert choose_penalty([noise]) == PENALTIES[0]
@@ -127,10 +127,7 @@ def test_strong_signals_choose_weak_penalties_noise_strong_ones_and_both_one_bet
     assert choose_penalty([signal, nothing]) == PENALTIES[-1]
     chosen = choose_penalty([noise, signal])
     assert PENALTIES[0] > chosen >= PENALTIES[-1]
-
-
-def test_masks_choose_the_rows_that_judge_a_penalty() -> None:
-    """Labels are those of a map in all rows but the first hundred, which are noise."""
+    # Labels are those of a map in all rows but the first hundred, which are noise.
     data, noise = draw(n=3000, scale=3.0), draw(n=100, scale=0.0)
     labels = torch.cat([noise.labels, data.labels[100:]])
     mixed = OutcomeData(data.Z, labels, 3)

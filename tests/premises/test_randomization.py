@@ -84,7 +84,7 @@ def test_the_p_value_is_that_of_all_draws() -> None:
     assert found.p_value == pytest.approx(expected, abs=0.015)
 
 
-def test_means_and_slopes_are_told_apart() -> None:
+def test_means_slopes_and_groups_are_seen_one_by_one() -> None:
     noise, Z, domain = make_rows(n=400)
     side = (2 * domain - 1).double().unsqueeze(1)
     in_mean = compare(noise + 0.5 * side, Z, domain)
@@ -92,9 +92,14 @@ def test_means_and_slopes_are_told_apart() -> None:
     assert in_mean.p_value == along.p_value == 0.01
     assert in_mean.views["means by group"] > 20 and in_mean.views["slopes by group"] < 4
     assert along.views["slopes by group"] > 20 and along.views["means by group"] < 4
+    (noise, Z, domain), group = make_rows(seed=4, n=400), torch.arange(400) % 2
+    side = ((2 * domain - 1) * (2 * group - 1)).double().unsqueeze(1)
+    found = randomization_test(noise + side, Z, domain, group, chances(400), 2, draws=99)
+    assert found.p_value == 0.01
+    assert found.views["means by group"] > 20 and found.views["means"] < 4
 
 
-def test_the_violating_cell_is_found_and_others_are_not() -> None:
+def test_the_violating_cell_is_found_even_among_hundreds_of_domains() -> None:
     noise, Z, domain = make_rows(seed=3, n=600)
     group = torch.arange(600) % 3
     side = (2 * domain - 1).double().unsqueeze(1)
@@ -104,14 +109,14 @@ def test_the_violating_cell_is_found_and_others_are_not() -> None:
     assert found.cell_p_values.shape == (2, 3)
     assert found.cell_p_values[:, 1].tolist() == pytest.approx([1 / 200] * 2)
     assert float(found.cell_p_values[:, [0, 2]].min()) > 0.05
-
-
-def test_groups_that_disagree_in_opposite_ways_are_seen_one_by_one() -> None:
-    (noise, Z, domain), group = make_rows(seed=4, n=400), torch.arange(400) % 2
-    side = ((2 * domain - 1) * (2 * group - 1)).double().unsqueeze(1)
-    found = randomization_test(noise + side, Z, domain, group, chances(400), 2, draws=99)
-    assert found.p_value == 0.01
-    assert found.views["means by group"] > 20 and found.views["means"] < 4
+    n, guilty = 20 * 300, 280
+    domain = torch.arange(n) % 300
+    noise = np.random.default_rng(0).standard_normal((n, 1))
+    residuals = torch.from_numpy(noise) + torch.where(domain == guilty, 30.0, 0.0).unsqueeze(1)
+    ones = torch.ones(n, 1, dtype=torch.float64)
+    found = compare(residuals, ones, domain, chances(n, 300), draws=199)
+    assert found.cell_p_values[guilty].tolist() == pytest.approx([1 / 200])
+    assert float(found.cell_p_values[guilty - 256]) > 0.05
 
 
 def test_the_seed_decides_and_of_two_residuals_the_second_says_it_all() -> None:
@@ -165,17 +170,6 @@ def test_huge_work_lowers_the_draws(
     found = compare(residuals, Z, domain, draws=asked)
     assert found.draws == done
     assert found.p_value * (done + 1) == pytest.approx(round(found.p_value * (done + 1)))
-
-
-def test_hundreds_of_domains_are_told_apart() -> None:
-    n, guilty = 20 * 300, 280
-    domain = torch.arange(n) % 300
-    noise = np.random.default_rng(0).standard_normal((n, 1))
-    residuals = torch.from_numpy(noise) + torch.where(domain == guilty, 30.0, 0.0).unsqueeze(1)
-    ones = torch.ones(n, 1, dtype=torch.float64)
-    found = compare(residuals, ones, domain, chances(n, 300), draws=199)
-    assert found.cell_p_values[guilty].tolist() == pytest.approx([1 / 200])
-    assert float(found.cell_p_values[guilty - 256]) > 0.05
 
 
 def test_three_domains_with_groups_of_their_own_shares() -> None:

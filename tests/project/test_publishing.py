@@ -60,7 +60,7 @@ def test_workflows_ask_for_little_and_their_commands_exist(path: Path) -> None:
             assert words[0] == "test" or words[:4] == ["python", "-m", "pip", "install"]
 
 
-def test_tests_run_on_all_systems_and_versions_that_are_promised() -> None:
+def test_tests_run_everywhere_and_only_a_tag_publishes() -> None:
     matrix = read("ci.yml")["jobs"]["tests"]["strategy"]["matrix"]
     assert matrix["os"] == ["ubuntu-latest", "macos-latest", "windows-latest"]
     assert matrix["python"] == ["3.11", "3.12", "3.13"]
@@ -68,9 +68,6 @@ def test_tests_run_on_all_systems_and_versions_that_are_promised() -> None:
     promised = [line for line in PROJECT["project"]["classifiers"] if line.startswith(prefix)]
     assert promised == [f"{prefix.rpartition('3.')[0]}{version}" for version in matrix["python"]]
     assert PROJECT["project"]["requires-python"] == f">={matrix['python'][0]}"
-
-
-def test_only_a_tag_publishes_and_only_what_was_checked() -> None:
     workflow = read("publish.yml")
     assert workflow[True] == {"push": {"tags": ["v*"]}}  # YAML reads the key "on" as a boolean
     assert workflow["jobs"]["checks"] == {"uses": "./.github/workflows/ci.yml"}

@@ -42,9 +42,7 @@ def _draw_photos(folder: Path) -> None:
                 Image.fromarray(pixels).save(folder / hospital / name / f"{i}.png")
 
 
-def test_four_commands_lead_to_a_report_on_ones_own_table(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_four_commands_lead_to_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (block,) = (block for block in _blocks("sh") if block.startswith("git clone"))
     clone, change, install, fit = (line.split("#")[0].split() for line in block.splitlines())
     assert clone[:2] == ["git", "clone"] and change == ["cd", Path(clone[-1]).name]

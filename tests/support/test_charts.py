@@ -41,7 +41,7 @@ def test_vega_lite_draws_it_in_the_colours_of_the_page(name: str) -> None:
     assert "#" not in str(SPECS[name]), "a colour that no theme changes"
 
 
-def test_charts_hold_what_they_say() -> None:
+def test_charts_hold_what_they_say_and_a_head_has_one_colour() -> None:
     rule = SPECS["stress"]["layer"][-1]
     assert rule["data"]["values"][-1] == {"radius": 4, "v0": 18.0, "v1": 14.0, "v2": 10.0}
     titles = [entry["title"] for entry in rule["encoding"]["tooltip"]]
@@ -50,15 +50,12 @@ def test_charts_hold_what_they_say() -> None:
     assert {(v["head"], v["domain"]) for v in values if v["worst"]} == {("ERM", "y"), ("CRO", "y")}
     labels = [value["label"] for value in SPECS["frontier"]["data"]["values"]]
     assert labels == ["0", "1, 2, 8", "", ""]
+    stress, accuracies, radius = (_colours(SPECS[k]) for k in ("stress", "accuracies", "radius"))
+    for head in ("ERM", "CRO"):
+        assert stress[head] == accuracies[head] == radius[head]
+    assert len(set(stress.values())) == 3
 
 
 def _colours(spec: dict[str, Any]) -> dict[str, str]:
     scale = spec["layer"][-1]["encoding"].get("color") or spec["layer"][0]["encoding"]["color"]
     return dict(zip(scale["scale"]["domain"], scale["scale"]["range"], strict=True))
-
-
-def test_a_head_has_one_colour_everywhere() -> None:
-    stress, accuracies, radius = (_colours(SPECS[k]) for k in ("stress", "accuracies", "radius"))
-    for head in ("ERM", "CRO"):
-        assert stress[head] == accuracies[head] == radius[head]
-    assert len(set(stress.values())) == 3

@@ -75,9 +75,7 @@ def test_a_write_cut_short_is_told_and_mended(path: Path, monkeypatch: pytest.Mo
     assert records.read() == [record(0), record(1)]
 
 
-def test_every_record_is_on_the_disk_in_one_write(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_records_are_on_the_disk_in_one_write(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
     write, sync = os.write, os.fsync
     monkeypatch.setattr(os, "write", lambda fd, line: (calls.append("write"), write(fd, line))[1])
@@ -99,9 +97,7 @@ def test_every_record_is_on_the_disk_in_one_write(
         (b"years of work", 1),
     ],
 )
-def test_damage_is_told_by_its_line_and_never_touched(
-    path: Path, content: bytes, line: int
-) -> None:
+def test_damage_is_told_by_line_and_never_touched(path: Path, content: bytes, line: int) -> None:
     path.parent.mkdir()
     path.write_bytes(content)
     for act in (

@@ -180,9 +180,7 @@ def test_content_and_style_are_learnt_apart_and_the_adversary_evens_classes() ->
 @pytest.mark.parametrize(
     ("batch_size", "support"), [(1, 1), (8, 8), (32, 32), (64, 64), (12, 64), (128, 64)]
 )
-def test_supports_are_as_in_training_where_they_fill_what_is_evaluated(
-    batch_size: int, support: int
-) -> None:
+def test_supports_are_as_in_training_where_they_fill_a_batch(batch_size: int, support: int) -> None:
     model, x = make("ARM", batch_size=batch_size).eval(), torch.randn(2 * EVALUATION_BATCH + 5, D)
     expected = []
     for rows in x.split(support):
@@ -193,9 +191,7 @@ def test_supports_are_as_in_training_where_they_fill_what_is_evaluated(
 
 @pytest.mark.parametrize("name", ["MTL", "ARM"])
 @pytest.mark.parametrize("batch_size", [8, 12])
-def test_predictions_do_not_depend_on_the_parts_they_are_made_in(
-    name: str, batch_size: int
-) -> None:
+def test_predictions_do_not_depend_on_how_they_are_split(name: str, batch_size: int) -> None:
     model, x = make(name, batch_size=batch_size).eval(), torch.randn(3 * EVALUATION_BATCH + 9, D)
     whole = model.predict(x)
     for size in (EVALUATION_BATCH, 2 * EVALUATION_BATCH):

@@ -115,15 +115,12 @@ def test_rsc_keeps_what_percentiles_say(f_share: float, b_share: float) -> None:
     assert not kept.all()
 
 
-def test_rsc_of_no_share_mutes_one_feature_of_one_row() -> None:
+def test_rsc_goes_down_the_loss_on_muted_features_of_which_one_is_least() -> None:
     """The thresholds are then the maxima, which are not below themselves."""
     algorithm = make("RSC", rsc_f_drop_factor=0.0, rsc_b_drop_factor=0.0)
     kept = algorithm.kept(torch.rand(12, 8), torch.zeros(12, dtype=torch.long))
     assert int((~kept).sum()) == 1
     assert int((~kept).nonzero()[0, 1]) == int(algorithm.classifier.weight[0].argmax())
-
-
-def test_rsc_goes_down_the_loss_on_muted_features() -> None:
     x, y = draw_batch()
     algorithm, reference = make("RSC"), make("RSC")
     features = reference.featurizer(x.flatten(0, 1))

@@ -54,14 +54,11 @@ def test_mixup_draws_from_the_beta_distribution(alpha: float) -> None:
     assert abs(squares.mean() - variance) < 5 * squares.std() / n**0.5
 
 
-def test_mixup_of_a_tiny_alpha_takes_one_or_the_other() -> None:
+def test_mixup_of_a_tiny_alpha_or_of_equal_domains() -> None:
     shares = make("Mixup", mixup_alpha=0.01).shares(1000, torch.device("cpu"))
     assert torch.isfinite(shares).all()
     assert ((shares < 0.01) | (shares > 0.99)).double().mean() > 0.9
-
-
-def test_mixup_of_equal_domains_is_erm() -> None:
-    """Rows blended with themselves are themselves."""
+    # Rows blended with themselves are themselves.
     x, y = draw_batch(1)
     x, y = x.expand(3, -1, -1), y.expand(3, -1)
     mixup, erm = make("Mixup", 3), make("ERM", 3)
@@ -145,7 +142,7 @@ def test_mldg_equals_a_step_of_copies(n_meta_test: int) -> None:
         torch.testing.assert_close(parameter, old - step, atol=1e-5, rtol=1e-4)
 
 
-def test_mldg_of_a_negligible_inner_step_adds_up_the_gradients() -> None:
+def test_mldg_adds_up_gradients_and_tests_in_every_domain_in_turn() -> None:
     """Two domains: half the gradient in one and beta halves of that in the other."""
     x, y = draw_batch(1)
     x, y = x.expand(2, -1, -1), y.expand(2, -1)
@@ -154,10 +151,7 @@ def test_mldg_of_a_negligible_inner_step_adds_up_the_gradients() -> None:
     erm.update(0, x, y)
     for name, gradient in gradients(erm).items():
         torch.testing.assert_close(gradients(algorithm)[name], 2.5 * gradient)
-
-
-def test_mldg_tests_in_every_domain_in_turn() -> None:
-    """With three domains and two for tests, the loss is that of one of six ordered pairs."""
+    # With three domains and two for tests, the loss is that of one of six ordered pairs.
     algorithm = make("MLDG", 3, lr=0.0)
     x, y = draw_batch(3)
     losses = {round(float(algorithm.update(0, x, y)["loss"]), 6) for _ in range(40)}

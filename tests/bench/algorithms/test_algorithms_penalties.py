@@ -62,16 +62,13 @@ def test_irm_goes_down_loss_and_penalty(b: int) -> None:
     check_step(algorithm, reference, expected, (x, y), 500, atol=1e-5, rtol=1e-4)
 
 
-def test_vrex_penalizes_the_variance() -> None:
+def test_vrex_penalizes_the_variance_of_which_one_domain_has_none() -> None:
     x, y = draw_batch(3)
     algorithm, reference = make("VREx", 3), make("VREx", 3)
     losses = reference.losses(x, y)
     nll, penalty = losses.mean(), ((losses - losses.mean()) ** 2).sum() / 3
     expected = {"loss": nll + 10 * penalty, "nll": nll, "penalty": penalty}
     check_step(algorithm, reference, expected, (x, y), 500)
-
-
-def test_vrex_on_one_domain_twice_is_erm() -> None:
     x, y = draw_batch(1)
     x, y = x.expand(2, -1, -1), y.expand(2, -1)
     vrex, erm = make("VREx", vrex_lambda=1e4), make("ERM")

@@ -90,9 +90,7 @@ def _accuracy(head: Tensor, env: int, rows: Tensor) -> float:
 
 
 @pytest.mark.parametrize("test_env", [0, 1, 2])
-def test_the_game_holds_where_the_colour_is_reversed_and_costs_little_elsewhere(
-    test_env: int,
-) -> None:
+def test_the_game_holds_where_the_colour_is_reversed(test_env: int) -> None:
     """Of sources that disagree by a reversal, the answer looks at the shape alone."""
     record = _run("hull", "reweighted", test_env)
     assert record[f"env{test_env}_in_acc"] > 0.65
@@ -163,9 +161,7 @@ def test_drawn_configurations_of_the_hull_run(hparams_seed: int, surrogate: Surr
 
 @families
 @surrogates
-def test_every_game_leaves_plain_numbers_and_repeats_after_another(
-    family: Family, surrogate: SurrogateKind
-) -> None:
+def test_every_game_repeats_after_another(family: Family, surrogate: SurrogateKind) -> None:
     """What configurations share is computed once, and none of them changes it."""
     first = _run(family, surrogate)
     assert json.loads(json.dumps(first, allow_nan=False)) == first

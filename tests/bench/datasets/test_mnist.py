@@ -86,13 +86,11 @@ def fill(folder: Path, files: dict[str, bytes]) -> Path:
 @pytest.mark.parametrize(
     "files", [TINY, PACKED, {f"{name}.gz": content for name, content in TINY.items()}]
 )
-def test_gzip_plain_and_unpacked_under_the_packed_name(
-    tmp_path: Path, files: dict[str, bytes]
-) -> None:
+def test_plain_and_packed_files_are_read(tmp_path: Path, files: dict[str, bytes]) -> None:
     assert_tiny(_read_all([fill(tmp_path, files)], TINY_CHECKSUMS))
 
 
-def test_missing_files_are_named_and_the_first_folder_that_has_one_wins(tmp_path: Path) -> None:
+def test_the_first_folder_that_has_a_file_wins(tmp_path: Path) -> None:
     first = fill(tmp_path / "mnist", {"tiny-images": TINY["tiny-images"]})
     second = fill(tmp_path, PACKED | {"tiny-images": b"damaged"})
     assert_tiny(_read_all([first, second], TINY_CHECKSUMS))

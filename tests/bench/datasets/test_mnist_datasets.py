@@ -54,9 +54,7 @@ def test_making_one_reads_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["ColoredMNIST", "RotatedMNIST"])
-def test_environments_are_as_promised_and_the_seed_decides_the_draw(
-    folder: Path, name: str
-) -> None:
+def test_environments_are_as_promised_and_follow_the_seed(folder: Path, name: str) -> None:
     dataset = open_dataset(name, folder)
     environments = dataset.environments(0, CPU)
     assert len(environments) == len(dataset.env_names)

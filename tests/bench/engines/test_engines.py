@@ -104,9 +104,7 @@ def test_processes_give_the_records_of_a_plain_call(data: Path, tmp_path: Path) 
 
 
 @pytest.mark.slow
-def test_a_killed_worker_fails_its_runs_only_and_closing_stops_the_rest(
-    data: Path, tmp_path: Path
-) -> None:
+def test_a_killed_worker_fails_its_runs_only(data: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     [endless] = make_jobs(data, "ERM", test_envs=[0], n_hparams=1, steps=ENDLESS)
     short, *_ = make_jobs(data, "ERM")

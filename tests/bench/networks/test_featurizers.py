@@ -59,15 +59,12 @@ def test_what_cannot_be_loaded_is_told_in_one_sentence(
     assert str(caught.value).endswith(".") and "\n" not in str(caught.value)
 
 
-def test_without_a_network_the_small_encoder_is_named(offline: Path) -> None:
+def test_networks_and_sizes_that_cannot_be_had_are_told(offline: Path) -> None:
     problem = r"the network resnet50\.ram_in1k can be nei"
     with pytest.raises(FileNotFoundError, match=problem) as caught:
         load_featurizer("resnet50.ram_in1k")
     assert str(caught.value).endswith("or take --encoder efficientnet_lite0.")
     assert "\n" not in str(caught.value)
-
-
-def test_a_size_that_a_network_does_not_take_is_refused() -> None:
     assert small_featurizer().n_features(40) == 8
     problem = r"takes no images of 3 x 3 pixels .*choose another --size"
     with pytest.raises(ValueError, match=problem):

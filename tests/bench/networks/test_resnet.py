@@ -107,9 +107,7 @@ def test_dropout_follows_the_features() -> None:
         ({"resnet50_augmix": False}, "resnet50.tv_in1k"),
     ],
 )
-def test_weights_that_cannot_be_had_are_named(
-    offline: Path, changes: dict[str, Any], name: str
-) -> None:
+def test_absent_weights_are_named(offline: Path, changes: dict[str, Any], name: str) -> None:
     with pytest.raises(FileNotFoundError, match=f"the network {name} can be neither") as caught:
         make_resnet(3, {**DEFAULTS, **changes}, torch.Generator())
     text = str(caught.value)

@@ -33,12 +33,6 @@ def generator(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def test_grey_is_luma() -> None:
-    x = torch.tensor([0.2, 0.4, 0.9]).reshape(1, 3, 1, 1)
-    assert grey(x).item() == pytest.approx(0.299 * 0.2 + 0.587 * 0.4 + 0.114 * 0.9)
-    assert torch.allclose(grey(torch.full((1, 3, 2, 2), 0.3)), torch.tensor(0.3))
-
-
 def by_hand(x: torch.Tensor, kind: int, factor: float) -> torch.Tensor:
     """Brightness (0), contrast (1) or saturation (2) of one image."""
     luma = 0.299 * x[0] + 0.587 * x[1] + 0.114 * x[2]
@@ -62,7 +56,7 @@ def test_every_order_of_changes_is_that_of_its_definitions(roll: int) -> None:
         torch.testing.assert_close(change(x, changes, 5)[0], expected, atol=1e-5, rtol=0)
 
 
-def test_blends_have_an_order_for_each_image_and_nothing_is_the_identity() -> None:
+def test_blends_have_an_order_for_each_image_and_grey_is_luma() -> None:
     x = pictures()
     assert torch.equal(blend(x, NOTHING.expand(3, 3)), x)
     blends = arrange_blends(torch.tensor([[0.5, 0.6, 0.7]]), torch.tensor([[3, 0, 1, 2]]))
@@ -73,6 +67,9 @@ def test_blends_have_an_order_for_each_image_and_nothing_is_the_identity() -> No
     own = blends[..., 0]
     assert torch.allclose(own[0], torch.tensor([0.7, 1, 1, 1, 0.5, 0.6]))
     assert torch.allclose(own[1], torch.tensor([0.5, 0.6, 0.7, 1, 1, 1]))
+    x = torch.tensor([0.2, 0.4, 0.9]).reshape(1, 3, 1, 1)
+    assert grey(x).item() == pytest.approx(0.299 * 0.2 + 0.587 * 0.4 + 0.114 * 0.9)
+    assert torch.allclose(grey(torch.full((1, 3, 2, 2), 0.3)), torch.tensor(0.3))
 
 
 def test_hue_turns_red_to_green_and_back_and_grey_stays_grey() -> None:
@@ -145,7 +142,7 @@ def test_draws_have_the_shares_they_should(aspect: float) -> None:
     assert float(changes.hue.std()) == pytest.approx(0.3 / 3**0.5, abs=0.01)
 
 
-def test_all_orders_are_equally_likely() -> None:
+def test_all_orders_are_equally_likely_and_follow_from_the_seed() -> None:
     blends = draw_changes(torch.ones(24_000), generator()).blends
     used = blends[..., 0] != 1
     assert torch.all(used.sum(dim=1) == 3)
@@ -153,9 +150,6 @@ def test_all_orders_are_equally_likely() -> None:
         assert float((used[:, :3].sum(dim=1) == k).float().mean()) == pytest.approx(0.25, abs=0.02)
     contrast_first = (blends[..., 0, 1] != 0).float().mean()
     assert float(contrast_first) == pytest.approx(0.25, abs=0.02)
-
-
-def test_draws_follow_from_the_seed_and_one_entry_can_be_taken() -> None:
     first, again = (draw_changes(torch.ones(3, 4), generator(5)) for _ in range(2))
     other = draw_changes(torch.ones(3, 4), generator(6))
     assert torch.equal(first.box, again.box) and torch.equal(first.blends, again.blends)

@@ -75,12 +75,17 @@ def test_all_weights_are_trained_and_statistics_stay() -> None:
     assert equal(featurizer.network.state_dict(), small_featurizer().network.state_dict())
 
 
-def test_training_finds_the_classes() -> None:
+def test_training_finds_the_classes_in_evaluation_mode() -> None:
     pool = make_pool()
     trained = train(steps=60, learning_rate=0.05)
     X = embed(small_featurizer(), trained, pool, RECIPE.size).float()
     logits = X @ trained["1.weight"].T + trained["1.bias"]
     assert float((logits.argmax(dim=1) == pool.y).double().mean()) > 0.95
+    plain = small_featurizer()
+    noisy = Featurizer(nn.Sequential(plain.network, nn.Dropout(0.9)), plain.mean, plain.deviation)
+    usual = train()
+    other = fine_tune(make_task(), noisy, RECIPE)
+    assert torch.equal(usual["1.weight"], other["1.weight"])
 
 
 def test_only_training_rows_are_seen_and_the_seed_decides_everything() -> None:
@@ -131,14 +136,6 @@ def test_features_are_those_of_unchanged_normalized_images_in_16_bits() -> None:
     trained["0.1.bias"] += 1e6
     with refused("too large for 16 bits"):
         embed(small_featurizer(), trained, make_pool(), RECIPE.size)
-
-
-def test_networks_with_dropout_stay_in_evaluation_mode() -> None:
-    plain = small_featurizer()
-    noisy = Featurizer(nn.Sequential(plain.network, nn.Dropout(0.9)), plain.mean, plain.deviation)
-    usual = train()
-    other = fine_tune(make_task(), noisy, RECIPE)
-    assert torch.equal(usual["1.weight"], other["1.weight"])
 
 
 @pytest.mark.parametrize("encoder", ["resnet50.ram_in1k", "hf-hub:some/one"])

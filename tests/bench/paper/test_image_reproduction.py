@@ -168,9 +168,7 @@ def test_other_images_or_weights_are_not_mixed_in(
         )
 
 
-def test_folders_of_images_are_found_and_a_class_without_images_is_named(
-    data: Path, tmp_path: Path
-) -> None:
+def test_folders_are_found_and_empty_classes_named(data: Path, tmp_path: Path) -> None:
     shutil.copytree(data, tmp_path / "PACS")
     direct, inside = list_images(PACS, data), list_images(PACS, tmp_path)
     assert [listing.labels for listing in direct] == [listing.labels for listing in inside]

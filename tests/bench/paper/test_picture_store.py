@@ -63,9 +63,7 @@ def test_a_second_time_only_a_lost_part_is_decoded(listings: list[Listing], tmp_
     assert torch.equal(before[1].pixels, after[1].pixels)
 
 
-def test_other_images_or_sizes_are_not_answered_from_old_files(
-    listings: list[Listing], tmp_path: Path
-) -> None:
+def test_other_images_or_sizes_are_made_anew(listings: list[Listing], tmp_path: Path) -> None:
     load(listings, tmp_path / "store")
     save(Path(listings[0].paths[0]), 20, 20, seed=9)
     (first, _), told = load(listings, tmp_path / "store")
@@ -75,9 +73,7 @@ def test_other_images_or_sizes_are_not_answered_from_old_files(
     assert load(listings, tmp_path / "store", size=14)[0][0].pixels.shape[2] == 16
 
 
-def test_the_fingerprint_is_of_content_labels_and_order(
-    listings: list[Listing], tmp_path: Path
-) -> None:
+def test_the_fingerprint_is_of_content_and_order(listings: list[Listing], tmp_path: Path) -> None:
     usual = fingerprint(listings)
     first, second = listings
     moved = tmp_path / "moved.png"

@@ -68,9 +68,7 @@ def test_repetitions_have_the_same_bits(job: Pretraining, preset: Preset) -> Non
     assert torch.equal(torch.get_rng_state(), before)  # it is left alone
 
 
-def test_other_jobs_along_change_nothing_and_progress_covers_all(
-    blobs: Digits, job: Pretraining
-) -> None:
+def test_other_jobs_change_nothing_and_are_counted(blobs: Digits, job: Pretraining) -> None:
     other = make_job(blobs, seed=1)
     (alone,) = weights(job, MOVING)
     for jobs, place in (([job, other], 0), ([other, job, other], 1)):

@@ -159,9 +159,7 @@ def test_the_table_the_timings_and_the_progress(finished: Reproduction, told: li
     assert (collection.runs, collection.unfinished, collection.uneven) == (4, 0, [])
 
 
-def test_a_second_time_nothing_is_done_and_leftovers_of_a_kill_are_removed(
-    blobs: Digits, copy: Path
-) -> None:
+def test_nothing_is_done_twice_and_leftovers_are_removed(blobs: Digits, copy: Path) -> None:
     before, written = contents(copy), caches(copy)
     told: list[str] = []
     again = reproduce(*blobs, **SIZE, out=copy, on_progress=told.append)
@@ -286,9 +284,7 @@ def test_damaged_caches_are_made_again(blobs: Digits, copy: Path, kind: str, dam
     assert torch.equal(numbers(path), before)
 
 
-def test_training_does_not_depend_on_the_other_jobs(
-    blobs: Digits, finished: Reproduction, tmp_path: Path
-) -> None:
+def test_training_ignores_other_jobs(blobs: Digits, finished: Reproduction, tmp_path: Path) -> None:
     reproduce(*blobs, **SIZE | {"trials": 1, "configs": 1}, out=tmp_path)
     name = "ColoredMNIST-2-0-tiny-cpu.safetensors"
     for kind in ("phase1", "features"):
@@ -345,9 +341,7 @@ reproduce(data["images"], data["digits"], preset=Preset("tiny", steps=8, batch=8
 
 
 @pytest.mark.slow
-def test_kills_at_any_moment_lose_and_repeat_nothing(
-    blobs: Digits, finished: Reproduction, tmp_path: Path
-) -> None:
+def test_kills_lose_nothing(blobs: Digits, finished: Reproduction, tmp_path: Path) -> None:
     np.savez(tmp_path / "data.npz", images=blobs[0], digits=blobs[1])
     out = tmp_path / "out"
     program = (tmp_path / "data.npz", out)
@@ -373,9 +367,7 @@ def test_kills_at_any_moment_lose_and_repeat_nothing(
     assert caches(out) == written and not list(out.glob("*/.*.safetensors.*"))
 
 
-def test_without_the_extra_for_pictures(
-    copy: Path, blobs: Digits, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_pictures(copy: Path, blobs: Digits, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "vl_convert", None)
     for name in PICTURES:
         (copy / HULL / name).unlink()

@@ -90,9 +90,7 @@ def test_a_configuration_is_drawn_and_overridden(toy: Dataset) -> None:
         ('{"objective": 1}', "pass a text such as 'risk'."),
     ],
 )
-def test_overrides_must_be_an_object_of_known_names_and_their_kinds(
-    text: str, sentence: str, toy: Dataset
-) -> None:
+def test_overrides_are_known_names_and_kinds(text: str, sentence: str, toy: Dataset) -> None:
     with pytest.raises(ValueError, match=re.escape(sentence)):
         parse_overrides(text, [toy], ["IRM", "CRO"])
     assert parse_overrides('{"lr": 1, "ridge": null}', [toy], ["CRO"])

@@ -80,9 +80,7 @@ def test_a_sweep_is_counted_and_a_second_launch_does_nothing(data: Path, tmp_pat
     assert (tally.done, tally.done_before, engine.did) == (6, 6, [])
 
 
-def test_default_configurations_come_first_and_folders_otherwise_used_are_refused(
-    data: Path, tmp_path: Path
-) -> None:
+def test_default_configurations_of_all_come_first(data: Path, tmp_path: Path) -> None:
     jobs = make_jobs(data, "ERM", "GroupDRO", n_trials=2, n_hparams=3, test_envs=[0])
     engine = Listing()
     launch(jobs, out=tmp_path, engine=engine, data=data)
@@ -114,7 +112,7 @@ def test_runs_are_grouped_so_that_every_worker_gets_some(
     assert all(assignment.out.is_absolute() for assignment in engine.asked)
 
 
-def test_failures_are_kept_and_do_not_stop_the_rest(data: Path, tmp_path: Path) -> None:
+def test_failures_do_not_stop_the_rest_and_time_is_told(data: Path, tmp_path: Path) -> None:
     jobs = make_jobs(data, "ERM", test_envs=[0])
     bad = replace(jobs[0], dataset="missing")
     tally = launch([bad, *jobs], out=tmp_path, engine=Here(), data=data)
@@ -122,9 +120,6 @@ def test_failures_are_kept_and_do_not_stop_the_rest(data: Path, tmp_path: Path) 
     [outcome] = tally.failed
     assert outcome.job == bad
     assert "missing" in outcome.message
-
-
-def test_the_time_left_is_that_of_the_runs_of_this_launch() -> None:
     failed = (Outcome(Job("toy", "ERM", (0,)), "failed", "no"),)
     tally = Tally(100, 53, 50, 1, 0, failed, seconds=40.0)
     assert tally.left == 46

@@ -68,9 +68,7 @@ def test_records_after_the_checkpoint_are_made_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kept", ["nothing", "another run's", "damaged"])
-def test_without_its_checkpoint_all_records_of_a_run_are_made_again(
-    tmp_path: Path, kept: str
-) -> None:
+def test_without_its_checkpoint_a_run_starts_again(tmp_path: Path, kept: str) -> None:
     folder = started(tmp_path, 0, 100)
     if kept == "another run's":
         RunFolder(tmp_path, "another").save(100, STATE)

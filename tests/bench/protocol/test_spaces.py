@@ -142,9 +142,7 @@ def test_numpys_integers_stay_only_where_asked_for() -> None:
     st.integers(0, 1000),
     st.integers(0, 10),
 )
-def test_configurations_are_plain_data(
-    name: str, group: Group, hparams_seed: int, trial_seed: int
-) -> None:
+def test_draws_are_plain_data(name: str, group: Group, hparams_seed: int, trial_seed: int) -> None:
     space = find_algorithm(name).space(group)
     drawn = draw_configuration(space, hparams_seed, trial_seed)
     assert json.loads(json.dumps(drawn)) == drawn

@@ -41,9 +41,7 @@ def test_runs_give_the_same_records_alone_and_side_by_side(data: Path, tmp_path:
     check_whole(alone, jobs)
 
 
-def test_records_have_the_protocols_fields_and_a_kept_model_its_weights(
-    data: Path, tmp_path: Path
-) -> None:
+def test_records_have_the_protocols_fields(data: Path, tmp_path: Path) -> None:
     [job] = make_jobs(data, "ERM", test_envs=[1], n_hparams=1)
     seen: list[tuple[Job, dict[str, Any]]] = []
     perform(Assignment((job,), tmp_path, data), lambda job, record: seen.append((job, record)))
@@ -86,9 +84,7 @@ def test_a_run_goes_on_from_where_it_was_stopped(
     check_whole(tmp_path / "b", [job], steps=301)
 
 
-def test_what_is_done_or_held_by_another_worker_is_not_done_again(
-    data: Path, tmp_path: Path
-) -> None:
+def test_what_is_done_or_held_is_not_done_again(data: Path, tmp_path: Path) -> None:
     done, held, other = make_jobs(data, "ERM", test_envs=[0], n_hparams=3)
     perform(Assignment((done,), tmp_path, data))
     before = (tmp_path / done.id / "results.jsonl").stat()
@@ -104,9 +100,7 @@ def test_what_is_done_or_held_by_another_worker_is_not_done_again(
     assert not (tmp_path / held.id / "results.jsonl").exists()
 
 
-def test_a_run_that_fails_leaves_its_reason_and_does_not_stop_others(
-    data: Path, tmp_path: Path
-) -> None:
+def test_a_run_that_fails_leaves_its_reason(data: Path, tmp_path: Path) -> None:
     good, other = make_jobs(data, "ERM", test_envs=[0])
     bad = replace(other, overrides='{"batch_size": 0}')
     missing = replace(other, dataset="missing")
