@@ -45,9 +45,7 @@ def blobs() -> Digits:
 
 
 @pytest.fixture(scope="session")
-def once(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Once:
+def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
     """Make a folder by name, one time for all processes that run tests."""
     own = tmp_path_factory.getbasetemp()
     common = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
@@ -64,9 +62,7 @@ def once(
 
 
 @pytest.fixture(scope="session")
-def run_once(
-    once: Once,
-) -> RunOnce:
+def run_once(once: Once) -> RunOnce:
     """Call ``regraft`` with these arguments and ``--out FOLDER``, one time for all processes."""
 
     def invoke(name: str, *arguments: object) -> tuple[Path, Ran]:

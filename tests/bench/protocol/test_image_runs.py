@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
@@ -12,9 +11,9 @@ from regraft.bench.protocol.job_data import JobData
 from regraft.bench.protocol.jobs import Job
 from regraft.bench.protocol.run_folder import RunFolder
 from regraft.bench.protocol.training import Training, train
+from tests.helpers.small_pictures import write_photos
 from tests.helpers.toy_sweep import read_records
 
-Image = pytest.importorskip("PIL.Image")
 pytest.importorskip("timm")
 
 CPU = torch.device("cpu")
@@ -24,13 +23,8 @@ OVERRIDES = '{"batch_size": 2, "pretrained": false, "resnet18": true, "resnet_dr
 @pytest.fixture(scope="module")
 def vlcs(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     data = tmp_path_factory.mktemp("images")
-    rng = np.random.default_rng(0)
-    for env in ("Caltech101", "LabelMe", "SUN09", "VOC2007"):
-        for label in ("bird", "car", "chair", "dog", "person"):
-            folder = data / "VLCS" / env / label
-            folder.mkdir(parents=True)
-            pixels = rng.integers(0, 256, (20, 24, 3), dtype=np.uint8)
-            Image.fromarray(pixels).save(folder / "one.png")
+    environments = ("Caltech101", "LabelMe", "SUN09", "VOC2007")
+    write_photos(data / "VLCS", environments, ("bird", "car", "chair", "dog", "person"), n=1)
     return open_dataset("VLCS", data)
 
 
