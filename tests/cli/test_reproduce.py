@@ -1,7 +1,5 @@
 """``regraft reproduce`` from idx files to its table, and what stopping it leaves behind."""
 
-import gzip
-import hashlib
 import json
 import os
 import subprocess
@@ -18,7 +16,7 @@ from regraft.bench.paper.reproduce import reproduce
 from regraft.cli.app import app
 from regraft.cli.command import RESUMES
 from tests.helpers.commands import apart, interrupt
-from tests.helpers.idx_files import idx
+from tests.helpers.idx_files import write_mnist
 from tests.helpers.problems import Digits
 
 TINY = Preset("paper", steps=4, batch=8)
@@ -44,14 +42,8 @@ sys.stdin.read()
 @pytest.fixture
 def checksums(blobs: Digits, tmp_path: Path) -> dict[str, str]:
     """Of files with tiny digits, which are written to the folder "data"."""
-    images, digits = blobs
     (tmp_path / "data").mkdir()
-    sums = {}
-    for part, rows in (("train", slice(0, 500)), ("t10k", slice(500, None))):
-        for kind, array in (("images-idx3", images), ("labels-idx1", digits)):
-            content, name = idx(array[rows]), f"{part}-{kind}-ubyte"
-            (tmp_path / "data" / f"{name}.gz").write_bytes(gzip.compress(content))
-            sums[name] = hashlib.md5(content).hexdigest()
+    sums = write_mnist(tmp_path / "data", *blobs)
     assert sums.keys() == mnist.CHECKSUMS.keys()
     return sums
 

@@ -10,6 +10,7 @@ from torch import nn
 
 from regraft.bench.networks.featurizers import Featurizer
 
+TIMM_TOY = "test_resnet.r160_in1k"
 DOMAINS = ("art_painting", "cartoon", "photo", "sketch")
 CLASSES = ("dog", "elephant", "giraffe", "guitar", "horse", "house", "person")
 

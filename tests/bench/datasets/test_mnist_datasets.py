@@ -1,6 +1,5 @@
 """Colored and Rotated MNIST as datasets: their rows, and their pixels against Pillow's."""
 
-import hashlib
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,7 @@ from torch import Tensor
 
 from regraft.bench.datasets import Dataset, colored_mnist, mnist, open_dataset
 from regraft.bench.datasets.rotated_mnist import ANGLES, make_environments, rotate
-from tests.helpers.idx_files import idx
+from tests.helpers.idx_files import write_mnist
 from tests.helpers.paths import SHARED
 
 CPU = torch.device("cpu")
@@ -23,15 +22,8 @@ Digits = tuple[NDArray[np.uint8], NDArray[np.uint8]]
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, blobs: Digits) -> Path:
-    """MNIST's four files with other images in them, the last 100 in the test part."""
-    contents = {}
-    for array, kind in zip(blobs, ("images-idx3-ubyte", "labels-idx1-ubyte"), strict=True):
-        for part, rows in (("train", array[:-100]), ("t10k", array[-100:])):
-            contents[f"{part}-{kind}"] = idx(rows)
-    for name, content in contents.items():
-        (tmp_path / name).write_bytes(content)
-    checksums = {name: hashlib.md5(content).hexdigest() for name, content in contents.items()}
-    monkeypatch.setattr(mnist, "CHECKSUMS", checksums)
+    """MNIST's four files with other images in them."""
+    monkeypatch.setattr(mnist, "CHECKSUMS", write_mnist(tmp_path, *blobs))
     return tmp_path
 
 

@@ -8,19 +8,10 @@ import torch
 
 from regraft.bench.networks.featurizers import load_featurizer
 from regraft.support.extras import require
+from tests.helpers.small_pictures import TIMM_TOY as NAME
 from tests.helpers.small_pictures import small_featurizer
 
 timm = require("timm", "images")
-NAME = "test_resnet.r160_in1k"  # timm's own toy
-
-
-@pytest.fixture(scope="module")
-def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file of random weights, with a classifier's."""
-    torch.manual_seed(3)
-    path = tmp_path_factory.mktemp("weights") / "toy.safetensors"
-    safetensors.torch.save_file(timm.create_model(NAME, num_classes=5).state_dict(), path)
-    return path
 
 
 def test_weights_from_a_file(weights: Path) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import safetensors.torch
-import torch
 from typer.testing import CliRunner, Result
 
 from regraft.bench.algorithms.games import game_space
@@ -19,12 +18,10 @@ from regraft.bench.protocol.selection import RULES
 from regraft.bench.protocol.spaces import draw_configuration
 from regraft.cli.app import app
 from regraft.cli.command import RESUMES
-from regraft.support.extras import require
 from tests.helpers.small_pictures import CLASSES, DOMAINS, write_pacs
+from tests.helpers.small_pictures import TIMM_TOY as NAME
 
-timm = require("timm", "images")
 PACS = IMAGE_BENCHMARKS["pacs"]
-NAME = "test_resnet.r160_in1k"  # timm's own toy
 SIZE: dict[str, Any] = {"steps": 2, "size": 32, "cells": [1, 3], "trials": 1, "configs": 2}
 RECIPE = f"{NAME}-32px-2"
 PICTURES = [f"checkpoints.{kind}" for kind in ("png", "svg", "pdf")]
@@ -34,14 +31,6 @@ FILES = ["table.md", "table.csv", "table.tex", *PICTURES, "timings.json", "repro
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_pacs(tmp_path_factory.mktemp("data"), each=5)
-
-
-@pytest.fixture(scope="module")
-def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    torch.manual_seed(0)
-    path = tmp_path_factory.mktemp("weights") / "toy.safetensors"
-    safetensors.torch.save_file(timm.create_model(NAME, num_classes=5).state_dict(), path)
-    return path
 
 
 @pytest.fixture(scope="module")
@@ -202,10 +191,17 @@ def call(*arguments: object) -> Result:
 def test_the_command_line(
     data: Path, weights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
     monkeypatch.setenv("COLUMNS", "160")
     monkeypatch.setattr("regraft.cli.reproduce._QUICK_STEPS", 2)
     out = tmp_path / "out"
     line = ("pacs", "--data", data, "--encoder", NAME, "--weights", weights, "--size", "32")
+    with monkeypatch.context() as patch:
+        patch.setattr("regraft.bench.paper.fine_tuning.fine_tune", interrupt)
+        result = call(*line, "--quick", "--configs", "1", "--out", out)
+    assert result.exit_code == 130 and RESUMES in result.output
     result = call(*line, "--quick", "--configs", "1", "--out", out)
     assert result.exit_code == 0, result.output
     for text in ("SagNet (DomainBed)", "CRO (CRO paper)", "ERM, refitted", "Worst", "S: "):
@@ -214,17 +210,3 @@ def test_the_command_line(
     document = json.loads(again.stdout)
     assert document["runs"] == 1 and list(document["cells"]) == ["S"]
     assert document["seconds"]["Phase 1"] == 0
-
-
-def test_an_interrupt_says_how_to_go_on(
-    data: Path, weights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupt(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("regraft.bench.paper.fine_tuning.fine_tune", interrupt)
-    result = call(
-        *("pacs", "--data", data, "--encoder", NAME, "--weights", weights, "--size", "32"),
-        *("--quick", "--out", tmp_path),
-    )
-    assert result.exit_code == 130 and RESUMES in result.output
