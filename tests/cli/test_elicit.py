@@ -18,11 +18,12 @@ from regraft.moral.costs import Prices, Tokens, choose_prices, estimate
 from regraft.moral.elicitation import DEFAULT_MODEL
 from regraft.moral.library import make_library
 from regraft.moral.prompts import Question, system_prompt, user_prompt
-from regraft.moral.scenarios import RULES, SCENARIOS_FILE
+from regraft.moral.scenarios import SCENARIOS_FILE
 from regraft.moral.values import PROFILES
 from tests.helpers.commands import Ran, Run, kill_when
 from tests.helpers.fake_api import KEY, FakeApi, Received, Sent, failure, message
 from tests.helpers.paths import SHARED
+from tests.helpers.small_library import small_library, write_scenarios
 
 REAL = SHARED / "moralchoice"
 
@@ -30,13 +31,7 @@ REAL = SHARED / "moralchoice"
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
     """Two scenarios in MoralChoice's columns."""
-    columns = ["scenario_id", "generation_rule", "context", "action1", "action2"]
-    rules = [f"{action}_{rule}" for action in ("a1", "a2") for rule in RULES]
-    rows = [[f"H_{i}", "Do not kill", f"Case {i}.", "Go.", "Stay."] for i in range(2)]
-    lines = [[*columns, *rules], *([*row, *(["No"] * 20)] for row in rows)]
-    path = tmp_path / SCENARIOS_FILE
-    path.write_text("\n".join(",".join(line) for line in lines))
-    return path
+    return write_scenarios(tmp_path / SCENARIOS_FILE, small_library(2))
 
 
 def test_what_is_shown(api: FakeApi, table: Path, tmp_path: Path, run: Run) -> None:

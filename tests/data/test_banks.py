@@ -177,10 +177,6 @@ def reheader(old: bytes, new: bytes) -> Callable[[Path], None]:
     return edit("features.safetensors", lambda content: content.replace(old, new, 1))
 
 
-def foreign(folder: Path) -> None:
-    safetensors.numpy.save_file({"weight": X}, folder / "features.safetensors")
-
-
 DAMAGES: list[tuple[Callable[[Path], None], str]] = [
     (lambda folder: (folder / "bank.json").unlink(), "is not a bank of features"),
     (lambda folder: (folder / "features.safetensors").unlink(), "lacks features.safetensors"),
@@ -197,7 +193,10 @@ DAMAGES: list[tuple[Callable[[Path], None], str]] = [
     (reheader(b"[5,3]", b"[4,3]"), "damaged or cut off"),
     (reheader(b"[5,3]", b"[-5,3"), "damaged or cut off"),
     (reheader(b'"F32"', b'"F16"'), "damaged or cut off"),
-    (foreign, "has no array 'features'"),
+    (
+        edit("features.safetensors", lambda old: safetensors.numpy.save({"weight": X})),
+        "has no array 'features'",
+    ),
 ]
 
 
@@ -211,17 +210,16 @@ def test_damaged_banks_are_refused_in_one_sentence(
     assert str(bank.folder) in str(caught.value)
 
 
-def flip(folder: Path) -> None:
-    """Another sign for the first feature, so that the bank still opens."""
-    with (folder / "features.safetensors").open("r+b") as file:
-        file.seek(DATA_START + 3)
-        file.write(b"\x80")
+# Another sign for the first feature, so that the bank still opens.
+FLIP = edit(
+    "features.safetensors", lambda old: old[: DATA_START + 3] + b"\x80" + old[DATA_START + 4 :]
+)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (flip, "features.safetensors was changed since"),
+        (FLIP, "features.safetensors was changed since"),
         (edit("inputs.jsonl", lambda old: old[: old.index(b"\n") + 1]), "inputs.jsonl was changed"),
         (edit("inputs.jsonl", lambda old: old + b"{}\n"), "line 6 of .* is damaged"),
         (lambda folder: (folder / "inputs.jsonl").unlink(), "lacks inputs.jsonl"),

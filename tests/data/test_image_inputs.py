@@ -109,11 +109,6 @@ def touch(path: Path) -> None:
     path.touch()
 
 
-def no_images(root: Path) -> None:
-    write_images(root, domains="a")
-    (root / "b" / "x").mkdir(parents=True)
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -123,7 +118,7 @@ def no_images(root: Path) -> None:
         (lambda root: touch(root / "a.png"), "holds files where folders of domains should be"),
         (lambda root: touch(root / "a/a.png"), "holds files where folders of classes should be"),
         (lambda root: (root / "a").mkdir(parents=True), "a is empty"),
-        (no_images, "b holds no images"),
+        (lambda root: (write_images(root, "a") / "b/x").mkdir(parents=True), "b holds no images"),
         (lambda root: os.makedirs(os.fsencode(root) + b"/a/\xff"), "half of a surrogate pair"),
     ],
 )

@@ -43,20 +43,16 @@ def numbers(printed: str, row: str, table: int = 0) -> list[float]:
     return [float(cell.split("(")[0]) for cell in found[table].split("|")]
 
 
-def cells(script: Path) -> list[tuple[str, str]]:
-    """The kind ("" or "[markdown]") and the text of each cell."""
-    head, *parts = re.split(r"^# %%(.*)\n", script.read_text("utf-8"), flags=re.MULTILINE)
-    assert head == ""
-    return [(kind.strip(), text) for kind, text in zip(parts[::2], parts[1::2], strict=True)]
-
-
 def test_there_are_three() -> None:
     assert [script.stem for script in SCRIPTS] == ["colored_mnist", "pacs", "text"]
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
 def test_the_format_and_the_links(script: Path) -> None:
-    found = cells(script)
+    head, *parts = re.split(r"^# %%(.*)\n", script.read_text("utf-8"), flags=re.MULTILINE)
+    assert head == ""
+    # The kind ("" or "[markdown]") and the text of each cell.
+    found = [(kind.strip(), text) for kind, text in zip(parts[::2], parts[1::2], strict=True)]
     assert found[0][0] == "[markdown]" and re.match(r"# # \S.*\n#\n# \w", found[0][1])
     assert {kind for kind, _ in found} == {"", "[markdown]"}
     for kind, text in found:

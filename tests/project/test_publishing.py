@@ -2,7 +2,6 @@
 
 import re
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +22,6 @@ def read(name: str) -> dict[Any, Any]:
     return yaml.safe_load((ROOT / ".github" / "workflows" / name).read_text(encoding="utf-8"))
 
 
-def commands(workflow: dict[Any, Any]) -> Iterator[str]:
-    for job in workflow["jobs"].values():
-        for step in job.get("steps", ()):
-            yield from step.get("run", "").splitlines()
-
-
 def targets() -> set[str]:
     """The targets of the Makefile that people call."""
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
@@ -44,13 +37,14 @@ def test_workflows_ask_for_little_and_their_commands_exist(path: Path) -> None:
     workflow = read(path.name)
     assert workflow["permissions"] == {"contents": "read"}
     assert workflow["concurrency"]["group"]
+    commands: list[str] = []
     for name, job in workflow["jobs"].items():
         expected = {"id-token": "write"} if name == "publish" else {}
         assert job.get("permissions", {}) == expected
-        uses = [step["uses"] for step in job.get("steps", ()) if "uses" in step]
-        assert all("@" in action for action in uses)
-    for line in commands(read(path.name)):
-        words = line.split()
+        for step in job.get("steps", ()):
+            assert "@" in step.get("uses", "@")
+            commands += step.get("run", "").splitlines()
+    for words in map(str.split, commands):
         if words[0] == "make":
             assert set(words[1:]) <= targets()
         elif words[:3] == ["python", "-m", "pytest"]:

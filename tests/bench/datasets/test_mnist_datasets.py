@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regraft.bench.datasets import Dataset, colored_mnist, mnist, open_dataset
+from regraft.bench.datasets import colored_mnist, mnist, open_dataset
 from regraft.bench.datasets.rotated_mnist import ANGLES, make_environments, rotate
 from tests.helpers.idx_files import write_mnist
 from tests.helpers.paths import SHARED
@@ -30,11 +30,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, blobs: Digits) -> Pa
 def random_images(n: int, height: int = 28, width: int = 28) -> Tensor:
     generator = torch.Generator().manual_seed(0)
     return torch.randint(0, 256, (n, height, width), generator=generator, dtype=torch.uint8)
-
-
-def all_inputs(dataset: Dataset, seed: int = 0) -> list[Tensor]:
-    environments = dataset.environments(seed, CPU)
-    return [environment.inputs(torch.arange(len(environment))) for environment in environments]
 
 
 def test_making_one_reads_nothing(tmp_path: Path) -> None:
@@ -59,7 +54,10 @@ def test_environments_are_as_promised_and_follow_the_seed(folder: Path, name: st
         assert environment.y.dtype == torch.int64
         assert set(environment.y.tolist()) == set(range(dataset.n_classes))
         assert torch.equal(environment.inputs(torch.tensor([0, 3]), augmentation=1), x.flip(0))
-    first, again, other = (all_inputs(dataset, seed) for seed in (1, 1, 2))
+    first, again, other = (
+        [env.inputs(torch.arange(len(env))) for env in dataset.environments(seed, CPU)]
+        for seed in (1, 1, 2)
+    )
     assert all(map(torch.equal, first, again))
     assert not any(map(torch.equal, first, other))
 
