@@ -22,19 +22,12 @@ def run(run: Run) -> Run:
     return functools.partial(run, "compare")
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Numbered domains that the file names."""
+def test_tables_picture_progress_and_a_lock(tmp_path: Path, run: Run) -> None:
     problem = make_problem(seed=3, n=30, d=3, classes=2, sources=3)
-    path = tmp_path_factory.mktemp("compare") / "data.npz"
+    data, out = tmp_path / "data.npz", tmp_path / "out"
     domain = np.array([int(name[-1]) for name in problem.domain])
     names = np.array(["Bern", "Aarau", "Chur"])
-    np.savez(path, X=problem.X, hit=problem.y, town=domain, domains=names)
-    return path
-
-
-def test_tables_picture_progress_and_a_lock(tmp_path: Path, data: Path, run: Run) -> None:
-    out = tmp_path / "out"
+    np.savez(data, X=problem.X, hit=problem.y, town=domain, domains=names)
     arguments = data, "--label", "hit", "--domain", "town", "--radii", "1,4", "--out", out
     ran = run(*arguments)
     assert ran.code == 0 and ran.err == ""

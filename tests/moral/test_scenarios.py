@@ -17,7 +17,6 @@ from regraft.moral.scenarios import (
     SCENARIOS_FILE,
     SCENARIOS_SHA256,
     TOPICS,
-    Library,
     collect,
     download_library,
     read_library,
@@ -210,11 +209,6 @@ def test_moralchoice() -> None:
     assert not read_library(REAL / SCENARIOS_FILE).lean.any()
 
 
-@pytest.fixture(scope="module")
-def generated() -> Library:
-    return make_library(400)
-
-
 def test_generated_libraries_follow_the_seed() -> None:
     assert make_library(30, seed=3).checksum == make_library(30, seed=3).checksum
     assert make_library(30, seed=3).checksum != make_library(30, seed=4).checksum
@@ -229,7 +223,8 @@ def test_generated_libraries_follow_the_seed() -> None:
         collect(library.scenarios, np.zeros(9), "")
 
 
-def test_generated_scenarios_are_complete_and_annotated(generated: Library) -> None:
+def test_generated_scenarios_are_complete_and_annotated() -> None:
+    generated = make_library(400)
     assert np.bincount(generated.topics).tolist() == [40] * 10
     assert len({s.id for s in generated.scenarios}) == 400
     assert len(set(generated.texts)) > 390

@@ -92,15 +92,11 @@ def transfer() -> Transfer:
     )
 
 
-@pytest.fixture(scope="module")
-def result(transfer: Transfer) -> MoralResult:
+def test_all_tables_beside_the_papers(transfer: Transfer) -> None:
     data = draw_domains(1, n=100, d=5)
     found = diagnose(data.X, data.y, data.domain, data.group)
     diagnosis = replace(found, closure=CLOSURE, angles=ANGLES, basis=BASIS)
-    return MoralResult("", "", "", "hashed", 100, 0, diagnosis, CLOSURE, {}, transfer)
-
-
-def test_all_tables_beside_the_papers(result: MoralResult) -> None:
+    result = MoralResult("", "", "", "hashed", 100, 0, diagnosis, CLOSURE, {}, transfer)
     ours = "0.401 ({})", "0.123 ({})", "0.876 ({})", "0.432 ({})"
     direct = "0.400 ({})", "0.200 ({})", "0.750 ({})", "0.500 ({})"
     centrist, pragmatist = ("Centrist", "0.346"), ("Pragmatist", "0.500")

@@ -122,11 +122,6 @@ def spanned(rows: Rows) -> AbductionHull:
     return span(ABDUCTIONS, rows)
 
 
-@pytest.fixture(scope="module")
-def few() -> Rows:
-    return draw(ABDUCTIONS, seed=5, n=1500)
-
-
 def surrogate_error(rows: Rows, abduction: Tensor) -> float:
     """The standard error of the surrogate's risk for a target with this abduction (3, 3)."""
     mixing = MEANS @ rows.Z[:, :2].T - MEANS.square().sum(dim=1, keepdim=True) / 2
@@ -192,8 +187,8 @@ def test_domains_mix_by_their_weights_not_by_their_rows() -> None:
     assert abs(value_at(by_rows, rows, z) - truth) > 0.05
 
 
-def test_no_point_within_the_radius_is_worse(spanned: AbductionHull, few: Rows) -> None:
-    radius = 1.5
+def test_no_point_within_the_radius_is_worse(spanned: AbductionHull) -> None:
+    few, radius = draw(ABDUCTIONS, seed=5, n=1500), 1.5
     found = audit(spanned, few, radius)
     angles = torch.linspace(0, 2 * math.pi, 24, dtype=torch.float64)
     circle = torch.stack([angles.cos(), angles.sin()], dim=1)

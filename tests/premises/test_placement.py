@@ -1,5 +1,7 @@
 """Domains whose heads are known, found again among the plausible targets of others."""
 
+from collections.abc import Iterable
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -32,7 +34,7 @@ def draw(head: Array, seed: int, n: int = ROWS) -> tuple[Array, NDArray[np.str_]
     return X, np.array(["no", "perhaps", "yes"])[chosen]
 
 
-def gather(places: tuple[int, ...]) -> Domains:
+def gather(places: Iterable[int]) -> Domains:
     drawn = [draw(HEADS[s], seed=s) for s in places]
     X, y = (np.concatenate(column) for column in zip(*drawn, strict=True))
     return check_domains(X, y, np.repeat([SOURCES[s] for s in places], ROWS))
@@ -42,11 +44,6 @@ def nats(head: Array) -> float:
     """Root mean square over classes and standard normal rows of the logits of ``head`` (3, 4)."""
     # The features and the constant are uncorrelated and of variance, or square, one.
     return float(np.sqrt(np.square(head - head.mean(axis=0)).sum() / len(head)))
-
-
-@pytest.fixture(scope="module")
-def three() -> Domains:
-    return gather((0, 1, 2))
 
 
 @pytest.fixture(scope="module")
@@ -65,12 +62,10 @@ def two() -> Domains:
         pytest.param((1.6, -0.6), 0.15, id="beyond two, out of the simplex"),
     ],
 )
-def test_a_combination_of_sources_lies_at_its_place(
-    three: Domains, two: Domains, weights: tuple[float, ...], slack: float
-) -> None:
+def test_a_combination_lies_at_its_place(weights: tuple[float, ...], slack: float) -> None:
     sources = HEADS[: len(weights)]
     head = np.tensordot(weights, sources, axes=1)
-    placed = place_domain(three if len(weights) == 3 else two, *draw(head, seed=20))
+    placed = place_domain(gather(range(len(weights))), *draw(head, seed=20))
     assert list(placed.weights.values()) == pytest.approx(list(weights), abs=slack)
     assert list(placed.weights) == list(SOURCES[: len(weights)])
     # At the mean of all, the distance is zero up to a tenth of the sources' own.
