@@ -120,14 +120,10 @@ def test_recorded_configuration_of_large_images() -> None:
     assert all(0 <= d["rsc_f_drop_factor"] <= 0.5 for d in drawn)
 
 
-@pytest.mark.parametrize("name", [name for name in DEFAULTS if name != "MLDG"])
-def test_with_compat_only_mldg_cannot_be_written(name: str) -> None:
-    for config in range(1, 6):
-        assert json.dumps(draw(name, "small images", config, compat=True))
-
-
 def test_numpys_integers_stay_only_where_asked_for() -> None:
-    """DomainBed cannot write the records of MLDG's random configurations."""
+    """DomainBed cannot write the records of MLDG's random configurations, but all others'."""
+    for name in DEFAULTS.keys() - {"MLDG"}:
+        assert all(json.dumps(draw(name, "small images", i, compat=True)) for i in range(1, 6))
     kept = draw("MLDG", "small images", 1, compat=True)
     assert isinstance(kept["n_meta_test"], np.integer)
     with pytest.raises(TypeError, match="int64"):
