@@ -78,7 +78,9 @@ def test_the_command_prints_one_document_and_writes_it(run_once: RunOnce) -> Non
     assert price < 0.03
 
 
-def test_the_command_tells_the_story(run_once: RunOnce) -> None:
+def test_the_command_tells_the_story_and_its_page_comes_again(
+    run_once: RunOnce, told: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder, ran = run_once("demo", "demo", "--html")
     assert (ran.code, ran.err) == (0, "")
     for text in ("Colored MNIST", "round 1:", CEILING, "Certificate:", "Not certified", "Next:"):
@@ -86,12 +88,6 @@ def test_the_command_tells_the_story(run_once: RunOnce) -> None:
     assert str(folder / "stress_curve.png") in ran.out
     table = ran.out[ran.out.index("unseen -90%") :]
     assert table.index("ERM") < table.index("CRO") < table.index(CEILING)
-
-
-def test_a_page_changes_nothing_and_comes_again(
-    told: Any, run_once: RunOnce, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder, _ = run_once("demo", "demo", "--html")
     monkeypatch.setattr(regraft.bench.demo, "run_demo", lambda *_, **__: told[0])  # the same again
     call(["demo", "--out", tmp_path, "--quiet"])
     plain, with_page = ((each / "demo.json").read_text() for each in (tmp_path, folder))

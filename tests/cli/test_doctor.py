@@ -39,7 +39,9 @@ def here() -> Checkup:
     return examine(find_data, lambda step: None)
 
 
-def test_versions_extras_and_what_ships_are_found(here: Checkup) -> None:
+def test_what_is_found_and_shown(
+    here: Checkup, run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     assert here.is_usable and here.regraft == __version__
     versions = {package.name: package.version for package in here.libraries}
     assert {"torch", "numpy", "scikit-learn", "scipy", "typer", "rich"} <= versions.keys()
@@ -54,11 +56,6 @@ def test_versions_extras_and_what_ships_are_found(here: Checkup) -> None:
     found = {finding.name: finding for finding in here.weights}
     assert found.keys() == {"demo", "efficientnet_lite0", "minilm"} and found["demo"].found
     assert not any(finding.is_fault for finding in here.weights)
-
-
-def test_what_is_shown(
-    run: Run, here: Checkup, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
     ran = run("doctor")
     assert ran.code == 0 and ran.err == ""
     for package in here.libraries:

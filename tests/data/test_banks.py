@@ -271,7 +271,7 @@ def test_a_writer_goes_on_after_the_last_whole_block(tmp_path: Path) -> None:
 
 
 def test_a_bank_outlives_a_power_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that a power cut leaves one of them."""
+    """It is on the disk before the journal goes."""
     synced: list[tuple[int, bool]] = []
     folder, fsync = tmp_path / "b", os.fsync
 

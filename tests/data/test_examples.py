@@ -35,7 +35,6 @@ def within_sampling_error(hits: NDArray[np.bool_], probability: float) -> bool:
 def test_shapes(
     seed: int, n_classes: int, strengths: list[float], n: int, n_target: int, extra: int
 ) -> None:
-    """Every array has the documented shape, kind and range."""
     d = 2 * n_classes + extra
     data = make_confounded_domains(
         n,
@@ -61,7 +60,6 @@ def test_shapes(
 
 
 def test_seed_decides_everything() -> None:
-    """Equal seeds give equal data, different seeds different data; a RandomState moves on."""
     first, again, other = (make_confounded_domains(50, random_state=s) for s in (0, 0, 1))
     for field in fields(first):
         assert np.array_equal(getattr(first, field.name), getattr(again, field.name))
@@ -182,7 +180,6 @@ def test_the_default_problem_is_hard_for_erm_and_solvable() -> None:
     ],
 )
 def test_bad_parameters(parameters: dict[str, Any], message: str) -> None:
-    """One sentence says what is wrong and what to pass."""
     with pytest.raises(ValueError, match=rf"{message}.*\.$"):
         make_confounded_domains(**{"n_samples": 10, **parameters})
 
@@ -195,7 +192,6 @@ def test_bad_parameters(parameters: dict[str, Any], message: str) -> None:
     ],
 )
 def test_demo_banks(cell: str, agreements: dict[str, float]) -> None:
-    """Shapes and kinds, the unseen domain kept apart, colours that agree as the names say."""
     demo = load_demo(cell)
     assert demo.target == cell
     assert demo.X.shape == (12_000, 128)

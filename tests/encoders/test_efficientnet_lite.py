@@ -30,7 +30,7 @@ def normalized(pixels: np.ndarray) -> torch.Tensor:
     return (torch.from_numpy(pixels).permute(0, 3, 1, 2).float() - 127) / 128
 
 
-def test_features_are_those_of_the_plain_network(encoder: ImageEncoder) -> None:
+def test_features_are_those_of_the_plain_network_for_the_whole_image(encoder: ImageEncoder) -> None:
     with torch.no_grad():
         expected = make_efficientnet_lite0()(normalized(PIXELS)).numpy()
     features = encoder.encode(PIXELS)
@@ -40,9 +40,6 @@ def test_features_are_those_of_the_plain_network(encoder: ImageEncoder) -> None:
     again = load_image_encoder(IMAGE_DEFAULT)
     assert again.fingerprint == encoder.fingerprint
     np.testing.assert_array_equal(again.encode(PIXELS), features)
-
-
-def test_the_whole_image_is_seen_in_rgb(encoder: ImageEncoder) -> None:
     image = Image.new("RGBA", (300, 100), (200, 10, 30, 255))
     image.paste((0, 250, 0, 255), (0, 0, 150, 100))
     pixels = encoder.pixels(image)

@@ -102,7 +102,6 @@ embed_images(sys.argv[1], ToyImages(delay=0.3), sys.argv[2])
 
 
 def test_killed_it_goes_on(images: Path, tmp_path: Path, reference: dict[str, bytes]) -> None:
-    """Killed twice while it computes, and then finished."""
     out = tmp_path / "bank"
     journal = out / ".unfinished" / "journal.jsonl"
 

@@ -98,7 +98,9 @@ def test_result_document_and_diagnosis_say_what_was_run(ran: Ran) -> None:
     assert unseen > seen
 
 
-def test_the_transfer_leaves_the_last_panel_out(transfer: Transfer) -> None:
+def test_the_transfer_leaves_a_panel_out_and_measures_records_drawn_anew(
+    transfer: Transfer,
+) -> None:
     assert transfer.sources == ("Pragmatist", "Idealist") and transfer.target == "Centrist"
     assert transfer.radius == transfer.certificate.radius == transfer.audit.radius == 8
     assert [head.name for head in transfer.heads] == ["ERM", "CRO"] == list(transfer.curves)
@@ -122,9 +124,6 @@ def test_the_transfer_leaves_the_last_panel_out(transfer: Transfer) -> None:
         assert 0 < row.risk_error < 0.1
         assert set(row.placement.weights) == {"Pragmatist", "Idealist"}
         assert sum(row.placement.weights.values()) == pytest.approx(1)
-
-
-def test_heads_are_measured_on_records_drawn_anew(transfer: Transfer) -> None:
     features = load_text_encoder("hashed").encode(LIBRARY.texts).astype(np.float64)
     train, fresh = draw(seed=0), draw(seed=1)
     known = train.panel < 2

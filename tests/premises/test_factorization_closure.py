@@ -115,17 +115,14 @@ def test_perfect_probabilities_are_consistent_and_a_bias_of_many_rows_is_violate
     assert "keeping at least 0%" in found.sentence
 
 
-def test_where_direct_regression_learns_nothing_nothing_can_be_told() -> None:
+def test_where_little_is_learned_nothing_can_be_told() -> None:
     fair, worse = binary([0.5] * 2000), binary([0.55, 0.45] * 1000)
     found = compare(torch.arange(2000) % 2, fair, worse)
     assert math.isnan(found.domains[0].kept) and found.verdict == "undecided"
     assert found.sentence.startswith("Whether the factorization closes cannot be told where even")
     assert "keeping" not in found.sentence
     assert dumps(found.to_dict())
-
-
-def test_a_gain_within_its_noise_is_undecided_and_one_beyond_it_is_not() -> None:
-    """Nine of sixteen right at 0.6: a gain of 0.005 nats, with an error of 0.2 over sqrt(n)."""
+    # Nine of sixteen right at 0.6: a gain of 0.005 nats, with an error of 0.2 over sqrt(n).
     y, right = torch.tensor([0, 1] * 16), torch.tensor([1] * 18 + [0] * 14) == 1
     p = binary(torch.where(right, 0.4 + 0.2 * y, 0.6 - 0.2 * y).tolist())
     gains = [math.log(0.6 / 0.5)] * 9 + [math.log(0.4 / 0.5)] * 7

@@ -44,9 +44,6 @@ def test_every_form_by_hand() -> None:
     assert (read.title, read.columns, list(read.rows)) == (
         TABLE.title, TABLE.columns, TABLE.texts(),
     )  # fmt: skip
-
-
-def test_markdown() -> None:
     assert TABLE.markdown().splitlines() == [
         r"| Head | Source | -90% | a\|b |",
         "|---|---|---:|---:|",
@@ -58,9 +55,6 @@ def test_markdown() -> None:
         "- all",
     ]
     assert Table("", ("a", "b", "c"), (), align="lrl").markdown().endswith("|---|---:|---|")
-
-
-def test_latex_has_sections_notes_and_the_best_as_printed_in_bold() -> None:
     assert TABLE.latex().splitlines() == [
         r"\begin{tabular}{llcc}",
         r"\toprule",

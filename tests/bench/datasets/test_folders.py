@@ -105,7 +105,7 @@ def test_images_are_listed_by_class_and_name(data: Path, monkeypatch: pytest.Mon
     assert labels == [[*range(7)], [*range(7)], [*range(1, 7)], [*range(7)]]
 
 
-def test_pixels_are_resized_and_normalized_to_three_colours(data: Path) -> None:
+def test_pixels_are_normalized_or_changed_by_the_seed(data: Path) -> None:
     environment = open_pacs(data)[1]
     x = environment.inputs(torch.tensor([12, 0, 3]))
     assert x.shape == (3, 3, 224, 224)
@@ -120,9 +120,6 @@ def test_pixels_are_resized_and_normalized_to_three_colours(data: Path) -> None:
     x = open_pacs(data)[2].inputs(torch.tensor([0, 1]))
     np.testing.assert_allclose(pixels(x[0]), np.full((224, 224, 3), 100), atol=0.01)
     np.testing.assert_allclose(pixels(x[1])[5, 5], (10, 20, 30), atol=0.01)
-
-
-def test_augmentation_depends_on_its_seed_and_the_position(data: Path) -> None:
     environment = open_pacs(data)[0]
     rows = torch.tensor([4, 4, 9])
     state = torch.get_rng_state()
@@ -135,7 +132,7 @@ def test_augmentation_depends_on_its_seed_and_the_position(data: Path) -> None:
     assert torch.equal(state, torch.get_rng_state())
 
 
-def test_damaged_files_are_named(data: Path) -> None:
+def test_files_and_folders_that_do_not_fit_are_refused(data: Path) -> None:
     folder = data / "PACS" / "sketch" / "horse"
     (folder / "a.png").write_text("not an image")
     whole = (folder / "b.JPG").read_bytes()
@@ -146,9 +143,6 @@ def test_damaged_files_are_named(data: Path) -> None:
             environment.inputs(torch.tensor([0, row, 1]))
         assert "\n" not in str(caught.value)
     assert len(environment.inputs(torch.tensor([0, 1]))) == 2
-
-
-def test_folders_that_do_not_fit_are_refused(data: Path) -> None:
     root = data / "PACS"
     (root / "cartoon" / "dog").rename(root / "cartoon" / "wolf")
     with pytest.raises(ValueError, match=r"art_painting and .*cartoon differ .* dog, wolf: give"):

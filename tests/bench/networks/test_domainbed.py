@@ -19,7 +19,7 @@ from regraft.bench.networks.domainbed import (
 )
 
 
-def test_features_and_parameters_of_the_network_for_digits() -> None:
+def test_features_of_the_network_for_digits_by_hand() -> None:
     """Weights and biases of four convolutions, two for each normalized channel."""
     for n_channels in (1, 2, 3):
         network = mnist_cnn(n_channels)
@@ -38,10 +38,7 @@ def test_features_and_parameters_of_the_network_for_digits() -> None:
     network, n = make_featurizer((1, 28, 28), {}, generator())
     assert n == N_FEATURES
     assert network(torch.rand(2, 1, 28, 28)).shape == (2, N_FEATURES)
-
-
-def test_output_equals_the_layers_applied_by_hand() -> None:
-    """ReLU first, then the normalization; only the second convolution halves the image."""
+    # ReLU first, then the normalization; only the second convolution halves the image.
     torch.manual_seed(0)
     network = mnist_cnn()
     x = images = torch.rand(3, 2, 28, 28)

@@ -56,7 +56,7 @@ def test_no_text_overlaps_or_is_cut_off_and_a_second_call_draws_the_same(name: s
     assert DRAWINGS[name]() == figure
 
 
-def test_every_checkpoint_is_drawn_once_and_the_last_ones_twice() -> None:
+def test_every_checkpoint_is_drawn_once_and_in_view() -> None:
     figure = figures.draw_checkpoints(iter(RECORDS))
     every, last = sets(figure)
     total = sum(len(run["checkpoints"]) for run in RECORDS)
@@ -75,9 +75,6 @@ def test_every_checkpoint_is_drawn_once_and_the_last_ones_twice() -> None:
         *(f"{env} held out" for env in ("+90%", "+80%", "-90%")),
         *("ERM head (step 0)", "head in between", "last head"),
     ]
-
-
-def test_all_points_are_in_view_and_the_diagonal_is_one() -> None:
     figure = figures.draw_checkpoints([run(0, 4)])
     panels = figure["hconcat"]
     for panel in panels:

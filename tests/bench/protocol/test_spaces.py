@@ -85,7 +85,6 @@ def draw(name: str, group: Group, hparams_seed: int, **how: Any) -> dict[str, An
 @pytest.mark.parametrize("name", RECORDED)
 @pytest.mark.parametrize("compat", [False, True])
 def test_recorded_configurations(name: str, compat: bool) -> None:
-    """To the last digit."""
     expected = {**COMMON, **RECORDED[name]}
     drawn = draw(name, "small images", 1, compat=compat)
     assert {key: drawn[key] for key in expected} == expected
