@@ -35,11 +35,6 @@ def data(place: Path) -> Path:
     return place / "data.npz"
 
 
-@pytest.fixture(scope="module")
-def model(place: Path) -> Path:
-    return place / "model"
-
-
 def contents(folder: Path) -> dict[str, bytes]:
     return {
         str(path.relative_to(folder)): path.read_bytes()
@@ -72,9 +67,9 @@ LINES = {
 
 @pytest.mark.parametrize("name", LINES)
 def test_the_files_are_the_same_and_a_page_comes_again(
-    name: str, place: Path, data: Path, model: Path, tmp_path: Path, run: Run
+    name: str, place: Path, data: Path, tmp_path: Path, run: Run
 ) -> None:
-    line = LINES[name].format(data=data, other=place / "other.npz", model=model)
+    line = LINES[name].format(data=data, other=place / "other.npz", model=place / "model")
 
     def write(folder: str, *options: str) -> Ran:
         return run(*line.split(), "--out", tmp_path / folder, *options)
@@ -126,8 +121,9 @@ def test_fit_fits_source_heads_twice_and_plays_no_game_twice(
 
 
 def test_quiet_tells_by_its_code_and_says_warnings_all_the_same(
-    tmp_path: Path, data: Path, model: Path, run: Run
+    tmp_path: Path, data: Path, place: Path, run: Run
 ) -> None:
+    model = place / "model"
     assert run("predict", model, data, "--quiet") == Ran(0, "", "")
     ran = run("predict", model, tmp_path / "none.npz", "--quiet")
     assert (ran.code, ran.out) == (2, "") and "does not exist" in ran.err
