@@ -188,7 +188,7 @@ def test_without_the_extras(tmp_path: Path, folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_terminal_sees_a_spinner_and_a_pipe_sees_lines(folder: Path, tmp_path: Path) -> None:
+def test_a_terminal_sees_a_spinner_and_a_pipe_sees_lines(folder: Path) -> None:
     # Square brackets are markup to rich, and would be an error in this order.
     (folder / "[").mkdir(exist_ok=True)
     shutil.copy(folder / "data.csv", folder / "[" / "a].csv")

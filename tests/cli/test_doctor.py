@@ -72,7 +72,7 @@ def test_what_is_found_and_shown(
     assert ran.code == 0 and not ran.out and "absent" in ran.err and ran.err.count("\n") == 1
 
 
-def test_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, here: Checkup) -> None:
+def test_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def look(folder: Path) -> tuple[dict[str, Finding], str | None]:
         monkeypatch.setenv("REGRAFT_DATA", str(folder))
         checkup = examine(find_data, lambda step: None)

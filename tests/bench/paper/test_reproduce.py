@@ -178,7 +178,7 @@ def test_nothing_is_done_twice_and_leftovers_are_removed(blobs: Digits, copy: Pa
 
 
 @pytest.mark.slow
-def test_more_can_be_added(blobs: Digits, finished: Reproduction, copy: Path) -> None:
+def test_more_can_be_added(blobs: Digits, copy: Path) -> None:
     written, old = caches(copy), results(copy)
     more = reproduce(*blobs, **SIZE | {"cells": [2, 0], "trials": 1, "configs": 3}, out=copy)
     assert {name: when for name, when in caches(copy).items() if name in written} == written
