@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from regraft.core.certificate import Certificate
     from regraft.data.banks import Bank, open_bank, write_bank
     from regraft.data.examples import load_demo, make_confounded_domains
+    from regraft.estimators.abduction import Abduction, abduct
     from regraft.estimators.audit import AuditCurve, audit
     from regraft.estimators.baselines import (
         ERMClassifier,
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from regraft.estimators.comparison import Comparison, compare
     from regraft.estimators.cro import CROClassifier
     from regraft.estimators.frontier import Frontier, frontier
+    from regraft.estimators.group_search import EIILClassifier, JTTClassifier, XRMClassifier
     from regraft.estimators.literal import LiteralCROClassifier
     from regraft.estimators.saving import load, save
     from regraft.premises.diagnose import Diagnosis, diagnose
@@ -28,21 +30,26 @@ if TYPE_CHECKING:
     from regraft.premises.latent_groups import LatentFit, fit_latent
 
 __all__ = [
+    "Abduction",
     "AuditCurve",
     "Bank",
     "CROClassifier",
     "Certificate",
     "Comparison",
     "Diagnosis",
+    "EIILClassifier",
     "ERMClassifier",
     "Factorization",
     "Frontier",
     "GroupDROClassifier",
     "IRMClassifier",
+    "JTTClassifier",
     "LatentFit",
     "LiteralCROClassifier",
     "VRExClassifier",
+    "XRMClassifier",
     "__version__",
+    "abduct",
     "audit",
     "compare",
     "diagnose",
@@ -59,6 +66,7 @@ __all__ = [
 
 # Imported at first use: torch takes seconds, which `regraft --help` need not wait for.
 _HOMES = {
+    "estimators.abduction": ("Abduction", "abduct"),
     "estimators.audit": ("AuditCurve", "audit"),
     "estimators.frontier": ("Frontier", "frontier"),
     "data.banks": ("Bank", "open_bank", "write_bank"),
@@ -68,6 +76,7 @@ _HOMES = {
         "IRMClassifier",
         "VRExClassifier",
     ),
+    "estimators.group_search": ("EIILClassifier", "JTTClassifier", "XRMClassifier"),
     "core.certificate": ("Certificate",),
     "estimators.comparison": ("Comparison", "compare"),
     "data.examples": ("load_demo", "make_confounded_domains"),

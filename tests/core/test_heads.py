@@ -20,6 +20,7 @@ def test_rows_are_sorted_by_domain_and_complete(three_sources: Problem) -> None:
     names = np.unique(p.domain)
     for name, rows in zip(names, fitted.slices, strict=True):
         assert set(p.domain[order[rows]]) == {name}
+    assert (names[fitted.domain.numpy()] == p.domain[order]).all()
     assert torch.allclose(fitted.whitening(torch.from_numpy(p.X), fitted.order), fitted.Z)
 
 
@@ -66,6 +67,20 @@ def test_cross_validation_matches_plain_refits(problem: Problem) -> None:
             outside = fitted.weight[rows] * ~train[rows]
             total -= float(outside @ loss)
     assert choice.log_likelihood == pytest.approx(total, abs=2e-4)
+
+
+def test_held_out_losses_are_those_of_heads_without_the_fold(problem: Problem) -> None:
+    fitted = problem.sources
+    folds, seen = fitted.held_out, []
+
+    def recall(rows: torch.Tensor) -> torch.Tensor:
+        (left_out,) = folds.fold[~rows].unique().tolist()
+        seen.append(left_out)
+        return folds.pooled[left_out]
+
+    loss = fitted.held_out_losses(recall)
+    assert sorted(seen) == [0, 1, 2]
+    assert torch.equal(loss, folds.pooled_losses(fitted.Z, fitted.y))
 
 
 def test_wide_heads_use_the_diagonal_and_agree(

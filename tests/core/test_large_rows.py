@@ -29,6 +29,7 @@ from regraft.estimators.baselines import (
     VRExClassifier,
 )
 from regraft.estimators.frontier import frontier
+from regraft.estimators.group_search import EIILClassifier, JTTClassifier, XRMClassifier
 from tests.helpers.problems import make_problem
 
 PROBLEM = make_problem(seed=1, n=300, classes=3)
@@ -83,6 +84,9 @@ def test_source_heads_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
         GroupDROClassifier(),
         VRExClassifier(),
         IRMClassifier(penalty=1.0),
+        JTTClassifier(),
+        EIILClassifier(),
+        XRMClassifier(),
     ],
     ids=str,
 )

@@ -17,11 +17,14 @@ from markdown_it.token import Token
 
 from regraft import (
     CROClassifier,
+    EIILClassifier,
     ERMClassifier,
     GroupDROClassifier,
     IRMClassifier,
+    JTTClassifier,
     LiteralCROClassifier,
     VRExClassifier,
+    XRMClassifier,
     __version__,
     save,
 )
@@ -163,7 +166,10 @@ def test_every_term_is_told_where_it_means_something(model: CROClassifier) -> No
 
 @pytest.mark.parametrize(
     "head",
-    [ERMClassifier(), GroupDROClassifier(), IRMClassifier(), VRExClassifier(penalty=2.0)],
+    [
+        *(ERMClassifier(), GroupDROClassifier(), IRMClassifier(), VRExClassifier(penalty=2.0)),
+        *(JTTClassifier(), EIILClassifier(), XRMClassifier()),
+    ],
     ids=lambda head: type(head).__name__,
 )
 def test_heads_without_a_certificate_claim_nothing(problem: Problem, head: LinearHead) -> None:

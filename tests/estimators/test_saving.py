@@ -19,6 +19,7 @@ from regraft.estimators.baselines import (
     VRExClassifier,
 )
 from regraft.estimators.cro import CROClassifier
+from regraft.estimators.group_search import EIILClassifier, JTTClassifier, XRMClassifier
 from regraft.estimators.linear import LinearHead
 from regraft.estimators.literal import LiteralCROClassifier
 from regraft.estimators.model_files import ARRAYS, CARD, DESCRIPTION
@@ -48,6 +49,9 @@ def entries(folder: Path) -> list[str]:
         ERMClassifier(),
         GroupDROClassifier(ridge=0.01),
         VRExClassifier(penalty=2.0),
+        JTTClassifier(upweight=4.0),
+        EIILClassifier(),
+        XRMClassifier(),
         IRMClassifier(),
         LiteralCROClassifier(cro_rank=2, cro_adv_epochs=2, cro_adv_batch=32, cro_gap_eps=0.05),
     ],

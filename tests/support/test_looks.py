@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from regraft.support.looks import COLOURS, head_looks, look
+from regraft.support.looks import COLOURS, HEADS, head_looks, look
 from regraft.support.pictures import PALETTE
 
 # Machado, Oliveira and Fernandes (2009), full severity, for linear RGB.
@@ -54,14 +54,14 @@ def test_colours_stay_apart_in_every_kind_of_sight(sight: str) -> None:
 def test_looks_differ_without_their_colours() -> None:
     for field in ("shape", "dashes"):
         assert len({getattr(look(i), field) for i in range(6)}) == 6
-    assert len({look(i) for i in range(36)}) == 36
+    assert len({(look(i).shape, look(i).dashes) for i in range(36)}) == 36
     assert [look(i).colour for i in range(7)] == [*COLOURS, COLOURS[0]]
     red, green = (lightness_and_hue(c, SIGHTS["deuteranopia"]) for c in ("#A03030", "#5A6A20"))
     assert np.linalg.norm(red - green) < 15
 
 
 def test_heads_look_the_same_in_all_company_and_unlike_each_other() -> None:
-    for names in (["CRO"], ["ERM", "CRO"], ["ERM", "GroupDRO", "V-REx", "IRM", "CRO", "mine"]):
+    for names in (["CRO"], ["ERM", "CRO"], [*reversed(HEADS), "mine"]):
         looks = head_looks(names)
         assert list(looks) == names and looks["CRO"] == look(0)
         assert len(set(looks.values())) == len(names)

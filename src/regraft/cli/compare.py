@@ -36,7 +36,7 @@ def compare_command(
     device: Device = "cpu",
     out: Annotated[Path, Folder] = Path("regraft-compare"),
 ) -> None:
-    """Leave each domain out in turn: ERM, GroupDRO, V-REx, IRM and CRO where none has been.
+    """Leave each domain out in turn: CRO, ERM and six other heads where none has been.
 
     Finished cells are kept in --out: the same command goes on where it stopped.
     """

@@ -7,7 +7,7 @@ whitening and the ridges are chosen by cross-validated log-likelihood on the sou
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -59,10 +59,25 @@ class SourceHeads:
     regularization: Regularization
     held_out: CrossFit  # the same heads, fitted without each fold of the rows
 
+    @property
+    def domain(self) -> Tensor:
+        """Index (n,) of each row's domain."""
+        counts = [rows.stop - rows.start for rows in self.slices]
+        return torch.repeat_interleave(torch.tensor(counts, device=self.y.device))
+
     def optimism(self) -> Tensor:
         """Return how much (n,) the pooled head's loss on a row falls short, as it saw the row."""
         seen = losses(log_probabilities(self.Z, self.pooled), self.y)
         return self.held_out.pooled_losses(self.Z, self.y) - seen
+
+    def held_out_losses(self, solve: Callable[[Tensor], Tensor]) -> Tensor:
+        """Return the loss (n,) of each row under a head that was fitted without its fold.
+
+        ``solve`` maps the mask (n,) of the rows to fit on to a head (C, k).
+        """
+        fold = self.held_out.fold
+        heads = torch.stack([solve(fold != f) for f in range(_FOLDS)])
+        return replace(self.held_out, pooled=heads).pooled_losses(self.Z, self.y)
 
     def learner_ridge(self, ridge: float | None) -> Tensor:
         """Return the column ridges (k,) of a head fitted to all rows; None takes the pooled head's.
@@ -98,6 +113,16 @@ def fit_source_heads(domains: Domains) -> SourceHeads:
         ]
     )
     return SourceHeads(whitening, Z, y, weight, slices, order, pooled, heads, choice, held_out)
+
+
+def deal_rows(y: Tensor, domain: Tensor, parts: int) -> Tensor:
+    """Deal rows (n,), sorted by domain and class, to ``parts`` in turn within each of these cells.
+
+    Return the part (n,) of each row.
+    """
+    cell = domain * (int(y.max()) + 1) + y
+    first = torch.searchsorted(cell, cell)  # where the row's domain and class begin
+    return (torch.arange(len(cell), device=cell.device) - first) % parts
 
 
 def check_ridge(ridge: float | None) -> None:
@@ -141,9 +166,7 @@ def _sort_and_fold(domains: Domains, mean: Tensor) -> tuple[Tensor, Tensor]:
     order = torch.argsort(distance, stable=True)
     order = order[torch.argsort(domains.y[order], stable=True)]
     order = order[torch.argsort(domains.domain[order], stable=True)]
-    cell = domains.domain[order] * len(domains.classes) + domains.y[order]
-    first = torch.searchsorted(cell, cell)  # where the row's domain and class begin
-    return order, (torch.arange(len(order), device=order.device) - first) % _FOLDS
+    return order, deal_rows(domains.y[order], domains.domain[order], _FOLDS)
 
 
 def _cross_validate(

@@ -84,10 +84,7 @@ class GroupDROClassifier(_RiskBalancer):
         self.ridge = ridge
 
     def _solve(self, sources: SourceHeads, ridge: Tensor) -> Tensor:
-        weights = sources.weight.new_zeros((len(sources.slices), len(sources.y)))
-        for weight, rows in zip(weights, sources.slices, strict=True):
-            weight[rows] = sources.weight[rows] * len(sources.slices)
-        return minimax_newton(sources.Z, sources.y, weights, ridge=ridge, start=sources.pooled).head
+        return minimax_over_groups(sources, sources.domain, ridge)
 
 
 class _PenalizedHead(_RiskBalancer):
@@ -165,9 +162,36 @@ class IRMClassifier(_PenalizedHead):
         super().__init__(penalty, ridge)
 
     def _disagreement(self, log_p: Tensor, sources: SourceHeads) -> Tensor:
-        # Log-probabilities serve as logits: they differ by a constant over classes, which cancels.
-        slopes = (log_p.exp() * log_p).sum(dim=1) + losses(log_p, sources.y)
-        return _source_means(slopes, sources.slices).square().mean()
+        return _source_means(scale_slopes(log_p, sources.y), sources.slices).square().mean()
+
+
+def minimax_over_groups(
+    sources: SourceHeads, group: Tensor, ridge: Tensor, tolerance: float = 1e-6
+) -> Tensor:
+    """Return the head (C, k) whose worst risk over groups of rows, numbered (n,), is smallest.
+
+    ``tolerance`` is the duality gap to reach.
+    """
+    weights = group_weights(sources.weight, group)
+    rows = sources.Z, sources.y, weights
+    return minimax_newton(*rows, ridge=ridge, start=sources.pooled, tolerance=tolerance).head
+
+
+def group_weights(weight: Tensor, group: Tensor) -> Tensor:
+    """Return weights (G, n) of the rows in each group, in proportion to ``weight`` (n,).
+
+    Each group's sum to one; groups without any weight are left out.
+    """
+    numbers: Tensor = torch.unique(group)
+    weights = weight * (group == numbers.unsqueeze(1))
+    weights = weights[weights.any(dim=1)]
+    return weights / weights.sum(dim=1, keepdim=True)
+
+
+def scale_slopes(log_p: Tensor, y: Tensor) -> Tensor:
+    """Return the derivative (n,) of each row's loss in a common factor of its logits, at 1."""
+    # Log-probabilities serve as logits: they differ by a constant over classes, which cancels.
+    return (log_p.exp() * log_p).sum(dim=1) + losses(log_p, y)
 
 
 def _source_means(values: Tensor, slices: tuple[slice, ...]) -> Tensor:

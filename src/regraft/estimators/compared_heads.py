@@ -17,12 +17,13 @@ from regraft.estimators.baselines import (
     VRExClassifier,
 )
 from regraft.estimators.cro import CROClassifier
+from regraft.estimators.group_search import EIILClassifier, JTTClassifier, XRMClassifier
+from regraft.estimators.linear import LinearHead
 
 ERM = "ERM"
 CRO_DEFAULTS = "CRO (defaults)"
 RADII = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 
-Model = ERMClassifier | GroupDROClassifier | VRExClassifier | IRMClassifier | CROClassifier
 _Part = TypeVar("_Part", bound=Any)
 
 
@@ -31,7 +32,7 @@ class ComparedHead:
     """Head to compare."""
 
     name: str
-    model: Model  # not fitted: the class and its settings
+    model: LinearHead  # not fitted: the class and its settings
     radius: float | None = None  # for heads of the sweep over the radius, None for the others
 
     def settings(self) -> dict[str, Any]:
@@ -40,7 +41,7 @@ class ComparedHead:
 
 
 def compared_heads(radii: Sequence[float] = RADII, device: str = "cpu") -> tuple[ComparedHead, ...]:
-    """Return ERM, GroupDRO, V-REx, IRM and CRO at their defaults, then CRO at each sorted radius.
+    """Return the baselines and CRO at their defaults, then CRO at each sorted radius.
 
     An invalid radius raises ``ValueError``.
     """
@@ -52,6 +53,9 @@ def compared_heads(radii: Sequence[float] = RADII, device: str = "cpu") -> tuple
         ComparedHead("GroupDRO", GroupDROClassifier()),
         ComparedHead("V-REx", VRExClassifier()),
         ComparedHead("IRM", IRMClassifier()),
+        ComparedHead("JTT", JTTClassifier()),
+        ComparedHead("EIIL", EIILClassifier()),
+        ComparedHead("XRM", XRMClassifier()),
         ComparedHead(CRO_DEFAULTS, CROClassifier(device=device)),
         *(
             ComparedHead(
@@ -62,7 +66,7 @@ def compared_heads(radii: Sequence[float] = RADII, device: str = "cpu") -> tuple
     )
 
 
-def solve_on_sources(model: Model, sources: SourceHeads) -> Tensor:
+def solve_on_sources(model: LinearHead, sources: SourceHeads) -> Tensor:
     """Return the head (C, d + 1) on ``[x, 1]`` that ``model.fit`` gets from these source heads.
 
     Cross-validating the source heads is most of the work of a fit, so heads that share them cost

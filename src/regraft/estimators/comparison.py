@@ -99,7 +99,7 @@ def compare(
     """Leave each domain out in turn, fit all heads on the others, and measure them in it.
 
     Every head is what its classifier's ``fit`` gives on all rows of the other domains: ERM,
-    GroupDRO, V-REx, IRM and CRO at their defaults, and CRO at each of ``radii``.
+    GroupDRO, V-REx, IRM, JTT, EIIL, XRM and CRO at their defaults, and CRO at each of ``radii``.
 
     Parameters
     ----------
@@ -197,7 +197,8 @@ def _check_enough(domains: Domains) -> None:
     if len(domains.names) == 2:
         warnings.warn(
             "with one of two domains left out a single source remains, which tells nothing about "
-            "how domains differ, so every head is ERM's: add rows of a third domain.",
+            "how domains differ, so every head is ERM's, but for those that look for groups (JTT, "
+            "EIIL, XRM): add rows of a third domain.",
             stacklevel=3,
         )
 

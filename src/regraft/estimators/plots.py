@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,8 +17,7 @@ if TYPE_CHECKING:
     from regraft.estimators.comparison import Comparison
 
 _SWEPT = "CRO over the radius"
-# CRO's colour, with a shape and dashes that no known head has.
-_SWEPT_LOOK = replace(look(5), colour=look(0).colour)
+_SWEPT_LOOK = look(6)  # CRO's colour, with a shape and dashes that no known head has together
 _PANELS = {
     "average": "Unseen domains, average",
     "worst": "Worst unseen domain",

@@ -26,6 +26,7 @@ from regraft.estimators.baselines import (
 from regraft.estimators.card import model_card
 from regraft.estimators.cro import CROClassifier
 from regraft.estimators.game_head import GameHead
+from regraft.estimators.group_search import EIILClassifier, JTTClassifier, XRMClassifier
 from regraft.estimators.linear import LinearHead
 from regraft.estimators.literal import LiteralCROClassifier
 from regraft.estimators.model_files import ARRAYS, CARD, DESCRIPTION, is_model
@@ -41,6 +42,9 @@ _CLASSES: dict[str, type[LinearHead]] = {
         GroupDROClassifier,
         IRMClassifier,
         VRExClassifier,
+        EIILClassifier,
+        JTTClassifier,
+        XRMClassifier,
     )
 }
 _LABEL_KINDS = "biufUO"

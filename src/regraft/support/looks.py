@@ -11,7 +11,11 @@ COLOURS = tuple(f"var(--series-{i})" for i in range(1, 7))
 INK, SOFT, FAINT = "var(--ink)", "var(--soft)", "var(--rule)"  # text; remarks; axes and grids
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
 _DASHES = ((1, 0), (6, 3), (2, 2), (8, 2, 2, 2), (4, 1), (1, 3))
-_HEADS = ("CRO", "ERM", "GroupDRO", "V-REx", "IRM")
+# Numbers of the known heads' looks; 6 and 7 have the colours of CRO and ERM again.
+HEADS = {
+    **{"CRO": 0, "ERM": 1, "GroupDRO": 2, "V-REx": 3, "IRM": 4},
+    **{"JTT": 5, "EIIL": 8, "XRM": 9},
+}
 
 
 @dataclass(frozen=True)
@@ -24,12 +28,12 @@ class Look:
 
 
 def look(number: int) -> Look:
-    """Return the look of the series with this number; 36 of them differ."""
-    shifted = number + number // len(COLOURS)
+    """Return the look of the series with this number; 36 differ, also without their colours."""
+    turn = number // len(COLOURS)
     return Look(
         COLOURS[number % len(COLOURS)],
-        _SHAPES[shifted % len(_SHAPES)],
-        _DASHES[shifted % len(_DASHES)],
+        _SHAPES[(number + turn) % len(_SHAPES)],
+        _DASHES[(number + 2 * turn) % len(_DASHES)],
     )
 
 
@@ -43,7 +47,7 @@ def head_looks(names: Iterable[str]) -> dict[str, Look]:
     numbers: dict[str, int] = {}
     for name in names:
         kind = name.partition(" (")[0]
-        if kind in _HEADS and _HEADS.index(kind) not in numbers.values():
-            numbers[name] = _HEADS.index(kind)
+        if kind in HEADS and HEADS[kind] not in numbers.values():
+            numbers[name] = HEADS[kind]
     free = (i for i in count() if i not in numbers.values())
     return {name: look(numbers[name] if name in numbers else next(free)) for name in names}

@@ -1,0 +1,254 @@
+"""Score rows by which source they look like, class by class, with models that have not seen them.
+
+Within a class, a ridge regression of the source on the features gives each row a score: how much it
+looks like one end of the contrast between the sources. All regressions live in moments (Gram and
+cross-product matrices by class and fold), so ridges, folds and permuted labels cost no further pass
+over the rows. The features are raw principal coordinates: the ridge must favour strong directions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+
+import torch
+from torch import Tensor
+
+FOLDS = 5
+# Shares of the total variance; the held-out gain has one broad peak over them.
+_RIDGES = (1.0, 0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4)
+_PERMUTATIONS = 99
+_MAX_ENTRIES = 2**24  # of the permuted sources that are held at a time
+_PAIRS = tuple(combinations(range(FOLDS), 2))
+
+
+@dataclass(frozen=True)
+class ClassRows:
+    """Rows of every class in principal coordinates, with folds that depend on the content alone."""
+
+    T: Tensor  # (n, p) principal coordinates, centred in each class
+    y: Tensor  # (n,)
+    s: Tensor  # (n,) the source of each row
+    fold: Tensor  # (n,)
+    cells: tuple[tuple[Tensor, ...], ...]  # rows of each class and fold
+    n_sources: int
+
+    @property
+    def n_classes(self) -> int:
+        """Number C of classes."""
+        return len(self.cells)
+
+    def products(self, values: Tensor) -> Tensor:
+        """Return the cross-products (C, F, p, m) of the coordinates with ``values`` (n, m)."""
+        blocks = [[self.T[rows].T @ values[rows] for rows in folds] for folds in self.cells]
+        return torch.stack([torch.stack(folds) for folds in blocks])
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Scores of each row by models that were fitted without its fold, and without fold f as well.
+
+    ``nested[f]`` (n,) has models without f and without the row's own fold: a later step that is
+    fitted on the rows outside of f has seen nothing of f. ``outer`` (n,) has the models without the
+    row's fold alone, and ``weights`` (F, C, p) are these models.
+    """
+
+    nested: Tensor  # (F, n)
+    outer: Tensor  # (n,)
+    weights: Tensor  # (F, C, p)
+
+
+def arrange_rows(
+    T: Tensor, y: Tensor, s: Tensor, n_classes: int, n_sources: int
+) -> tuple[ClassRows, Tensor]:
+    """Centre the coordinates ``T`` (n, p) in each class, and deal the rows to folds.
+
+    Rows are dealt in the order of their distance from their class's mean, whatever their source, so
+    that permuted sources could have met the same folds. Also return the class means (C, p).
+    """
+    means = T.new_zeros((n_classes, T.shape[1]))
+    counts = torch.bincount(y, minlength=n_classes).to(T.dtype)
+    means = means.index_add(0, y, T) / counts.unsqueeze(1)
+    T = T - means[y]
+    order = torch.argsort(T.square().sum(dim=1), stable=True)
+    order = order[torch.argsort(y[order], stable=True)]
+    first = torch.searchsorted(y[order], y[order])
+    fold = torch.empty_like(y)
+    fold[order] = (torch.arange(len(y), device=y.device) - first) % FOLDS
+    cells = tuple(
+        tuple(order[(y[order] == c) & (fold[order] == f)] for f in range(FOLDS))
+        for c in range(n_classes)
+    )
+    return ClassRows(T, y, s, fold, cells, n_sources), means
+
+
+class DomainRegression:
+    """Ridge regressions within each class, without each fold and without each pair of folds."""
+
+    def __init__(self, rows: ClassRows) -> None:
+        self.rows = rows
+        blocks = [[rows.T[cell] for cell in folds] for folds in rows.cells]
+        self.gram = torch.stack([torch.stack([x.T @ x for x in folds]) for folds in blocks])
+        size = torch.tensor([[len(cell) for cell in folds] for folds in rows.cells])
+        self.size = size.to(self.gram)  # (C, F)
+        total = self.gram.sum(dim=(0, 1)).diagonal().sum() / self.size.sum()
+        self.ridges = (total * self.gram.new_tensor(_RIDGES)).tolist()
+        gram, size = self._without_fold(self.gram), self._without_fold(self.size).clamp_min(1)
+        self.values, self.vectors = torch.linalg.eigh(gram / size[..., None, None])
+
+    @staticmethod
+    def _without_fold(moments: Tensor) -> Tensor:
+        """Return the sums (C, F, ...) of moments (C, F, ...) over all folds but one."""
+        return moments.sum(dim=1, keepdim=True) - moments
+
+    def solve(self, cross: Tensor, ridges: list[float]) -> Iterator[Tensor]:
+        """Yield the coefficients (C, F, p, m) without each fold, ridge by ridge.
+
+        ``cross`` (C, F, p, m) are the products of the coordinates with what is regressed on them.
+        """
+        size = self._without_fold(self.size).clamp_min(1)[..., None, None]
+        rotated = self.vectors.mT @ (self._without_fold(cross) / size)
+        for ridge in ridges:
+            yield self.vectors @ (rotated / (self.values.clamp_min(0) + ridge).unsqueeze(-1))
+
+    def solve_pairs(self, cross: Tensor, ridge: float) -> Tensor:
+        """Return the coefficients (C, F, F, p, m) without folds f and g; f = g leaves out one."""
+        C, _, p, m = cross.shape
+        keep = self.gram.new_ones((len(_PAIRS), FOLDS))
+        for i, pair in enumerate(_PAIRS):
+            keep[i, list(pair)] = 0
+        size = (self.size @ keep.T).clamp_min(1)[..., None, None]  # (C, pairs, 1, 1)
+        gram = torch.einsum("qf,cfij->cqij", keep, self.gram) / size
+        gram.diagonal(dim1=-2, dim2=-1).add_(ridge)
+        right = torch.einsum("qf,cfim->cqim", keep, cross) / size
+        paired = torch.cholesky_solve(right, torch.linalg.cholesky(gram))
+        beta = cross.new_zeros((C, FOLDS, FOLDS, p, m))
+        for i, (f, g) in enumerate(_PAIRS):
+            beta[:, f, g] = beta[:, g, f] = paired[:, i]
+        each = torch.arange(FOLDS)
+        beta[:, each, each] = next(self.solve(cross, [ridge]))
+        return beta
+
+    def best_ridge(self, cross: Tensor, n_columns: int) -> float:
+        """Return the ridge of the largest gain on the folds left out."""
+        gains = [
+            float(self._gain(beta, cross, n_columns)) for beta in self.solve(cross, self.ridges)
+        ]
+        best: float = self.ridges[max(range(len(gains)), key=gains.__getitem__)]
+        return best
+
+    def largest_gains(self, cross: Tensor, n_columns: int) -> Tensor:
+        """Return the largest gain (B,) over the ridges, for B sets of ``n_columns`` columns."""
+        gains = [self._gain(beta, cross, n_columns) for beta in self.solve(cross, self.ridges)]
+        return torch.stack(gains).amax(dim=0)
+
+    def _gain(self, beta: Tensor, cross: Tensor, n_columns: int) -> Tensor:
+        """Return the fall of the squares (B,) on left-out folds along the best contrast."""
+        C, F, p, _ = cross.shape
+        fit = (self.gram @ beta).reshape(C, F, p, -1, n_columns)
+        B, M = (part.reshape(C, F, p, -1, n_columns) for part in (beta, cross))
+        matrix = torch.einsum("cfpbi,cfpbj->bij", B, 2 * M - fit)
+        gain: Tensor = torch.linalg.eigvalsh((matrix + matrix.mT) / 2)[:, -1]
+        return gain
+
+    def score(self, beta: Tensor) -> Scores:
+        """Score all rows by the coefficients (C, F, F, p) without two folds and without one."""
+        rows = self.rows
+        nested = beta.new_zeros((FOLDS, len(rows.y)))
+        outer = beta.new_zeros(len(rows.y))
+        for c, folds in enumerate(rows.cells):
+            for g, cell in enumerate(folds):
+                values = (rows.T[cell] @ beta[c, :, g].T).T  # (F, rows)
+                nested[:, cell] = values
+                outer[cell] = values[g]
+        each = torch.arange(FOLDS)
+        return Scores(nested, outer, beta[:, each, each].transpose(0, 1))
+
+
+def indicators(rows: ClassRows, s: Tensor) -> Tensor:
+    """Return the sources ``s`` (n,) as columns (n, K), centred and scaled in each class.
+
+    So scaled, half the explained squares of a row are its gain in nats, to second order.
+    """
+    one_hot = torch.nn.functional.one_hot(s, rows.n_sources).to(rows.T.dtype)
+    shares = one_hot.new_zeros((rows.n_classes, rows.n_sources)).index_add(0, rows.y, one_hot)
+    shares = shares / shares.sum(dim=1, keepdim=True)
+    return (one_hot - shares[rows.y]) / shares[rows.y].clamp_min(1e-12).sqrt()
+
+
+def score_domains(regression: DomainRegression) -> tuple[Scores, Tensor]:
+    """Score the rows by the leading contrast of the sources, which all classes share.
+
+    Each outer fold has the contrast of the largest gain on the other folds. The contrast (K,) of
+    the first fold is returned too: sources with positive entries have more of the upper end, and
+    source 0 is one of them unless its entry is zero.
+    """
+    rows = regression.rows
+    cross = rows.products(indicators(rows, rows.s))
+    beta = regression.solve_pairs(cross, regression.best_ridge(cross, rows.n_sources))
+    contrasts = list[Tensor]()
+    for f in range(FOLDS):
+        others = [g for g in range(FOLDS) if g != f]
+        B, M = beta[:, f, others], cross[:, others]
+        matrix = torch.einsum("cgpi,cgpj->ij", B, 2 * M - regression.gram[:, others] @ B)
+        contrast = torch.linalg.eigh((matrix + matrix.mT) / 2)[1][:, -1]
+        sign = contrasts[0] @ contrast if contrasts else _first_entry(contrast)
+        contrasts.append(contrast if float(sign) >= 0 else -contrast)
+    along = torch.einsum("cfgpk,fk->cfgp", beta, torch.stack(contrasts))
+    return regression.score(along), contrasts[0]
+
+
+def _first_entry(contrast: Tensor) -> Tensor:
+    """Return the entry that decides the orientation: the first that is not rounding noise."""
+    large = contrast.abs() > 1e-6 * contrast.abs().max()
+    return contrast[large.nonzero()[0, 0]]
+
+
+def sharpen_scores(regression: DomainRegression, nested: Tensor) -> Scores:
+    """Regress what is believed of the rows on the features, and score the rows anew.
+
+    ``nested[f]`` (n,) is the expected group of each row according to a model without fold f.
+    """
+    rows = regression.rows
+    folds = torch.arange(FOLDS, device=rows.fold.device).unsqueeze(1)
+    outside = rows.fold.unsqueeze(0) != folds
+    problem = folds * rows.n_classes + rows.y
+    total = nested.new_zeros(FOLDS * rows.n_classes)
+    total = total.index_add(0, problem[outside], nested[outside])
+    count = torch.bincount(problem[outside], minlength=len(total)).clamp_min(1)
+    belief = torch.where(outside, nested - (total / count)[problem], 0.0)
+    cross = rows.products(belief.T.contiguous())  # (C, F, p, F)
+    own = nested[rows.fold, torch.arange(len(rows.y), device=rows.y.device)].unsqueeze(1)
+    ridge = regression.best_ridge(rows.products(own - own.mean()), 1)
+    beta = regression.solve_pairs(cross, ridge).diagonal(dim1=1, dim2=4)  # (C, F, p, F)
+    return regression.score(beta.permute(0, 3, 1, 2))
+
+
+def permutation_p_value(regression: DomainRegression, seed: int = 0) -> float:
+    """Return the p-value of "given the class, the features say nothing about the source".
+
+    The statistic is the largest held-out gain of a contrast over the ridges. Sources are shifted
+    cyclically along a fixed random order of each class's rows: a group of permutations, so that the
+    test is exact for exchangeable sources, and cheap.
+    """
+    rows, K = regression.rows, regression.rows.n_sources
+    random = torch.Generator().manual_seed(seed)
+    orders = [torch.cat(folds) for folds in rows.cells]
+    orders = [
+        order[torch.randperm(len(order), generator=random).to(order.device)] for order in orders
+    ]
+    columns = indicators(rows, rows.s)
+    observed = float(regression.largest_gains(rows.products(columns), K))
+    at_a_time = max(1, _MAX_ENTRIES // columns.numel())
+    reached = 1
+    for start in range(0, _PERMUTATIONS, at_a_time):
+        count = min(at_a_time, _PERMUTATIONS - start)
+        shifted = columns.new_empty((len(columns), count, K))
+        for order in orders:
+            for b in range(count):
+                shift = int(torch.randint(1, max(len(order), 2), (1,), generator=random))
+                shifted[order, b] = columns[order.roll(shift)]
+        gains = regression.largest_gains(rows.products(shifted.flatten(1)), K)
+        reached += int((gains >= observed).sum())
+    return reached / (_PERMUTATIONS + 1)

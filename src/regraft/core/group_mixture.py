@@ -1,0 +1,144 @@
+"""Mixtures of normal densities along a score, shared by the sources, which differ in the shares.
+
+Problems (a class, in an outer fold) are fitted as one batch. The score is cut into narrow bins, so
+the cost of a step does not grow with the number of rows. The components of a problem share their
+variance: a row's belief then rises or falls with its score, and cannot single out both tails.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+_BINS = 128
+_TRIAL_STEPS, _MAX_STEPS = 5, 100
+_TOLERANCE = 1e-5  # nats a row that a step must gain for the next one
+_VARIANCE_FLOOR = 2.5e-3  # of the variance of the scores
+# Where starts divide the rows, as shares of them; the most likely start goes on.
+_STARTS = {
+    2: ((0.2,), (0.5,), (0.8,)),
+    3: ((0.2, 0.5), (1 / 3, 2 / 3), (0.5, 0.8)),
+}
+MAX_GROUPS = max(_STARTS)
+
+
+@dataclass(frozen=True)
+class GroupMixture:
+    """Mixtures of G components for P problems; components are in the order of their means."""
+
+    mean: Tensor  # (P, G)
+    variance: Tensor  # (P,)
+    shares: Tensor  # (P, K, G) of the components in each source
+    likelihood: Tensor  # (P,) mean log density of the scores, given the source
+
+    def log_density(self, t: Tensor, problem: Tensor) -> Tensor:
+        """Return the log densities (n, G) of scores ``t`` (n,) in their problems (n,)."""
+        squares = (t.unsqueeze(1) - self.mean[problem]).square()
+        return -0.5 * (squares / self.variance[problem].unsqueeze(1))
+
+    @property
+    def separation(self) -> Tensor:
+        """Distance (P,) of neighbouring components, the least one, in standard deviations."""
+        steps = self.mean.diff(dim=1).amin(dim=1)
+        return steps / self.variance.sqrt()
+
+
+@dataclass(frozen=True)
+class BinnedScores:
+    """Scores of P problems as counts in bins."""
+
+    center: Tensor  # (P, B) mean score of each bin
+    count: Tensor  # (P, B, K)
+
+
+def bin_scores(t: Tensor, problem: Tensor, s: Tensor, n_problems: int, K: int) -> BinnedScores:
+    """Count scores ``t`` (m,) of rows from sources ``s`` (m,) in bins of their problem (m,)."""
+    low = t.new_full((n_problems,), float("inf")).scatter_reduce(0, problem, t, "amin")
+    high = t.new_full((n_problems,), -float("inf")).scatter_reduce(0, problem, t, "amax")
+    width = (high - low).clamp_min(torch.finfo(t.dtype).tiny)
+    place = ((t - low[problem]) / width[problem] * _BINS).long().clamp(0, _BINS - 1)
+    cell = problem * _BINS + place
+    count = torch.bincount(cell * K + s, minlength=n_problems * _BINS * K).to(t.dtype)
+    count = count.reshape(n_problems, _BINS, K)
+    total = t.new_zeros(n_problems * _BINS).index_add(0, cell, t).reshape(n_problems, _BINS)
+    middle = (
+        low.unsqueeze(1) + (torch.arange(_BINS, device=t.device) + 0.5) / _BINS * width[:, None]
+    )
+    rows = count.sum(dim=2)
+    return BinnedScores(torch.where(rows > 0, total / rows.clamp_min(1), middle), count)
+
+
+def fit_mixture(scores: BinnedScores, n_groups: int) -> GroupMixture:
+    """Fit mixtures of ``n_groups`` components to every problem by expectation-maximization."""
+    rows = scores.count.sum(dim=2)
+    below = rows.cumsum(dim=1) / rows.sum(dim=1, keepdim=True).clamp_min(1)
+    trials = []
+    for cuts in _STARTS[n_groups]:
+        group = torch.stack([below > cut for cut in cuts]).sum(dim=0)
+        certain = torch.nn.functional.one_hot(group, n_groups).to(rows)
+        belief = (0.8 * certain + 0.2 / n_groups).unsqueeze(2)
+        start = maximize(scores, belief.expand(-1, -1, scores.count.shape[2], -1))
+        trials.append(_climb(scores, start, _TRIAL_STEPS))
+    best = torch.stack([trial.likelihood for trial in trials]).argmax(dim=0)
+    mixture = _climb(scores, _pick(trials, best), _MAX_STEPS)
+    order = mixture.mean.argsort(dim=1)
+    return replace(
+        mixture,
+        mean=mixture.mean.gather(1, order),
+        shares=mixture.shares.gather(2, order.unsqueeze(1).expand_as(mixture.shares)),
+    )
+
+
+def _climb(scores: BinnedScores, mixture: GroupMixture, steps: int) -> GroupMixture:
+    """Take steps of expectation-maximization until none gains much."""
+    belief, likelihood = expect(scores, mixture)
+    for _ in range(steps):
+        mixture = maximize(scores, belief)
+        before = likelihood
+        belief, likelihood = expect(scores, mixture)
+        if float((likelihood - before).max()) <= _TOLERANCE:
+            break
+    return replace(mixture, likelihood=likelihood)
+
+
+def _pick(trials: list[GroupMixture], best: Tensor) -> GroupMixture:
+    """Return for each problem the trial that ``best`` (P,) names."""
+    problem = torch.arange(len(best), device=best.device)
+    parts = ("mean", "variance", "shares", "likelihood")
+    stacked = (torch.stack([getattr(trial, part) for trial in trials]) for part in parts)
+    return GroupMixture(*(values[best, problem] for values in stacked))
+
+
+def expect(scores: BinnedScores, mixture: GroupMixture) -> tuple[Tensor, Tensor]:
+    """Return beliefs (P, B, K, G) about every bin and source, and the log-likelihood (P,)."""
+    tiny = torch.finfo(scores.center.dtype).tiny
+    squares = (scores.center.unsqueeze(2) - mixture.mean.unsqueeze(1)).square()
+    variance = mixture.variance[:, None, None]
+    log_density = -0.5 * (squares / variance + variance.log())
+    joint = log_density.unsqueeze(2) + mixture.shares.clamp_min(tiny).log().unsqueeze(1)
+    evidence = torch.logsumexp(joint, dim=3)
+    n = scores.count.sum(dim=(1, 2)).clamp_min(1)
+    likelihood = (scores.count * evidence).sum(dim=(1, 2)) / n
+    return torch.exp(joint - evidence.unsqueeze(3)), likelihood
+
+
+def maximize(scores: BinnedScores, belief: Tensor) -> GroupMixture:
+    """Return the most likely mixture under ``belief`` (P, B, K, G); its likelihood stays open."""
+    mass = scores.count.unsqueeze(3) * belief
+    per_bin = mass.sum(dim=2)  # (P, B, G)
+    group = per_bin.sum(dim=1)  # (P, G)
+    n = group.sum(dim=1).clamp_min(1)
+    tiny = torch.finfo(mass.dtype).tiny
+    mean = (per_bin * scores.center.unsqueeze(2)).sum(dim=1) / group.clamp_min(tiny)
+    spread = (scores.center.unsqueeze(2) - mean.unsqueeze(1)).square()
+    variance = (per_bin * spread).sum(dim=(1, 2)) / n
+    rows = scores.count.sum(dim=2)
+    middle = (rows * scores.center).sum(dim=1) / n
+    total = (rows * (scores.center - middle.unsqueeze(1)).square()).sum(dim=1) / n
+    variance = torch.maximum(variance, _VARIANCE_FLOOR * total).clamp_min(tiny)
+    shares = mass.sum(dim=1) / scores.count.sum(dim=1).unsqueeze(2).clamp_min(1)
+    empty = scores.count.sum(dim=1).unsqueeze(2) == 0  # a source without rows: any shares will do
+    shares = torch.where(empty, 1 / belief.shape[3], shares)
+    return GroupMixture(mean, variance, shares, torch.full_like(variance, torch.nan))

@@ -1,0 +1,171 @@
+"""The hidden factor that the sources disagree about, as people ask for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+
+from regraft.core.abduction import LEVEL, SMALLEST_SHARE, GroupModels, Groups, find_groups
+from regraft.core.domains import Domains, check_domains, check_features, index_column
+
+_CLEAR_SEPARATION = 2.0  # standard deviations; groups nearer than this overlap much
+
+
+@dataclass(frozen=True)
+class Abduction:
+    """Hidden groups of rows, and in which shares the sources hold them.
+
+    With one group there is no hidden factor. Group numbers rise with a score that sources with
+    positive ``contrast`` have more of; the first source's entry is not negative.
+    """
+
+    groups: NDArray[np.float64]  # (n, G) P(u | x, y) of each row, by models that have not seen it
+    classes: NDArray[Any]  # (C,)
+    domains: NDArray[Any]  # (K,)
+    shares: NDArray[np.float64]  # (K, G) of the groups in each source
+    class_shares: NDArray[np.float64]  # (K, C, G) in each source and class
+    gain: float  # nats a row that the groups tell about the source, on rows that no step has seen
+    gain_error: float  # its standard error
+    possible_gain: float  # what they would tell if each row's group were known
+    separation: float  # of neighbouring groups along the score, in standard deviations
+    p_value: float  # of "no hidden factor", by permuting the sources within each class
+    contrast: NDArray[np.float64]  # (K,)
+    warnings: tuple[str, ...]
+    models: GroupModels | None
+
+    @property
+    def n_groups(self) -> int:
+        """Number G of groups; 1 if no hidden factor was found."""
+        return int(self.groups.shape[1])
+
+    def posterior(self, X: ArrayLike, y: ArrayLike) -> NDArray[np.float64]:
+        """Return P(u | x, y) (n, G) of new rows ``X`` (n, d) with labels ``y`` (n,)."""
+        features = check_features(X)
+        if self.models is None:
+            return np.ones((len(features), 1))
+        labels, index = index_column(y, "y", len(features))
+        known = np.searchsorted(self.classes, labels).clip(max=len(self.classes) - 1)
+        if (self.classes[known] != labels).any():
+            raise ValueError(
+                f"y has labels other than {list(self.classes)}: pass the same classes."
+            )
+        device = self.models.mean.device
+        rows = torch.as_tensor(features, device=device)
+        label = torch.as_tensor(known[index], device=device)
+        return self.models.log_posterior(rows, label).exp().cpu().numpy()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what was found, without the rows, as plain numbers, strings and lists."""
+        return {
+            "n_groups": self.n_groups,
+            "classes": [str(name) for name in self.classes],
+            "domains": [str(name) for name in self.domains],
+            "shares": self.shares.tolist(),
+            "class_shares": self.class_shares.tolist(),
+            "gain": self.gain,
+            "gain_error": self.gain_error,
+            "possible_gain": self.possible_gain,
+            "separation": self.separation,
+            "p_value": self.p_value,
+            "contrast": self.contrast.tolist(),
+            "warnings": list(self.warnings),
+        }
+
+    def summary(self) -> str:
+        """Say in plain words what was found."""
+        if self.n_groups == 1:
+            return f"No hidden factor was found (p = {self.p_value:.2f})."
+        tie = ", ".join(
+            f"{name} {share:.0%}"
+            for name, share in zip(self.domains, self.shares[:, -1], strict=True)
+        )
+        return (
+            f"A hidden factor was found (p = {self.p_value:.2f}): {self.n_groups} groups of rows, "
+            f"whose last is in the sources at different shares ({tie}). On rows that no step has "
+            f"seen it tells {self.gain:.4f} ± {self.gain_error:.4f} nats about the source, of "
+            f"{self.possible_gain:.4f} possible at these shares."
+        )
+
+
+def abduct(
+    X: ArrayLike, y: ArrayLike, sample_domain: ArrayLike, *, device: str = "cpu"
+) -> Abduction:
+    """Find the hidden factor that the sources disagree about, from domain labels alone.
+
+    Sources are taken for different mixtures of the same groups of rows. The groups are found within
+    each class, along the direction on which the sources differ, and every choice is made by the
+    log-likelihood of the source on rows that no step has seen. The result does not depend on the
+    order of the rows, and no random numbers enter but those of the permutation test, whose seed is
+    fixed.
+
+    Parameters
+    ----------
+    X, y, sample_domain : array-like (n, d), (n,), (n,)
+        Features, labels and the source of each row.
+    device : str
+        Where torch computes, such as "cpu" or "cuda".
+
+    Returns
+    -------
+    Abduction
+
+    Raises
+    ------
+    ValueError
+        If the data are not usable; the message says how to fix it.
+    """
+    domains = check_domains(X, y, sample_domain, device=device)
+    return describe_groups(find_groups(domains), domains)
+
+
+def describe_groups(found: Groups, domains: Domains) -> Abduction:
+    """Return ``found`` as arrays in the user's labels, with warnings in words."""
+    counts = torch.zeros((len(domains.names), len(domains.classes)), dtype=torch.float64)
+    cell = (domains.domain * len(domains.classes) + domains.y).cpu()
+    counts = torch.bincount(cell, minlength=counts.numel()).reshape(counts.shape).double()
+    class_shares = found.shares.cpu()
+    shares = (counts.unsqueeze(2) * class_shares).sum(dim=1) / counts.sum(dim=1, keepdim=True)
+    return Abduction(
+        groups=found.posterior.cpu().numpy(),
+        classes=domains.classes,
+        domains=domains.names,
+        shares=shares.numpy(),
+        class_shares=class_shares.numpy(),
+        gain=found.gain,
+        gain_error=found.gain_error,
+        possible_gain=found.possible_gain,
+        separation=found.separation,
+        p_value=found.p_value,
+        contrast=np.array(found.contrast),
+        warnings=tuple(_doubts(found, domains, shares)),
+        models=found.models,
+    )
+
+
+def _doubts(found: Groups, domains: Domains, shares: torch.Tensor) -> list[str]:
+    """Say what speaks against taking the groups for a hidden factor."""
+    if len(domains.names) == 1:
+        return ["All rows are of one source, so nothing tells a hidden factor apart: add sources."]
+    if found.n_groups == 1:
+        if found.p_value <= LEVEL:
+            return ["The sources differ given the label, but not as mixtures of the same groups."]
+        return []
+    doubts = []
+    if found.separation < _CLEAR_SEPARATION:
+        doubts.append(
+            f"The groups overlap: they lie {found.separation:.1f} standard deviations apart, so "
+            "many rows cannot be told."
+        )
+    for u, column in enumerate(shares.T):
+        holders = [str(domains.names[s]) for s in range(len(column)) if column[s] >= SMALLEST_SHARE]
+        if len(holders) < 2:
+            only = f"only {holders[0]} has" if holders else "hardly any source has"
+            doubts.append(
+                f"Overlap is missing: {only} group {u}, so the groups may be the sources "
+                "themselves rather than a factor within them."
+            )
+    return doubts
