@@ -13,15 +13,12 @@ from tests.helpers.toy_sweep import write_bank
 
 IMAGES = "reproduce pacs --data {tmp}/pacs"
 TRAIN = "train --dataset toy --data {tmp}/bank"
+SWEEP = "sweep --datasets toy --algorithms ERM --data {tmp}/bank"
 KNOWN = "known dataset (amazon, office-caltech10, pacs)"
+SHARE = "pass a share between 0 and 1."
 FINITE = "pass a finite number of nats, 0 or more."
 ERRORS: list[tuple[str, str]] = [
     ("fit {tmp}/none.csv", "does not exist"),
-    ("fit {tmp}/text.txt", ".npz, .csv or .parquet"),
-    ("fit {tmp}/empty.csv", "is empty"),
-    ("fit {tmp}/bad.csv", "row 1 "),
-    ("fit {tmp}/ragged.csv", "3 cells"),
-    ("fit {tmp}/broken.npz", "damaged or not a .npz"),
     ("fit {tmp}/broken.parquet", "damaged or not a Parquet"),
     ("fit {data} --label target", "--label"),
     ("fit {data} --domain place", "--domain"),
@@ -91,10 +88,21 @@ ERRORS: list[tuple[str, str]] = [
     (f"{TRAIN} --test-envs 0,1,2", "leave one to train on"),
     (f"{TRAIN} --test-envs 3", "toy has 0 (0), 1 (1), 2 (2)."),
     (f"{TRAIN} --steps 0", "steps is 0: pass at least 1."),
-    (f"{TRAIN} --holdout-fraction 1", "pass a share between 0 and 1"),
+    (f"{TRAIN} --holdout-fraction 1", SHARE),
     (f"{TRAIN} --device abacus", "abacus"),
     (f"{TRAIN} --trial-seed -1", "trial_seed is -1: pass 0 or more."),
     (f"{TRAIN} --seed -1", "trial_seed is -1: pass 0 or more."),
+    (f"{SWEEP} --n-trials 0", "regraft: n_trials is 0: pass at least 1."),
+    (f"{SWEEP} --together 0", "regraft: together is 0: pass at least 1."),
+    (f"{SWEEP} --seed -1", "regraft: seed is -1: pass 0 or more."),
+    (f"{SWEEP} --holdout-fraction 1", f"regraft: holdout_fraction is 1.0: {SHARE}"),
+    (f"{SWEEP} --device abacus", "regraft: device 'abacus' is not available here: pass cpu."),
+    (f"{SWEEP} --engine cloud", "regraft: engine is 'cloud': choose from local, ray, slurm."),
+    (f"{SWEEP} --test-envs 3", "regraft: test_envs are [3]: toy has 0 (0), 1 (1), 2 (2)."),
+    (
+        f"{SWEEP} --datasets ''",
+        "regraft: there is nothing to run: name a dataset and algorithms that suit it.",
+    ),
     ("collect {tmp}/missing", "is not a folder"),
     ("collect {tmp}/empty", "holds no records"),
     ("collect {tmp}/empty --selection best", "choose from training-domain"),
@@ -162,13 +170,9 @@ def tmp(tmp_path_factory: pytest.TempPathFactory, problem: Problem) -> Path:
     tmp = tmp_path_factory.mktemp("errors")
     texts = {
         "text.txt": "text",
-        "empty.csv": "",
-        "bad.csv": "f0,label,domain\nx,1,a\n",
-        "ragged.csv": "f0,f1,label,domain\n1,1,a\n",
         "narrow.csv": "f0,label\n1,1\n",
         "short.csv": "p,q\n0.5,0.5\n",
         "strange.csv": "probability_0,probability_2\n0.5,0.5\n",
-        "broken.npz": "PK nothing",
         "broken.parquet": "PAR1 nothing",
         "busy/model/thesis.txt": "years of work",
     }

@@ -100,28 +100,6 @@ def test_without_names_all_algorithms_are_run_that_make_sense(data: Path) -> Non
     assert {"ERM", "IRM", "VREx"} <= done
 
 
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        ({"n_trials": 0}, "n_trials is 0: pass at least 1."),
-        ({"together": 0}, "together is 0: pass at least 1."),
-        ({"seed": -1}, "seed is -1: pass 0 or more."),
-        ({"holdout_fraction": 1.0}, "holdout_fraction is 1.0: pass a share between 0 and 1."),
-        ({"device": "abacus"}, "device 'abacus' is not available here: pass cpu."),
-        ({"engine": "cloud"}, "engine is 'cloud': choose from local, ray, slurm."),
-        ({"test_envs": [3]}, "test_envs are [3]: toy has 0 (0), 1 (1), 2 (2)."),
-        ({"datasets": []}, "there is nothing to run: name a dataset and algorithms that suit it."),
-    ],
-)
-def test_wrong_options_are_told_before_anything_is_done(
-    data: Path, options: dict[str, Any], sentence: str
-) -> None:
-    with pytest.raises(ValueError) as error:
-        sweep(data, **options)
-    assert str(error.value) == sentence
-    assert not (data.parent / "out").exists()
-
-
 def test_unknown_names_and_another_sweep_are_refused(data: Path) -> None:
     with pytest.raises(ValueError, match=r"^algorithm is 'Erm': choose from .*ERM"):
         sweep(data, algorithms=["Erm"])

@@ -194,7 +194,7 @@ BROKEN: list[tuple[str, Callable[[Path], object], str]] = [
     ("d.json", lambda p: p.write_text("{}"), r"\.npz, \.csv or \.parquet"),
     ("d.npz", Path.touch, "damaged or not"),
     ("d.npz", damaged, "damaged or not"),
-    ("d.npz", foreign, "damaged or not"),
+    ("d.npz", foreign, r"damaged or not a \.npz file: write it again with np\.savez"),
     ("d.npz", corrupted, "damaged or not"),
     ("d.npz", zipped_text, "not an array"),
     ("d.npz", lambda p: np.savez(p, label=Y, domain=DOMAIN), "no array 'X' or 'features'"),
@@ -218,7 +218,7 @@ BROKEN: list[tuple[str, Callable[[Path], object], str]] = [
     ("d.csv", lambda p: p.write_text(f"f0,label,domain\n1,{'x' * 200_000},a\n"), "not CSV"),
     ("d.parquet", Path.touch, "damaged or not"),
     ("d.parquet", damaged, "damaged or not"),
-    ("d.parquet", foreign, "damaged or not"),
+    ("d.parquet", foreign, "damaged or not a Parquet file: write it again"),
     ("d.parquet", lambda p: write(p, np.array([["1", "2"], ["x", "3"]] * 2)), "row 2 .*'x' .*'f0'"),
 ]
 

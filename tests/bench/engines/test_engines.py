@@ -18,7 +18,6 @@ from tests.helpers.toy_sweep import ENDLESS, check_records, is_free, make_jobs, 
 @pytest.mark.parametrize(
     ("name", "options", "sentence"),
     [
-        ("cloud", {}, "engine is 'cloud': choose from local, ray, slurm."),
         ("local", {"workers": 0}, "workers is 0: pass at least 1."),
         (
             "local",
