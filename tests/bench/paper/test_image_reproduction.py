@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import safetensors.torch
-from typer.testing import CliRunner, Result
 
 from regraft.bench.algorithms.games import game_space
 from regraft.bench.paper.benchmark import IMAGE_BENCHMARKS
@@ -16,8 +15,8 @@ from regraft.bench.paper.reproduce import list_images, reproduce_images
 from regraft.bench.protocol.seeds import job_seed
 from regraft.bench.protocol.selection import RULES
 from regraft.bench.protocol.spaces import draw_configuration
-from regraft.cli.app import app
 from regraft.cli.command import RESUMES
+from tests.helpers.commands import Run
 from tests.helpers.small_pictures import CLASSES, DOMAINS, write_pacs
 from tests.helpers.small_pictures import TIMM_TOY as NAME
 
@@ -181,29 +180,24 @@ def test_officehome_has_its_own_shape(tmp_path: Path) -> None:
     assert "Real World" in listings[3].paths[0]
 
 
-def call(*arguments: object) -> Result:
-    return CliRunner().invoke(app, ["reproduce", *(str(argument) for argument in arguments)])
-
-
 def test_the_command_line(
-    data: Path, weights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    data: Path, weights: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setenv("COLUMNS", "160")
     monkeypatch.setattr("regraft.cli.reproduce._QUICK_STEPS", 2)
-    out = tmp_path / "out"
-    line = ("pacs", "--data", data, "--encoder", NAME, "--weights", weights, "--size", "32")
+    line = ("reproduce", "pacs", "--data", data, "--encoder", NAME, "--weights", weights)
+    line += ("--size", 32, "--quick", "--configs", 1, "--out", tmp_path / "out")
     with monkeypatch.context() as patch:
         patch.setattr("regraft.bench.paper.fine_tuning.fine_tune", interrupt)
-        result = call(*line, "--quick", "--configs", "1", "--out", out)
-    assert result.exit_code == 130 and RESUMES in result.output
-    result = call(*line, "--quick", "--configs", "1", "--out", out)
-    assert result.exit_code == 0, result.output
+        stopped = run(*line)
+    assert stopped.code == 130 and RESUMES in stopped.err
+    ran = run(*line)
+    assert ran.code == 0, ran.err
     for text in ("SagNet (DomainBed)", "CRO (CRO paper)", "ERM, refitted", "Worst", "S: "):
-        assert text in result.output
-    again = call(*line, "--quick", "--configs", "1", "--out", out, "--json")
-    document = json.loads(again.stdout)
+        assert text in ran.out
+    document = json.loads(run(*line, "--json").out)
     assert document["runs"] == 1 and list(document["cells"]) == ["S"]
     assert document["seconds"]["Phase 1"] == 0
