@@ -43,11 +43,12 @@ def read_raw_table(name: str) -> LabelledTable:
 def to_features(frame: pd.DataFrame) -> NDArray[np.float64]:
     """Standardize numbers, their gaps filled with the median and flagged, and a column a category.
 
-    It is done once over all domains: neither labels nor domains enter.
+    A missing category has no column. All domains are treated at once: neither labels nor domain
+    names enter.
     """
     numbers = frame.select_dtypes("number")
     flags = numbers.isna().loc[:, numbers.isna().any()]
-    categories = pd.get_dummies(frame.drop(columns=numbers.columns).astype(str))
+    categories = pd.get_dummies(frame.drop(columns=numbers.columns).astype("category"))
     parts = (numbers.fillna(numbers.median()), flags, categories)
     X = np.hstack([part.to_numpy(dtype=np.float64) for part in parts])
     return np.asarray((X - X.mean(axis=0)) / np.maximum(X.std(axis=0), 1e-9))
