@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from regraft.core.game import Round
     from regraft.support.progress import Meter
     from regraft.support.table import Cell, Table
+    from regraft.support.thumbnails import Pixels
 
 _UPDATE_EVERY = 0.5  # seconds, in a terminal
 _LINE_EVERY = 10.0  # seconds between lines elsewhere
@@ -113,6 +114,16 @@ class Console:
         for table in tables:
             self.say(f"{before}{table.title}")
             self.table(table.columns, table.rows)
+
+    def pictures(self, pictures: Sequence[Pixels]) -> bool:
+        """Draw as many small pictures as fit into a line; False without a terminal in colours."""
+        if not pictures or not self._result.is_terminal or self._result.color_system is None:
+            return False
+        from regraft.support.thumbnails import BLOCKS, draw_blocks
+
+        fit = max(1, (self._result.width + 1) // (BLOCKS + 1))
+        self._result.print(draw_blocks(pictures[:fit]))
+        return True
 
     def document(self, text: str) -> None:
         """Print a text in another language, such as Markdown, exactly as it is; not with JSON.

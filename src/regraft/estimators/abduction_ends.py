@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 
 from regraft.estimators.abduction import Abduction
 from regraft.support.plain_data import PlainData
+from regraft.support.table import Table, percent
 
 MOST_CLASSES = 12  # that are shown
 _MOST_COLUMNS = 5
+_LINE = 160  # characters
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,10 @@ class EndRow:
     name: str = ""  # of the file that it was made from
     text: str = ""
     picture: str = ""  # a PNG in base64
+
+    def describe(self) -> str:
+        """Return the text, else the name, else the number."""
+        return self.text or self.name or f"row {self.number}"
 
 
 @dataclass(frozen=True)
@@ -64,6 +70,22 @@ class ClassEnds(PlainData):
         )
         columns = tuple(ColumnDifference(**each) for each in document["columns"])
         return cls(document["label"], last, first, columns)
+
+    @property
+    def rows(self) -> tuple[EndRow, ...]:
+        """The rows of both ends."""
+        return *self.last.rows, *self.first.rows
+
+    def column_table(self) -> Table:
+        """Show the means of the columns that differ most."""
+        title = f"{self.label}: columns in which the groups differ most"
+        columns = {
+            "column": "{.name}",
+            "mean, last group": "{.last:.4g}",
+            "mean, first group": "{.first:.4g}",
+            "difference (standard deviations)": "{.difference:+.2f}",
+        }
+        return Table.from_objects(title, columns, self.columns)
 
     def change_rows(self, change: Callable[[EndRow], EndRow]) -> ClassEnds:
         """Return the same with every row as ``change`` returns it."""
@@ -129,6 +151,26 @@ def abduction_document(abduction: Abduction, ends: Sequence[ClassEnds]) -> dict[
     """Return what was found, in words too, and the rows at both ends, in JSON's types."""
     shown = [each.to_dict() for each in ends]
     return abduction.to_dict() | {"summary": abduction.summary(), "ends": shown}
+
+
+def share_table(document: Mapping[str, Any]) -> Table:
+    """Show how strongly the factor is tied to the label in each source, of a document."""
+    labels = [each["label"] for each in document["ends"]]
+    places = [document["classes"].index(label) for label in labels]
+    rows = tuple(
+        (name, percent(own[-1]), *(percent(by_class[c][-1]) for c in places))
+        for name, own, by_class in zip(
+            document["domains"], document["shares"], document["class_shares"], strict=True
+        )
+    )
+    title = "Share of the last group, in each source and class"
+    return Table(title, ("source", "all rows", *labels), rows)
+
+
+def shorten(text: str) -> str:
+    """Return a text as one printable line of limited length."""
+    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return line if len(line) <= _LINE else f"{line[: _LINE - 1]}…"
 
 
 def _compare_sources(abduction: Abduction, c: int, u: int) -> str:
