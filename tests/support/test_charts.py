@@ -14,6 +14,7 @@ from regraft.support.charts import (
     radius_chart,
     ranks_chart,
     risks_chart,
+    shares_chart,
 )
 from regraft.support.looks import head_looks
 
@@ -32,6 +33,7 @@ SPECS = {
     "radius": radius_chart(CURVES, "accuracy (%)", head_looks(CURVES)),
     "risks": risks_chart([POINT], head_looks(["S"])),
     "ranks": ranks_chart({"S": [(8, 0.1), (1, 0.2)]}, head_looks(["S"])),
+    "shares": shares_chart({"a.b[c]": {"x": 0.9, "y": 0.1}, "dog": {"x": 0.2, "y": 0.25}}),
     "lengths": lengths_chart({"S": {2: 0.25, 4: 0.75}}, head_looks(["S"])),
 }
 
@@ -74,3 +76,9 @@ def test_rings_mark_the_worst_domain_of_each_head() -> None:
 def test_points_that_coincide_share_a_label() -> None:
     labels = [value["label"] for value in SPECS["frontier"]["data"]["values"]]
     assert labels == ["0", "1, 2, 8", "", ""]
+
+
+def test_shares_are_percentages_by_source_and_class() -> None:
+    spec = shares_chart({"cat": {"x": 0.9, "y": 0.125}, "dog": {"x": 0.2, "y": 0.25}})
+    found = {(v["label"], v["source"]): v["share"] for v in spec["data"]["values"]}
+    assert found == {("cat", "x"): 90, ("cat", "y"): 12.5, ("dog", "x"): 20, ("dog", "y"): 25}

@@ -73,11 +73,15 @@ def show_abduction(
         f"Neighbouring groups lie {document['separation']:.1f} standard deviations apart.", ""
     )
     session.tables([share_table(document)])
+    if pictures and not session.draws:
+        session.say("Pictures are shown by terminals in colours, and in the report (--html).")
     for each in map(ClassEnds.from_dict, document["ends"]):
         for end in (each.last, each.first):
-            session.say(f"{each.label}, {end.title}:")
+            session.say(f"class {each.label}, {end.title}:")
             drawn = [pictures[row.number] for row in end.rows if row.number in pictures]
-            if not session.pictures(drawn):
+            if drawn and session.draws:
+                session.pictures(drawn)
+            else:
                 session.say(*_lines(end))
         if each.columns:
             session.tables([each.column_table()])
@@ -95,10 +99,8 @@ def _describe_ends(
     ends = find_ends(found, table.y, table.domain, show)
     shown: Mapping[int, BankInput] = {}
     if is_bank(data):
-        numbers = [
-            row.number for each in ends for end in (each.last, each.first) for row in end.rows
-        ]
-        shown = read_inputs(open_bank(data), [number - 1 for number in numbers], inputs)
+        rows = [row.number - 1 for each in ends for row in each.rows]
+        shown = read_inputs(open_bank(data), rows, inputs)
     if not shown:
         return compare_columns(found, table.X, table.y, ends, table.features), {}
     return tuple(

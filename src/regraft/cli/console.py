@@ -115,15 +115,17 @@ class Console:
             self.say(f"{before}{table.title}")
             self.table(table.columns, table.rows)
 
-    def pictures(self, pictures: Sequence[Pixels]) -> bool:
-        """Draw as many small pictures as fit into a line; False without a terminal in colours."""
-        if not pictures or not self._result.is_terminal or self._result.color_system is None:
-            return False
+    @property
+    def draws(self) -> bool:
+        """Whether results are seen in a terminal with colours, where ``pictures`` can draw."""
+        return self._result.is_terminal and self._result.color_system is not None
+
+    def pictures(self, pictures: Sequence[Pixels]) -> None:
+        """Draw as many small pictures as fit into a line."""
         from regraft.support.thumbnails import BLOCKS, draw_blocks
 
         fit = max(1, (self._result.width + 1) // (BLOCKS + 1))
         self._result.print(draw_blocks(pictures[:fit]))
-        return True
 
     def document(self, text: str) -> None:
         """Print a text in another language, such as Markdown, exactly as it is; not with JSON.

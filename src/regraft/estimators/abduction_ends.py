@@ -78,7 +78,7 @@ class ClassEnds(PlainData):
 
     def column_table(self) -> Table:
         """Show the means of the columns that differ most."""
-        title = f"{self.label}: columns in which the groups differ most"
+        title = f"class {self.label}: columns in which the groups differ most"
         columns = {
             "column": "{.name}",
             "mean, last group": "{.last:.4g}",

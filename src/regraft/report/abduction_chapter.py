@@ -18,6 +18,7 @@ from regraft.report.elements import (
     Text,
 )
 from regraft.support.charts import shares_chart
+from regraft.support.glossary import meaning
 from regraft.support.table import percent
 
 _READING = (
@@ -35,9 +36,9 @@ def abduction_chapter(document: Document) -> Chapter:
     """Build the chapter for ``abduct.json``."""
     return Chapter(
         "The hidden factor",
-        f"Do the {len(document['domains'])} sources of these {document['rows']} rows mix hidden "
+        f"Do the sources ({len(document['domains'])}, with {document['rows']} rows) mix hidden "
         "groups of rows in different shares, and what tells the groups apart?",
-        document["summary"],
+        _verdict(document),
         abduction_sections(document),
     )
 
@@ -45,7 +46,7 @@ def abduction_chapter(document: Document) -> Chapter:
 def abduction_sections(document: Document) -> tuple[Section, ...]:
     """Show the rows at both ends, how the factor is tied to the label, and how sure that is."""
     doubts = tuple(map(Text, document["warnings"]))
-    sure = Section("How sure is this?", (*doubts, Terms("", _explain(document), shown=4)))
+    sure = Section("How sure is that?", (*doubts, Terms("", _explain(document), shown=4)))
     if not document["ends"]:
         return (sure,)
     ends = [ClassEnds.from_dict(each) for each in document["ends"]]
@@ -63,16 +64,30 @@ def abduction_sections(document: Document) -> tuple[Section, ...]:
         for label, row in shares.items()
     )
     tie = Text(_TIE), Chart(table.title, shares_chart(shares), f"{described}."), table
+    said = document["summary"], _READING
     return (
-        Section("The rows at both ends", (Text(_READING), *parts)),
+        Section("A hidden factor: rows at both ends", (*map(Text, said), *parts)),
         Section("How it is tied to the label", tie),
         sure,
     )
 
 
+def _verdict(document: Document) -> str:
+    if not document["ends"]:
+        return str(document["summary"])
+    shares = {
+        name: own[-1] for name, own in zip(document["domains"], document["shares"], strict=True)
+    }
+    high, low = max(shares, key=shares.__getitem__), min(shares, key=shares.__getitem__)
+    return (
+        f"Yes: {document['n_groups']} groups (p = {document['p_value']:.2f}), the last of which "
+        f"has {percent(shares[high])} of the rows of {high} and {percent(shares[low])} of {low}."
+    )
+
+
 def _show_class(ends: ClassEnds) -> Iterator[Part]:
     for end in (ends.last, ends.first):
-        title = f"{ends.label}: {end.title}"
+        title = f"class {ends.label}: {end.title}"
         pictures = tuple(_picture(ends, end, i) for i, row in enumerate(end.rows) if row.picture)
         lines = () if pictures else tuple(row.describe() for row in end.rows)
         yield Strip(title, pictures, lines)
@@ -86,27 +101,10 @@ def _picture(ends: ClassEnds, end: End, i: int) -> Picture:
 
 
 def _explain(document: Document) -> tuple[Term, ...]:
-    gain = f"{document['gain']:.4f} ± {document['gain_error']:.4f} nats"
-    return (
-        Term(
-            "p-value of no hidden factor",
-            f"{document['p_value']:.3f}",
-            "By permuting the sources of the rows of each class.",
-        ),
-        Term(
-            "gain",
-            gain,
-            "How much a row's group tells about its source, on rows that no step has seen.",
-        ),
-        Term(
-            "possible gain",
-            f"{document['possible_gain']:.4f} nats",
-            "The same if each row's group were known; a gain near it means that groups are "
-            "recognized.",
-        ),
-        Term(
-            "separation",
-            f"{document['separation']:.1f}",
-            "Distance of neighbouring groups, in standard deviations; below 2 they overlap much.",
-        ),
-    )
+    values = {
+        "p-value": f"{document['p_value']:.3f}",
+        "gain": f"{document['gain']:.4f} ± {document['gain_error']:.4f} nats",
+        "possible gain": f"{document['possible_gain']:.4f} nats",
+        "separation": f"{document['separation']:.1f}",
+    }
+    return tuple(Term(word, value, meaning(word)) for word, value in values.items())

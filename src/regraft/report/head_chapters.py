@@ -44,8 +44,8 @@ def demo_chapter(document: Document) -> Chapter:
     unseen = f"{target} (unseen)"
     accuracies = {row["name"]: {**row["by_source"], unseen: row["target_accuracy"]} for row in rows}
     erm, cro = document["rows"][0], document["rows"][-1]
-    sections = [accuracies_section(accuracies, "rows that no head was fitted on")]
-    sections += abduction_sections(document["abduction"])
+    sections = list(abduction_sections(document["abduction"]))
+    sections.append(accuracies_section(accuracies, "rows that no head was fitted on"))
     sections.append(stress_section(curves, "the rows fitted on"))
     if document["frontier"] is not None:
         sections.append(frontier_section(Frontier.from_dict(document["frontier"])))
