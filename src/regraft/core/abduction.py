@@ -27,7 +27,8 @@ from regraft.core.domain_scores import (
 )
 from regraft.core.domains import Domains
 from regraft.core.group_mixture import MAX_GROUPS, GroupMixture, bin_scores, fit_mixture
-from regraft.core.whitening import Whitening, fit_whitening, row_chunks
+from regraft.core.heads import SourceHeads
+from regraft.core.whitening import fit_whitening, row_chunks
 from regraft.support.memory_map import released
 
 LEVEL = 0.05  # of the test of "no hidden factor"
@@ -71,6 +72,7 @@ class Groups:
 
     posterior: Tensor  # (n, G) P(u | x, y) of each row, by models that have not seen the row
     shares: Tensor  # (K, C, G) of the groups in each source and class
+    source_shares: Tensor  # (K, G) in each source
     gain: float  # nats a row that the groups tell about the source, on outer folds
     gain_error: float  # its standard error
     possible_gain: float  # what they would tell if each row's group were known
@@ -84,6 +86,16 @@ class Groups:
         """Number G of groups; 1 if no hidden factor was found."""
         return self.posterior.shape[1]
 
+    @property
+    def holders(self) -> Tensor:
+        """Whether each source (K, G) holds each group, in more than a few rows."""
+        return self.source_shares >= SMALLEST_SHARE
+
+    @property
+    def overlap(self) -> bool:
+        """Whether two sources or more hold each group; else groups may be sources."""
+        return bool((self.holders.sum(dim=0) >= 2).all())
+
 
 @dataclass(frozen=True)
 class _Candidate:
@@ -95,31 +107,54 @@ class _Candidate:
     n_groups: int
 
 
-def principal_coordinates(domains: Domains, whitening: Whitening) -> Tensor:
-    """Return the leading principal coordinates (n, p) of the rows, in the features' own scale."""
-    basis = leading_basis(whitening)
-    shape = len(domains.X), basis.shape[1]
-    T = basis.new_empty(shape)
+@dataclass(frozen=True)
+class PrincipalRows:
+    """Rows in their leading principal coordinates, in the features' own scale."""
+
+    T: Tensor  # (n, p)
+    basis: Tensor  # (d, p) principal directions
+    mean: Tensor  # (d,)
+    y: Tensor  # (n,)
+    s: Tensor  # (n,) the source of each row
+    weight: Tensor  # (n,) sums to one, equal mass per source
+    n_classes: int
+    n_sources: int
+
+
+def rows_of_domains(domains: Domains) -> PrincipalRows:
+    """Return the rows of ``domains`` in their order."""
+    whitening = fit_whitening(domains.X, domains.weight, domains.mapping)
+    basis = whitening.basis[:, -MAX_COMPONENTS:]
+    T = basis.new_empty((len(domains.X), basis.shape[1]))
     for rows in released(row_chunks(*domains.X.shape), domains.mapping):
         T[rows] = (domains.X[rows].to(basis) - whitening.mean) @ basis
-    return T
+    sizes = len(domains.classes), len(domains.names)
+    return PrincipalRows(
+        T, basis, whitening.mean, domains.y, domains.domain, domains.weight, *sizes
+    )
 
 
-def leading_basis(whitening: Whitening) -> Tensor:
-    """Return the principal directions (d, p) of the largest variance."""
-    return whitening.basis[:, -MAX_COMPONENTS:]
+def rows_of_sources(sources: SourceHeads) -> PrincipalRows:
+    """Return the rows of ``sources``, in the order of its domains, without reading them again."""
+    whitening = sources.whitening
+    basis = whitening.basis[:, -MAX_COMPONENTS:]
+    whitened = sources.Z[:, -1 - basis.shape[1] : -1].to(basis)
+    sizes = len(sources.pooled), len(sources.slices)
+    return PrincipalRows(
+        whitened * whitening.scale[-basis.shape[1] :],
+        basis,
+        whitening.mean,
+        sources.y,
+        sources.domain,
+        sources.weight,
+        *sizes,
+    )
 
 
-def find_groups(domains: Domains, whitening: Whitening | None = None) -> Groups:
-    """Find the groups that the sources mix in different shares.
-
-    ``whitening`` is that of the rows, if it is known already.
-    """
-    if whitening is None:
-        whitening = fit_whitening(domains.X, domains.weight, domains.mapping)
-    C, K = len(domains.classes), len(domains.names)
-    T = principal_coordinates(domains, whitening)
-    rows, means = arrange_rows(T, domains.y, domains.domain, C, K)
+def find_groups(data: PrincipalRows) -> Groups:
+    """Find the groups that the sources mix in different shares."""
+    C, K = data.n_classes, data.n_sources
+    rows, means = arrange_rows(data.T, data.y, data.s, C, K)
     if K == 1:
         return _one_group(rows, p_value=1.0)
     regression = DomainRegression(rows)
@@ -131,7 +166,7 @@ def find_groups(domains: Domains, whitening: Whitening | None = None) -> Groups:
     gain = float(best.gain.mean())
     if gain <= 0:
         return _one_group(rows, p_value)
-    models = _models(best, rows, domains, whitening, means)
+    models = _models(best, data, means)
     own_fold = rows.fold * C + rows.y
     log_joint = best.mixture.log_density(best.scores.outer, own_fold)
     log_joint = log_joint + models.log_prior.flatten(0, 1)[own_fold]
@@ -139,6 +174,7 @@ def find_groups(domains: Domains, whitening: Whitening | None = None) -> Groups:
     return Groups(
         posterior=torch.softmax(log_joint, dim=1),
         shares=shares,
+        source_shares=_source_shares(rows, shares),
         gain=gain,
         gain_error=_standard_error(best.gain),
         possible_gain=_possible_gain(rows, shares),
@@ -153,6 +189,7 @@ def _one_group(rows: ClassRows, p_value: float) -> Groups:
     return Groups(
         posterior=rows.T.new_ones((len(rows.y), 1)),
         shares=rows.T.new_ones((rows.n_sources, rows.n_classes, 1)),
+        source_shares=rows.T.new_ones((rows.n_sources, 1)),
         gain=0.0,
         gain_error=0.0,
         possible_gain=0.0,
@@ -222,19 +259,15 @@ def _expected_group(rows: ClassRows, candidate: _Candidate) -> Tensor:
     return torch.stack(beliefs)
 
 
-def _models(
-    best: _Candidate, rows: ClassRows, domains: Domains, whitening: Whitening, means: Tensor
-) -> GroupModels:
-    """Return the chosen models on the features themselves."""
-    C = rows.n_classes
-    mass = domains.weight.new_zeros(C * rows.n_sources)
-    mass = mass.index_add(0, rows.y * rows.n_sources + rows.s, domains.weight)
-    mass = mass.reshape(C, -1)
-    mass = mass / mass.sum(dim=1, keepdim=True)
-    shares = best.mixture.shares.reshape(FOLDS, C, rows.n_sources, -1)
+def _models(best: _Candidate, data: PrincipalRows, means: Tensor) -> GroupModels:
+    """Return the chosen models on the features themselves; ``means`` (C, p) are the classes'."""
+    C, K = data.n_classes, data.n_sources
+    mass = data.weight.new_zeros(C * K).index_add(0, data.y * K + data.s, data.weight)
+    mass = mass.reshape(C, K) / mass.reshape(C, K).sum(dim=1, keepdim=True)
+    shares = best.mixture.shares.reshape(FOLDS, C, K, -1)
     prior = torch.einsum("ck,fckg->fcg", mass, shares)
-    weights = best.scores.weights @ leading_basis(whitening).T
-    offsets = -(weights @ whitening.mean) - (best.scores.weights * means).sum(dim=2)
+    weights = best.scores.weights @ data.basis.T
+    offsets = -(weights @ data.mean) - (best.scores.weights * means).sum(dim=2)
     return GroupModels(
         weights=weights,
         offsets=offsets,
@@ -244,13 +277,23 @@ def _models(
     )
 
 
+def _counts(rows: ClassRows) -> Tensor:
+    """Return the number of rows (K, C) of each source and class."""
+    K, C = rows.n_sources, rows.n_classes
+    return torch.bincount(rows.s * C + rows.y, minlength=K * C).reshape(K, C).to(rows.T.dtype)
+
+
+def _source_shares(rows: ClassRows, shares: Tensor) -> Tensor:
+    counts = _counts(rows)
+    return (counts.unsqueeze(2) * shares).sum(dim=1) / counts.sum(dim=1, keepdim=True)
+
+
 def _possible_gain(rows: ClassRows, shares: Tensor) -> float:
     """Return the information (nats a row) that known groups would give about the source."""
-    K, C = rows.n_sources, rows.n_classes
-    count = torch.bincount(rows.s * C + rows.y, minlength=K * C).reshape(K, C).to(shares)
-    pooled = (count.unsqueeze(2) * shares).sum(dim=0) / count.sum(dim=0).unsqueeze(1)  # (C, G)
-    terms = torch.special.xlogy(shares, shares / pooled.clamp_min(1e-300))
-    return float((count.unsqueeze(2) * terms).sum() / count.sum())
+    counts = _counts(rows).unsqueeze(2)
+    pooled = (counts * shares).sum(dim=0) / counts.sum(dim=0)  # (C, G)
+    terms = torch.special.xlogy(shares, shares / pooled.clamp_min(torch.finfo(shares.dtype).tiny))
+    return float((counts * terms).sum() / counts.sum())
 
 
 def _standard_error(values: Tensor) -> float:

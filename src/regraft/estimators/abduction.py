@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from regraft.core.abduction import LEVEL, SMALLEST_SHARE, GroupModels, Groups, find_groups
+from regraft.core.abduction import LEVEL, GroupModels, Groups, find_groups, rows_of_domains
 from regraft.core.domains import Domains, check_domains, check_features, index_column
 
 _CLEAR_SEPARATION = 2.0  # standard deviations; groups nearer than this overlap much
@@ -119,34 +119,29 @@ def abduct(
         If the data are not usable; the message says how to fix it.
     """
     domains = check_domains(X, y, sample_domain, device=device)
-    return describe_groups(find_groups(domains), domains)
+    return describe_groups(find_groups(rows_of_domains(domains)), domains)
 
 
 def describe_groups(found: Groups, domains: Domains) -> Abduction:
     """Return ``found`` as arrays in the user's labels, with warnings in words."""
-    counts = torch.zeros((len(domains.names), len(domains.classes)), dtype=torch.float64)
-    cell = (domains.domain * len(domains.classes) + domains.y).cpu()
-    counts = torch.bincount(cell, minlength=counts.numel()).reshape(counts.shape).double()
-    class_shares = found.shares.cpu()
-    shares = (counts.unsqueeze(2) * class_shares).sum(dim=1) / counts.sum(dim=1, keepdim=True)
     return Abduction(
         groups=found.posterior.cpu().numpy(),
         classes=domains.classes,
         domains=domains.names,
-        shares=shares.numpy(),
-        class_shares=class_shares.numpy(),
+        shares=found.source_shares.cpu().numpy(),
+        class_shares=found.shares.cpu().numpy(),
         gain=found.gain,
         gain_error=found.gain_error,
         possible_gain=found.possible_gain,
         separation=found.separation,
         p_value=found.p_value,
         contrast=np.array(found.contrast),
-        warnings=tuple(_doubts(found, domains, shares)),
+        warnings=tuple(_doubts(found, domains)),
         models=found.models,
     )
 
 
-def _doubts(found: Groups, domains: Domains, shares: torch.Tensor) -> list[str]:
+def _doubts(found: Groups, domains: Domains) -> list[str]:
     """Say what speaks against taking the groups for a hidden factor."""
     if len(domains.names) == 1:
         return ["All rows are of one source, so nothing tells a hidden factor apart: add sources."]
@@ -160,10 +155,10 @@ def _doubts(found: Groups, domains: Domains, shares: torch.Tensor) -> list[str]:
             f"The groups overlap: they lie {found.separation:.1f} standard deviations apart, so "
             "many rows cannot be told."
         )
-    for u, column in enumerate(shares.T):
-        holders = [str(domains.names[s]) for s in range(len(column)) if column[s] >= SMALLEST_SHARE]
-        if len(holders) < 2:
-            only = f"only {holders[0]} has" if holders else "hardly any source has"
+    for u, column in enumerate(found.holders.T.tolist()):
+        names = [str(name) for name, holds in zip(domains.names, column, strict=True) if holds]
+        if len(names) < 2:
+            only = f"only {names[0]} has" if names else "hardly any source has"
             doubts.append(
                 f"Overlap is missing: {only} group {u}, so the groups may be the sources "
                 "themselves rather than a factor within them."

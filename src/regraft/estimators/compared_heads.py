@@ -59,7 +59,9 @@ def compared_heads(radii: Sequence[float] = RADII, device: str = "cpu") -> tuple
         ComparedHead(CRO_DEFAULTS, CROClassifier(device=device)),
         *(
             ComparedHead(
-                f"CRO (radius {radius:.15g})", CROClassifier(radius, device=device), radius
+                f"CRO (radius {radius:.15g})",
+                CROClassifier("hull", radius=radius, device=device),
+                radius,
             )
             for radius in steps
         ),

@@ -1,9 +1,10 @@
-"""CROClassifier: the game over the hull as a scikit-learn estimator."""
+"""CROClassifier: the game over plausible domains as a scikit-learn estimator."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Self
+from dataclasses import replace
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 import torch
@@ -11,9 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
+from regraft.core.abduction import Groups, find_groups, rows_of_sources
 from regraft.core.certificate import certify_hull
 from regraft.core.domains import Domains, warn_if_one_domain
 from regraft.core.game import GameOutcome, Round
+from regraft.core.group_certificate import GroupCertificate, certify_latent
+from regraft.core.group_targets import check_prior_shift
 from regraft.core.heads import SourceHeads, check_ridge, fit_source_heads
 from regraft.core.hull import (
     Hull,
@@ -23,37 +27,62 @@ from regraft.core.hull import (
     check_rank,
 )
 from regraft.core.hull_game import play_hull
+from regraft.core.latent_game import LatentOutcome, play_latent
+from regraft.core.latent_witness import find_latent_witness, fit_group_map
 from regraft.core.surrogates import SurrogateKind, check_surrogate
 from regraft.core.transplant import Witness, affine_combination, find_witness
+from regraft.estimators.abduction import Abduction, describe_groups
 from regraft.estimators.game_head import GameHead, warn_unless_converged
+
+Family = Literal["latent", "hull"]
+DEFAULT_RADIUS = 8.0
+# Parameters that only one family has, with the values that leave them alone.
+_OWN_PARAMETERS: dict[Family, dict[str, Any]] = {
+    "latent": {"prior_shift": None, "class_groups": False},
+    "hull": {"radius": None, "rank": None, "objective": "risk", "surrogate": "reweighted"},
+}
+_REMEDY = "max_rounds or tolerance, or the ridge"
+_LARGEST_SHARE = 0.99  # of the worst group in the default target of a witness
 
 
 class CROClassifier(GameHead):
     """Causal Robust Optimization: a linear head that is minimax over plausible unseen domains.
 
-    Of the heads between ERM's and the minimax one, it is the nearest to ERM's whose worst case is
-    within one standard error of the best.
+    By default, plausible domains are mixtures of the hidden groups that abduction finds in the
+    sources. The head is ERM's unless the game's head has a clearly better worst case on rows held
+    out, by more than two paired standard errors and by more than it costs on the sources.
 
     Parameters
     ----------
-    radius : float, default 8.0
-        How far a target may lie from the sources' mean, in nats (root mean square of the change
-        in the logits). It is an assumption about the deployment, not something to tune: source
-        accuracy always prefers 0, which is plain ERM.
+    family : {"latent", "hull"}
+        What counts as plausible: domains that mix the groups found by :func:`regraft.abduct` in any
+        proportion, or domains whose heads are affine combinations of the sources' heads within a
+        radius. (The paper's free adversary is
+        :class:`~regraft.estimators.literal.LiteralCROClassifier`.)
+    radius : float or None
+        Of the hull: how far a target may lie from the sources' mean, in nats (root mean square of
+        the change in the logits). It is an assumption about the deployment, not something to tune:
+        source accuracy always prefers 0, which is plain ERM. None takes 8.
     rank : int or None
-        Transplant dimension: the number of class directions (at most C - 1) in which targets may
-        move. None keeps all.
+        Of the hull, transplant dimension: the number of class directions (at most C - 1) in which
+        targets may move. None keeps all.
     objective : {"risk", "regret"}
-        Minimize the worst risk (as in the paper), or the worst excess over the risk of each
-        target's own head. The optimism of fitting, as measured for ERM's head, is added to both.
+        Of the hull: minimize the worst risk (as in the paper), or the worst excess over the risk of
+        each target's own head. The optimism of fitting, as measured for ERM's head, is added to
+        both.
     surrogate : {"reweighted", "relabelled", "transplanted"}
-        How a target is made: real source rows with other weights (real inputs keep real
-        labels), the same rows with labels drawn from the target's head, or rows moved by the
+        Of the hull, how a target is made: real source rows with other weights (real inputs keep
+        real labels), the same rows with labels drawn from the target's head, or rows moved by the
         transplant (the paper's equation). The last two are for study.
+    prior_shift : float or None
+        Of the latent family: the most by which the log-odds of any two groups may differ from
+        those of the pooled sources, in nats. None allows every mixture.
+    class_groups : bool
+        Of the latent family: let every class mix the groups in its own proportion. A larger family,
+        which can ruin small tables.
     ridge : float or None
-        Weight of the logits' variance in the learner's objective; None takes the cross-validated
-        ridge of the pooled head. The part of the ridge that suppresses weak directions of the
-        features is cross-validated in any case.
+        Weight of the logits' variance in the learner's objective. None takes the ridge of the
+        smallest held-out worst case (latent), or the cross-validated one of the pooled head (hull).
     tolerance : float
         The game ends when its value moves by at most this many nats.
     max_rounds : int
@@ -65,14 +94,19 @@ class CROClassifier(GameHead):
     ----------
     coef_, intercept_, classes_, domains_, n_features_in_
         As in :class:`~regraft.estimators.linear.LinearHead`.
-    certificate_ : Certificate
+    certificate_ : GroupCertificate or Certificate
+        Of the latent family, or of the hull.
     rounds_ : tuple of Round
     source_heads_ : ndarray (K, C, d + 1)
-        Head of each source on ``[x, 1]``; their affine hull holds the plausible targets' heads.
-    hull_heads_ : ndarray (K, C, d + 1)
-        The same heads as points of the hull: cut to ``rank``, and up to a constant over classes.
+        Head of each source on ``[x, 1]``; their affine hull holds the hull's plausible heads.
     pooled_head_ : ndarray (C, d + 1)
         The ERM head from which the game started.
+    abduction_ : Abduction
+        Latent family: what was found about the hidden factor; not kept when the model is saved.
+    group_map_ : ndarray (G, d + 1)
+        Latent family: log-odds of the groups on ``[x, 1]``, up to a constant; see :meth:`witness`.
+    hull_heads_ : ndarray (K, C, d + 1)
+        Hull: source heads as points of the hull, cut to ``rank``, up to a constant over classes.
     feature_mean_, feature_scale_ : ndarray (d,), float
         Mean of the source rows, and root mean variance of the features.
     regularization_ : Regularization
@@ -80,26 +114,34 @@ class CROClassifier(GameHead):
 
     source_heads_: NDArray[np.float64]
     hull_heads_: NDArray[np.float64]
+    group_map_: NDArray[np.float64]
     pooled_head_: NDArray[np.float64]
     feature_mean_: NDArray[np.float64]
     feature_scale_: float
+    abduction_: Abduction
 
     def __init__(
         self,
-        radius: float = 8.0,
+        family: Family = "latent",
         *,
+        radius: float | None = None,
         rank: int | None = None,
         objective: Objective = "risk",
         surrogate: SurrogateKind = "reweighted",
+        prior_shift: float | None = None,
+        class_groups: bool = False,
         ridge: float | None = None,
         tolerance: float = 1e-3,
         max_rounds: int = 50,
         device: str = "cpu",
     ) -> None:
+        self.family = family
         self.radius = radius
         self.rank = rank
         self.objective = objective
         self.surrogate = surrogate
+        self.prior_shift = prior_shift
+        self.class_groups = class_groups
         self.ridge = ridge
         self.tolerance = tolerance
         self.max_rounds = max_rounds
@@ -133,46 +175,127 @@ class CROClassifier(GameHead):
         on_round: Callable[[Round], None] | None = None,
     ) -> Self:
         """Fit as ``fit`` does on ``domains``, whose source heads are known already."""
-        plausible, outcome = self._play(sources, on_round)
-        warn_unless_converged(outcome, "max_rounds or tolerance, or the ridge")
-        self.certificate_ = certify_hull(
-            sources,
-            plausible,
-            outcome,
-            names=[str(name) for name in domains.names],
-            ridge=sources.learner_ridge(self.ridge),
-            objective=self.objective,
-            surrogate=self.surrogate,
-            radius=float(self.radius),
-        )
-        self.n_features_in_ = domains.X.shape[1]
+        names = [str(name) for name in domains.names]
         whitening = sources.whitening
-        hull_heads = torch.stack([plausible.head(z) for z in plausible.sources])
+        if self.family == "latent":
+            head = self._fit_latent(domains, sources, names, on_round)
+        else:
+            head = self._fit_hull(sources, names, on_round)
+        self.n_features_in_ = domains.X.shape[1]
         self.regularization_ = sources.regularization
         self.source_heads_ = whitening.to_features(sources.heads).cpu().numpy()
-        self.hull_heads_ = whitening.to_features(hull_heads).cpu().numpy()
         self.pooled_head_ = whitening.to_features(sources.pooled).cpu().numpy()
         self.feature_mean_ = whitening.mean.cpu().numpy()
         self.feature_scale_ = float(whitening.eigenvalues.mean().sqrt())
-        self._set_head(domains, whitening.to_features(outcome.head))
+        self._set_head(domains, whitening.to_features(head))
         return self
 
     def solve(self, sources: SourceHeads) -> Tensor:
         """Return the head (C, k) on whitened rows that ``fit`` gets from these source heads."""
-        _, outcome = self._play(sources)
-        warn_unless_converged(outcome, "max_rounds or tolerance, or the ridge")
+        if self.family == "latent":
+            latent = self._play_latent(sources, find_groups(rows_of_sources(sources)))
+            if latent.game is not None:
+                warn_unless_converged(latent.game, _REMEDY)
+            return latent.head
+        _, outcome = self._play_hull(sources)
+        warn_unless_converged(outcome, _REMEDY)
         return outcome.head
 
-    def _play(
+    def _fit_latent(
+        self,
+        domains: Domains,
+        sources: SourceHeads,
+        names: list[str],
+        on_round: Callable[[Round], None] | None,
+    ) -> Tensor:
+        groups = find_groups(rows_of_sources(sources))
+        outcome = self._play_latent(sources, groups, on_round)
+        if outcome.game is not None:
+            warn_unless_converged(outcome.game, _REMEDY)
+        belief = torch.empty_like(groups.posterior)
+        belief[sources.order] = groups.posterior
+        self.abduction_ = describe_groups(replace(groups, posterior=belief), domains)
+        self.certificate_ = certify_latent(
+            outcome, sources.slices, names, self.abduction_.to_dict()
+        )
+        ridge = sources.regularization.pooled_ridge
+        group_map = fit_group_map(
+            sources.Z, sources.weight, groups.posterior, sources.whitening, ridge
+        )
+        self.group_map_ = sources.whitening.to_features(group_map).cpu().numpy()
+        return outcome.head
+
+    def _fit_hull(
+        self,
+        sources: SourceHeads,
+        names: list[str],
+        on_round: Callable[[Round], None] | None,
+    ) -> Tensor:
+        plausible, outcome = self._play_hull(sources, on_round)
+        warn_unless_converged(outcome, _REMEDY)
+        self.certificate_ = certify_hull(
+            sources,
+            plausible,
+            outcome,
+            names=names,
+            ridge=sources.learner_ridge(self.ridge),
+            objective=self.objective,
+            surrogate=self.surrogate,
+            radius=self._radius,
+        )
+        hull_heads = torch.stack([plausible.head(z) for z in plausible.sources])
+        self.hull_heads_ = sources.whitening.to_features(hull_heads).cpu().numpy()
+        return outcome.head
+
+    @property
+    def _radius(self) -> float:
+        return DEFAULT_RADIUS if self.radius is None else float(self.radius)
+
+    def _play_latent(
+        self,
+        sources: SourceHeads,
+        groups: Groups,
+        on_round: Callable[[Round], None] | None = None,
+    ) -> LatentOutcome:
+        return play_latent(
+            sources,
+            groups,
+            prior_shift=self.prior_shift,
+            class_groups=self.class_groups,
+            ridge=self.ridge,
+            tolerance=self.tolerance,
+            max_rounds=self.max_rounds,
+            on_round=on_round,
+        )
+
+    def _play_hull(
         self, sources: SourceHeads, on_round: Callable[[Round], None] | None = None
     ) -> tuple[Hull, GameOutcome]:
-        options = {name: value for name, value in self.get_params().items() if name != "device"}
-        return play_hull(sources, on_round=on_round, **options)
+        return play_hull(
+            sources,
+            radius=self._radius,
+            rank=self.rank,
+            objective=self.objective,
+            surrogate=self.surrogate,
+            ridge=self.ridge,
+            tolerance=self.tolerance,
+            max_rounds=self.max_rounds,
+            on_round=on_round,
+        )
 
     def _check_parameters(self) -> None:
-        check_radius(self.radius)
+        check_family(self.family)
+        for family, parameters in _OWN_PARAMETERS.items():
+            for name, neutral in parameters.items():
+                if family != self.family and getattr(self, name) != neutral:
+                    raise ValueError(
+                        f'{name} is a setting of family="{family}", and the family is '
+                        f'"{self.family}": pass family="{family}", or leave {name} out.'
+                    )
+        check_radius(self._radius)
         check_objective(self.objective)
         check_surrogate(self.surrogate)
+        check_prior_shift(self.prior_shift)
         check_ridge(self.ridge)
         if not self.tolerance > 0:
             raise ValueError(f"tolerance is {self.tolerance}: pass a positive number of nats.")
@@ -182,22 +305,68 @@ class CROClassifier(GameHead):
     def witness(self, weights: Mapping[Any, float] | None = None) -> Witness:
         """Return the transplants behind a plausible target, in raw features with a constant 1.
 
-        ``weights`` maps each domain to its affine coefficient. They sum to one, and negative ones
-        extrapolate. Without ``weights``, the worst target of the certificate is taken.
+        For the hull, ``weights`` maps each domain to its affine coefficient. They sum to one, and
+        negative ones extrapolate. Without ``weights``, the worst target of the certificate is
+        taken. For the latent family, ``weights`` maps each group (0, 1, …) to its share in the
+        target; without them, nearly all of it is the worst group of the certificate.
         """
         check_is_fitted(self)
-        names = [str(name) for name in self.domains_]
-        chosen = self.certificate_.worst_target if weights is None else weights
-        given = {str(name): float(value) for name, value in chosen.items()}
-        if sorted(given) != sorted(names):
-            raise ValueError(
-                f"weights names the domains {sorted(given)}: give one weight for each of {names}."
-            )
-        heads = torch.from_numpy(self.hull_heads_)
         mean, scale = torch.from_numpy(self.feature_mean_), self.feature_scale_
-        # In centred and scaled features, weights and intercepts are of one size.
-        coef = scale * heads[..., :-1]
-        intercept = heads[..., -1:] + (heads[..., :-1] @ mean).unsqueeze(-1)
-        heads = torch.cat([coef, intercept], dim=-1)
-        weight = heads.new_tensor([given[name] for name in names])
-        return find_witness(affine_combination(heads, weight), heads).in_features(mean, scale)
+        if isinstance(self.certificate_, GroupCertificate):
+            witness = self._latent_witness(self.certificate_, weights)
+        else:
+            names = [str(name) for name in self.domains_]
+            chosen = self.certificate_.worst_target if weights is None else weights
+            given = _shares_of(chosen, names, "domains")
+            heads = self._scaled(self.hull_heads_)
+            weight = heads.new_tensor([given[name] for name in names])
+            witness = find_witness(affine_combination(heads, weight), heads)
+        return witness.in_features(mean, scale)
+
+    def _latent_witness(
+        self, certificate: GroupCertificate, weights: Mapping[Any, float] | None
+    ) -> Witness:
+        G = certificate.n_groups
+        if G == 1:
+            raise ValueError(
+                "no hidden factor was found, so there is no target to transplant to: fit on "
+                'sources that differ, or pass family="hull".'
+            )
+        numbers = [str(u) for u in range(G)]
+        if weights is None:
+            risks = [each.risk for each in certificate.targets[:G]]
+            worst = max(range(len(risks)), key=risks.__getitem__)
+            rest = (1 - _LARGEST_SHARE) / (G - 1)
+            weights = {u: _LARGEST_SHARE if u == worst else rest for u in range(G)}
+        given = _shares_of(weights, numbers, "groups")
+        shares = torch.tensor(certificate.abduction["shares"], dtype=torch.float64)
+        head = np.concatenate([self.coef_, self.intercept_[:, None]], axis=1)
+        return find_latent_witness(
+            self._scaled(self.group_map_),
+            self._scaled(head),
+            shares.mean(dim=0),
+            shares,
+            shares.new_tensor([given[u] for u in numbers]),
+        )
+
+    def _scaled(self, heads: NDArray[np.float64]) -> Tensor:
+        """Return heads on centred and scaled features, where all weights are of one size."""
+        tensor = torch.from_numpy(heads)
+        coef, mean = tensor[..., :-1], torch.from_numpy(self.feature_mean_)
+        intercept = tensor[..., -1:] + (coef @ mean).unsqueeze(-1)
+        return torch.cat([self.feature_scale_ * coef, intercept], dim=-1)
+
+
+def check_family(family: str) -> None:
+    """Raise ``ValueError`` unless ``family`` is one of :class:`CROClassifier`'s."""
+    if family not in get_args(Family):
+        raise ValueError(f'family is {family!r}: pass "latent" or "hull".')
+
+
+def _shares_of(weights: Mapping[Any, float], names: list[str], what: str) -> dict[str, float]:
+    given = {str(name): float(value) for name, value in weights.items()}
+    if sorted(given) != sorted(names):
+        raise ValueError(
+            f"weights names the {what} {sorted(given)}: give one weight for each of {names}."
+        )
+    return given

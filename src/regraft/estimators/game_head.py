@@ -8,6 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from regraft.core.certificate import Certificate
 from regraft.core.game import GameOutcome, Round
+from regraft.core.group_certificate import GroupCertificate
 from regraft.core.heads import Regularization
 from regraft.estimators.linear import LinearHead
 
@@ -15,7 +16,7 @@ from regraft.estimators.linear import LinearHead
 class GameHead(LinearHead):
     """Linear head with a ``certificate_`` and the ``regularization_`` of its source heads."""
 
-    certificate_: Certificate
+    certificate_: Certificate | GroupCertificate
     regularization_: Regularization
 
     @property

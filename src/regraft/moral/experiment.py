@@ -241,7 +241,7 @@ def _transfer(
     (train, _), (fresh, _) = draw(known, seed), draw(known, seed + 1)
     on_progress(f"fitting ERM and CRO without the {unseen.name} panel")
     erm = ERMClassifier().fit(train.X, train.y, train.panel)
-    cro = CROClassifier(radius, device=device).fit(train.X, train.y, train.panel)
+    cro = CROClassifier("hull", radius=radius, device=device).fit(train.X, train.y, train.panel)
     targets = {panel.name: draw([panel], seed + 1)[0] for panel in (unseen, between)}
     on_progress("auditing them")
     rows, curves = [], {}

@@ -1,0 +1,92 @@
+"""Plausible targets as mixtures of hidden groups, and the exact search for the worst of them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+
+import torch
+from torch import Tensor
+
+from regraft.core.game import Target
+from regraft.core.newton import log_probabilities, losses
+from regraft.core.surrogates import WeightedSample
+
+
+def check_prior_shift(prior_shift: float | None) -> None:
+    """Raise ``ValueError`` unless ``prior_shift`` is None or a number of nats, 0 or more."""
+    if prior_shift is not None and not 0 <= prior_shift < math.inf:
+        raise ValueError(
+            f"prior_shift is {prior_shift}: pass a number of nats, 0 or more, or None for any "
+            "mixture of the groups."
+        )
+
+
+@dataclass(frozen=True)
+class GroupTargets:
+    """All mixtures of the groups, as weights of the source rows.
+
+    A target weighs row i by ``Σ_u π(u) w_u(i)`` with ``w_u(i) ∝ base_i P(u | x_i, y_i)``: the law
+    of group u in the pooled sources, its labels included. With ``class_groups`` every class mixes
+    the groups in its own way, and the shares of the labels are kept. ``prior_shift`` bounds the
+    change of the log-odds of any two groups (nats); None allows every mixture.
+
+    The risk is linear in π, and along a bounded shift a ratio of linear functions, so the worst
+    target is extreme: one group alone, or some groups favoured by the whole bound.
+    """
+
+    belief: Tensor  # (n, G) P(u | x, y)
+    base: Tensor  # (n,) weights of the pooled rows, which sum to one
+    y: Tensor  # (n,)
+    n_classes: int
+    prior_shift: float | None = None
+    class_groups: bool = False
+
+    @cached_property
+    def favoured(self) -> tuple[tuple[int, ...], ...]:
+        """Sets of groups that an extreme target favours."""
+        G = self.belief.shape[1]
+        most = 1 if self.prior_shift is None else max(G - 1, 1)
+        return tuple(c for size in range(1, most + 1) for c in combinations(range(G), size))
+
+    @cached_property
+    def blocks(self) -> tuple[Tensor, ...]:
+        """Extreme weights (V, n) of the rows that shift together: all of them, or each class."""
+        G = self.belief.shape[1]
+        tilts = self.belief.new_zeros((len(self.favoured), G))
+        for tilt, favoured in zip(tilts, self.favoured, strict=True):
+            if self.prior_shift is None:
+                tilt[list(favoured)] = 1.0
+            else:
+                tilt.fill_(math.exp(-self.prior_shift))
+                tilt[list(favoured)] = 1.0
+        weights = tilts @ (self.belief * self.base.unsqueeze(1)).T
+        if not self.class_groups:
+            return (weights / weights.sum(dim=1, keepdim=True),)
+        members = [self.y == c for c in range(self.n_classes)]
+        tiny = torch.finfo(weights.dtype).tiny
+        return tuple(
+            self.base[rows].sum() * masked / masked.sum(dim=1, keepdim=True).clamp_min(tiny)
+            for rows, masked in ((rows, weights * rows) for rows in members)
+        )
+
+    def worst(self, loss: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the weights (n,) of the worst target for losses (n,), and its choice by block."""
+        picks = [int((block @ loss).argmax()) for block in self.blocks]
+        weights = [block[pick] for block, pick in zip(self.blocks, picks, strict=True)]
+        return torch.stack(weights).sum(dim=0), torch.tensor(picks)
+
+
+class GroupAdversary:
+    """Exact adversary over mixtures of the groups, on rows ``Z`` (n, k)."""
+
+    def __init__(self, Z: Tensor, targets: GroupTargets) -> None:
+        self._Z, self._targets = Z, targets
+
+    def attack(self, head: Tensor) -> Target:
+        """Return the worst target for ``head`` (C, k); z says which groups it favours."""
+        y = self._targets.y
+        weights, picks = self._targets.worst(losses(log_probabilities(self._Z, head), y))
+        return Target(WeightedSample(self._Z, y, weights), picks)

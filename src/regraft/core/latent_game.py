@@ -1,0 +1,217 @@
+"""The game over mixtures of hidden groups, and the guard that keeps ERM's head where it must.
+
+The learner's ridge has the smallest worst case on rows held out. Its head is kept only if its
+held-out worst case beats ERM's by more than two paired standard errors, and by more than it costs
+on the pooled sources: where domains merely differ, the price is the larger of the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from regraft.core.abduction import Groups
+from regraft.core.game import GameOutcome, Round, play
+from regraft.core.group_targets import GroupAdversary, GroupTargets
+from regraft.core.heads import SourceHeads
+from regraft.core.learner import Learner
+from regraft.core.newton import losses, minimax_newton
+from regraft.core.surrogates import stack_samples
+
+# From this ridge the search goes to weaker ones, or to stronger ones if those do not help.
+_FIRST_RIDGE = 1e-2
+_WEAKER = (3e-3, 1e-3, 3e-4, 1e-4)
+_STRONGER = (3e-2, 1e-1, 3e-1)
+_CV_TOLERANCE = 3e-4
+STANDARD_ERRORS = 2.0  # by which the head must beat ERM's
+
+NO_FACTOR = "no hidden factor was found"
+NO_OVERLAP = "a group is held by fewer than two sources, so the groups may be the sources"
+NOT_BETTER = "the game's held-out worst case is not better by more than two standard errors"
+NOT_WORTH = "the game's head costs more on the sources than it gains in the worst case"
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Loss and success of each row under heads that were fitted without it."""
+
+    loss: Tensor  # (n,)
+    correct: Tensor  # (n,) 0 or 1
+
+
+@dataclass(frozen=True)
+class Advantage:
+    """By how much one head's worst case is better than another's, on the same rows."""
+
+    baseline: float  # held-out worst-case risk of the other head
+    value: float  # held-out worst-case risk of the head
+    standard_error: float  # of their difference
+    price: float  # by how much the head's risk on the pooled rows is larger
+
+    @property
+    def doubt(self) -> str:
+        """Reason not to take the head; empty if there is none."""
+        gain = self.baseline - self.value
+        if gain <= STANDARD_ERRORS * self.standard_error:
+            return NOT_BETTER
+        return NOT_WORTH if gain <= self.price else ""
+
+
+@dataclass(frozen=True)
+class LatentOutcome:
+    """Head of the game over the groups, or ERM's with the reason for it."""
+
+    head: Tensor  # (C, k)
+    targets: GroupTargets
+    held_out: HeldOut  # of the head that is returned
+    pooled: HeldOut  # of ERM's head
+    reason: str  # why the head is ERM's; empty if it is not
+    advantage: Advantage | None  # of the game's head over ERM's; None if no game was played
+    ridge: float | None  # chosen for the learner
+    game: GameOutcome | None  # None where the head is ERM's
+
+
+def play_latent(
+    sources: SourceHeads,
+    groups: Groups,
+    *,
+    prior_shift: float | None = None,
+    class_groups: bool = False,
+    ridge: float | None = None,
+    tolerance: float = 1e-3,
+    max_rounds: int = 50,
+    on_round: Callable[[Round], None] | None = None,
+) -> LatentOutcome:
+    """Play from the ERM head on against all mixtures of ``groups`` of the same rows.
+
+    ``ridge`` is the learner's; None chooses it.
+    """
+    targets = GroupTargets(
+        groups.posterior,
+        sources.weight,
+        sources.y,
+        len(sources.pooled),
+        prior_shift,
+        class_groups,
+    )
+    pooled = _judge(sources, sources.held_out.pooled)
+
+    def keep_erm(
+        reason: str, advantage: Advantage | None = None, ridge: float | None = None
+    ) -> LatentOutcome:
+        return LatentOutcome(
+            sources.pooled, targets, pooled, pooled, reason, advantage, ridge, game=None
+        )
+
+    if groups.n_groups == 1:
+        return keep_erm(NO_FACTOR)
+    if not groups.overlap:
+        return keep_erm(NO_OVERLAP)
+    vertices = _vertices(sources, targets, tolerance, max_rounds)
+    chosen, held_out = _choose_ridge(sources, targets, vertices, ridge)
+    advantage = compare_worst_cases(targets, pooled.loss, held_out.loss)
+    if advantage.doubt:
+        return keep_erm(advantage.doubt, advantage, chosen)
+    game = play(
+        GroupAdversary(sources.Z, targets),
+        Learner(ridge=_column_ridge(sources, chosen, ridge)),
+        sources.pooled,
+        tolerance=tolerance,
+        max_rounds=max_rounds,
+        on_round=on_round,
+    )
+    return LatentOutcome(game.head, targets, held_out, pooled, "", advantage, chosen, game)
+
+
+def compare_worst_cases(targets: GroupTargets, baseline: Tensor, loss: Tensor) -> Advantage:
+    """Compare two heads by their held-out losses (n,), each at its own worst target."""
+    parts = []
+    for each in (baseline, loss):
+        weight, _ = targets.worst(each)
+        risk = weight @ each
+        parts.append((float(risk), weight * (each - risk)))
+    (first, influence), (second, other) = parts
+    error = float((influence - other).square().sum().sqrt())
+    return Advantage(first, second, error, float(targets.base @ (loss - baseline)))
+
+
+def _column_ridge(sources: SourceHeads, chosen: float, given: float | None) -> Tensor:
+    if given is not None:
+        return sources.learner_ridge(given)
+    return torch.full_like(sources.pooled[0], chosen)
+
+
+def _judge(sources: SourceHeads, heads: Tensor) -> HeldOut:
+    """Judge each row by the head (F, C, k) that was fitted without the row's fold."""
+    log_p = torch.log_softmax(sources.held_out.logits(heads, sources.Z), dim=0).T
+    correct = (log_p.argmax(dim=1) == sources.y).to(log_p.dtype)
+    return HeldOut(losses(log_p, sources.y), correct)
+
+
+def _vertices(
+    sources: SourceHeads, targets: GroupTargets, tolerance: float, max_rounds: int
+) -> Tensor:
+    """Return extreme targets (V, n): all of them, or those that a game meets if they are many."""
+    if not targets.class_groups:
+        return targets.blocks[0]
+    game = play(
+        GroupAdversary(sources.Z, targets),
+        Learner(ridge=sources.learner_ridge(None)),
+        sources.pooled,
+        tolerance=tolerance,
+        max_rounds=max_rounds,
+    )
+    return stack_samples([target.sample for target in game.targets])[2]
+
+
+def _choose_ridge(
+    sources: SourceHeads, targets: GroupTargets, vertices: Tensor, given: float | None
+) -> tuple[float, HeldOut]:
+    """Return the ridge of the smallest held-out worst case, and its heads' held-out losses."""
+    starts = list(sources.held_out.pooled)
+    best: tuple[float, float, HeldOut] | None = None
+
+    def try_ridges(ridges: Sequence[float]) -> None:
+        nonlocal best
+        for ridge in ridges:
+            heads = _fit_folds(sources, vertices, _column_ridge(sources, ridge, given), starts)
+            starts[:] = heads
+            held_out = _judge(sources, torch.stack(heads))
+            worst = float(targets.worst(held_out.loss)[0] @ held_out.loss)
+            if best is not None and worst >= best[0]:
+                return
+            best = worst, ridge, held_out
+
+    if given is not None:
+        try_ridges([given])
+    else:
+        try_ridges([_FIRST_RIDGE, *_WEAKER])
+        assert best is not None
+        if best[1] == _FIRST_RIDGE:
+            try_ridges(_STRONGER)
+    assert best is not None
+    return best[1], best[2]
+
+
+def _fit_folds(
+    sources: SourceHeads, vertices: Tensor, ridge: Tensor, starts: Sequence[Tensor]
+) -> list[Tensor]:
+    """Return the minimax heads (C, k) over the vertices, fitted without each fold."""
+    heads = []
+    for f, start in enumerate(starts):
+        rows = (sources.held_out.fold != f).nonzero().squeeze(1)
+        weights = vertices[:, rows]
+        weights = weights / weights.sum(dim=1, keepdim=True)
+        solution = minimax_newton(
+            sources.Z[rows],
+            sources.y[rows],
+            weights,
+            ridge=ridge,
+            start=start,
+            tolerance=_CV_TOLERANCE,
+        )
+        heads.append(solution.head)
+    return heads

@@ -1,0 +1,75 @@
+"""Transplants behind a shift of the groups' prior.
+
+If a domain acts on the prior of U alone, ``P_s(u | x) ∝ π_s(u) p(x | u)``: abduction maps differ
+in their intercepts only, so ``A_s - A_star`` lives on the constant feature and a transplant moves
+every row by the same vector, along which U is read and the label is not.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from regraft.core.transplant import Witness, transplant_bases
+from regraft.core.whitening import Whitening
+
+_SMALLEST_PRIOR = 1e-3
+
+
+def fit_group_map(
+    Z: Tensor, weight: Tensor, belief: Tensor, whitening: Whitening, ridge: float
+) -> Tensor:
+    """Return the linear abduction map (G, k) of the pooled rows: P(u | x) as a softmax head.
+
+    Groups are taken for normal with a common covariance, which on whitened rows ``Z`` (n, k) is
+    known but for the groups' means; ``belief`` (n, G) is P(u | x, y), ``weight`` (n,) sums to one.
+    """
+    mass = weight @ belief  # (G,)
+    means = (belief * weight.unsqueeze(1)).T @ Z[:, :-1].to(weight) / mass.unsqueeze(1)
+    variance = whitening.eigenvalues / whitening.scale.square() + ridge
+    # Total covariance is diagonal; what the groups' means explain of it is taken off.
+    within = torch.diag(variance) - (means * mass.unsqueeze(1)).T @ means
+    # Means of few rows may explain more than there is.
+    floor = ridge * torch.eye(len(variance), dtype=within.dtype, device=within.device)
+    coef = torch.linalg.lstsq(within + floor, means.T).solution.T
+    intercept = mass.log() - 0.5 * (coef * means).sum(dim=1)
+    return torch.cat([coef, intercept.unsqueeze(1)], dim=1)
+
+
+def find_latent_witness(
+    group_map: Tensor, head: Tensor, pooled: Tensor, shares: Tensor, target: Tensor
+) -> Witness:
+    """Return the transplants from every source to a target with other shares of the groups.
+
+    ``group_map`` (G, d) is the abduction map at the prior ``pooled`` (G,), ``head`` (C, d) the
+    deduction that must not move, ``shares`` (K, G) the sources' priors and ``target`` (G,) the
+    target's. Shares below 0.001 count as that, because a log-prior must be finite.
+    """
+    contrasts = (group_map[1:] - group_map[0]).T  # (d, G - 1)
+    deduction = (head[1:] - head[0]).T
+
+    def abduction(prior: Tensor) -> Tensor:
+        log_odds = prior.clamp_min(_SMALLEST_PRIOR).log() - pooled.clamp_min(_SMALLEST_PRIOR).log()
+        shifted = contrasts.clone()
+        shifted[-1] += log_odds[1:] - log_odds[0]
+        return shifted
+
+    sources = torch.stack([abduction(prior) for prior in shares])
+    goal = abduction(target)
+    basis = transplant_bases([*sources, goal], deduction).particular
+    identity = torch.eye(basis.shape[1], dtype=basis.dtype, device=basis.device)
+    readouts = torch.stack([goal, *sources]).mT @ basis - identity
+    # A_star^T T_s = A_s^T, with T_s = I + L (A_s - A_star)^T.
+    moved = goal.T + (goal.T @ basis) @ (sources - goal).mT
+    misfit = torch.linalg.matrix_norm(moved - sources.mT) / torch.linalg.matrix_norm(sources)
+    return Witness(
+        basis=basis,
+        target=goal,
+        sources=sources,
+        deduction=deduction,
+        fit_residual=float(misfit.max()),
+        biorthogonality_residual=max(
+            float(readouts.abs().max()), float((deduction.T @ basis).abs().max())
+        ),
+        rank=basis.shape[1],
+    )
