@@ -22,8 +22,8 @@ REPORT = "report.html"
 # What a folder may hold, in the order of the report.
 _KINDS: dict[str, Callable[[Any], Chapter]] = {
     "demo.json": head_chapters.demo_chapter,
-    "abduct.json": abduction_chapter.abduction_chapter,
     "fit.json": head_chapters.fit_chapter,
+    "abduct.json": abduction_chapter.abduction_chapter,
     "audit.json": head_chapters.audit_chapter,
     "frontier.json": head_chapters.frontier_chapter,
     "comparison.json": head_chapters.comparison_chapter,

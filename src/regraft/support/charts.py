@@ -345,7 +345,8 @@ _CONFIG: Spec = {
         "titleFontWeight": "normal", "labelLimit": 140, "labelFlush": False,
     },
     "legend": {
-        **_TEXT, "orient": "bottom", "columns": {"expr": "width < 420 ? 1 : 3"}, "labelLimit": 260,
+        **_TEXT, "orient": "bottom", "columns": {"expr": "width < 420 ? 1 : 3"},
+        "labelLimit": {"expr": "clamp(width - 30, 80, 260)"},
         "symbolSize": 90, "symbolStrokeWidth": 0, "symbolOpacity": 1,
     },
 }  # fmt: skip
