@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -94,6 +95,14 @@ def test_changed_texts_are_not_shown(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="1 of 2 texts are not shown"):
         found = read_inputs(bank, [4, 5])
     assert (found[4].text, found[5].text) == ("text 4", "")
+
+
+def test_without_pillow_the_extra_is_named(images: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "PIL.Image")
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    with pytest.warns(UserWarning, match=r"the images are not shown: .*regraft\[images\]"):
+        found = read_inputs(images, [3])
+    assert (found[3].name, found[3].pixels) == ("a/y/0000.png", None)
 
 
 def test_arrays_have_no_inputs(tmp_path: Path) -> None:
