@@ -255,12 +255,12 @@ def permutation_p_value(regression: DomainRegression, seed: int = 0) -> float:
 
 
 def _thin(rows: ClassRows) -> ClassRows:
-    """Return every so many-th row of each class and fold; rows are in the order of their distance."""
+    """Return every so many-th row of each class and fold, which are in the order of distance."""
     stride = -(-len(rows.y) // _MAX_TEST_ROWS)
     kept = [[cell[::stride] for cell in folds] for folds in rows.cells]
     index = torch.cat([cell for folds in kept for cell in folds])
     sizes = [len(cell) for folds in kept for cell in folds]
-    places = torch.arange(len(index), device=index.device).split(sizes)
+    places = torch.split(torch.arange(len(index), device=index.device), sizes)
     cells = tuple(places[c * FOLDS : (c + 1) * FOLDS] for c in range(rows.n_classes))
     return ClassRows(
         rows.T[index], rows.y[index], rows.s[index], rows.fold[index], cells, rows.n_sources
