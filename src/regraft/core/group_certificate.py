@@ -57,6 +57,8 @@ class GroupCertificate(PlainData):
     pooled_source_accuracy: float  # the same for ERM's head
     pooled_risk: float  # ERM's certificate, by the same rule
     pooled_accuracy: float
+    pooled_targets: tuple[Evidence, ...]  # ERM's evidence, in the order of this head's
+    pooled_sources: tuple[Evidence, ...]
     advantage: float | None  # of the game's head over ERM's in the held-out worst case (nats)
     advantage_error: float | None  # its paired standard error
     price: float | None  # by how much its risk on the pooled sources is larger (nats)
@@ -74,9 +76,9 @@ class GroupCertificate(PlainData):
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> GroupCertificate:
         """Rebuild a certificate from :meth:`to_dict`, also after a round trip through JSON."""
-        changed = {
-            "targets": tuple(Evidence(**each) for each in data["targets"]),
-            "sources": tuple(Evidence(**each) for each in data["sources"]),
+        kinds = "targets", "sources", "pooled_targets", "pooled_sources"
+        changed: dict[str, Any] = {
+            **{kind: tuple(Evidence(**each) for each in data[kind]) for kind in kinds},
             "rounds": tuple(Round(**{**r, "risks": tuple(r["risks"])}) for r in data["rounds"]),
             "source_rows": tuple(data["source_rows"]),
         }
@@ -146,10 +148,9 @@ def certify_latent(
     )
     extreme = measure_targets(targets, held_out)
     sources = measure_sources(held_out, slices, names)
-    baseline = (
-        *measure_targets(targets, outcome.pooled),
-        *measure_sources(outcome.pooled, slices, names),
-    )
+    pooled_extreme = measure_targets(targets, outcome.pooled)
+    pooled_sources = measure_sources(outcome.pooled, slices, names)
+    baseline = *pooled_extreme, *pooled_sources
     return GroupCertificate(
         family="latent",
         risk=max(each.risk_bound for each in (*extreme, *sources)),
@@ -165,6 +166,8 @@ def certify_latent(
         pooled_source_accuracy=_mean_accuracy(outcome.pooled, slices),
         pooled_risk=max(each.risk_bound for each in baseline),
         pooled_accuracy=min(each.accuracy_bound for each in baseline),
+        pooled_targets=pooled_extreme,
+        pooled_sources=pooled_sources,
         advantage=None if advantage is None else advantage.baseline - advantage.value,
         advantage_error=None if advantage is None else advantage.standard_error,
         price=None if advantage is None else advantage.price,

@@ -264,6 +264,7 @@ def _transfer(
                 is_plausible=name == between.name,
             )
         )
+    assert isinstance(cro.certificate_, Certificate)  # the hull's
     return Transfer(
         sources=tuple(panel.name for panel in known),
         target=unseen.name,
