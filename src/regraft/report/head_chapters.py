@@ -8,8 +8,10 @@ from typing import Any
 from regraft.core.certificate import Certificate
 from regraft.estimators.audit import AuditCurve
 from regraft.estimators.frontier import Frontier
+from regraft.estimators.group_audit import GroupAudit
 from regraft.estimators.plots import comparison_chart
 from regraft.report.elements import Chapter, Chart, Document, Section, Text
+from regraft.report.group_chapters import group_audit_chapter
 from regraft.report.premise_chapters import diagnosis_chapter
 from regraft.report.sections import (
     STRESS,
@@ -100,7 +102,9 @@ def fit_chapter(document: Document) -> Chapter:
 
 
 def audit_chapter(document: Document) -> Chapter:
-    """Build the chapter for ``audit.json``."""
+    """Build the chapter for ``audit.json``; files without a family are the hull's."""
+    if document.get("family") == "latent":
+        return group_audit_chapter(GroupAudit.from_dict(dict(document)))
     curve = AuditCurve.from_dict({k: document[k] for k in ("points", "source_accuracy")})
     worst = curve.points[-1]
     return Chapter(

@@ -48,24 +48,21 @@ def stress_section(curves: Mapping[str, AuditCurve], rows: str) -> Section:
 def frontier_section(frontier: Frontier) -> Section:
     """Show what robustness costs on the sources and buys in the worst case."""
     rows = tuple(
-        (f"{p.radius:g}", percent(p.source_accuracy), percent(p.worst_case_accuracy))
+        (p.label, percent(p.source_accuracy), percent(p.worst_case_accuracy))
         for p in frontier.points
     )
-    is_erm = " Radius 0 is plain ERM." if frontier.points[0].radius == 0 else ""
+    first = frontier.points[0].label
+    is_erm = " Radius 0 is plain ERM." if frontier.family == "hull" and first == "0" else ""
+    trained = frontier.trained
     return Section(
         "The price of robustness",
         (
             Text(
-                "One head for each training radius: what it has where domains look like the "
-                "sources (to the right is better), and in the worst plausible domain (up is "
-                f"better).{is_erm}"
+                f"One head for each {trained}: what it has where domains look like the sources (to "
+                f"the right is better), and in the worst plausible domain (up is better).{is_erm}"
             ),
-            Chart("Labels: training radius", frontier_chart(frontier), summarize(frontier)),
-            Table(
-                f"Held-out rows; worst case within {frontier.audit_radius:g} nats",
-                ("training radius", "sources", "worst case"),
-                rows,
-            ),
+            Chart(f"Labels: {trained}", frontier_chart(frontier), summarize(frontier)),
+            Table(f"Held-out rows; {frontier.scope}", (trained, "sources", "worst case"), rows),
         ),
     )
 
@@ -74,9 +71,9 @@ def summarize(frontier: Frontier) -> str:
     """Compare the first and the last head of a frontier in one sentence."""
     first, last = frontier.points[0], frontier.points[-1]
     return (
-        f"From training radius {first.radius:g} to {last.radius:g}, accuracy on the sources goes "
+        f"From {frontier.trained} {first.label} to {last.label}, accuracy on the sources goes "
         f"from {percent(first.source_accuracy)} to {percent(last.source_accuracy)}, and in the "
-        f"worst case within {frontier.audit_radius:g} nats from "
+        f"{frontier.scope} from "
         f"{percent(first.worst_case_accuracy)} to {percent(last.worst_case_accuracy)}."
     )
 
