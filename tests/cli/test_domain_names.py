@@ -34,7 +34,7 @@ def test_fit_predict_and_audit_agree_with_the_others(tmp_path: Path, data: Path,
 
     names, radii = set(NAMES), ("--radii", "0,1")
     model = tmp_path / "model"
-    fitted = document("fit", data, "--radius", 1, "--out", model)
+    fitted = document("fit", data, "--family", "hull", "--radius", 1, "--out", model)
     assert fitted["source_accuracy"].keys() == fitted["certificate"]["worst_target"].keys() == names
     assert set(load(model / "model").domains_.tolist()) == names
     predicted = document("predict", model, data)
