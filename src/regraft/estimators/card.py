@@ -147,8 +147,7 @@ def _hull_metrics(c: Certificate) -> list[tuple[str, float, str]]:
 
 
 def _group_metrics(c: GroupCertificate) -> list[tuple[str, float, str]]:
-    bound = f"{c.confidence:.0%} confidence, rows held out"
-    scope = f"in {name_mixtures(c)} and every source ({bound})"
+    scope = f"in {name_mixtures(c)} ({c.confidence:.0%} confidence, rows held out)"
     return [
         ("worst_case_accuracy", c.accuracy, f"Lower bound of the accuracy {scope}"),
         ("worst_case_risk", c.risk, f"Upper bound of the risk (nats) {scope}"),
@@ -241,7 +240,7 @@ def _describe_price(certificate: AnyCertificate) -> str:
     rows: list[tuple[str, str, float | None, float | None]] = [(*sources, c.pooled_source_accuracy)]
     if isinstance(c, GroupCertificate):
         text = "Each head is measured on rows that it was not fitted on."
-        worst = "any mixture or source"
+        worst = name_mixtures(c)
         rows += [
             (f"accuracy in {worst}, at least", accuracy, c.accuracy, c.pooled_accuracy),
             (f"risk in {worst}, at most", nats, c.risk, c.pooled_risk),

@@ -46,8 +46,7 @@ def _explain_groups(c: GroupCertificate) -> tuple[dict[str, bool], dict[str, Any
         "test": True,
         "factor": c.n_groups > 1,
     }
-    scope = f"in {name_mixtures(c)} and in every source"
-    return chosen, {"c": c, "found": c.abduction, "scope": scope, **_game_words(c)}
+    return chosen, {"c": c, "found": c.abduction, "scope": name_mixtures(c), **_game_words(c)}
 
 
 def _explain_worst_case(c: Certificate) -> tuple[dict[str, bool], dict[str, Any]]:

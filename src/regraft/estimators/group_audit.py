@@ -18,7 +18,7 @@ from regraft.core.group_certificate import (
     measure_targets,
 )
 from regraft.core.group_targets import GroupTargets, check_prior_shift
-from regraft.core.latent_game import HeldOut
+from regraft.core.latent_game import HeldOutRows
 from regraft.estimators.abduction import describe_groups
 from regraft.estimators.audit import Predictor, judge_rows
 from regraft.support.plain_data import PlainData
@@ -151,12 +151,12 @@ def audit_groups(
     warn_if_one_domain(domains, ONE_SOURCE_CONSEQUENCE)
     found = find_groups(rows_of_domains(domains))
     rows = (found.posterior, domains.weight, domains.y, len(domains.classes))
-    held_out = HeldOut(loss, 1 - error)
+    held_out = HeldOutRows(loss, 1 - error)
     groups = measure_targets(GroupTargets(*rows), held_out)
     targets = measure_targets(GroupTargets(*rows, prior_shift, class_groups), held_out)
     order = torch.argsort(domains.domain, stable=True)
     slices = domain_slices(domains.domain[order], len(domains.names))
-    by_source = HeldOut(held_out.loss[order], held_out.correct[order])
+    by_source = HeldOutRows(held_out.loss[order], held_out.correct[order])
     sources = measure_sources(by_source, slices, [str(name) for name in domains.names])
     everything = (*targets, *sources)
     return GroupAudit(

@@ -9,7 +9,7 @@ from regraft.support.table import Cell, Table, percent
 
 
 def name_mixtures(certificate: GroupCertificate) -> str:
-    """Name the domains that a certificate covers beside the sources."""
+    """Name the domains that a certificate covers."""
     if certificate.n_groups == 1:
         return "the pooled sources"
     allowed = "" if certificate.prior_shift is None else " within the prior shift"
@@ -42,15 +42,16 @@ def evidence_table(certificate: GroupCertificate, write: Callable[[str], str] = 
         for name, ours, theirs in pair_evidence(c)
     ]
     columns = "rows of", "effective rows", "accuracy", "ERM's", "risk (nats)", "ERM's risk"
-    bounds = [each.accuracy_bound for each in (*c.targets, *c.sources)]
+    deciding = [*(e.accuracy_bound for e in c.targets), *(e.accuracy for e in c.sources)]
     return Table.from_sections(
         "Rows held out",
         columns,
         rows[: len(c.targets)],
         rows[len(c.targets) :],
-        marked=frozenset({bounds.index(c.accuracy)}),
-        note=f"In brackets: bounds with a confidence of {c.confidence:.0%}. The lowest bound on "
-        "the accuracy and the highest on the risk are the certificate.",
+        marked=frozenset({deciding.index(c.accuracy)}),
+        note=f"In brackets: one-sided bounds with {c.confidence:.0%} confidence, which hold "
+        "together for the mixtures. The certificate is the worst of the mixtures' bounds, or what was "
+        "measured in a source if that is worse.",
     )
 
 

@@ -178,7 +178,7 @@ def comparison_chapter(document: Document) -> Chapter:
 def _group_verdict(c: GroupCertificate) -> str:
     """Say what is certified beside ERM's, or why the head is ERM's; everything held out."""
     bound = f"{c.confidence:.0%} confidence, rows held out"
-    where = f"in {name_mixtures(c)} and in every source"
+    where = f"in {name_mixtures(c)}"
     if c.reason:
         return (
             f"This is ERM's head, because {c.reason}: it has at least {percent(c.accuracy)} "

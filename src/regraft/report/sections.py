@@ -12,7 +12,12 @@ from regraft.estimators.abduction import summarize_factor
 from regraft.estimators.audit import AuditCurve
 from regraft.estimators.certificate_terms import explain_certificate
 from regraft.estimators.frontier import Frontier
-from regraft.estimators.group_tables import evidence_table, pair_evidence, shares_table
+from regraft.estimators.group_tables import (
+    evidence_table,
+    name_mixtures,
+    pair_evidence,
+    shares_table,
+)
 from regraft.estimators.plots import frontier_chart, stress_chart
 from regraft.report.elements import Chart, Document, Part, Section, Terms, Text
 from regraft.support.charts import accuracies_chart, game_chart, group_accuracy_chart
@@ -150,7 +155,7 @@ def _evidence_section(certificate: GroupCertificate) -> Section:
         "ERM": [(name, each.accuracy, each.accuracy_bound) for name, _, each in pairs],
     }
     described = (
-        f"In all of these CRO has at least {percent(c.accuracy)} and ERM at least "
+        f"In {name_mixtures(c)} CRO has at least {percent(c.accuracy)} and ERM at least "
         f"{percent(c.pooled_accuracy)}, with {c.confidence:.0%} confidence."
     )
     chart = group_accuracy_chart(heads)
