@@ -50,8 +50,8 @@ def evidence_table(certificate: GroupCertificate, write: Callable[[str], str] = 
         rows[len(c.targets) :],
         marked=frozenset({deciding.index(c.accuracy)}),
         note=f"In brackets: one-sided bounds with {c.confidence:.0%} confidence, which hold "
-        "together for the mixtures. The certificate is the worst of the mixtures' bounds, or what was "
-        "measured in a source if that is worse.",
+        "together for the mixtures. The certificate is the worst of the mixtures' bounds, or what "
+        "was measured in a source if that is worse.",
     )
 
 
