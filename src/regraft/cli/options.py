@@ -92,9 +92,7 @@ ClassGroups = Annotated[
 ]
 Objective = Annotated[str, choice(meaning("objective"), *OBJECTIVES)]
 Ridge = Annotated[float | None, typer.Option(help=f"{meaning('ridge')} Default: cross-validated.")]
-Rank = Annotated[
-    int | None, typer.Option(help="Hull: transplant dimension. Default: all.")
-]
+Rank = Annotated[int | None, typer.Option(help="Hull: transplant dimension. Default: all.")]
 Weights = Annotated[Path | None, path_option("Safetensors file of the encoder's weights.")]
 
 # For runs of the protocol.

@@ -46,7 +46,8 @@ def test_phase_2_is_the_game_on_the_features(shape: tuple[int, ...], b: int) -> 
     with torch.no_grad():
         features = algorithm.featurizer(x.flatten(0, 1)).double().numpy()
         logits = algorithm.predict(x.flatten(0, 1)).numpy()
-    head = CROClassifier(radius=2.0).fit(features, y.flatten().numpy(), np.repeat([0, 1], b))
+    model = CROClassifier("hull", radius=2.0)
+    head = model.fit(features, y.flatten().numpy(), np.repeat([0, 1], b))
     found = logits[:, 1] - logits[:, 0]
     np.testing.assert_allclose(found, head.decision_function(features), rtol=1e-2, atol=1e-2)
 
