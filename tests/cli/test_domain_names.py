@@ -32,7 +32,7 @@ def test_fit_predict_and_audit_agree_with_the_others(tmp_path: Path, data: Path,
         assert ran.code == 0, ran.err
         return json.loads(ran.out)
 
-    names, radii = set(NAMES), ("--radii", "0,1")
+    names, radii = set(NAMES), ("--family", "hull", "--radii", "0,1")
     model = tmp_path / "model"
     fitted = document("fit", data, "--radius", 1, "--out", model)
     assert fitted["source_accuracy"].keys() == fitted["certificate"]["worst_target"].keys() == names

@@ -143,7 +143,7 @@ def test_from_images_to_an_audited_head(tmp_path: Path, run: Run) -> None:
     commands = (
         ("embed", "images", root, "--out", bank),
         ("fit", bank, "--radius", 1, "--out", model),
-        ("audit", model, bank, "--radii", "0,1", "--json"),
+        ("audit", model, bank, "--family", "hull", "--radii", "0,1", "--json"),
     )
     *_, audit = [run(*command) for command in commands]
     assert audit.code == 0

@@ -64,8 +64,10 @@ def results(folder: Path) -> dict[str, Any]:
 LINES = {
     "fit": "fit {data} --radius 2",
     "predict": "predict {model} {data}",
-    "audit": "audit {model} {other} --radii 0,1",
-    "frontier": "frontier {data} --radii 0,1",
+    "audit": "audit {model} {other}",
+    "audit of the hull": "audit {model} {other} --family hull --radii 0,1",
+    "frontier": "frontier {data} --prior-shifts 0,inf",
+    "frontier of the hull": "frontier {data} --family hull --radii 0,1",
     "compare": "compare {data} --radii 1",
     "diagnose": "diagnose {data}",
     "moral run": "moral run --records 40",
@@ -136,16 +138,16 @@ def test_predict_without_a_folder_tells_by_its_code(
 
 
 def test_warnings_and_errors_are_said_all_the_same(data: Path, model: Path, run: Run) -> None:
-    ran = run("audit", model, data, "--radii", 1, "--quiet")
+    ran = run("audit", model, data, "--quiet")
     assert (ran.code, ran.out, ran.err.count("\n")) == (0, "", 1)
     assert ran.err.startswith("warning: the model was fitted on these very rows")
-    ran = run("frontier", data, "--objective", "luck", "--quiet")
+    ran = run("frontier", data, "--family", "hull", "--objective", "luck", "--quiet")
     assert (ran.code, ran.out) == (2, "") and ran.err.startswith("regraft: objective is 'luck'")
 
 
 def test_seeds_of_the_frontier(data: Path, run: Run) -> None:
     def points(*options: Any) -> Any:
-        ran = run("frontier", data, "--radii", "0,2", "--json", "--quiet", *options)
+        ran = run("frontier", data, "--prior-shifts", "0", "--json", "--quiet", *options)
         return json.loads(ran.out)["points"]
 
     plain, first = points(), points("--seed", 1)
@@ -156,7 +158,7 @@ def test_seeds_of_the_frontier(data: Path, run: Run) -> None:
 def test_a_page_with_the_results_or_after_them(tmp_path: Path, data: Path, run: Run) -> None:
     pytest.importorskip("vl_convert")
     with_page, without = tmp_path / "with", tmp_path / "without"
-    line = ("frontier", data, "--radii", "0,2")
+    line = ("frontier", data, "--prior-shifts", "0,2")
     ran = run(*line, "--out", with_page, "--html", "--json")
     assert ran.code == 0
     page = with_page / "report.html"
