@@ -1,7 +1,5 @@
 """Fixtures that every test may ask for."""
 
-from __future__ import annotations
-
 import gc
 import io
 import json
@@ -18,6 +16,7 @@ from hypothesis import settings
 from regraft.cli.app import app
 from regraft.support.extras import repair_torchvision
 from tests.helpers.commands import Once, Ran, Run, RunOnce
+from tests.helpers.fake_api import KEY, FakeApi
 from tests.helpers.problems import Digits, Problem, draw_blobs, make_problem
 
 settings.register_profile("regraft", deadline=None, derandomize=True, max_examples=25)
@@ -46,9 +45,7 @@ def blobs() -> Digits:
 
 
 @pytest.fixture(scope="session")
-def once(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Once:
+def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
     """Make a folder by name, one time for all processes that run tests."""
     own = tmp_path_factory.getbasetemp()
     common = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
@@ -65,9 +62,7 @@ def once(
 
 
 @pytest.fixture(scope="session")
-def run_once(
-    once: Once,
-) -> RunOnce:
+def run_once(once: Once) -> RunOnce:
     """Call ``regraft`` with these arguments and ``--out FOLDER``, one time for all processes."""
 
     def invoke(name: str, *arguments: object) -> tuple[Path, Ran]:
@@ -82,6 +77,25 @@ def run_once(
         return folder, Ran(*json.loads(folder.with_suffix(".ran").read_text(encoding="utf-8")))
 
     return invoke
+
+
+@pytest.fixture
+def offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """An empty folder of downloaded weights, on a machine that is offline."""
+    constants = pytest.importorskip("huggingface_hub.constants")
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeApi]:
+    """A server that the elicitation of answers takes for the real one."""
+    with FakeApi() as server:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
+        monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+        yield server
 
 
 @pytest.fixture(autouse=True, scope="session")

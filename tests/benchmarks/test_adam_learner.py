@@ -1,7 +1,5 @@
 """The paper's learner, which the readings compare to the solved one."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from types import ModuleType
 
@@ -31,9 +29,7 @@ def _learner() -> tuple[Learner, list[WeightedSample]]:
     return learner, [WeightedSample(Z, y, row) for row in weights]
 
 
-def test_adam_approaches_the_solved_answer_and_measures_how_far_it_is(
-    adam_learner: ModuleType,
-) -> None:
+def test_adam_approaches_the_solved_answer(adam_learner: ModuleType) -> None:
     solved, samples = _learner()
     start = samples[0].Z.new_zeros((2, 4))
     heads = []

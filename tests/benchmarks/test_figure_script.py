@@ -1,7 +1,5 @@
 """The script that draws the paper's figures from the records that there are."""
 
-from __future__ import annotations
-
 import sys
 from importlib import import_module
 from pathlib import Path

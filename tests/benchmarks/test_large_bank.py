@@ -1,7 +1,5 @@
 """The benchmark of large banks, on a small one."""
 
-from __future__ import annotations
-
 import json
 import sys
 from importlib import import_module

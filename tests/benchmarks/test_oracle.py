@@ -1,7 +1,5 @@
 """Heads that are told the hidden factor do what their names say."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from types import ModuleType
 

@@ -1,7 +1,5 @@
 """The schematics: what is drawn is what the operator computes, and the graph is the paper's."""
 
-from __future__ import annotations
-
 import re
 from itertools import combinations
 from pathlib import Path
@@ -76,7 +74,7 @@ def test_the_basis_is_one() -> None:
     assert not np.allclose(source, target)
 
 
-def test_the_drawn_points_are_transplanted_by_the_papers_equation(transplant: Any) -> None:
+def test_the_drawn_points_are_transplanted_and_keep_both_readings(transplant: Any) -> None:
     before, after = places(transplant, 0, "points"), places(transplant, 0, "moved")
     basis, source, target = (
         matrix.numpy()
@@ -87,10 +85,6 @@ def test_the_drawn_points_are_transplanted_by_the_papers_equation(transplant: An
     np.testing.assert_allclose(after, [T @ point for point in before], atol=1e-12)
     np.testing.assert_allclose(before, PLANE.points.numpy(), atol=1e-12)
     np.testing.assert_allclose(after, PLANE.moved.numpy(), atol=1e-12)
-
-
-def test_the_drawn_points_keep_both_readings(transplant: Any) -> None:
-    before, after = places(transplant, 0, "points"), places(transplant, 0, "moved")
     source, target = PLANE.operator.source.numpy(), PLANE.operator.target.numpy()
     deduction = PLANE.deduction.numpy()
     np.testing.assert_allclose(after @ target, before @ source, atol=1e-12)
@@ -98,9 +92,6 @@ def test_the_drawn_points_keep_both_readings(transplant: Any) -> None:
     # Every point moves, and without moving the other abduction would read something else.
     assert (np.abs(after - before).max(axis=1) > 0.5).all()
     assert (np.abs(before @ target - before @ source) > 0.5).all()
-
-
-def test_the_panel_of_readings_agrees(transplant: Any) -> None:
     before, after, unmoved = (
         places(transplant, 1, gid) for gid in ("read-before", "read-after", "read-unmoved")
     )

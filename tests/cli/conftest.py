@@ -1,7 +1,5 @@
 """Tables and a fitted model that several tests of commands read."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The command line: what it prints, what it writes, and how it fails."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os
@@ -24,13 +22,19 @@ pytestmark = pytest.mark.filterwarnings("ignore:X does not have valid feature na
 FITTED = ["certificate.json", "fit.json", "model", "provenance.json"]
 
 
-def test_version(run: Run) -> None:
+def test_one_line_tells_an_error_or_a_warning(run: Run, tmp_path: Path, problem: Any) -> None:
     assert run("--version").out == f"regraft {__version__}\n"
+    ran = run("fit", tmp_path / "none.csv", "--out", tmp_path / "o", "--json")
+    assert ran.code == 2 and ran.out == ""
+    assert ran.err.splitlines()[-1].startswith("regraft: ")
+    path = write_table(tmp_path / "one.csv", problem, rows=200)
+    ran = run("fit", path, "--out", tmp_path / "o", "--json")
+    lines = [line for line in ran.err.splitlines() if line.startswith("warning: ")]
+    assert len(lines) == 1 and "one domain" in lines[0]
+    assert json.loads(ran.out)["certificate"]["dimension"] == 0
 
 
-def test_fit_tells_the_rounds_the_certificate_and_the_accuracy(
-    tmp_path: Path, folder: Path, run: Run
-) -> None:
+def test_fit_tells_rounds_and_replaces_models(tmp_path: Path, folder: Path, run: Run) -> None:
     ran = run("fit", folder / "data.csv", "--out", tmp_path / "o", "--objective", "regret")
     assert ran.code == 0 and ran.err == ""
     for text in ("round 1:", "round 2:", "source 0", "training accuracy", "within 8 nats"):
@@ -40,17 +44,10 @@ def test_fit_tells_the_rounds_the_certificate_and_the_accuracy(
     certificate = json.loads((tmp_path / "o" / "certificate.json").read_text())
     assert certificate["objective"] == "regret"
     assert load(tmp_path / "o" / "model").feature_names_in_.tolist() == [f"f{i}" for i in range(6)]
-
-
-def test_fit_twice_replaces_the_model_and_keeps_other_files(
-    tmp_path: Path, folder: Path, run: Run
-) -> None:
-    (tmp_path / "notes.txt").write_text("mine")
-    for radius in (1, 2):
-        ran = run("fit", folder / "data.npz", "--out", tmp_path, "--radius", radius)
-        assert ran.code == 0
-    assert load(tmp_path / "model").get_params()["radius"] == 2
-    assert list_names(tmp_path) == sorted([*FITTED, "notes.txt"])
+    (tmp_path / "o" / "notes.txt").write_text("mine")
+    ran = run("fit", folder / "data.npz", "--out", tmp_path / "o", "--radius", 2)
+    assert ran.code == 0 and load(tmp_path / "o" / "model").get_params()["radius"] == 2
+    assert list_names(tmp_path / "o") == sorted([*FITTED, "notes.txt"])
 
 
 def test_every_format_gives_the_same_model(tmp_path: Path, folder: Path, run: Run) -> None:
@@ -82,7 +79,7 @@ def test_predict_scores_what_it_can(tmp_path: Path, folder: Path, problem: Any, 
     assert list_names(tmp_path) == ["predictions.csv", "provenance.json"]
 
 
-def test_predict_without_labels_or_domains(
+def test_predict_without_labels_or_domains_and_columns_by_name(
     tmp_path: Path, folder: Path, problem: Any, run: Run
 ) -> None:
     np.savez(tmp_path / "x.npz", X=problem.X)
@@ -95,9 +92,6 @@ def test_predict_without_labels_or_domains(
     (tmp_path / "gap.csv").write_text("f5,f4,f3,f2,f1,f0,label\n1,2,3,4,5,6,\n1,2,3,4,5,6,1\n")
     ran = run("predict", folder / "fit", tmp_path / "gap.csv")
     assert ran.code == 0 and "accuracy" not in ran.out and ran.err == ""
-
-
-def test_columns_are_matched_by_name(tmp_path: Path, folder: Path, problem: Any, run: Run) -> None:
     lines = [line.split(",") for line in (folder / "data.csv").read_text().splitlines()]
     (tmp_path / "shuffled.csv").write_text("\n".join(",".join(line[::-1]) for line in lines))
     answers = [
@@ -120,9 +114,7 @@ def test_audit_of_probabilities_is_the_audit_of_the_model(
     assert [point["radius"] for point in curves[0]["points"]] == [0, 1, 4]
 
 
-def test_audit_matches_probabilities_to_labels_by_name(
-    tmp_path: Path, problem: Any, run: Run
-) -> None:
+def test_audit_matches_labels_by_name(tmp_path: Path, problem: Any, run: Run) -> None:
     """Text sorts "10" before "2", numbers do not."""
     y = np.where(problem.y == 1, 10, 2)
     curves = []
@@ -166,25 +158,11 @@ def test_audit_and_frontier_write_json_and_pictures(tmp_path: Path, folder: Path
     assert ran.code == 0 and "training radius" in ran.out and "fitted at radius 2" in ran.out
 
 
-def test_warnings_are_one_line_each(tmp_path: Path, problem: Any, run: Run) -> None:
-    path = write_table(tmp_path / "one.csv", problem, rows=200)
-    ran = run("fit", path, "--out", tmp_path / "o", "--json")
-    lines = [line for line in ran.err.splitlines() if line.startswith("warning: ")]
-    assert len(lines) == 1 and "one domain" in lines[0]
-    assert json.loads(ran.out)["certificate"]["dimension"] == 0
-
-
 @pytest.mark.parametrize("group", ["", "embed", "moral"])
 def test_without_a_command_there_is_help(run: Run, group: str) -> None:
     ran = run(*group.split())
     assert ran.code in (0, 2) and "Commands:" in ran.out + ran.err
     assert "regraft: " not in ran.err
-
-
-def test_json_errors_print_no_document(tmp_path: Path, run: Run) -> None:
-    ran = run("fit", tmp_path / "none.csv", "--out", tmp_path / "o", "--json")
-    assert ran.code == 2 and ran.out == ""
-    assert ran.err.splitlines()[-1].startswith("regraft: ")
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write")
@@ -212,7 +190,7 @@ def test_without_the_extras(tmp_path: Path, folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_terminal_sees_a_spinner_and_a_pipe_sees_lines(folder: Path, tmp_path: Path) -> None:
+def test_a_terminal_sees_a_spinner_and_a_pipe_sees_lines(folder: Path) -> None:
     # Square brackets are markup to rich, and would be an error in this order.
     (folder / "[").mkdir(exist_ok=True)
     shutil.copy(folder / "data.csv", folder / "[" / "a].csv")

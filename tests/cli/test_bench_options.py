@@ -1,7 +1,5 @@
 """``regraft train | sweep | collect`` as a user types them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -25,7 +23,7 @@ def train(data: Path, out: Path, *arguments: object) -> Result:
     return call("train", "--dataset", "toy", "--data", data, "--out", out, *arguments)
 
 
-def test_train_tells_its_steps_and_shows_the_end(data: Path, tmp_path: Path) -> None:
+def test_train_tells_its_steps_and_its_trial(data: Path, tmp_path: Path) -> None:
     result = train(data, tmp_path, "--steps", 120, "--test-envs", "2")
     assert result.exit_code == 0, result.output
     assert "step 100: accuracy by domain" in result.output
@@ -35,12 +33,9 @@ def test_train_tells_its_steps_and_shows_the_end(data: Path, tmp_path: Path) -> 
         *(".lock", "done", "model.safetensors", "results.jsonl"),
     }
     assert str(run / "model.safetensors") in result.output.replace("\n", "")
-
-
-def test_the_seed_of_a_run_is_its_trial(data: Path, tmp_path: Path) -> None:
     for option in ("--seed", "--trial-seed"):
-        assert train(data, tmp_path, "--steps", 5, option, 3).exit_code == 0
-    (results,) = tmp_path.glob("*/results.jsonl")
+        assert train(data, tmp_path / "trial", "--steps", 5, option, 3).exit_code == 0
+    (results,) = tmp_path.glob("trial/*/results.jsonl")
     assert json.loads(results.read_text().splitlines()[0])["args"]["trial_seed"] == 3
 
 
@@ -55,6 +50,9 @@ def test_train_a_second_time_does_nothing_again(data: Path, tmp_path: Path) -> N
     assert json.loads(second.stdout) == document
     assert document["step"] == 19
     assert not list(tmp_path.glob("*/model.safetensors"))
+    again = train(data, tmp_path, "--steps", 20)
+    assert again.exit_code == 0
+    assert "made before without keeping its model" in again.output
 
 
 def test_a_folder_that_cannot_be_made_is_refused_before_anything_runs(data: Path) -> None:
@@ -65,13 +63,6 @@ def test_a_folder_that_cannot_be_made_is_refused_before_anything_runs(data: Path
         assert "regraft: /proc/regraft" in result.stderr
         assert "choose another folder with --out." in result.stderr
         assert "runs" not in result.stdout
-
-
-def test_a_model_that_was_not_kept_is_told(data: Path, tmp_path: Path) -> None:
-    assert train(data, tmp_path, "--steps", 5, "--skip-model-save").exit_code == 0
-    again = train(data, tmp_path, "--steps", 5)
-    assert again.exit_code == 0
-    assert "made before without keeping its model" in again.output
 
 
 def test_sweep_and_collect(data: Path, tmp_path: Path) -> None:
@@ -102,20 +93,16 @@ def test_sweep_and_collect(data: Path, tmp_path: Path) -> None:
     assert not any("reading" in line for line in lines)
 
 
-def test_collect_reports_damage_with_file_and_line(data: Path, tmp_path: Path) -> None:
-    assert train(data, tmp_path, "--steps", 20).exit_code == 0
-    (results,) = tmp_path.glob("*/results.jsonl")
-    with results.open("a") as file:
-        file.write("{}\n")
-    result = call("collect", tmp_path)
-    assert result.exit_code == 0
-    assert f"{results} line 3" in result.output.replace("\n", "")
-
-
-def test_collect_tells_what_cannot_be_compared(data: Path, tmp_path: Path) -> None:
+def test_collect_tells_damage_and_what_cannot_be_compared(data: Path, tmp_path: Path) -> None:
     for env, steps, config in ((0, 5, 0), (0, 5, 1), (1, 7, 0)):
         options = ("--test-envs", env, "--steps", steps, "--hparams-seed", config)
         assert train(data, tmp_path, *options).exit_code == 0
     output = call("collect", tmp_path).output
     assert "runs on toy differ in steps: 5, 7" in output
     assert "ERM on toy with test environment 1 has 1 of 2 runs" in output
+    results = next(tmp_path.glob("*/results.jsonl"))
+    with results.open("a") as file:
+        file.write("{}\n")
+    result = call("collect", tmp_path)
+    assert result.exit_code == 0
+    assert f"{results} line 3" in result.output.replace("\n", "")

@@ -1,7 +1,5 @@
 """``regraft compare``: what it prints and writes, how it goes on, and how it fails."""
 
-from __future__ import annotations
-
 import functools
 import json
 from pathlib import Path
@@ -24,19 +22,12 @@ def run(run: Run) -> Run:
     return functools.partial(run, "compare")
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Numbered domains that the file names."""
+def test_tables_picture_progress_and_a_lock(tmp_path: Path, run: Run) -> None:
     problem = make_problem(seed=3, n=30, d=3, classes=2, sources=3)
-    path = tmp_path_factory.mktemp("compare") / "data.npz"
+    data, out = tmp_path / "data.npz", tmp_path / "out"
     domain = np.array([int(name[-1]) for name in problem.domain])
     names = np.array(["Bern", "Aarau", "Chur"])
-    np.savez(path, X=problem.X, hit=problem.y, town=domain, domains=names)
-    return path
-
-
-def test_tables_picture_and_progress(tmp_path: Path, data: Path, run: Run) -> None:
-    out = tmp_path / "out"
+    np.savez(data, X=problem.X, hit=problem.y, town=domain, domains=names)
     arguments = data, "--label", "hit", "--domain", "town", "--radii", "1,4", "--out", out
     ran = run(*arguments)
     assert ran.code == 0 and ran.err == ""
@@ -57,23 +48,24 @@ def test_tables_picture_and_progress(tmp_path: Path, data: Path, run: Run) -> No
     document = json.loads((out / "comparison.json").read_text())
     assert document["targets"] == ["Aarau", "Bern", "Chur"] and len(document["cells"]) == 33
     assert (out / "comparison.png").read_bytes().startswith(b"\x89PNG")
-
     again = run(*arguments, "--json")
     assert again.code == 0 and "heads:" not in again.err
     printed = json.loads(again.out)
     assert printed.pop("files")[0] == str(out / "comparison.json")
     assert printed == document
+    with claim(tmp_path / "held") as is_ours:
+        assert is_ours
+        ran = run(*arguments[:-1], tmp_path / "held")
+    assert ran.code == 2 and "another comparison is at work" in ran.err
+    assert list_names(tmp_path / "held") == []
 
 
-def test_a_bank_is_compared_like_a_file(tmp_path: Path, run: Run) -> None:
+def test_banks_and_known_datasets_are_compared_like_files(tmp_path: Path, run: Run) -> None:
     problem = make_problem(seed=4, n=20, d=2, classes=2, sources=3)
     write_bank(tmp_path / "bank", problem.X, problem.y.tolist(), problem.domain.tolist())
     ran = run(tmp_path / "bank", "--radii", "2", "--out", tmp_path / "out", "--json")
     assert ran.code == 0
     assert json.loads(ran.out)["targets"] == ["source 0", "source 1", "source 2"]
-
-
-def test_a_known_dataset(tmp_path: Path, run: Run) -> None:
     folder = tmp_path / "office"
     folder.mkdir()
     rng = np.random.default_rng(0)
@@ -82,17 +74,9 @@ def test_a_known_dataset(tmp_path: Path, run: Run) -> None:
         counts = rng.poisson(np.array([[5, 2, 1], [2, 5, 1]])[labels - 1])
         arrays = {"fts": counts, "labels": labels[:, None]}
         savemat(folder / f"{name}_SURF_L10.mat", arrays)
-    arguments = "office-caltech10", "--radii", "1", "--out", tmp_path / "out"
+    arguments = "office-caltech10", "--radii", "1", "--out", tmp_path / "known"
     ran = run(*arguments, "--data", folder, "--json")
     assert ran.code == 0
     document = json.loads(ran.out)
     assert document["targets"] == ["amazon", "caltech10", "dslr", "webcam"]
     assert document["rows"][0]["average"] > 0.6
-
-
-def test_two_at_once_in_one_folder(tmp_path: Path, data: Path, run: Run) -> None:
-    with claim(tmp_path / "out") as is_ours:
-        assert is_ours
-        ran = run(data, "--label", "hit", "--domain", "town", "--out", tmp_path / "out")
-    assert ran.code == 2 and "another comparison is at work" in ran.err
-    assert list_names(tmp_path / "out") == []

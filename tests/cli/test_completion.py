@@ -1,7 +1,5 @@
 """Completion in a shell: of commands, of options, and of values that are known without torch."""
 
-from __future__ import annotations
-
 from typing import get_args
 
 import pytest

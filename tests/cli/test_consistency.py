@@ -1,7 +1,5 @@
 """The same option means the same, is there and reads the same on every command."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
@@ -99,31 +97,10 @@ def options(command: Any) -> dict[str, Any]:
     }
 
 
-def test_every_command_is_in_the_table_and_in_the_help(run: Run) -> None:
+def test_every_command_is_in_the_table_and_options_read_the_same(run: Run) -> None:
     assert commands().keys() == ABSENT.keys()
     shown = run("--help")
     assert shown.code == 0 and all(name.split()[0] in shown.out for name in ABSENT)
-
-
-@pytest.mark.parametrize("name", ABSENT)
-def test_a_command_has_the_shared_options_or_a_reason(name: str) -> None:
-    known = options(commands()[name])
-    assert {option for option in SHARED if option not in known} == ABSENT[name].keys()
-    assert all(ABSENT[name].values())
-
-
-@pytest.mark.parametrize("name", ABSENT)
-def test_switches_are_off_and_defaults_are_the_same(name: str) -> None:
-    known = options(commands()[name])
-    for switch in ("--json", "--quiet", "--html"):
-        assert switch not in known or known[switch].default is False
-    assert "--device" not in known or known["--device"].default == "cpu"
-    assert "--seed" not in known or known["--seed"].default in (0, None)
-    assert "--label" not in known or known["--label"].default == "label"
-    assert "--domain" not in known or known["--domain"].default == "domain"
-
-
-def test_the_same_option_has_the_same_help() -> None:
     texts: dict[str, set[str]] = defaultdict(set)
     for command in commands().values():
         for name, parameter in options(command).items():
@@ -133,16 +110,21 @@ def test_the_same_option_has_the_same_help() -> None:
 
 
 @pytest.mark.parametrize("name", ABSENT)
-def test_everything_has_a_help_that_is_a_sentence(name: str) -> None:
+def test_a_command_has_the_shared_options_with_their_defaults_and_help(name: str, run: Run) -> None:
+    known = options(commands()[name])
+    assert {option for option in SHARED if option not in known} == ABSENT[name].keys()
+    assert all(ABSENT[name].values())
+    for switch in ("--json", "--quiet", "--html"):
+        assert switch not in known or known[switch].default is False
+    assert "--device" not in known or known["--device"].default == "cpu"
+    assert "--seed" not in known or known["--seed"].default in (0, None)
+    assert "--label" not in known or known["--label"].default == "label"
+    assert "--domain" not in known or known["--domain"].default == "domain"
     command = commands()[name]
     assert command.help.strip().partition("\n")[0].endswith(".")
     for parameter in command.params:
         if parameter.name != "help":
             assert parameter.help and parameter.help.endswith(".")
-
-
-@pytest.mark.parametrize("name", ABSENT)
-def test_the_help_of_a_command_names_all_options(name: str, run: Run) -> None:
     shown = run(*name.split(), "--help")
     assert shown.code == 0 and all(option in shown.out for option in options(commands()[name]))
     assert name != "moral elicit" or DEFAULT_MODEL in "".join(shown.out.split())

@@ -1,7 +1,5 @@
 """What the commands show, and what a quiet one does not."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -14,7 +12,7 @@ from regraft.cli.console import Console
 from regraft.core.game import Round
 
 
-def test_a_wide_table_is_not_cut_off(
+def test_tables_are_whole_and_have_no_markup(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "40")
@@ -24,17 +22,16 @@ def test_a_wide_table_is_not_cut_off(
     for text in (*columns, *(f"{i}2.34%" for i in range(9))):
         assert text in shown
     assert "…" not in shown
-
-
-def test_square_brackets_in_a_table_are_no_markup(capsys: pytest.CaptureFixture[str]) -> None:
     Console(False).table(["class [/b]", "rows"], [["[red]", "regraft[plots]"]])
     shown = capsys.readouterr().out
     assert all(text in shown for text in ("class [/b]", "[red]", "regraft[plots]"))
-
-
-def test_json_leaves_no_room_for_tables(capsys: pytest.CaptureFixture[str]) -> None:
     Console(True).table(["a", "b"], [["1", "2"]])
     assert capsys.readouterr().out == ""
+    console = Console(as_json=False)
+    console.document("| a |")
+    console.note("a note")
+    console.finish({}, [Path("file")])
+    assert capsys.readouterr() == ("| a |\n", "")
 
 
 def show_everything(console: Console) -> None:
@@ -50,12 +47,9 @@ def show_everything(console: Console) -> None:
     console.finish({"a": 1}, [Path("file")])
 
 
-def test_a_quiet_screen_shows_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_quiet_screen_shows_nothing_but_the_document(capsys: pytest.CaptureFixture[str]) -> None:
     show_everything(Console(as_json=False, quiet=True))
     assert capsys.readouterr() == ("", "")
-
-
-def test_a_quiet_screen_prints_the_document_alone(capsys: pytest.CaptureFixture[str]) -> None:
     show_everything(Console(as_json=True, quiet=True))
     shown = capsys.readouterr()
     assert json.loads(shown.out) == {"a": 1, "files": ["file"]} and shown.err == ""
@@ -79,11 +73,3 @@ def test_a_terminal_sees_nothing_of_a_quiet_screen() -> None:
     shown = os.read(own, 10_000)
     os.close(own)
     assert shown == b"end\r\n"
-
-
-def test_after_a_document_nothing_follows(capsys: pytest.CaptureFixture[str]) -> None:
-    console = Console(as_json=False)
-    console.document("| a |")
-    console.note("a note")
-    console.finish({}, [Path("file")])
-    assert capsys.readouterr() == ("| a |\n", "")

@@ -1,7 +1,5 @@
 """``regraft diagnose``: what it prints and writes, and how it fails."""
 
-from __future__ import annotations
-
 import csv
 import functools
 import json
@@ -81,7 +79,7 @@ def test_without_groups(tmp_path: Path, data: Path, run: Run) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_columns_of_other_names_and_seeds(tmp_path: Path, run: Run) -> None:
+def test_banks_and_columns_of_other_names(tmp_path: Path, run: Run) -> None:
     path = tmp_path / "data.csv"
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
@@ -93,9 +91,6 @@ def test_columns_of_other_names_and_seeds(tmp_path: Path, run: Run) -> None:
     first, other = (json.loads(run(path, *columns, "--seed", s).out) for s in (0, 1))
     assert first["groups"] == ["old", "young"] and first["features"] == 5
     assert first["heterogeneity"]["views"] != other["heterogeneity"]["views"]
-
-
-def test_a_bank_without_groups(tmp_path: Path, run: Run) -> None:
     write_bank(tmp_path / "bank", DATA.X, DATA.y.tolist(), TOWNS.tolist())
     ran = run(tmp_path / "bank", "--json", "--quiet")
     assert ran.code == 0 and ran.err == ""

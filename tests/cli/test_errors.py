@@ -1,7 +1,5 @@
 """What is wrong is told in one sentence, before anything is written."""
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 
@@ -10,18 +8,17 @@ import pytest
 
 from tests.helpers.commands import Run
 from tests.helpers.problems import Problem
+from tests.helpers.small_pictures import write_pacs
 from tests.helpers.toy_sweep import write_bank
 
+IMAGES = "reproduce pacs --data {tmp}/pacs"
 TRAIN = "train --dataset toy --data {tmp}/bank"
+SWEEP = "sweep --datasets toy --algorithms ERM --data {tmp}/bank"
 KNOWN = "known dataset (amazon, office-caltech10, pacs)"
+SHARE = "pass a share between 0 and 1."
 FINITE = "pass a finite number of nats, 0 or more."
 ERRORS: list[tuple[str, str]] = [
     ("fit {tmp}/none.csv", "does not exist"),
-    ("fit {tmp}/text.txt", ".npz, .csv or .parquet"),
-    ("fit {tmp}/empty.csv", "is empty"),
-    ("fit {tmp}/bad.csv", "row 1 "),
-    ("fit {tmp}/ragged.csv", "3 cells"),
-    ("fit {tmp}/broken.npz", "damaged or not a .npz"),
     ("fit {tmp}/broken.parquet", "damaged or not a Parquet"),
     ("fit {data} --label target", "--label"),
     ("fit {data} --domain place", "--domain"),
@@ -65,7 +62,9 @@ ERRORS: list[tuple[str, str]] = [
     ("fit {data} --seed -1", "seed is -1"),
     ("frontier {data} --seed -1", "regraft: seed is -1: pass 0 or more."),
     ("reproduce cmnist --seed -1", "seed is -1"),
-    ("reproduce imagenet", "benchmark is 'imagenet'"),
+    ("reproduce pac", "benchmark is 'pac': choose cmnist, pacs or officehome."),
+    ("reproduce cmnist --steps 5", "--steps is for images"),
+    ("reproduce cmnist --encoder x", "--encoder is for images"),
     ("reproduce cmnist --preset quick", "preset is 'quick'"),
     ("reproduce cmnist --cells +70%", "cells are '+70%'"),
     ("reproduce cmnist --cells ,", "cells are ','"),
@@ -76,6 +75,16 @@ ERRORS: list[tuple[str, str]] = [
     ("reproduce cmnist --device abacus", "device 'abacus'"),
     ("reproduce cmnist --data {tmp}", "no train-images-idx3-ubyte"),
     ("reproduce cmnist --out {tmp}/text.txt", "is a file"),
+    ("reproduce pacs", "--data is missing: name the folder of PACS's images."),
+    ("reproduce pacs --data absent", "there is no folder absent/PACS"),
+    (f"{IMAGES} --preset best", "--preset is for cmnist"),
+    (f"{IMAGES} --cells A,X", "cells are 'A,X': choose from A,C,P,S."),
+    (f"{IMAGES} --steps 0", "steps is 0: pass at least 1."),
+    (f"{IMAGES} --size 8", "size is 8: pass at least 32 pixels."),
+    (f"{IMAGES} --trials 0", "trials is 0"),
+    (f"{IMAGES} --family ball", "family is 'ball'"),
+    (f"{IMAGES} --encoder x", "no image encoder 'x': choose efficientnet_lite0"),
+    ("reproduce officehome --data {tmp}/pacs", "OfficeHome has 65 classes but"),
     (f"{TRAIN} --algorithm Erm", "algorithm is 'Erm': choose from ARM, CDANN,"),
     (f"{TRAIN} --dataset tou", "dataset is 'tou': choose from ColoredMNIST, DomainNet,"),
     (f"{TRAIN} --dataset PACS", "there is no folder"),
@@ -85,10 +94,21 @@ ERRORS: list[tuple[str, str]] = [
     (f"{TRAIN} --test-envs 0,1,2", "leave one to train on"),
     (f"{TRAIN} --test-envs 3", "toy has 0 (0), 1 (1), 2 (2)."),
     (f"{TRAIN} --steps 0", "steps is 0: pass at least 1."),
-    (f"{TRAIN} --holdout-fraction 1", "pass a share between 0 and 1"),
+    (f"{TRAIN} --holdout-fraction 1", SHARE),
     (f"{TRAIN} --device abacus", "abacus"),
     (f"{TRAIN} --trial-seed -1", "trial_seed is -1: pass 0 or more."),
     (f"{TRAIN} --seed -1", "trial_seed is -1: pass 0 or more."),
+    (f"{SWEEP} --n-trials 0", "regraft: n_trials is 0: pass at least 1."),
+    (f"{SWEEP} --together 0", "regraft: together is 0: pass at least 1."),
+    (f"{SWEEP} --seed -1", "regraft: seed is -1: pass 0 or more."),
+    (f"{SWEEP} --holdout-fraction 1", f"regraft: holdout_fraction is 1.0: {SHARE}"),
+    (f"{SWEEP} --device abacus", "regraft: device 'abacus' is not available here: pass cpu."),
+    (f"{SWEEP} --engine cloud", "regraft: engine is 'cloud': choose from local, ray, slurm."),
+    (f"{SWEEP} --test-envs 3", "regraft: test_envs are [3]: toy has 0 (0), 1 (1), 2 (2)."),
+    (
+        f"{SWEEP} --datasets ''",
+        "regraft: there is nothing to run: name a dataset and algorithms that suit it.",
+    ),
     ("collect {tmp}/missing", "is not a folder"),
     ("collect {tmp}/empty", "holds no records"),
     ("collect {tmp}/empty --selection best", "choose from training-domain"),
@@ -156,13 +176,9 @@ def tmp(tmp_path_factory: pytest.TempPathFactory, problem: Problem) -> Path:
     tmp = tmp_path_factory.mktemp("errors")
     texts = {
         "text.txt": "text",
-        "empty.csv": "",
-        "bad.csv": "f0,label,domain\nx,1,a\n",
-        "ragged.csv": "f0,f1,label,domain\n1,1,a\n",
         "narrow.csv": "f0,label\n1,1\n",
         "short.csv": "p,q\n0.5,0.5\n",
         "strange.csv": "probability_0,probability_2\n0.5,0.5\n",
-        "broken.npz": "PK nothing",
         "broken.parquet": "PAR1 nothing",
         "busy/model/thesis.txt": "years of work",
     }
@@ -176,6 +192,7 @@ def tmp(tmp_path_factory: pytest.TempPathFactory, problem: Problem) -> Path:
     np.savez(tmp / "same.npz", **rows, domain=problem.domain, u=np.ones(600, int))
     np.savez(tmp / "uneven.npz", **rows, domain=problem.domain, u=np.ones(599))
     write_bank(tmp / "bank")
+    write_pacs(tmp / "pacs", each=2)
     return tmp
 
 

@@ -1,7 +1,5 @@
 """Ctrl-C: what it says is true, and what can go on goes on to the same end."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path
@@ -31,19 +29,14 @@ def count_lines(path: Path) -> int:
     return path.read_bytes().count(b"\n") if path.exists() else 0
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    problem = make_problem(seed=3, n=150, d=8, sources=3)
-    return write_npz(tmp_path_factory.mktemp("interrupts") / "data.npz", problem)
-
-
 def results(folder: Path) -> Any:
     """All but how long it took."""
     text = (folder / "comparison.json").read_text()
     return json.loads(text, object_hook=lambda d: {k: d[k] for k in d if k != "seconds"})
 
 
-def test_compare_goes_on(tmp_path: Path, data: Path, run: Run) -> None:
+def test_compare_goes_on(tmp_path: Path, run: Run) -> None:
+    data = write_npz(tmp_path / "data.npz", make_problem(seed=3, n=150, d=8, sources=3))
     out = tmp_path / "out"
     line = ("compare", data, "--radii", "1,4", "--out", out)
     stopped = interrupt(tmp_path, lambda _: count_lines(out / RECORDS) >= 3, *line)

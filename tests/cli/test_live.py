@@ -1,10 +1,9 @@
 """What is seen of a sweep under way, in a terminal and elsewhere."""
 
-from __future__ import annotations
-
 import re
 import threading
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -21,19 +20,10 @@ FAILED = Outcome(Job("toy", "ERM", (0,)), "failed", "no")
 TABLE = Table("toy, validation", ("Algorithm", "a", "Avg"), (("ERM", Number(71.25, 0.5), None),))
 
 
-class Clock:
-    """Seconds that pass only when told."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def perf_counter(self) -> float:
-        return self.now
-
-
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
+def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """Seconds ``now`` that pass only when told."""
+    clock = SimpleNamespace(now=100.0, perf_counter=lambda: clock.now)
     monkeypatch.setattr(live, "time", clock)
     return clock
 
@@ -58,7 +48,7 @@ def test_a_tally_in_a_line(tally: Tally, line: str) -> None:
 
 
 def test_without_a_terminal_there_is_a_line_every_ten_seconds_and_one_at_the_end(
-    clock: Clock, capsys: pytest.CaptureFixture[str]
+    clock: SimpleNamespace, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with LiveSweep(Console(as_json=True), lambda: TABLE).showing() as tell:
         for second in range(25):
@@ -68,12 +58,18 @@ def test_without_a_terminal_there_is_a_line_every_ten_seconds_and_one_at_the_end
     assert output.out == ""  # where the JSON goes
     lines = [line.split(",")[0] for line in output.err.splitlines()]
     assert lines == [f"{n} of 360 runs" for n in (0, 10, 20, 24)]
-
-
-def test_the_last_line_is_not_repeated(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
     with LiveSweep(Console(as_json=False), lambda: None).showing() as tell:
         tell(replace(START, done=360))
     assert capsys.readouterr().out.splitlines() == ["360 of 360 runs"]
+    sweep = LiveSweep(Console(as_json=False), lambda: None)
+    with sweep.showing() as tell:
+        tell(START)
+        clock.now += 30
+        sweep._beat()
+        assert len(capsys.readouterr().out.splitlines()) == 1
+        clock.now += 30
+        sweep._beat()
+        assert "0 of 360 runs; 2 running, 1:00 so far" in capsys.readouterr().out
 
 
 def seen(text: str) -> str:
@@ -98,7 +94,7 @@ def test_in_a_terminal_there_is_a_bar_and_the_table_so_far(
     assert shown.rstrip().splitlines()[-1].startswith("180 of 360 runs, 1 failed")
 
 
-def test_tables_are_made_seldom_and_more_seldom_if_they_take_long(clock: Clock) -> None:
+def test_tables_are_made_seldom_and_again_and_again_while_inside(clock: SimpleNamespace) -> None:
     made: list[float] = []
 
     def make() -> Table:
@@ -112,23 +108,6 @@ def test_tables_are_made_seldom_and_more_seldom_if_they_take_long(clock: Clock) 
         clock.now += 1
     # The second takes 2 s, which may be a twentieth of the time: the next comes 40 s later.
     assert made == [0, 5, 47, 52, 57]
-
-
-def test_a_line_comes_in_any_case_when_there_has_been_none_for_a_minute(
-    clock: Clock, capsys: pytest.CaptureFixture[str]
-) -> None:
-    sweep = LiveSweep(Console(as_json=False), lambda: None)
-    with sweep.showing() as tell:
-        tell(START)
-        clock.now += 30
-        sweep._beat()
-        assert len(capsys.readouterr().out.splitlines()) == 1
-        clock.now += 30
-        sweep._beat()
-        assert "0 of 360 runs; 2 running, 1:00 so far" in capsys.readouterr().out
-
-
-def test_something_is_done_again_and_again_while_inside() -> None:
     twice = threading.Semaphore(0)
     with live._every(0.001, twice.release):
         assert twice.acquire(timeout=10)

@@ -1,13 +1,10 @@
 """``regraft moral run``: what it prints and writes, whose labels it names, and how it fails."""
 
-from __future__ import annotations
-
 import csv
 import functools
 import json
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,10 +13,11 @@ from regraft.moral.library import make_library
 from regraft.moral.process import draw_records
 from regraft.moral.prompts import Question
 from regraft.moral.responses import MECHANISM, response_probabilities
-from regraft.moral.scenarios import RULES, TOPICS, Scenario, read_library
+from regraft.moral.scenarios import TOPICS, read_library
 from regraft.moral.values import PROFILES, profile_name
 from regraft.support.records import Records
 from tests.helpers.commands import Run
+from tests.helpers.small_library import write_scenarios
 
 RECORDS = 40
 FILES = (
@@ -32,7 +30,6 @@ FILES = (
     "provenance.json",
 )
 PANELS = "Pragmatist", "Idealist", "Centrist"
-ANNOTATIONS = {1.0: "Yes", 0.0: "No", 0.5: "No Agreement"}
 
 
 @pytest.fixture
@@ -48,13 +45,9 @@ def test_words_and_files(tmp_path: Path, run: Run) -> None:
     assert sorted(entry.name for entry in out.iterdir()) == sorted(FILES)
     document = json.loads((out / "moral.json").read_text())
     assert all(table["title"] in ran.out for table in document["tables"])
-    check_output(ran.out, document)
-    check_files(out, document)
-
-
-def check_output(text: str, document: dict[str, Any]) -> None:
-    assert f"Scenarios: {make_library().origin}.\n{MECHANISM}\n" in text
-    assert "fitting ERM and CRO without the Centrist panel ..." in text and "Written:" in text
+    library = make_library()
+    assert f"Scenarios: {library.origin}.\n{MECHANISM}\n" in ran.out
+    assert "fitting ERM and CRO without the Centrist panel ..." in ran.out and "Written:" in ran.out
     for title in (
         "Factorization closure: held-out rows (paper)",
         "Principal angles in degrees: ours (paper)",
@@ -62,51 +55,31 @@ def check_output(text: str, document: dict[str, Any]) -> None:
         "Without the Centrist panel, new records",
         "Unseen panels, in nats; bounds within 8 nats",
     ):
-        assert title in text
+        assert title in ran.out
     for sentence in (*document["transfer"]["sentences"], *document["diagnosis"]["summary"]):
-        assert sentence in text
+        assert sentence in ran.out
     (angle,) = document["median_angles"].values()
-    assert f"Median principal angle by records a panel: {angle:.1f}° at {RECORDS}." in text
-    assert "On scenarios that no map has seen: " + document["new_scenarios"]["sentence"] in text
-
-
-def check_files(out: Path, document: dict[str, Any]) -> None:
-    assert document["labels"] == MECHANISM and document["scenarios"] == make_library().origin
-    assert document["scenarios_sha256"] == make_library().checksum
+    assert f"Median principal angle by records a panel: {angle:.1f}° at {RECORDS}." in ran.out
+    assert "On scenarios that no map has seen: " + document["new_scenarios"]["sentence"] in ran.out
+    assert document["labels"] == MECHANISM and document["scenarios"] == library.origin
+    assert document["scenarios_sha256"] == library.checksum
     assert (document["encoder"], document["records"], document["seed"]) == ("hashed", RECORDS, 0)
     diagnosis = json.loads((out / "diagnosis.json").read_text())
     assert diagnosis == document["diagnosis"] | {"tables": diagnosis["tables"]}
     text = (out / "moral.md").read_text()
-    assert text.startswith(f"# Moral questions\n\n- Scenarios: {make_library().origin}.\n")
+    assert text.startswith(f"# Moral questions\n\n- Scenarios: {library.origin}.\n")
     assert f"- {MECHANISM}\n" in text and "| Centrist vs. Idealist |" in text
     assert all(f"- {sentence}\n" in text for sentence in document["transfer"]["sentences"])
     assert (out / "stress_curve.png").read_bytes().startswith(b"\x89PNG")
     with (out / "records.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert Counter(row["panel"] for row in rows) == dict.fromkeys(PANELS, RECORDS)
-    library = make_library()
     drawn = draw_records(library, response_probabilities(library), RECORDS)
     for i, row in enumerate(rows):
         scenario = library.scenarios[drawn.scenario[i]]
         assert (row["scenario"], row["topic"]) == (scenario.id, scenario.topic)
         assert row["profile"] == profile_name(PROFILES[drawn.profile[i]])
         assert row["action1"] == str(drawn.y[i])
-
-
-def write_scenarios(path: Path, n: int) -> None:
-    """Generated scenarios in MoralChoice's columns."""
-
-    def cells(scenario: Scenario) -> list[str]:
-        violations = (*scenario.violations1, *scenario.violations2)
-        texts = scenario.context, scenario.action1, scenario.action2
-        return [scenario.id, scenario.topic, *texts, *(ANNOTATIONS[v] for v in violations)]
-
-    columns = ["scenario_id", "generation_rule", "context", "action1", "action2"]
-    rules = [f"{action}_{rule}" for action in ("a1", "a2") for rule in RULES]
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow([*columns, *rules])
-        writer.writerows(cells(scenario) for scenario in make_library(n).scenarios)
 
 
 def answer_all(path: Path, scenarios: Path, model: str) -> None:
@@ -125,7 +98,7 @@ def answer_all(path: Path, scenarios: Path, model: str) -> None:
 @pytest.mark.slow
 def test_answers_of_a_model_twice_to_the_same_end(tmp_path: Path, run: Run) -> None:
     scenarios, asked, out = tmp_path / "own.csv", tmp_path / "asked", tmp_path / "out"
-    write_scenarios(scenarios, 10)
+    write_scenarios(scenarios, make_library(10))
     answer_all(asked / ANSWERS, scenarios, "oracle-1")
     options = "--scenarios", scenarios, "--answers", asked, "--records", RECORDS
     ran = run(*options, "--out", out)
@@ -162,13 +135,8 @@ def test_answers_of_a_model_twice_to_the_same_end(tmp_path: Path, run: Run) -> N
     )
 
 
-def test_a_network_that_is_nowhere(
-    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings = pytest.importorskip("huggingface_hub.constants")
-    monkeypatch.setattr(settings, "HF_HUB_OFFLINE", True)
-    monkeypatch.setattr(settings, "HF_HUB_CACHE", str(tmp_path))
-    ran = run("--encoder", "no-such-encoder", "--out", tmp_path / "out")
+def test_a_network_that_is_nowhere(offline: Path, run: Run) -> None:
+    ran = run("--encoder", "no-such-encoder", "--out", offline / "out")
     assert ran.code == 2 and ran.err.endswith(".\n") and ran.err.count("\n") == 1
     assert ran.err.startswith("regraft: the network no-such-encoder can be neither found")
-    assert not (tmp_path / "out").exists()
+    assert not (offline / "out").exists()

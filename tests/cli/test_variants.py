@@ -1,7 +1,5 @@
 """--quiet, --json and --html change what is said and written, never what is computed."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -35,11 +33,6 @@ def place(once: Once) -> Path:
 @pytest.fixture(scope="module")
 def data(place: Path) -> Path:
     return place / "data.npz"
-
-
-@pytest.fixture(scope="module")
-def model(place: Path) -> Path:
-    return place / "model"
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -76,9 +69,9 @@ LINES = {
 
 @pytest.mark.parametrize("name", LINES)
 def test_the_files_are_the_same_and_a_page_comes_again(
-    name: str, place: Path, data: Path, model: Path, tmp_path: Path, run: Run
+    name: str, place: Path, data: Path, tmp_path: Path, run: Run
 ) -> None:
-    line = LINES[name].format(data=data, other=place / "other.npz", model=model)
+    line = LINES[name].format(data=data, other=place / "other.npz", model=place / "model")
 
     def write(folder: str, *options: str) -> Ran:
         return run(*line.split(), "--out", tmp_path / folder, *options)
@@ -129,23 +122,19 @@ def test_fit_fits_source_heads_twice_and_plays_no_game_twice(
     assert games == [(120, 2.0), *((80, radius) for radius in (0, 0.5, 1, 2, 4, 8, 16))]
 
 
-def test_predict_without_a_folder_tells_by_its_code(
-    tmp_path: Path, data: Path, model: Path, run: Run
+def test_quiet_tells_by_its_code_and_says_warnings_all_the_same(
+    tmp_path: Path, data: Path, place: Path, run: Run
 ) -> None:
+    model = place / "model"
     assert run("predict", model, data, "--quiet") == Ran(0, "", "")
     ran = run("predict", model, tmp_path / "none.npz", "--quiet")
     assert (ran.code, ran.out) == (2, "") and "does not exist" in ran.err
-
-
-def test_warnings_and_errors_are_said_all_the_same(data: Path, model: Path, run: Run) -> None:
     ran = run("audit", model, data, "--quiet")
     assert (ran.code, ran.out, ran.err.count("\n")) == (0, "", 1)
     assert ran.err.startswith("warning: the model was fitted on these very rows")
     ran = run("frontier", data, "--family", "hull", "--objective", "luck", "--quiet")
     assert (ran.code, ran.out) == (2, "") and ran.err.startswith("regraft: objective is 'luck'")
 
-
-def test_seeds_of_the_frontier(data: Path, run: Run) -> None:
     def points(*options: Any) -> Any:
         ran = run("frontier", data, "--prior-shifts", "0", "--json", "--quiet", *options)
         return json.loads(ran.out)["points"]

@@ -17,7 +17,7 @@ from tests.helpers.problems import Problem, normal, with_constant
 
 @pytest.fixture(scope="module")
 def model(three_sources: Problem) -> CROClassifier:
-    return CROClassifier(radius=4.0).fit(*three_sources.data)
+    return CROClassifier("hull", radius=4.0).fit(*three_sources.data)
 
 
 @pytest.fixture(scope="module")
@@ -31,12 +31,16 @@ def test_brackets_the_minimax_regret(
     three_sources: Problem, radius: float, ridge: float | None
 ) -> None:
     data = three_sources.data
-    c = CROClassifier(radius, objective="regret", ridge=ridge).fit(*data).certificate_
+    c = (
+        CROClassifier("hull", radius=radius, objective="regret", ridge=ridge)
+        .fit(*data)
+        .certificate_
+    )
     assert c.converged
     assert c.value - c.gap <= c.worst_case + c.ridge_term + 1e-9
     allowed = c.standard_error + 2e-2
     assert c.finite_sample is not None and c.finite_sample.optimization < allowed
-    risk = CROClassifier(radius, ridge=ridge).fit(*data).certificate_
+    risk = CROClassifier("hull", radius=radius, ridge=ridge).fit(*data).certificate_
     assert 0 < c.worst_case < risk.worst_case
 
 
@@ -73,7 +77,7 @@ def test_the_price_on_the_sources_is_that_of_the_rows(
 
 
 def test_with_a_ridge_the_price_is_against_the_head_of_that_ridge(problem: Problem) -> None:
-    c = CROClassifier(radius=0.0, ridge=1.0).fit(*problem.data).certificate_
+    c = CROClassifier("hull", radius=0.0, ridge=1.0).fit(*problem.data).certificate_
     assert c.share == 0 and c.source_accuracy == c.pooled_source_accuracy
     assert c.source_risk == c.pooled_source_risk
     assert c.worst_case_accuracy == pytest.approx(c.pooled_worst_case_accuracy)

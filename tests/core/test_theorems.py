@@ -286,7 +286,7 @@ def _worst_cases(n: int, seed: int) -> tuple[Certificate, float, float]:
     seen, rows = (
         (data.X[kept], data.y[kept], data.sample_domain[kept]) for kept in (fitted, ~fitted)
     )
-    model = CROClassifier(radius=2.0).fit(*seen)
+    model = CROClassifier("hull", radius=2.0).fit(*seen)
     sources = fit_source_heads(check_domains(*seen))
     known, _ = plausible_targets(sources)
     new = check_domains(*rows)

@@ -1,7 +1,5 @@
 """Banks of features on disk: what is written, what is read back, and what is refused."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -46,7 +44,7 @@ def bank(tmp_path: Path) -> Bank:
     return write_bank(tmp_path / "bank", X, LABELS, DOMAIN, encoder="net", fingerprint="0f")
 
 
-def test_arrays_come_back_as_they_were_without_being_read(bank: Bank) -> None:
+def test_arrays_come_back_and_anything_that_reads_safetensors_reads_them(bank: Bank) -> None:
     assert isinstance(bank.X, np.memmap) and not bank.X.flags.writeable
     assert bank.X.dtype == np.float32
     np.testing.assert_array_equal(bank.X, X)
@@ -57,9 +55,6 @@ def test_arrays_come_back_as_they_were_without_being_read(bank: Bank) -> None:
     assert bank.domain.tolist() == [1, 0, 1, 1, 0]
     assert (bank.kind, bank.encoder, bank.fingerprint) == ("arrays", "net", "0f")
     verify(bank)
-
-
-def test_anything_that_reads_safetensors_reads_it(bank: Bank) -> None:
     path = bank.folder / "features.safetensors"
     arrays = safetensors.numpy.load(path.read_bytes())
     assert sorted(arrays) == ["domain", "features", "label"]
@@ -70,7 +65,7 @@ def test_anything_that_reads_safetensors_reads_it(bank: Bank) -> None:
         assert file.get_tensor("features").dtype == torch.float32
 
 
-def test_checksums_are_of_data_and_of_inputs(bank: Bank) -> None:
+def test_checksums_are_of_data_and_inputs_and_files_repeat(bank: Bank, tmp_path: Path) -> None:
     y, domain = (np.array(v, "<i8").tobytes() for v in ([1, 0, 1, 0, 2], [1, 0, 1, 1, 0]))
     assert bank.checksum == hashlib.sha256(X.tobytes() + y + domain).hexdigest()
     rows = [hashlib.sha256(row.tobytes()) for row in X]
@@ -79,9 +74,6 @@ def test_checksums_are_of_data_and_of_inputs(bank: Bank) -> None:
     lines = (bank.folder / "inputs.jsonl").read_text().splitlines()
     expected = [{"row": i, "sha256": row.hexdigest()} for i, row in enumerate(rows, 1)]
     assert [json.loads(line) for line in lines] == expected
-
-
-def test_two_writings_give_the_same_files(tmp_path: Path, bank: Bank) -> None:
     other = write_bank(tmp_path / "o", X, LABELS, DOMAIN, encoder="net", fingerprint="0f")
     assert contents(other.folder) == contents(bank.folder)
     assert sorted(contents(bank.folder)) == ["bank.json", "features.safetensors", "inputs.jsonl"]
@@ -109,7 +101,7 @@ def test_any_arrays_survive(
     verify(bank)
 
 
-def test_many_rows_are_written_in_chunks(tmp_path: Path) -> None:
+def test_many_rows_are_written_in_chunks_and_opened_without_their_features(tmp_path: Path) -> None:
     n = 20_000
     features = np.arange(2 * n, dtype=np.float64).reshape(n, 2)
     bank = write_bank(tmp_path / "bank", features, np.arange(n) % 3, np.arange(n) // 15_000)
@@ -118,10 +110,7 @@ def test_many_rows_are_written_in_chunks(tmp_path: Path) -> None:
     assert bank.domain.sum() == 5_000
     last = (tmp_path / "bank" / "inputs.jsonl").read_text().splitlines()[-1]
     assert json.loads(last)["row"] == n
-
-
-def test_a_huge_bank_is_opened_without_its_features(tmp_path: Path) -> None:
-    """A file with a hole of 3 GB, which takes no space on the disk."""
+    # A file with a hole of 3 GB, which takes no space on the disk.
     n, d = 1_000_000, 768
     folder = write_bank(tmp_path / "bank", np.ones((2, d)), [0, 1], ["a", "b"]).folder
     with (folder / "features.safetensors").open("r+b") as file:
@@ -134,7 +123,7 @@ def test_a_huge_bank_is_opened_without_its_features(tmp_path: Path) -> None:
     assert bank.X[0, 0] == 1 and bank.X[-1].sum() == 0 and bank.y.shape == (n,)
 
 
-def test_a_bank_is_replaced_in_the_end_only(tmp_path: Path, bank: Bank) -> None:
+def test_banks_are_replaced_in_the_end_or_refused(tmp_path: Path, bank: Bank) -> None:
     bad = np.vstack([X, np.full((9000, 3), np.nan, np.float32)])
     with refused(r"row 1 of X .* no finite numbers"):
         write_bank(bank.folder, bad, np.zeros(9005, int), np.zeros(9005, int))
@@ -142,6 +131,14 @@ def test_a_bank_is_replaced_in_the_end_only(tmp_path: Path, bank: Bank) -> None:
     new = write_bank(bank.folder, X[:2], LABELS[:2], DOMAIN[:2])
     np.testing.assert_array_equal(new.X, X[:2])
     assert open_bank(bank.folder).classes == ("cat", "dog")
+    (tmp_path / "file").touch()
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter.tex").touch()
+    for name, message in (("file", "is a file"), ("thesis", "other files (chapter.tex)")):
+        with refused(re.escape(message)):
+            write_bank(tmp_path / name, X, LABELS, DOMAIN)
+    with claim(bank.folder), refused("another process is writing"):
+        write_bank(bank.folder, X, LABELS, DOMAIN)
 
 
 @pytest.mark.parametrize(
@@ -164,17 +161,6 @@ def test_arrays_that_are_refused(tmp_path: Path, changes: dict[str, Any], messag
     assert not is_bank(tmp_path / "bank")
 
 
-def test_folders_that_are_refused(tmp_path: Path, bank: Bank) -> None:
-    (tmp_path / "file").touch()
-    (tmp_path / "thesis").mkdir()
-    (tmp_path / "thesis" / "chapter.tex").touch()
-    for name, message in (("file", "is a file"), ("thesis", "other files (chapter.tex)")):
-        with refused(re.escape(message)):
-            write_bank(tmp_path / name, X, LABELS, DOMAIN)
-    with claim(bank.folder), refused("another process is writing"):
-        write_bank(bank.folder, X, LABELS, DOMAIN)
-
-
 def edit(name: str, change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
     def apply(folder: Path) -> None:
         (folder / name).write_bytes(change((folder / name).read_bytes()))
@@ -189,10 +175,6 @@ def describe(**changes: Any) -> Callable[[Path], None]:
 def reheader(old: bytes, new: bytes) -> Callable[[Path], None]:
     assert len(old) == len(new)
     return edit("features.safetensors", lambda content: content.replace(old, new, 1))
-
-
-def foreign(folder: Path) -> None:
-    safetensors.numpy.save_file({"weight": X}, folder / "features.safetensors")
 
 
 DAMAGES: list[tuple[Callable[[Path], None], str]] = [
@@ -211,7 +193,10 @@ DAMAGES: list[tuple[Callable[[Path], None], str]] = [
     (reheader(b"[5,3]", b"[4,3]"), "damaged or cut off"),
     (reheader(b"[5,3]", b"[-5,3"), "damaged or cut off"),
     (reheader(b'"F32"', b'"F16"'), "damaged or cut off"),
-    (foreign, "has no array 'features'"),
+    (
+        edit("features.safetensors", lambda old: safetensors.numpy.save({"weight": X})),
+        "has no array 'features'",
+    ),
 ]
 
 
@@ -225,25 +210,22 @@ def test_damaged_banks_are_refused_in_one_sentence(
     assert str(bank.folder) in str(caught.value)
 
 
-def flip(folder: Path) -> None:
-    """Another sign for the first feature, so that the bank still opens."""
-    with (folder / "features.safetensors").open("r+b") as file:
-        file.seek(DATA_START + 3)
-        file.write(b"\x80")
+# Another sign for the first feature, so that the bank still opens.
+FLIP = edit(
+    "features.safetensors", lambda old: old[: DATA_START + 3] + b"\x80" + old[DATA_START + 4 :]
+)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (flip, "features.safetensors was changed since"),
+        (FLIP, "features.safetensors was changed since"),
         (edit("inputs.jsonl", lambda old: old[: old.index(b"\n") + 1]), "inputs.jsonl was changed"),
         (edit("inputs.jsonl", lambda old: old + b"{}\n"), "line 6 of .* is damaged"),
         (lambda folder: (folder / "inputs.jsonl").unlink(), "lacks inputs.jsonl"),
     ],
 )
-def test_changes_are_noticed_by_who_looks(
-    bank: Bank, change: Callable[[Path], None], message: str
-) -> None:
+def test_changes_are_noticed(bank: Bank, change: Callable[[Path], None], message: str) -> None:
     change(bank.folder)
     with refused(message):
         verify(open_bank(bank.folder))
@@ -288,10 +270,8 @@ def test_a_writer_goes_on_after_the_last_whole_block(tmp_path: Path) -> None:
     assert first == {"path": "p/0", "sha256": f"{0:064}"}
 
 
-def test_a_bank_is_on_the_disk_before_the_journal_goes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """So that a power cut leaves one of them."""
+def test_a_bank_outlives_a_power_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is on the disk before the journal goes."""
     synced: list[tuple[int, bool]] = []
     folder, fsync = tmp_path / "b", os.fsync
 
@@ -353,7 +333,7 @@ def test_what_is_lost_is_told(tmp_path: Path, damage: Callable[[Path], None]) ->
         write_in_two_goes(tmp_path / "bank", damage)
 
 
-def test_no_rows_are_no_bank(tmp_path: Path) -> None:
+def test_no_rows_are_no_bank_and_only_the_first_skipped_inputs_are_named(tmp_path: Path) -> None:
     with (
         closing(BankWriter(tmp_path / "bank", 3)) as writer,
         refused("all 2 inputs were skipped"),
@@ -361,15 +341,12 @@ def test_no_rows_are_no_bank(tmp_path: Path) -> None:
         empty = np.empty(0, np.int64)
         writer.append(X[:0], empty, empty, [], [Skipped("a", "torn"), Skipped("b", "torn")])
         writer.finish(ORIGIN, *NAMES)
-
-
-def test_only_the_first_skipped_inputs_are_named(tmp_path: Path) -> None:
     zero = np.zeros(1, np.int64)
-    with closing(BankWriter(tmp_path / "bank", 3)) as writer:
+    with closing(BankWriter(tmp_path / "some", 3)) as writer:
         for i in range(60):
             skipped = [Skipped(f"{i}a", "torn"), Skipped(f"{i}b", "torn")]
             writer.append(X[:1], zero, zero, [Input(i, "00")], skipped)
         writer.finish(ORIGIN, *NAMES)
-    bank = open_bank(tmp_path / "bank")
+    bank = open_bank(tmp_path / "some")
     assert (bank.n_skipped, len(bank.skipped)) == (120, 100)
     assert bank.skipped[-1] == Skipped("49b", "torn")

@@ -1,7 +1,5 @@
 """The generator does what it says, and the shipped banks are what they claim to be."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 from itertools import product
 from typing import Any
@@ -37,7 +35,6 @@ def within_sampling_error(hits: NDArray[np.bool_], probability: float) -> bool:
 def test_shapes(
     seed: int, n_classes: int, strengths: list[float], n: int, n_target: int, extra: int
 ) -> None:
-    """Every array has the documented shape, kind and range."""
     d = 2 * n_classes + extra
     data = make_confounded_domains(
         n,
@@ -63,7 +60,6 @@ def test_shapes(
 
 
 def test_seed_decides_everything() -> None:
-    """Equal seeds give equal data, different seeds different data; a RandomState moves on."""
     first, again, other = (make_confounded_domains(50, random_state=s) for s in (0, 0, 1))
     for field in fields(first):
         assert np.array_equal(getattr(first, field.name), getattr(again, field.name))
@@ -93,7 +89,7 @@ def test_rates(n_classes: int) -> None:
     assert within_sampling_error(data.cause_target != data.y_target, 0.25)
 
 
-def test_what_is_not_kept_is_uniform_over_the_others() -> None:
+def test_what_is_not_kept_is_uniform_and_unconfounded_means_no_association() -> None:
     """Wrong labels and disagreeing confounders have no favourite; causes are uniform."""
     data = make_confounded_domains(
         60_000, n_classes=4, strengths=(0.5,), label_noise=0.5, random_state=0
@@ -103,9 +99,16 @@ def test_what_is_not_kept_is_uniform_over_the_others() -> None:
         for other in set(range(4)) - {z}:
             assert within_sampling_error(data.y[data.cause == z] == other, 0.5 / 3)
             assert within_sampling_error(data.confounder[data.y == z] == other, 0.5 / 3)
+    # Strengths 1 / C make confounder and label independent everywhere.
+    data = make_confounded_domains(
+        20_000, n_classes=5, strengths=(1 / 5,) * 2, label_noise=0, random_state=0
+    )
+    for y, confounder in (data.y, data.confounder), (data.y_target, data.confounder_target):
+        for label, value in product(range(5), repeat=2):
+            assert within_sampling_error(confounder[y == label] == value, 1 / 5)
 
 
-def test_without_noise_everything_is_exact() -> None:
+def test_without_noise_everything_is_exact_and_codes_are_rotated() -> None:
     """Strengths 0 and 1 and no noise leave nothing to chance, and the codes are the features."""
     data = make_confounded_domains(500, strengths=(1, 0), label_noise=0, noise=0, random_state=0)
     codes = data.cause_directions[data.cause] + data.confounder_directions[data.confounder]
@@ -114,6 +117,14 @@ def test_without_noise_everything_is_exact() -> None:
     assert np.array_equal(data.confounder[:500], data.y[:500])
     assert np.array_equal(data.confounder[500:], 1 - data.y[500:])
     assert np.array_equal(data.confounder_target, data.permutation[data.y_target])
+    # Codes have the stated lengths, and no feature is a code of its own.
+    data = make_confounded_domains(
+        10, n_classes=3, cause_signal=2.0, confounder_signal=3.0, random_state=0
+    )
+    codes = np.vstack([data.cause_directions, data.confounder_directions])
+    assert np.allclose(codes @ codes.T, np.diag([4.0] * 3 + [9.0] * 3))
+    shares = codes**2 / (codes**2).sum(axis=1, keepdims=True)
+    assert shares.max() < 0.9
 
 
 def test_encoding_is_linear() -> None:
@@ -133,27 +144,6 @@ def test_encoding_is_linear() -> None:
         residual = X - fitted
         covariance = residual.T @ residual / n
         assert np.abs(covariance - noise**2 * np.eye(d)).max() < 6 * noise**2 * np.sqrt(2 / n)
-
-
-def test_codes_are_orthogonal_and_rotated() -> None:
-    """Codes have the stated lengths, and no feature is a code of its own."""
-    data = make_confounded_domains(
-        10, n_classes=3, cause_signal=2.0, confounder_signal=3.0, random_state=0
-    )
-    codes = np.vstack([data.cause_directions, data.confounder_directions])
-    assert np.allclose(codes @ codes.T, np.diag([4.0] * 3 + [9.0] * 3))
-    shares = codes**2 / (codes**2).sum(axis=1, keepdims=True)
-    assert shares.max() < 0.9
-
-
-def test_unconfounded_has_no_association() -> None:
-    """Strengths 1 / C make confounder and label independent everywhere."""
-    data = make_confounded_domains(
-        20_000, n_classes=5, strengths=(1 / 5,) * 2, label_noise=0, random_state=0
-    )
-    for y, confounder in (data.y, data.confounder), (data.y_target, data.confounder_target):
-        for label, value in product(range(5), repeat=2):
-            assert within_sampling_error(confounder[y == label] == value, 1 / 5)
 
 
 def test_the_default_problem_is_hard_for_erm_and_solvable() -> None:
@@ -190,7 +180,6 @@ def test_the_default_problem_is_hard_for_erm_and_solvable() -> None:
     ],
 )
 def test_bad_parameters(parameters: dict[str, Any], message: str) -> None:
-    """One sentence says what is wrong and what to pass."""
     with pytest.raises(ValueError, match=rf"{message}.*\.$"):
         make_confounded_domains(**{"n_samples": 10, **parameters})
 
@@ -203,7 +192,6 @@ def test_bad_parameters(parameters: dict[str, Any], message: str) -> None:
     ],
 )
 def test_demo_banks(cell: str, agreements: dict[str, float]) -> None:
-    """Shapes and kinds, the unseen domain kept apart, colours that agree as the names say."""
     demo = load_demo(cell)
     assert demo.target == cell
     assert demo.X.shape == (12_000, 128)
@@ -220,15 +208,12 @@ def test_demo_banks(cell: str, agreements: dict[str, float]) -> None:
     assert within_sampling_error(demo.colour_target == demo.y_target, agreements[cell])
 
 
-def test_erm_follows_the_colour_in_the_demo() -> None:
+def test_erm_follows_the_colour_in_the_demo_whose_cells_are_listed() -> None:
     """In the reversed cell the ERM head is right as rarely as the colour is."""
     demo = load_demo()
     model = ERMClassifier().fit(demo.X, demo.y, demo.sample_domain)
     assert model.score(demo.X, demo.y) > 0.8
     assert model.score(demo.X_target, demo.y_target) < 0.2
-
-
-def test_unknown_cell() -> None:
-    """The message lists the cells there are."""
+    # The message lists the cells there are.
     with pytest.raises(ValueError, match=r"""cell is '\+80%': pass one of '-90%', '\+90%'\."""):
         load_demo("+80%")

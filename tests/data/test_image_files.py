@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import io
 import warnings
 
@@ -16,10 +14,17 @@ def stored(image: Image.Image, kind: str = "PNG") -> Image.Image:
     return Image.open(file)
 
 
-def test_colours_of_8_bits_are_kept() -> None:
+def test_colours_are_kept_or_scaled_to_8_bits() -> None:
     pixels = np.random.default_rng(0).integers(0, 256, size=(5, 4, 3), dtype=np.uint8)
     np.testing.assert_array_equal(to_rgb(stored(Image.fromarray(pixels)), "images"), pixels)
     assert np.asarray(to_rgb(Image.new("L", (1, 1), 9), "images")).tolist() == [[[9, 9, 9]]]
+    image = Image.new("P", (2, 1))
+    image.putpalette([10, 20, 30, 200, 100, 50])
+    image.putpixel((1, 0), 1)
+    image.info["transparency"] = b"\x00\xff"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.asarray(to_rgb(image, "images")).tolist() == [[[10, 20, 30], [200, 100, 50]]]
 
 
 def test_grey_of_16_bits_is_scaled() -> None:
@@ -37,13 +42,3 @@ def test_pixels_of_32_bits_are_refused(kind: type) -> None:
     image = stored(Image.fromarray(np.ones((2, 2), kind)), "TIFF")
     with pytest.raises(ValueError, match="32 bits and no known range"):
         to_rgb(image, "images")
-
-
-def test_transparent_palettes_keep_their_colours() -> None:
-    image = Image.new("P", (2, 1))
-    image.putpalette([10, 20, 30, 200, 100, 50])
-    image.putpixel((1, 0), 1)
-    image.info["transparency"] = b"\x00\xff"
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert np.asarray(to_rgb(image, "images")).tolist() == [[[10, 20, 30], [200, 100, 50]]]

@@ -1,7 +1,5 @@
 """Images: which are found, how they are read, and what is told of those that cannot be."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -50,10 +48,7 @@ def test_a_folder_is_listed_in_order(tmp_path: Path) -> None:
     assert (listing.rows, listing.classes, listing.domains) == (8, ("x", "y"), ("a", "b"))
     assert listing.notes == ()
     assert survey(root, tmp_path / "w")[0] == listing
-
-
-def test_numbers_are_classes_in_the_order_of_numbers(tmp_path: Path) -> None:
-    root = write_images(tmp_path / "r", domains=("10", "9"), classes=("2", "11", "x"), n=1)
+    root = write_images(tmp_path / "n", domains=("10", "9"), classes=("2", "11", "x"), n=1)
     listing, _ = survey(root, tmp_path / "w")
     assert (listing.domains, listing.classes) == ((9, 10), ("11", "2", "x"))
 
@@ -92,7 +87,7 @@ def test_hidden_things_are_ignored_and_others_counted(tmp_path: Path) -> None:
     assert one_sentence(*listing.notes).startswith(f"4 entries of {root} are left out")
 
 
-def test_gaps_are_told_and_kept(tmp_path: Path) -> None:
+def test_gaps_are_told_and_kept_and_many_are_counted(tmp_path: Path) -> None:
     root = write_images(tmp_path / "r")
     for path in (root / "b" / "y").iterdir():
         path.unlink()
@@ -103,23 +98,15 @@ def test_gaps_are_told_and_kept(tmp_path: Path) -> None:
     assert unused == "no domain has images of class 'z', which is left out."
     assert "no images of class 'y' in 'b': regraft fit needs every class" in gap
     assert len(lines) == 9
-
-
-def test_many_gaps_are_counted(tmp_path: Path) -> None:
     for i in range(5):
-        write_images(tmp_path / "r", domains=(f"d{i}",), classes=(f"c{i}",), n=1)
-    listing, _ = survey(tmp_path / "r", tmp_path / "w")
+        write_images(tmp_path / "many", domains=(f"d{i}",), classes=(f"c{i}",), n=1)
+    listing, _ = survey(tmp_path / "many", tmp_path / "w")
     assert "'c4' in 'd1' and 12 more: regraft fit" in one_sentence(*listing.notes)
 
 
 def touch(path: Path) -> None:
     path.parent.mkdir(parents=True)
     path.touch()
-
-
-def no_images(root: Path) -> None:
-    write_images(root, domains="a")
-    (root / "b" / "x").mkdir(parents=True)
 
 
 @pytest.mark.parametrize(
@@ -131,13 +118,11 @@ def no_images(root: Path) -> None:
         (lambda root: touch(root / "a.png"), "holds files where folders of domains should be"),
         (lambda root: touch(root / "a/a.png"), "holds files where folders of classes should be"),
         (lambda root: (root / "a").mkdir(parents=True), "a is empty"),
-        (no_images, "b holds no images"),
+        (lambda root: (write_images(root, "a") / "b/x").mkdir(parents=True), "b holds no images"),
         (lambda root: os.makedirs(os.fsencode(root) + b"/a/\xff"), "half of a surrogate pair"),
     ],
 )
-def test_folders_that_are_refused(
-    tmp_path: Path, make: Callable[[Path], None], message: str
-) -> None:
+def test_refused_folders(tmp_path: Path, make: Callable[[Path], None], message: str) -> None:
     make(tmp_path / "r")
     with refused(re.escape(message), (ValueError, FileNotFoundError)):
         survey(tmp_path / "r", tmp_path / "w")
@@ -181,9 +166,7 @@ def test_a_table_in_a_linked_folder(tmp_path: Path, is_written_through: str) -> 
         ]
 
 
-def test_an_image_on_another_drive_keeps_its_path(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_drive_keeps_its_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any) -> str:
         raise ValueError("path is on mount 'c:', start on mount 'd:'")
 
@@ -273,9 +256,7 @@ BROKEN: list[tuple[Callable[[Path], None], str]] = [
 
 
 @pytest.mark.parametrize(("spoil", "reason"), BROKEN)
-def test_broken_images_stop_or_are_left_out(
-    tmp_path: Path, spoil: Callable[[Path], None], reason: str
-) -> None:
+def test_broken_images_are_told(tmp_path: Path, spoil: Callable[[Path], None], reason: str) -> None:
     root = write_images(tmp_path / "r", n=1)
     spoil(root / "a" / "x" / "bad.JPG")
     with refused(rf"{root}/a/x/bad\.JPG cannot be read.*{reason}.*--on-broken skip"):
@@ -290,16 +271,7 @@ def test_broken_images_stop_or_are_left_out(
     assert len(block.inputs) == len(block.content) == 4
 
 
-def test_a_wrong_extension_of_a_whole_image_does_no_harm(tmp_path: Path) -> None:
-    root = write_images(tmp_path / "r", n=1)
-    (root / "a/x/0000.png").rename(root / "a/x/0000.jpg")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        (block,) = read(root, tmp_path / "w")
-    assert block.inputs[0].key == "a/x/0000.jpg"
-
-
-def test_names_that_are_no_text_are_kept_and_shown(tmp_path: Path) -> None:
+def test_names_that_are_no_text_or_wrong_do_no_harm(tmp_path: Path) -> None:
     root = write_images(tmp_path / "r", n=1)
     bad = os.fsencode(root) + b"/a/x/\xff.png"
     os.rename(os.fsencode(root / FIRST), bad)
@@ -311,14 +283,17 @@ def test_names_that_are_no_text_are_kept_and_shown(tmp_path: Path) -> None:
     with refused(r"udcff\.png cannot be read") as caught:
         read(root, tmp_path / "w")
     str(caught.value).encode()
+    root = write_images(tmp_path / "s", n=1)
+    (root / "a/x/0000.png").rename(root / "a/x/0000.jpg")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        (block,) = read(root, tmp_path / "w")
+    assert block.inputs[0].key == "a/x/0000.jpg"
 
 
-def test_what_to_do_with_broken_images_is_one_of_two(tmp_path: Path) -> None:
+def test_what_is_refused_before_anything_is_read(tmp_path: Path) -> None:
     with refused("'ignore': choose from stop, skip"):
         ImageInputs(tmp_path, ToyImages().pixels, on_broken="ignore")
-
-
-def test_a_bank_cannot_lie_among_the_images(tmp_path: Path) -> None:
     root = write_images(tmp_path / "r")
     with refused("lies in the folder of images"):
         embed_images(root, ToyImages(), root / "bank")

@@ -1,7 +1,5 @@
 """Domains that a .npz file numbers and names."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +25,8 @@ def test_numbers_become_names_and_what_has_no_others_stays(tmp_path: Path) -> No
     words = ["a", "b", "a"]
     path = write(tmp_path, words, domains=np.array(["x"]))
     assert read_labelled(path).domain.tolist() == words
+    write_bank(tmp_path / "mine.npz", np.zeros((3, 1), np.float32), [0, 1, 1], [0, 1, 1])
+    assert read_labelled(tmp_path / "mine.npz").domain.tolist() == [0, 1, 1]
 
 
 @pytest.mark.parametrize(
@@ -40,8 +40,3 @@ def test_numbers_become_names_and_what_has_no_others_stays(tmp_path: Path) -> No
 def test_names_that_do_not_fit(tmp_path: Path, names: Any, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         read_labelled(write(tmp_path, domains=names))
-
-
-def test_a_bank_whose_folder_looks_like_a_file_has_names_already(tmp_path: Path) -> None:
-    write_bank(tmp_path / "mine.npz", np.zeros((3, 1), np.float32), [0, 1, 1], [0, 1, 1])
-    assert read_labelled(tmp_path / "mine.npz").domain.tolist() == [0, 1, 1]

@@ -1,7 +1,5 @@
 """Tables of texts: every format, row by row, and one sentence for what cannot be read."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import re
@@ -90,7 +88,7 @@ def test_any_text_survives(
     assert block.labels == tuple(row[1] for row in rows)
 
 
-def test_a_text_changed_or_moved_is_another_listing(tmp_path: Path) -> None:
+def test_a_text_changed_or_moved_is_another_listing_and_gaps_are_told(tmp_path: Path) -> None:
     digests = {
         TextInputs(write(tmp_path / "t.csv", rows)).survey(tmp_path).digest
         for rows in (
@@ -102,18 +100,12 @@ def test_a_text_changed_or_moved_is_another_listing(tmp_path: Path) -> None:
         )
     }
     assert len(digests) == 5
-
-
-def test_a_mark_of_byte_order_and_blank_lines_do_no_harm(tmp_path: Path) -> None:
+    (note,) = TextInputs(write(tmp_path / "t.csv", ROWS[:3])).survey(tmp_path).notes
+    assert "there are no texts of class 'neg' in 'films'" in note
     for name in ("t.csv", "t.jsonl"):
         path = write(tmp_path / name, [("a", "x", "d")])
         path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\n\n"))
         assert TextInputs(path).survey(tmp_path).rows == 1
-
-
-def test_gaps_are_told(tmp_path: Path) -> None:
-    (note,) = TextInputs(write(tmp_path / "t.csv", ROWS[:3])).survey(tmp_path).notes
-    assert "there are no texts of class 'neg' in 'films'" in note
 
 
 HEADER = b"text,label,domain\n"
@@ -160,7 +152,7 @@ def test_files_that_are_refused(tmp_path: Path, name: str, content: bytes, messa
     assert str(path) in str(caught.value)
 
 
-def test_parquet_with_other_columns_and_gaps(tmp_path: Path) -> None:
+def test_parquet_and_places_that_are_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "t.parquet", [("a", 1, "d"), (None, 2, "d")])
     with pytest.raises(TableError, match=r"row 2 of .* has no text"):
         TextInputs(path).survey(tmp_path)
@@ -171,9 +163,6 @@ def test_parquet_with_other_columns_and_gaps(tmp_path: Path) -> None:
     pyarrow.parquet.write_table(table, path)
     with refused("after row 0 is not text in UTF-8", TableError):
         TextInputs(path).survey(tmp_path)
-
-
-def test_places_that_are_refused(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="there is no file"):
         TextInputs(tmp_path / "none.csv")
     with pytest.raises(TableError, match="is a folder"):

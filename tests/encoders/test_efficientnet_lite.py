@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import io
 import zipfile
 from pathlib import Path
@@ -32,9 +30,7 @@ def normalized(pixels: np.ndarray) -> torch.Tensor:
     return (torch.from_numpy(pixels).permute(0, 3, 1, 2).float() - 127) / 128
 
 
-def test_features_are_those_of_the_plain_network_and_the_same_each_time(
-    encoder: ImageEncoder,
-) -> None:
+def test_features_are_those_of_the_plain_network_for_the_whole_image(encoder: ImageEncoder) -> None:
     with torch.no_grad():
         expected = make_efficientnet_lite0()(normalized(PIXELS)).numpy()
     features = encoder.encode(PIXELS)
@@ -44,9 +40,6 @@ def test_features_are_those_of_the_plain_network_and_the_same_each_time(
     again = load_image_encoder(IMAGE_DEFAULT)
     assert again.fingerprint == encoder.fingerprint
     np.testing.assert_array_equal(again.encode(PIXELS), features)
-
-
-def test_the_whole_image_is_seen_in_rgb(encoder: ImageEncoder) -> None:
     image = Image.new("RGBA", (300, 100), (200, 10, 30, 255))
     image.paste((0, 250, 0, 255), (0, 0, 150, 100))
     pixels = encoder.pixels(image)
@@ -57,9 +50,7 @@ def test_the_whole_image_is_seen_in_rgb(encoder: ImageEncoder) -> None:
     assert encoder.pixels(Image.new("L", (50, 60), 7)).tolist() == [[[7] * 3] * 224] * 224
 
 
-def test_weights_trained_further_replace_the_packages_own(
-    encoder: ImageEncoder, tmp_path: Path
-) -> None:
+def test_weights_trained_further_are_taken(encoder: ImageEncoder, tmp_path: Path) -> None:
     network = make_efficientnet_lite0()
     with torch.no_grad():
         network.network._bn1.weight.zero_()
@@ -71,7 +62,7 @@ def test_weights_trained_further_replace_the_packages_own(
     np.testing.assert_allclose(tuned.encode(PIXELS[:1]), np.full((1, 1280), 0.5), rtol=1e-6)
 
 
-def test_the_network_can_be_trained_under_autocast() -> None:
+def test_the_network_can_be_trained_and_leaves_the_generator_alone() -> None:
     network = make_efficientnet_lite0()
     assert not network.training
     network.train()
@@ -80,9 +71,6 @@ def test_the_network_can_be_trained_under_autocast() -> None:
     features.float().square().mean().backward()
     assert features.shape == (2, 1280)
     assert all(parameter.grad is not None for parameter in network.parameters())
-
-
-def test_making_the_network_leaves_the_global_generator_alone() -> None:
     torch.manual_seed(3)
     expected = torch.rand(1)
     torch.manual_seed(3)

@@ -1,17 +1,11 @@
 """The loop: the same bank however often it was stopped, and nothing mixed into it."""
 
-from __future__ import annotations
-
 import json
-import os
 import re
 import shutil
-import signal
-import subprocess
-import sys
-import time
 import weakref
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +18,9 @@ from regraft.data.banks import is_bank, open_bank, verify, write_bank
 from regraft.data.image_inputs import ImageInputs
 from regraft.encoders.embedding import embed_images, embed_texts
 from regraft.support.files import claim
+from tests.helpers.commands import kill_when
 from tests.helpers.errors import refused
-from tests.helpers.paths import ROOT, SOURCE
+from tests.helpers.paths import ROOT
 from tests.helpers.toy_encoders import ToyImages, ToyTexts, contents, write_images
 
 
@@ -58,9 +53,12 @@ def write_texts(path: Path, n: int = 3000) -> Path:
     return path
 
 
-def test_a_bank_of_images_holds_what_the_encoder_gave(images: Path, tmp_path: Path) -> None:
-    encoder, told = ToyImages(), []
-    result = embed_images(images, encoder, tmp_path / "b", on_count=lambda *n: told.append(n))
+def test_a_bank_of_images_holds_what_the_encoder_gave_and_is_not_made_again(
+    images: Path, tmp_path: Path, reference: dict[str, bytes]
+) -> None:
+    moved, encoder, told = tmp_path / "elsewhere", ToyImages(), []
+    shutil.copytree(images, moved)
+    result = embed_images(moved, encoder, tmp_path / "b", on_count=lambda *n: told.append(n))
     bank = result.bank
     verify(bank)
     assert not result.was_there and encoder.calls == 7
@@ -74,20 +72,12 @@ def test_a_bank_of_images_holds_what_the_encoder_gave(images: Path, tmp_path: Pa
     assert bank.preprocessing == {"size": 4, "mean": [0.5, 0.5, 0.5]}
     line = (bank.folder / "inputs.jsonl").read_text().splitlines()[342]
     assert json.loads(line)["path"] == "b/y/0042.png"
-
-
-def test_two_runs_give_the_same_files_and_a_third_computes_nothing(
-    images: Path, tmp_path: Path, reference: dict[str, bytes]
-) -> None:
-    moved = tmp_path / "elsewhere"
-    shutil.copytree(images, moved)
-    embed_images(moved, ToyImages(), tmp_path / "bank")
-    assert contents(tmp_path / "bank") == reference
+    assert contents(tmp_path / "b") == reference
     assert sorted(reference) == ["bank.json", "features.safetensors", "inputs.jsonl"]
     encoder = ToyImages()
-    again = embed_images(images, encoder, tmp_path / "bank")
+    again = embed_images(images, encoder, tmp_path / "b")
     assert again.was_there and encoder.calls == 0
-    assert contents(tmp_path / "bank") == reference
+    assert contents(tmp_path / "b") == reference
 
 
 @pytest.mark.parametrize("fail_at", range(7))
@@ -103,21 +93,23 @@ def test_an_interrupted_run_goes_on(
     assert contents(tmp_path / "bank") == reference
 
 
-def test_a_killed_process_goes_on(
-    images: Path, tmp_path: Path, reference: dict[str, bytes]
-) -> None:
-    """Killed twice while it computes, and then finished."""
+SLOW = """
+import sys
+from regraft.encoders.embedding import embed_images
+from tests.helpers.toy_encoders import ToyImages
+embed_images(sys.argv[1], ToyImages(delay=0.3), sys.argv[2])
+"""
+
+
+def test_killed_it_goes_on(images: Path, tmp_path: Path, reference: dict[str, bytes]) -> None:
     out = tmp_path / "bank"
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(SOURCE), str(ROOT)))}
     journal = out / ".unfinished" / "journal.jsonl"
+
+    def has(blocks: int) -> bool:
+        return journal.exists() and journal.read_bytes().count(b"\n") >= blocks
+
     for blocks in (2, 4):
-        command = [sys.executable, "-m", "tests.helpers.slow_embedding", str(images), str(out)]
-        process = subprocess.Popen(command, env=environment)
-        while not (journal.exists() and journal.read_bytes().count(b"\n") >= blocks):
-            assert process.poll() is None
-            time.sleep(0.01)
-        process.send_signal(signal.SIGKILL)
-        assert process.wait() == -signal.SIGKILL
+        kill_when(partial(has, blocks), images, out, code=SLOW, path=[ROOT])
         assert not is_bank(out)
     encoder = ToyImages()
     embed_images(images, encoder, out)
@@ -160,9 +152,7 @@ def test_other_settings_are_refused(
     embed_images(root, ToyImages(), tmp_path / "bank")
 
 
-def test_one_bank_is_made_on_one_type_of_device(
-    images: Path, tmp_path: Path, reference: dict[str, bytes]
-) -> None:
+def test_one_bank_has_one_device(images: Path, tmp_path: Path, reference: dict[str, bytes]) -> None:
     begin(images, tmp_path / "bank", device="cuda")
     with refused("begun with --device cuda: pass that"):
         embed_images(images, ToyImages(), tmp_path / "bank")
@@ -212,31 +202,25 @@ def test_other_inputs_are_refused(tmp_path: Path, is_finished: bool) -> None:
     assert open_bank(tmp_path / "bank").X.shape == (80, 4)
 
 
-def test_two_processes_do_not_write_one_bank(images: Path, tmp_path: Path) -> None:
+def test_banks_of_others_are_not_overwritten(images: Path, tmp_path: Path) -> None:
     with claim(tmp_path / "bank"), refused("another process is writing"):
         embed_images(images, ToyImages(), tmp_path / "bank")
-
-
-def test_a_bank_of_arrays_is_not_overwritten(images: Path, tmp_path: Path) -> None:
-    write_bank(tmp_path / "bank", np.eye(2), [0, 1], ["a", "b"])
+    write_bank(tmp_path / "arrays", np.eye(2), [0, 1], ["a", "b"])
     with pytest.raises(ValueError, match="holds a bank of arrays"):
-        embed_images(images, ToyImages(), tmp_path / "bank")
-    assert open_bank(tmp_path / "bank").kind == "arrays"
+        embed_images(images, ToyImages(), tmp_path / "arrays")
+    assert open_bank(tmp_path / "arrays").kind == "arrays"
 
 
-def test_a_failed_listing_leaves_no_bank_behind(tmp_path: Path) -> None:
-    (tmp_path / "r").mkdir()
-    with pytest.raises(ValueError, match="is empty"):
-        embed_images(tmp_path / "r", ToyImages(), tmp_path / "bank")
-    assert contents(tmp_path / "bank") == {}
-
-
-def test_damaged_settings_are_told(tmp_path: Path) -> None:
+def test_damaged_settings_are_told_and_a_failed_listing_leaves_nothing(tmp_path: Path) -> None:
     root = write_images(tmp_path / "r", n=20)
     begin(root, tmp_path / "bank")
     (tmp_path / "bank" / ".unfinished" / "settings.json").write_text("{")
     with refused(r"settings\.json is damaged: delete"):
         embed_images(root, ToyImages(), tmp_path / "bank")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match="is empty"):
+        embed_images(tmp_path / "empty", ToyImages(), tmp_path / "none")
+    assert contents(tmp_path / "none") == {}
 
 
 def spoil(root: Path, *names: str) -> Path:
@@ -347,20 +331,17 @@ def test_only_a_few_blocks_are_in_memory(tmp_path: Path) -> None:
     assert 64 <= encoder.most <= 3 * 64
 
 
-def test_gaps_are_told_once_the_bank_is_made(tmp_path: Path) -> None:
+def test_gaps_are_told_once_the_bank_is_made_of_any_format(tmp_path: Path) -> None:
     root = write_images(tmp_path / "r")
     shutil.rmtree(root / "b" / "y")
     with pytest.warns(UserWarning, match="no images of class 'y' in 'b'"):
         bank = embed_images(root, ToyImages(), tmp_path / "bank").bank
     assert bank.y.max() == 1 and len(bank.X) == 9
-
-
-def test_formats_that_pillow_reads(tmp_path: Path) -> None:
     modes = {"p.gif": "P", "l.bmp": "L", "rgba.png": "RGBA", "la.tiff": "LA", "j.jpeg": "CMYK"}
     for domain in "ab":
         for label in "xy":
-            (tmp_path / "r" / domain / label).mkdir(parents=True)
+            (tmp_path / "s" / domain / label).mkdir(parents=True)
             for name, mode in modes.items():
-                Image.new(mode, (9, 7)).save(tmp_path / "r" / domain / label / name)
-    bank = embed_images(tmp_path / "r", ToyImages(), tmp_path / "bank").bank
+                Image.new(mode, (9, 7)).save(tmp_path / "s" / domain / label / name)
+    bank = embed_images(tmp_path / "s", ToyImages(), tmp_path / "other").bank
     assert bank.X.shape == (20, 4)

@@ -1,20 +1,17 @@
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from regraft.cli.app import app
 from regraft.data.banks import open_bank, verify
 from regraft.encoders import load_image_encoder, load_text_encoder
+from tests.helpers.commands import Run
 
 TEXTS = ("A fine kettle.", "", "It broke after two days, and nobody answered.", "a FINE kettle!")
 
 
-def test_words_are_hashed_to_unit_rows() -> None:
+def test_words_are_hashed_to_unit_rows_whatever_their_block() -> None:
     encoder = load_text_encoder("hashed")
     features = encoder.encode(TEXTS)
     assert (encoder.name, encoder.device) == ("hashed", "cpu")
@@ -28,28 +25,19 @@ def test_words_are_hashed_to_unit_rows() -> None:
     dog, man = encoder.encode(["dog bites man", "man bites dog"])
     # The three words are shared, the two pairs are not.
     assert dog @ man == pytest.approx(3 / 5, abs=1e-6)
-
-
-def test_texts_do_not_depend_on_their_block() -> None:
-    encoder = load_text_encoder("hashed")
     rows = np.concatenate([encoder.encode([text]) for text in TEXTS])
     np.testing.assert_array_equal(encoder.encode(TEXTS), rows)
     assert load_text_encoder("hashed").fingerprint == encoder.fingerprint
     assert len(encoder.fingerprint) == 64
-
-
-def test_it_is_no_encoder_of_images() -> None:
     with pytest.raises(ValueError, match="hashed encodes texts: run regraft embed text"):
         load_image_encoder("hashed")
 
 
-def test_a_bank_is_made_in_a_shell(tmp_path: Path) -> None:
+def test_a_bank_is_made_in_a_shell(tmp_path: Path, run: Run) -> None:
     table, out = tmp_path / "texts.csv", tmp_path / "bank"
     rows = ["good kettle,1,a", "bad kettle,0,a", "good book,1,b", "bad book,0,b"]
     table.write_text("\n".join(["text,label,domain", *rows]))
-    options = ["embed", "text", str(table), "--encoder", "hashed", "--out", str(out), "--json"]
-    result = CliRunner().invoke(app, options)
-    assert result.exit_code == 0, result.output
+    assert run("embed", "text", table, "--encoder", "hashed", "--out", out, "--json").code == 0
     bank = open_bank(out)
     verify(bank)
     encoder = load_text_encoder("hashed")

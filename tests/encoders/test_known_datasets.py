@@ -1,7 +1,5 @@
 """Ready benchmarks: files as people have them, and what is told where they are not."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections import Counter
@@ -16,6 +14,7 @@ from regraft.data.banks import write_bank
 from regraft.data.labelled import LabelledTable, read_labelled
 from regraft.encoders.known_datasets import KNOWN_DATASETS, read_known_dataset
 from tests.helpers.paths import SHARED
+from tests.helpers.small_pictures import write_photos
 
 FILES = tuple(f"{name}_SURF_L10.mat" for name in ("amazon", "Caltech10", "dslr", "webcam"))
 DOMAINS = ("art_painting", "cartoon", "photo", "sketch")
@@ -44,7 +43,7 @@ def office(tmp_path: Path) -> Path:
     return folder
 
 
-def test_histograms_become_shares(office: Path, tmp_path: Path) -> None:
+def test_histograms_become_shares_and_shares_stay(office: Path, tmp_path: Path) -> None:
     table = read("office-caltech10", office, tmp_path / "out")
     assert table.X.tolist()[:2] == [[0.25, 0.75, 0.0], [0.25, 0.25, 0.5]]
     assert table.X.tolist()[4] == [0.0, 0.0, 0.0]  # nothing was found in this picture
@@ -52,13 +51,12 @@ def test_histograms_become_shares(office: Path, tmp_path: Path) -> None:
     counts = Counter(table.domain.tolist())
     assert counts == {"amazon": 2, "caltech10": 3, "dslr": 2, "webcam": 3}
     assert not (tmp_path / "out").exists()  # nothing had to be computed
-
-
-def test_shares_stay_as_they_are(office: Path, tmp_path: Path) -> None:
     shares = np.array([[0.25, 0.75, 0.0], [0.125, 0.375, 0.5]])
     savemat(office / FILES[0], {"fts": shares, "labels": [[1], [2]]})
     table = read("office-caltech10", office, tmp_path)
     np.testing.assert_array_equal(table.X[:2], shares)
+    (office / FILES[3]).unlink()
+    refuse("webcam_SURF_L10.mat does not exist", "office-caltech10", office, FileNotFoundError)
 
 
 @pytest.mark.parametrize(
@@ -82,12 +80,7 @@ def test_odd_histograms(office: Path, content: Any, sentence: str) -> None:
     refuse(sentence, "office-caltech10", office)
 
 
-def test_a_histogram_file_is_missing(office: Path) -> None:
-    (office / FILES[3]).unlink()
-    refuse("webcam_SURF_L10.mat does not exist", "office-caltech10", office, FileNotFoundError)
-
-
-def test_pacs_features_have_named_domains(tmp_path: Path) -> None:
+def test_pacs_features_have_named_domains_and_banks_are_read_as_they_are(tmp_path: Path) -> None:
     path = tmp_path / "efficientnet_lite0.npz"
     X = np.arange(8, dtype=np.float16).reshape(4, 2)
     np.savez(path, X=X, y=[0, 1, 0, 1], domain=[3, 0, 1, 2], domains=np.array(DOMAINS))
@@ -95,9 +88,6 @@ def test_pacs_features_have_named_domains(tmp_path: Path) -> None:
         table = read("pacs", data, tmp_path / "out")
         assert table.domain.tolist() == ["sketch", "art_painting", "cartoon", "photo"]
         np.testing.assert_array_equal(table.X, X)
-
-
-def test_a_bank_is_read_as_it_is(tmp_path: Path) -> None:
     X = np.arange(8, dtype=np.float32).reshape(4, 2)
     write_bank(tmp_path / "bank", X, ["n", "p", "n", "p"], ["dvd", "dvd", "books", "books"])
     for table in (
@@ -148,12 +138,7 @@ def test_reviews_are_embedded_once(tmp_path: Path) -> None:
 
 def test_pictures_are_embedded(tmp_path: Path) -> None:
     pytest.importorskip("efficientnet_lite_pytorch", reason="EfficientNet is not installed")
-    image = pytest.importorskip("PIL.Image")
-    for i, domain in enumerate(DOMAINS):
-        for label in ("dog", "house"):
-            folder = tmp_path / "PACS" / domain / label
-            folder.mkdir(parents=True)
-            image.new("RGB", (32, 32), (60 * i, 100, 200)).save(folder / "1.png")
+    write_photos(tmp_path / "PACS", DOMAINS, ("dog", "house"), n=1)
     table = read("pacs", tmp_path, tmp_path / "out")
     assert table.X.shape == (8, 1280)
     assert sorted(set(table.domain.tolist())) == list(DOMAINS)

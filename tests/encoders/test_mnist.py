@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -36,9 +34,7 @@ def paint(digit: np.ndarray, channel: int) -> Image.Image:
     return Image.fromarray(pixels)
 
 
-def test_features_of_painted_digits_are_those_of_the_benchmark(
-    network: nn.Sequential, checkpoint: Path
-) -> None:
+def test_features_are_those_of_the_benchmark(network: nn.Sequential, checkpoint: Path) -> None:
     colour = torch.tensor([0, 1, 1])
     environment = ColouredDigits(torch.from_numpy(DIGITS), torch.zeros(3).long(), colour)
     with torch.no_grad():
@@ -48,10 +44,6 @@ def test_features_of_painted_digits_are_those_of_the_benchmark(
     features = encoder.encode(np.stack([encoder.pixels(image) for image in images]))
     assert features.shape == (3, encoder.n_features) == (3, N_FEATURES)
     np.testing.assert_allclose(features, expected, rtol=1e-4, atol=1e-5)
-
-
-def test_grey_digits_fill_both_channels(network: nn.Sequential, checkpoint: Path) -> None:
-    encoder = load_image_encoder("mnist_cnn", weights=checkpoint)
     both = torch.from_numpy(DIGITS[:1])[:, None].expand(1, 2, 28, 28) / 255
     with torch.no_grad():
         expected = network[0](both)
@@ -59,15 +51,14 @@ def test_grey_digits_fill_both_channels(network: nn.Sequential, checkpoint: Path
     np.testing.assert_allclose(encoder.encode(pixels[None]), expected, rtol=1e-4, atol=1e-5)
 
 
-def test_other_images_are_refused(checkpoint: Path) -> None:
+def test_other_images_and_weights_are_refused(
+    checkpoint: Path, network: nn.Sequential, tmp_path: Path
+) -> None:
     encoder = load_image_encoder("mnist_cnn", weights=checkpoint)
     with pytest.raises(ValueError, match="it has 32 x 28 pixels, but mnist_cnn takes digits"):
         encoder.pixels(Image.new("RGB", (32, 28)))
     with pytest.raises(ValueError, match="it has blue in it"):
         encoder.pixels(paint(DIGITS[0], 2))
-
-
-def test_weights_must_be_those_of_a_checkpoint(network: nn.Sequential, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no weights of its own: pass a checkpoint"):
         load_image_encoder("mnist_cnn")
     with pytest.raises(FileNotFoundError, match=r"there is no file .*--weights"):

@@ -1,21 +1,15 @@
-from __future__ import annotations
-
-import subprocess
 import sys
 
 import pytest
 
 from regraft.encoders import load_image_encoder, load_text_encoder
 from regraft.support.extras import MissingExtra
+from tests.helpers.commands import run_apart
 
 
-def test_importing_the_names_imports_no_library() -> None:
+def test_importing_names_imports_no_library_and_devices_are_checked_first() -> None:
     code = "import sys, regraft.encoders; print({'torch', 'timm', 'transformers'} & {*sys.modules})"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "set()"
-
-
-def test_devices_are_checked_first() -> None:
+    assert run_apart(code=code).out.strip() == "set()"
     for load, name in ((load_image_encoder, "efficientnet_lite0"), (load_text_encoder, "minilm")):
         with pytest.raises(ValueError, match="device 'abacus' is not available here"):
             load(name, device="abacus")

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import io
 from pathlib import Path
 from typing import Any
@@ -73,19 +71,13 @@ def test_pixels_and_normalization_are_timms(name: str, path: Path) -> None:
         np.testing.assert_allclose((pixels - mean) / deviation, expected, atol=1e-5)
 
 
-def test_features_after_the_pooling_are_counted(path: Path) -> None:
+def test_weights_are_those_of_the_network_and_names_are_known(path: Path) -> None:
     plain = save_random("mobilenetv3_small_050", path)
     encoder = load_image_encoder("mobilenetv3_small_050", weights=path)
     assert plain.num_features != encoder.n_features == plain.classifier.in_features
-
-
-def test_weights_of_another_network(path: Path) -> None:
     save_random("resnet18", path)
     with pytest.raises(ValueError, match=r"^.*does not hold the weights of this network.*\Z"):
         load_image_encoder("resnet34", weights=path)
-
-
-def test_unknown_names_are_answered_with_known_ones() -> None:
     with pytest.raises(ValueError, match=r"no image encoder 'resnet51'.*resnet50"):
         load_image_encoder("resnet51")
     with pytest.raises(ValueError, match=r"no weights 'best' of resnet50: choose from .*ram_in1k"):

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -83,31 +81,22 @@ def test_long_texts_are_cut(limit: int | None, tokens: int, tmp_path: Path) -> N
     np.testing.assert_allclose(encoder.encode([text]), expected, atol=1e-5)
 
 
-def test_incomplete_weights_are_refused(tmp_path: Path) -> None:
+def test_models_that_lack_something_are_refused(tmp_path: Path) -> None:
     plain = save(tmp_path)
     state = plain.state_dict()
     del state["encoder.layer.1.output.dense.weight"]
     plain.save_pretrained(tmp_path, state_dict=state)
     with pytest.raises(ValueError, match=r"lack 1 weights \(encoder.layer.1.output.dense.weight"):
         load_text_encoder(str(tmp_path))
-
-
-def test_damaged_weights_are_not_called_absent(tmp_path: Path) -> None:
     save(tmp_path)
     (tmp_path / "model.safetensors").write_bytes(b"no tensors")
     with pytest.raises(ValueError, match=r"^.*does not load.*\Z"):
         load_text_encoder(str(tmp_path))
-
-
-def test_weights_that_may_run_code_are_not_read(tmp_path: Path) -> None:
     plain = save(tmp_path)
     (tmp_path / "model.safetensors").unlink()
     torch.save(plain.state_dict(), tmp_path / "pytorch_model.bin")
     with pytest.raises(FileNotFoundError, match=r"model\.safetensors"):
         load_text_encoder(str(tmp_path))
-
-
-def test_models_without_padding_are_refused(tmp_path: Path) -> None:
     save(tmp_path)
     tokenizer = make_tokenizer(None)
     tokenizer.pad_token = None

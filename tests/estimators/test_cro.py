@@ -16,13 +16,17 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from regraft.core.latent_game import NO_FACTOR
 from regraft.data.examples import make_confounded_domains
+from regraft.estimators.baselines import ERMClassifier
 from regraft.estimators.cro import CROClassifier
 from tests.helpers.errors import refused
 from tests.helpers.problems import Problem, make_problem
 
+FAMILIES = pytest.mark.parametrize("family", ["latent", "hull"])
 
-@parametrize_with_checks([CROClassifier()])
+
+@parametrize_with_checks([CROClassifier(), CROClassifier("hull")])
 def test_scikit_learn_contract(estimator: CROClassifier, check: Callable[..., Any]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
@@ -33,34 +37,42 @@ def _proba(p: Problem, **params: Any) -> np.ndarray:
     return CROClassifier(**params).fit(*p.data).predict_proba(p.X)
 
 
-def test_the_order_of_rows_and_the_names_of_domains_do_not_matter(three_sources: Problem) -> None:
-    p, expected = three_sources, _proba(three_sources)
+@FAMILIES
+def test_the_order_of_rows_and_the_names_of_domains_do_not_matter(
+    three_sources: Problem, family: str
+) -> None:
+    p, expected = three_sources, _proba(three_sources, family=family)
     order = np.random.default_rng(0).permutation(len(p.y))
-    assert np.allclose(_proba(p.take(order)), expected[order], atol=1e-6)
+    assert np.allclose(_proba(p.take(order), family=family), expected[order], atol=1e-6)
     names = {"source 0": 7, "source 1": 3, "source 2": 5}
     other = Problem(p.X, p.y, np.array([names[s] for s in p.domain]))
-    assert np.allclose(_proba(other), expected, atol=1e-4)
+    assert np.allclose(_proba(other, family=family), expected, atol=1e-4)
 
 
+@FAMILIES
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e4])
-def test_rotation_and_rescaling_do_not_matter(three_sources: Problem, scale: float) -> None:
+def test_rotation_and_rescaling_do_not_matter(
+    three_sources: Problem, scale: float, family: str
+) -> None:
     p = three_sources
     rotation = ortho_group.rvs(p.X.shape[1], random_state=0)
     moved = Problem(scale * p.X @ rotation + 5 * scale, p.y, p.domain)
-    assert np.allclose(_proba(moved), _proba(p), atol=1e-4)
+    assert np.allclose(_proba(moved, family=family), _proba(p, family=family), atol=1e-4)
 
 
+@FAMILIES
 @pytest.mark.parametrize("seed", range(3))
-def test_order_of_names_does_not_matter(seed: int) -> None:
+def test_order_of_names_does_not_matter(seed: int, family: str) -> None:
     """Swapped domain names, reversed classes, sources of different sizes."""
     p = make_problem(seed, n=150, classes=3, sources=3)
     kept = (p.domain != "source 1") | (np.arange(len(p.y)) % 5 != 0)
     p = p.take(kept)
     swap = {"source 0": "b", "source 1": "a", "source 2": "c"}
     swapped = Problem(p.X, p.y, np.array([swap[s] for s in p.domain]))
-    assert np.allclose(_proba(swapped), _proba(p), atol=1e-4)
+    expected = _proba(p, family=family)
+    assert np.allclose(_proba(swapped, family=family), expected, atol=1e-4)
     backwards = Problem(p.X, 2 - p.y, p.domain)
-    assert np.allclose(_proba(backwards)[:, ::-1], _proba(p), atol=1e-4)
+    assert np.allclose(_proba(backwards, family=family)[:, ::-1], expected, atol=1e-4)
 
 
 def test_class_names_do_not_matter(three_sources: Problem) -> None:
@@ -72,17 +84,18 @@ def test_class_names_do_not_matter(three_sources: Problem) -> None:
     assert set(model.predict(p.X)) <= set(words)
 
 
-def test_beats_erm_where_the_association_is_permuted() -> None:
+@FAMILIES
+def test_beats_erm_where_the_association_is_permuted(family: Any) -> None:
     data = make_confounded_domains(n_classes=3, strengths=(0.9, 0.7), random_state=0)
-    robust = CROClassifier().fit(data.X, data.y, data.sample_domain)
-    plain = CROClassifier(radius=0).fit(data.X, data.y, data.sample_domain)
+    robust = CROClassifier(family).fit(data.X, data.y, data.sample_domain)
+    plain = ERMClassifier().fit(data.X, data.y, data.sample_domain)
     gain = robust.score(data.X_target, data.y_target) - plain.score(data.X_target, data.y_target)
     assert gain > 0.1
 
 
 def test_learned_state(three_sources: Problem) -> None:
     p = three_sources
-    model = CROClassifier(rank=1).fit(*p.data)
+    model = CROClassifier("hull", rank=1).fit(*p.data)
     assert model.coef_.shape == (3, 6)
     assert model.source_heads_.shape == (3, 3, 7)
     assert model.pooled_head_.shape == (3, 7)
@@ -95,13 +108,13 @@ def test_learned_state(three_sources: Problem) -> None:
 
 def test_witness_of_the_worst_and_of_a_chosen_target(three_sources: Problem) -> None:
     p = three_sources
-    model = CROClassifier().fit(*p.data)
+    model = CROClassifier("hull").fit(*p.data)
     worst = model.witness()
     assert worst.fit_residual < 1e-8
     assert worst.biorthogonality_residual < 1e-8
     chosen = model.witness({"source 0": 2.0, "source 1": -0.5, "source 2": -0.5})
     assert chosen.fit_residual < 1e-8
-    cut = CROClassifier(rank=1).fit(*p.data)
+    cut = CROClassifier("hull", rank=1).fit(*p.data)
     assert cut.witness().rank == cut.certificate_.witness_rank == 1
     with pytest.raises(ValueError, match="one weight for each"):
         model.witness({"source 0": 1.0})
@@ -112,7 +125,7 @@ def test_witness_of_the_worst_and_of_a_chosen_target(three_sources: Problem) -> 
 @pytest.mark.parametrize("scale", [1e-6, 1e6])
 def test_witness_in_raw_features_of_any_scale(three_sources: Problem, scale: float) -> None:
     p = three_sources
-    model = CROClassifier().fit(scale * (p.X + 3), p.y, p.domain)
+    model = CROClassifier("hull").fit(scale * (p.X + 3), p.y, p.domain)
     witness = model.witness()
     assert max(witness.fit_residual, witness.biorthogonality_residual) < 1e-8
     rows = torch.from_numpy(np.column_stack([scale * (p.X + 3), np.ones(len(p.y))]))
@@ -127,7 +140,7 @@ def test_witness_in_raw_features_of_any_scale(three_sources: Problem, scale: flo
 
 def test_a_failed_fit_leaves_the_old_model(three_sources: Problem, problem: Problem) -> None:
     p = three_sources
-    model = CROClassifier().fit(*p.data)
+    model = CROClassifier("hull").fit(*p.data)
     before = model.predict(p.X)
     with pytest.raises(ValueError, match="radius"):
         model.set_params(radius=-1.0).fit(problem.X[:, :3], problem.y, problem.domain)
@@ -135,18 +148,21 @@ def test_a_failed_fit_leaves_the_old_model(three_sources: Problem, problem: Prob
 
 
 def test_one_domain_warns_and_is_erm(problem: Problem) -> None:
-    model = CROClassifier()
-    with pytest.warns(UserWarning, match="one domain"):
-        model.fit(problem.X, problem.y)
-    head = np.column_stack([model.coef_, model.intercept_])
-    assert np.allclose(head, model.pooled_head_, atol=1e-2)
-    assert model.certificate_.dimension == 0
+    hull, latent = CROClassifier("hull"), CROClassifier()
+    for model in (hull, latent):
+        with pytest.warns(UserWarning, match="one domain"):
+            model.fit(problem.X, problem.y)
+    head = np.column_stack([hull.coef_, hull.intercept_])
+    assert np.allclose(head, hull.pooled_head_, atol=1e-2)
+    assert hull.certificate_.dimension == 0
+    assert (np.column_stack([latent.coef_, latent.intercept_]) == latent.pooled_head_).all()
+    assert latent.certificate_.reason == NO_FACTOR
 
 
 def test_routes_through_pipeline_search_and_cross_validation() -> None:
     p = make_problem(n=90, classes=2, sources=3)
     with sklearn.config_context(enable_metadata_routing=True):
-        pipeline = make_pipeline(StandardScaler(), CROClassifier())
+        pipeline = make_pipeline(StandardScaler(), CROClassifier("hull"))
         routed, cv = {"sample_domain": p.domain, "groups": p.domain}, LeaveOneGroupOut()
         scores = cross_validate(pipeline, p.X, p.y, cv=cv, params=routed)["test_score"]
         search = GridSearchCV(pipeline, {"croclassifier__radius": [0.0, 2.0]}, cv=cv)
@@ -159,17 +175,21 @@ def test_routes_through_pipeline_search_and_cross_validation() -> None:
 
 def test_warns_when_the_game_does_not_settle(three_sources: Problem) -> None:
     with pytest.warns(ConvergenceWarning, match="did not settle"):
-        CROClassifier(tolerance=1e-12, max_rounds=2).fit(*three_sources.data)
+        CROClassifier("hull", tolerance=1e-12, max_rounds=2).fit(*three_sources.data)
 
 
 @pytest.mark.parametrize(
     ("params", "words"),
     [
-        ({"radius": -1.0}, "radius is -1"),
-        ({"radius": float("nan")}, "radius is nan"),
-        ({"rank": 0}, "rank is 0"),
-        ({"rank": 3}, "rank is 3"),
-        ({"objective": "loss"}, "objective is 'loss'"),
+        ({"family": "free"}, "family is 'free'"),
+        ({"radius": 4.0}, 'radius is a setting of family="hull"'),
+        ({"family": "hull", "class_groups": True}, 'class_groups is a setting of family="latent"'),
+        ({"prior_shift": -1.0}, "prior_shift is -1"),
+        ({"family": "hull", "radius": -1.0}, "radius is -1"),
+        ({"family": "hull", "radius": float("nan")}, "radius is nan"),
+        ({"family": "hull", "rank": 0}, "rank is 0"),
+        ({"family": "hull", "rank": 3}, "rank is 3"),
+        ({"family": "hull", "objective": "loss"}, "objective is 'loss'"),
         ({"ridge": 0.0}, "ridge is 0"),
         ({"ridge": 1e-20}, "ridge is 1e-20"),
         ({"tolerance": 0.0}, "tolerance is 0"),

@@ -1,7 +1,5 @@
 """How tests call the command line."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -67,6 +65,18 @@ def run_apart(*arguments: object, cwd: Path | None = None, **settings: Any) -> R
     """Call ``regraft``, or other ``code``, in a process of its own; settings as in ``apart``."""
     done = subprocess.run(**apart(*arguments, **settings), cwd=cwd, capture_output=True)
     return Ran(done.returncode, done.stdout, done.stderr)
+
+
+def kill_when(
+    is_time: Callable[[], bool], *arguments: object, delay: float = 0, **settings: Any
+) -> None:
+    """Kill a process of its own ``delay`` seconds after it is time; settings as in ``apart``."""
+    with subprocess.Popen(**apart(*arguments, **settings), stdout=subprocess.DEVNULL) as process:
+        while process.poll() is None and not is_time():
+            time.sleep(0.002)
+        time.sleep(delay)
+        process.kill()
+    assert process.returncode == -signal.SIGKILL  # it had not ended before
 
 
 def hide_packages(folder: Path, *names: str) -> Path:

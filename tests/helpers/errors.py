@@ -1,7 +1,5 @@
 """What every error message has to be: one sentence."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A server of files on the loopback interface, for the tests of downloads."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer

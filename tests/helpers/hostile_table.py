@@ -1,7 +1,5 @@
 """Folders of results to write reports of, made by the commands themselves."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

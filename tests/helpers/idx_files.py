@@ -1,12 +1,24 @@
 """Small files in the format of MNIST's."""
 
-from __future__ import annotations
-
+import gzip
+import hashlib
 import struct
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+
+def write_mnist(folder: Path, images: NDArray[Any], digits: NDArray[Any]) -> dict[str, str]:
+    """Write MNIST's four files, the last 100 rows as its test part; return their checksums."""
+    checksums = {}
+    for part, rows in (("train", slice(None, -100)), ("t10k", slice(-100, None))):
+        for kind, array in (("images-idx3", images), ("labels-idx1", digits)):
+            content, name = idx(array[rows]), f"{part}-{kind}-ubyte"
+            (folder / f"{name}.gz").write_bytes(gzip.compress(content))
+            checksums[name] = hashlib.md5(content).hexdigest()
+    return checksums
 
 
 def idx(array: NDArray[Any]) -> bytes:

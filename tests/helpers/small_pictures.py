@@ -1,7 +1,6 @@
 """Folders of small pictures and a small network, for tests of the experiments on images."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +10,7 @@ from torch import nn
 
 from regraft.bench.networks.featurizers import Featurizer
 
+TIMM_TOY = "test_resnet.r160_in1k"
 DOMAINS = ("art_painting", "cartoon", "photo", "sketch")
 CLASSES = ("dog", "elephant", "giraffe", "guitar", "horse", "house", "person")
 
@@ -27,6 +27,22 @@ def write_pacs(root: Path, each: int = 6, width: int = 36, height: int = 36) -> 
                 top, left = 2 + 11 * (label // 3), 2 + 11 * (label % 3)
                 pixels[top : top + 9, left : left + 9, shade % 3] += 180
                 Image.fromarray(pixels).save(folder / f"{i}.png")
+    return root
+
+
+def write_photos(
+    root: Path, domains: Sequence[str], classes: Sequence[str], n: int = 6, size: int = 24
+) -> Path:
+    """Write ``n`` pictures of noise a class: classes differ in brightness, domains in tint."""
+    rng = np.random.default_rng(0)
+    for i, domain in enumerate(domains):
+        for j, label in enumerate(classes):
+            (root / domain / label).mkdir(parents=True)
+            light = np.full(3, 40 + 120 * j // (len(classes) - 1))
+            light[i % 3] += 40
+            for k in range(n):
+                pixels = light + rng.integers(-20, 20, (size, size, 3))
+                Image.fromarray(pixels.astype(np.uint8)).save(root / domain / label / f"{k}.png")
     return root
 
 

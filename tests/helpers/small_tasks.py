@@ -1,7 +1,5 @@
 """Algorithms of the protocol on problems so small that they take no time."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """The same columns in every format of tables."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io

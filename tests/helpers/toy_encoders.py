@@ -1,7 +1,5 @@
 """Encoders that need no weights: what they give depends on the whole block, as real ones may."""
 
-from __future__ import annotations
-
 import hashlib
 import time
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """A sweep of seconds on a small file of features, for the tests of who does it and where."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Sequence

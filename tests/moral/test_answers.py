@@ -1,7 +1,5 @@
 """From a file of answers to probabilities, by hand on few scenarios."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -84,9 +82,6 @@ def test_other_texts_and_other_prompts_do_not_count(tmp_path: Path) -> None:
         read_answers(path, LIBRARY)
     add(path, 1, PROFILES[2], False, "A")
     assert (~read_answers(path, LIBRARY).missing).sum() == 1
-
-
-def test_an_edited_text_has_another_key() -> None:
     scenario = LIBRARY.scenarios[0]
     edited = Scenario(**{**scenario.__dict__, "action2": "Perhaps."})
     keys = [question_args("m", Question(s, PROFILES[0], False)) for s in (scenario, edited)]
@@ -104,12 +99,10 @@ def test_only_scenarios_with_all_profiles_are_usable(tmp_path: Path) -> None:
     assert "1 of them, with an answer for every profile" in library.origin
     np.testing.assert_array_equal(probabilities, np.full((1, 27), 0.5))
     assert answers.position_bias == 1.0  # always the first option
-
-
-def test_a_whole_library_is_usable_as_it_is(tmp_path: Path) -> None:
-    answer_all(tmp_path / ANSWERS, 0)
-    answer_all(tmp_path / ANSWERS, 1, "B")
-    library, probabilities = usable(LIBRARY, read_answers(tmp_path, LIBRARY))
+    whole = tmp_path / "whole" / ANSWERS
+    answer_all(whole, 0)
+    answer_all(whole, 1, "B")
+    library, probabilities = usable(LIBRARY, read_answers(whole, LIBRARY))
     assert library is LIBRARY and probabilities.shape == (2, 27)
 
 

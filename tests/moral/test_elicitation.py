@@ -1,11 +1,9 @@
 """Asking a real server through the real SDK: retries, refusals, and nothing asked twice."""
 
-from __future__ import annotations
-
 import json
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,18 +20,7 @@ from tests.helpers.fake_api import KEY, SOON, FakeApi, Received, Sent, failure, 
 from tests.helpers.small_library import small_library
 
 QUESTIONS = 27 * 2  # about a scenario
-
-
 LIBRARY = small_library(1)
-
-
-@pytest.fixture
-def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeApi]:
-    with FakeApi() as server:
-        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
-        monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-        yield server
 
 
 def ask(out: Path, library: Library = LIBRARY, **settings: Any) -> Elicited:
@@ -87,12 +74,6 @@ def test_an_answer_that_is_there_is_not_asked_again(api: FakeApi, tmp_path: Path
     assert len(api.requests) == 162
 
 
-def test_requests_overlap(api: FakeApi, tmp_path: Path) -> None:
-    api.answer = lambda _: message("A", delay=0.05)
-    ask(tmp_path, concurrency=6)
-    assert 1 < api.most_at_once <= 6
-
-
 PASSING = [
     failure(429, "slow down"),
     failure(429, "slow down", {"retry-after": "0.02"}),
@@ -130,20 +111,22 @@ def first_fails(api: FakeApi, times: int) -> Callable[[Received], Sent]:
     return answer
 
 
-def test_500_is_retried_until_it_passes(api: FakeApi, tmp_path: Path) -> None:
+def test_500_is_retried_until_it_passes_as_often_as_said(api: FakeApi, tmp_path: Path) -> None:
     api.answer = first_fails(api, 4)
     assert ask(tmp_path).asked == QUESTIONS
     assert sorted(api.counts().values()) == [1] * 53 + [5]
-
-
-def test_retries_are_as_many_as_said(api: FakeApi, tmp_path: Path) -> None:
+    api.requests.clear()
     api.answer = first_fails(api, 99)
     with pytest.raises(ValueError, match="1 of 54 questions"):
-        ask(tmp_path, max_retries=4)
+        ask(tmp_path / "again", max_retries=4)
     assert max(api.counts().values()) == 5
 
 
-def test_a_late_reply_is_asked_for_again(api: FakeApi, tmp_path: Path) -> None:
+def test_a_late_reply_is_asked_for_again_and_requests_overlap(api: FakeApi, tmp_path: Path) -> None:
+    api.answer = lambda _: message("A", delay=0.05)
+    ask(tmp_path / "quick", concurrency=6)
+    assert 1 < api.most_at_once <= 6
+    api.requests.clear()
     late = message("B", delay=0.8)
     api.answer = lambda r: late if r.number == 0 else message("A")
     assert ask(tmp_path, timeout=0.3).asked == QUESTIONS
@@ -184,9 +167,7 @@ def test_an_error_for_good_ends_the_run(api: FakeApi, tmp_path: Path, status: in
         (Sent(body=b"{"), "a reply that is no message"),
     ],
 )
-def test_questions_that_keep_failing_are_counted(
-    api: FakeApi, tmp_path: Path, bad: Sent, reason: str
-) -> None:
+def test_lasting_failures_are_counted(api: FakeApi, tmp_path: Path, bad: Sent, reason: str) -> None:
     words = system_prompt(PROFILES[5])
     api.answer = lambda r: bad if r.body["system"] == words else message("A")
     with pytest.raises(ValueError) as caught:
@@ -198,14 +179,11 @@ def test_questions_that_keep_failing_are_counted(
     assert (ask(tmp_path).asked, len(records(tmp_path))) == (2, 54)
 
 
-def test_a_run_without_hope_ends(api: FakeApi, tmp_path: Path) -> None:
+def test_a_hopeless_run_ends(api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     api.answer = lambda _: failure(500, "oops")
     with pytest.raises(ValueError, match=r"^108 of 108 questions have no answer yet"):
         ask(tmp_path, small_library(2), max_retries=0)
     assert 25 <= len(api.requests) <= 25 + 8
-
-
-def test_an_api_that_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with FakeApi() as gone:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", gone.url)
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
@@ -253,11 +231,14 @@ def test_the_key_goes_to_the_api_and_nowhere_else(
     assert logging.getLogger("anthropic").level == level
 
 
-def test_a_folder_at_work_is_left_alone(api: FakeApi, tmp_path: Path) -> None:
+def test_a_folder_at_work_is_left_alone_and_plans_ask_nothing(api: FakeApi, tmp_path: Path) -> None:
     with claim(tmp_path) as is_ours:
         assert is_ours
         with pytest.raises(ValueError, match="another elicitation is at work"):
             ask(tmp_path)
+    questions = plan(small_library(2), model="m", out=tmp_path).questions
+    assert [q.scenario.id for q in questions] == ["H_0"] * 54 + ["H_1"] * 54
+    assert [q.profile for q in questions[:54:2]] == list(PROFILES)
     assert api.requests == []
 
 
@@ -266,11 +247,4 @@ def test_wrong_settings(api: FakeApi, tmp_path: Path, settings: dict[str, Any]) 
     (name,) = settings
     with pytest.raises(ValueError, match=f"^{name} is 0(.0)?: pass a number above 0"):
         ask(tmp_path, **settings)
-    assert api.requests == []
-
-
-def test_questions_about_a_scenario_come_together(api: FakeApi, tmp_path: Path) -> None:
-    questions = plan(small_library(2), model="m", out=tmp_path).questions
-    assert [q.scenario.id for q in questions] == ["H_0"] * 54 + ["H_1"] * 54
-    assert [q.profile for q in questions[:54:2]] == list(PROFILES)
     assert api.requests == []

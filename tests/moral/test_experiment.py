@@ -1,7 +1,5 @@
 """The moral experiment from end to end on few records, and what it says of made-up ones."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace
@@ -68,7 +66,7 @@ def transfer(ran: Ran) -> Transfer:
     return ran[0].transfer
 
 
-def test_result_and_document_say_what_was_run(ran: Ran) -> None:
+def test_result_document_and_diagnosis_say_what_was_run(ran: Ran) -> None:
     result, drawn = ran
     assert result.mechanism == MECHANISM and "not from a language model" in result.mechanism
     assert result.origin == LIBRARY.origin and "40 scenarios generated" in result.origin
@@ -83,10 +81,6 @@ def test_result_and_document_say_what_was_run(ran: Ran) -> None:
     assert document["transfer"]["sentences"] == list(result.transfer.sentences())
     assert document["transfer"]["audit"]["any_prior"] == result.transfer.audit.any_prior
     assert document["diagnosis"]["closure"]["verdict"] == result.diagnosis.closure.verdict
-
-
-def test_the_diagnosis_is_of_all_panels_and_of_their_profiles(ran: Ran) -> None:
-    result, drawn = ran
     diagnosis = result.diagnosis
     assert diagnosis.domains == dict.fromkeys(("Centrist", "Idealist", "Pragmatist"), RECORDS)
     features = load_text_encoder("hashed").encode(LIBRARY.texts)
@@ -104,7 +98,9 @@ def test_the_diagnosis_is_of_all_panels_and_of_their_profiles(ran: Ran) -> None:
     assert unseen > seen
 
 
-def test_the_transfer_leaves_the_last_panel_out(transfer: Transfer) -> None:
+def test_the_transfer_leaves_a_panel_out_and_measures_records_drawn_anew(
+    transfer: Transfer,
+) -> None:
     assert transfer.sources == ("Pragmatist", "Idealist") and transfer.target == "Centrist"
     assert transfer.radius == transfer.certificate.radius == transfer.audit.radius == 8
     assert [head.name for head in transfer.heads] == ["ERM", "CRO"] == list(transfer.curves)
@@ -118,9 +114,16 @@ def test_the_transfer_leaves_the_last_panel_out(transfer: Transfer) -> None:
     for head in transfer.heads:
         assert 0.4 < head.source_accuracy < 1 and 0.4 < head.target_accuracy < 1
         assert 0 < head.source_risk < 2 and 0 < head.target_risk < 2
-
-
-def test_heads_are_measured_on_records_drawn_anew(transfer: Transfer) -> None:
+    unseen, between = transfer.targets
+    assert (unseen.panel, unseen.is_plausible) == ("Centrist", False)
+    assert (between.panel, between.is_plausible) == (BETWEEN, True)
+    assert unseen.risk == pytest.approx(transfer.heads[1].target_risk)
+    # A prior outside the hull of the sources' priors gives an abduction outside theirs.
+    assert unseen.abduction.off > 2 * between.abduction.off
+    for row in transfer.targets:
+        assert 0 < row.risk_error < 0.1
+        assert set(row.placement.weights) == {"Pragmatist", "Idealist"}
+        assert sum(row.placement.weights.values()) == pytest.approx(1)
     features = load_text_encoder("hashed").encode(LIBRARY.texts).astype(np.float64)
     train, fresh = draw(seed=0), draw(seed=1)
     known = train.panel < 2
@@ -133,19 +136,6 @@ def test_heads_are_measured_on_records_drawn_anew(transfer: Transfer) -> None:
     assert found.target_accuracy == pytest.approx(is_right[fresh.panel == 2].mean())
     assert found.source_risk == pytest.approx(loss[fresh.panel < 2].mean(), abs=1e-6)
     assert found.target_risk == pytest.approx(loss[fresh.panel == 2].mean(), abs=1e-6)
-
-
-def test_the_targets_are_the_unseen_panel_and_one_that_is_plausible(transfer: Transfer) -> None:
-    unseen, between = transfer.targets
-    assert (unseen.panel, unseen.is_plausible) == ("Centrist", False)
-    assert (between.panel, between.is_plausible) == (BETWEEN, True)
-    assert unseen.risk == pytest.approx(transfer.heads[1].target_risk)
-    # A prior outside the hull of the sources' priors gives an abduction outside theirs.
-    assert unseen.abduction.off > 2 * between.abduction.off
-    for row in transfer.targets:
-        assert 0 < row.risk_error < 0.1
-        assert set(row.placement.weights) == {"Pragmatist", "Idealist"}
-        assert sum(row.placement.weights.values()) == pytest.approx(1)
 
 
 def _leaves(document: Any, place: str = "") -> dict[str, Any]:
@@ -232,14 +222,11 @@ def test_each_bound_is_said_to_be_kept_or_not(
     )
 
 
-def test_each_panel_has_its_sentence(transfer: Transfer) -> None:
+def test_each_panel_has_its_sentence_which_agrees_with_the_numbers(transfer: Transfer) -> None:
     inside = replace(transfer.targets[0], panel="Here", risk=0.6, is_plausible=True)
     first, second = made_up(transfer, inside, transfer.targets[1]).sentences()
     assert first.startswith("Here: inside the hull of the sources' log priors;")
     assert second.startswith(f"{BETWEEN}: ")
-
-
-def test_the_sentences_agree_with_the_numbers(transfer: Transfer) -> None:
     audit = transfer.audit
     bounds = transfer.certificate.worst_case, audit.worst_case, audit.any_prior
     for row, sentence in zip(transfer.targets, transfer.sentences(), strict=True):
@@ -258,9 +245,7 @@ def test_the_sentences_agree_with_the_numbers(transfer: Transfer) -> None:
         ((0, 0, 1), "log prior 0 Pragmatist + 0 Idealist + 1 Centrist", (0.1, 0.8, 0.1)),
     ],
 )
-def test_mixed_panels_by_hand(
-    weights: tuple[float, ...], name: str, masses: tuple[float, ...]
-) -> None:
+def test_panels_by_hand(weights: tuple[float, ...], name: str, masses: tuple[float, ...]) -> None:
     panel = mix_panels(PANELS[: len(weights)], weights)
     assert panel.name == name
     assert len(panel.prior) == 3

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from dataclasses import fields
 
 import numpy as np
@@ -52,21 +50,27 @@ def test_topics_depend_on_values() -> None:
     assert of((0, 0, 1), "Do not cheat") < 0.1 < of((0, 0, -1), "Do not cheat")
 
 
-def test_panels_follow_each_other() -> None:
+def test_the_seed_decides_and_panels_follow_each_other() -> None:
     records = draw_records(LIBRARY, P, 5)
     assert records.names == ("Pragmatist", "Idealist", "Centrist")
     assert records.panel.tolist() == [0] * 5 + [1] * 5 + [2] * 5
     for name in COLUMNS:
         assert getattr(records, name).shape == (15,)
         assert getattr(records, name).dtype == np.int64
-
-
-def test_the_seed_decides() -> None:
     first, again, other = (draw_records(LIBRARY, P, 50, seed=seed) for seed in (3, 3, 4))
     for name in COLUMNS:
         np.testing.assert_array_equal(getattr(first, name), getattr(again, name))
     assert (first.scenario != other.scenario).any()
     assert of_panel(first, 0) != of_panel(other, 0)
+    together = draw_records(LIBRARY, P, 40)
+    alone = draw_records(LIBRARY, P, 40, panels=[PANELS[2], PANELS[0]])
+    assert alone.names == ("Centrist", "Pragmatist")
+    assert of_panel(alone, 0) == of_panel(together, 2)
+    assert of_panel(alone, 1) == of_panel(together, 0)
+    # Nor do panels of one prior share their draws.
+    twins = [Panel(name, PANELS[0].prior) for name in ("east", "west")]
+    records = draw_records(LIBRARY, P, 40, panels=twins)
+    assert of_panel(records, 0) != of_panel(records, 1)
 
 
 @settings(max_examples=25, deadline=None)
@@ -77,18 +81,6 @@ def test_more_records_begin_with_the_fewer_ones(a: int, b: int, seed: int) -> No
     long = draw_records(LIBRARY, P, more, seed=seed)
     for panel in range(3):
         assert of_panel(short, panel) == of_panel(long, panel, first=few)
-
-
-def test_a_panel_does_not_depend_on_others() -> None:
-    together = draw_records(LIBRARY, P, 40)
-    alone = draw_records(LIBRARY, P, 40, panels=[PANELS[2], PANELS[0]])
-    assert alone.names == ("Centrist", "Pragmatist")
-    assert of_panel(alone, 0) == of_panel(together, 2)
-    assert of_panel(alone, 1) == of_panel(together, 0)
-    # Nor do panels of one prior share their draws.
-    twins = [Panel(name, PANELS[0].prior) for name in ("east", "west")]
-    records = draw_records(LIBRARY, P, 40, panels=twins)
-    assert of_panel(records, 0) != of_panel(records, 1)
 
 
 @pytest.mark.parametrize("panel", [0, 1, 2])
@@ -103,13 +95,10 @@ def test_profiles_follow_the_prior_and_topics_the_values(many: DrawnRecords, pan
             within_sampling_error(counts, topic_probabilities()[profile])
 
 
-def test_scenarios_of_a_topic_are_alike(many: DrawnRecords) -> None:
+def test_choices_and_scenarios_follow_the_probabilities(many: DrawnRecords) -> None:
     counts = np.bincount(many.scenario, minlength=60)
     for topic in range(10):
         within_sampling_error(counts[LIBRARY.topics == topic], np.full(6, 1 / 6))
-
-
-def test_choices_follow_the_probabilities(many: DrawnRecords) -> None:
     expected = P[many.scenario, many.profile]
     for s in range(3):
         chosen = many.panel == s
@@ -117,9 +106,6 @@ def test_choices_follow_the_probabilities(many: DrawnRecords) -> None:
         assert abs((many.y - expected)[chosen].sum()) < 4.5 * deviation
     likely = expected > 0.9
     assert many.y[likely].mean() > 0.9
-
-
-def test_certain_choices_are_certain() -> None:
     first = (np.indices((60, 27)).sum(axis=0) % 2).astype(float)
     records = draw_records(LIBRARY, first, 200)
     np.testing.assert_array_equal(records.y, first[records.scenario, records.profile])

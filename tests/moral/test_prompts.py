@@ -1,7 +1,5 @@
 """What is asked, and how replies of all kinds are read."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
@@ -30,9 +28,11 @@ def test_the_system_prompt_says_the_values_of_the_profile_and_no_others() -> Non
     assert not any(text in prompt for text in (conseq.zero, conseq.minus, indv.plus, care.plus))
     assert "{" not in prompt
     assert len({system_prompt(profile) for profile in PROFILES}) == 27
+    # Answers are stored under this sha256 of the prompts: another one asks everything again.
+    assert PROMPT_VERSION == "499ca6ca7d5952dffdcfa49929fc3f6b0b8805e9524c6e27c351d4359f320b95"
 
 
-def test_swapping_changes_places_of_the_actions_and_nothing_else() -> None:
+def test_swapping_changes_places_of_the_actions_and_braces_stay() -> None:
     plain, swapped = user_prompt(SCENARIO, False), user_prompt(SCENARIO, True)
     assert "A: You praise it.\nB: You say it is dry.\n" in plain
     assert "A: You say it is dry.\nB: You praise it.\n" in swapped
@@ -43,16 +43,8 @@ def test_swapping_changes_places_of_the_actions_and_nothing_else() -> None:
         .replace("X", "say it is dry")
         == swapped
     )
-
-
-def test_braces_in_a_scenario_stay_as_they_are() -> None:
     odd = Scenario("x", SCENARIO.topic, "{first} and {0}", "{", "}", (0.0,) * 10, (0.0,) * 10)
     assert "{first} and {0}\n\nA: {\nB: }" in user_prompt(odd, False)
-
-
-def test_the_prompts_are_those_of_the_answers_collected_so_far() -> None:
-    # Answers are stored under this sha256 of the prompts: another one asks everything again.
-    assert PROMPT_VERSION == "499ca6ca7d5952dffdcfa49929fc3f6b0b8805e9524c6e27c351d4359f320b95"
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -31,22 +29,16 @@ def of(profile: tuple[int, int, int], rule: str) -> float:
     return float(weights()[PROFILES.index(profile), RULES.index(rule)])
 
 
-def test_loadings_are_orthonormal_and_sum_to_nothing() -> None:
+def test_loadings_are_orthonormal_and_close_to_their_table() -> None:
     L = loadings()
     assert L.shape == (3, 10)
     np.testing.assert_allclose(L @ L.T, np.eye(3), atol=1e-12)
     np.testing.assert_allclose(L @ np.ones(10), 0, atol=1e-12)
-
-
-def test_loadings_stay_close_to_their_table() -> None:
     L, table = loadings(), np.array(LOADINGS)
     cosines = (L * table).sum(1) / np.linalg.norm(table, axis=1)
     assert (cosines > 0.9).all()
     clear = abs(table) >= 0.5
     assert (np.sign(L[clear]) == np.sign(table[clear])).all()
-
-
-def test_balanced_people_mind_all_rules_alike() -> None:
     np.testing.assert_allclose(weights()[13], 1 / np.sqrt(10), atol=1e-12)
 
 
@@ -78,9 +70,6 @@ def test_probabilities_by_hand() -> None:
     minded = of((1, -1, 0), "death") + of((1, -1, 0), "duty")
     logit = 0.5 * 0.8 - 2 * minded
     assert p[0, PROFILES.index((1, -1, 0))] == pytest.approx(1 / (1 + np.exp(-logit)))
-
-
-def test_without_differences_only_the_lean_counts() -> None:
     np.testing.assert_array_equal(response_probabilities(single(SCENARIO)), 0.5)
     leaning = response_probabilities(single(SCENARIO, lean=4), lean_weight=0.25)
     np.testing.assert_allclose(leaning, 1 / (1 + np.exp(-1)))

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import csv
 import hashlib
 from collections.abc import Iterator
@@ -19,7 +17,6 @@ from regraft.moral.scenarios import (
     SCENARIOS_FILE,
     SCENARIOS_SHA256,
     TOPICS,
-    Library,
     collect,
     download_library,
     read_library,
@@ -59,7 +56,7 @@ def three(tmp_path: Path) -> Path:
     return write(tmp_path / SCENARIOS_FILE, rows)
 
 
-def test_topics_and_annotations_are_read(three: Path) -> None:
+def test_topics_annotations_and_answers_are_read(three: Path) -> None:
     assert list(RULES) == ANNOTATED
     library = read_library(three)
     assert [s.id for s in library.scenarios] == ["H_1", "H_2", "H_3"]
@@ -72,9 +69,6 @@ def test_topics_and_annotations_are_read(three: Path) -> None:
     assert library.texts[0] == "A bus, late. A: I wait. B: I walk."
     assert library.lean.tolist() == [0, 0, 0]
     assert "without answers" in library.origin
-
-
-def test_answers_of_a_folder_are_pooled_and_shrunk(three: Path) -> None:
     rows = [
         {"scenario_id": "H_1", "one": "1.0", "two": "0.5"},
         {"scenario_id": "H_2", "one": "", "two": "0"},
@@ -162,33 +156,12 @@ def test_bad_answers_are_named(rows: list[Row], problem: str, three: Path, tmp_p
         read_library(three, write(tmp_path / "answers.csv", rows))
 
 
-def test_missing_files_are_named(three: Path, tmp_path: Path) -> None:
+def test_failed_downloads_leave_nothing(three: Path, tmp_path: Path, served: FileServer) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(FileNotFoundError, match=f"no file .*{SCENARIOS_FILE}"):
         read_library(tmp_path / "empty")
     with pytest.raises(FileNotFoundError, match=r"no file .*none\.csv"):
         read_library(three, tmp_path / "none.csv")
-
-
-@pytest.fixture
-def served(three: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FileServer]:
-    """A server of the file ``three``."""
-    monkeypatch.setenv("no_proxy", "127.0.0.1")
-    with FileServer({SCENARIOS_FILE: three.read_bytes()}) as server:
-        yield server
-
-
-def test_downloads_once(three: Path, served: FileServer, tmp_path: Path) -> None:
-    sha256 = hashlib.sha256(three.read_bytes()).hexdigest()
-    folder, url = tmp_path / "made" / "here", served.url + SCENARIOS_FILE
-    library = download_library(folder, url=url, sha256=sha256)
-    assert library.checksum == read_library(three).checksum
-    assert (folder / SCENARIOS_FILE).read_bytes() == three.read_bytes()
-    assert download_library(folder, url=url, sha256=sha256).checksum == library.checksum
-    assert served.asked == [SCENARIOS_FILE]
-
-
-def test_what_cannot_be_downloaded_leaves_nothing(served: FileServer, tmp_path: Path) -> None:
     with FileServer({}) as server:
         closed = server.url
     folder = tmp_path / "made"
@@ -201,10 +174,25 @@ def test_what_cannot_be_downloaded_leaves_nothing(served: FileServer, tmp_path: 
     assert not folder.exists()
 
 
-def test_a_damaged_file_is_named_without_asking(three: Path, served: FileServer) -> None:
+@pytest.fixture
+def served(three: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FileServer]:
+    """A server of the file ``three``."""
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    with FileServer({SCENARIOS_FILE: three.read_bytes()}) as server:
+        yield server
+
+
+def test_downloads_once_and_names_damage(three: Path, served: FileServer, tmp_path: Path) -> None:
+    sha256 = hashlib.sha256(three.read_bytes()).hexdigest()
+    folder, url = tmp_path / "made" / "here", served.url + SCENARIOS_FILE
+    library = download_library(folder, url=url, sha256=sha256)
+    assert library.checksum == read_library(three).checksum
+    assert (folder / SCENARIOS_FILE).read_bytes() == three.read_bytes()
+    assert download_library(folder, url=url, sha256=sha256).checksum == library.checksum
+    assert served.asked == [SCENARIOS_FILE]
     with pytest.raises(ValueError, match=r"damaged or another file .* remove it"):
-        download_library(three.parent, url=served.url + SCENARIOS_FILE)
-    assert served.asked == []
+        download_library(three.parent, url=url)
+    assert served.asked == [SCENARIOS_FILE]
 
 
 @pytest.mark.skipif(not REAL.is_dir(), reason="the scenarios of MoralChoice are not here")
@@ -221,11 +209,6 @@ def test_moralchoice() -> None:
     assert not read_library(REAL / SCENARIOS_FILE).lean.any()
 
 
-@pytest.fixture(scope="module")
-def generated() -> Library:
-    return make_library(400)
-
-
 def test_generated_libraries_follow_the_seed() -> None:
     assert make_library(30, seed=3).checksum == make_library(30, seed=3).checksum
     assert make_library(30, seed=3).checksum != make_library(30, seed=4).checksum
@@ -240,7 +223,8 @@ def test_generated_libraries_follow_the_seed() -> None:
         collect(library.scenarios, np.zeros(9), "")
 
 
-def test_generated_scenarios_are_complete(generated: Library) -> None:
+def test_generated_scenarios_are_complete_and_annotated() -> None:
+    generated = make_library(400)
     assert np.bincount(generated.topics).tolist() == [40] * 10
     assert len({s.id for s in generated.scenarios}) == 400
     assert len(set(generated.texts)) > 390
@@ -249,9 +233,6 @@ def test_generated_scenarios_are_complete(generated: Library) -> None:
         assert {*s.violations1, *s.violations2} <= {0, 0.5, 1}
         # The topic is what stepping in is about.
         assert s.violations2[TOPICS.index(s.topic)] == 1
-
-
-def test_what_is_said_of_a_scenario_is_annotated(generated: Library) -> None:
     law = RULES.index("break_law")
     said = {0.0: 0, 0.5: 0, 1.0: 0}
     for s in generated.scenarios:
@@ -263,9 +244,6 @@ def test_what_is_said_of_a_scenario_is_annotated(generated: Library) -> None:
             assert s.violations1[law] == 0  # no template has it
     assert said[0.5] > 0
     assert said[1] > 0
-
-
-def test_texts_tell_topic_and_violations(generated: Library) -> None:
     X = HashedEncoder().encode(generated.texts)
     topics = cross_val_predict(LogisticRegression(C=100), X, generated.topics, cv=4)
     assert (topics == generated.topics).mean() > 0.95

@@ -1,7 +1,5 @@
 """The tables of the moral experiment on made-up results, cell by cell."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
@@ -9,59 +7,15 @@ import pytest
 from regraft.estimators.cro import CROClassifier
 from regraft.moral.experiment import HeadRow, MoralResult, TargetRow, Transfer
 from regraft.moral.tables import paper_tables, targets_table, transfer_table
-from regraft.premises.abduction_angles import AbductionAngles, AnglePair
+from regraft.premises.abduction_angles import AnglePair
 from regraft.premises.diagnose import diagnose
-from regraft.premises.factorization_closure import DomainClosure, FactorizationClosure, Prediction
+from regraft.premises.factorization_closure import Prediction
 from regraft.premises.grouped_audit import AbductionPlacement, GroupedAudit
 from regraft.premises.placement import Placement
-from regraft.premises.transplant_basis import BasisPoint, TransplantBasis
+from regraft.premises.transplant_basis import BasisPoint
 from regraft.support.table import Table
 from tests.helpers.factorized_domains import draw_domains
 from tests.helpers.problems import make_problem
-
-
-def closure_of(panel: str, observed: float) -> DomainClosure:
-    return DomainClosure(
-        domain=panel,
-        frequencies=(1 - observed, observed),
-        factorized=Prediction((0.5988, 0.4012), 0.1234, 0.8765, 0.4321),
-        direct=Prediction((0.6, 0.4), 0.2, 0.75, 0.5),
-        calibration_error=0.1,
-        excess=0.0,
-        excess_error=0.01,
-        kept=0.9,
-        correlation=0.9,
-        agreement=0.9,
-    )
-
-
-CLOSURE = FactorizationClosure(
-    "consistent", "", (closure_of("Centrist", 0.3456), closure_of("Pragmatist", 0.5))
-)
-ANGLES = AbductionAngles(
-    verdict="consistent",
-    sentence="",
-    p_value=0.5,
-    # Sorted as domains are, which is not how the paper names its pairs.
-    pairs=(
-        AnglePair("Centrist", "Idealist", 1.4, 44.6, 89.9),
-        AnglePair("Idealist", "Pragmatist", 10.0, 20.0, 30.0),
-    ),
-    stable_ranks={},
-    halves_apart=1.0,
-    halves_together=1.0,
-)
-BASIS = TransplantBasis(
-    "consistent",
-    "",
-    4,
-    4,
-    0.0,
-    (
-        BasisPoint(0.0, 1.23e-9, 1.0004, 123.45, 3.4e-16, 1234.5),
-        BasisPoint(10.0, 0.567, 1.5, 2.0, 0.0, 3.0),
-    ),
-)
 
 
 @pytest.fixture(scope="module")
@@ -94,15 +48,30 @@ def transfer() -> Transfer:
     )
 
 
-@pytest.fixture(scope="module")
-def result(transfer: Transfer) -> MoralResult:
+def test_all_tables_beside_the_papers(transfer: Transfer) -> None:
     data = draw_domains(1, n=100, d=5)
     found = diagnose(data.X, data.y, data.domain, data.group)
-    diagnosis = replace(found, closure=CLOSURE, angles=ANGLES, basis=BASIS)
-    return MoralResult("", "", "", "hashed", 100, 0, diagnosis, CLOSURE, {}, transfer)
-
-
-def test_closure_beside_the_papers(result: MoralResult) -> None:
+    factorized = Prediction((0.5988, 0.4012), 0.1234, 0.8765, 0.4321)
+    predicted = {"factorized": factorized, "direct": Prediction((0.6, 0.4), 0.2, 0.75, 0.5)}
+    panels = tuple(
+        replace(part, domain=panel, frequencies=(1 - observed, observed), **predicted)
+        for part, panel, observed in zip(
+            found.closure.domains, ("Centrist", "Pragmatist"), (0.3456, 0.5), strict=True
+        )
+    )
+    # Sorted as domains are, which is not how the paper names its pairs.
+    pairs = (
+        AnglePair("Centrist", "Idealist", 1.4, 44.6, 89.9),
+        AnglePair("Idealist", "Pragmatist", 10.0, 20.0, 30.0),
+    )
+    points = (
+        BasisPoint(0.0, 1.23e-9, 1.0004, 123.45, 3.4e-16, 1234.5),
+        BasisPoint(10.0, 0.567, 1.5, 2.0, 0.0, 3.0),
+    )
+    closure = replace(found.closure, domains=panels)
+    angles, basis = replace(found.angles, pairs=pairs), replace(found.basis, points=points)
+    diagnosis = replace(found, closure=closure, angles=angles, basis=basis)
+    result = MoralResult("", "", "", "hashed", 100, 0, diagnosis, closure, {}, transfer)
     ours = "0.401 ({})", "0.123 ({})", "0.876 ({})", "0.432 ({})"
     direct = "0.400 ({})", "0.200 ({})", "0.750 ({})", "0.500 ({})"
     centrist, pragmatist = ("Centrist", "0.346"), ("Pragmatist", "0.500")
@@ -120,9 +89,6 @@ def test_closure_beside_the_papers(result: MoralResult) -> None:
             for (name, observed), kind, cells, paper in rows
         ),
     )
-
-
-def test_angles_beside_the_papers_in_any_order_of_the_pair(result: MoralResult) -> None:
     assert paper_tables(result)[1] == Table(
         "Principal angles in degrees: ours (paper)",
         ("pair", "min", "median", "max"),
@@ -131,9 +97,6 @@ def test_angles_beside_the_papers_in_any_order_of_the_pair(result: MoralResult) 
             ("Idealist vs. Pragmatist", "10 (22)", "20 (66)", "30 (89)"),
         ),
     )
-
-
-def test_basis_beside_the_papers(result: MoralResult) -> None:
     first = "lambda_H", "residual to P / A", "norm of D^T L"
     assert paper_tables(result)[2] == Table(
         "Transplant basis: ours (paper)",
@@ -145,7 +108,7 @@ def test_basis_beside_the_papers(result: MoralResult) -> None:
     )
 
 
-def test_heads_on_known_and_unseen_panels(transfer: Transfer) -> None:
+def test_heads_and_targets_above_the_bounds(transfer: Transfer) -> None:
     assert transfer_table(transfer) == Table(
         "Without the Centrist panel, new records",
         ("head", "accuracy, known panels", "Centrist", "risk, known", "risk there"),
@@ -154,9 +117,6 @@ def test_heads_on_known_and_unseen_panels(transfer: Transfer) -> None:
             ("CRO", "75.0%", "66.7%", "0.500", "0.600"),
         ),
     )
-
-
-def test_targets_above_the_bounds(transfer: Transfer) -> None:
     assert targets_table(transfer) == Table(
         "Unseen panels, in nats; bounds within 2.5 nats",
         ("panel", "among heads", "misfit", "among abductions", "off their hull", "true risk"),

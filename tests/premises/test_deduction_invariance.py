@@ -1,7 +1,5 @@
 """Given input and group, do labels depend on the domain?"""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 
@@ -53,16 +51,13 @@ def test_a_violation_lowers_the_pull_to_the_pooled_deduction() -> None:
     assert violated < without
 
 
-def test_cells_are_counted_and_sorted() -> None:
+def test_cells_are_counted_and_sorted_and_those_of_few_records_have_no_map() -> None:
     truth = draw_domains(3, n=400, groups=3, sources=3)
     found = check(truth, draws=99)
     counts = Counter(zip(map(str, truth.domain), map(str, truth.group), strict=True))
     assert {(cell.domain, cell.group): cell.records for cell in found.cells} == counts
     sizes = [cell.records for cell in found.cells]
     assert sizes == sorted(sizes, reverse=True) and found.n_cells == 9
-
-
-def test_cells_of_few_records_have_no_map_and_empty_ones_are_not_counted() -> None:
     truth = draw_domains(3, n=400, groups=3, sources=2)
     first = np.flatnonzero((truth.domain == 0) & (truth.group == 0))[9:]
     second = np.flatnonzero((truth.domain == 1) & (truth.group == 2))

@@ -1,12 +1,13 @@
 """Numbers of a diagnosis as text, by hand."""
 
-from __future__ import annotations
+from dataclasses import replace
+from functools import cache
 
 import pytest
 
-from regraft.premises.abduction_angles import AbductionAngles, AnglePair
+from regraft.premises.abduction_angles import AnglePair
 from regraft.premises.deduction_invariance import DeductionCell, DeductionInvariance
-from regraft.premises.diagnose import diagnose
+from regraft.premises.diagnose import Diagnosis, diagnose
 from regraft.premises.diagnosis_tables import (
     angles_table,
     basis_table,
@@ -17,28 +18,28 @@ from regraft.premises.diagnosis_tables import (
     shifts_table,
     verdicts,
 )
-from regraft.premises.factorization_closure import DomainClosure, FactorizationClosure, Prediction
+from regraft.premises.factorization_closure import FactorizationClosure, Prediction
 from regraft.premises.shifts import PairShift, Shifts
 from regraft.premises.transplant_basis import BasisPoint, TransplantBasis
 from regraft.premises.verdicts import format_p_value
 from regraft.support.table import Table
 from tests.helpers.factorized_domains import draw_domains
 
+DATA = draw_domains(1, n=100, d=5)
+
+
+@cache
+def known() -> Diagnosis:
+    return diagnose(DATA.X, DATA.y, DATA.domain, DATA.group)
+
 
 def closure(means: tuple[float, ...], frequencies: tuple[float, ...]) -> FactorizationClosure:
-    domain = DomainClosure(
-        domain="Bern",
-        frequencies=frequencies,
-        factorized=Prediction(means, 0.12345, 0.87654, 0.4567),
-        direct=Prediction(frequencies, 0.2, 0.8, 0.5),
-        calibration_error=0.1,
-        excess=-0.0433,
-        excess_error=0.01,
-        kept=0.9,
-        correlation=0.987,
-        agreement=0.934,
-    )
-    return FactorizationClosure("consistent", "It closes.", (domain,))
+    factorized = Prediction(means, 0.12345, 0.87654, 0.4567)
+    direct = Prediction(frequencies, 0.2, 0.8, 0.5)
+    numbers = {"frequencies": frequencies, "correlation": 0.987, "agreement": 0.934}
+    found = known().closure
+    part = replace(found.domains[0], domain="Bern", factorized=factorized, direct=direct, **numbers)
+    return replace(found, domains=(part,))
 
 
 def test_closure_shows_the_second_of_two_classes_and_all_of_three() -> None:
@@ -55,37 +56,10 @@ def test_closure_shows_the_second_of_two_classes_and_all_of_three() -> None:
     assert table.rows[0][2:4] == ("0.30 0.50 0.20", "0.25 0.50 0.25")
 
 
-def test_angles_are_degrees() -> None:
-    angles = AbductionAngles(
-        verdict="undecided",
-        sentence="",
-        p_value=0.5,
-        pairs=(AnglePair("a", "b", 1.2, 44.6, 89.9), AnglePair("a", "c", 0, 0, 0)),
-        stable_ranks={"a": 1.0, "b": 1.0, "c": 1.0},
-        halves_apart=1.0,
-        halves_together=1.0,
-    )
+def test_angles_bases_and_shifts_in_rows() -> None:
+    pairs = (AnglePair("a", "b", 1.2, 44.6, 89.9), AnglePair("a", "c", 0, 0, 0))
+    angles = replace(known().angles, pairs=pairs)
     assert angles_table(angles).rows == (("a vs. b", "1", "45", "90"), ("a vs. c", "0", "0", "0"))
-
-
-def invariance(*records: int) -> DeductionInvariance:
-    cells = tuple(
-        DeductionCell("a", str(u), n, 0.98769, 0.5, 0.0123) for u, n in enumerate(records)
-    )
-    return DeductionInvariance("consistent", "", 0.5, {}, 100.0, cells, len(records), 10.0)
-
-
-def test_cells_are_the_well_sampled_ones_or_else_the_largest() -> None:
-    table = cells_table(invariance(800, 500, 499))
-    assert table.rows == (
-        ("a", "0", "800", "0.9877", "0.500", "0.012"),
-        ("a", "1", "500", "0.9877", "0.500", "0.012"),
-    )
-    assert [row[2] for row in cells_table(invariance(499, 20)).rows] == ["499", "20"]
-    assert len(cells_table(invariance(*[50] * 40)).rows) == 30
-
-
-def test_basis_by_weight_and_shifts_by_pair() -> None:
     points = (
         BasisPoint(0.0, 1.23e-16, 1.0, 12.345, 3.4e-16, 20.457),
         BasisPoint(10.0, 0.998, 1.41281, 0.01, 0.0, 3.97),
@@ -98,22 +72,31 @@ def test_basis_by_weight_and_shifts_by_pair() -> None:
     )
     table = shifts_table(Shifts(0.1, 0.2, (PairShift("a", "b", 0.104, 0.206),)))
     assert table.rows == (("a vs. b", "0.10", "0.21"),)
-
-
-def test_markdown_puts_tables_under_their_titles() -> None:
+    table = cells_table(invariance(800, 500, 499))
+    assert table.rows == (
+        ("a", "0", "800", "0.9877", "0.500", "0.012"),
+        ("a", "1", "500", "0.9877", "0.500", "0.012"),
+    )
+    assert [row[2] for row in cells_table(invariance(499, 20)).rows] == ["499", "20"]
+    assert len(cells_table(invariance(*[50] * 40)).rows) == 30
     tables = [Table("One", ("a", "b"), (("x|y", "1"),)), Table("Two", ("c",), ())]
     assert markdown(tables) == (
         "## One\n\n| a | b |\n|---|---:|\n| x\\|y | 1 |\n\n## Two\n\n| c |\n|---|\n"
     )
 
 
+def invariance(*records: int) -> DeductionInvariance:
+    cells = tuple(
+        DeductionCell("a", str(u), n, 0.98769, 0.5, 0.0123) for u, n in enumerate(records)
+    )
+    return DeductionInvariance("consistent", "", 0.5, {}, 100.0, cells, len(records), 10.0)
+
+
 def test_a_diagnosis_has_a_row_for_each_premise_and_its_tables() -> None:
-    data = draw_domains(1, n=100, d=5)
-    known = diagnose(data.X, data.y, data.domain, data.group)
-    table = verdicts(known)
-    assert table.rows == tuple((name, check.verdict) for name, check in known.checks.items())
+    table = verdicts(known())
+    assert table.rows == tuple((name, check.verdict) for name, check in known().checks.items())
     assert len(table.rows) == 5
-    titles = [part.title.split(",")[0] for part in details(known)]
+    titles = [part.title.split(",")[0] for part in details(known())]
     assert titles == [
         "Factorization closure",
         "Principal angles between col(A_s)",
@@ -121,9 +104,9 @@ def test_a_diagnosis_has_a_row_for_each_premise_and_its_tables() -> None:
         "Transplant basis",
         "Shifts",
     ]
-    for part in details(known):
+    for part in details(known()):
         assert all(len(row) == len(part.columns) for row in part.rows)
-    unknown = diagnose(data.X, data.y, data.domain)
+    unknown = diagnose(DATA.X, DATA.y, DATA.domain)
     assert "Deduction columns" not in [part.title for part in details(unknown)]
 
 

@@ -1,7 +1,5 @@
 """Abduction and deduction maps: the form of the predictions, and the truth recovered."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np
@@ -153,7 +151,7 @@ def test_rows_are_shuffled_together_and_each_map_has_its_own() -> None:
             assert torch.equal(maps[i].labels, labels[cell == i])
 
 
-def test_penalties_of_both_maps_are_their_own() -> None:
+def test_penalties_of_both_maps_are_their_own_by_rows_held_out() -> None:
     """Groups that follow from the inputs, labels that follow from nothing."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((240, 20))
@@ -161,6 +159,14 @@ def test_penalties_of_both_maps_are_their_own() -> None:
     domains = check_domains(X, y, np.repeat([0, 1], 120))
     chosen = choose_penalties(group_rows(domains, torch.from_numpy(group), 2))
     assert chosen.abduction < 10 and chosen.deduction >= 100
+    # Copies of rows with labels of no meaning, which only strangers do not know.
+    rng = np.random.default_rng(0)
+    X, source = rng.standard_normal((60, 15)), np.repeat(np.arange(60), 4)
+    y, domain, group = (rng.integers(2, size=60)[source] for _ in range(3))
+    rows = group_rows(check_domains(X[source], y, domain), torch.from_numpy(group), 2)
+    by_row = choose_penalties(rows)
+    whole = choose_penalties(rows, torch.from_numpy(source)[rows.order] % 3 == 0)
+    assert whole.abduction > by_row.abduction and whole.deduction > by_row.deduction
 
 
 def test_a_group_that_a_domain_lacks_is_rare_there() -> None:
@@ -209,23 +215,10 @@ def test_bad_groups_are_named(group: np.ndarray, sentence: str) -> None:
 
 
 @pytest.mark.parametrize(("domain", "span"), [([0, 2, 3], "0 to 3"), ([-1, 0, 2], "-1 to 2")])
-def test_no_rows_have_no_predictions_and_domains_without_maps_are_refused(
-    domain: list[int], span: str
-) -> None:
+def test_domains_without_maps_are_refused(domain: list[int], span: str) -> None:
     maps = random_maps(0, d=2, groups=2, classes=2, sources=3)
     X = torch.zeros(3, 2, dtype=torch.float64)
     for ask in (maps.abduce, maps.predict):
         with pytest.raises(ValueError, match=rf"^domain holds {span}: pass indices from 0 to 2\.$"):
             ask(X, torch.tensor(domain))
         assert ask(X[:0], torch.zeros(0, dtype=torch.int64)).shape == (0, 2)
-
-
-def test_penalties_are_chosen_by_the_rows_that_are_held_out() -> None:
-    """Copies of rows with labels of no meaning, which only strangers do not know."""
-    rng = np.random.default_rng(0)
-    X, source = rng.standard_normal((60, 15)), np.repeat(np.arange(60), 4)
-    y, domain, group = (rng.integers(2, size=60)[source] for _ in range(3))
-    rows = group_rows(check_domains(X[source], y, domain), torch.from_numpy(group), 2)
-    by_row = choose_penalties(rows)
-    whole = choose_penalties(rows, torch.from_numpy(source)[rows.order] % 3 == 0)
-    assert whole.abduction > by_row.abduction and whole.deduction > by_row.deduction

@@ -1,7 +1,5 @@
 """Factorization closure: its numbers by hand, its verdicts on known predictions."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -64,7 +62,7 @@ def test_two_classes_by_hand() -> None:
     assert by_unit.excess == found.excess and by_unit.excess_error == pytest.approx(error)
 
 
-def test_three_classes_by_hand() -> None:
+def test_three_classes_and_two_domains_by_hand() -> None:
     y = torch.tensor([0, 2])
     p = torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.6, 0.3]], dtype=torch.float64)
     found = compare(y, p, p).domains[0]
@@ -75,9 +73,6 @@ def test_three_classes_by_hand() -> None:
     assert found.calibration_error == pytest.approx(0.45)
     assert found.excess == 0 and found.agreement == 1
     assert found.correlation == pytest.approx(1)
-
-
-def test_each_domain_has_its_own_rows() -> None:
     y, domain = torch.tensor([1, 0, 1, 1, 0, 0]), torch.tensor([1, 0, 1, 0, 1, 0])
     p = binary([0.8, 0.4, 0.6, 0.3, 0.1, 0.2])
     both = compare_predictions(y, domain, p, p.flip(0), names=["a", "b"])
@@ -109,9 +104,6 @@ def test_perfect_probabilities_are_consistent_and_a_bias_of_many_rows_is_violate
     assert found.domains[0].calibration_error == pytest.approx(0.1, abs=0.03)
     few = slice(0, 25)
     assert compare(y[few], biased[few], p[few]).verdict == "undecided"
-
-
-def test_frequencies_alone_are_violated_where_inputs_tell_more() -> None:
     p = truth(4000)
     y = draw_labels(p)
     constant = (torch.bincount(y).double() / 4000).expand(4000, 2)
@@ -123,17 +115,14 @@ def test_frequencies_alone_are_violated_where_inputs_tell_more() -> None:
     assert "keeping at least 0%" in found.sentence
 
 
-def test_where_direct_regression_learns_nothing_nothing_can_be_told() -> None:
+def test_where_little_is_learned_nothing_can_be_told() -> None:
     fair, worse = binary([0.5] * 2000), binary([0.55, 0.45] * 1000)
     found = compare(torch.arange(2000) % 2, fair, worse)
     assert math.isnan(found.domains[0].kept) and found.verdict == "undecided"
     assert found.sentence.startswith("Whether the factorization closes cannot be told where even")
     assert "keeping" not in found.sentence
     assert dumps(found.to_dict())
-
-
-def test_a_gain_within_its_noise_is_undecided_and_one_beyond_it_is_not() -> None:
-    """Nine of sixteen right at 0.6: a gain of 0.005 nats, with an error of 0.2 over sqrt(n)."""
+    # Nine of sixteen right at 0.6: a gain of 0.005 nats, with an error of 0.2 over sqrt(n).
     y, right = torch.tensor([0, 1] * 16), torch.tensor([1] * 18 + [0] * 14) == 1
     p = binary(torch.where(right, 0.4 + 0.2 * y, 0.6 - 0.2 * y).tolist())
     gains = [math.log(0.6 / 0.5)] * 9 + [math.log(0.4 / 0.5)] * 7
@@ -156,7 +145,7 @@ def test_one_violated_domain_outweighs_one_that_tells_nothing() -> None:
     assert verdicts == ["undecided", "violated"]
 
 
-def test_copies_of_rows_do_not_make_errors_smaller() -> None:
+def test_copies_of_rows_do_not_make_errors_smaller_and_mistakes_stay_finite() -> None:
     p = truth(300)
     y, copies = draw_labels(p), torch.arange(300).repeat(10)
     direct = binary([0.5] * 300)
@@ -165,9 +154,6 @@ def test_copies_of_rows_do_not_make_errors_smaller() -> None:
     together, alone = (compare(*copied, unit).domains[0] for unit in (copies, None))
     assert together.excess_error == pytest.approx(once.excess_error)
     assert alone.excess_error == pytest.approx(once.excess_error / math.sqrt(10))
-
-
-def test_certain_mistakes_stay_finite() -> None:
     y = torch.tensor([0, 1, 1])
     found = compare(y, binary([1.0, 1.0, 0.0]), binary([0.1, 0.9, 0.9]))
     assert math.isfinite(found.domains[0].factorized.log_loss)
@@ -190,7 +176,7 @@ def test_a_true_factorization_closes(classes: int) -> None:
         assert part.frequencies == pytest.approx((np.bincount(y) / len(y)).tolist())
 
 
-def test_rows_are_predicted_by_maps_of_the_other_folds() -> None:
+def test_units_are_dealt_whole_and_evenly_and_predicted_by_other_folds() -> None:
     data = draw_domains(0, n=150)
     rows = data.rows()
     unit = torch.from_numpy(np.random.default_rng(0).integers(40, size=300))
@@ -205,10 +191,6 @@ def test_rows_are_predicted_by_maps_of_the_other_folds() -> None:
     for ours, theirs in zip(found.domains, again.domains, strict=True):
         assert ours.factorized.log_loss == pytest.approx(theirs.factorized.log_loss)
         assert ours.factorized.mean == pytest.approx(theirs.factorized.mean)
-
-
-def test_units_are_dealt_whole_and_evenly() -> None:
-    rows = draw_domains(0, n=150).rows()
     unit = torch.arange(300) % 60
     fold = unit_folds(rows, unit)
     assert torch.equal(fold, fold[:60].repeat(5))

@@ -1,7 +1,5 @@
 """Worst cases over abductions on domains whose maps are known."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -124,11 +122,6 @@ def spanned(rows: Rows) -> AbductionHull:
     return span(ABDUCTIONS, rows)
 
 
-@pytest.fixture(scope="module")
-def few() -> Rows:
-    return draw(ABDUCTIONS, seed=5, n=1500)
-
-
 def surrogate_error(rows: Rows, abduction: Tensor) -> float:
     """The standard error of the surrogate's risk for a target with this abduction (3, 3)."""
     mixing = MEANS @ rows.Z[:, :2].T - MEANS.square().sum(dim=1, keepdim=True) / 2
@@ -194,8 +187,8 @@ def test_domains_mix_by_their_weights_not_by_their_rows() -> None:
     assert abs(value_at(by_rows, rows, z) - truth) > 0.05
 
 
-def test_no_point_within_the_radius_is_worse(spanned: AbductionHull, few: Rows) -> None:
-    radius = 1.5
+def test_no_point_within_the_radius_is_worse(spanned: AbductionHull) -> None:
+    few, radius = draw(ABDUCTIONS, seed=5, n=1500), 1.5
     found = audit(spanned, few, radius)
     angles = torch.linspace(0, 2 * math.pi, 24, dtype=torch.float64)
     circle = torch.stack([angles.cos(), angles.sin()], dim=1)
@@ -203,11 +196,6 @@ def test_no_point_within_the_radius_is_worse(spanned: AbductionHull, few: Rows) 
         values = [value_at(spanned, few, radius * scale * z) for z in circle]
         assert max(values) <= found.worst_case + 1e-6
     assert max(values) > value_at(spanned, few, real([0.0, 0.0])) + 0.1  # on the rim
-
-
-def test_the_worst_case_grows_with_the_radius_and_tells_its_place(
-    spanned: AbductionHull, few: Rows
-) -> None:
     radii = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
     found = [audit(spanned, few, radius) for radius in radii]
     assert all(a.worst_case <= b.worst_case + 1e-9 for a, b in pairwise(found))
@@ -221,9 +209,7 @@ def test_the_worst_case_grows_with_the_radius_and_tells_its_place(
     assert found[0].weights == pytest.approx(dict.fromkeys(NAMES, 1 / 3))
 
 
-def test_the_same_loss_everywhere_is_the_loss_of_every_target(
-    spanned: AbductionHull, rows: Rows
-) -> None:
+def test_the_same_loss_everywhere_is_every_targets(spanned: AbductionHull, rows: Rows) -> None:
     found = audit(spanned, replace(rows, loss=torch.full_like(rows.loss, 0.7)), 2.0)
     assert found.worst_case == pytest.approx(0.7) and found.any_prior == pytest.approx(0.7)
 

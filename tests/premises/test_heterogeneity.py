@@ -1,7 +1,5 @@
 """Do the sources disagree about the label of like inputs?"""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
@@ -29,11 +27,16 @@ def test_abductions_that_differ_make_sources_disagree() -> None:
     assert check_heterogeneity(truth.rows(), draws=199).verdict == "consistent"
 
 
-def test_like_sources_are_not_said_to_disagree() -> None:
+def test_like_or_separated_sources_are_not_said_to_disagree() -> None:
     found = check_heterogeneity(draw_domains(0, shift="none").rows(), draws=199)
     assert found.verdict == "undecided" and found.p_value > 0.01
     assert f"(p = {found.p_value:.2g})" in found.sentence
     assert found.sentence.startswith("No disagreement of the sources")
+    domains = draw_domains(0, n=200, reversed_last=True).separated().domains
+    found = check_heterogeneity(group_rows(domains, torch.zeros_like(domains.y), 1), draws=99)
+    assert found.verdict == "undecided" and found.effective_rows < 30
+    assert "share too few inputs" in found.sentence
+    assert dumps(found.to_dict())
 
 
 def test_p_values_of_like_sources_are_spread() -> None:
@@ -43,11 +46,3 @@ def test_p_values_of_like_sources_are_spread() -> None:
     ]
     assert 0.3 < np.mean(found) < 0.7
     assert sum(p <= 0.1 for p in found) <= 10
-
-
-def test_separated_sources_cannot_be_compared() -> None:
-    domains = draw_domains(0, n=200, reversed_last=True).separated().domains
-    found = check_heterogeneity(group_rows(domains, torch.zeros_like(domains.y), 1), draws=99)
-    assert found.verdict == "undecided" and found.effective_rows < 30
-    assert "share too few inputs" in found.sentence
-    assert dumps(found.to_dict())

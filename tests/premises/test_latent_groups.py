@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import re
 import warnings
 from functools import cache
@@ -107,9 +105,7 @@ def test_truth_is_recovered_up_to_the_numbers_of_groups(shape: tuple[int, int, i
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_well_posed_model_is_as_likely_as_the_truth_and_warned_of_nothing(
-    shape: tuple[int, int, int],
-) -> None:
+def test_well_posed_model_is_as_likely_as_the_truth(shape: tuple[int, int, int]) -> None:
     truth, fit = well_posed(*shape), well_fitted(*shape)
     assert fit.log_likelihood >= mean_likelihood(truth.maps, truth.domains)
     own = mean_likelihood(fit.factorization, truth.domains)
@@ -118,12 +114,6 @@ def test_well_posed_model_is_as_likely_as_the_truth_and_warned_of_nothing(
     assert fit.agreement > 0.999
     assert fit.trace[-1] == max(fit.restart_values)
     assert len(fit.restart_values) == 5
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-def test_maps_are_in_their_gauge_groups_in_their_order_and_only_intercepts_differ(
-    shape: tuple[int, int, int],
-) -> None:
     (d, groups, classes), domains = shape, well_posed(*shape).domains
     maps = well_fitted(*shape).factorization
     assert maps.abductions.shape == (3, d + 1, groups)
@@ -236,7 +226,7 @@ def test_order_of_rows_and_names_make_no_difference() -> None:
     assert renamed.log_likelihood == pytest.approx(fit.log_likelihood, abs=1e-7)
 
 
-def test_seed_decides_and_restarts_are_told() -> None:
+def test_seed_decides_and_restarts_and_an_early_end_are_told() -> None:
     domains = sample(random_maps(1, 3, 2, 2, 2), 800, seed=9).domains
     told: list[tuple[int, float]] = []
     fit = quietly(domains, 2, restarts=3, on_restart=lambda *news: told.append(news))
@@ -245,6 +235,11 @@ def test_seed_decides_and_restarts_are_told() -> None:
     assert again.trace == fit.trace
     assert torch.equal(again.factorization.deduction, fit.factorization.deduction)
     assert quietly(domains, 2, restarts=3, seed=1).trace != fit.trace
+    domains = well_posed(3, 2, 2).domains
+    fit = quietly(domains, 2, restarts=1, max_iterations=3)
+    assert "the fit did not converge in 3 iterations: raise max_iterations." in fit.warnings
+    assert not fit.converged
+    assert len(fit.trace) == 4
 
 
 @pytest.mark.parametrize(
@@ -270,16 +265,13 @@ def test_doubtful_fits_are_warned_of(
         assert fit.agreement == 1
 
 
-def test_groups_that_are_one_by_construction_disagree() -> None:
+def test_groups_that_are_one_or_of_hardly_any_rows_are_warned_of() -> None:
     maps = random_maps(1, 3, 2, 3, 3)
     one = Factorization(maps.abductions, maps.deduction[:, :1].expand(-1, 2, -1))
     domains = sample(one, 4_000, seed=11).domains
     with pytest.warns(UserWarning, match="do not identify 2 groups: lower groups"):
         fit_latent_domains(domains, 2, LatentOptions(ridge=1e-5, restarts=6))
-
-
-def test_group_of_hardly_any_rows_is_found() -> None:
-    """Labels turn around where the first feature, of deviation 0.5, is above 1.25 or so."""
+    # Labels turn around where the first feature, of deviation 0.5, is above 1.25 or so.
     abduction = torch.tensor([[0.0, 16.0], [0.0, 0.0], [0.0, -20.0]], dtype=torch.float64)
     abductions = abduction.expand(3, -1, -1).clone()
     abductions[:, -1, 1] += torch.tensor([-2.0, 0.0, 1.0])
@@ -289,14 +281,6 @@ def test_group_of_hardly_any_rows_is_found() -> None:
     with pytest.warns(UserWarning, match="1 of 2 groups have less than 1% of rows: lower groups"):
         fit = fit_latent_domains(domains, 2, LatentOptions(ridge=1e-6, restarts=4))
     assert fit.log_likelihood >= mean_likelihood(maps, domains)
-
-
-def test_early_end_is_told() -> None:
-    domains = well_posed(3, 2, 2).domains
-    fit = quietly(domains, 2, restarts=1, max_iterations=3)
-    assert "the fit did not converge in 3 iterations: raise max_iterations." in fit.warnings
-    assert not fit.converged
-    assert len(fit.trace) == 4
 
 
 @pytest.mark.parametrize(

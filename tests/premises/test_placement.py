@@ -1,6 +1,6 @@
 """Domains whose heads are known, found again among the plausible targets of others."""
 
-from __future__ import annotations
+from collections.abc import Iterable
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ def draw(head: Array, seed: int, n: int = ROWS) -> tuple[Array, NDArray[np.str_]
     return X, np.array(["no", "perhaps", "yes"])[chosen]
 
 
-def gather(places: tuple[int, ...]) -> Domains:
+def gather(places: Iterable[int]) -> Domains:
     drawn = [draw(HEADS[s], seed=s) for s in places]
     X, y = (np.concatenate(column) for column in zip(*drawn, strict=True))
     return check_domains(X, y, np.repeat([SOURCES[s] for s in places], ROWS))
@@ -44,11 +44,6 @@ def nats(head: Array) -> float:
     """Root mean square over classes and standard normal rows of the logits of ``head`` (3, 4)."""
     # The features and the constant are uncorrelated and of variance, or square, one.
     return float(np.sqrt(np.square(head - head.mean(axis=0)).sum() / len(head)))
-
-
-@pytest.fixture(scope="module")
-def three() -> Domains:
-    return gather((0, 1, 2))
 
 
 @pytest.fixture(scope="module")
@@ -67,12 +62,10 @@ def two() -> Domains:
         pytest.param((1.6, -0.6), 0.15, id="beyond two, out of the simplex"),
     ],
 )
-def test_a_combination_of_sources_lies_at_its_place(
-    three: Domains, two: Domains, weights: tuple[float, ...], slack: float
-) -> None:
+def test_a_combination_lies_at_its_place(weights: tuple[float, ...], slack: float) -> None:
     sources = HEADS[: len(weights)]
     head = np.tensordot(weights, sources, axes=1)
-    placed = place_domain(three if len(weights) == 3 else two, *draw(head, seed=20))
+    placed = place_domain(gather(range(len(weights))), *draw(head, seed=20))
     assert list(placed.weights.values()) == pytest.approx(list(weights), abs=slack)
     assert list(placed.weights) == list(SOURCES[: len(weights)])
     # At the mean of all, the distance is zero up to a tenth of the sources' own.
@@ -82,18 +75,18 @@ def test_a_combination_of_sources_lies_at_its_place(
     assert abs(placed.misfit) < 0.01
 
 
-def test_other_conditionals_are_misfits(two: Domains) -> None:
+def test_small_domains_and_misfits_lie_where_they_should(two: Domains) -> None:
     inside = place_domain(two, *draw(HEADS[0], seed=23))
     outside = HEADS[0].copy()
     outside[:, 2] *= -1  # what both sources agree on, turned around
     placed = place_domain(two, *draw(outside, seed=23))
     assert placed.misfit > 0.1 > 10 * abs(inside.misfit)
     assert placed.misfit == placed.risk - placed.own_risk
-
-
-def test_a_small_domain_lies_where_a_large_one_does_up_to_noise(two: Domains) -> None:
     placed = place_domain(two, *draw(HEADS[1], seed=24, n=200))
     assert placed.weights == pytest.approx({"Aarau": 0.0, "Bern": 1.0}, abs=0.3)
+    X, y = draw(HEADS[1], seed=26, n=150)
+    first, again, other = (place_domain(two, X, y, seed=seed) for seed in (0, 0, 1))
+    assert first == again and first.own_risk != other.own_risk
 
 
 @settings(max_examples=5)
@@ -106,12 +99,6 @@ def test_the_order_of_the_rows_does_not_move_the_place(two: Domains, seed: int) 
     assert shuffled.distance == pytest.approx(placed.distance, rel=1e-3)
     assert shuffled.risk == pytest.approx(placed.risk, abs=1e-6)
     assert sum(shuffled.weights.values()) == pytest.approx(1)
-
-
-def test_the_seed_deals_the_rows_anew(two: Domains) -> None:
-    X, y = draw(HEADS[1], seed=26, n=150)
-    first, again, other = (place_domain(two, X, y, seed=seed) for seed in (0, 0, 1))
-    assert first == again and first.own_risk != other.own_risk
 
 
 def test_other_classes_and_a_single_source_are_refused(two: Domains) -> None:

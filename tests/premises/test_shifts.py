@@ -1,7 +1,5 @@
 """Diversity and correlation shift, by hand and on data."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -56,15 +54,12 @@ def test_by_hand(density: Tensor, answers: Tensor, diversity: float, correlation
     assert (pair.diversity, pair.correlation) == (found.diversity, found.correlation)
 
 
-def test_domains_weigh_the_same_whatever_their_rows() -> None:
+def test_pairs_know_their_own_rows_average_and_weigh_the_same() -> None:
     density = table((1, 0), (1, 1), (1, 1), (1, 1), (1, 1))
     answers = torch.cat([labels(0, 1), labels(0, 1)[:1]])
     found = shifts_between(density, answers, torch.tensor([0, 1, 1, 1, 1]), NAMES)
     assert found.diversity == pytest.approx(0.5) and found.correlation == pytest.approx(0.5)
-
-
-def test_pairs_know_their_own_rows_and_average() -> None:
-    """The third domain lies apart; the first two share inputs and disagree by one half."""
+    # The third domain lies apart; the first two share inputs and disagree by one half.
     density = table((1, 1, 0), (1, 1, 0), (0, 0, 1))
     second = table((0, 0.5, 1)).expand(3, 3)
     answers = torch.stack([1 - second, second], dim=2)
@@ -84,15 +79,6 @@ def confounded(n: int, **options: Any) -> tuple[Any, Any, Any]:
     return data.X, data.y, data.sample_domain
 
 
-def test_disjoint_clouds_are_diverse() -> None:
-    problem = make_problem(n=600)
-    apart = problem.X + 30 * (problem.domain == "source 1")[:, None]
-    found = measure(apart, problem.y, problem.domain)
-    assert found.diversity > 0.9 and found.correlation < 0.1
-    together = measure(*problem.data)
-    assert together.diversity < 0.05
-
-
 @pytest.mark.parametrize("classes", [2, 3])
 def test_confounders_of_different_strength_are_correlation_shift(classes: int) -> None:
     strengths = (0.9, 0.2), (1 / classes, 1 / classes)
@@ -105,27 +91,27 @@ def test_confounders_of_different_strength_are_correlation_shift(classes: int) -
     assert dumps(found.to_dict())
 
 
-def test_a_domain_of_few_rows_shifts_as_one_of_many() -> None:
+def test_few_rows_and_halves_shift_as_they_should() -> None:
     data = confounded(3000, strengths=(0.9, 0.2), random_state=0)
     few = measure(*(column[:3300] for column in data))
     assert few.correlation == pytest.approx(measure(*data).correlation, abs=0.1)
-
-
-def test_rows_of_one_domain_halved_do_not_shift() -> None:
     X, y, _ = confounded(4000, strengths=(0.9,), random_state=1)
     found = measure(X, y, np.arange(4000) % 2)
     assert found.diversity == 0 and found.correlation < 0.05
-
-
-def test_the_demo_is_one_of_correlation_shift() -> None:
     bank = load_demo()
     found = measure(bank.X[::2], bank.y[::2], bank.sample_domain[::2])
     assert found.correlation > 0.05 > 0.01 > found.diversity
 
 
-def test_three_domains_have_three_pairs_in_order() -> None:
+def test_three_domains_have_three_pairs_in_order_and_disjoint_clouds_are_diverse() -> None:
     found = measure(*confounded(300, strengths=(0.9, 0.6, 0.2), random_state=2))
     assert [p.first[-1] + p.second[-1] for p in found.pairs] == ["01", "02", "12"]
     assert max(found.pairs, key=lambda p: p.correlation).second == "source 2"
     assert found.pairs[1].correlation > found.pairs[0].correlation
     assert found.correlation == pytest.approx(np.mean([p.correlation for p in found.pairs]))
+    problem = make_problem(n=600)
+    apart = problem.X + 30 * (problem.domain == "source 1")[:, None]
+    found = measure(apart, problem.y, problem.domain)
+    assert found.diversity > 0.9 and found.correlation < 0.1
+    together = measure(*problem.data)
+    assert together.diversity < 0.05

@@ -1,7 +1,5 @@
 """Does a transplant basis exist, is it one, and what does the Hausdorff penalty trade?"""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -164,12 +162,18 @@ def test_deductions_that_read_every_feature_are_violated(d: int, classes: int) -
     assert found.verdict == "violated" and found.points[0].basis_norm == 0
 
 
-def test_alike_abductions_count_once() -> None:
+def test_alike_abductions_and_like_rows_count_once() -> None:
     """The same map in every domain needs no further columns to be independent."""
     maps = random_maps(2, d=4, groups=2, classes=2, sources=1)
     same = Factorization(maps.abductions.expand(5, -1, -1), maps.deduction)
     found = check_basis(same, samples(2, 4, 5))
     assert found.verdict == "consistent" and found.rank == 3 and found.columns == 7
+    maps = random_maps(1, d=6, groups=2, classes=2, sources=2)
+    X = samples(1, 6, 2)
+    repeated = [torch.cat([sample, sample[:1].expand(5000, -1)]) for sample in X]
+    once, often = check_basis(maps, X), check_basis(maps, repeated)
+    for one, other in zip(once.points, often.points, strict=True):
+        assert other.hausdorff == pytest.approx(one.hausdorff)
 
 
 def test_an_abduction_that_the_deduction_reads_is_violated() -> None:
@@ -188,12 +192,3 @@ def test_an_abduction_that_the_deduction_reads_is_violated() -> None:
         in found.sentence
     )
     assert dumps(found.to_dict())
-
-
-def test_like_rows_count_once_in_the_distances() -> None:
-    maps = random_maps(1, d=6, groups=2, classes=2, sources=2)
-    X = samples(1, 6, 2)
-    repeated = [torch.cat([sample, sample[:1].expand(5000, -1)]) for sample in X]
-    once, often = check_basis(maps, X), check_basis(maps, repeated)
-    for one, other in zip(once.points, often.points, strict=True):
-        assert other.hausdorff == pytest.approx(one.hausdorff)

@@ -1,7 +1,5 @@
 """What the documentation tells people to type works as it stands there, and the site is whole."""
 
-from __future__ import annotations
-
 import ast
 import importlib.util
 import os
@@ -169,25 +167,19 @@ def test_a_command_page_says_what_one_needs(page: str) -> None:
 # Names.
 
 
-def test_the_method_names_tests_that_exist() -> None:
+def test_every_public_name_and_every_theorems_test_is_named() -> None:
     named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", (DOCS / "method.md").read_text())
     assert len(named) > 50
     for path in {path for path, _ in named}:
         tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
         defined = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
         assert {name for file, name in named if file == path} <= defined, path
-
-
-def test_the_method_names_every_test_of_the_theorems() -> None:
     tree = ast.parse((ROOT / "tests/core/test_theorems.py").read_text(encoding="utf-8"))
     names = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
     text = (DOCS / "method.md").read_text()
     assert {
         name for name in names if name.startswith("test_") and f"::{name}`" not in text
     } == set()
-
-
-def test_every_public_name_is_in_the_reference() -> None:
     documented = {
         name.rpartition(".")[2]
         for page in DOCS.glob("api/*.md")
@@ -241,7 +233,7 @@ def site(once: Once) -> Path:
     return once("site", build)
 
 
-def test_the_site_builds_and_loads_nothing_from_other_hosts(site: Path) -> None:
+def test_the_site_builds_with_options_docstrings_and_every_word(site: Path) -> None:
     pages = {page.relative_to(site).with_suffix(".md").as_posix() for page in site.rglob("*.html")}
     assert set(PAGES) <= pages
     for page in site.rglob("*.html"):
@@ -251,9 +243,6 @@ def test_the_site_builds_and_loads_nothing_from_other_hosts(site: Path) -> None:
         assert [a for a in loads.found if a.startswith(("http:", "https:", "//"))] == [], page
     for sheet in site.rglob("*.css"):
         assert not re.search(r"(url\(|@import )[\"']?(https?:)?//", sheet.read_text()), sheet
-
-
-def test_the_site_has_the_options_and_the_docstrings(site: Path) -> None:
     fit = (site / "commands" / "fit.html").read_text(encoding="utf-8")
     command, _ = _find(["fit"])
     for option in command.params:
@@ -264,21 +253,12 @@ def test_the_site_has_the_options_and_the_docstrings(site: Path) -> None:
     estimators = (site / "api" / "estimators.html").read_text(encoding="utf-8")
     assert "How far a target may lie" in estimators and ":class:" not in estimators
     assert "---" not in re.sub(r"<[^>]*>|<!--.*?-->", "", audits + estimators)  # parsed sections
-
-
-def test_the_site_explains_every_word_of_the_method(site: Path) -> None:
     page = unescape((site / "glossary.html").read_text(encoding="utf-8"))
     for words in read_glossary().values():
         for word, text in words.items():
             assert f"<strong>{word}</strong>" in page and text in page
-
-
-def test_the_site_has_the_gallery(site: Path) -> None:
     scripts = {script.stem for script in (ROOT / "gallery").glob("*.py")}
     assert {page.stem for page in site.glob("gallery/*.html")} == scripts
-
-
-def test_statements_link_to_the_source_of_their_tests(site: Path) -> None:
     method = (site / "method.html").read_text(encoding="utf-8")
     linked = set(re.findall(r'href="checks\.html#(\w+)"', method))
     named = re.findall(r"`tests/[\w/]+\.py::(\w+)`", (DOCS / "method.md").read_text())

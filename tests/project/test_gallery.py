@@ -1,7 +1,5 @@
 """The gallery's scripts are notebooks in the percent format, and show what they say they show."""
 
-from __future__ import annotations
-
 import csv
 import re
 import runpy
@@ -45,20 +43,16 @@ def numbers(printed: str, row: str, table: int = 0) -> list[float]:
     return [float(cell.split("(")[0]) for cell in found[table].split("|")]
 
 
-def cells(script: Path) -> list[tuple[str, str]]:
-    """The kind ("" or "[markdown]") and the text of each cell."""
-    head, *parts = re.split(r"^# %%(.*)\n", script.read_text("utf-8"), flags=re.MULTILINE)
-    assert head == ""
-    return [(kind.strip(), text) for kind, text in zip(parts[::2], parts[1::2], strict=True)]
-
-
 def test_there_are_three() -> None:
     assert [script.stem for script in SCRIPTS] == ["colored_mnist", "pacs", "text"]
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
-def test_the_format(script: Path) -> None:
-    found = cells(script)
+def test_the_format_and_the_links(script: Path) -> None:
+    head, *parts = re.split(r"^# %%(.*)\n", script.read_text("utf-8"), flags=re.MULTILINE)
+    assert head == ""
+    # The kind ("" or "[markdown]") and the text of each cell.
+    found = [(kind.strip(), text) for kind, text in zip(parts[::2], parts[1::2], strict=True)]
     assert found[0][0] == "[markdown]" and re.match(r"# # \S.*\n#\n# \w", found[0][1])
     assert {kind for kind, _ in found} == {"", "[markdown]"}
     for kind, text in found:
@@ -71,10 +65,6 @@ def test_the_format(script: Path) -> None:
     titles = [text for kind, text in found if kind and re.search(r"^# # ", text, re.MULTILINE)]
     assert len(titles) == 1
     assert len(script.read_text("utf-8").splitlines()) <= 120
-
-
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
-def test_links_lead_somewhere(script: Path) -> None:
     for link in re.findall(r"\]\(([^)]+)\)", script.read_text("utf-8")):
         assert (script.parent / link).is_file(), link
 
@@ -127,14 +117,11 @@ def test_text_of_ones_own(perform: Callable[..., str], tmp_path: Path) -> None:
     assert "P(good)" not in printed and numbers(printed, "CRO")[1] > 80
 
 
-def test_the_stand_in_for_pacs_is_told(perform: Callable[..., str], tmp_path: Path) -> None:
+def test_pacs_has_a_stand_in_or_a_bank(perform: Callable[..., str], tmp_path: Path) -> None:
     printed = perform("pacs")
     assert printed.startswith("REGRAFT_PACS is not set") and "numbers mean nothing" in printed
     assert numbers(printed, "average") == [1.0, 0.0]
     assert (tmp_path / "pacs_comparison.png").read_bytes().startswith(PNG)
-
-
-def test_pacs_reads_a_bank(perform: Callable[..., str], tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     y, domain = np.arange(240) % 2, np.arange(240) // 2 % 4
     X = random.normal(size=(240, 8)) + 4 * y[:, None] * (np.arange(8) == 0)

@@ -1,11 +1,7 @@
-from __future__ import annotations
-
-import subprocess
-import sys
-
 import pytest
 
 import regraft
+from tests.helpers.commands import run_apart
 
 
 def test_every_public_name_is_there() -> None:
@@ -19,11 +15,6 @@ def test_every_public_name_is_there() -> None:
 def test_importing_has_no_side_effects() -> None:
     """Neither torch nor scikit-learn is loaded before it is needed."""
     code = "import regraft.cli.app, sys; print('torch' in sys.modules, 'sklearn' in sys.modules)"
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.split() == ["False", "False"]
-
-
-def test_reports_are_written_without_scikit_learn() -> None:
+    assert run_apart(code=code).out.split() == ["False", "False"]
     code = "import regraft.report.writing, sys; print('sklearn' in sys.modules)"
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ran.stdout.strip() == "False"
+    assert run_apart(code=code).out.strip() == "False"

@@ -1,7 +1,5 @@
 """The rooms of the package: who may import whom."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from pathlib import Path
@@ -63,13 +61,10 @@ def test_an_import_of_a_later_folder_is_noticed(text: str) -> None:
     assert upward("core", text)
 
 
-def test_the_root_of_the_package_holds_no_module_of_its_own() -> None:
+def test_the_root_holds_no_module_of_its_own_and_no_file_is_too_long() -> None:
     files = {path.name for path in PACKAGE.iterdir() if path.is_file()}
     folders = {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").is_file()}
     assert files == ROOT_FILES
     assert folders == set(LAYERS)
-
-
-def test_no_file_is_too_long_to_read() -> None:
     lengths = {path: len(path.read_text("utf-8").splitlines()) for path in modules()}
     assert {path: n for path, n in lengths.items() if n > MOST_LINES} == {}

@@ -1,7 +1,5 @@
 """The algorithm in docs/protocol.md works as it stands there."""
 
-from __future__ import annotations
-
 import re
 
 import torch

@@ -1,10 +1,7 @@
 """What is needed to contribute and to publish agrees with the rest of the repository."""
 
-from __future__ import annotations
-
 import re
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +22,6 @@ def read(name: str) -> dict[Any, Any]:
     return yaml.safe_load((ROOT / ".github" / "workflows" / name).read_text(encoding="utf-8"))
 
 
-def commands(workflow: dict[Any, Any]) -> Iterator[str]:
-    for job in workflow["jobs"].values():
-        for step in job.get("steps", ()):
-            yield from step.get("run", "").splitlines()
-
-
 def targets() -> set[str]:
     """The targets of the Makefile that people call."""
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
@@ -42,21 +33,18 @@ def targets() -> set[str]:
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
-def test_workflows_ask_for_little_and_stop_what_is_outdated(path: Path) -> None:
+def test_workflows_ask_for_little_and_their_commands_exist(path: Path) -> None:
     workflow = read(path.name)
     assert workflow["permissions"] == {"contents": "read"}
     assert workflow["concurrency"]["group"]
+    commands: list[str] = []
     for name, job in workflow["jobs"].items():
         expected = {"id-token": "write"} if name == "publish" else {}
         assert job.get("permissions", {}) == expected
-        uses = [step["uses"] for step in job.get("steps", ()) if "uses" in step]
-        assert all("@" in action for action in uses)
-
-
-@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
-def test_commands_of_workflows_exist(path: Path) -> None:
-    for line in commands(read(path.name)):
-        words = line.split()
+        for step in job.get("steps", ()):
+            assert "@" in step.get("uses", "@")
+            commands += step.get("run", "").splitlines()
+    for words in map(str.split, commands):
         if words[0] == "make":
             assert set(words[1:]) <= targets()
         elif words[:3] == ["python", "-m", "pytest"]:
@@ -66,7 +54,7 @@ def test_commands_of_workflows_exist(path: Path) -> None:
             assert words[0] == "test" or words[:4] == ["python", "-m", "pip", "install"]
 
 
-def test_tests_run_on_all_systems_and_versions_that_are_promised() -> None:
+def test_tests_run_everywhere_and_only_a_tag_publishes() -> None:
     matrix = read("ci.yml")["jobs"]["tests"]["strategy"]["matrix"]
     assert matrix["os"] == ["ubuntu-latest", "macos-latest", "windows-latest"]
     assert matrix["python"] == ["3.11", "3.12", "3.13"]
@@ -74,9 +62,6 @@ def test_tests_run_on_all_systems_and_versions_that_are_promised() -> None:
     promised = [line for line in PROJECT["project"]["classifiers"] if line.startswith(prefix)]
     assert promised == [f"{prefix.rpartition('3.')[0]}{version}" for version in matrix["python"]]
     assert PROJECT["project"]["requires-python"] == f">={matrix['python'][0]}"
-
-
-def test_only_a_tag_publishes_and_only_what_was_checked() -> None:
     workflow = read("publish.yml")
     assert workflow[True] == {"push": {"tags": ["v*"]}}  # YAML reads the key "on" as a boolean
     assert workflow["jobs"]["checks"] == {"uses": "./.github/workflows/ci.yml"}
@@ -85,31 +70,25 @@ def test_only_a_tag_publishes_and_only_what_was_checked() -> None:
     assert publisher.startswith("pypa/gh-action-pypi-publish@")
 
 
-def test_the_version_has_one_source() -> None:
+def test_the_version_and_all_addresses_have_one_source() -> None:
     assert PROJECT["tool"]["hatch"]["version"]["path"] == "src/regraft/_version.py"
     assert "version" not in PROJECT["project"] and "version" in PROJECT["project"]["dynamic"]
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert citation["version"] == __version__
     assert citation["repository-code"] == HOME
     assert __version__ in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-
-
-def test_all_addresses_are_of_one_home() -> None:
     assert all(url.startswith(HOME) for url in PROJECT["project"]["urls"].values())
     for name in ("README.md", "CONTRIBUTING.md"):
         assert HOME in (ROOT / name).read_text(encoding="utf-8")
 
 
-def test_the_guide_names_what_exists() -> None:
+def test_the_guide_names_what_exists_and_hooks_run_what_ci_runs() -> None:
     paths = re.findall(r"`((?:src|tests|docs|benchmarks|\.github)/[^`]*)`", CONTRIBUTING)
     assert len(paths) > 10
     assert [path for path in paths if not (ROOT / path).exists()] == []
     assert set(re.findall(r"`make ([a-z]+)`", CONTRIBUTING)) <= targets()
     layers = re.findall(r"^\| `(\w+)` \|", CONTRIBUTING, re.MULTILINE)
     assert layers == list(LAYERS)
-
-
-def test_hooks_run_what_ci_runs() -> None:
     hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))
     names = [hook["id"] for repo in hooks["repos"] for hook in repo["hooks"]]
     assert {"ruff-check", "ruff-format", "mypy", "end-of-file-fixer"} <= set(names)

@@ -1,18 +1,15 @@
 """What the README tells people to type works as it stands there."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path
 
-import numpy as np
 import pytest
-from PIL import Image
 
 from tests.helpers.commands import call
 from tests.helpers.paths import ROOT
 from tests.helpers.problems import make_problem
+from tests.helpers.small_pictures import write_photos
 
 README = (ROOT / "README.md").read_text()
 
@@ -33,20 +30,7 @@ def test_python_block(
     assert (tmp_path / "stress.png").exists() and (tmp_path / "model" / "model.json").exists()
 
 
-def _draw_photos(folder: Path) -> None:
-    """Three hospitals, two classes: noise that is brighter in one of them."""
-    rng = np.random.default_rng(0)
-    for hospital in "abc":
-        for name, light in (("ill", 60), ("well", 160)):
-            (folder / hospital / name).mkdir(parents=True)
-            for i in range(4):
-                pixels = rng.integers(light, light + 80, size=(32, 32, 3), dtype=np.uint8)
-                Image.fromarray(pixels).save(folder / hospital / name / f"{i}.png")
-
-
-def test_four_commands_lead_to_a_report_on_ones_own_table(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_four_commands_lead_to_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (block,) = (block for block in _blocks("sh") if block.startswith("git clone"))
     clone, change, install, fit = (line.split("#")[0].split() for line in block.splitlines())
     assert clone[:2] == ["git", "clone"] and change == ["cd", Path(clone[-1]).name]
@@ -77,7 +61,7 @@ def test_shell_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("train.csv", "new.csv"):
         _write_table(Path(name))
     _write_table(Path("scans.csv"), scanner=["new", "old"] * 80)
-    _draw_photos(Path("photos"))
+    write_photos(Path("photos"), "abc", ("ill", "well"), n=4)
     commands = [
         line.split("#")[0] for block in _blocks("sh") for line in block.splitlines()
         if line.startswith("regraft ")

@@ -3,8 +3,6 @@
 Runs with ``--minimal FOLDER``, which names the virtual environment; it is made if it is absent.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

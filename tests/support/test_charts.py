@@ -1,7 +1,5 @@
 """Charts as data: what they hold, and that Vega-Lite itself accepts them without a complaint."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -45,40 +43,27 @@ SPECS = {
 
 
 @pytest.mark.parametrize("name", SPECS)
-def test_vega_lite_draws_it(name: str) -> None:
+def test_vega_lite_draws_it_in_the_colours_of_the_page(name: str) -> None:
     spec = SPECS[name] | {"width": 500}
     assert vl_convert.vegalite_to_svg(spec).startswith("<svg")
-
-
-@pytest.mark.parametrize("name", SPECS)
-def test_colours_are_the_pages(name: str) -> None:
     assert "#" not in str(SPECS[name]), "a colour that no theme changes"
 
 
-def test_the_stress_chart_tells_all_heads_at_the_nearest_radius() -> None:
+def test_charts_hold_what_they_say_and_a_head_has_one_colour() -> None:
     rule = SPECS["stress"]["layer"][-1]
     assert rule["data"]["values"][-1] == {"radius": 4, "v0": 18.0, "v1": 14.0, "v2": 10.0}
     titles = [entry["title"] for entry in rule["encoding"]["tooltip"]]
     assert titles == ["radius (nats)", "ERM (%)", "CRO (%)", "a.b[c] (%)"]
-
-
-def _colours(spec: dict[str, Any]) -> dict[str, str]:
-    scale = spec["layer"][-1]["encoding"].get("color") or spec["layer"][0]["encoding"]["color"]
-    return dict(zip(scale["scale"]["domain"], scale["scale"]["range"], strict=True))
-
-
-def test_a_head_has_one_colour_everywhere() -> None:
+    values = SPECS["accuracies"]["data"]["values"]
+    assert {(v["head"], v["domain"]) for v in values if v["worst"]} == {("ERM", "y"), ("CRO", "y")}
+    labels = [value["label"] for value in SPECS["frontier"]["data"]["values"]]
+    assert labels == ["0", "1, 2, any", "", ""]
     stress, accuracies, radius = (_colours(SPECS[k]) for k in ("stress", "accuracies", "radius"))
     for head in ("ERM", "CRO"):
         assert stress[head] == accuracies[head] == radius[head]
     assert len(set(stress.values())) == 3
 
 
-def test_rings_mark_the_worst_domain_of_each_head() -> None:
-    values = SPECS["accuracies"]["data"]["values"]
-    assert {(v["head"], v["domain"]) for v in values if v["worst"]} == {("ERM", "y"), ("CRO", "y")}
-
-
-def test_points_that_coincide_share_a_label() -> None:
-    labels = [value["label"] for value in SPECS["frontier"]["data"]["values"]]
-    assert labels == ["0", "1, 2, any", "", ""]
+def _colours(spec: dict[str, Any]) -> dict[str, str]:
+    scale = spec["layer"][-1]["encoding"].get("color") or spec["layer"][0]["encoding"]["color"]
+    return dict(zip(scale["scale"]["domain"], scale["scale"]["range"], strict=True))

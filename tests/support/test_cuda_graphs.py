@@ -1,7 +1,5 @@
 """Steps are repeated as often as asked, with the same bits on every device."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

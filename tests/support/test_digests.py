@@ -1,7 +1,5 @@
 """Checksums are sha256, whichever way the bytes come."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 

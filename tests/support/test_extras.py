@@ -1,6 +1,3 @@
-from __future__ import annotations
-
-import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -8,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from regraft.support.extras import MissingExtra, repair_torchvision, require
+from tests.helpers.commands import run_apart
 
 # torchvision as it is where its compiled operators do not load.
 BROKEN = """
@@ -32,11 +30,8 @@ except MissingExtra as error:
 """
 
 
-def test_present_module_is_returned() -> None:
+def test_modules_are_returned_or_their_extra_is_named() -> None:
     assert require("json", "plots").loads("1") == 1
-
-
-def test_missing_module_names_the_extra() -> None:
     with pytest.raises(MissingExtra, match=r'run pip install "regraft\[plots\]"') as caught:
         require("no_such_module.part", "plots")
     assert str(caught.value).startswith("no_such_module is not installed")
@@ -55,25 +50,22 @@ def test_what_an_installed_package_lacks_is_told(tmp_path: Path) -> None:
     assert outdated.startswith("outdated does not load (cannot import name 'no_such_function'")
 
 
-def run(code: str, folder: Path | None = None) -> str:
-    """What a process of its own prints, in which ``folder`` comes first in the search path."""
-    path = "" if folder is None else f"import sys; sys.path.insert(0, {str(folder)!r})\n"
-    done = subprocess.run(
-        [sys.executable, "-c", path + code], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+def run(code: str, *path: Path) -> str:
+    """What a process of its own prints, in which ``path`` comes first."""
+    ran = run_apart(code=code, path=path)
+    assert ran.code == 0, ran.err
+    return ran.out.strip()
 
 
 def make_torchvision(folder: Path, code: str) -> Path:
     package = folder / "torchvision"
-    package.mkdir()
+    package.mkdir(parents=True)
     (package / "__init__.py").write_text(code)
     (package / "extension.py").write_text("")
     return folder
 
 
-def test_torchvision_without_its_operators_is_repaired(tmp_path: Path) -> None:
+def test_torchvision_is_repaired_or_told_of(tmp_path: Path) -> None:
     folder = make_torchvision(tmp_path, BROKEN)
     code = """
 from regraft.support.extras import require
@@ -84,10 +76,7 @@ print(module.extension.__name__, module.__file__)
     name, file = run(code, folder).split(maxsplit=1)
     assert name == "torchvision.extension"
     assert Path(file).is_relative_to(tmp_path)
-
-
-def test_torchvision_broken_in_another_way_is_told_of(tmp_path: Path) -> None:
-    folder = make_torchvision(tmp_path, OTHERWISE_BROKEN)
+    folder = make_torchvision(tmp_path / "other", OTHERWISE_BROKEN)
     assert run(COMPLAIN.format("torchvision.transforms"), folder) == (
         "torchvision.transforms does not load (built for another torch): reinstall it with pip "
         'install "regraft[plots]".'

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -7,7 +5,7 @@ import pytest
 from regraft.support.files import append_line, remove_unfinished, write_bytes, write_text
 
 
-def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+def test_lines_and_files_are_written_whole_or_not_at_all(tmp_path: Path) -> None:
     path = tmp_path / "new" / "c"
     write_text(path, "é\n")
     with pytest.raises(TypeError):
@@ -15,6 +13,13 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> 
     with pytest.raises(UnicodeEncodeError):
         write_text(path, "\ud800")
     assert [(p.name, p.read_bytes()) for p in path.parent.iterdir()] == [("c", "é\n".encode())]
+    path = tmp_path / "lines"
+    append_line(path, b"one\n")
+    append_line(path, b"two\n")
+    assert path.read_bytes() == b"one\ntwo\n"
+    if Path("/dev/full").exists():  # the kernel's own full disk
+        with pytest.raises(OSError, match="No space left"):
+            append_line(Path("/dev/full"), b"three\n")
 
 
 def test_only_unfinished_files_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,13 +34,3 @@ def test_only_unfinished_files_are_removed(tmp_path: Path, monkeypatch: pytest.M
     remove_unfinished(tmp_path)
     assert {entry.name for entry in tmp_path.iterdir()} == set(others)
     remove_unfinished(tmp_path / "no such folder")
-
-
-def test_lines_are_added_whole_or_with_an_error(tmp_path: Path) -> None:
-    path = tmp_path / "lines"
-    append_line(path, b"one\n")
-    append_line(path, b"two\n")
-    assert path.read_bytes() == b"one\ntwo\n"
-    if Path("/dev/full").exists():  # the kernel's own full disk
-        with pytest.raises(OSError, match="No space left"):
-            append_line(Path("/dev/full"), b"three\n")

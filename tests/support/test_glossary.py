@@ -1,7 +1,5 @@
 """The glossary: each word once, one or two sentences, known wherever it is asked for."""
 
-from __future__ import annotations
-
 import ast
 import re
 
@@ -15,21 +13,11 @@ from tests.helpers.paths import SOURCE
 ALL = [(word, text) for words in read_glossary().values() for word, text in words.items()]
 
 
-def test_a_word_is_explained_once() -> None:
+def test_a_word_is_explained_once_and_wherever_it_is_asked_for() -> None:
     names = [word.lower() for word, _ in ALL]
     assert len(names) == len(set(names)) > 40
     assert len({text for _, text in ALL}) == len(ALL)
-
-
-@pytest.mark.parametrize(("word", "text"), ALL)
-def test_an_explanation_is_short_and_whole(word: str, text: str) -> None:
-    assert meaning(word) == text and text.endswith(".") and text[0].isupper()
-    assert len(re.findall(r"\.(?:\s|$)", text)) <= 3 and len(text) < 250
-    assert "|" not in text  # which would end a cell of the page
-
-
-def test_every_word_that_is_asked_for_is_there() -> None:
-    """In the report, in a certificate, and elsewhere in the package, without running the code."""
+    # In the report, in a certificate, and elsewhere in the package, without running the code.
     terms = read_toml("regraft.estimators", "certificate_terms.toml")
     unexplained = [t["name"] for group in terms.values() for t in group if "meaning" not in t]
     asked = {*WORDS, *unexplained}
@@ -41,3 +29,10 @@ def test_every_word_that_is_asked_for_is_there() -> None:
     assert asked <= {word for word, _ in ALL}
     with pytest.raises(KeyError):
         meaning("nonsense")
+
+
+@pytest.mark.parametrize(("word", "text"), ALL)
+def test_an_explanation_is_short_and_whole(word: str, text: str) -> None:
+    assert meaning(word) == text and text.endswith(".") and text[0].isupper()
+    assert len(re.findall(r"\.(?:\s|$)", text)) <= 3 and len(text) < 250
+    assert "|" not in text  # which would end a cell of the page

@@ -1,7 +1,5 @@
 """JSON without infinities, and lines of it that survive a kill."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -16,12 +14,9 @@ from regraft.support.json_files import (
 )
 
 
-def test_json_has_no_infinities() -> None:
+def test_json_has_no_infinities_and_lines_have_numbers(tmp_path: Path) -> None:
     document = {"a": [1.0, float("inf")], "b": (float("nan"), "x", True, None)}
     assert json.loads(dumps(document)) == {"a": [1.0, None], "b": [None, "x", True, None]}
-
-
-def test_lines_are_read_with_number_and_wholeness(tmp_path: Path) -> None:
     path = tmp_path / "lines.jsonl"
     assert list(read_lines(path)) == []
     append_json(path, {"a": 1.0})

@@ -1,11 +1,6 @@
 """Pictures: the same bytes every time, text that stays text, fixed colours."""
 
-from __future__ import annotations
-
 import json
-import os
-import subprocess
-import sys
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -23,8 +18,9 @@ from regraft.support.pictures import (
     write_picture,
     write_result,
 )
+from tests.helpers.commands import run_apart
 from tests.helpers.figure_checks import check_texts, legend, written
-from tests.helpers.paths import ROOT, SOURCE
+from tests.helpers.paths import ROOT
 
 pytest.importorskip("vl_convert")
 
@@ -65,13 +61,10 @@ print(json.dumps([sha256(file.read_bytes()).hexdigest() for file in files]))
 
 
 def test_another_process_writes_the_same_bytes(tmp_path: Path) -> None:
-    path = os.pathsep.join(map(str, (SOURCE, ROOT)))
-    environment = {**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": "7"}
-    command = [sys.executable, "-c", PROGRAM, str(tmp_path / "there")]
-    ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    ran = run_apart(tmp_path / "there", code=PROGRAM, path=[ROOT], PYTHONHASHSEED="7")
     here = write_figure(beside(), tmp_path / "here")
-    assert json.loads(ran.stdout) == [sha256(file.read_bytes()).hexdigest() for file in here]
-    assert ran.stderr == ""
+    assert json.loads(ran.out) == [sha256(file.read_bytes()).hexdigest() for file in here]
+    assert ran.err == ""
 
 
 def test_what_the_formats_hold(tmp_path: Path) -> None:
@@ -104,12 +97,15 @@ def test_colours_are_fixed_and_nothing_waits_for_a_mouse(tmp_path: Path) -> None
     assert '<rect width="700" height="420" fill="white"/>' in text
 
 
-def test_the_chart_itself_stays_as_it_was() -> None:
+def test_panels_share_a_legend_and_the_chart_stays_as_it_was() -> None:
     chart = lines(LINES)
     before = json.dumps(chart)
     picture(chart, "A title")
     panels({"One": chart}, (300,))
     assert json.dumps(chart) == before
+    texts = [each.text for each in written(beside())]
+    assert {"Both", "together", "One", "Other"} <= set(texts)
+    assert legend(beside()) == ["a", "b", "ERM head (step 0)", "head in between", "last head"]
 
 
 @pytest.mark.parametrize("n", [1, 7, 20])
@@ -118,12 +114,6 @@ def test_a_legend_of_many_names_fits(n: int) -> None:
     figure = picture(lines(heads), "A title")
     check_texts(figure)
     assert legend(figure) == list(heads)
-
-
-def test_panels_share_a_legend_and_have_titles() -> None:
-    texts = [each.text for each in written(beside())]
-    assert {"Both", "together", "One", "Other"} <= set(texts)
-    assert legend(beside()) == ["a", "b", "ERM head (step 0)", "head in between", "last head"]
 
 
 def test_overlaps_and_cuts_are_noticed() -> None:

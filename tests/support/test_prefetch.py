@@ -1,7 +1,5 @@
 """Items made ahead are the items."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 
@@ -10,10 +8,19 @@ import pytest
 from regraft.support.prefetch import ahead
 
 
-def test_the_items_in_their_order() -> None:
+def test_the_items_and_an_error_come_in_their_order() -> None:
     assert list(ahead(range(5))) == [0, 1, 2, 3, 4]
     assert list(ahead([])) == []
     assert list(ahead([None, None])) == [None, None]
+
+    def items() -> Iterator[int]:
+        yield 0
+        raise ValueError("no more")
+
+    coming = ahead(items())
+    assert next(coming) == 0
+    with pytest.raises(ValueError, match="no more"):
+        next(coming)
 
 
 def test_one_is_made_while_another_is_used() -> None:
@@ -28,14 +35,3 @@ def test_one_is_made_while_another_is_used() -> None:
     assert next(coming) == 0
     assert second_is_made.wait(10)
     assert list(coming) == [1]
-
-
-def test_an_error_comes_in_its_turn() -> None:
-    def items() -> Iterator[int]:
-        yield 0
-        raise ValueError("no more")
-
-    coming = ahead(items())
-    assert next(coming) == 0
-    with pytest.raises(ValueError, match="no more"):
-        next(coming)

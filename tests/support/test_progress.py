@@ -1,7 +1,5 @@
 """What is said about the time that passes."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Records survive a kill at any byte, and nothing else is taken for them."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path
@@ -77,9 +75,7 @@ def test_a_write_cut_short_is_told_and_mended(path: Path, monkeypatch: pytest.Mo
     assert records.read() == [record(0), record(1)]
 
 
-def test_every_record_is_on_the_disk_in_one_write(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_records_are_on_the_disk_in_one_write(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
     write, sync = os.write, os.fsync
     monkeypatch.setattr(os, "write", lambda fd, line: (calls.append("write"), write(fd, line))[1])
@@ -101,9 +97,7 @@ def test_every_record_is_on_the_disk_in_one_write(
         (b"years of work", 1),
     ],
 )
-def test_damage_is_told_by_its_line_and_never_touched(
-    path: Path, content: bytes, line: int
-) -> None:
+def test_damage_is_told_by_line_and_never_touched(path: Path, content: bytes, line: int) -> None:
     path.parent.mkdir()
     path.write_bytes(content)
     for act in (
@@ -116,13 +110,18 @@ def test_damage_is_told_by_its_line_and_never_touched(
     assert path.read_bytes() == content
 
 
-def test_the_first_of_two_records_of_a_run_counts(path: Path) -> None:
+def test_the_first_of_two_records_counts_and_the_file_is_read_once(path: Path) -> None:
     first, second = record(0, value=1.0), record(0, value=2.0)
     second["args"] = dict(reversed(second["args"].items()))
     records = Records(path)
     for each in (first, second, record(1)):
         records.append(each)
     assert records.read() == [first, record(1)]
+    Records(path).append(record(0))
+    records = Records(path)
+    assert records.done(record(0)["args"])
+    path.unlink()
+    assert records.done(record(0)["args"])
 
 
 def test_done_knows_runs_by_all_their_args(path: Path) -> None:
@@ -139,20 +138,6 @@ def test_done_knows_runs_by_all_their_args(path: Path) -> None:
         assert not known.done({key: args[key] for key in args if key != "algorithm"})
 
 
-def test_done_reads_the_file_once(path: Path) -> None:
-    Records(path).append(record(0))
-    records = Records(path)
-    assert records.done(record(0)["args"])
-    path.unlink()
-    assert records.done(record(0)["args"])
-
-
-def test_what_json_lacks_becomes_null(path: Path) -> None:
-    Records(path).append(record(0, gap=float("nan"), value=float("inf")))
-    (read,) = Records(path).read()
-    assert read["gap"] is None and read["value"] is None
-
-
 @pytest.mark.parametrize("value", [np.int64(3), np.float32(0.5), np.bool_(True), np.zeros(2), {1}])
 def test_what_is_not_plain_is_refused_by_name(path: Path, value: Any) -> None:
     for bad in (record(0, rounds=value), record(0, hparams={"rounds": [value]})):
@@ -163,8 +148,11 @@ def test_what_is_not_plain_is_refused_by_name(path: Path, value: Any) -> None:
     assert not path.exists()
 
 
-def test_a_record_needs_args(path: Path) -> None:
+def test_what_json_lacks_becomes_null_and_a_record_needs_args(path: Path) -> None:
     for bad in ({"step": 1}, {"args": [1]}):
         with refused("no args"):
             Records(path).append(bad)
     assert not path.exists()
+    Records(path).append(record(0, gap=float("nan"), value=float("inf")))
+    (read,) = Records(path).read()
+    assert read["gap"] is None and read["value"] is None

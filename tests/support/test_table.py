@@ -1,7 +1,5 @@
 """One table in every form, by hand."""
 
-from __future__ import annotations
-
 import io
 import json
 
@@ -32,16 +30,20 @@ def test_signs_of_latex_are_escaped(text: str, written: str) -> None:
     assert escape_latex(text) == written
 
 
-def test_texts_and_percent() -> None:
+def test_every_form_by_hand() -> None:
     assert TABLE.texts() == [
         ("ERM", "x, y", "71.2 ± 0.5", "–"),
         ("CRO_1", "é", "71.2", "0.25"),
         ("Z", "", "3", "0.5"),
     ]
     assert percent(0.71249) == "71.2%"
-
-
-def test_markdown() -> None:
+    lines = ["Head,Source,-90%,a|b", 'ERM,"x, y",71.24,', "CRO_1,é,71.16,0.25", "Z,,3,0.5", ""]
+    assert TABLE.csv() == "\n".join(lines)
+    document = json.loads(json.dumps(TABLE.to_dict()))
+    read = Table.from_dict(document)
+    assert (read.title, read.columns, list(read.rows)) == (
+        TABLE.title, TABLE.columns, TABLE.texts(),
+    )  # fmt: skip
     assert TABLE.markdown().splitlines() == [
         r"| Head | Source | -90% | a\|b |",
         "|---|---|---:|---:|",
@@ -53,9 +55,6 @@ def test_markdown() -> None:
         "- all",
     ]
     assert Table("", ("a", "b", "c"), (), align="lrl").markdown().endswith("|---|---:|---|")
-
-
-def test_latex_has_sections_notes_and_the_best_as_printed_in_bold() -> None:
     assert TABLE.latex().splitlines() == [
         r"\begin{tabular}{llcc}",
         r"\toprule",
@@ -73,11 +72,6 @@ def test_latex_has_sections_notes_and_the_best_as_printed_in_bold() -> None:
     ]
 
 
-def test_csv_has_all_digits() -> None:
-    lines = ["Head,Source,-90%,a|b", 'ERM,"x, y",71.24,', "CRO_1,é,71.16,0.25", "Z,,3,0.5", ""]
-    assert TABLE.csv() == "\n".join(lines)
-
-
 def test_the_terminal_parts_the_sections() -> None:
     rich = pytest.importorskip("rich.console")
     console = rich.Console(file=io.StringIO(), width=80)
@@ -86,11 +80,3 @@ def test_the_terminal_parts_the_sections() -> None:
     assert [line.split()[0][0] if line.split() else "" for line in lines] == [*"H─E", "", *"CZ"]
     empty = Table.from_sections("", ("a",), [], [("x",)], [])
     assert empty.rows == (("x",),) and not empty.sections
-
-
-def test_a_table_survives_json() -> None:
-    document = json.loads(json.dumps(TABLE.to_dict()))
-    read = Table.from_dict(document)
-    assert (read.title, read.columns, list(read.rows)) == (
-        TABLE.title, TABLE.columns, TABLE.texts(),
-    )  # fmt: skip

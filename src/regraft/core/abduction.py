@@ -10,7 +10,7 @@ outer folds that no step has seen.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -171,7 +171,7 @@ def find_groups(data: PrincipalRows) -> Groups:
     log_joint = best.mixture.log_density(best.scores.outer, own_fold)
     log_joint = log_joint + models.log_prior.flatten(0, 1)[own_fold]
     shares = best.mixture.shares.reshape(FOLDS, C, K, -1).mean(dim=0).transpose(0, 1)
-    return Groups(
+    found = Groups(
         posterior=torch.softmax(log_joint, dim=1),
         shares=shares,
         source_shares=_source_shares(rows, shares),
@@ -182,6 +182,19 @@ def find_groups(data: PrincipalRows) -> Groups:
         p_value=p_value,
         contrast=tuple(contrast.tolist()),
         models=models,
+    )
+    return found if contrast[0] >= 0 else _reverse(found, models)
+
+
+def _reverse(found: Groups, models: GroupModels) -> Groups:
+    """Number the groups from the other end, so that the first source has more of the last one."""
+    return replace(
+        found,
+        posterior=found.posterior.flip(1),
+        shares=found.shares.flip(2),
+        source_shares=found.source_shares.flip(1),
+        contrast=tuple(-entry for entry in found.contrast),
+        models=replace(models, mean=models.mean.flip(2), log_prior=models.log_prior.flip(2)),
     )
 
 

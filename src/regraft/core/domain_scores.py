@@ -181,8 +181,8 @@ def score_domains(regression: DomainRegression) -> tuple[Scores, Tensor]:
     """Score the rows by the leading contrast of the sources, which all classes share.
 
     Each outer fold has the contrast of the largest gain on the other folds. The contrast (K,) of
-    the first fold is returned too: sources with positive entries have more of the upper end, and
-    source 0 is one of them unless its entry is zero.
+    the first fold is returned too: sources with positive entries have more of the upper end. The
+    end with the longer tail is the upper one, so the names of the sources do not matter.
     """
     rows = regression.rows
     cross = rows.products(indicators(rows, rows.s))
@@ -193,16 +193,13 @@ def score_domains(regression: DomainRegression) -> tuple[Scores, Tensor]:
         B, M = beta[:, f, others], cross[:, others]
         matrix = torch.einsum("cgpi,cgpj->ij", B, 2 * M - regression.gram[:, others] @ B)
         contrast = torch.linalg.eigh((matrix + matrix.mT) / 2)[1][:, -1]
-        sign = contrasts[0] @ contrast if contrasts else _first_entry(contrast)
-        contrasts.append(contrast if float(sign) >= 0 else -contrast)
+        same = not contrasts or float(contrasts[0] @ contrast) >= 0
+        contrasts.append(contrast if same else -contrast)
     along = torch.einsum("cfgpk,fk->cfgp", beta, torch.stack(contrasts))
-    return regression.score(along), contrasts[0]
-
-
-def _first_entry(contrast: Tensor) -> Tensor:
-    """Return the entry that decides the orientation: the first that is not rounding noise."""
-    large = contrast.abs() > 1e-6 * contrast.abs().max()
-    return contrast[large.nonzero()[0, 0]]
+    scores = regression.score(along)
+    if float(scores.outer.pow(3).sum()) >= 0:
+        return scores, contrasts[0]
+    return Scores(-scores.nested, -scores.outer, -scores.weights), -contrasts[0]
 
 
 def sharpen_scores(regression: DomainRegression, nested: Tensor) -> Scores:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from regraft.core.game import Round
 from regraft.core.group_targets import GroupTargets
-from regraft.core.latent_game import HeldOut, LatentOutcome
+from regraft.core.latent_game import HeldOutRows, LatentOutcome
 from regraft.support.plain_data import PlainData
 
 CONFIDENCE = 0.95
@@ -26,9 +26,9 @@ class Evidence:
     name: str
     rows: float  # effective number of rows
     risk: float  # nats
-    risk_bound: float  # above the true risk with this confidence
+    risk_bound: float  # above the true risk, with the confidence
     accuracy: float
-    accuracy_bound: float  # below the true accuracy with this confidence
+    accuracy_bound: float  # below the true accuracy, with the confidence
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,9 @@ class GroupCertificate(PlainData):
     """How good a head is in every domain that mixes the groups found, in any proportion.
 
     ``risk`` and ``accuracy`` are the certificate: no mixture's risk is above, and no mixture's
-    accuracy is below, each with a confidence of 95 %. Each extreme mixture has its own one-sided
-    bound, and the true worst one is among them, so the largest bound covers them all. No source
-    exceeds it either. Everything is measured on rows that the measured heads were not fitted on;
+    accuracy is below, each with a confidence of 95 %. Extreme mixtures have one-sided bounds that
+    hold together, and the worst mixture is among them. No source's risk exceeds it either.
+    Everything is measured on rows that the measured heads were not fitted on;
     the head itself was fitted on all rows. Not covered: domains that are no mixture of these
     groups, and errors in telling the groups apart.
     """
@@ -147,13 +147,13 @@ def certify_latent(
     extreme = measure_targets(targets, held_out)
     sources = measure_sources(held_out, slices, names)
     baseline = (
-        *measure_targets(targets, outcome.pooled),
-        *measure_sources(outcome.pooled, slices, names),
+        measure_targets(targets, outcome.pooled),
+        measure_sources(outcome.pooled, slices, names),
     )
     return GroupCertificate(
         family="latent",
-        risk=max(each.risk_bound for each in (*extreme, *sources)),
-        accuracy=min(each.accuracy_bound for each in (*extreme, *sources)),
+        risk=largest_risk(extreme, sources),
+        accuracy=lowest_accuracy(extreme, sources),
         confidence=CONFIDENCE,
         targets=extreme,
         sources=sources,
@@ -163,8 +163,8 @@ def certify_latent(
         class_groups=targets.class_groups,
         source_accuracy=_mean_accuracy(held_out, slices),
         pooled_source_accuracy=_mean_accuracy(outcome.pooled, slices),
-        pooled_risk=max(each.risk_bound for each in baseline),
-        pooled_accuracy=min(each.accuracy_bound for each in baseline),
+        pooled_risk=largest_risk(*baseline),
+        pooled_accuracy=lowest_accuracy(*baseline),
         advantage=None if advantage is None else advantage.baseline - advantage.value,
         advantage_error=None if advantage is None else advantage.standard_error,
         price=None if advantage is None else advantage.price,
@@ -177,12 +177,24 @@ def certify_latent(
     )
 
 
-def measure(name: str, weight: Tensor, held_out: HeldOut) -> Evidence:
+def largest_risk(targets: Sequence[Evidence], sources: Sequence[Evidence]) -> float:
+    """Return the bound on the risk in every mixture and in each source."""
+    # Sources are mixtures, which the bounds cover; their measured risks count in case they are not.
+    return max(*(each.risk_bound for each in targets), *(each.risk for each in sources))
+
+
+def lowest_accuracy(targets: Sequence[Evidence], sources: Sequence[Evidence]) -> float:
+    """Return the bound on the accuracy in every mixture and in each source."""
+    return min(*(each.accuracy_bound for each in targets), *(each.accuracy for each in sources))
+
+
+def measure(name: str, weight: Tensor, held_out: HeldOutRows, together: int = 1) -> Evidence:
     """Measure risk and accuracy under ``weight`` (n,), which sums to one, with their bounds.
 
     The bound of the risk is Student's, that of the accuracy is Wilson's, both at the effective
-    number of rows.
+    number of rows. So many bounds hold ``together`` with the confidence (Bonferroni).
     """
+    level = 1 - (1 - CONFIDENCE) / together
     rows = float(1 / weight.square().sum())
     risk = float(weight @ held_out.loss)
     spread = float(weight @ (held_out.loss - risk).square())
@@ -194,31 +206,31 @@ def measure(name: str, weight: Tensor, held_out: HeldOut) -> Evidence:
         name=name,
         rows=rows,
         risk=risk,
-        risk_bound=risk + float(t.ppf(CONFIDENCE, freedom)) * error,
+        risk_bound=risk + float(t.ppf(level, freedom)) * error,
         accuracy=accuracy,
-        accuracy_bound=_wilson(accuracy, rows),
+        accuracy_bound=_wilson(accuracy, rows, level),
     )
 
 
-def _wilson(accuracy: float, rows: float) -> float:
+def _wilson(accuracy: float, rows: float, level: float) -> float:
     """Return the lower end of Wilson's one-sided interval."""
-    z = float(norm.ppf(CONFIDENCE))
+    z = float(norm.ppf(level))
     middle = accuracy + z * z / (2 * rows)
     spread = z * (accuracy * (1 - accuracy) / rows + z * z / (4 * rows * rows)) ** 0.5
     return float(max((middle - spread) / (1 + z * z / rows), 0.0))
 
 
-def measure_targets(targets: GroupTargets, held_out: HeldOut) -> tuple[Evidence, ...]:
+def measure_targets(targets: GroupTargets, held_out: HeldOutRows) -> tuple[Evidence, ...]:
     """Measure heads or a predictor in every extreme mixture of the groups."""
     if targets.class_groups:  # too many to list: the worst one by risk, and by accuracy
         by_risk, _ = targets.worst(held_out.loss)
         by_accuracy, _ = targets.worst(-held_out.correct)
         return (
-            measure("the mixture of the largest risk", by_risk, held_out),
-            measure("the mixture of the lowest accuracy", by_accuracy, held_out),
+            measure("the mixture of the largest risk", by_risk, held_out, 2),
+            measure("the mixture of the lowest accuracy", by_accuracy, held_out, 2),
         )
     return tuple(
-        measure(_name(favoured, targets), weight, held_out)
+        measure(_name(favoured, targets), weight, held_out, len(targets.favoured))
         for favoured, weight in zip(targets.favoured, targets.blocks[0], strict=True)
     )
 
@@ -231,7 +243,7 @@ def _name(favoured: tuple[int, ...], targets: GroupTargets) -> str:
 
 
 def measure_sources(
-    held_out: HeldOut, slices: Sequence[slice], names: Sequence[str]
+    held_out: HeldOutRows, slices: Sequence[slice], names: Sequence[str]
 ) -> tuple[Evidence, ...]:
     """Measure heads or a predictor on every source."""
     evidence = []
@@ -242,5 +254,5 @@ def measure_sources(
     return tuple(evidence)
 
 
-def _mean_accuracy(held_out: HeldOut, slices: Sequence[slice]) -> float:
+def _mean_accuracy(held_out: HeldOutRows, slices: Sequence[slice]) -> float:
     return sum(float(held_out.correct[rows].mean()) for rows in slices) / len(slices)

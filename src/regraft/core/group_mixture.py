@@ -73,7 +73,7 @@ def bin_scores(t: Tensor, problem: Tensor, s: Tensor, n_problems: int, K: int) -
 def fit_mixture(scores: BinnedScores, n_groups: int) -> GroupMixture:
     """Fit mixtures of ``n_groups`` components to every problem by expectation-maximization."""
     rows = scores.count.sum(dim=2)
-    below = rows.cumsum(dim=1) / rows.sum(dim=1, keepdim=True).clamp_min(1)
+    below = (rows.cumsum(dim=1) - rows / 2) / rows.sum(dim=1, keepdim=True).clamp_min(1)
     trials = []
     for cuts in _STARTS[n_groups]:
         group = torch.stack([below > cut for cut in cuts]).sum(dim=0)

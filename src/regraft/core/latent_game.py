@@ -8,7 +8,7 @@ on the pooled sources: where domains merely differ, the price is the larger of t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -26,6 +26,7 @@ _FIRST_RIDGE = 1e-2
 _WEAKER = (3e-3, 1e-3, 3e-4, 1e-4)
 _STRONGER = (3e-2, 1e-1, 3e-1)
 _CV_TOLERANCE = 3e-4
+_MAX_RIDGE_ROWS = 50_000
 STANDARD_ERRORS = 2.0  # by which the head must beat ERM's
 
 NO_FACTOR = "no hidden factor was found"
@@ -35,7 +36,7 @@ NOT_WORTH = "the game's head costs more on the sources than it gains in the wors
 
 
 @dataclass(frozen=True)
-class HeldOut:
+class HeldOutRows:
     """Loss and success of each row under heads that were fitted without it."""
 
     loss: Tensor  # (n,)
@@ -66,8 +67,8 @@ class LatentOutcome:
 
     head: Tensor  # (C, k)
     targets: GroupTargets
-    held_out: HeldOut  # of the head that is returned
-    pooled: HeldOut  # of ERM's head
+    held_out: HeldOutRows  # of the head that is returned
+    pooled: HeldOutRows  # of ERM's head
     reason: str  # why the head is ERM's; empty if it is not
     advantage: Advantage | None  # of the game's head over ERM's; None if no game was played
     ridge: float | None  # chosen for the learner
@@ -111,7 +112,7 @@ def play_latent(
     if not groups.overlap:
         return keep_erm(NO_OVERLAP)
     vertices = _vertices(sources, targets, tolerance, max_rounds)
-    chosen, held_out = _choose_ridge(sources, targets, vertices, ridge)
+    held_out, chosen = _cross_fit(sources, targets, vertices, ridge)
     advantage = compare_worst_cases(targets, pooled.loss, held_out.loss)
     if advantage.doubt:
         return keep_erm(advantage.doubt, advantage, chosen)
@@ -144,11 +145,29 @@ def _column_ridge(sources: SourceHeads, chosen: float, given: float | None) -> T
     return torch.full_like(sources.pooled[0], chosen)
 
 
-def _judge(sources: SourceHeads, heads: Tensor) -> HeldOut:
+def _judge(sources: SourceHeads, heads: Tensor) -> HeldOutRows:
     """Judge each row by the head (F, C, k) that was fitted without the row's fold."""
     log_p = torch.log_softmax(sources.held_out.logits(heads, sources.Z), dim=0).T
     correct = (log_p.argmax(dim=1) == sources.y).to(log_p.dtype)
-    return HeldOut(losses(log_p, sources.y), correct)
+    return HeldOutRows(losses(log_p, sources.y), correct)
+
+
+def _thin(sources: SourceHeads, targets: GroupTargets) -> tuple[SourceHeads, GroupTargets]:
+    """Return every so many-th row of very many, which are enough to choose a ridge.
+
+    The rows are sorted by source, class and distance from the mean, so this is a fair sample.
+    """
+    stride = slice(None, None, max(1, len(sources.y) // _MAX_RIDGE_ROWS))
+    weight = sources.weight[stride] / sources.weight[stride].sum()
+    y, fold = sources.y[stride], sources.held_out.fold[stride]
+    fewer = replace(
+        sources,
+        Z=sources.Z[stride],
+        y=y,
+        weight=weight,
+        held_out=replace(sources.held_out, fold=fold),
+    )
+    return fewer, replace(targets, belief=targets.belief[stride], base=weight, y=y)
 
 
 def _vertices(
@@ -167,32 +186,42 @@ def _vertices(
     return stack_samples([target.sample for target in game.targets])[2]
 
 
-def _choose_ridge(
+def _cross_fit(
     sources: SourceHeads, targets: GroupTargets, vertices: Tensor, given: float | None
-) -> tuple[float, HeldOut]:
-    """Return the ridge of the smallest held-out worst case, and its heads' held-out losses."""
-    starts = list(sources.held_out.pooled)
-    best: tuple[float, float, HeldOut] | None = None
+) -> tuple[HeldOutRows, float]:
+    """Return how minimax heads do on rows that they have not seen, and the ridge they have."""
+    chosen, heads = given, list(sources.held_out.pooled)
+    if chosen is None:
+        fewer, thinned = _thin(sources, targets)
+        stride = len(sources.y) // _MAX_RIDGE_ROWS
+        chosen, heads = _choose_ridge(fewer, thinned, vertices[:, :: max(1, stride)])
+        if stride <= 1:
+            return _judge(sources, torch.stack(heads)), chosen
+    heads = _fit_folds(sources, vertices, _column_ridge(sources, chosen, given), heads)
+    return _judge(sources, torch.stack(heads)), chosen
+
+
+def _choose_ridge(
+    sources: SourceHeads, targets: GroupTargets, vertices: Tensor
+) -> tuple[float, list[Tensor]]:
+    """Return the ridge of the smallest held-out worst case, and its heads without each fold."""
+    heads = list(sources.held_out.pooled)
+    best: tuple[float, float, list[Tensor]] | None = None
 
     def try_ridges(ridges: Sequence[float]) -> None:
-        nonlocal best
+        nonlocal best, heads
         for ridge in ridges:
-            heads = _fit_folds(sources, vertices, _column_ridge(sources, ridge, given), starts)
-            starts[:] = heads
-            held_out = _judge(sources, torch.stack(heads))
-            worst = float(targets.worst(held_out.loss)[0] @ held_out.loss)
+            heads = _fit_folds(sources, vertices, _column_ridge(sources, ridge, None), heads)
+            loss = _judge(sources, torch.stack(heads)).loss
+            worst = float(targets.worst(loss)[0] @ loss)
             if best is not None and worst >= best[0]:
                 return
-            best = worst, ridge, held_out
+            best = worst, ridge, heads
 
-    if given is not None:
-        try_ridges([given])
-    else:
-        try_ridges([_FIRST_RIDGE, *_WEAKER])
-        assert best is not None
-        if best[1] == _FIRST_RIDGE:
-            try_ridges(_STRONGER)
+    try_ridges([_FIRST_RIDGE, *_WEAKER])
     assert best is not None
+    if best[1] == _FIRST_RIDGE:
+        try_ridges(_STRONGER)
     return best[1], best[2]
 
 

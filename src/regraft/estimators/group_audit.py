@@ -14,11 +14,13 @@ from regraft.core.domains import check_domains, domain_slices, warn_if_one_domai
 from regraft.core.group_certificate import (
     CONFIDENCE,
     Evidence,
+    largest_risk,
+    lowest_accuracy,
     measure_sources,
     measure_targets,
 )
 from regraft.core.group_targets import GroupTargets, check_prior_shift
-from regraft.core.latent_game import HeldOut
+from regraft.core.latent_game import HeldOutRows
 from regraft.estimators.abduction import describe_groups
 from regraft.estimators.audit import Predictor, judge_rows
 from regraft.support.plain_data import PlainData
@@ -33,8 +35,8 @@ class GroupAudit(PlainData):
     """Risk and accuracy of one predictor in each hidden group, each source and every mixture.
 
     ``risk`` and ``accuracy`` are of the worst mixture of the groups on these rows. With a
-    confidence of 95 %, no mixture and no source has a risk above ``risk_bound``, and none has an
-    accuracy below ``accuracy_bound``, as far as the rows are new to the predictor.
+    confidence of 95 %, no mixture has a risk above ``risk_bound`` or an accuracy below
+    ``accuracy_bound``, if the rows are new to the predictor; nor has any source on these rows.
     """
 
     family: Literal["latent"]
@@ -151,20 +153,19 @@ def audit_groups(
     warn_if_one_domain(domains, ONE_SOURCE_CONSEQUENCE)
     found = find_groups(rows_of_domains(domains))
     rows = (found.posterior, domains.weight, domains.y, len(domains.classes))
-    held_out = HeldOut(loss, 1 - error)
+    held_out = HeldOutRows(loss, 1 - error)
     groups = measure_targets(GroupTargets(*rows), held_out)
     targets = measure_targets(GroupTargets(*rows, prior_shift, class_groups), held_out)
     order = torch.argsort(domains.domain, stable=True)
     slices = domain_slices(domains.domain[order], len(domains.names))
-    by_source = HeldOut(held_out.loss[order], held_out.correct[order])
+    by_source = HeldOutRows(held_out.loss[order], held_out.correct[order])
     sources = measure_sources(by_source, slices, [str(name) for name in domains.names])
-    everything = (*targets, *sources)
     return GroupAudit(
         family="latent",
         risk=max(each.risk for each in targets),
-        risk_bound=max(each.risk_bound for each in everything),
+        risk_bound=largest_risk(targets, sources),
         accuracy=min(each.accuracy for each in targets),
-        accuracy_bound=min(each.accuracy_bound for each in everything),
+        accuracy_bound=lowest_accuracy(targets, sources),
         confidence=CONFIDENCE,
         source_accuracy=sum(each.accuracy for each in sources) / len(sources),
         groups=groups,

@@ -1,7 +1,5 @@
 """What holds for every algorithm of the protocol, those registered later included."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -49,6 +47,10 @@ def test_images(name: str) -> None:
     assert all(values and all(map(math.isfinite, values.values())) for values in logged)
     logits = algorithm.eval().predict(x[0])
     assert logits.shape == (4, 2) and torch.isfinite(logits).all()
+    algorithm = make(name, input_shape=VECTORS)
+    schedule = algorithm.schedule(5001, 300)
+    assert schedule == sorted(set(schedule)) and schedule[-1] == 5000
+    assert algorithm.schedule(8, 3)[-1] == 7
 
 
 @every
@@ -87,6 +89,13 @@ def test_runs_go_on_from_a_state_bit_by_bit(name: str) -> None:
     for step in range(3, 6):
         assert_same(first.update(step, *batches[step]), second.update(step, *batches[step]))
     assert_same(snapshot(first), snapshot(second))
+    algorithm = make(name)
+    x, y = draw_batch()
+    algorithm.update(0, x, y)
+    before = snapshot(algorithm)
+    algorithm.eval()
+    assert torch.equal(algorithm.predict(x[0]), algorithm.predict(x[0]))
+    assert_same(before, snapshot(algorithm))
 
 
 @every
@@ -115,22 +124,3 @@ def test_steps_of_one_variant_are_the_same(name: str) -> None:
         algorithm.update(step, *draw_batch())
         states.append(snapshot(algorithm))
     assert_same(*states)
-
-
-@every
-def test_predictions_change_nothing(name: str) -> None:
-    algorithm = make(name)
-    x, y = draw_batch()
-    algorithm.update(0, x, y)
-    before = snapshot(algorithm)
-    algorithm.eval()
-    assert torch.equal(algorithm.predict(x[0]), algorithm.predict(x[0]))
-    assert_same(before, snapshot(algorithm))
-
-
-@every
-def test_the_last_evaluation_is_after_the_last_step(name: str) -> None:
-    algorithm = make(name, input_shape=VECTORS)
-    schedule = algorithm.schedule(5001, 300)
-    assert schedule == sorted(set(schedule)) and schedule[-1] == 5000
-    assert algorithm.schedule(8, 3)[-1] == 7

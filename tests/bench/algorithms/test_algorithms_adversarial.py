@@ -1,7 +1,5 @@
 """DANN and CDANN: whose step it is, what it moves, and the discriminator's loss by hand."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 
@@ -81,23 +79,17 @@ def test_optimizers_have_their_own_hyperparameters(name: str) -> None:
     assert settings == {NETWORK: [0.1, 0.3, (0.0, 0.9)], DISCRIMINATOR: [0.2, 0.4, (0.0, 0.9)]}
 
 
-def test_the_discriminator_of_dann_has_the_mean_loss_of_the_rows() -> None:
+def test_the_discriminators_lose_by_row_and_by_class() -> None:
     model, (x, y) = make("DANN"), batch()
     features = model.featurizer(x.flatten(0, 1))
     torch.testing.assert_close(
         model.discrimination(features, y), row_losses(model, features).mean()
     )
-
-
-def test_classes_have_one_weight_in_cdann() -> None:
-    """Classes of 5, 2, 1 and no rows."""
+    # Classes of 5, 2, 1 and no rows.
     y = torch.tensor([0, 0, 1, 0, 2, 1, 0, 0])
     losses = torch.arange(1.0, 9.0)
     expected = (1 + 2 + 4 + 7 + 8) / (5 * 4) + (3 + 6) / (2 * 4) + 5 / (1 * 4)
     assert make("CDANN", n_classes=4).mean(losses, y).item() == pytest.approx(expected)
-
-
-def test_the_discriminator_of_cdann_sees_features_moved_by_class() -> None:
     model, (x, y) = make("CDANN"), batch()
     features, rows = model.featurizer(x.flatten(0, 1)), y.flatten()
     losses = row_losses(model, features + model.class_embeddings.weight[rows])

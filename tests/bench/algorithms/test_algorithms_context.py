@@ -1,7 +1,5 @@
 """MTL, SagNet and ARM: groups of rows, styles and contexts by hand, and what each step moves."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import partial
@@ -45,7 +43,7 @@ def test_means_of_groups(n: int, size: int) -> None:
 # MTL
 
 
-def test_embeddings_run_after_the_features_of_their_domain() -> None:
+def test_embeddings_are_means_of_the_rows_seen_with_them() -> None:
     model, (x, y) = make("MTL", mtl_ema=0.75), batch()
     expected = torch.zeros(K, model.n_features)
     for _ in range(2):
@@ -55,6 +53,13 @@ def test_embeddings_run_after_the_features_of_their_domain() -> None:
         model.update(0, x, y)
         torch.testing.assert_close(model.embeddings, expected)
     assert "embeddings" in model.state()
+    model, x = make("MTL"), torch.randn(EVALUATION_BATCH + 10, D)
+    features = model.featurizer(x)
+    expected = [
+        model.classifier(torch.cat([part, part.mean(dim=0).expand_as(part)], dim=1))
+        for part in (features[:EVALUATION_BATCH], features[EVALUATION_BATCH:])
+    ]
+    torch.testing.assert_close(model.predict(x), torch.cat(expected))
 
 
 def test_a_step_goes_down_the_sum_over_domains() -> None:
@@ -69,16 +74,6 @@ def test_a_step_goes_down_the_sum_over_domains() -> None:
     before = snapshot(model)
     check_step(model, reference, {"loss": torch.stack(losses).sum()}, (x, y))
     assert moved_parts(model, before) == {"featurizer", "classifier"}
-
-
-def test_the_embedding_of_an_unseen_domain_is_the_mean_of_the_rows_with_it() -> None:
-    model, x = make("MTL"), torch.randn(EVALUATION_BATCH + 10, D)
-    features = model.featurizer(x)
-    expected = [
-        model.classifier(torch.cat([part, part.mean(dim=0).expand_as(part)], dim=1))
-        for part in (features[:EVALUATION_BATCH], features[EVALUATION_BATCH:])
-    ]
-    torch.testing.assert_close(model.predict(x), torch.cat(expected))
 
 
 def test_with_compat_noise_takes_the_place_of_embeddings() -> None:
@@ -96,36 +91,33 @@ def test_with_compat_noise_takes_the_place_of_embeddings() -> None:
 # SagNet
 
 
-def test_content_and_style_make_up_the_features() -> None:
+def test_content_and_style_make_up_the_features_and_content_predicts() -> None:
     features = torch.tensor([[1.0, 3.0, 5.0], [0.0, 0.0, 9.0]])
     content, mean, variance = split(features)
     torch.testing.assert_close(mean, torch.tensor([[3.0], [3.0]]))
     torch.testing.assert_close(variance, torch.tensor([[4.0], [27.0]]))
     torch.testing.assert_close(content[0], torch.tensor([-1.0, 0.0, 1.0]))
     torch.testing.assert_close(join(content, mean, variance), features)
+    model, x = make("SagNet"), torch.randn(7, D)
+    torch.testing.assert_close(model.predict(x), model.content(model.featurizer(x)))
 
 
-def test_mixed_styles_lie_between_two_rows_and_contents_stay() -> None:
+def test_mixed_styles_lie_between_two_rows_and_swapped_contents_keep_theirs() -> None:
     model, features = make("SagNet"), torch.randn(6, 40)
     twin = model.generator.clone_state()
     mixed = model.mix_styles(features)
     other, share = torch.rand(6, generator=twin).argsort(), torch.rand(6, generator=twin)
     assert sorted(other.tolist()) == list(range(6))
-
     mean, variance = features.mean(dim=1), features.var(dim=1)
     torch.testing.assert_close(mixed.mean(dim=1), share * mean + (1 - share) * mean[other])
     expected = share * variance + (1 - share) * variance[other]
     torch.testing.assert_close(mixed.var(dim=1), expected, rtol=1e-3, atol=1e-3)
     torch.testing.assert_close(split(mixed)[0], split(features)[0], rtol=1e-3, atol=1e-3)
-
-
-def test_swapped_contents_keep_their_new_rows_style() -> None:
     model, features = make("SagNet"), torch.randn(6, 40, requires_grad=True)
     other = torch.rand(6, generator=model.generator.clone_state()).argsort()
     swapped = model.swap_contents(features)
     torch.testing.assert_close(swapped.mean(dim=1), features.mean(dim=1))
     torch.testing.assert_close(split(swapped)[0], split(features)[0][other], rtol=1e-3, atol=1e-3)
-
     # Only the style carries a gradient: row 0's features move row 0's result alone.
     (slope,) = torch.autograd.grad(swapped[0].sum(), features)
     assert slope[0].abs().sum() > 0
@@ -167,7 +159,7 @@ def test_an_update_is_the_three_steps_with_fresh_gradients() -> None:
         assert_same(snapshot(whole), state)
 
 
-def test_content_is_learnt_in_mixed_styles_and_style_on_swapped_contents() -> None:
+def test_content_and_style_are_learnt_apart_and_the_adversary_evens_classes() -> None:
     (x, y), model, twin = batch(), make("SagNet"), make("SagNet")
     x, y = x.flatten(0, 1), y.flatten()
     logits = twin.content(twin.mix_styles(twin.featurizer(x)))
@@ -175,19 +167,11 @@ def test_content_is_learnt_in_mixed_styles_and_style_on_swapped_contents() -> No
     twin.load_state(snapshot(model))
     logits = twin.style(twin.swap_contents(twin.featurizer(x)))
     torch.testing.assert_close(model.learn_style(x, y), functional.cross_entropy(logits, y))
-
-
-def test_the_adversary_asks_for_equally_likely_classes() -> None:
-    """A style classifier of zeros already finds them so."""
+    # A style classifier of zeros already finds them so.
     model, (x, _) = make("SagNet", sag_w_adv=0.5), batch()
     for parameter in model.style.parameters():
         nn.init.zeros_(parameter)
     assert model.hide_style(x.flatten(0, 1)).item() == pytest.approx(0.5 * math.log(N_CLASSES))
-
-
-def test_prediction_is_by_content_in_a_rows_own_style() -> None:
-    model, x = make("SagNet"), torch.randn(7, D)
-    torch.testing.assert_close(model.predict(x), model.content(model.featurizer(x)))
 
 
 # ARM
@@ -196,9 +180,7 @@ def test_prediction_is_by_content_in_a_rows_own_style() -> None:
 @pytest.mark.parametrize(
     ("batch_size", "support"), [(1, 1), (8, 8), (32, 32), (64, 64), (12, 64), (128, 64)]
 )
-def test_supports_are_as_in_training_where_they_fill_what_is_evaluated(
-    batch_size: int, support: int
-) -> None:
+def test_supports_are_as_in_training_where_they_fill_a_batch(batch_size: int, support: int) -> None:
     model, x = make("ARM", batch_size=batch_size).eval(), torch.randn(2 * EVALUATION_BATCH + 5, D)
     expected = []
     for rows in x.split(support):
@@ -209,9 +191,7 @@ def test_supports_are_as_in_training_where_they_fill_what_is_evaluated(
 
 @pytest.mark.parametrize("name", ["MTL", "ARM"])
 @pytest.mark.parametrize("batch_size", [8, 12])
-def test_predictions_do_not_depend_on_the_parts_they_are_made_in(
-    name: str, batch_size: int
-) -> None:
+def test_predictions_do_not_depend_on_how_they_are_split(name: str, batch_size: int) -> None:
     model, x = make(name, batch_size=batch_size).eval(), torch.randn(3 * EVALUATION_BATCH + 9, D)
     whole = model.predict(x)
     for size in (EVALUATION_BATCH, 2 * EVALUATION_BATCH):
@@ -221,7 +201,7 @@ def test_predictions_do_not_depend_on_the_parts_they_are_made_in(
     assert not torch.allclose(model.predict(x[:1]), whole[:1])
 
 
-def test_images_get_one_channel_of_context() -> None:
+def test_images_get_one_channel_of_context_and_batches_of_eight() -> None:
     model = make("ARM", input_shape=IMAGES, batch_size=4).eval()
     convolutions = [layer for layer in model.context if isinstance(layer, nn.Conv2d)]
     assert [layer.weight.shape[:2] for layer in convolutions] == [(64, 2), (64, 64), (1, 64)]
@@ -231,6 +211,9 @@ def test_images_get_one_channel_of_context() -> None:
     means = torch.cat([part.mean(dim=0).expand(4, 1, 28, 28) for part in context.split(4)])
     expected = model.classifier(model.featurizer(torch.cat([x, means], dim=1)))
     torch.testing.assert_close(model.predict(x), expected)
+    space = find_algorithm("ARM").space("images")
+    assert [draw_configuration(space, seed, 0)["batch_size"] for seed in range(4)] == [8] * 4
+    assert find_algorithm("ARM").space("small images")["batch_size"].default == 64
 
 
 @shapes
@@ -255,9 +238,3 @@ def test_the_context_network_is_trained_unless_compat(shape: tuple[int, ...]) ->
         for step in range(2):
             model.update(step, *batch(input_shape=shape))
         assert moved_parts(model, before) == {"featurizer", "classifier"} | context
-
-
-def test_the_batch_of_large_images_is_always_eight() -> None:
-    space = find_algorithm("ARM").space("images")
-    assert [draw_configuration(space, seed, 0)["batch_size"] for seed in range(4)] == [8] * 4
-    assert find_algorithm("ARM").space("small images")["batch_size"].default == 64

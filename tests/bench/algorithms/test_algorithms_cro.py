@@ -1,7 +1,5 @@
 """CRO among the algorithms: Phase 1, then a head that holds where the sources disagree."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

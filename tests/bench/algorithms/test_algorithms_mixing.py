@@ -1,7 +1,5 @@
 """The algorithms that pair domains at random: Mixup and MLDG."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 
@@ -29,7 +27,7 @@ def blends(algorithm: Any, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return seen[0].view_as(x)
 
 
-def test_mixup_blends_each_domain_into_one_other() -> None:
+def test_mixup_blends_each_domain_into_one_other_anew_each_time() -> None:
     """Domains 0, 1 and 3 as the numbers themselves: every blend lies between two of them."""
     x, y = constant_batch(3)
     x[2] = 3
@@ -38,9 +36,6 @@ def test_mixup_blends_each_domain_into_one_other() -> None:
         seen = blends(algorithm, x, y)[:, 0, 0]
         expected = torch.tensor([0.5, 1.5, 2.0])
         torch.testing.assert_close(seen.sort().values, expected, atol=0.02, rtol=0)
-
-
-def test_mixup_has_another_ring_and_other_shares_each_time() -> None:
     algorithm = make("Mixup", 3, mixup_alpha=1.0)
     x, y = constant_batch(3)
     draws = [tuple(blends(algorithm, x, y)[:, 0, 0].tolist()) for _ in range(10)]
@@ -59,14 +54,11 @@ def test_mixup_draws_from_the_beta_distribution(alpha: float) -> None:
     assert abs(squares.mean() - variance) < 5 * squares.std() / n**0.5
 
 
-def test_mixup_of_a_tiny_alpha_takes_one_or_the_other() -> None:
+def test_mixup_of_a_tiny_alpha_or_of_equal_domains() -> None:
     shares = make("Mixup", mixup_alpha=0.01).shares(1000, torch.device("cpu"))
     assert torch.isfinite(shares).all()
     assert ((shares < 0.01) | (shares > 0.99)).double().mean() > 0.9
-
-
-def test_mixup_of_equal_domains_is_erm() -> None:
-    """Rows blended with themselves are themselves."""
+    # Rows blended with themselves are themselves.
     x, y = draw_batch(1)
     x, y = x.expand(3, -1, -1), y.expand(3, -1)
     mixup, erm = make("Mixup", 3), make("ERM", 3)
@@ -150,7 +142,7 @@ def test_mldg_equals_a_step_of_copies(n_meta_test: int) -> None:
         torch.testing.assert_close(parameter, old - step, atol=1e-5, rtol=1e-4)
 
 
-def test_mldg_of_a_negligible_inner_step_adds_up_the_gradients() -> None:
+def test_mldg_adds_up_gradients_and_tests_in_every_domain_in_turn() -> None:
     """Two domains: half the gradient in one and beta halves of that in the other."""
     x, y = draw_batch(1)
     x, y = x.expand(2, -1, -1), y.expand(2, -1)
@@ -159,10 +151,7 @@ def test_mldg_of_a_negligible_inner_step_adds_up_the_gradients() -> None:
     erm.update(0, x, y)
     for name, gradient in gradients(erm).items():
         torch.testing.assert_close(gradients(algorithm)[name], 2.5 * gradient)
-
-
-def test_mldg_tests_in_every_domain_in_turn() -> None:
-    """With three domains and two for tests, the loss is that of one of six ordered pairs."""
+    # With three domains and two for tests, the loss is that of one of six ordered pairs.
     algorithm = make("MLDG", 3, lr=0.0)
     x, y = draw_batch(3)
     losses = {round(float(algorithm.update(0, x, y)["loss"]), 6) for _ in range(40)}
@@ -171,7 +160,7 @@ def test_mldg_tests_in_every_domain_in_turn() -> None:
     assert losses == {round((values[i] + values[j]) / 3, 6) for i, j in pairs}
 
 
-def test_mldg_as_in_domainbed_never_moves_on_two_domains() -> None:
+def test_mldg_in_domainbed() -> None:
     """Its default leaves no domain to step on."""
     algorithm = make("MLDG", compat=True)
     before = {name: value.clone() for name, value in algorithm.named_parameters()}
@@ -181,9 +170,6 @@ def test_mldg_as_in_domainbed_never_moves_on_two_domains() -> None:
     repaired = make("MLDG")
     repaired.update(0, *draw_batch())
     assert not any(torch.equal(value, before[name]) for name, value in repaired.named_parameters())
-
-
-def test_mldg_with_one_domain_for_tests_is_the_same_in_domainbed() -> None:
     states = []
     for compat in (False, True):
         algorithm = make("MLDG", compat=compat, n_meta_test=1)

@@ -1,7 +1,5 @@
 """ERM, and the algorithms that weigh or penalize the losses of the domains: IRM, VREx, GroupDRO."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -13,33 +11,12 @@ from regraft.bench.algorithms.erm import domain_losses
 from tests.helpers.small_tasks import assert_same, check_step, draw_batch, gradients, make, snapshot
 
 
-def test_losses_by_domain() -> None:
+def test_losses_by_domain_and_their_slopes() -> None:
     """Even logits lose log 2; a right logit larger by log 3 loses log 4/3."""
     logits = torch.tensor([[0.0, 0.0], [1.0, 1.0], [math.log(3), 0.0], [0.0, 0.0]])
     losses = domain_losses(logits, torch.tensor([[0, 1], [0, 1]]))
     expected = [math.log(2), (math.log(4 / 3) + math.log(2)) / 2]
     torch.testing.assert_close(losses, torch.tensor(expected))
-
-
-def test_erm_goes_down_the_loss_on_all_rows() -> None:
-    x, y = draw_batch(3, b=5)
-    algorithm, reference = make("ERM", 3), make("ERM", 3)
-    loss = functional.cross_entropy(reference.predict(x.flatten(0, 1)), y.flatten())
-    check_step(algorithm, reference, {"loss": loss}, (x, y))
-
-
-def test_first_step_of_adam() -> None:
-    """By the learning rate, against the sign of the gradient."""
-    algorithm = make("ERM", lr=0.01)
-    before = {name: value.clone() for name, value in algorithm.named_parameters()}
-    algorithm.update(0, *draw_batch())
-    for name, gradient in gradients(algorithm).items():
-        moved = algorithm.get_parameter(name) - before[name]
-        expected = -0.01 * gradient / (gradient.abs() + 1e-8)
-        torch.testing.assert_close(moved, expected, atol=1e-6, rtol=1e-3)
-
-
-def test_slope_by_scale_equals_that_of_autograd() -> None:
     torch.manual_seed(0)
     logits = torch.randn(3, 7, 4, dtype=torch.double)
     y = torch.randint(4, (3, 7))
@@ -47,6 +24,21 @@ def test_slope_by_scale_equals_that_of_autograd() -> None:
     losses = domain_losses((logits * scale[..., None]).flatten(0, 1), y)
     (slopes,) = torch.autograd.grad(losses.sum(), scale)
     torch.testing.assert_close(scale_slopes(logits, y), slopes[:, 0])
+
+
+def test_erm_goes_down_the_loss_on_all_rows_by_adam() -> None:
+    x, y = draw_batch(3, b=5)
+    algorithm, reference = make("ERM", 3), make("ERM", 3)
+    loss = functional.cross_entropy(reference.predict(x.flatten(0, 1)), y.flatten())
+    check_step(algorithm, reference, {"loss": loss}, (x, y))
+    # By the learning rate, against the sign of the gradient.
+    algorithm = make("ERM", lr=0.01)
+    before = {name: value.clone() for name, value in algorithm.named_parameters()}
+    algorithm.update(0, *draw_batch())
+    for name, gradient in gradients(algorithm).items():
+        moved = algorithm.get_parameter(name) - before[name]
+        expected = -0.01 * gradient / (gradient.abs() + 1e-8)
+        torch.testing.assert_close(moved, expected, atol=1e-6, rtol=1e-3)
 
 
 def irm_penalty(algorithm: torch.nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
@@ -70,16 +62,13 @@ def test_irm_goes_down_loss_and_penalty(b: int) -> None:
     check_step(algorithm, reference, expected, (x, y), 500, atol=1e-5, rtol=1e-4)
 
 
-def test_vrex_penalizes_the_variance() -> None:
+def test_vrex_penalizes_the_variance_of_which_one_domain_has_none() -> None:
     x, y = draw_batch(3)
     algorithm, reference = make("VREx", 3), make("VREx", 3)
     losses = reference.losses(x, y)
     nll, penalty = losses.mean(), ((losses - losses.mean()) ** 2).sum() / 3
     expected = {"loss": nll + 10 * penalty, "nll": nll, "penalty": penalty}
     check_step(algorithm, reference, expected, (x, y), 500)
-
-
-def test_vrex_on_one_domain_twice_is_erm() -> None:
     x, y = draw_batch(1)
     x, y = x.expand(2, -1, -1), y.expand(2, -1)
     vrex, erm = make("VREx", vrex_lambda=1e4), make("ERM")
@@ -91,36 +80,27 @@ def test_vrex_on_one_domain_twice_is_erm() -> None:
 
 
 @pytest.mark.parametrize(("name", "prefix"), [("IRM", "irm"), ("VREx", "vrex")])
-class TestAnnealing:
-    def test_the_weight_is_one_before(self, name: str, prefix: str) -> None:
-        hparams = {f"{prefix}_lambda": 70.0, f"{prefix}_penalty_anneal_iters": 2}
-        algorithm = make(name, **hparams)
-        variants = [algorithm.variant(step) for step in range(5)]
-        assert variants == ["before", "before", "at", "after", "after"]
-        for step, weight in enumerate([1.0, 1.0, 70.0, 70.0]):
-            logged = algorithm.update(step, *draw_batch(seed=step))
-            torch.testing.assert_close(logged["loss"], logged["nll"] + weight * logged["penalty"])
-
-    def test_the_optimizer_starts_over_at_the_change(self, name: str, prefix: str) -> None:
-        algorithm = make(name, **{f"{prefix}_penalty_anneal_iters": 2})
-        taken = []
-        for step in range(4):
+def test_annealing_changes_the_weight_and_starts_the_optimizer_over(name: str, prefix: str) -> None:
+    hparams = {f"{prefix}_lambda": 70.0, f"{prefix}_penalty_anneal_iters": 2}
+    algorithm, taken = make(name, **hparams), []
+    variants = [algorithm.variant(step) for step in range(5)]
+    assert variants == ["before", "before", "at", "after", "after"]
+    for step, weight in enumerate([1.0, 1.0, 70.0, 70.0]):
+        logged = algorithm.update(step, *draw_batch(seed=step))
+        torch.testing.assert_close(logged["loss"], logged["nll"] + weight * logged["penalty"])
+        taken.append(int(snapshot(algorithm)["optimizer.main.0.step"]))
+    assert taken == [1, 2, 1, 2]
+    # A run goes on across the change.
+    first, second = make(name, **hparams), make(name, seed=1, **hparams)
+    first.update(0, *draw_batch())
+    for step in range(1, 4):
+        second.load_state(snapshot(first))
+        for algorithm in (first, second):
             algorithm.update(step, *draw_batch(seed=step))
-            taken.append(int(snapshot(algorithm)["optimizer.main.0.step"]))
-        assert taken == [1, 2, 1, 2]
-
-    def test_a_run_goes_on_across_the_change(self, name: str, prefix: str) -> None:
-        hparams = {f"{prefix}_penalty_anneal_iters": 2}
-        first, second = make(name, **hparams), make(name, seed=1, **hparams)
-        first.update(0, *draw_batch())
-        for step in range(1, 4):
-            second.load_state(snapshot(first))
-            for algorithm in (first, second):
-                algorithm.update(step, *draw_batch(seed=step))
-            assert_same(snapshot(first), snapshot(second))
+        assert_same(snapshot(first), snapshot(second))
 
 
-def test_groupdro_moves_its_weights_before_the_step() -> None:
+def test_groupdro_moves_its_weights_first_and_takes_them_as_given() -> None:
     x, y = draw_batch(3)
     algorithm = make("GroupDRO", 3, groupdro_eta=0.5)
     assert torch.equal(algorithm.q, torch.ones(3))
@@ -130,10 +110,7 @@ def test_groupdro_moves_its_weights_before_the_step() -> None:
     torch.testing.assert_close(algorithm.q, q)
     torch.testing.assert_close(logged["loss"], (losses * q).sum())
     assert algorithm.q.argmax() == losses.argmax()
-
-
-def test_groupdro_takes_the_weights_as_given() -> None:
-    """The gradient is that of the weighted loss, not of the weights."""
+    # The gradient is that of the weighted loss, not of the weights.
     x, y = draw_batch()
     algorithm, reference = make("GroupDRO", groupdro_eta=5.0), make("ERM")
     algorithm.update(0, x, y)

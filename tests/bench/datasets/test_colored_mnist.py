@@ -1,7 +1,5 @@
 """Colored MNIST against its definition, and the split of its rows."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -73,16 +71,13 @@ def test_the_global_generator_and_the_arrays_are_left_alone() -> None:
     assert torch.equal(torch.get_rng_state(), before[2])
 
 
-def test_sizes() -> None:
+def test_sizes_types_and_inputs_of_some_rows() -> None:
     full = make_environments(np.zeros((N, 28, 28), np.uint8), np.zeros(N, np.uint8), seed=0)
     assert [len(environment) for environment in full] == [23_334, 23_333, 23_333]
     assert len(full) == len(ENVIRONMENTS) == len(FLIPS)
     for environment in full:
         kept, out = split(len(environment), seed=0)
         assert len(out) == 4_666 and len(kept) == len(environment) - 4_666
-
-
-def test_types_and_inputs_of_some_rows() -> None:
     images, digits = synthetic(60)
     environment = make_environments(images, digits, 0)[1].to("cpu")
     assert environment.images.dtype == torch.uint8

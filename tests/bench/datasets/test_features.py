@@ -1,7 +1,5 @@
 """Files of features as datasets: what is read, standardized, found and refused."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -84,7 +82,7 @@ def test_numbers_keep_their_order_and_may_be_fewer_than_their_names(tmp_path: Pa
     assert bank.environments(0, CPU)[0].x[:, 0].tolist() == [2, 6, 10, 12]
 
 
-def test_rows_trained_on_decide_the_units(tmp_path: Path) -> None:
+def test_rows_trained_on_decide_the_units_and_others_do_not_matter(tmp_path: Path) -> None:
     """Of column 0 the rows 2, 10 and 4 count: mean 16/3; the constant column is only moved."""
     features = np.column_stack([X[:, 0], np.full(7, 0.1)])
     bank = FeatureBank(save(tmp_path / "f.npz", X=features))
@@ -98,6 +96,12 @@ def test_rows_trained_on_decide_the_units(tmp_path: Path) -> None:
     torch.testing.assert_close(seen(a)[:, 1], torch.zeros(4))
     assert torch.equal(a.y, environments[0].y)
     assert environments[0].x[0, 0] == 2  # what was passed stays as it was
+    rows = {0: torch.tensor([0, 1, 2])}
+    changed = X.astype(np.float64)
+    changed[np.flatnonzero(changed[:, 0] == 12)] = 1e4  # the fourth row of the first domain
+    first, second = (prepare(tmp_path, rows, X=features)[0] for features in (X, changed))
+    assert torch.equal(seen(first)[:3], seen(second)[:3])
+    assert not torch.equal(seen(first)[3], seen(second)[3])
 
 
 def prepare(folder: Path, rows: dict[int, torch.Tensor], **changes: Any) -> list[Vectors]:
@@ -107,15 +111,6 @@ def prepare(folder: Path, rows: dict[int, torch.Tensor], **changes: Any) -> list
 
 def seen(environment: Vectors) -> torch.Tensor:
     return environment.inputs(torch.arange(len(environment)))
-
-
-def test_rows_not_trained_on_do_not_matter(tmp_path: Path) -> None:
-    rows = {0: torch.tensor([0, 1, 2])}
-    changed = X.astype(np.float64)
-    changed[np.flatnonzero(changed[:, 0] == 12)] = 1e4  # the fourth row of the first domain
-    first, second = (prepare(tmp_path, rows, X=features)[0] for features in (X, changed))
-    assert torch.equal(seen(first)[:3], seen(second)[:3])
-    assert not torch.equal(seen(first)[3], seen(second)[3])
 
 
 @given(seed=st.integers(0, 2**16), unit=st.floats(1e-3, 1e3), origin=st.floats(-1e3, 1e3))
@@ -152,7 +147,7 @@ def test_files_are_found_by_their_stem(tmp_path: Path, monkeypatch: pytest.Monke
         open_dataset("three", tmp_path)
 
 
-def test_banks_are_found_by_their_names(tmp_path: Path) -> None:
+def test_banks_are_found_by_their_names_and_known_by_their_checksums(tmp_path: Path) -> None:
     bank, other = in_bank(tmp_path / "one.v2"), in_bank(tmp_path / "two")
     in_npz(tmp_path / "two")
     (tmp_path / "begun" / ".unfinished").mkdir(parents=True)
@@ -160,9 +155,6 @@ def test_banks_are_found_by_their_names(tmp_path: Path) -> None:
     assert find_bank("one.v2", tmp_path) == find_bank("one.v2", bank) == bank
     assert find_bank("two", tmp_path) == other
     assert open_dataset("one.v2", tmp_path).name == "one.v2"
-
-
-def test_a_bank_is_known_by_its_checksum(tmp_path: Path) -> None:
     folder = in_bank(tmp_path / "bank")
     assert FeatureBank(folder).fingerprint == open_bank(folder).checksum[:12]
     write_bank(folder, X + 1, LABELS, DOMAIN)

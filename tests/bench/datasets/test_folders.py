@@ -1,7 +1,5 @@
 """Folders of images as datasets: their listing, their pixels and their random changes."""
 
-from __future__ import annotations
-
 import math
 import zipfile
 from collections import Counter
@@ -101,9 +99,13 @@ def test_images_are_listed_by_class_and_name(data: Path, monkeypatch: pytest.Mon
         assert len(environments) == 4
         for environment in environments:
             assert environment.y.tolist() == [label for label in range(7) for _ in range(2)]
+    for file in (data / "PACS" / "photo" / "dog").iterdir():
+        file.unlink()
+    labels = [environment.y.unique().tolist() for environment in open_pacs(data)]
+    assert labels == [[*range(7)], [*range(7)], [*range(1, 7)], [*range(7)]]
 
 
-def test_pixels_are_resized_and_normalized(data: Path) -> None:
+def test_pixels_are_normalized_or_changed_by_the_seed(data: Path) -> None:
     environment = open_pacs(data)[1]
     x = environment.inputs(torch.tensor([12, 0, 3]))
     assert x.shape == (3, 3, 224, 224)
@@ -112,18 +114,12 @@ def test_pixels_are_resized_and_normalized(data: Path) -> None:
         expected = np.asarray(picture(seed).resize((224, 224), Image.Resampling.BILINEAR))
         loss = 4 if seed % 2 else 0.01  # odd ones are JPEG files
         np.testing.assert_allclose(pixels(found), expected, atol=loss)
-
-
-def test_grey_and_transparent_files_have_three_colours_too(data: Path) -> None:
     folder = data / "PACS" / "photo" / "dog"
     Image.new("L", (9, 9), 100).save(folder / "a.png")
     Image.new("RGBA", (9, 9), (10, 20, 30, 0)).save(folder / "b.JPG", format="png")
     x = open_pacs(data)[2].inputs(torch.tensor([0, 1]))
     np.testing.assert_allclose(pixels(x[0]), np.full((224, 224, 3), 100), atol=0.01)
     np.testing.assert_allclose(pixels(x[1])[5, 5], (10, 20, 30), atol=0.01)
-
-
-def test_augmentation_depends_on_its_seed_and_the_position(data: Path) -> None:
     environment = open_pacs(data)[0]
     rows = torch.tensor([4, 4, 9])
     state = torch.get_rng_state()
@@ -136,7 +132,7 @@ def test_augmentation_depends_on_its_seed_and_the_position(data: Path) -> None:
     assert torch.equal(state, torch.get_rng_state())
 
 
-def test_damaged_files_are_named(data: Path) -> None:
+def test_files_and_folders_that_do_not_fit_are_refused(data: Path) -> None:
     folder = data / "PACS" / "sketch" / "horse"
     (folder / "a.png").write_text("not an image")
     whole = (folder / "b.JPG").read_bytes()
@@ -147,9 +143,6 @@ def test_damaged_files_are_named(data: Path) -> None:
             environment.inputs(torch.tensor([0, row, 1]))
         assert "\n" not in str(caught.value)
     assert len(environment.inputs(torch.tensor([0, 1]))) == 2
-
-
-def test_folders_that_do_not_fit_are_refused(data: Path) -> None:
     root = data / "PACS"
     (root / "cartoon" / "dog").rename(root / "cartoon" / "wolf")
     with pytest.raises(ValueError, match=r"art_painting and .*cartoon differ .* dog, wolf: give"):
@@ -167,13 +160,6 @@ def test_folders_that_do_not_fit_are_refused(data: Path) -> None:
         file.unlink()
     with pytest.raises(ValueError, match="photo holds no images"):
         open_pacs(data)
-
-
-def test_a_class_without_images_keeps_its_label(data: Path) -> None:
-    for file in (data / "PACS" / "photo" / "dog").iterdir():
-        file.unlink()
-    labels = [environment.y.unique().tolist() for environment in open_pacs(data)]
-    assert labels == [[*range(7)], [*range(7)], [*range(1, 7)], [*range(7)]]
 
 
 @given(st.integers(0, 2**31), st.integers(1, 500), st.integers(1, 500))

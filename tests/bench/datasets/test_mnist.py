@@ -1,7 +1,5 @@
 """MNIST's files: found, downloaded from a server of this test's own, and refused when damaged."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import os
@@ -88,9 +86,7 @@ def fill(folder: Path, files: dict[str, bytes]) -> Path:
 @pytest.mark.parametrize(
     "files", [TINY, PACKED, {f"{name}.gz": content for name, content in TINY.items()}]
 )
-def test_gzip_plain_and_unpacked_under_the_packed_name(
-    tmp_path: Path, files: dict[str, bytes]
-) -> None:
+def test_plain_and_packed_files_are_read(tmp_path: Path, files: dict[str, bytes]) -> None:
     assert_tiny(_read_all([fill(tmp_path, files)], TINY_CHECKSUMS))
 
 
@@ -166,10 +162,7 @@ def test_nothing_is_kept_of_a_failed_download(tmp_path: Path, servers: list[File
     assert "404" in text and "another file" in text
     assert "--data" in text and "REGRAFT_DATA" in text
     assert entries(tmp_path) == []
-
-
-def test_no_network_is_one_sentence(tmp_path: Path, servers: list[FileServer]) -> None:
-    """A port nobody listens on, and a server that never answers."""
+    # A port nobody listens on, and a server that never answers.
     closed = FileServer({})
     closed.server_close()
     silent = FileServer({})  # bound and listening, but nobody serves
@@ -180,9 +173,6 @@ def test_no_network_is_one_sentence(tmp_path: Path, servers: list[FileServer]) -
             assert server.url in one_sentence(error.value)
     finally:
         silent.server_close()
-
-
-def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path, servers: list[FileServer]) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(ValueError, match="cannot be written to") as error:
         _download_missing(tmp_path / "file" / "mnist", [servers[0].url], TINY_CHECKSUMS)

@@ -1,7 +1,5 @@
 """Engines by name, and worker processes: what they give, and what becomes of them."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import threading
@@ -20,7 +18,6 @@ from tests.helpers.toy_sweep import ENDLESS, check_records, is_free, make_jobs, 
 @pytest.mark.parametrize(
     ("name", "options", "sentence"),
     [
-        ("cloud", {}, "engine is 'cloud': choose from local, ray, slurm."),
         ("local", {"workers": 0}, "workers is 0: pass at least 1."),
         (
             "local",
@@ -46,15 +43,10 @@ def test_slurm_is_missed_in_a_sentence(tmp_path: Path, monkeypatch: pytest.Monke
         make_engine("slurm", EngineOptions(tmp_path))
 
 
-def test_there_is_a_worker_for_every_core_that_may_be_used(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_workers_share_cores_and_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 2, 5}, raising=False)
     assert LocalEngine().workers == 3
     assert LocalEngine(workers=2).workers == 2
-
-
-def test_workers_share_the_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     cuda = torch.device("cuda")
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
@@ -65,33 +57,23 @@ def test_workers_share_the_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,7")
     assert _worker_variables(cuda, 1) == {"CUDA_VISIBLE_DEVICES": "7"}
     assert _worker_variables(torch.device("cuda:1"), 1) == {}
-
-
-def test_workers_have_one_thread_each() -> None:
     assert _worker_variables(torch.device("cpu"), 1) == {"OMP_NUM_THREADS": "1"}
 
 
-def test_of_a_lost_assignment_what_is_done_counts(data: Path, tmp_path: Path) -> None:
-    done, half = make_jobs(data, "ERM", test_envs=[0])
-    perform(Assignment((done,), tmp_path / "out", data))
-    assignment = Assignment((done, half), tmp_path / "out", data)
-    assert mark_lost(assignment, "it died.") == [
+def test_of_a_lost_assignment_what_is_done_or_held_counts(data: Path, tmp_path: Path) -> None:
+    done, half, held = make_jobs(data, "ERM", test_envs=[0], n_hparams=3)
+    perform(Assignment((done,), tmp_path, data))
+    assignment = Assignment((done, half, held), tmp_path, data)
+    with assignment.folder(held).claim() as is_ours:
+        assert is_ours
+        lost = mark_lost(assignment, "it died.")
+    assert lost == [
         Outcome(done, "done"),
         Outcome(half, "failed", "it died."),
+        Outcome(held, "held"),
     ]
-    assert (tmp_path / "out" / half.id / "err.txt").read_text() == "it died.\n"
-    assert not (tmp_path / "out" / done.id / "err.txt").exists()
-
-
-def test_of_a_lost_assignment_what_another_launcher_has_is_left_to_it(
-    data: Path, tmp_path: Path
-) -> None:
-    [job] = make_jobs(data, "ERM", test_envs=[0], n_hparams=1)
-    assignment = Assignment((job,), tmp_path / "out", data)
-    with assignment.folder(job).claim() as is_ours:
-        assert is_ours
-        assert mark_lost(assignment, "it died.") == [Outcome(job, "held")]
-    assert not (tmp_path / "out" / job.id / "err.txt").exists()
+    assert (tmp_path / half.id / "err.txt").read_text() == "it died.\n"
+    assert not any((tmp_path / job.id / "err.txt").exists() for job in (done, held))
 
 
 def test_folders_tell_what_became_of_an_assignment(data: Path, tmp_path: Path) -> None:
@@ -105,11 +87,8 @@ def test_folders_tell_what_became_of_an_assignment(data: Path, tmp_path: Path) -
         Outcome(failed, "failed", "ValueError: too much"),
         Outcome(held, "held"),
     ]
-
-
-def test_a_worker_never_raises(data: Path, tmp_path: Path) -> None:
-    [job] = make_jobs(data, "ERM", test_envs=[0], n_hparams=1)
-    [outcome] = run_assignment(Assignment((job,), tmp_path / "out", data, device="meta"))
+    # A worker never raises.
+    [outcome] = run_assignment(Assignment((held,), tmp_path / "out", data, device="meta"))
     assert outcome.state == "failed"
     assert outcome.message
 
@@ -124,9 +103,7 @@ def test_processes_give_the_records_of_a_plain_call(data: Path, tmp_path: Path) 
 
 
 @pytest.mark.slow
-def test_a_killed_worker_fails_its_runs_only_and_closing_stops_the_rest(
-    data: Path, tmp_path: Path
-) -> None:
+def test_a_killed_worker_fails_its_runs_only(data: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     [endless] = make_jobs(data, "ERM", test_envs=[0], n_hparams=1, steps=ENDLESS)
     short, *_ = make_jobs(data, "ERM")

@@ -1,7 +1,5 @@
 """Jobs of a Slurm queue, here on submitit's local stand-in for one."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

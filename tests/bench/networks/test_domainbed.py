@@ -1,7 +1,5 @@
 """The networks' layers, and their output by hand."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -21,7 +19,7 @@ from regraft.bench.networks.domainbed import (
 )
 
 
-def test_features_and_parameters_of_the_network_for_digits() -> None:
+def test_features_of_the_network_for_digits_by_hand() -> None:
     """Weights and biases of four convolutions, two for each normalized channel."""
     for n_channels in (1, 2, 3):
         network = mnist_cnn(n_channels)
@@ -33,10 +31,14 @@ def test_features_and_parameters_of_the_network_for_digits() -> None:
     normalizations = 2 * (64 + 3 * 128)
     total = sum(parameter.numel() for parameter in mnist_cnn().parameters())
     assert total == convolutions + normalizations
-
-
-def test_output_equals_the_layers_applied_by_hand() -> None:
-    """ReLU first, then the normalization; only the second convolution halves the image."""
+    network, n = make_featurizer((5,), {"featurizer_width": 7}, generator())
+    features = network(torch.randn(50, 5))
+    assert (n, features.shape, widths(network)) == (7, (50, 7), [(5, 7)])
+    assert (features >= 0).all() and (features > 0).any()
+    network, n = make_featurizer((1, 28, 28), {}, generator())
+    assert n == N_FEATURES
+    assert network(torch.rand(2, 1, 28, 28)).shape == (2, N_FEATURES)
+    # ReLU first, then the normalization; only the second convolution halves the image.
     torch.manual_seed(0)
     network = mnist_cnn()
     x = images = torch.rand(3, 2, 28, 28)
@@ -48,17 +50,15 @@ def test_output_equals_the_layers_applied_by_hand() -> None:
     torch.testing.assert_close(network(images), x.mean((2, 3)))
 
 
-def test_the_seed_alone_decides_the_weights() -> None:
+def test_the_seed_decides_the_weights_and_images_do_not_depend_on_their_batch() -> None:
+
     def weights(seed: int) -> torch.Tensor:
         torch.manual_seed(seed)
         return nn.utils.parameters_to_vector(mnist_cnn().parameters())
 
     assert torch.equal(weights(1), weights(1))
     assert not torch.equal(weights(1), weights(2))
-
-
-def test_an_image_does_not_depend_on_its_batch() -> None:
-    """No statistics are shared between images, in training and in evaluation alike."""
+    # No statistics are shared between images, in training and in evaluation alike.
     network, images = mnist_cnn(), torch.rand(4, 2, 28, 28)
     together = network.train()(images)
     torch.testing.assert_close(network.eval()(images), together)
@@ -72,17 +72,6 @@ def widths(network: nn.Module) -> list[tuple[int, int]]:
 
 def generator(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
-
-
-def test_featurizers_fit_the_shape_of_their_input() -> None:
-    network, n = make_featurizer((5,), {"featurizer_width": 7}, generator())
-    features = network(torch.randn(50, 5))
-    assert (n, features.shape, widths(network)) == (7, (50, 7), [(5, 7)])
-    assert (features >= 0).all() and (features > 0).any()
-
-    network, n = make_featurizer((1, 28, 28), {}, generator())
-    assert n == N_FEATURES
-    assert network(torch.rand(2, 1, 28, 28)).shape == (2, N_FEATURES)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """Pretrained networks by name: their weights, their units, and what is said when they fail."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -10,19 +8,10 @@ import torch
 
 from regraft.bench.networks.featurizers import load_featurizer
 from regraft.support.extras import require
+from tests.helpers.small_pictures import TIMM_TOY as NAME
 from tests.helpers.small_pictures import small_featurizer
 
 timm = require("timm", "images")
-NAME = "test_resnet.r160_in1k"  # timm's own toy
-
-
-@pytest.fixture(scope="module")
-def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file of random weights, with a classifier's."""
-    torch.manual_seed(3)
-    path = tmp_path_factory.mktemp("weights") / "toy.safetensors"
-    safetensors.torch.save_file(timm.create_model(NAME, num_classes=5).state_dict(), path)
-    return path
 
 
 def test_weights_from_a_file(weights: Path) -> None:
@@ -61,15 +50,12 @@ def test_what_cannot_be_loaded_is_told_in_one_sentence(
     assert str(caught.value).endswith(".") and "\n" not in str(caught.value)
 
 
-def test_without_a_network_the_small_encoder_is_named(offline_cache: Path) -> None:
+def test_networks_and_sizes_that_cannot_be_had_are_told(offline: Path) -> None:
     problem = r"the network resnet50\.ram_in1k can be nei"
     with pytest.raises(FileNotFoundError, match=problem) as caught:
         load_featurizer("resnet50.ram_in1k")
     assert str(caught.value).endswith("or take --encoder efficientnet_lite0.")
     assert "\n" not in str(caught.value)
-
-
-def test_a_size_that_a_network_does_not_take_is_refused() -> None:
     assert small_featurizer().n_features(40) == 8
     problem = r"takes no images of 3 x 3 pixels .*choose another --size"
     with pytest.raises(ValueError, match=problem):

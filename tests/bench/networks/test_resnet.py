@@ -1,7 +1,5 @@
 """The ResNets: which network, its channels, its frozen layers, and its pretrained weights."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -45,12 +43,9 @@ def test_features_of_images(changes: dict[str, Any], n_features: int) -> None:
         assert network(images(size=224)).shape == (2, n_features)
 
 
-def test_the_seed_alone_decides_the_weights() -> None:
+def test_the_seed_decides_the_weights_and_features_are_timms() -> None:
     assert torch.equal(first_weights(make(seed=1)), first_weights(make(seed=1)))
     assert not torch.equal(first_weights(make(seed=1)), first_weights(make(seed=2)))
-
-
-def test_features_are_the_mean_over_pixels_of_timms_network() -> None:
     torch.manual_seed(0)
     plain = timm.create_model("resnet18", pretrained=False).eval()
     network = make().eval()
@@ -112,9 +107,7 @@ def test_dropout_follows_the_features() -> None:
         ({"resnet50_augmix": False}, "resnet50.tv_in1k"),
     ],
 )
-def test_weights_that_cannot_be_had_are_named(
-    offline_cache: Path, changes: dict[str, Any], name: str
-) -> None:
+def test_absent_weights_are_named(offline: Path, changes: dict[str, Any], name: str) -> None:
     with pytest.raises(FileNotFoundError, match=f"the network {name} can be neither") as caught:
         make_resnet(3, {**DEFAULTS, **changes}, torch.Generator())
     text = str(caught.value)
@@ -122,10 +115,10 @@ def test_weights_that_cannot_be_had_are_named(
     assert text.endswith(".") and "\n" not in text
 
 
-def test_weights_from_the_cache_are_used(offline_cache: Path) -> None:
+def test_weights_from_the_cache_are_used(offline: Path) -> None:
     torch.manual_seed(3)
     trained = timm.create_model("resnet18", pretrained=False)
-    folder = offline_cache / "models--timm--resnet18.tv_in1k"
+    folder = offline / "models--timm--resnet18.tv_in1k"
     commit = "0" * 40
     for place in ("refs", f"snapshots/{commit}"):
         (folder / place).mkdir(parents=True)

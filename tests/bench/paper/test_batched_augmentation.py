@@ -1,7 +1,5 @@
 """Random changes of whole batches, against what each of them is defined to do."""
 
-from __future__ import annotations
-
 import colorsys
 from itertools import permutations
 
@@ -35,12 +33,6 @@ def generator(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def test_grey_is_luma() -> None:
-    x = torch.tensor([0.2, 0.4, 0.9]).reshape(1, 3, 1, 1)
-    assert grey(x).item() == pytest.approx(0.299 * 0.2 + 0.587 * 0.4 + 0.114 * 0.9)
-    assert torch.allclose(grey(torch.full((1, 3, 2, 2), 0.3)), torch.tensor(0.3))
-
-
 def by_hand(x: torch.Tensor, kind: int, factor: float) -> torch.Tensor:
     """Brightness (0), contrast (1) or saturation (2) of one image."""
     luma = 0.299 * x[0] + 0.587 * x[1] + 0.114 * x[2]
@@ -64,31 +56,28 @@ def test_every_order_of_changes_is_that_of_its_definitions(roll: int) -> None:
         torch.testing.assert_close(change(x, changes, 5)[0], expected, atol=1e-5, rtol=0)
 
 
-def test_a_blend_with_nothing_is_the_identity() -> None:
+def test_blends_have_an_order_for_each_image_and_grey_is_luma() -> None:
     x = pictures()
     assert torch.equal(blend(x, NOTHING.expand(3, 3)), x)
     blends = arrange_blends(torch.tensor([[0.5, 0.6, 0.7]]), torch.tensor([[3, 0, 1, 2]]))
     assert torch.equal(blends[0, :3], NOTHING.expand(3, 3))  # the hue comes first
     assert torch.allclose(blends[0, 3:], torch.tensor([[0.5, 0, 0], [0.6, 0.4, 0], [0.7, 0, 0.3]]))
-
-
-def test_each_image_has_an_order_of_its_own() -> None:
     factors = torch.tensor([[0.5, 0.6, 0.7], [0.5, 0.6, 0.7]])
     blends = arrange_blends(factors, torch.tensor([[2, 3, 0, 1], [0, 1, 2, 3]]))
     own = blends[..., 0]
     assert torch.allclose(own[0], torch.tensor([0.7, 1, 1, 1, 0.5, 0.6]))
     assert torch.allclose(own[1], torch.tensor([0.5, 0.6, 0.7, 1, 1, 1]))
+    x = torch.tensor([0.2, 0.4, 0.9]).reshape(1, 3, 1, 1)
+    assert grey(x).item() == pytest.approx(0.299 * 0.2 + 0.587 * 0.4 + 0.114 * 0.9)
+    assert torch.allclose(grey(torch.full((1, 3, 2, 2), 0.3)), torch.tensor(0.3))
 
 
-def test_hue_turns_red_to_green_and_back() -> None:
+def test_hue_turns_red_to_green_and_back_and_grey_stays_grey() -> None:
     red = torch.tensor([1.0, 0.0, 0.0]).reshape(1, 3, 1, 1)
     thirds = [turn_hue(red, torch.tensor([turn])).flatten() for turn in (1 / 3, -1 / 3, 1.0, 0.5)]
     expected = [(0, 1, 0), (0, 0, 1), (1, 0, 0), (0, 1, 1)]
     for got, wanted in zip(thirds, expected, strict=True):
         torch.testing.assert_close(got, torch.tensor(wanted).float(), atol=1e-6, rtol=0)
-
-
-def test_a_turn_by_nothing_is_the_identity_and_grey_stays_grey() -> None:
     x = pictures()
     torch.testing.assert_close(turn_hue(x, torch.zeros(3)), x, atol=1e-6, rtol=0)
     shades = pictures()[:, :1].expand(3, 3, 6, 5)
@@ -104,21 +93,15 @@ def test_hue_is_that_of_the_hsv_cone(colour: tuple[float, ...], turn: float) -> 
     assert got == pytest.approx(expected, abs=1e-6)
 
 
-def test_a_crop_of_everything_is_the_image() -> None:
+def test_crops_are_the_part_named_and_larger_images_are_interpolated() -> None:
     x = pictures(2, 8, 8)
     torch.testing.assert_close(whole(x, 8), x)
     flipped = crop(x, WHOLE.expand(2, 4), torch.tensor([True, False]), 8)
     torch.testing.assert_close(flipped, torch.stack([x[0].flip(2), x[1]]))
-
-
-def test_a_crop_is_the_part_named() -> None:
     x = pictures(1, 8, 8)
     box = torch.tensor([[0.25, 0.5, 0.5, 0.5]])  # columns 2 to 5, rows 4 to 7
     torch.testing.assert_close(crop(x, box, STRAIGHT, 4), x[:, :, 4:8, 2:6])
     torch.testing.assert_close(crop(x, box, ~STRAIGHT, 4), x[:, :, 4:8, 2:6].flip(3))
-
-
-def test_larger_images_are_interpolated_bilinearly() -> None:
     x = pictures(2, 5, 5)
     wanted = torch.nn.functional.interpolate(x, size=(12, 12), mode="bilinear")
     torch.testing.assert_close(whole(x, 12), wanted)
@@ -159,7 +142,7 @@ def test_draws_have_the_shares_they_should(aspect: float) -> None:
     assert float(changes.hue.std()) == pytest.approx(0.3 / 3**0.5, abs=0.01)
 
 
-def test_all_orders_are_equally_likely() -> None:
+def test_all_orders_are_equally_likely_and_follow_from_the_seed() -> None:
     blends = draw_changes(torch.ones(24_000), generator()).blends
     used = blends[..., 0] != 1
     assert torch.all(used.sum(dim=1) == 3)
@@ -167,9 +150,6 @@ def test_all_orders_are_equally_likely() -> None:
         assert float((used[:, :3].sum(dim=1) == k).float().mean()) == pytest.approx(0.25, abs=0.02)
     contrast_first = (blends[..., 0, 1] != 0).float().mean()
     assert float(contrast_first) == pytest.approx(0.25, abs=0.02)
-
-
-def test_draws_follow_from_the_seed_and_one_entry_can_be_taken() -> None:
     first, again = (draw_changes(torch.ones(3, 4), generator(5)) for _ in range(2))
     other = draw_changes(torch.ones(3, 4), generator(6))
     assert torch.equal(first.box, again.box) and torch.equal(first.blends, again.blends)

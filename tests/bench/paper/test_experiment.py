@@ -1,7 +1,5 @@
 """Which runs of the protocol an experiment consists of, without any training or game."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Pictures of a sweep: what they draw, and what is refused."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
@@ -58,7 +56,7 @@ def test_no_text_overlaps_or_is_cut_off_and_a_second_call_draws_the_same(name: s
     assert DRAWINGS[name]() == figure
 
 
-def test_every_checkpoint_is_drawn_once_and_the_last_ones_twice() -> None:
+def test_every_checkpoint_is_drawn_once_and_in_view() -> None:
     figure = figures.draw_checkpoints(iter(RECORDS))
     every, last = sets(figure)
     total = sum(len(run["checkpoints"]) for run in RECORDS)
@@ -77,9 +75,6 @@ def test_every_checkpoint_is_drawn_once_and_the_last_ones_twice() -> None:
         *(f"{env} held out" for env in ("+90%", "+80%", "-90%")),
         *("ERM head (step 0)", "head in between", "last head"),
     ]
-
-
-def test_all_points_are_in_view_and_the_diagonal_is_one() -> None:
     figure = figures.draw_checkpoints([run(0, 4)])
     panels = figure["hconcat"]
     for panel in panels:
@@ -96,10 +91,17 @@ def test_all_points_are_in_view_and_the_diagonal_is_one() -> None:
     ]
 
 
-def test_the_benchmark_names_environments_and_title() -> None:
+def test_the_benchmark_decides_names_and_figures() -> None:
     figure = figures.draw_checkpoints([run(3, 1), run(0, 1)], PACS)
     assert legend(figure)[:2] == ["A held out", "S held out"]
     assert figure["title"]["text"].startswith("PACS: ")
+    whole = figures.sweep_figures(COLORED_MNIST, RECORDS, CURVES)
+    assert list(whole) == ["checkpoints", "ranks", "rounds"]
+    assert list(figures.sweep_figures(COLORED_MNIST, RECORDS, {"a": {}})) == [
+        "checkpoints",
+        "rounds",
+    ]
+    assert list(figures.sweep_figures(PACS, RECORDS, {"a": {}})) == ["checkpoints"]
 
 
 def test_environments_are_told_apart_without_colours() -> None:
@@ -132,9 +134,6 @@ def test_ranks_are_in_order_and_evenly_spaced() -> None:
         f"{env} held out, {reading}" for reading in CURVES for env in ("+90%", "-90%")
     ]
     assert LABEL in {each.text for each in written(figures.draw_ranks(EVERY_RANK))}
-
-
-def test_ranks_that_a_curve_lacks_leave_their_place() -> None:
     curves = {"a": {0: [(1, 0.2), (8, 0.3)]}, "b": {0: [(2, 0.4), (8, 0.5)]}}
     drawn = draw(figures.draw_ranks(curves))
     assert {item["text"] for item, *_ in marks(drawn, "text")} >= {"1", "2", "8"}
@@ -143,7 +142,7 @@ def test_ranks_that_a_curve_lacks_leave_their_place() -> None:
     assert places[1] - places[0] == pytest.approx(places[2] - places[1], abs=1)
 
 
-def test_rounds_are_shares_of_each_environment() -> None:
+def test_rounds_are_shares_and_colours_follow_the_environment() -> None:
     figure = figures.draw_rounds(RECORDS)
     (values,) = sets(figure)
     for env, name in enumerate(("+90% held out", "+80% held out", "-90% held out")):
@@ -152,24 +151,11 @@ def test_rounds_are_shares_of_each_environment() -> None:
     assert {str(i) for i in range(7)} <= {each.text for each in written(figure)}
     bars = sorted((x, x + item["width"]) for item, x, _ in marks(draw(figure), "rect"))
     assert len(bars) == 9 and all(a[1] <= b[0] + 1e-9 for a, b in pairwise(bars))
-
-
-def test_colours_follow_the_environment() -> None:
     alone, among = (
         {item["fill"] for item, *_ in marks(draw(figures.draw_rounds(records)), "rect")}
         for records in ([run(2, 3)], RECORDS)
     )
     assert alone == {PALETTE[2]} and among == set(PALETTE[:3])
-
-
-def test_the_figures_of_a_benchmark() -> None:
-    whole = figures.sweep_figures(COLORED_MNIST, RECORDS, CURVES)
-    assert list(whole) == ["checkpoints", "ranks", "rounds"]
-    assert list(figures.sweep_figures(COLORED_MNIST, RECORDS, {"a": {}})) == [
-        "checkpoints",
-        "rounds",
-    ]
-    assert list(figures.sweep_figures(PACS, RECORDS, {"a": {}})) == ["checkpoints"]
 
 
 PAIR = run(0, 1) | {"args": {"test_envs": [0, 1]}}

@@ -1,12 +1,5 @@
 """Phase 1 on images: what is trained on what, and that stopping or a kill changes nothing."""
 
-from __future__ import annotations
-
-import os
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -33,8 +26,9 @@ from regraft.bench.paper.phase1 import PhaseOne, steps_taken
 from regraft.bench.paper.picture_store import Pictures, fingerprint, load_pictures
 from regraft.bench.paper.reproduce import list_images
 from regraft.bench.protocol.jobs import Job
+from tests.helpers.commands import kill_when, run_apart
 from tests.helpers.errors import refused
-from tests.helpers.paths import ROOT, SOURCE
+from tests.helpers.paths import ROOT
 from tests.helpers.small_pictures import small_featurizer, write_pacs
 
 CPU = torch.device("cpu")
@@ -81,22 +75,24 @@ def test_all_weights_are_trained_and_statistics_stay() -> None:
     assert equal(featurizer.network.state_dict(), small_featurizer().network.state_dict())
 
 
-def test_training_finds_the_classes() -> None:
+def test_training_finds_the_classes_in_evaluation_mode() -> None:
     pool = make_pool()
     trained = train(steps=60, learning_rate=0.05)
     X = embed(small_featurizer(), trained, pool, RECIPE.size).float()
     logits = X @ trained["1.weight"].T + trained["1.bias"]
     assert float((logits.argmax(dim=1) == pool.y).double().mean()) > 0.95
+    plain = small_featurizer()
+    noisy = Featurizer(nn.Sequential(plain.network, nn.Dropout(0.9)), plain.mean, plain.deviation)
+    usual = train()
+    other = fine_tune(make_task(), noisy, RECIPE)
+    assert torch.equal(usual["1.weight"], other["1.weight"])
 
 
-def test_the_seed_decides_everything() -> None:
+def test_only_training_rows_are_seen_and_the_seed_decides_everything() -> None:
     state = torch.random.get_rng_state()
     assert equal(train(), train())
     assert not equal(train(), train(make_task(seed=1)))
     assert torch.equal(torch.random.get_rng_state(), state)
-
-
-def test_only_training_rows_are_seen() -> None:
     task = make_task()
     pixels = task.pool.pixels.clone()
     pixels[40:] = 255 - pixels[40:]
@@ -120,15 +116,12 @@ def test_a_resumed_training_has_the_same_bits() -> None:
     assert told[-1] == RECIPE.steps
     for state in states:
         assert equal(usual, fine_tune(make_task(), small_featurizer(7), RECIPE, kept=state))
+    early: list[dict[str, Tensor]] = []
+    fine_tune(make_task(), small_featurizer(), RECIPE, keep=early.append, save_every=1000)
+    assert early == [] and steps_taken(None) == 0
 
 
-def test_nothing_is_kept_before_its_time() -> None:
-    states: list[dict[str, Tensor]] = []
-    fine_tune(make_task(), small_featurizer(), RECIPE, keep=states.append, save_every=1000)
-    assert states == [] and steps_taken(None) == 0
-
-
-def test_features_are_those_of_unchanged_normalized_images() -> None:
+def test_features_are_those_of_unchanged_normalized_images_in_16_bits() -> None:
     pool, trained = make_pool(70), train()
     X = embed(small_featurizer(), trained, pool, RECIPE.size)
     assert X.shape == (70, 8) and X.dtype == torch.float16
@@ -139,21 +132,10 @@ def test_features_are_those_of_unchanged_normalized_images() -> None:
     with torch.no_grad():
         wanted = network((whole(pool.pixels / 255, RECIPE.size) - mean) / deviation)
     torch.testing.assert_close(X.float(), wanted, atol=2e-3, rtol=2e-3)
-
-
-def test_features_beyond_16_bits_are_refused() -> None:
     trained = train()
     trained["0.1.bias"] += 1e6
     with refused("too large for 16 bits"):
         embed(small_featurizer(), trained, make_pool(), RECIPE.size)
-
-
-def test_networks_with_dropout_stay_in_evaluation_mode() -> None:
-    plain = small_featurizer()
-    noisy = Featurizer(nn.Sequential(plain.network, nn.Dropout(0.9)), plain.mean, plain.deviation)
-    usual = train()
-    other = fine_tune(make_task(), noisy, RECIPE)
-    assert torch.equal(usual["1.weight"], other["1.weight"])
 
 
 @pytest.mark.parametrize("encoder", ["resnet50.ram_in1k", "hf-hub:some/one"])
@@ -229,7 +211,9 @@ def test_a_pool_has_the_environments_in_turn_and_takes_them_from_the_list() -> N
         assert torch.equal(made, expected)
 
 
-def test_sources_are_trained_on_and_the_target_is_not(data: Path, tmp_path: Path) -> None:
+def test_sources_are_trained_on_and_finished_trainings_are_not_repeated(
+    data: Path, tmp_path: Path, finished: Path
+) -> None:
     trainer = make_phase1(data, tmp_path, steps=1).trainer
     assert isinstance(trainer, ImageTrainer)
     seen = trainer.task(JOBS[0])
@@ -239,6 +223,11 @@ def test_sources_are_trained_on_and_the_target_is_not(data: Path, tmp_path: Path
         expected = sum(sizes[:env]) + JOBS[0].split(env, 21)[0]
         assert torch.equal(rows, expected)
     assert seen.n_classes == 7 and seen.seed == JOBS[0].seed != JOBS[1].seed
+    before = (finished / "phase1" / NAME).stat().st_mtime_ns
+    told: list[str] = []
+    make_phase1(data, finished).checkpoints(JOBS[:1], told.append)
+    assert told == [] and (finished / "phase1" / NAME).stat().st_mtime_ns == before
+    assert list((finished / "under-way").glob("*")) == []
 
 
 def test_features_are_those_of_their_checkpoint(data: Path, tmp_path: Path) -> None:
@@ -257,14 +246,6 @@ def test_features_are_those_of_their_checkpoint(data: Path, tmp_path: Path) -> N
     again = make_phase1(data, tmp_path, steps=1).features(JOBS[0], checkpoints[JOBS[0]])
     assert torch.equal(again.X[2], first.X[2])
     assert (tmp_path / "features").stat().st_mtime_ns == written
-
-
-def test_finished_trainings_are_not_repeated(data: Path, finished: Path) -> None:
-    before = (finished / "phase1" / NAME).stat().st_mtime_ns
-    told: list[str] = []
-    make_phase1(data, finished).checkpoints(JOBS[:1], told.append)
-    assert told == [] and (finished / "phase1" / NAME).stat().st_mtime_ns == before
-    assert list((finished / "under-way").glob("*")) == []
 
 
 class Stop(Exception):
@@ -305,10 +286,9 @@ PROGRAM = """
 import sys
 from pathlib import Path
 import torch
-sys.path.insert(0, sys.argv[1])
 from tests.bench.paper.test_fine_tuning import JOBS, make_phase1
 torch.set_num_threads(1)
-phase1 = make_phase1(Path(sys.argv[2]), Path(sys.argv[3]), save_every=0)
+phase1 = make_phase1(Path(sys.argv[1]), Path(sys.argv[2]), save_every=0)
 phase1.remove_unfinished()
 phase1.checkpoints(JOBS[:1], lambda _: None)
 """
@@ -316,16 +296,9 @@ phase1.checkpoints(JOBS[:1], lambda _: None)
 
 @pytest.mark.slow
 def test_kills_at_any_moment_change_nothing(data: Path, finished: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-c", PROGRAM, str(ROOT), str(data), str(tmp_path)]
-    path = os.pathsep.join([str(SOURCE), str(ROOT)])
-    environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
-    under_way = tmp_path / "under-way" / NAME
-    with subprocess.Popen(command, env=environment) as process:
-        while process.poll() is None and not under_way.exists():
-            time.sleep(0.001)
-        process.kill()
-    assert process.returncode == -signal.SIGKILL
+    program: dict[str, Any] = {"code": PROGRAM, "path": [ROOT]}
+    kill_when((tmp_path / "under-way" / NAME).exists, data, tmp_path, **program)
     assert not (tmp_path / "phase1" / NAME).exists()
-    subprocess.run(command, env=environment, check=True)
+    assert run_apart(data, tmp_path, **program).code == 0
     assert equal(weights(tmp_path), weights(finished))
     assert list((tmp_path / "under-way").iterdir()) == []

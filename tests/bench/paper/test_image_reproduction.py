@@ -1,7 +1,5 @@
 """``regraft reproduce pacs`` on tiny pictures: its records, its tables, and what it refuses."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path
@@ -9,8 +7,6 @@ from typing import Any
 
 import pytest
 import safetensors.torch
-import torch
-from typer.testing import CliRunner, Result
 
 from regraft.bench.algorithms.games import game_space
 from regraft.bench.paper.benchmark import IMAGE_BENCHMARKS
@@ -19,14 +15,12 @@ from regraft.bench.paper.reproduce import list_images, reproduce_images
 from regraft.bench.protocol.seeds import job_seed
 from regraft.bench.protocol.selection import RULES
 from regraft.bench.protocol.spaces import draw_configuration
-from regraft.cli.app import app
 from regraft.cli.command import RESUMES
-from regraft.support.extras import require
+from tests.helpers.commands import Run
 from tests.helpers.small_pictures import CLASSES, DOMAINS, write_pacs
+from tests.helpers.small_pictures import TIMM_TOY as NAME
 
-timm = require("timm", "images")
 PACS = IMAGE_BENCHMARKS["pacs"]
-NAME = "test_resnet.r160_in1k"  # timm's own toy
 SIZE: dict[str, Any] = {"steps": 2, "size": 32, "cells": [1, 3], "trials": 1, "configs": 2}
 RECIPE = f"{NAME}-32px-2"
 PICTURES = [f"checkpoints.{kind}" for kind in ("png", "svg", "pdf")]
@@ -36,14 +30,6 @@ FILES = ["table.md", "table.csv", "table.tex", *PICTURES, "timings.json", "repro
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_pacs(tmp_path_factory.mktemp("data"), each=5)
-
-
-@pytest.fixture(scope="module")
-def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    torch.manual_seed(0)
-    path = tmp_path_factory.mktemp("weights") / "toy.safetensors"
-    safetensors.torch.save_file(timm.create_model(NAME, num_classes=5).state_dict(), path)
-    return path
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +53,7 @@ def read_runs(out: Path, *algorithms: str) -> dict[tuple[str, int, int], dict[st
     return found
 
 
-def test_the_files_and_the_records(finished: Reproduction) -> None:
+def test_the_files_the_records_and_the_tables(finished: Reproduction) -> None:
     out = root(finished) / f"{RECIPE}-hull-reweighted"
     assert finished.files == [out / name for name in FILES]
     assert {path.name for path in out.iterdir()} == {*FILES, "cpu"}
@@ -83,41 +69,6 @@ def test_the_files_and_the_records(finished: Reproduction) -> None:
         assert record["hparams"] == draw_configuration(game_space("hull", None, 7), config, 0)
         assert record["hparams"]["cro_rank"] == 6 and record["hparams"]["cro_radius"] == 8.0
         assert record["rounds"] >= 1 and record["converged"]
-
-
-def test_erm_is_recorded_in_every_part_of_every_environment(finished: Reproduction) -> None:
-    records = read_runs(root(finished), "ERM", "ERM, refitted")
-    assert sorted(records) == [
-        (name, env, 0) for name in ("ERM", "ERM, refitted") for env in (1, 3)
-    ]
-    for record in records.values():
-        for env in range(4):
-            assert all(0 <= record[f"env{env}_{part}_acc"] <= 1 for part in ("in", "out"))
-    # The game starts at the refitted head.
-    for env in (1, 3):
-        refitted = records["ERM, refitted", env, 0]
-        game = next(r for r in finished.records if r["args"]["test_envs"] == [env])
-        start = game["checkpoints"][0]
-        assert start["target_risk"] == pytest.approx(1 - refitted[f"env{env}_in_acc"])
-        sources = [refitted[f"env{other}_out_acc"] for other in range(4) if other != env]
-        assert start["source_risk"] == pytest.approx(1 - sum(sources) / 3)
-
-
-def test_the_accuracy_of_erm_is_that_of_phase_1s_head(finished: Reproduction) -> None:
-    name = f"PACS-3-0-{RECIPE}-cpu.safetensors"
-    checkpoint, features = (
-        safetensors.torch.load_file(root(finished) / kind / name) for kind in ("phase1", "features")
-    )
-    record = read_runs(root(finished))["ERM", 3, 0]
-    X, y = features["X3"].double(), features["y3"]
-    logits = X @ checkpoint["1.weight"].double().T + checkpoint["1.bias"].double()
-    right = (logits.argmax(dim=1) == y).double()
-    n_out = int(0.2 * len(y))
-    share = (len(y) - n_out) * record["env3_in_acc"] + n_out * record["env3_out_acc"]
-    assert share == pytest.approx(float(right.sum()))
-
-
-def test_the_tables_show_erm_beside_cro_and_the_worst_environment(finished: Reproduction) -> None:
     lines = finished.files[0].read_text("utf-8").splitlines()
     assert "| Algorithm | Source | A | C | P | S | Avg | Worst |" in lines
     published = (
@@ -138,6 +89,35 @@ def test_the_tables_show_erm_beside_cro_and_the_worst_environment(finished: Repr
     assert list(document["baselines"]) == labels[:2]
     assert list(document["cells"]) == ["C", "S"] and document["runs"] == 4
     assert json.loads(json.dumps(document))["baselines"][labels[0]]["average"] is None
+
+
+def test_erm_is_recorded_everywhere_and_is_phase_1s_head(finished: Reproduction) -> None:
+    records = read_runs(root(finished), "ERM", "ERM, refitted")
+    assert sorted(records) == [
+        (name, env, 0) for name in ("ERM", "ERM, refitted") for env in (1, 3)
+    ]
+    for record in records.values():
+        for env in range(4):
+            assert all(0 <= record[f"env{env}_{part}_acc"] <= 1 for part in ("in", "out"))
+    # The game starts at the refitted head.
+    for env in (1, 3):
+        refitted = records["ERM, refitted", env, 0]
+        game = next(r for r in finished.records if r["args"]["test_envs"] == [env])
+        start = game["checkpoints"][0]
+        assert start["target_risk"] == pytest.approx(1 - refitted[f"env{env}_in_acc"])
+        sources = [refitted[f"env{other}_out_acc"] for other in range(4) if other != env]
+        assert start["source_risk"] == pytest.approx(1 - sum(sources) / 3)
+    name = f"PACS-3-0-{RECIPE}-cpu.safetensors"
+    checkpoint, features = (
+        safetensors.torch.load_file(root(finished) / kind / name) for kind in ("phase1", "features")
+    )
+    record = read_runs(root(finished))["ERM", 3, 0]
+    X, y = features["X3"].double(), features["y3"]
+    logits = X @ checkpoint["1.weight"].double().T + checkpoint["1.bias"].double()
+    right = (logits.argmax(dim=1) == y).double()
+    n_out = int(0.2 * len(y))
+    share = (len(y) - n_out) * record["env3_in_acc"] + n_out * record["env3_out_acc"]
+    assert share == pytest.approx(float(right.sum()))
 
 
 def test_a_second_time_nothing_is_done_and_more_can_be_added(
@@ -173,12 +153,18 @@ def test_other_images_or_weights_are_not_mixed_in(
         )
 
 
-def test_the_folder_may_be_given_directly_or_hold_it(data: Path, tmp_path: Path) -> None:
+def test_folders_are_found_and_empty_classes_named(data: Path, tmp_path: Path) -> None:
     shutil.copytree(data, tmp_path / "PACS")
     direct, inside = list_images(PACS, data), list_images(PACS, tmp_path)
     assert [listing.labels for listing in direct] == [listing.labels for listing in inside]
     assert [len(listing.paths) for listing in direct] == [35] * 4
     assert Path(inside[1].paths[0]).parts[-4:-1] == ("PACS", "cartoon", "dog")
+    copy = Path(shutil.copytree(data, tmp_path / "data"))
+    for name in ("giraffe", "guitar"):
+        for path in (copy / "photo" / name).iterdir():
+            path.unlink()
+    with pytest.raises(ValueError, match=r"photo has no images of giraffe, guitar: put some"):
+        list_images(PACS, copy)
 
 
 def test_officehome_has_its_own_shape(tmp_path: Path) -> None:
@@ -194,77 +180,24 @@ def test_officehome_has_its_own_shape(tmp_path: Path) -> None:
     assert "Real World" in listings[3].paths[0]
 
 
-def call(*arguments: object) -> Result:
-    return CliRunner().invoke(app, ["reproduce", *(str(argument) for argument in arguments)])
-
-
 def test_the_command_line(
-    data: Path, weights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "160")
-    monkeypatch.setattr("regraft.cli.reproduce._QUICK_STEPS", 2)
-    out = tmp_path / "out"
-    line = ("pacs", "--data", data, "--encoder", NAME, "--weights", weights, "--size", "32")
-    result = call(*line, "--quick", "--configs", "1", "--out", out)
-    assert result.exit_code == 0, result.output
-    for text in ("SagNet (DomainBed)", "CRO (CRO paper)", "ERM, refitted", "Worst", "S: "):
-        assert text in result.output
-    again = call(*line, "--quick", "--configs", "1", "--out", out, "--json")
-    document = json.loads(again.stdout)
-    assert document["runs"] == 1 and list(document["cells"]) == ["S"]
-    assert document["seconds"]["Phase 1"] == 0
-
-
-def test_an_interrupt_says_how_to_go_on(
-    data: Path, weights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    data: Path, weights: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("regraft.bench.paper.fine_tuning.fine_tune", interrupt)
-    result = call(
-        *("pacs", "--data", data, "--encoder", NAME, "--weights", weights, "--size", "32"),
-        *("--quick", "--out", tmp_path),
-    )
-    assert result.exit_code == 130 and RESUMES in result.output
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (("pac",), "benchmark is 'pac': choose cmnist, pacs or officehome."),
-        (("pacs",), "--data is missing: name the folder of PACS's images."),
-        (("pacs", "--data", "absent"), "there is no folder absent/PACS"),
-        (("pacs", "--data", "DATA", "--preset", "best"), "--preset is for cmnist"),
-        (("cmnist", "--steps", "5"), "--steps is for images"),
-        (("cmnist", "--encoder", NAME), "--encoder is for images"),
-        (("pacs", "--data", "DATA", "--cells", "A,X"), "cells are 'A,X': choose from A,C,P,S."),
-        (("pacs", "--data", "DATA", "--steps", "0"), "steps is 0: pass at least 1."),
-        (("pacs", "--data", "DATA", "--size", "8"), "size is 8: pass at least 32 pixels."),
-        (("pacs", "--data", "DATA", "--trials", "0"), "trials is 0"),
-        (("pacs", "--data", "DATA", "--family", "ball"), "family is 'ball'"),
-        (
-            ("pacs", "--data", "DATA", "--encoder", "x"),
-            "no image encoder 'x': choose efficientnet_lite0",
-        ),
-        (("officehome", "--data", "DATA"), "OfficeHome has 65 classes but"),
-    ],
-)
-def test_wrong_arguments_are_told_before_any_work(
-    data: Path, tmp_path: Path, arguments: tuple[str, ...], sentence: str
-) -> None:
-    line = [str(data) if argument == "DATA" else argument for argument in arguments]
-    result = call(*line, "--out", tmp_path / "new")
-    assert result.exit_code == 2
-    (told,) = [line for line in result.stderr.splitlines() if line.startswith("regraft: ")]
-    assert sentence in told and told.endswith(".")
-    assert not (tmp_path / "new").exists()
-
-
-def test_a_class_without_images_is_named(data: Path, tmp_path: Path) -> None:
-    copy = Path(shutil.copytree(data, tmp_path / "data"))
-    for name in ("giraffe", "guitar"):
-        for path in (copy / "photo" / name).iterdir():
-            path.unlink()
-    with pytest.raises(ValueError, match=r"photo has no images of giraffe, guitar: put some"):
-        list_images(PACS, copy)
+    monkeypatch.setenv("COLUMNS", "160")
+    monkeypatch.setattr("regraft.cli.reproduce._QUICK_STEPS", 2)
+    line = ("reproduce", "pacs", "--data", data, "--encoder", NAME, "--weights", weights)
+    line += ("--size", 32, "--quick", "--configs", 1, "--out", tmp_path / "out")
+    with monkeypatch.context() as patch:
+        patch.setattr("regraft.bench.paper.fine_tuning.fine_tune", interrupt)
+        stopped = run(*line)
+    assert stopped.code == 130 and RESUMES in stopped.err
+    ran = run(*line)
+    assert ran.code == 0, ran.err
+    for text in ("SagNet (DomainBed)", "CRO (CRO paper)", "ERM, refitted", "Worst", "S: "):
+        assert text in ran.out
+    document = json.loads(run(*line, "--json").out)
+    assert document["runs"] == 1 and list(document["cells"]) == ["S"]
+    assert document["seconds"]["Phase 1"] == 0

@@ -1,7 +1,5 @@
 """Phase 1: the same bits whenever and along whatever it is trained, and only from its rows."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 
@@ -70,12 +68,15 @@ def test_repetitions_have_the_same_bits(job: Pretraining, preset: Preset) -> Non
     assert torch.equal(torch.get_rng_state(), before)  # it is left alone
 
 
-def test_other_jobs_along_change_nothing(blobs: Digits, job: Pretraining) -> None:
+def test_other_jobs_change_nothing_and_are_counted(blobs: Digits, job: Pretraining) -> None:
     other = make_job(blobs, seed=1)
     (alone,) = weights(job, MOVING)
     for jobs, place in (([job, other], 0), ([other, job, other], 1)):
         assert torch.equal(weights(jobs, MOVING)[place], alone)
     assert not torch.equal(weights(other, MOVING)[0], alone)
+    heard: list[int] = []
+    pretrain([job, make_job(blobs, 1)], TINY, CPU, heard.append)
+    assert heard == sorted(heard) and heard[-1] == TINY.steps
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -115,12 +116,6 @@ def test_the_average_of_the_weights(job: Pretraining) -> None:
     start, last = (weights(job, replace(TINY, steps=steps))[0] for steps in (0, 1))
     (average,) = weights(job, replace(TINY, steps=1, average=0.75))
     torch.testing.assert_close(average, 0.75 * start + 0.25 * last)
-
-
-def test_progress_covers_all_jobs(blobs: Digits, job: Pretraining) -> None:
-    heard: list[int] = []
-    pretrain([job, make_job(blobs, 1)], TINY, CPU, heard.append)
-    assert heard == sorted(heard) and heard[-1] == TINY.steps
 
 
 def test_features_of_all_rows(job: Pretraining, monkeypatch: pytest.MonkeyPatch) -> None:

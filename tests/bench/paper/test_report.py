@@ -1,7 +1,5 @@
 """The tables: which numbers they show, and that LaTeX would take them."""
 
-from __future__ import annotations
-
 import csv
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +24,7 @@ FULL = Selection(
 PARTIAL = Selection({2: FULL.cells[2]}, None)
 
 
-def test_markdown_shows_ours_beside_the_published() -> None:
+def test_markdown_and_csv_show_ours_beside_the_published() -> None:
     shown = accuracy_table({LABEL: FULL})
     lines = shown.markdown().splitlines()
     assert "| Algorithm | Source | +90% | +80% | -90% | Avg |" in lines
@@ -42,18 +40,6 @@ def test_markdown_shows_ours_beside_the_published() -> None:
         f"- {LABEL}, +80%: 60.0 to 74.0 over all configurations and trials; chosen by trial: 1, 1",
         f"- {LABEL}, -90%: 9.9 to 76.0 over all configurations and trials; chosen by trial: 17, 4",
     ]
-
-
-def test_absent_cells_are_dashes() -> None:
-    table = accuracy_table({"a|b": PARTIAL})
-    assert "| a\\|b | this run | – | – | 70.4 ± 1.0 | – |" in table.markdown()
-    assert r"a|b & this run & -- & -- & 70.4 $\pm$ 1.0 & -- \\" in table.latex()
-    row = dict(zip(COLUMNS, full_table({"x": PARTIAL}).rows[-1], strict=True))
-    assert row["+90% mean"] is row["+80% highest"] is row["average"] is None
-    assert row["-90% mean"] == 70.449
-
-
-def test_csv_has_every_number_in_percent() -> None:
     rows = [dict(zip(COLUMNS, row, strict=True)) for row in full_table({LABEL: FULL}).rows]
     assert len(rows) == 16
     assert rows[0]["algorithm"] == "ERM" and rows[0]["-90% mean"] == 10.0
@@ -63,12 +49,22 @@ def test_csv_has_every_number_in_percent() -> None:
     assert (ours["-90% mean"], ours["-90% error"]) == (70.449, 1.04)
     assert (ours["-90% lowest"], ours["-90% highest"]) == (9.87, 76.01)
     assert ours["average"] == 71.6833
-
-
-def test_other_rows_can_be_compared_with() -> None:
     text = accuracy_table({"x": FULL}, replace(COLORED_MNIST, published=ORACLE)).markdown()
     assert "| IRM | DomainBed | 72.0 ± 0.1 | 72.5 ± 0.3 | 58.5 ± 3.3 | 67.7 |" in text
     assert "CRO paper" not in text
+
+
+def test_absent_cells_are_dashes_and_one_trial_has_no_error() -> None:
+    table = accuracy_table({"a|b": PARTIAL})
+    assert "| a\\|b | this run | – | – | 70.4 ± 1.0 | – |" in table.markdown()
+    assert r"a|b & this run & -- & -- & 70.4 $\pm$ 1.0 & -- \\" in table.latex()
+    row = dict(zip(COLUMNS, full_table({"x": PARTIAL}).rows[-1], strict=True))
+    assert row["+90% mean"] is row["+80% highest"] is row["average"] is None
+    assert row["-90% mean"] == 70.449
+    once = Selection({0: Cell(0.8, 0.0, (0.8,), (0,), (0.8, 0.8))}, None)
+    text = accuracy_table({"CRO (x)": once}).markdown()
+    assert "| CRO (x) | this run | 80.0 | – | – | – |" in text
+    assert "± 0.0" not in text.split("CRO (x)", 1)[1]
 
 
 @pytest.mark.parametrize("ours", [{}, {LABEL: FULL}, {"a": FULL, "b": PARTIAL}])
@@ -105,10 +101,3 @@ def test_images_have_a_column_for_the_worst_environment() -> None:
     assert columns[-2:] == ("average", "worst") and len(columns) == 2 + 4 * 4 + 2
     rows = [dict(zip(columns, row, strict=True)) for row in full_table(ours, benchmark=pacs).rows]
     assert rows[0]["worst"] == 79.3 and rows[-2]["worst"] == 70.0 and rows[-1]["worst"] is None
-
-
-def test_one_trial_has_no_error() -> None:
-    once = Selection({0: Cell(0.8, 0.0, (0.8,), (0,), (0.8, 0.8))}, None)
-    text = accuracy_table({"CRO (x)": once}).markdown()
-    assert "| CRO (x) | this run | 80.0 | – | – | – |" in text
-    assert "± 0.0" not in text.split("CRO (x)", 1)[1]

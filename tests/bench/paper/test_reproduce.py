@@ -1,15 +1,8 @@
 """The whole experiment on tiny digits: what it writes, and that a kill costs nothing."""
 
-from __future__ import annotations
-
 import json
-import os
 import shutil
-import signal
-import subprocess
 import sys
-import time
-from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -31,9 +24,8 @@ from regraft.bench.protocol.seeds import job_seed
 from regraft.bench.protocol.selection import RULES
 from regraft.bench.protocol.spaces import draw_configuration
 from regraft.cli.reproduce import show
-from tests.helpers.commands import make_session
+from tests.helpers.commands import kill_when, make_session, run_apart
 from tests.helpers.errors import refused
-from tests.helpers.paths import SOURCE
 from tests.helpers.problems import Digits
 from tests.helpers.toy_sweep import CLOCKS
 
@@ -142,14 +134,7 @@ def test_the_files_and_the_records(finished: Reproduction) -> None:
         assert (out / name).read_bytes().startswith(BEGINNINGS[name.split(".")[1]])
 
 
-def test_the_folder_can_be_collected(finished: Reproduction) -> None:
-    collection = collect(root(finished) / HULL / "cpu")
-    selection = collection.selections["training-domain"]["ColoredMNIST"]["CRO"]
-    assert selection == finished.selection
-    assert (collection.runs, collection.unfinished, collection.uneven) == (4, 0, [])
-
-
-def test_the_table_and_the_timings(finished: Reproduction) -> None:
+def test_the_table_the_timings_and_the_progress(finished: Reproduction, told: list[str]) -> None:
     out = finished.files[0].parent
     assert finished.selection == RULES["training-domain"].select(finished.records)
     cell = finished.selection.cells[2]
@@ -163,17 +148,18 @@ def test_the_table_and_the_timings(finished: Reproduction) -> None:
     assert sum(finished.seconds[part] for part in PARTS) <= finished.seconds["total"] + 0.1
     assert timings["device"] == "cpu" and timings["regraft"] == __version__
     assert timings["torch"] == torch.__version__
-
-
-def test_progress_counts_steps_and_runs(finished: Reproduction, told: list[str]) -> None:
     steps = [text for text in told if text.startswith("Phase 1")]
     assert steps[0].startswith("Phase 1, steps: 8 of 16, about") and steps[0].endswith(" left")
     assert steps[-1] == "Phase 1, steps: 16 of 16"
     runs = [text for text in told if text.startswith("Phase 2")]
     assert [text.split(",")[1] for text in runs] == [f" runs: {i} of 17" for i in range(1, 18)]
+    collection = collect(root(finished) / HULL / "cpu")
+    selection = collection.selections["training-domain"]["ColoredMNIST"]["CRO"]
+    assert selection == finished.selection
+    assert (collection.runs, collection.unfinished, collection.uneven) == (4, 0, [])
 
 
-def test_a_second_time_nothing_is_done(blobs: Digits, copy: Path) -> None:
+def test_nothing_is_done_twice_and_leftovers_are_removed(blobs: Digits, copy: Path) -> None:
     before, written = contents(copy), caches(copy)
     told: list[str] = []
     again = reproduce(*blobs, **SIZE, out=copy, on_progress=told.append)
@@ -184,10 +170,15 @@ def test_a_second_time_nothing_is_done(blobs: Digits, copy: Path) -> None:
         del before[f"{HULL}/{name}"], after[f"{HULL}/{name}"]
     assert after == before
     assert len(again.records) == 4
+    before = set(contents(copy))
+    for kind in ("phase1", "features"):
+        (copy / kind / ".ColoredMNIST-2-0-tiny-cpu.safetensors.0123abcd").write_bytes(b"half")
+    reproduce(*blobs, **SIZE, out=copy)
+    assert set(contents(copy)) == before
 
 
 @pytest.mark.slow
-def test_more_can_be_added(blobs: Digits, finished: Reproduction, copy: Path) -> None:
+def test_more_can_be_added(blobs: Digits, copy: Path) -> None:
     written, old = caches(copy), results(copy)
     more = reproduce(*blobs, **SIZE | {"cells": [2, 0], "trials": 1, "configs": 3}, out=copy)
     assert {name: when for name, when in caches(copy).items() if name in written} == written
@@ -266,7 +257,7 @@ def test_the_latent_family_has_a_folder_of_its_own_and_no_ranks(blobs: Digits, c
     assert record["rounds"] + bool(record.get("reason")) >= 1
 
 
-def test_a_run_that_fails_is_told_and_done_the_next_time(
+def test_a_run_that_fails_or_is_damaged_is_told_and_done_the_next_time(
     blobs: Digits, finished: Reproduction, copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     forget(copy, (1, 1))
@@ -276,9 +267,6 @@ def test_a_run_that_fails_is_told_and_done_the_next_time(
             reproduce(*blobs, **SIZE, out=copy)
     assert reproduce(*blobs, **SIZE, out=copy).selection == finished.selection
     assert results(copy) == results(root(finished))
-
-
-def test_a_damaged_record_is_told(blobs: Digits, copy: Path) -> None:
     path = next(copy.glob(f"{HULL}/cpu/*/results.jsonl"))
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(ValueError, match=r"is damaged: remove it to run it again\.$") as caught:
@@ -286,14 +274,6 @@ def test_a_damaged_record_is_told(blobs: Digits, copy: Path) -> None:
     assert str(path.parent) in str(caught.value)
     shutil.rmtree(path.parent)
     assert len(reproduce(*blobs, **SIZE, out=copy).records) == 4
-
-
-def test_leftovers_of_a_kill_are_removed(blobs: Digits, copy: Path) -> None:
-    before = set(contents(copy))
-    for kind in ("phase1", "features"):
-        (copy / kind / ".ColoredMNIST-2-0-tiny-cpu.safetensors.0123abcd").write_bytes(b"half")
-    reproduce(*blobs, **SIZE, out=copy)
-    assert set(contents(copy)) == before
 
 
 @pytest.mark.parametrize("kind", ["phase1", "features"])
@@ -318,9 +298,7 @@ def test_damaged_caches_are_made_again(blobs: Digits, copy: Path, kind: str, dam
     assert torch.equal(numbers(path), before)
 
 
-def test_training_does_not_depend_on_the_other_jobs(
-    blobs: Digits, finished: Reproduction, tmp_path: Path
-) -> None:
+def test_training_ignores_other_jobs(blobs: Digits, finished: Reproduction, tmp_path: Path) -> None:
     reproduce(*blobs, **SIZE | {"trials": 1, "configs": 1}, out=tmp_path)
     name = "ColoredMNIST-2-0-tiny-cpu.safetensors"
     for kind in ("phase1", "features"):
@@ -377,45 +355,33 @@ reproduce(data["images"], data["digits"], preset=Preset("tiny", steps=8, batch=8
 
 
 @pytest.mark.slow
-def test_kills_at_any_moment_lose_and_repeat_nothing(
-    blobs: Digits, finished: Reproduction, tmp_path: Path
-) -> None:
+def test_kills_lose_nothing(blobs: Digits, finished: Reproduction, tmp_path: Path) -> None:
     np.savez(tmp_path / "data.npz", images=blobs[0], digits=blobs[1])
     out = tmp_path / "out"
-    environment = {**os.environ, "PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-c", PROGRAM, str(tmp_path / "data.npz"), str(out)]
+    program = (tmp_path / "data.npz", out)
     random = np.random.default_rng(0)
 
     def done(name: str) -> int:
         return len(list(out.glob(f"{HULL}/{name}/*/done")))
 
-    def kill_when(is_time: Callable[[], bool], delay: float) -> None:
-        with subprocess.Popen(command, env=environment) as process:
-            while process.poll() is None and not is_time():
-                time.sleep(0.002)
-            time.sleep(delay)
-            process.kill()
-        assert process.returncode == -signal.SIGKILL  # it had not ended before
-
     trained = out / "phase1" / "ColoredMNIST-2-0-tiny-cpu.safetensors"
-    kill_when(trained.exists, 0)
+    kill_when(trained.exists, *program, code=PROGRAM)
     written = caches(out)
     assert "phase1/ColoredMNIST-2-0-tiny-cpu.safetensors" in written
     totals = {"cpu": 4, "cpu-ranks": len(RANKS)}
     for name, more in (("cpu", 1), ("cpu-ranks", 4), ("cpu", 1)):
         goal = min(done(name) + more, totals[name])
-        kill_when(lambda: done(name) >= goal, float(random.uniform(0, 0.05)))  # noqa: B023
+        delay = float(random.uniform(0, 0.05))
+        kill_when(lambda: done(name) >= goal, *program, code=PROGRAM, delay=delay)  # noqa: B023
         assert written.items() <= caches(out).items()
         written = caches(out)
     assert len(written) == 4
-    subprocess.run(command, env=environment, check=True)
+    assert run_apart(*program, code=PROGRAM).code == 0
     assert results(out) == results(root(finished))
     assert caches(out) == written and not list(out.glob("*/.*.safetensors.*"))
 
 
-def test_without_the_extra_for_pictures(
-    copy: Path, blobs: Digits, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_pictures(copy: Path, blobs: Digits, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "vl_convert", None)
     for name in PICTURES:
         (copy / HULL / name).unlink()

@@ -1,7 +1,5 @@
 """Cached tensors come back bit by bit, or not at all."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import warnings
@@ -80,30 +78,23 @@ def test_tensors_come_back(tmp_path: Path) -> None:
     assert [entry.name for entry in path.parent.iterdir()] == ["c.safetensors"]
 
 
-def test_no_tensors_are_not_a_missing_file(tmp_path: Path) -> None:
-    write_cache(tmp_path / "c", KEY, {})
-    assert read_cache(tmp_path / "c", KEY) == {}
-
-
 @pytest.mark.filterwarnings("error")
-def test_a_missing_file_and_another_key_are_no_damage(tmp_path: Path) -> None:
+def test_writing_again_replaces_and_the_key_decides(tmp_path: Path) -> None:
     path = tmp_path / "c"
     assert read_cache(path, KEY) is None
     write_cache(path, KEY, TENSORS)
     for other in ({}, KEY | {"seed": 4}, KEY | {"seed": "3"}, KEY | {"more": 1}):
         assert read_cache(path, other) is None
     assert same(read_cache(path, dict(reversed(KEY.items()))), TENSORS)
-
-
-def test_writing_again_replaces(tmp_path: Path) -> None:
-    path = tmp_path / "c"
+    write_cache(tmp_path / "c", KEY, {})
+    assert read_cache(tmp_path / "c", KEY) == {}
     write_cache(path, KEY, TENSORS)
     write_cache(path, {"seed": 4}, {"x": torch.ones(1)})
     assert read_cache(path, KEY) is None
     assert same(read_cache(path, {"seed": 4}), {"x": torch.ones(1)})
 
 
-def test_the_file_is_plain_safetensors(raw: bytes, place: Path) -> None:
+def test_the_file_is_safetensors_and_any_damage_is_found(raw: bytes, place: Path) -> None:
     """Anyone can read it, and its metadata say what it was made for."""
     place.write_bytes(raw)
     with safetensors.safe_open(place, "pt") as file:
@@ -111,10 +102,9 @@ def test_the_file_is_plain_safetensors(raw: bytes, place: Path) -> None:
     assert json.loads(metadata["key"]) == KEY
     assert len(metadata["sha256"]) == 2 * hashlib.sha256().digest_size
     assert same(safetensors.torch.load(raw), TENSORS)
-
-
-def test_any_flipped_bit_is_found(raw: bytes, place: Path) -> None:
-    """Every bit of the file, header, padding and tensors."""
+    for metadata in (None, {"format": "pt"}, {"key": json.dumps(KEY)}):
+        assert_damaged(place, safetensors.torch.save(TENSORS, metadata))
+    # Every bit of the file, header, padding and tensors.
     for position in range(len(raw)):
         for bit in range(8):
             damaged = bytearray(raw)
@@ -161,8 +151,3 @@ def test_blank_padding_of_another_kind_is_found(place: Path) -> None:
             assert_damaged(place, content.replace(b"} ", b"}\t", 1))
             return
     pytest.fail("no header was padded")
-
-
-def test_files_of_others_are_damaged_caches(place: Path) -> None:
-    for metadata in (None, {"format": "pt"}, {"key": json.dumps(KEY)}):
-        assert_damaged(place, safetensors.torch.save(TENSORS, metadata))

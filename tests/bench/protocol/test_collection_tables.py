@@ -1,7 +1,5 @@
 """The tables of a collection: which numbers they show, and that LaTeX would take them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 
@@ -41,7 +39,7 @@ TWO = replace(
 )
 
 
-def test_markdown_shows_means_errors_and_dashes() -> None:
+def test_markdown_shows_means_errors_dashes_and_what_is_missing() -> None:
     lines = markdown(ONE).splitlines()
     assert lines[2:] == [
         "## Toy, training-domain validation",
@@ -52,9 +50,21 @@ def test_markdown_shows_means_errors_and_dashes() -> None:
         r"| odd\|_% | – | 25.0 ± 0.0 | – |",
         "| CRO | 71.7 ± 1.0 | 40.0 ± 2.0 | 55.0 |",
     ]
+    assert remarks(ONE) == []
+    damage = Damage(Path("jobs/x_1/results.jsonl"), 7, "not JSON")
+    empty = {"leave-one-domain-out": {"Toy": {"ERM": Selection({}, None)}}}
+    poorer = replace(ONE, damaged=[damage], selections=ONE.selections | empty)
+    skipped = "skipped jobs/x_1/results.jsonl line 7: not JSON"
+    needs = (
+        "no table by leave-one-domain-out validation (selection rule): it needs runs with every "
+        "pair of test environments beside those with one"
+    )
+    assert remarks(poorer) == [skipped, needs]
+    assert markdown(poorer) == f"{markdown(ONE)}\n- {skipped}\n- {needs}\n"
+    assert latex(poorer) == f"% {skipped}\n% {needs}\n{latex(ONE)}"
 
 
-def test_several_datasets_have_a_table_of_averages() -> None:
+def test_several_datasets_have_a_table_of_averages_and_floats() -> None:
     assert [table.title for table in tables(ONE)] == ["Toy, training-domain validation"]
     found = {table.title: table for table in tables(TWO)}
     assert list(found) == [
@@ -69,9 +79,6 @@ def test_several_datasets_have_a_table_of_averages() -> None:
         ("ERM", "60.8 ± 1.2", "–", "–"),
         ("CRO", "55.0 ± 0.4", "45.0 ± 10.0", "50.0"),
     ]
-
-
-def test_latex_puts_the_tables_into_floats() -> None:
     text = latex(TWO)
     for environment in ("table", "tabular"):
         opened = [text.count(rf"\{what}{{{environment}}}") for what in ("begin", "end")]
@@ -79,18 +86,3 @@ def test_latex_puts_the_tables_into_floats() -> None:
     caption = r"\caption{A, training-domain validation: test accuracy (\%) $\pm$ standard error"
     assert f"{caption} over trials}}" in text
     assert [text.count(table.latex()) for table in tables(TWO)] == [1] * 4
-
-
-def test_what_is_missing_is_told_without_breaking_the_documents() -> None:
-    assert remarks(ONE) == []
-    damage = Damage(Path("jobs/x_1/results.jsonl"), 7, "not JSON")
-    empty = {"leave-one-domain-out": {"Toy": {"ERM": Selection({}, None)}}}
-    poorer = replace(ONE, damaged=[damage], selections=ONE.selections | empty)
-    skipped = "skipped jobs/x_1/results.jsonl line 7: not JSON"
-    needs = (
-        "no table by leave-one-domain-out validation (selection rule): it needs runs with every "
-        "pair of test environments beside those with one"
-    )
-    assert remarks(poorer) == [skipped, needs]
-    assert markdown(poorer) == f"{markdown(ONE)}\n- {skipped}\n- {needs}\n"
-    assert latex(poorer) == f"% {skipped}\n% {needs}\n{latex(ONE)}"

@@ -1,7 +1,5 @@
 """Counting what is classified correctly, part by part."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor
@@ -41,12 +39,19 @@ def test_counts_are_those_of_predictions_in_batches_of_64(name: str) -> None:
     assert shares["env1_in_acc"] == counts[2].item() / 700
 
 
-def test_evaluation_leaves_the_algorithm_as_it_was() -> None:
+def test_evaluation_takes_all_rows_and_leaves_the_algorithm_as_it_was() -> None:
     algorithm = make("ARM")
     before = {name: value.clone() for name, value in algorithm.state().items()}
     count_correct(algorithm, [environment(10, 0)], [Split(0, "in", torch.arange(10))], {})
     assert algorithm.training
     assert all(torch.equal(value, before[name]) for name, value in algorithm.state().items())
+    env = environment(450, 0)
+    rows = torch.arange(449, -1, -1)
+    xs, ys = zip(*parts(env, rows), strict=True)
+    assert len(xs) > 1
+    assert all(len(x) % 64 == 0 for x in xs[:-1])
+    assert torch.equal(torch.cat(xs), env.x[rows])
+    assert torch.equal(torch.cat(ys), env.y[rows])
 
 
 def test_only_environments_with_a_seed_are_augmented() -> None:
@@ -65,13 +70,3 @@ def test_only_environments_with_a_seed_are_augmented() -> None:
     assert first is None
     assert second is not None
     assert again == [first, second]
-
-
-def test_parts_are_all_rows_in_order() -> None:
-    env = environment(450, 0)
-    rows = torch.arange(449, -1, -1)
-    xs, ys = zip(*parts(env, rows), strict=True)
-    assert len(xs) > 1
-    assert all(len(x) % 64 == 0 for x in xs[:-1])
-    assert torch.equal(torch.cat(xs), env.x[rows])
-    assert torch.equal(torch.cat(ys), env.y[rows])

@@ -1,10 +1,7 @@
 """Sweeps: their order and counts, and that nothing is lost or done twice, come what may."""
 
-from __future__ import annotations
-
 import json
 import subprocess
-import sys
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,6 +15,7 @@ from regraft.bench.protocol.jobs import Job
 from regraft.bench.protocol.launch import Tally, check_folder, launch
 from regraft.bench.protocol.run_folder import RunFolder
 from regraft.bench.protocol.worker import Assignment, Outcome, perform
+from tests.helpers.commands import apart
 from tests.helpers.paths import ROOT
 from tests.helpers.toy_sweep import (
     Here,
@@ -33,13 +31,12 @@ STEPS = 501
 LAUNCHER = """
 import json, sys, time
 from pathlib import Path
-sys.path.insert(0, sys.argv[1])
 from tests.helpers.toy_sweep import Here, make_jobs
 from regraft.bench.engines.local import LocalEngine
 from regraft.bench.protocol.launch import launch
 
 if __name__ == "__main__":
-    data, out, kind, steps = Path(sys.argv[2]), Path(sys.argv[3]), sys.argv[4], int(sys.argv[5])
+    data, out, kind, steps = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])
     engine = Here() if kind == "here" else LocalEngine(workers=int(kind))
     jobs = make_jobs(data, "ERM", steps=steps)
     print("ready", flush=True)
@@ -51,8 +48,8 @@ if __name__ == "__main__":
 
 def start_launcher(data: Path, out: Path, kind: str, steps: int) -> subprocess.Popen[str]:
     """A process that is ready to launch and does so when it is written to."""
-    command = [sys.executable, "-c", LAUNCHER, *map(str, (ROOT, data, out, kind, steps))]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    settings = apart(data, out, kind, steps, code=LAUNCHER, path=[ROOT])
+    return subprocess.Popen(**settings, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
 
 class Listing:
@@ -115,7 +112,7 @@ def test_runs_are_grouped_so_that_every_worker_gets_some(
     assert all(assignment.out.is_absolute() for assignment in engine.asked)
 
 
-def test_failures_are_kept_and_do_not_stop_the_rest(data: Path, tmp_path: Path) -> None:
+def test_failures_do_not_stop_the_rest_and_time_is_told(data: Path, tmp_path: Path) -> None:
     jobs = make_jobs(data, "ERM", test_envs=[0])
     bad = replace(jobs[0], dataset="missing")
     tally = launch([bad, *jobs], out=tmp_path, engine=Here(), data=data)
@@ -123,9 +120,6 @@ def test_failures_are_kept_and_do_not_stop_the_rest(data: Path, tmp_path: Path) 
     [outcome] = tally.failed
     assert outcome.job == bad
     assert "missing" in outcome.message
-
-
-def test_the_time_left_is_that_of_the_runs_of_this_launch() -> None:
     failed = (Outcome(Job("toy", "ERM", (0,)), "failed", "no"),)
     tally = Tally(100, 53, 50, 1, 0, failed, seconds=40.0)
     assert tally.left == 46

@@ -1,7 +1,5 @@
 """Models that runs leave behind can be used again."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,9 +1,6 @@
 """Run folders: claims, records and checkpoints, whatever a kill or a full disk left of them."""
 
-from __future__ import annotations
-
 import subprocess
-import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -14,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regraft.bench.protocol.run_folder import RunFolder
+from tests.helpers.commands import apart
 
 HOLDER = """
 import sys
@@ -40,13 +38,17 @@ def started(path: Path, *steps: int) -> RunFolder:
     return folder
 
 
-def test_a_new_run_starts_at_its_beginning(tmp_path: Path) -> None:
+def test_a_new_run_starts_at_its_beginning_without_leftovers(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "new", "run")
     assert not folder.is_done
     with folder.claim() as is_ours:
         assert is_ours
         assert folder.resume() is None
     assert folder.records() == []
+    folder.append(record(0))
+    (folder.path / ".checkpoint.safetensors.0123abcd").write_bytes(b"half")
+    folder.resume()
+    assert {path.name for path in folder.path.iterdir()} == {".lock", "results.jsonl"}
 
 
 def test_records_after_the_checkpoint_are_made_again(tmp_path: Path) -> None:
@@ -60,12 +62,13 @@ def test_records_after_the_checkpoint_are_made_again(tmp_path: Path) -> None:
     assert state.keys() == STATE.keys()
     assert torch.equal(state["weights"], STATE["weights"])
     assert folder.records() == [record(0), record(100)]
+    with pytest.raises(TypeError):  # no plain data, and so not written
+        folder.append({"step": 1, "loss": torch.zeros(1)})
+    assert folder.records() == [record(0), record(100)]
 
 
 @pytest.mark.parametrize("kept", ["nothing", "another run's", "damaged"])
-def test_without_its_checkpoint_all_records_of_a_run_are_made_again(
-    tmp_path: Path, kept: str
-) -> None:
+def test_without_its_checkpoint_a_run_starts_again(tmp_path: Path, kept: str) -> None:
     folder = started(tmp_path, 0, 100)
     if kept == "another run's":
         RunFolder(tmp_path, "another").save(100, STATE)
@@ -97,20 +100,6 @@ def test_a_torn_file_loses_only_what_was_torn(length: int) -> None:
         assert len(folder.records()) == whole + 1
 
 
-def test_a_record_that_is_not_plain_data_is_refused_and_not_written(tmp_path: Path) -> None:
-    folder = started(tmp_path, 0)
-    with pytest.raises(TypeError):
-        folder.append({"step": 1, "loss": torch.zeros(1)})
-    assert folder.records() == [record(0)]
-
-
-def test_what_a_killed_process_left_of_a_file_is_removed(tmp_path: Path) -> None:
-    folder = started(tmp_path, 0)
-    (tmp_path / ".checkpoint.safetensors.0123abcd").write_bytes(b"half")
-    folder.resume()
-    assert {path.name for path in tmp_path.iterdir()} == {".lock", "results.jsonl"}
-
-
 @pytest.mark.parametrize("model", [None, STATE], ids=["no model", "a model"])
 def test_finishing_leaves_the_records_and_the_model_if_there_is_one(
     tmp_path: Path, model: dict[str, torch.Tensor] | None
@@ -129,10 +118,8 @@ def test_a_claim_keeps_others_out_until_its_end_even_by_a_kill(tmp_path: Path) -
     folder = RunFolder(tmp_path, "run")
     with folder.claim() as is_ours, RunFolder(tmp_path, "run").claim() as is_theirs:
         assert (is_ours, is_theirs) == (True, False)
-    command = [sys.executable, "-c", HOLDER, str(tmp_path)]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as holder:
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(**apart(tmp_path, code=HOLDER), **pipes) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "True\n"
         with folder.claim() as is_ours:

@@ -1,7 +1,5 @@
 """The choice of checkpoints and configurations, on sweeps whose answer is known."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -61,16 +59,15 @@ def test_a_cell_by_hand() -> None:
     cell = Cell(0.625, error, (0.75, 0.5), (1, 5), (0.125, 1.0), trial_seeds=(0, 1), steps=(0, 0))
     assert selection == Selection({2: cell}, None)
     assert training_domain_validation(reversed(records)) == selection
+    cell = training_domain_validation([run(0, 0, 0, 1.0, 0.5)]).cells[0]
+    assert (cell.mean, cell.error, cell.spread) == (1.0, 0.0, (1.0, 1.0))
 
 
-def test_ties_go_to_the_smallest_configuration() -> None:
+def test_ties_go_to_the_smallest_configuration_and_the_target_is_not_looked_at() -> None:
     records = [run(0, 0, config, config / 10, 0.5) for config in (4, 2, 3)]
     for order in (records, records[::-1]):
         assert training_domain_validation(order).cells[0].chosen == (2,)
         assert oracle(order).cells[0].trials == (0.2,)
-
-
-def test_the_test_environment_is_not_looked_at() -> None:
     records = [
         run(1, 0, 0, test=0.3, validation=0.6, peek=0.1),
         run(1, 0, 1, test=0.9, validation=0.5, peek=1.0),
@@ -91,9 +88,6 @@ def test_the_average_is_over_trials_of_means_over_environments() -> None:
     more = [*records, run(2, 2, 0, 0.0, 0.5)]
     assert training_domain_validation(more).average == selection.average
     assert len(training_domain_validation(more).cells[2].trials) == 3
-
-
-def test_without_a_complete_trial_there_is_no_average() -> None:
     assert training_domain_validation([]) == Selection({}, None)
     two = [run(env, 0, 0, 0.5, 0.5) for env in (0, 2)]
     assert list(training_domain_validation(two).cells) == [0, 2]
@@ -101,27 +95,25 @@ def test_without_a_complete_trial_there_is_no_average() -> None:
     assert training_domain_validation([*two, run(1, 1, 0, 0.5, 0.5)]).average is None
 
 
-def test_one_trial_has_no_error() -> None:
-    cell = training_domain_validation([run(0, 0, 0, 1.0, 0.5)]).cells[0]
-    assert (cell.mean, cell.error, cell.spread) == (1.0, 0.0, (1.0, 1.0))
-
-
-def test_more_environments_are_all_looked_at() -> None:
+def test_all_environments_are_looked_at_and_pairs_or_mixtures_are_not() -> None:
     record = run(0, 0, 0, 0.5, 0.5) | {"env3_out_acc": 1.0}
     better = run(0, 0, 1, 0.75, 0.5625) | {"env3_out_acc": 0.0}
     assert training_domain_validation([record, better]).cells[0].chosen == (0,)
     assert training_domain_validation([record, better], n_envs=3).cells[0].chosen == (1,)
-
-
-def test_runs_with_two_test_environments_are_left_out() -> None:
     twin = run(0, 0, 1, 1.0, 1.0, peek=1.0)
     twin["args"]["test_envs"] = [0, 1]
     for rule in (training_domain_validation, oracle):
         assert rule([run(0, 0, 0, 0.5, 0.5), twin]).cells[0].chosen == (0,)
         assert rule([twin]) == Selection({}, None)
+    twice = [run(0, 0, 0, 0.5, 0.5), run(0, 0, 0, 0.25, 0.5)]
+    with refused("one sweep at a time"):
+        training_domain_validation(twice)
+    for key in ("env0_in_acc", "env1_out_acc"):
+        with refused(f"no number {key}"):
+            training_domain_validation([run(0, 0, 0, 0.5, 0.5) | {key: None}])
 
 
-def test_the_best_checkpoint_of_each_run_competes() -> None:
+def test_the_best_checkpoint_of_each_run_competes_but_for_the_oracle() -> None:
     records = [
         run(1, 0, 4, test=0.1, validation=0.9, step=100),
         run(1, 0, 4, test=0.2, validation=0.5, step=200),
@@ -134,9 +126,6 @@ def test_the_best_checkpoint_of_each_run_competes() -> None:
     assert (cell.trials, cell.chosen, cell.steps) == ((0.1, 0.6), (4, 4), (100, 200))
     assert cell.trial_seeds == (0, 1)
     assert cell.spread == (0.1, 0.6)  # of one checkpoint a run: 0.1, 0.4 and 0.6
-
-
-def test_the_oracle_looks_at_the_last_checkpoint_only() -> None:
     records = [
         run(0, 0, 0, test=0.1, validation=0.0, peek=0.9, step=0),
         run(0, 0, 0, test=0.2, validation=0.0, peek=0.3, step=100),
@@ -214,9 +203,7 @@ def test_the_order_of_the_records_does_not_matter(records: list[dict[str, Any]],
 
 
 @given(sweeps(), shares)
-def test_two_rules_never_look_at_the_test_environment(
-    records: list[dict[str, Any]], other: float
-) -> None:
+def test_two_rules_never_look_at_the_target(records: list[dict[str, Any]], other: float) -> None:
     hidden = []
     for record in records:
         envs = record["args"]["test_envs"]
@@ -232,12 +219,3 @@ def test_two_rules_never_look_at_the_test_environment(
         assert blind.keys() == seeing.keys()
         for env, cell in blind.items():
             assert (cell.chosen, cell.steps) == (seeing[env].chosen, seeing[env].steps)
-
-
-def test_mixed_sweeps_and_lacking_numbers_are_told() -> None:
-    twice = [run(0, 0, 0, 0.5, 0.5), run(0, 0, 0, 0.25, 0.5)]
-    with refused("one sweep at a time"):
-        training_domain_validation(twice)
-    for key in ("env0_in_acc", "env1_out_acc"):
-        with refused(f"no number {key}"):
-            training_domain_validation([run(0, 0, 0, 0.5, 0.5) | {key: None}])

@@ -1,7 +1,5 @@
 """One run: its records, its schedule, and that a stopped run ends as one that was never stopped."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +87,8 @@ def test_a_record_has_what_domainbed_writes(toy: Dataset, tmp_path: Path) -> Non
     args = {"dataset": "toy", "algorithm": "ERM", "test_envs": [1], "trial_seed": 3}
     assert args.items() <= record["args"].items()
     assert record["env_names"] == ["0", "1", "2"]
+    with pytest.raises(ValueError, match=r"domain 0 has 60 rows, of which a holdout_fraction of"):
+        begin(job_of(toy, holdout_fraction=0.01), toy, tmp_path)
 
 
 def test_what_is_logged_is_the_mean_over_the_interval(toy: Dataset, tmp_path: Path) -> None:
@@ -121,9 +121,6 @@ def test_one_run_that_fails_does_not_stop_the_others(toy: Dataset, tmp_path: Pat
     assert failures.keys() == {bad}
     assert isinstance(failures[bad], OSError)
     assert RunFolder(tmp_path / good.id, good.id).is_done
-
-
-def test_compat_configurations_fail_where_domainbed_does(toy: Dataset, tmp_path: Path) -> None:
     # Its MLDG draws a NumPy integer, which no record can hold.
     job = job_of(toy, "MLDG", hparams_seed=1, compat=True, steps=10)
     failures = train([begin(job, toy, tmp_path / "compat")])
@@ -162,11 +159,6 @@ def test_a_state_of_another_device_is_not_taken_up(toy: Dataset, tmp_path: Path)
     assert resumed[0] == 100
     assert folders[1].resume() is None
     assert folders[1].records() == []
-
-
-def test_a_holdout_that_leaves_nothing_is_refused(toy: Dataset, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"domain 0 has 60 rows, of which a holdout_fraction of"):
-        begin(job_of(toy, holdout_fraction=0.01), toy, tmp_path)
 
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

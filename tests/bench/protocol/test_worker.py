@@ -1,7 +1,5 @@
 """What workers do: runs that are begun, taken up again, left to others, or that fail alone."""
 
-from __future__ import annotations
-
 import json
 import resource
 from collections.abc import Iterator
@@ -63,15 +61,10 @@ def test_records_have_the_protocols_fields(data: Path, tmp_path: Path) -> None:
     assert shares == pytest.approx([round(share) for share in shares])
 
 
-def test_a_run_goes_on_from_where_it_was_stopped(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_goes_on_from_where_it_was_stopped(data: Path, tmp_path: Path) -> None:
     [job] = make_jobs(data, "ERM", test_envs=[0], n_hparams=1, steps=301)
-    whole, broken = (
-        Assignment((job,), tmp_path / "a", data),
-        Assignment((job,), tmp_path / "b", data, save_every=0),
-    )
-    perform(whole)
+    perform(Assignment((job,), tmp_path / "a", data))
+    broken = Assignment((job,), tmp_path / "b", data, save_every=0)
 
     def stop(job: Job, record: dict[str, Any]) -> None:
         if record["step"] == 200:
@@ -86,30 +79,23 @@ def test_a_run_goes_on_from_where_it_was_stopped(
     check_whole(tmp_path / "b", [job], steps=301)
 
 
-def test_what_is_done_is_not_done_again(data: Path, tmp_path: Path) -> None:
-    jobs = tuple(make_jobs(data, "ERM", test_envs=[0]))
-    perform(Assignment(jobs[:1], tmp_path, data))
-    before = (tmp_path / jobs[0].id / "results.jsonl").stat()
+def test_what_is_done_or_held_is_not_done_again(data: Path, tmp_path: Path) -> None:
+    done, held, other = make_jobs(data, "ERM", test_envs=[0], n_hparams=3)
+    perform(Assignment((done,), tmp_path, data))
+    before = (tmp_path / done.id / "results.jsonl").stat()
     done_now: list[str] = []
-    outcomes = perform(
-        Assignment(jobs, tmp_path, data), lambda job, record: done_now.append(job.id)
-    )
-    assert outcomes == [Outcome(job, "done") for job in jobs]
-    assert set(done_now) == {jobs[1].id}
-    assert (tmp_path / jobs[0].id / "results.jsonl").stat() == before
+    with RunFolder(tmp_path / held.id, held.id).claim():
+        outcomes = perform(
+            Assignment((done, held, other), tmp_path, data),
+            lambda job, record: done_now.append(job.id),
+        )
+    assert outcomes == [Outcome(done, "done"), Outcome(held, "held"), Outcome(other, "done")]
+    assert set(done_now) == {other.id}
+    assert (tmp_path / done.id / "results.jsonl").stat() == before
+    assert not (tmp_path / held.id / "results.jsonl").exists()
 
 
-def test_what_another_worker_has_is_left_to_it(data: Path, tmp_path: Path) -> None:
-    jobs = tuple(make_jobs(data, "ERM", test_envs=[0]))
-    with RunFolder(tmp_path / jobs[0].id, jobs[0].id).claim():
-        outcomes = perform(Assignment(jobs, tmp_path, data))
-    assert [outcome.state for outcome in outcomes] == ["held", "done"]
-    assert not (tmp_path / jobs[0].id / "results.jsonl").exists()
-
-
-def test_a_run_that_fails_leaves_its_reason_and_does_not_stop_others(
-    data: Path, tmp_path: Path
-) -> None:
+def test_a_run_that_fails_leaves_its_reason(data: Path, tmp_path: Path) -> None:
     good, other = make_jobs(data, "ERM", test_envs=[0])
     bad = replace(other, overrides='{"batch_size": 0}')
     missing = replace(other, dataset="missing")

@@ -41,7 +41,7 @@ class Selection:
 
 
 @dataclass(frozen=True)
-class _Candidate:
+class _Checkpoint:
     """The checkpoint that counts if its configuration is chosen."""
 
     validation: float
@@ -75,14 +75,14 @@ class Rule:
         runs = _group(records)
         cells = {}
         for env in sorted(min(envs) for envs in runs if len(envs) == 1):
-            trials: dict[int, dict[int, _Candidate]] = defaultdict(dict)  # then by hparams_seed
+            trials: dict[int, dict[int, _Checkpoint]] = defaultdict(dict)  # then by hparams_seed
             for configuration, run in runs[frozenset({env})].items():
                 accuracies = self.validation(runs, env, configuration, n_envs)
                 if accuracies:
                     step = _best(accuracies)
                     test = _accuracy(run[step], f"env{env}_in_acc")
                     trial, seed = configuration
-                    trials[trial][seed] = _Candidate(accuracies[step], test, step)
+                    trials[trial][seed] = _Checkpoint(accuracies[step], test, step)
             if trials:
                 cells[env] = _cell(trials)
         return Selection(cells, *_average([cells.get(env) for env in range(n_envs)]))
@@ -169,7 +169,7 @@ def _best(accuracies: Mapping[int, float]) -> int:
     return max(accuracies, key=lambda key: (accuracies[key], -key))
 
 
-def _cell(trials: Mapping[int, Mapping[int, _Candidate]]) -> Cell:
+def _cell(trials: Mapping[int, Mapping[int, _Checkpoint]]) -> Cell:
     seeds = tuple(sorted(trials))
     chosen = tuple(_best({s: c.validation for s, c in trials[trial].items()}) for trial in seeds)
     picked = [trials[trial][seed] for trial, seed in zip(seeds, chosen, strict=True)]

@@ -1,0 +1,182 @@
+"""The game over groups: its head, its guard, its certificate and its transplants."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from regraft import CROClassifier, ERMClassifier, make_confounded_domains
+from regraft.core.abduction import Groups, find_groups, rows_of_sources
+from regraft.core.domains import check_domains
+from regraft.core.group_certificate import GroupCertificate, certify_latent, measure
+from regraft.core.heads import SourceHeads, fit_source_heads
+from regraft.core.latent_game import (
+    NO_FACTOR,
+    NO_OVERLAP,
+    NOT_BETTER,
+    NOT_WORTH,
+    Advantage,
+    HeldOutRows,
+    compare_worst_cases,
+    play_latent,
+)
+from regraft.core.newton import minimax_newton
+from regraft.data.examples import ConfoundedDomains
+
+
+@pytest.fixture(scope="module")
+def data() -> ConfoundedDomains:
+    return make_confounded_domains(800, strengths=(0.9, 0.6), random_state=0)
+
+
+@pytest.fixture(scope="module")
+def sources(data: ConfoundedDomains) -> SourceHeads:
+    return fit_source_heads(check_domains(data.X, data.y, data.sample_domain))
+
+
+@pytest.fixture(scope="module")
+def groups(sources: SourceHeads) -> Groups:
+    return find_groups(rows_of_sources(sources))
+
+
+@pytest.fixture(scope="module")
+def model(data: ConfoundedDomains) -> CROClassifier:
+    return CROClassifier().fit(data.X, data.y, data.sample_domain)
+
+
+def test_the_head_holds_where_erm_breaks(data: ConfoundedDomains, model: CROClassifier) -> None:
+    erm = ERMClassifier().fit(data.X, data.y, data.sample_domain)
+    unseen = data.X_target, data.y_target
+    assert model.score(*unseen) > erm.score(*unseen) + 0.2
+
+
+def test_the_head_is_minimax_over_the_groups(sources: SourceHeads, groups: Groups) -> None:
+    outcome = play_latent(sources, groups)
+    assert outcome.game is not None
+    assert outcome.game.converged
+    vertices = outcome.targets.blocks[0]
+    direct = minimax_newton(
+        sources.Z, sources.y, vertices, ridge=outcome.ridge, start=sources.pooled, tolerance=1e-8
+    )
+    assert outcome.game.rounds[-1].value == pytest.approx(direct.value, abs=1e-3)
+
+
+def test_held_out_losses_are_of_heads_that_have_not_seen_the_row(
+    sources: SourceHeads, groups: Groups
+) -> None:
+    outcome = play_latent(sources, groups, ridge=0.01)
+    some = (sources.held_out.fold == 0).nonzero().squeeze(1)[::20]
+    y = sources.y.clone()
+    y[some] = 1 - y[some]
+    changed = play_latent(replace(sources, y=y), groups, ridge=0.01)
+    assert outcome.reason == changed.reason == ""
+    # A head that had seen the wrong labels would find them likelier than its twin does.
+    total = (-outcome.held_out.loss).exp() + (-changed.held_out.loss).exp()
+    assert torch.allclose(total[some], torch.ones(len(some), dtype=total.dtype), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("advantage", "doubt"),
+    [
+        (Advantage(1.0, 0.9, 0.06, 0.0), NOT_BETTER),
+        (Advantage(1.0, 0.9, 0.01, 0.2), NOT_WORTH),
+        (Advantage(1.0, 0.9, 0.01, 0.05), ""),
+    ],
+)
+def test_the_guard(advantage: Advantage, doubt: str) -> None:
+    assert advantage.doubt == doubt
+
+
+def test_the_advantage_is_paired(sources: SourceHeads, groups: Groups) -> None:
+    """Noise that both heads share does not count."""
+    targets = play_latent(sources, groups).targets
+    loss = torch.rand(len(sources.y), dtype=torch.float64)
+    same = compare_worst_cases(targets, loss, loss - 0.1)
+    assert same.baseline - same.value == pytest.approx(0.1)
+    assert same.standard_error < 1e-9
+    assert same.price == pytest.approx(-0.1)
+
+
+def test_without_a_factor_the_head_is_erms_exactly() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 8))
+    y = (X[:, 0] > 0).astype(int)
+    halves = np.arange(300) % 2
+    model = CROClassifier().fit(X, y, halves)
+    erm = ERMClassifier().fit(X, y, halves)
+    assert model.certificate_.reason == NO_FACTOR
+    assert (model.coef_ == erm.coef_).all()
+    assert (model.intercept_ == erm.intercept_).all()
+    with pytest.raises(ValueError, match="no hidden factor"):
+        model.witness()
+
+
+def test_without_overlap_the_head_is_erms_exactly() -> None:
+    data = make_confounded_domains(500, strengths=(1.0, 0.0), random_state=0)
+    model = CROClassifier().fit(data.X, data.y, data.sample_domain)
+    erm = ERMClassifier().fit(data.X, data.y, data.sample_domain)
+    assert model.certificate_.reason == NO_OVERLAP
+    assert (model.coef_ == erm.coef_).all()
+
+
+def test_certificate(data: ConfoundedDomains, model: CROClassifier) -> None:
+    certificate = model.certificate_
+    assert isinstance(certificate, GroupCertificate)
+    again = GroupCertificate.from_dict(certificate.to_dict())
+    assert again == certificate
+    assert certificate.risk >= max(each.risk for each in certificate.sources)
+    assert certificate.accuracy <= min(each.accuracy for each in certificate.sources)
+    # The truth, on the unseen domain, which is nearly all of the other group.
+    probability = model.predict_proba(data.X_target)[np.arange(len(data.y_target)), data.y_target]
+    assert -np.log(probability).mean() <= certificate.risk
+    assert certificate.pooled_risk > certificate.risk
+    words = " ".join(certificate.summary())
+    assert f"{certificate.risk:.3f} nats" in words
+    assert f"{certificate.accuracy:.1%}" in words
+
+
+def test_certificate_covers_every_mixture(sources: SourceHeads, groups: Groups) -> None:
+    for options in ({}, {"prior_shift": 1.0}, {"class_groups": True}):
+        outcome = play_latent(sources, groups, **options)
+        certificate = certify_latent(outcome, sources.slices, ["a", "b"], {})
+        loss = outcome.held_out.loss
+        shares = torch.linspace(0, 1, 21, dtype=torch.float64)
+        for block in [outcome.targets.blocks] if not options.get("class_groups") else []:
+            risks = [float((p * block[0][0] + (1 - p) * block[0][1]) @ loss) for p in shares]
+            assert max(risks) <= certificate.risk
+        assert float(outcome.targets.worst(loss)[0] @ loss) <= certificate.risk
+
+
+def test_bounds_use_the_effective_number_of_rows() -> None:
+    rng = np.random.default_rng(0)
+    truth, covered, correct_covered = 1.0, 0, 0
+    weight = torch.tensor([1.0] * 40 + [9.0] * 40, dtype=torch.float64)
+    for _ in range(300):
+        loss = torch.from_numpy(rng.exponential(size=80))
+        correct = torch.from_numpy((rng.random(80) < 0.8).astype(float))
+        evidence = measure("x", weight / weight.sum(), HeldOutRows(loss, correct))
+        covered += evidence.risk_bound >= truth
+        correct_covered += evidence.accuracy_bound <= 0.8
+    assert evidence.rows == pytest.approx(400**2 / (40 + 40 * 81))
+    assert covered >= 0.85 * 300  # exponential losses are skewed: fewer than 95 percent
+    assert correct_covered >= 0.92 * 300
+
+
+def test_witness_moves_every_row_alike(data: ConfoundedDomains, model: CROClassifier) -> None:
+    witness = model.witness()
+    assert max(witness.fit_residual, witness.biorthogonality_residual) < 1e-8
+    rows = torch.from_numpy(np.column_stack([data.X, np.ones(len(data.y))]))
+    move = witness.transplant(0)(rows) - rows
+    assert torch.allclose(move, move[0].expand_as(move))
+    assert move[0, :-1].norm() > 0.1
+    # The label is read as before, the group is not: that is what a transplant means.
+    head = torch.from_numpy(np.column_stack([model.coef_, model.intercept_]))
+    change = move[0] @ (head[1] - head[0])
+    assert abs(float(change)) < 1e-8
+    same = model.witness({0: 0.1, 1: 0.9})
+    assert same.rank == 1
+    with pytest.raises(ValueError, match="one weight for each"):
+        model.witness({0: 1.0})
