@@ -147,7 +147,7 @@ def test_predict_without_labels_or_domains_and_columns_by_name(
 def test_audit_of_probabilities_is_the_audit_of_the_model(
     tmp_path: Path, folder: Path, problem: Any, run: Run
 ) -> None:
-    data, radii = folder / "data.csv", ("--radii", "0,1,4")
+    data, radii = folder / "data.csv", ("--family", "hull", "--radii", "0,1,4")
     run("predict", folder / "fit", data, "--out", tmp_path)
     probabilities = load(folder / "fit" / "model").predict_proba(problem.X)
     np.savez(tmp_path / "p.npz", probabilities=probabilities)
@@ -167,14 +167,15 @@ def test_audit_matches_labels_by_name(tmp_path: Path, problem: Any, run: Run) ->
         run("fit", data, "--out", tmp_path / data.stem, "--family", "hull", "--radius", "1")
         run("predict", tmp_path / data.stem, data, "--out", tmp_path / data.stem)
         probabilities = tmp_path / data.stem / "predictions.csv"
-        ran = run("audit", probabilities, tmp_path / "i.npz", "--radii", "0,1", "--json")
+        ran = run("audit", probabilities, tmp_path / "i.npz", "--json")
         curves.append(json.loads(ran.out)["source_accuracy"])
     assert curves[0] == pytest.approx(curves[1], abs=0.01)
 
 
 def test_audit_and_frontier_take_a_rank(tmp_path: Path, three_sources: Any, run: Run) -> None:
-    data, radii = write_table(tmp_path / "data.csv", three_sources), ("--radii", "4", "--json")
-    run("fit", data, "--out", tmp_path / "fit", "--family", "hull", "--radius", "1")
+    data = write_table(tmp_path / "data.csv", three_sources)
+    radii = ("--family", "hull", "--radii", "4", "--json")
+    run("fit", data, "--out", tmp_path / "fit", "--quiet")
     for line in (("audit", tmp_path / "fit", data), ("frontier", data)):
         ranks = [
             json.loads(run(*line, *radii, "--device", "cpu", *rank).out)["points"]
@@ -185,17 +186,18 @@ def test_audit_and_frontier_take_a_rank(tmp_path: Path, three_sources: Any, run:
 
 def test_audit_and_frontier_write_json_and_pictures(tmp_path: Path, folder: Path, run: Run) -> None:
     data, out = folder / "data.csv", tmp_path / "new" / "out"
-    ran = run("audit", folder / "fit", data, "--radii", "0,2", "--out", out)
+    hull = ("--family", "hull", "--radii", "0,2")
+    ran = run("audit", folder / "fit", data, *hull, "--out", out)
     assert ran.code == 0 and "worst-case accuracy" in ran.out
     assert "fitted on these very rows" in ran.err
-    ran = run("frontier", data, "--radii", "0,2", "--out", out, "--json")
+    ran = run("frontier", data, *hull, "--out", out, "--json")
     document = json.loads(ran.out)
     names = ["audit.json", "audit.png", "frontier.json", "frontier.png", "provenance.json"]
     assert list_names(out) == names
     assert document.pop("files") == [str(out / name) for name in names[2:]]
     assert json.loads((out / "frontier.json").read_text()) == document
     assert (out / "audit.png").read_bytes().startswith(b"\x89PNG")
-    ran = run("frontier", data, "--radii", "0,2", "--objective", "regret")
+    ran = run("frontier", data, *hull, "--objective", "regret")
     assert ran.code == 0 and "training radius" in ran.out and "fitted at radius 2" in ran.out
 
 
@@ -217,7 +219,7 @@ def test_a_folder_without_permission(tmp_path: Path, folder: Path, run: Run) -> 
 @pytest.mark.slow
 def test_without_the_extras(tmp_path: Path, folder: Path) -> None:
     path = [hide_packages(tmp_path / "path", "vl_convert", "pyarrow")]
-    audit = ("audit", "fit", "data.csv", "--radii", "0,1", "--out", tmp_path / "o", "--json")
+    audit = ("audit", "fit", "data.csv", "--out", tmp_path / "o", "--json")
     ran = run_apart(*audit, cwd=folder, path=path)
     assert ran.code == 0
     files = ["audit.json", "provenance.json"]

@@ -123,8 +123,8 @@ def test_from_images_to_an_audited_head(tmp_path: Path, run: Run) -> None:
     bank, model = tmp_path / "bank", tmp_path / "model"
     commands = (
         ("embed", "images", root, "--out", bank),
-        ("fit", bank, "--family", "hull", "--radius", 1, "--out", model),
-        ("audit", model, bank, "--radii", "0,1", "--json"),
+        ("fit", bank, "--out", model),
+        ("audit", model, bank, "--family", "hull", "--radii", "0,1", "--json"),
     )
     *_, audit = [run(*command) for command in commands]
     assert audit.code == 0

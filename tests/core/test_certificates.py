@@ -1,4 +1,4 @@
-"""Certificates come back from JSON as those of their family; ERM's evidence is beside the head's."""
+"""Certificates of every family come back from JSON, with ERM's evidence beside the head's."""
 
 import json
 

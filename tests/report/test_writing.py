@@ -114,7 +114,7 @@ def test_results_of_one_folder_make_one_report(table: Path, tmp_path: Path, run:
     report = read_report(out)
     assert "Not measured in this run" not in str(report) and len(report.chapters) == 1
     for command in (("audit", out), ("frontier",)):
-        assert run(*command, table, "--radii", "0,1", "--out", out).code == 0
+        assert run(*command, table, "--family", "hull", "--radii", "0,1", "--out", out).code == 0
     assert run("compare", table, "--radii", "1", "--out", out, "--html").code == 0
     report = read_report(out)
     assert [*report.provenance] == ["fit", "audit", "frontier", "compare"]
@@ -275,7 +275,7 @@ def test_parts_have_headings_and_warnings_are_kept(table: Path, tmp_path: Path, 
     text = (out / "report.html").read_text()
     headings = re.findall(r'<h2 class="part" id="part-(\d)">(.*?)</h2>', text)
     assert [int(number) for number, _ in headings] == [1, 2]
-    assert headings[1][1] == "2. An audit in unseen domains" and 'href="#part-2"' in text
+    assert headings[1][1] == "2. An audit by hidden groups" and 'href="#part-2"' in text
     assert "the model was fitted on these very rows" in words(out / "report.html")
 
 
@@ -303,14 +303,14 @@ def test_what_is_wrong_in_the_folder_does_not_cost_the_result(
     table: Path, tmp_path: Path, run: Run
 ) -> None:
     (tmp_path / "provenance.json").write_text("[]")
-    ran = run("frontier", table, "--radii", 1, "--out", tmp_path)
+    ran = run("frontier", table, "--prior-shifts", 1, "--out", tmp_path)
     assert ran.code == 2 and "provenance.json is damaged" in ran.err
     assert not (tmp_path / "frontier.json").exists()  # told before anything was computed
     (tmp_path / "provenance.json").unlink()
     (tmp_path / "collect.json").write_text("{}")
-    ran = run("frontier", table, "--radii", 1, "--out", tmp_path, "--html", "--json")
+    ran = run("frontier", table, "--prior-shifts", 1, "--out", tmp_path, "--html", "--json")
     assert ran.code == 2 and "collect.json is damaged" in ran.err
-    assert json.loads(ran.out)["audit_radius"] == 1
+    assert json.loads(ran.out)["points"][0]["prior_shift"] == 1
 
 
 def test_collecting_again_sees_the_same_data(tmp_path: Path, run: Run) -> None:

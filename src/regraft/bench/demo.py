@@ -137,7 +137,9 @@ def run_demo(
         ceiling=measure(CEILING, _fit_ceiling(bank, ~test)),
         certificate=cro.certificate_,
         curves=curves,
-        frontier=frontier(X, y, domain, RADII, device=device, on_progress=on_progress),
+        frontier=frontier(
+            X, y, domain, RADII, family="hull", device=device, on_progress=on_progress
+        ),
     )
 
 

@@ -154,8 +154,8 @@ def certify_latent(
     )
     return GroupCertificate(
         family="latent",
-        risk=_largest_risk(extreme, sources),
-        accuracy=_lowest_accuracy(extreme, sources),
+        risk=largest_risk(extreme, sources),
+        accuracy=lowest_accuracy(extreme, sources),
         confidence=CONFIDENCE,
         targets=extreme,
         sources=sources,
@@ -165,8 +165,8 @@ def certify_latent(
         class_groups=targets.class_groups,
         source_accuracy=_mean_accuracy(held_out, slices),
         pooled_source_accuracy=_mean_accuracy(outcome.pooled, slices),
-        pooled_risk=_largest_risk(*baseline),
-        pooled_accuracy=_lowest_accuracy(*baseline),
+        pooled_risk=largest_risk(*baseline),
+        pooled_accuracy=lowest_accuracy(*baseline),
         pooled_targets=baseline[0],
         pooled_sources=baseline[1],
         advantage=None if advantage is None else advantage.baseline - advantage.value,
@@ -181,12 +181,14 @@ def certify_latent(
     )
 
 
-def _largest_risk(targets: Sequence[Evidence], sources: Sequence[Evidence]) -> float:
+def largest_risk(targets: Sequence[Evidence], sources: Sequence[Evidence]) -> float:
+    """Return the bound on the risk in every mixture and in each source."""
     # Sources are mixtures, which the bounds cover; their measured risks count in case they are not.
     return max(*(each.risk_bound for each in targets), *(each.risk for each in sources))
 
 
-def _lowest_accuracy(targets: Sequence[Evidence], sources: Sequence[Evidence]) -> float:
+def lowest_accuracy(targets: Sequence[Evidence], sources: Sequence[Evidence]) -> float:
+    """Return the bound on the accuracy in every mixture and in each source."""
     return min(*(each.accuracy_bound for each in targets), *(each.accuracy for each in sources))
 
 

@@ -14,6 +14,8 @@ from regraft.core.domains import check_domains, domain_slices, warn_if_one_domai
 from regraft.core.group_certificate import (
     CONFIDENCE,
     Evidence,
+    largest_risk,
+    lowest_accuracy,
     measure_sources,
     measure_targets,
 )
@@ -33,8 +35,8 @@ class GroupAudit(PlainData):
     """Risk and accuracy of one predictor in each hidden group, each source and every mixture.
 
     ``risk`` and ``accuracy`` are of the worst mixture of the groups on these rows. With a
-    confidence of 95 %, no mixture and no source has a risk above ``risk_bound``, and none has an
-    accuracy below ``accuracy_bound``, as far as the rows are new to the predictor.
+    confidence of 95 %, no mixture has a risk above ``risk_bound`` or an accuracy below
+    ``accuracy_bound``, if the rows are new to the predictor; nor has any source on these rows.
     """
 
     family: Literal["latent"]
@@ -158,13 +160,12 @@ def audit_groups(
     slices = domain_slices(domains.domain[order], len(domains.names))
     by_source = HeldOutRows(held_out.loss[order], held_out.correct[order])
     sources = measure_sources(by_source, slices, [str(name) for name in domains.names])
-    everything = (*targets, *sources)
     return GroupAudit(
         family="latent",
         risk=max(each.risk for each in targets),
-        risk_bound=max(each.risk_bound for each in everything),
+        risk_bound=largest_risk(targets, sources),
         accuracy=min(each.accuracy for each in targets),
-        accuracy_bound=min(each.accuracy_bound for each in everything),
+        accuracy_bound=lowest_accuracy(targets, sources),
         confidence=CONFIDENCE,
         source_accuracy=sum(each.accuracy for each in sources) / len(sources),
         groups=groups,
