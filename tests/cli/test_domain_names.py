@@ -25,7 +25,7 @@ def test_fit_predict_and_audit_agree_with_the_others(tmp_path: Path, run: Run) -
     np.savez(data, X=problem.X, label=problem.y, domain=numbers, domains=np.array(NAMES))
     names, radii = set(NAMES), ("--family", "hull", "--radii", "0,1")
     model = tmp_path / "model"
-    fitted = document("fit", data, "--radius", 1, "--out", model)
+    fitted = document("fit", data, "--family", "hull", "--radius", 1, "--out", model)
     assert fitted["source_accuracy"].keys() == fitted["certificate"]["worst_target"].keys() == names
     assert set(load(model / "model").domains_.tolist()) == names
     predicted = document("predict", model, data)

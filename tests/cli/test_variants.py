@@ -25,7 +25,7 @@ def place(once: Once) -> Path:
         for name, seed in (("data", 3), ("other", 4)):
             write_npz(folder / f"{name}.npz", make_problem(seed=seed, n=40, d=3, sources=3))
         data = folder / "data.npz"
-        call(["fit", data, "--radius", 1, "--out", folder / "model", "--quiet"])
+        call(["fit", data, "--family", "hull", "--radius", 1, "--out", folder / "model", "--quiet"])
 
     return once("variants", make)
 
@@ -55,7 +55,8 @@ def results(folder: Path) -> dict[str, Any]:
 
 
 LINES = {
-    "fit": "fit {data} --radius 2",
+    "fit": "fit {data}",
+    "fit of the hull": "fit {data} --family hull --radius 2",
     "predict": "predict {model} {data}",
     "audit": "audit {model} {other}",
     "audit of the hull": "audit {model} {other} --family hull --radii 0,1",
@@ -116,7 +117,18 @@ def test_fit_fits_source_heads_twice_and_plays_no_game_twice(
         monkeypatch.setattr(module, "fit_source_heads", fit_source_heads)
     for module in (cro, frontier):
         monkeypatch.setattr(module, "play_hull", play_hull)
-    ran = run("fit", data, "--radius", 2, "--out", tmp_path / "run", "--html", "--quiet")
+    ran = run(
+        "fit",
+        data,
+        "--family",
+        "hull",
+        "--radius",
+        2,
+        "--out",
+        tmp_path / "run",
+        "--html",
+        "--quiet",
+    )
     assert ran == Ran(0, "", "")
     assert fits == [120, 80]  # all rows, and the two thirds that are not held out
     assert games == [(120, 2.0), *((80, radius) for radius in (0, 0.5, 1, 2, 4, 8, 16))]

@@ -49,7 +49,7 @@ def hostile(once: Once) -> Path:
         out.mkdir(exist_ok=True)
         table = out / "table.csv"
         write_hostile_table(table)
-        call(["fit", table, "--radius", 2, "--out", out, "--html", "--quiet"])
+        call(["fit", table, "--family", "hull", "--radius", 2, "--out", out, "--html", "--quiet"])
         call(["audit", out, table, "--out", out, "--quiet"])
         call(["compare", table, "--radii", 1, "--out", out, "--quiet"])
         call(["diagnose", table, "--out", out, "--html", "--quiet"])

@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from regraft.core.certificate import Certificate
+from regraft.core.certificates import AnyCertificate
 from regraft.core.domains import check_domains
 from regraft.core.game import Round
 from regraft.core.heads import fit_source_heads
@@ -55,7 +55,7 @@ class DemoResult(PlainData):
     target: str  # the unseen domain
     rows: tuple[DemoRow, ...]  # ERM first, CRO last
     ceiling: DemoRow  # trained with the colour, which no head above knows
-    certificate: Certificate  # of the CRO head
+    certificate: AnyCertificate  # of the CRO head
     curves: dict[str, AuditCurve]  # of the heads AUDITED
     frontier: Frontier  # of CRO
 

@@ -154,7 +154,7 @@ class CROClassifier(GameHead):
 
         ``on_round`` is called after each round of the game, for progress.
         """
-        self._check_parameters()
+        self.check_parameters()
         domains = self._check(X, y, sample_domain, self.device)
         check_rank(self.rank, len(domains.classes))
         warn_if_one_domain(
@@ -278,7 +278,8 @@ class CROClassifier(GameHead):
             on_round=on_round,
         )
 
-    def _check_parameters(self) -> None:
+    def check_parameters(self) -> None:
+        """Raise ``ValueError`` with one sentence if a setting is wrong or of another family."""
         check_settings(self.family, self.get_params())
         check_radius(self._radius)
         check_objective(self.objective)
