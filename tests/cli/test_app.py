@@ -175,7 +175,7 @@ def test_audit_matches_labels_by_name(tmp_path: Path, problem: Any, run: Run) ->
 def test_audit_and_frontier_take_a_rank(tmp_path: Path, three_sources: Any, run: Run) -> None:
     data = write_table(tmp_path / "data.csv", three_sources)
     radii = ("--family", "hull", "--radii", "4", "--json")
-    run("fit", data, "--out", tmp_path / "fit", "--quiet")
+    run("fit", data, "--out", tmp_path / "fit", "--family", "hull", "--radius", "1")
     for line in (("audit", tmp_path / "fit", data), ("frontier", data)):
         ranks = [
             json.loads(run(*line, *radii, "--device", "cpu", *rank).out)["points"]

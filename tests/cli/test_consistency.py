@@ -65,7 +65,6 @@ DIFFERENT = {
     "--out": "a bank is a folder of its own kind, a report one file, and one default has a name",
     "--seed": "of a draw, of the rows held out, or of a trial, as DomainBed numbers them",
     "--data": "each reads other files",
-    "--family": "the paper's experiments also have the free one",
     "--radii": "compare always takes some, the others only for the hull",
     "--encoder": "images and texts have other encoders",
     "--steps": "defaults of another kind",

@@ -123,7 +123,7 @@ def test_from_images_to_an_audited_head(tmp_path: Path, run: Run) -> None:
     bank, model = tmp_path / "bank", tmp_path / "model"
     commands = (
         ("embed", "images", root, "--out", bank),
-        ("fit", bank, "--out", model),
+        ("fit", bank, "--family", "hull", "--radius", 1, "--out", model),
         ("audit", model, bank, "--family", "hull", "--radii", "0,1", "--json"),
     )
     *_, audit = [run(*command) for command in commands]
