@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from regraft.estimators.comparison import Comparison, compare
     from regraft.estimators.cro import CROClassifier
     from regraft.estimators.frontier import Frontier, frontier
+    from regraft.estimators.group_audit import GroupAudit, audit_groups
     from regraft.estimators.group_search import EIILClassifier, JTTClassifier, XRMClassifier
     from regraft.estimators.literal import LiteralCROClassifier
     from regraft.estimators.saving import load, save
@@ -42,6 +43,7 @@ __all__ = [
     "ERMClassifier",
     "Factorization",
     "Frontier",
+    "GroupAudit",
     "GroupDROClassifier",
     "IRMClassifier",
     "JTTClassifier",
@@ -52,6 +54,7 @@ __all__ = [
     "__version__",
     "abduct",
     "audit",
+    "audit_groups",
     "compare",
     "diagnose",
     "fit_latent",
@@ -71,6 +74,7 @@ _HOMES = {
     "estimators.abduction": ("Abduction", "abduct"),
     "estimators.audit": ("AuditCurve", "audit"),
     "estimators.frontier": ("Frontier", "frontier"),
+    "estimators.group_audit": ("GroupAudit", "audit_groups"),
     "data.banks": ("Bank", "open_bank", "write_bank"),
     "estimators.baselines": (
         "ERMClassifier",
