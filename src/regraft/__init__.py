@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from regraft.core.certificate import Certificate
     from regraft.data.banks import Bank, open_bank, write_bank
     from regraft.data.examples import load_demo, make_confounded_domains
+    from regraft.data.planting import plant_confounder
     from regraft.estimators.abduction import Abduction, abduct
     from regraft.estimators.audit import AuditCurve, audit
     from regraft.estimators.baselines import (
@@ -63,6 +64,7 @@ __all__ = [
     "load_demo",
     "make_confounded_domains",
     "open_bank",
+    "plant_confounder",
     "save",
     "write_bank",
 ]
@@ -84,6 +86,7 @@ _HOMES = {
     "core.certificate": ("Certificate",),
     "estimators.comparison": ("Comparison", "compare"),
     "data.examples": ("load_demo", "make_confounded_domains"),
+    "data.planting": ("plant_confounder",),
     "premises.diagnose": ("Diagnosis", "diagnose"),
     "estimators.cro": ("CROClassifier",),
     "premises.factorization": ("Factorization", "fit_observed"),

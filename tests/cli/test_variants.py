@@ -58,6 +58,7 @@ LINES = {
     "fit": "fit {data}",
     "fit of the hull": "fit {data} --family hull --radius 2",
     "predict": "predict {model} {data}",
+    "abduct": "abduct {data}",
     "audit": "audit {model} {other}",
     "audit of the hull": "audit {model} {other} --family hull --radii 0,1",
     "frontier": "frontier {data} --prior-shifts 0,inf",
