@@ -28,8 +28,7 @@ def explain_certificate(certificate: Certificate) -> tuple[Term, ...]:
     chosen = {
         "worst_case": True,
         "game": True,
-        # Only on the hull, and where rows keep their labels, is a head stepped back.
-        "step_back": c.family == "hull" and reweighted,
+        "guard": c.advantage is not None,
         "transplants": True,
         "finite_sample": c.finite_sample is not None,
     }
