@@ -9,6 +9,9 @@ import pytest
 import regraft.bench.demo
 from regraft.bench.demo import AUDITED, CEILING, RADII, DemoResult, describe_demo, run_demo
 from regraft.core.game import Round
+from regraft.data.demo_pixels import load_demo_pixels
+from regraft.estimators.abduction_ends import ClassEnds
+from regraft.support.thumbnails import encode_png
 from tests.helpers.commands import RunOnce, call
 
 pytestmark = pytest.mark.slow
@@ -64,6 +67,23 @@ def test_steps_and_rounds_are_told_and_audits_show_who_holds(told: Any) -> None:
     assert 0 < result.certificate.worst_case - curves["CRO"].points[-1].risk < 0.1
 
 
+def test_the_hidden_factor_is_the_colour(told: Any) -> None:
+    """Pictures of each end have one colour, which changes from class to class."""
+    found = told[0].abduction
+    pixels = load_demo_pixels("-90%")
+    colour = dict(zip(pixels.row.tolist(), pixels.colour.tolist(), strict=True))
+    images = dict(zip(pixels.row.tolist(), pixels.images, strict=True))
+    seen = []
+    for ends in map(ClassEnds.from_dict, found["ends"]):
+        for end in (ends.last, ends.first):
+            assert len(end.rows) == 6
+            seen.append({colour[row.number - 1] for row in end.rows})
+            assert all(row.picture == encode_png(images[row.number - 1]) for row in end.rows)
+    assert seen in ([{1}, {0}, {0}, {1}], [{0}, {1}, {1}, {0}])
+    shares = {name: own[-1] for name, own in zip(found["domains"], found["shares"], strict=True)}
+    assert abs(shares["+80%"] - shares["+90%"]) == pytest.approx(0.1, abs=0.02)
+
+
 def test_the_command_prints_one_document_and_writes_it(run_once: RunOnce) -> None:
     folder, ran = run_once("demo-of-the-other-cell", "demo", "--cell", "+90%", "--json")
     assert ran.code == 0
@@ -83,6 +103,7 @@ def test_the_command_tells_the_story_and_its_page_comes_again(
 ) -> None:
     folder, ran = run_once("demo", "demo", "--html")
     assert (ran.code, ran.err) == (0, "")
+    assert ran.out.index("A hidden factor was found") < ran.out.index("unseen -90%")
     for text in ("Colored MNIST", "round 1:", CEILING, "Certificate:", "Not certified", "Next:"):
         assert text in ran.out
     assert str(folder / "stress_curve.png") in ran.out

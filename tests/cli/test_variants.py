@@ -57,6 +57,7 @@ def results(folder: Path) -> dict[str, Any]:
 LINES = {
     "fit": "fit {data} --radius 2",
     "predict": "predict {model} {data}",
+    "abduct": "abduct {data}",
     "audit": "audit {model} {other} --radii 0,1",
     "frontier": "frontier {data} --radii 0,1",
     "compare": "compare {data} --radii 1",

@@ -11,6 +11,7 @@ from scipy.stats import ortho_group
 from sklearn.metrics import roc_auc_score
 
 from regraft import abduct, make_confounded_domains
+from regraft.core import domain_scores
 from regraft.core.abduction import LEVEL, Groups, find_groups, rows_of_domains, rows_of_sources
 from regraft.core.domain_scores import DomainRegression, arrange_rows, indicators, score_domains
 from regraft.core.domains import check_domains
@@ -167,3 +168,11 @@ def test_plain_data_has_no_rows() -> None:
     assert document["n_groups"] == 2
     assert document["domains"] == ["source 0", "source 1"]
     assert all(isinstance(value, int | float | list) for value in document.values())
+
+
+def test_the_test_of_very_many_rows_takes_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(domain_scores, "_MAX_TEST_ROWS", 300)
+    data = _planted()
+    found = abduct(data.X, data.y, data.sample_domain)
+    assert found.n_groups == 2
+    assert found.p_value <= LEVEL

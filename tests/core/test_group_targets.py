@@ -84,3 +84,13 @@ def test_the_adversary_returns_the_worst_group() -> None:
     target = GroupAdversary(Z, targets).attack(head)
     loss = losses(log_probabilities(Z, head), targets.y)
     assert target.sample.value(head) == pytest.approx(float((targets.blocks[0] @ loss).max()))
+
+
+def test_purity_is_the_expected_share_of_the_right_rows() -> None:
+    targets, _ = _targets(4, 2)
+    expected = (targets.blocks[0] * targets.belief.T).sum(dim=1)
+    assert torch.allclose(targets.purity[0], expected)
+    certain = GroupTargets((targets.belief > 0.5).double(), targets.base, targets.y, 3)
+    assert torch.allclose(certain.purity[0], torch.ones(2, dtype=torch.float64))
+    pooled, _ = _targets(4, 2, prior_shift=0.0)
+    assert torch.allclose(pooled.purity[0], torch.ones(2, dtype=torch.float64))

@@ -30,8 +30,8 @@ def write_images(
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """What the files of a bank hold, the lock apart."""
-    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != ".lock"}
+    """What the files of a bank hold, without the hidden ones: the lock, and where inputs are."""
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name[0] != "."}
 
 
 class ToyImages(ImageEncoder):

@@ -52,6 +52,7 @@ def hostile(once: Once) -> Path:
         call(["fit", table, "--radius", 2, "--out", out, "--html", "--quiet"])
         call(["audit", out, table, "--out", out, "--quiet"])
         call(["compare", table, "--radii", 1, "--out", out, "--quiet"])
+        call(["abduct", table, "--out", out, "--quiet"])
         call(["diagnose", table, "--out", out, "--html", "--quiet"])
 
     return once("hostile", make)
@@ -117,11 +118,15 @@ def test_all_that_was_asked_for_is_there(demo: Path, watch: Callable[..., Any]) 
     page = watch(demo)
     headings = page.locator("h2, h3").all_inner_texts()
     for title in (
-        "Answer", "Domain by domain", "Under stress: the worst plausible domain",
+        "Answer", "A hidden factor: rows at both ends", "How it is tied to the label",
+        "Domain by domain", "Under stress: the worst plausible domain",
         "The price of robustness", "The game, round by round", "The certificate", "The premises",
         "How to get this again",
     ):  # fmt: skip
         assert any(title in heading for heading in headings), title
+    shown = page.locator(".strip img")
+    assert shown.count() == 24  # six of each class at either end
+    assert shown.evaluate_all("all => all.every((one) => one.naturalWidth === 28)")
     row = json.loads((demo / "demo.json").read_text())["rows"][0]
     assert f"{100 * row['target_accuracy']:.1f}%" in page.locator(".answer").first.inner_text()
     marked = page.locator("table", has_text="Accuracy by domain").locator("tr.marked")

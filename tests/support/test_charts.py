@@ -12,6 +12,7 @@ from regraft.support.charts import (
     radius_chart,
     ranks_chart,
     risks_chart,
+    shares_chart,
 )
 from regraft.support.looks import head_looks
 
@@ -30,6 +31,7 @@ SPECS = {
     "radius": radius_chart(CURVES, "accuracy (%)", head_looks(CURVES)),
     "risks": risks_chart([POINT], head_looks(["S"])),
     "ranks": ranks_chart({"S": [(8, 0.1), (1, 0.2)]}, head_looks(["S"])),
+    "shares": shares_chart({"a.b[c]": {"x": 0.9, "y": 0.1}, "dog": {"x": 0.2, "y": 0.25}}),
     "lengths": lengths_chart({"S": {2: 0.25, 4: 0.75}}, head_looks(["S"])),
 }
 
@@ -54,6 +56,12 @@ def test_charts_hold_what_they_say_and_a_head_has_one_colour() -> None:
     for head in ("ERM", "CRO"):
         assert stress[head] == accuracies[head] == radius[head]
     assert len(set(stress.values())) == 3
+
+
+def test_shares_are_percentages_by_source_and_class() -> None:
+    spec = shares_chart({"cat": {"x": 0.9, "y": 0.125}, "dog": {"x": 0.2, "y": 0.25}})
+    found = {(v["label"], v["source"]): v["share"] for v in spec["data"]["values"]}
+    assert found == {("cat", "x"): 90, ("cat", "y"): 12.5, ("dog", "x"): 20, ("dog", "y"): 25}
 
 
 def _colours(spec: dict[str, Any]) -> dict[str, str]:

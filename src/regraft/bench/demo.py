@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,10 @@ from regraft.core.certificate import Certificate
 from regraft.core.domains import check_domains
 from regraft.core.game import Round
 from regraft.core.heads import fit_source_heads
+from regraft.data.demo_pixels import load_demo_pixels
 from regraft.data.examples import DemoBank, load_demo
+from regraft.estimators.abduction import abduct
+from regraft.estimators.abduction_ends import EndRow, abduction_document, find_ends
 from regraft.estimators.audit import AuditCurve, audit_on_sources
 from regraft.estimators.baselines import (
     ERMClassifier,
@@ -30,11 +33,13 @@ from regraft.estimators.frontier import Frontier, frontier
 from regraft.support.plain_data import PlainData
 from regraft.support.progress import OnProgress, ignore_progress
 from regraft.support.table import percent
+from regraft.support.thumbnails import encode_png
 
 CEILING = "probe told the colour (ceiling)"
 AUDITED = ("ERM", "GroupDRO", "CRO")
 RADII = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)
 _HELD_OUT_SHARE = 0.2
+_SHOWN_ROWS = 6  # of each class, at either end of the hidden factor
 
 
 @dataclass(frozen=True)
@@ -58,6 +63,7 @@ class DemoResult(PlainData):
     certificate: Certificate  # of the CRO head
     curves: dict[str, AuditCurve]  # of the heads AUDITED
     frontier: Frontier  # of CRO
+    abduction: dict[str, Any]  # the hidden factor of the sources, with pictures at both ends
 
     def verdict(self) -> str:
         """Compare ERM and CRO in the unseen domain, then at the ends of the stress curves."""
@@ -138,6 +144,7 @@ def run_demo(
         certificate=cro.certificate_,
         curves=curves,
         frontier=frontier(X, y, domain, RADII, device=device, on_progress=on_progress),
+        abduction=_abduct(bank, cell, device),
     )
 
 
@@ -149,6 +156,21 @@ def _held_out(domain: NDArray[Any], seed: int) -> NDArray[np.bool_]:
         rows = np.flatnonzero(domain == name)
         mask[random.permutation(rows)[: round(_HELD_OUT_SHARE * len(rows))]] = True
     return mask
+
+
+def _abduct(bank: DemoBank, cell: str, device: str) -> dict[str, Any]:
+    """Find the hidden factor, and the surest of those rows whose images are shipped."""
+    found = abduct(bank.X, bank.y, bank.sample_domain, device=device)
+    pixels = load_demo_pixels(cell)
+    images = dict(zip(pixels.row.tolist(), pixels.images, strict=True))
+    pictured = np.zeros(len(bank.y), bool)
+    pictured[pixels.row] = True
+    ends = find_ends(found, bank.y, bank.sample_domain, _SHOWN_ROWS, pictured)
+
+    def add_picture(row: EndRow) -> EndRow:
+        return replace(row, picture=encode_png(images[row.number - 1]))
+
+    return abduction_document(found, [each.change_rows(add_picture) for each in ends])
 
 
 def _fit_ceiling(bank: DemoBank, train: NDArray[np.bool_]) -> Any:

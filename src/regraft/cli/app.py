@@ -8,6 +8,7 @@ import typer
 
 from regraft._version import __version__
 from regraft.cli import (  # noqa: F401
+    abduct,
     audit,
     collect,
     compare,

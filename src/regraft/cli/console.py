@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from regraft.core.game import Round
     from regraft.support.progress import Meter
     from regraft.support.table import Cell, Table
+    from regraft.support.thumbnails import Pixels
 
 _UPDATE_EVERY = 0.5  # seconds, in a terminal
 _LINE_EVERY = 10.0  # seconds between lines elsewhere
@@ -113,6 +114,18 @@ class Console:
         for table in tables:
             self.say(f"{before}{table.title}")
             self.table(table.columns, table.rows)
+
+    @property
+    def draws(self) -> bool:
+        """Whether results are seen in a terminal with colours, where ``pictures`` can draw."""
+        return self._result.is_terminal and self._result.color_system is not None
+
+    def pictures(self, pictures: Sequence[Pixels]) -> None:
+        """Draw as many small pictures as fit into a line."""
+        from regraft.support.thumbnails import BLOCKS, draw_blocks
+
+        fit = max(1, (self._result.width + 1) // (BLOCKS + 1))
+        self._result.print(draw_blocks(pictures[:fit]))
 
     def document(self, text: str) -> None:
         """Print a text in another language, such as Markdown, exactly as it is; not with JSON.

@@ -6,6 +6,7 @@ import functools
 from pathlib import Path
 from typing import Annotated, Any
 
+from regraft.cli.abduct import show_abduction
 from regraft.cli.command import command
 from regraft.cli.names import CELLS
 from regraft.cli.options import Device, Folder, Seed, choice, one_of
@@ -23,6 +24,7 @@ def demo(
     """See on Colored MNIST what an unseen domain does to ERM, and what CRO does about it."""
     from regraft.bench.demo import describe_demo, run_demo
     from regraft.core.domains import check_device
+    from regraft.data.demo_pixels import load_demo_pixels
     from regraft.estimators.plots import plot_audit
     from regraft.support.pictures import write_result
     from regraft.support.table import percent
@@ -35,6 +37,9 @@ def demo(
     document = result.to_dict()
     document["diagnosis"] = _diagnose(session, cell, seed, device)
     files = write_result(out, "demo.json", document, "stress_curve.png", draw)
+    pixels = load_demo_pixels(cell)
+    numbers = (pixels.row + 1).tolist()
+    show_abduction(session, result.abduction, dict(zip(numbers, pixels.images, strict=True)))
     columns = "accuracy", "seen domains (held-out rows)", f"unseen {result.target}"
     rows = [
         (row.name, percent(row.source_accuracy), percent(row.target_accuracy))

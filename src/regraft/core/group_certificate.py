@@ -25,6 +25,7 @@ class Evidence:
 
     name: str
     rows: float  # effective number of rows
+    purity: float  # share of the weight that is expected to lie on rows of the group
     risk: float  # nats
     risk_bound: float  # above the true risk, with the confidence
     accuracy: float
@@ -186,11 +187,15 @@ def _lowest_accuracy(targets: Sequence[Evidence], sources: Sequence[Evidence]) -
     return min(*(each.accuracy_bound for each in targets), *(each.accuracy for each in sources))
 
 
-def measure(name: str, weight: Tensor, held_out: HeldOutRows, together: int = 1) -> Evidence:
+def measure(
+    name: str, weight: Tensor, held_out: HeldOutRows, *, together: int = 1, purity: float = 1.0
+) -> Evidence:
     """Measure risk and accuracy under ``weight`` (n,), which sums to one, with their bounds.
 
     The bound of the risk is Student's, that of the accuracy is Wilson's, both at the effective
-    number of rows. So many bounds hold ``together`` with the confidence (Bonferroni).
+    number of rows. So many bounds hold ``together`` with the confidence (Bonferroni). Where only a
+    share ``purity`` of the weight lies on rows of the group, the others may be all right and free
+    of risk, and the bounds allow for that.
     """
     level = 1 - (1 - CONFIDENCE) / together
     rows = float(1 / weight.square().sum())
@@ -203,10 +208,11 @@ def measure(name: str, weight: Tensor, held_out: HeldOutRows, together: int = 1)
     return Evidence(
         name=name,
         rows=rows,
+        purity=purity,
         risk=risk,
-        risk_bound=risk + float(t.ppf(level, freedom)) * error,
+        risk_bound=(risk + float(t.ppf(level, freedom)) * error) / purity,
         accuracy=accuracy,
-        accuracy_bound=_wilson(accuracy, rows, level),
+        accuracy_bound=max(1 - (1 - _wilson(accuracy, rows, level)) / purity, 0.0),
     )
 
 
@@ -221,16 +227,26 @@ def _wilson(accuracy: float, rows: float, level: float) -> float:
 def measure_targets(targets: GroupTargets, held_out: HeldOutRows) -> tuple[Evidence, ...]:
     """Measure heads or a predictor in every extreme mixture of the groups."""
     if targets.class_groups:  # too many to list: the worst one by risk, and by accuracy
-        by_risk, _ = targets.worst(held_out.loss)
-        by_accuracy, _ = targets.worst(-held_out.correct)
-        return (
-            measure("the mixture of the largest risk", by_risk, held_out, 2),
-            measure("the mixture of the lowest accuracy", by_accuracy, held_out, 2),
+        found = {
+            "the mixture of the largest risk": targets.worst(held_out.loss),
+            "the mixture of the lowest accuracy": targets.worst(-held_out.correct),
+        }
+        return tuple(
+            measure(name, weight, held_out, together=len(found), purity=_least(targets, picks))
+            for name, (weight, picks) in found.items()
         )
+    together = len(targets.favoured)
+    columns = targets.favoured, targets.blocks[0], targets.purity[0].tolist()
     return tuple(
-        measure(_name(favoured, targets), weight, held_out, len(targets.favoured))
-        for favoured, weight in zip(targets.favoured, targets.blocks[0], strict=True)
+        measure(_name(favoured, targets), weight, held_out, together=together, purity=purity)
+        for favoured, weight, purity in zip(*columns, strict=True)
     )
+
+
+def _least(targets: GroupTargets, picks: Tensor) -> float:
+    """Return the least purity of the extremes that the blocks pick."""
+    pairs = zip(targets.purity, picks.tolist(), strict=True)
+    return min(float(block[pick]) for block, pick in pairs)
 
 
 def _name(favoured: tuple[int, ...], targets: GroupTargets) -> str:

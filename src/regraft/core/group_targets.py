@@ -52,25 +52,50 @@ class GroupTargets:
         return tuple(c for size in range(1, most + 1) for c in combinations(range(G), size))
 
     @cached_property
-    def blocks(self) -> tuple[Tensor, ...]:
-        """Extreme weights (V, n) of the rows that shift together: all of them, or each class."""
-        G = self.belief.shape[1]
-        tilts = self.belief.new_zeros((len(self.favoured), G))
+    def _tilts(self) -> Tensor:
+        """Factors (V, G) by which extreme targets weigh the groups."""
+        others = 0.0 if self.prior_shift is None else math.exp(-self.prior_shift)
+        tilts = self.belief.new_full((len(self.favoured), self.belief.shape[1]), others)
         for tilt, favoured in zip(tilts, self.favoured, strict=True):
-            if self.prior_shift is None:
-                tilt[list(favoured)] = 1.0
-            else:
-                tilt.fill_(math.exp(-self.prior_shift))
-                tilt[list(favoured)] = 1.0
-        weights = tilts @ (self.belief * self.base.unsqueeze(1)).T
+            tilt[list(favoured)] = 1.0
+        return tilts
+
+    @cached_property
+    def _members(self) -> tuple[Tensor, ...]:
+        """Masks (n,) of the rows that shift together: all of them, or each class."""
         if not self.class_groups:
-            return (weights / weights.sum(dim=1, keepdim=True),)
-        members = [self.y == c for c in range(self.n_classes)]
+            return (torch.ones_like(self.y, dtype=torch.bool),)
+        return tuple(self.y == c for c in range(self.n_classes))
+
+    @cached_property
+    def blocks(self) -> tuple[Tensor, ...]:
+        """Extreme weights (V, n) of the rows that shift together."""
+        weights = self._tilts @ (self.belief * self.base.unsqueeze(1)).T
         tiny = torch.finfo(weights.dtype).tiny
         return tuple(
             self.base[rows].sum() * masked / masked.sum(dim=1, keepdim=True).clamp_min(tiny)
-            for rows, masked in ((rows, weights * rows) for rows in members)
+            for rows, masked in ((rows, weights * rows) for rows in self._members)
         )
+
+    @cached_property
+    def purity(self) -> tuple[Tensor, ...]:
+        """Share (V,) of each extreme target's weight that lies on rows of its groups, by block.
+
+        It is what the beliefs expect: the rows' groups are not known for certain.
+        """
+        purities = []
+        for rows in self._members:
+            belief, base = self.belief[rows], self.base[rows]
+            weight = belief @ self._tilts.T  # (m, V)
+            right = torch.stack(
+                [
+                    (belief * torch.minimum(tilt, each.unsqueeze(1))).sum(dim=1)
+                    for tilt, each in zip(self._tilts, weight.T, strict=True)
+                ],
+                dim=1,
+            )
+            purities.append((base @ right) / (base @ weight))
+        return tuple(purities)
 
     def worst(self, loss: Tensor) -> tuple[Tensor, Tensor]:
         """Return the weights (n,) of the worst target for losses (n,), and its choice by block."""

@@ -77,10 +77,8 @@ def load_demo(cell: str = "-90%") -> DemoBank:
     ValueError
         If there is no such cell.
     """
-    if cell not in _BANKS:
-        raise ValueError(f"cell is {cell!r}: pass one of {', '.join(map(repr, _BANKS))}.")
     with (
-        as_file(files("regraft") / "data" / _BANKS[cell]) as path,
+        as_file(files("regraft") / "data" / demo_file(cell)) as path,
         safe_open(path, framework="numpy") as bank,
     ):
         metadata = bank.metadata()
@@ -94,6 +92,13 @@ def load_demo(cell: str = "-90%") -> DemoBank:
         sample_domain=domain[~unseen],
         target=metadata["target"],
     )
+
+
+def demo_file(cell: str) -> str:
+    """Return the name of the shipped bank of a cell; raise ``ValueError`` if there is none."""
+    if cell not in _BANKS:
+        raise ValueError(f"cell is {cell!r}: pass one of {', '.join(map(repr, _BANKS))}.")
+    return _BANKS[cell]
 
 
 def make_confounded_domains(

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regraft.data.bank_format import UNFINISHED
+from regraft.data.bank_inputs import remember_source
 from regraft.data.bank_writer import BankWriter, Origin
 from regraft.data.banks import Bank, check_finite, claim_place, is_bank, open_bank
 from regraft.data.image_inputs import ImageInputs
@@ -60,7 +61,9 @@ def embed_images(
     )
     if path.is_dir() and out.resolve().is_relative_to(path.resolve()):
         raise ValueError(f"{out} lies in the folder of images {path}: choose one outside it.")
-    return _embed(source, encoder, out, on_count)
+    embedding = _embed(source, encoder, out, on_count)
+    remember_source(out, path, image)
+    return embedding
 
 
 def embed_texts(
@@ -78,8 +81,11 @@ def embed_texts(
     ``path`` is a .csv, .jsonl (both also .gz) or .parquet file with the columns ``text``,
     ``label`` and ``domain``. Raises ``ValueError`` or ``FileNotFoundError`` with one sentence.
     """
-    source = TextInputs(Path(path), text=text, label=label, domain=domain)
-    return _embed(source, encoder, Path(out), on_count)
+    path, out = Path(path), Path(out)
+    source = TextInputs(path, text=text, label=label, domain=domain)
+    embedding = _embed(source, encoder, out, on_count)
+    remember_source(out, path, text)
+    return embedding
 
 
 def _embed(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -38,7 +39,27 @@ class Terms:
     shown: int
 
 
-Part = Text | Table | Chart | Terms
+@dataclass(frozen=True)
+class Picture:
+    """A small picture, and what it shows for those who cannot see it."""
+
+    png: str  # in base64
+    description: str
+
+    def __post_init__(self) -> None:
+        base64.b64decode(self.png, validate=True)  # it stands in an address on the page
+
+
+@dataclass(frozen=True)
+class Strip:
+    """Pictures beside each other, or lines of text, under a title."""
+
+    title: str
+    pictures: tuple[Picture, ...] = ()
+    lines: tuple[str, ...] = ()
+
+
+Part = Text | Table | Chart | Terms | Strip
 
 
 @dataclass(frozen=True)

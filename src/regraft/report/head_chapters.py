@@ -9,6 +9,7 @@ from regraft.core.certificate import Certificate
 from regraft.estimators.audit import AuditCurve
 from regraft.estimators.frontier import Frontier
 from regraft.estimators.plots import comparison_chart
+from regraft.report.abduction_chapter import abduction_sections
 from regraft.report.elements import Chapter, Chart, Document, Section, Text
 from regraft.report.premise_chapters import diagnosis_chapter
 from regraft.report.sections import (
@@ -43,7 +44,8 @@ def demo_chapter(document: Document) -> Chapter:
     unseen = f"{target} (unseen)"
     accuracies = {row["name"]: {**row["by_source"], unseen: row["target_accuracy"]} for row in rows}
     erm, cro = document["rows"][0], document["rows"][-1]
-    sections = [accuracies_section(accuracies, "rows that no head was fitted on")]
+    sections = list(abduction_sections(document["abduction"]))
+    sections.append(accuracies_section(accuracies, "rows that no head was fitted on"))
     sections.append(stress_section(curves, "the rows fitted on"))
     if document["frontier"] is not None:
         sections.append(frontier_section(Frontier.from_dict(document["frontier"])))

@@ -14,6 +14,7 @@ from regraft.support.glossary import meaning
 # What a reader who knows regression, but not this method, may ask.
 WORDS = (
     *("domain", "source", "head", "ERM", "GroupDRO", "CRO", "plausible domain", "radius", "nat"),
+    *("hidden factor", "group"),
     *("worst case", "risk", "regret", "effective rows", "ridge", "transplant", "closure"),
 )
 

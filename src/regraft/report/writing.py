@@ -7,7 +7,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
-from regraft.report import head_chapters, premise_chapters, protocol_chapters
+from regraft.report import (
+    abduction_chapter,
+    head_chapters,
+    premise_chapters,
+    protocol_chapters,
+)
 from regraft.report.elements import Chapter, Report
 from regraft.report.provenance import read_provenance
 from regraft.report.rendering import render
@@ -18,6 +23,7 @@ REPORT = "report.html"
 _KINDS: dict[str, Callable[[Any], Chapter]] = {
     "demo.json": head_chapters.demo_chapter,
     "fit.json": head_chapters.fit_chapter,
+    "abduct.json": abduction_chapter.abduction_chapter,
     "audit.json": head_chapters.audit_chapter,
     "frontier.json": head_chapters.frontier_chapter,
     "comparison.json": head_chapters.comparison_chapter,

@@ -109,6 +109,25 @@ def accuracies_chart(accuracies: Mapping[str, Mapping[str, float]]) -> Spec:
     return _chart(values, [ring, dots]) | {"height": 44 * len(domains)}
 
 
+def shares_chart(shares: Mapping[str, Mapping[str, float]]) -> Spec:
+    """Draw the share of a group in each source, a mark for each class."""
+    sources = list(dict.fromkeys(name for row in shares.values() for name in row))
+    looks = {label: look(i) for i, label in enumerate(shares)}
+    marks = {
+        "x": _axis("share", "share of the last group (%)", [0, 100]),
+        "y": {"field": "source", "type": "nominal", "sort": sources, "title": None},
+        "tooltip": _tooltip(label="class", source="source", share="share (%)"),
+        **_told_apart("label", looks, "color", "shape"),
+    }
+    values = [
+        {"label": label, "source": source, "share": _percent(share)}
+        for label, row in shares.items()
+        for source, share in row.items()
+    ]
+    dots = _layer("point", marks, filled=True, size=100, opacity=0.9)
+    return _chart(values, [dots]) | {"height": 44 * len(sources)}
+
+
 def risks_chart(
     points: Iterable[Mapping[str, Any]], looks: Mapping[str, Look], ends: Sequence[float] = ()
 ) -> Spec:
@@ -326,7 +345,8 @@ _CONFIG: Spec = {
         "titleFontWeight": "normal", "labelLimit": 140, "labelFlush": False,
     },
     "legend": {
-        **_TEXT, "orient": "bottom", "columns": {"expr": "width < 420 ? 1 : 3"}, "labelLimit": 260,
+        **_TEXT, "orient": "bottom", "columns": {"expr": "width < 420 ? 1 : 3"},
+        "labelLimit": {"expr": "clamp(width - 30, 80, 260)"},
         "symbolSize": 90, "symbolStrokeWidth": 0, "symbolOpacity": 1,
     },
 }  # fmt: skip

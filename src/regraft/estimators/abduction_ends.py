@@ -1,0 +1,205 @@
+"""The rows at both ends of a hidden factor, by which a person recognizes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regraft.estimators.abduction import Abduction
+from regraft.support.plain_data import PlainData
+from regraft.support.table import Table, percent
+
+MOST_CLASSES = 12  # that are shown
+_MOST_COLUMNS = 5
+_LINE = 160  # characters
+
+
+@dataclass(frozen=True)
+class EndRow:
+    """A row that is surely in one of the groups, and what it was made from if that is known."""
+
+    number: int  # from 1
+    domain: str
+    posterior: float  # of its group
+    name: str = ""  # of the file that it was made from
+    text: str = ""
+    picture: str = ""  # a PNG in base64
+
+    def describe(self) -> str:
+        """Return the text, else the name, else the number."""
+        return self.text or self.name or f"row {self.number}"
+
+
+@dataclass(frozen=True)
+class End:
+    """The surest rows of the first or of the last group, in one class."""
+
+    title: str  # which sources have more of it
+    rows: tuple[EndRow, ...]
+
+
+@dataclass(frozen=True)
+class ColumnDifference:
+    """The means of a column in the last and in the first group of a class."""
+
+    name: str
+    last: float
+    first: float
+    difference: float  # of these, in standard deviations within the groups
+
+
+@dataclass(frozen=True)
+class ClassEnds(PlainData):
+    """Both ends of one class."""
+
+    label: str
+    last: End
+    first: End
+    columns: tuple[ColumnDifference, ...] = ()  # that differ most, the most different first
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> ClassEnds:
+        """Read what ``to_dict`` returns."""
+        last, first = (
+            End(end["title"], tuple(EndRow(**row) for row in end["rows"]))
+            for end in (document["last"], document["first"])
+        )
+        columns = tuple(ColumnDifference(**each) for each in document["columns"])
+        return cls(document["label"], last, first, columns)
+
+    @property
+    def rows(self) -> tuple[EndRow, ...]:
+        """The rows of both ends."""
+        return *self.last.rows, *self.first.rows
+
+    def column_table(self) -> Table:
+        """Show the means of the columns that differ most."""
+        title = f"class {self.label}: columns in which the groups differ most"
+        columns = {
+            "column": "{.name}",
+            "mean, last group": "{.last:.4g}",
+            "mean, first group": "{.first:.4g}",
+            "difference (standard deviations)": "{.difference:+.2f}",
+        }
+        return Table.from_objects(title, columns, self.columns)
+
+    def change_rows(self, change: Callable[[EndRow], EndRow]) -> ClassEnds:
+        """Return the same with every row as ``change`` returns it."""
+        last, first = (
+            replace(end, rows=tuple(map(change, end.rows))) for end in (self.last, self.first)
+        )
+        return replace(self, last=last, first=first)
+
+
+def find_ends(
+    abduction: Abduction,
+    y: NDArray[Any],
+    domain: NDArray[Any],
+    n: int,
+    among: NDArray[np.bool_] | None = None,
+) -> tuple[ClassEnds, ...]:
+    """Find the ``n`` rows surest to be in the last group of each class, and in the first.
+
+    ``among`` (n,) tells which rows may be shown. If there are many classes, those are shown in
+    which the sources differ most. There are no ends without a hidden factor.
+    """
+    if abduction.n_groups == 1:
+        return ()
+    last = abduction.class_shares[:, :, -1]
+    spread = last.max(axis=0) - last.min(axis=0)
+    shown = np.sort(np.argsort(-spread, kind="stable")[:MOST_CLASSES])
+    allowed = np.ones(len(y), bool) if among is None else among
+    group = abduction.groups.argmax(axis=1)
+
+    def end(c: int, u: int) -> End:
+        rows = np.flatnonzero((y == abduction.classes[c]) & (group == u) & allowed)
+        belief = abduction.groups[rows, u]
+        surest = rows[np.argsort(-belief, kind="stable")[:n]]
+        found = tuple(
+            EndRow(int(i) + 1, str(domain[i]), float(abduction.groups[i, u])) for i in surest
+        )
+        return End(_compare_sources(abduction, c, u), found)
+
+    final = abduction.n_groups - 1
+    return tuple(ClassEnds(str(abduction.classes[c]), end(c, final), end(c, 0)) for c in shown)
+
+
+def compare_columns(
+    abduction: Abduction,
+    X: NDArray[Any],
+    y: NDArray[Any],
+    ends: Sequence[ClassEnds],
+    names: Sequence[str] = (),
+) -> tuple[ClassEnds, ...]:
+    """Add to each class the columns of ``X`` (n, d) in which its last and first group differ most.
+
+    Means are weighted by the posterior. Columns without ``names`` (d,) are numbered from 1.
+    """
+    labels = y.astype(str)
+    return tuple(
+        replace(each, columns=_differences(X[mask], abduction.groups[mask], names))
+        for each in ends
+        for mask in (labels == each.label,)
+    )
+
+
+def abduction_document(abduction: Abduction, ends: Sequence[ClassEnds]) -> dict[str, Any]:
+    """Return what was found, in words too, and the rows at both ends, in JSON's types."""
+    shown = [each.to_dict() for each in ends]
+    return abduction.to_dict() | {"summary": abduction.summary(), "ends": shown}
+
+
+def share_table(document: Mapping[str, Any]) -> Table:
+    """Show how strongly the factor is tied to the label in each source, of a document."""
+    labels = [each["label"] for each in document["ends"]]
+    places = [document["classes"].index(label) for label in labels]
+    rows = tuple(
+        (name, percent(own[-1]), *(percent(by_class[c][-1]) for c in places))
+        for name, own, by_class in zip(
+            document["domains"], document["shares"], document["class_shares"], strict=True
+        )
+    )
+    title = "Share of the last group, in each source and class"
+    return Table(title, ("source", "all rows", *labels), rows)
+
+
+def shorten(text: str) -> str:
+    """Return a text as one printable line of limited length."""
+    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return line if len(line) <= _LINE else f"{line[: _LINE - 1]}…"
+
+
+def _compare_sources(abduction: Abduction, c: int, u: int) -> str:
+    """Say which sources have more of group ``u`` of class ``c``, and which less."""
+    last, own = abduction.class_shares[:, c, -1], abduction.class_shares[:, c, u]
+    high, low = int(last.argmax()), int(last.argmin())
+    word = "more" if own[high] > own[low] else "less"
+    names = abduction.domains
+    return f"{word} in {names[high]} ({own[high]:.0%}) than in {names[low]} ({own[low]:.0%})"
+
+
+def _differences(
+    X: NDArray[Any], groups: NDArray[np.float64], names: Sequence[str]
+) -> tuple[ColumnDifference, ...]:
+    values = np.asarray(X, np.float64)
+    total = np.zeros(values.shape[1])
+    means = []
+    for weight in (groups[:, -1], groups[:, 0]):
+        mean = weight @ values / weight.sum()
+        total += weight @ np.square(values - mean)
+        means.append(mean)
+    scale = np.sqrt(total / groups[:, [0, -1]].sum())
+    gap = np.divide(means[0] - means[1], scale, out=np.zeros_like(scale), where=scale > 0)
+    return tuple(
+        ColumnDifference(
+            names[j] if names else f"column {j + 1}",
+            float(means[0][j]),
+            float(means[1][j]),
+            float(gap[j]),
+        )
+        for j in np.argsort(-abs(gap), kind="stable")[:_MOST_COLUMNS]
+    )
