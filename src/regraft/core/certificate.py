@@ -132,8 +132,6 @@ class Certificate(PlainData):
     def _choice(self) -> str:
         if self.advantage is not None:
             kept, but = ("the game's", "") if self.share else ("ERM's", ", not more than two")
-                ("the game's", "") if self.share else ("ERM's", ", not more than two of them")
-            )
             return (
                 f" The head is {kept}: the game's worst case on rows held out is better than ERM's "
                 f"by {self.advantage:.3f} nats with a standard error of "
