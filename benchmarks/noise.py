@@ -30,9 +30,10 @@ from regraft.core.hull_adversary import ReweightingHullAdversary
 from regraft.core.learner import Learner
 from regraft.encoders.known_datasets import read_known_dataset
 from regraft.estimators.compared_heads import solve_on_sources
+from regraft.estimators.cro import DEFAULT_RADIUS
 
 PLACES = {"office-caltech10": "office_caltech10_surf", "amazon": "amazon_reviews", "pacs": "pacs"}
-RADIUS = CROClassifier().radius
+RADIUS = DEFAULT_RADIUS
 TUNED = GridSearchCV(
     LogisticRegression(max_iter=300),
     {"C": [1e-3, 1e-2, 1e-1]},
@@ -72,11 +73,11 @@ HEADS: dict[str, Callable[[SourceHeads], Tensor]] = {
     "… and with losses as on unseen rows": lambda sources: game(
         sources, plausible_targets(sources)[1], sources.optimism()
     ),
-    "… and stepping back within one standard error: the default": lambda sources: solve_on_sources(
-        CROClassifier(), sources
+    "… and guarded on rows held out: the hull": lambda sources: solve_on_sources(
+        CROClassifier("hull"), sources
     ),
-    "the default with regret": lambda sources: solve_on_sources(
-        CROClassifier(objective="regret"), sources
+    "the hull with regret": lambda sources: solve_on_sources(
+        CROClassifier("hull", objective="regret"), sources
     ),
 }
 
