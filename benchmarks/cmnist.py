@@ -19,12 +19,12 @@ RIDGES = (1e-5, 1e-4, 1e-3, 1e-2)
 
 def settings() -> dict[str, dict[str, object]]:
     """Every setting the bar names; two classes and two sources have rank 1 only."""
-    named: dict[str, dict[str, object]] = {"default": {}}
-    named |= {f"radius {radius:g}": {"radius": radius} for radius in RADII}
-    named |= {"rank 1 (full)": {"rank": 1}}
-    named |= {f"ridge {ridge:g}": {"ridge": ridge} for ridge in RIDGES}
-    named |= {"regret": {"objective": "regret"}}
-    return named
+    hull: dict[str, dict[str, object]] = {"hull": {}}
+    hull |= {f"hull, radius {radius:g}": {"radius": radius} for radius in RADII}
+    hull |= {"hull, rank 1 (full)": {"rank": 1}}
+    hull |= {f"hull, ridge {ridge:g}": {"ridge": ridge} for ridge in RIDGES}
+    hull |= {"hull, regret": {"objective": "regret"}}
+    return {"default": {}} | {name: {"family": "hull", **each} for name, each in hull.items()}
 
 
 def measure(cell: Cell, params: dict[str, object]) -> tuple[float, int, float, bool]:
@@ -33,7 +33,7 @@ def measure(cell: Cell, params: dict[str, object]) -> tuple[float, int, float, b
     rounds = model.rounds_
     monotone = all(b.value >= a.value - a.gap - 1e-9 for a, b in pairwise(rounds))
     accuracy = model.score(cell.X_target, cell.y_target)
-    return accuracy, len(rounds), max(r.gap for r in rounds), monotone
+    return accuracy, len(rounds), max((r.gap for r in rounds), default=0.0), monotone
 
 
 def main() -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,6 +16,8 @@ from safetensors.numpy import load_file
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+
+from regraft.support.records import Records
 
 HERE = Path(__file__).parent
 SHARED = Path(os.environ.get("REGRAFT_DATA", HERE.parent.parent / "shared" / "data"))
@@ -65,6 +68,19 @@ def probe_accuracy(cell: Cell) -> float:
         probe.fit(cell.X, cell.y, logisticregression__sample_weight=weight / weight.mean())
         scores.append(probe.score(cell.X_target, cell.y_target))
     return float(max(scores))
+
+
+def measure_once(
+    path: Path, args: Mapping[str, Any], measure: Callable[[], Mapping[str, Any]]
+) -> dict[str, Any]:
+    """The record of this run in the file ``path``, measured and appended if there is none yet."""
+    records = Records(path)
+    for record in records.read():
+        if record["args"] == args:
+            return record
+    record = {"args": dict(args), **measure()}
+    records.append(record)
+    return record
 
 
 def machine() -> str:

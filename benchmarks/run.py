@@ -14,7 +14,9 @@ from common import HERE, machine
 
 SECTIONS = {
     "cmnist": "Colored MNIST features",
-    "confounded": "A noisy confounder",
+    "confounded": "Planted confounders: every head beside one that is told the factor",
+    "price": "The price on data as they are",
+    "abduction": "Abduction: false alarms, power, and the certificate's coverage",
     "noise": "Noise in the game, and the price of robustness",
     "banks": "Frozen features: all heads on unseen domains",
     "premises": "The premises: what the diagnostics find",

@@ -39,7 +39,11 @@ print(f"{len(train)} rows to fit on, {X.shape[1]} features, sources {np.unique(d
 # of the rows (`REGRAFT_SMALL=1`) CRO has 53.8 % in the unseen domain instead of 69.2 %.
 
 # %%
-heads = {"ERM": ERMClassifier(), "GroupDRO": GroupDROClassifier(), "CRO": CROClassifier(radius=8.0)}
+heads = {
+    "ERM": ERMClassifier(),
+    "GroupDRO": GroupDROClassifier(),
+    "CRO": CROClassifier("hull", radius=8.0),
+}
 table = []
 for name, head in heads.items():
     head.fit(X, y, sample_domain=domain)
@@ -75,7 +79,7 @@ plot_audit(curves, "colored_mnist_stress.png")
 # of the sources that none was fitted on. Nothing in it comes from the unseen domain.
 
 # %%
-price = frontier(X, y, domain, radii=radii)
+price = frontier(X, y, domain, radii=radii, family="hull")
 points = [
     [f"{p.radius:g}", f"{100 * p.source_accuracy:.1f}", f"{100 * p.worst_case_accuracy:.1f}"]
     for p in price.points

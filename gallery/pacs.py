@@ -102,6 +102,6 @@ plot_comparison(comparison, "pacs_comparison.png")
 
 # %%
 sources = domain != "sketch"
-cro = CROClassifier(radius=8.0).fit(X[sources], y[sources], sample_domain=domain[sources])
+cro = CROClassifier("hull", radius=8.0).fit(X[sources], y[sources], sample_domain=domain[sources])
 print(f"share of the way from ERM's head to the minimax one: {cro.certificate_.share:.0%}")
 print(*cro.certificate_.summary(), sep="\n\n")

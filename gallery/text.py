@@ -86,7 +86,7 @@ print(f"fitted on {np.unique(markets[train])}, {X.shape[1]} features; unseen: {m
 # gives a little accuracy up at home and keeps the rest abroad.
 
 # %%
-heads = {"ERM": ERMClassifier(), "CRO": CROClassifier(radius=8.0)}
+heads = {"ERM": ERMClassifier(), "CRO": CROClassifier("hull", radius=8.0)}
 table = []
 for name, head in heads.items():
     head.fit(X[train], labels[train], sample_domain=markets[train])

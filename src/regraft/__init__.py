@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from regraft.core.certificate import Certificate
     from regraft.data.banks import Bank, open_bank, write_bank
     from regraft.data.examples import load_demo, make_confounded_domains
+    from regraft.data.planting import plant_confounder
     from regraft.estimators.abduction import Abduction, abduct
     from regraft.estimators.audit import AuditCurve, audit
     from regraft.estimators.baselines import (
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from regraft.estimators.comparison import Comparison, compare
     from regraft.estimators.cro import CROClassifier
     from regraft.estimators.frontier import Frontier, frontier
+    from regraft.estimators.group_audit import GroupAudit, audit_groups
     from regraft.estimators.group_search import EIILClassifier, JTTClassifier, XRMClassifier
     from regraft.estimators.literal import LiteralCROClassifier
     from regraft.estimators.saving import load, save
@@ -41,6 +43,7 @@ __all__ = [
     "ERMClassifier",
     "Factorization",
     "Frontier",
+    "GroupAudit",
     "GroupDROClassifier",
     "IRMClassifier",
     "JTTClassifier",
@@ -51,6 +54,7 @@ __all__ = [
     "__version__",
     "abduct",
     "audit",
+    "audit_groups",
     "compare",
     "diagnose",
     "fit_latent",
@@ -60,6 +64,7 @@ __all__ = [
     "load_demo",
     "make_confounded_domains",
     "open_bank",
+    "plant_confounder",
     "save",
     "write_bank",
 ]
@@ -69,6 +74,7 @@ _HOMES = {
     "estimators.abduction": ("Abduction", "abduct"),
     "estimators.audit": ("AuditCurve", "audit"),
     "estimators.frontier": ("Frontier", "frontier"),
+    "estimators.group_audit": ("GroupAudit", "audit_groups"),
     "data.banks": ("Bank", "open_bank", "write_bank"),
     "estimators.baselines": (
         "ERMClassifier",
@@ -80,6 +86,7 @@ _HOMES = {
     "core.certificate": ("Certificate",),
     "estimators.comparison": ("Comparison", "compare"),
     "data.examples": ("load_demo", "make_confounded_domains"),
+    "data.planting": ("plant_confounder",),
     "premises.diagnose": ("Diagnosis", "diagnose"),
     "estimators.cro": ("CROClassifier",),
     "premises.factorization": ("Factorization", "fit_observed"),

@@ -18,6 +18,17 @@ def folder(once: Once, problem: Problem) -> Path:
         for suffix in ("csv", "parquet"):
             write_table(folder / f"data.{suffix}", problem)
         np.savez(folder / "data.npz", X=problem.X, y=problem.y, sample_domain=problem.domain)
-        call(["fit", folder / "data.csv", "--out", folder / "fit", "--radius", "2"])
+        call(
+            [
+                "fit",
+                folder / "data.csv",
+                "--out",
+                folder / "fit",
+                "--family",
+                "hull",
+                "--radius",
+                "2",
+            ]
+        )
 
     return once("cli", make)

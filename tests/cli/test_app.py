@@ -12,6 +12,9 @@ import numpy as np
 import pytest
 
 from regraft._version import __version__
+from regraft.core.group_certificate import GroupCertificate
+from regraft.estimators.abduction import summarize_factor
+from regraft.estimators.cro import CROClassifier
 from regraft.estimators.saving import load
 from tests.helpers.commands import Run, apart, hide_packages, list_names, run_apart
 from tests.helpers.problems import write_table
@@ -31,11 +34,12 @@ def test_one_line_tells_an_error_or_a_warning(run: Run, tmp_path: Path, problem:
     ran = run("fit", path, "--out", tmp_path / "o", "--json")
     lines = [line for line in ran.err.splitlines() if line.startswith("warning: ")]
     assert len(lines) == 1 and "one domain" in lines[0]
-    assert json.loads(ran.out)["certificate"]["dimension"] == 0
+    assert json.loads(ran.out)["certificate"]["n_groups"] == 1
 
 
 def test_fit_tells_rounds_and_replaces_models(tmp_path: Path, folder: Path, run: Run) -> None:
-    ran = run("fit", folder / "data.csv", "--out", tmp_path / "o", "--objective", "regret")
+    hull = ("--family", "hull", "--objective", "regret")
+    ran = run("fit", folder / "data.csv", "--out", tmp_path / "o", *hull)
     assert ran.code == 0 and ran.err == ""
     for text in ("round 1:", "round 2:", "source 0", "training accuracy", "within 8 nats"):
         assert text in ran.out
@@ -45,9 +49,48 @@ def test_fit_tells_rounds_and_replaces_models(tmp_path: Path, folder: Path, run:
     assert certificate["objective"] == "regret"
     assert load(tmp_path / "o" / "model").feature_names_in_.tolist() == [f"f{i}" for i in range(6)]
     (tmp_path / "o" / "notes.txt").write_text("mine")
-    ran = run("fit", folder / "data.npz", "--out", tmp_path / "o", "--radius", 2)
+    hull = ("--family", "hull", "--radius", 2)
+    ran = run("fit", folder / "data.npz", "--out", tmp_path / "o", *hull)
     assert ran.code == 0 and load(tmp_path / "o" / "model").get_params()["radius"] == 2
     assert list_names(tmp_path / "o") == sorted([*FITTED, "notes.txt"])
+
+
+def test_fit_by_default_tells_what_was_found_and_what_is_held_out(
+    tmp_path: Path, folder: Path, run: Run
+) -> None:
+    ran = run("fit", folder / "data.csv", "--out", tmp_path)
+    assert ran.code == 0 and ran.err == "" and list_names(tmp_path) == FITTED
+    model = load(tmp_path / "model")
+    assert isinstance(model, CROClassifier) and model.get_params() == CROClassifier().get_params()
+    c = model.certificate_
+    assert isinstance(c, GroupCertificate) and c.n_groups == 2 and c.abduction["warnings"]
+    said = " ".join(ran.out.split())
+    assert "training" not in said and "held-out rows" in said and "round 1:" in said
+    for ours, erm in zip(c.sources, c.pooled_sources, strict=True):
+        assert f"{ours.name} {100 * erm.accuracy:.1f}% {100 * ours.accuracy:.1f}%" in said
+    for sentence in (summarize_factor(c.abduction), *c.abduction["warnings"], *c.summary()):
+        assert sentence in said
+    document = json.loads((tmp_path / "fit.json").read_text())
+    assert GroupCertificate.from_dict(document["certificate"]) == c and document["stress"] is None
+    assert document["source_accuracy"] == {each.name: each.accuracy for each in c.sources}
+
+
+def test_fit_passes_the_settings_of_the_latent_family_on(
+    tmp_path: Path, folder: Path, run: Run
+) -> None:
+    settings = ("--prior-shift", 1.5, "--class-groups", "--ridge", 0.01)
+    assert run("fit", folder / "data.npz", "--out", tmp_path, *settings).code == 0
+    given = load(tmp_path / "model").get_params()
+    assert [given[name] for name in ("prior_shift", "class_groups", "ridge")] == [1.5, True, 0.01]
+
+
+def test_predict_takes_a_head_of_the_latent_family(
+    tmp_path: Path, folder: Path, problem: Any, run: Run
+) -> None:
+    run("fit", folder / "data.csv", "--out", tmp_path, "--quiet")
+    document = json.loads(run("predict", tmp_path, folder / "data.csv", "--json").out)
+    expected = CROClassifier().fit(*problem.data).predict_proba(problem.X)
+    np.testing.assert_allclose(document["probabilities"], expected)
 
 
 def test_every_format_gives_the_same_model(tmp_path: Path, folder: Path, run: Run) -> None:
@@ -104,7 +147,7 @@ def test_predict_without_labels_or_domains_and_columns_by_name(
 def test_audit_of_probabilities_is_the_audit_of_the_model(
     tmp_path: Path, folder: Path, problem: Any, run: Run
 ) -> None:
-    data, radii = folder / "data.csv", ("--radii", "0,1,4")
+    data, radii = folder / "data.csv", ("--family", "hull", "--radii", "0,1,4")
     run("predict", folder / "fit", data, "--out", tmp_path)
     probabilities = load(folder / "fit" / "model").predict_proba(problem.X)
     np.savez(tmp_path / "p.npz", probabilities=probabilities)
@@ -121,17 +164,18 @@ def test_audit_matches_labels_by_name(tmp_path: Path, problem: Any, run: Run) ->
     for labels in (y, y.astype(str)):
         data = tmp_path / f"{labels.dtype.kind}.npz"
         np.savez(data, X=problem.X, label=labels, domain=problem.domain)
-        run("fit", data, "--out", tmp_path / data.stem, "--radius", "1")
+        run("fit", data, "--out", tmp_path / data.stem, "--family", "hull", "--radius", "1")
         run("predict", tmp_path / data.stem, data, "--out", tmp_path / data.stem)
         probabilities = tmp_path / data.stem / "predictions.csv"
-        ran = run("audit", probabilities, tmp_path / "i.npz", "--radii", "0,1", "--json")
+        ran = run("audit", probabilities, tmp_path / "i.npz", "--json")
         curves.append(json.loads(ran.out)["source_accuracy"])
     assert curves[0] == pytest.approx(curves[1], abs=0.01)
 
 
 def test_audit_and_frontier_take_a_rank(tmp_path: Path, three_sources: Any, run: Run) -> None:
-    data, radii = write_table(tmp_path / "data.csv", three_sources), ("--radii", "4", "--json")
-    run("fit", data, "--out", tmp_path / "fit", "--radius", "1")
+    data = write_table(tmp_path / "data.csv", three_sources)
+    radii = ("--family", "hull", "--radii", "4", "--json")
+    run("fit", data, "--out", tmp_path / "fit", "--family", "hull", "--radius", "1")
     for line in (("audit", tmp_path / "fit", data), ("frontier", data)):
         ranks = [
             json.loads(run(*line, *radii, "--device", "cpu", *rank).out)["points"]
@@ -142,17 +186,18 @@ def test_audit_and_frontier_take_a_rank(tmp_path: Path, three_sources: Any, run:
 
 def test_audit_and_frontier_write_json_and_pictures(tmp_path: Path, folder: Path, run: Run) -> None:
     data, out = folder / "data.csv", tmp_path / "new" / "out"
-    ran = run("audit", folder / "fit", data, "--radii", "0,2", "--out", out)
+    hull = ("--family", "hull", "--radii", "0,2")
+    ran = run("audit", folder / "fit", data, *hull, "--out", out)
     assert ran.code == 0 and "worst-case accuracy" in ran.out
     assert "fitted on these very rows" in ran.err
-    ran = run("frontier", data, "--radii", "0,2", "--out", out, "--json")
+    ran = run("frontier", data, *hull, "--out", out, "--json")
     document = json.loads(ran.out)
     names = ["audit.json", "audit.png", "frontier.json", "frontier.png", "provenance.json"]
     assert list_names(out) == names
     assert document.pop("files") == [str(out / name) for name in names[2:]]
     assert json.loads((out / "frontier.json").read_text()) == document
     assert (out / "audit.png").read_bytes().startswith(b"\x89PNG")
-    ran = run("frontier", data, "--radii", "0,2", "--objective", "regret")
+    ran = run("frontier", data, *hull, "--objective", "regret")
     assert ran.code == 0 and "training radius" in ran.out and "fitted at radius 2" in ran.out
 
 
@@ -174,7 +219,7 @@ def test_a_folder_without_permission(tmp_path: Path, folder: Path, run: Run) -> 
 @pytest.mark.slow
 def test_without_the_extras(tmp_path: Path, folder: Path) -> None:
     path = [hide_packages(tmp_path / "path", "vl_convert", "pyarrow")]
-    audit = ("audit", "fit", "data.csv", "--radii", "0,1", "--out", tmp_path / "o", "--json")
+    audit = ("audit", "fit", "data.csv", "--out", tmp_path / "o", "--json")
     ran = run_apart(*audit, cwd=folder, path=path)
     assert ran.code == 0
     files = ["audit.json", "provenance.json"]

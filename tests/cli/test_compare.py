@@ -31,13 +31,22 @@ def test_tables_picture_progress_and_a_lock(tmp_path: Path, run: Run) -> None:
     arguments = data, "--label", "hit", "--domain", "town", "--radii", "1,4", "--out", out
     ran = run(*arguments)
     assert ran.code == 0 and ran.err == ""
-    for text in ("Aarau", "Bern", "Chur", "XRM", "CRO (defaults)", "CRO (radius 4)", "worst"):
+    for text in (
+        "Aarau",
+        "Bern",
+        "Chur",
+        "XRM",
+        "CRO hull",
+        "CRO (defaults)",
+        "CRO (radius 4)",
+        "worst",
+    ):
         assert text in ran.out
-    assert "heads: 1 of 30, about" in ran.out and "heads: 30 of 30" in ran.out
+    assert "heads: 1 of 33, about" in ran.out and "heads: 33 of 33" in ran.out
     assert "ERM has" in ran.out and "Written:" in ran.out
     assert list_names(out) == FILES
     document = json.loads((out / "comparison.json").read_text())
-    assert document["targets"] == ["Aarau", "Bern", "Chur"] and len(document["cells"]) == 30
+    assert document["targets"] == ["Aarau", "Bern", "Chur"] and len(document["cells"]) == 33
     assert (out / "comparison.png").read_bytes().startswith(b"\x89PNG")
     again = run(*arguments, "--json")
     assert again.code == 0 and "heads:" not in again.err

@@ -5,6 +5,7 @@ from typing import get_args
 import pytest
 
 from regraft.bench.algorithms import algorithms
+from regraft.bench.algorithms.games import GameFamily
 from regraft.bench.datasets import datasets
 from regraft.bench.engines import ENGINES
 from regraft.bench.paper.benchmark import IMAGE_BENCHMARKS
@@ -12,10 +13,10 @@ from regraft.bench.paper.pretraining import PRESETS
 from regraft.bench.protocol.selection import RULES
 from regraft.cli import names
 from regraft.cli.reproduce import CMNIST
-from regraft.core.certificate import Family
 from regraft.core.hull import Objective
 from regraft.core.surrogates import SurrogateKind
 from regraft.data.examples import load_demo
+from regraft.estimators.families import Family
 from tests.helpers.commands import run_apart
 
 PROGRAM = """
@@ -35,10 +36,11 @@ finally:
         ("regraft moral ", ["run", "elicit"]),
         ("regraft audit --ra", ["--radii", "--rank"]),
         ("regraft fit --objective ", ["risk", "regret"]),
+        ("regraft fit --family ", ["latent", "hull"]),
         ("regraft demo --cell ", ["-90%", "+90%"]),
         ("regraft reproduce ", ["cmnist", "pacs", "officehome"]),
         ("regraft reproduce cmnist --preset b", ["best"]),
-        ("regraft reproduce cmnist --family ", ["hull", "free"]),
+        ("regraft reproduce cmnist --family ", ["latent", "hull", "free"]),
         ("regraft reproduce cmnist --surrogate re", ["reweighted", "relabelled"]),
         ("regraft train --dataset P", ["PACS"]),
         ("regraft train --algorithm CO", ["CORAL"]),
@@ -60,7 +62,8 @@ def test_what_bash_is_offered_at_the_end_of_a_line(line: str, offered: list[str]
 def test_the_names_are_those_of_the_library() -> None:
     assert set(names.BENCHMARKS) == {CMNIST, *IMAGE_BENCHMARKS}
     assert set(names.PRESETS) == PRESETS.keys()
-    assert set(names.FAMILIES) == set(get_args(Family))
+    assert set(names.HEAD_FAMILIES) == set(get_args(Family))
+    assert set(names.FAMILIES) == set(get_args(GameFamily))
     assert set(names.SURROGATES) == set(get_args(SurrogateKind))
     assert set(names.ENGINES) == ENGINES.keys()
     assert set(names.RULES) == RULES.keys()

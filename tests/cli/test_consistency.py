@@ -66,10 +66,13 @@ DIFFERENT = {
     "--out": "a bank is a folder of its own kind, a report one file, and one default has a name",
     "--seed": "of a draw, of the rows held out, or of a trial, as DomainBed numbers them",
     "--data": "each reads other files",
+    "--radii": "compare always takes some, the others only for the hull",
     "--encoder": "images and texts have other encoders",
     "--steps": "defaults of another kind",
     "--test-envs": "held out together, or in turn",
     "--scenarios": "only one of the two can download them",
+    "--family": "of a head, or of the paper's games",
+    "--radius": "of one of two families, or of the only one",
     "--model": "to ask, or whose answers to take",
 }
 

@@ -23,9 +23,9 @@ def test_fit_predict_and_audit_agree_with_the_others(tmp_path: Path, run: Run) -
     problem, data = make_problem(seed=3, n=60, d=3, sources=3), tmp_path / "data.npz"
     numbers = np.unique(problem.domain, return_inverse=True)[1]
     np.savez(data, X=problem.X, label=problem.y, domain=numbers, domains=np.array(NAMES))
-    names, radii = set(NAMES), ("--radii", "0,1")
+    names, radii = set(NAMES), ("--family", "hull", "--radii", "0,1")
     model = tmp_path / "model"
-    fitted = document("fit", data, "--radius", 1, "--out", model)
+    fitted = document("fit", data, "--family", "hull", "--radius", 1, "--out", model)
     assert fitted["source_accuracy"].keys() == fitted["certificate"]["worst_target"].keys() == names
     assert set(load(model / "model").domains_.tolist()) == names
     predicted = document("predict", model, data)

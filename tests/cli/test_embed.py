@@ -123,8 +123,8 @@ def test_from_images_to_an_audited_head(tmp_path: Path, run: Run) -> None:
     bank, model = tmp_path / "bank", tmp_path / "model"
     commands = (
         ("embed", "images", root, "--out", bank),
-        ("fit", bank, "--radius", 1, "--out", model),
-        ("audit", model, bank, "--radii", "0,1", "--json"),
+        ("fit", bank, "--family", "hull", "--radius", 1, "--out", model),
+        ("audit", model, bank, "--family", "hull", "--radii", "0,1", "--json"),
     )
     *_, audit = [run(*command) for command in commands]
     assert audit.code == 0
@@ -154,5 +154,15 @@ def test_from_texts_to_a_head(tmp_path: Path, run: Run) -> None:
     assert ran.code == 0
     bank = open_bank(tmp_path / "bank")
     assert (bank.X.shape, bank.classes, bank.domains) == ((12, 384), (1, 5), ("books", "food"))
-    fitted = run("fit", tmp_path / "bank", "--radius", 1, "--out", tmp_path / "model", "--json")
+    fitted = run(
+        "fit",
+        tmp_path / "bank",
+        "--family",
+        "hull",
+        "--radius",
+        1,
+        "--out",
+        tmp_path / "model",
+        "--json",
+    )
     assert json.loads(fitted.out)["source_accuracy"] == {"books": 1, "food": 1}

@@ -25,7 +25,7 @@ def place(once: Once) -> Path:
         for name, seed in (("data", 3), ("other", 4)):
             write_npz(folder / f"{name}.npz", make_problem(seed=seed, n=40, d=3, sources=3))
         data = folder / "data.npz"
-        call(["fit", data, "--radius", 1, "--out", folder / "model", "--quiet"])
+        call(["fit", data, "--family", "hull", "--radius", 1, "--out", folder / "model", "--quiet"])
 
     return once("variants", make)
 
@@ -55,11 +55,14 @@ def results(folder: Path) -> dict[str, Any]:
 
 
 LINES = {
-    "fit": "fit {data} --radius 2",
+    "fit": "fit {data}",
+    "fit of the hull": "fit {data} --family hull --radius 2",
     "predict": "predict {model} {data}",
     "abduct": "abduct {data}",
-    "audit": "audit {model} {other} --radii 0,1",
-    "frontier": "frontier {data} --radii 0,1",
+    "audit": "audit {model} {other}",
+    "audit of the hull": "audit {model} {other} --family hull --radii 0,1",
+    "frontier": "frontier {data} --prior-shifts 0,inf",
+    "frontier of the hull": "frontier {data} --family hull --radii 0,1",
     "compare": "compare {data} --radii 1",
     "diagnose": "diagnose {data}",
     "moral run": "moral run --records 40",
@@ -115,7 +118,18 @@ def test_fit_fits_source_heads_twice_and_plays_no_game_twice(
         monkeypatch.setattr(module, "fit_source_heads", fit_source_heads)
     for module in (cro, frontier):
         monkeypatch.setattr(module, "play_hull", play_hull)
-    ran = run("fit", data, "--radius", 2, "--out", tmp_path / "run", "--html", "--quiet")
+    ran = run(
+        "fit",
+        data,
+        "--family",
+        "hull",
+        "--radius",
+        2,
+        "--out",
+        tmp_path / "run",
+        "--html",
+        "--quiet",
+    )
     assert ran == Ran(0, "", "")
     assert fits == [120, 80]  # all rows, and the two thirds that are not held out
     assert games == [(120, 2.0), *((80, radius) for radius in (0, 0.5, 1, 2, 4, 8, 16))]
@@ -128,14 +142,14 @@ def test_quiet_tells_by_its_code_and_says_warnings_all_the_same(
     assert run("predict", model, data, "--quiet") == Ran(0, "", "")
     ran = run("predict", model, tmp_path / "none.npz", "--quiet")
     assert (ran.code, ran.out) == (2, "") and "does not exist" in ran.err
-    ran = run("audit", model, data, "--radii", 1, "--quiet")
+    ran = run("audit", model, data, "--quiet")
     assert (ran.code, ran.out, ran.err.count("\n")) == (0, "", 1)
     assert ran.err.startswith("warning: the model was fitted on these very rows")
-    ran = run("frontier", data, "--objective", "luck", "--quiet")
+    ran = run("frontier", data, "--family", "hull", "--objective", "luck", "--quiet")
     assert (ran.code, ran.out) == (2, "") and ran.err.startswith("regraft: objective is 'luck'")
 
     def points(*options: Any) -> Any:
-        ran = run("frontier", data, "--radii", "0,2", "--json", "--quiet", *options)
+        ran = run("frontier", data, "--prior-shifts", "0", "--json", "--quiet", *options)
         return json.loads(ran.out)["points"]
 
     plain, first = points(), points("--seed", 1)
@@ -146,7 +160,7 @@ def test_quiet_tells_by_its_code_and_says_warnings_all_the_same(
 def test_a_page_with_the_results_or_after_them(tmp_path: Path, data: Path, run: Run) -> None:
     pytest.importorskip("vl_convert")
     with_page, without = tmp_path / "with", tmp_path / "without"
-    line = ("frontier", data, "--radii", "0,2")
+    line = ("frontier", data, "--prior-shifts", "0,2")
     ran = run(*line, "--out", with_page, "--html", "--json")
     assert ran.code == 0
     page = with_page / "report.html"

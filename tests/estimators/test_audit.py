@@ -27,7 +27,10 @@ RADII = (0.0, 1.0, 4.0, 8.0)
 @pytest.fixture(scope="module")
 def models(three_sources: Problem) -> dict[str, CROClassifier]:
     radii = {"ERM": 0.0, "CRO": 8.0}
-    return {name: CROClassifier(radius).fit(*three_sources.data) for name, radius in radii.items()}
+    return {
+        name: CROClassifier("hull", radius=radius).fit(*three_sources.data)
+        for name, radius in radii.items()
+    }
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +158,7 @@ def test_one_domain_is_warned_of(problem: Problem) -> None:
     with pytest.warns(UserWarning, match="one domain, so the only plausible target"):
         audit(model, p.X, p.y, one, (1.0,))
     with pytest.warns(UserWarning, match="one domain, so the only plausible target"):
-        frontier(p.X, p.y, one, (1.0,))
+        frontier(p.X, p.y, one, (1.0,), family="hull")
 
 
 @pytest.mark.filterwarnings("ignore:X has more features")
@@ -168,15 +171,15 @@ def test_frontier_holds_every_class_out_or_refuses() -> None:
     }
     few = np.concatenate([rows[: 2 + (c != s)] for (s, c), rows in cells.items()])
     with pytest.raises(ValueError, match=r"domain source 0 has 2 row\(s\) of class 0.*add rows"):
-        frontier(*p.take(few).data, (0.0,))
+        frontier(*p.take(few).data)
     enough = np.concatenate([rows[:3] for rows in cells.values()])
-    point = frontier(*p.take(enough).data, (0.0,)).points[0]
+    point = frontier(*p.take(enough).data, (0.0,), family="hull").points[0]
     assert 4 * point.source_accuracy == pytest.approx(round(4 * point.source_accuracy))
 
 
 def test_frontier_trades_source_accuracy_for_the_worst_case(three_sources: Problem) -> None:
     seen: list[str] = []
-    result = frontier(*three_sources.data, RADII, on_progress=seen.append)
+    result = frontier(*three_sources.data, RADII, family="hull", on_progress=seen.append)
     assert seen == [f"fitted at radius {point.radius:g}" for point in result.points]
     assert result.audit_radius == 8.0
     assert result.points[0].source_accuracy > result.points[-1].source_accuracy
@@ -186,7 +189,7 @@ def test_frontier_trades_source_accuracy_for_the_worst_case(three_sources: Probl
 
 def test_pictures(three_sources: Problem, curves: dict[str, AuditCurve], tmp_path: Path) -> None:
     curves["CRO"].plot(str(tmp_path / "audit.png"), "CRO")
-    frontier(*three_sources.data, (0.0, 4.0)).plot(str(tmp_path / "frontier.svg"))
+    frontier(*three_sources.data, (0.0, 4.0), family="hull").plot(str(tmp_path / "frontier.svg"))
     assert (tmp_path / "audit.png").read_bytes().startswith(b"\x89PNG")
     assert b"<svg" in (tmp_path / "frontier.svg").read_bytes()
     assert sorted(f.name for f in tmp_path.iterdir()) == ["audit.png", "frontier.svg"]
@@ -194,7 +197,7 @@ def test_pictures(three_sources: Problem, curves: dict[str, AuditCurve], tmp_pat
 
 def test_bad_radii(three_sources: Problem) -> None:
     with refused("radii is empty"):
-        frontier(*three_sources.data, ())
+        frontier(*three_sources.data, (), family="hull")
     with refused("radius is -2"):
         audit(np.ones((900, 3)) / 3, *three_sources.data, (-2.0,))
 

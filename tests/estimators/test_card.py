@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
+from sklearn.base import clone
 
 from regraft import (
     CROClassifier,
@@ -28,8 +29,11 @@ from regraft import (
     __version__,
     save,
 )
+from regraft.core.group_certificate import GroupCertificate
+from regraft.estimators.abduction import summarize_factor
 from regraft.estimators.card import escape, model_card, quote
 from regraft.estimators.certificate_terms import explain_certificate
+from regraft.estimators.group_tables import evidence_table
 from regraft.estimators.linear import LinearHead
 from tests.helpers.problems import Problem, make_problem
 
@@ -51,7 +55,12 @@ CERTIFIED = ("Certificate", "Price of robustness")
 
 @pytest.fixture(scope="module")
 def model(problem: Problem) -> CROClassifier:
-    return CROClassifier(radius=2.0).fit(*problem.data)
+    return CROClassifier("hull", radius=2.0).fit(*problem.data)
+
+
+@pytest.fixture(scope="module")
+def latent(problem: Problem) -> CROClassifier:
+    return CROClassifier().fit(*problem.data)
 
 
 def header(card: str) -> dict[str, Any]:
@@ -94,13 +103,23 @@ def first_table(card: str) -> list[list[str]]:
 
 def renamed(model: CROClassifier, names: list[str]) -> CROClassifier:
     """The head as if its classes, features and sources had these names."""
-    other = CROClassifier(radius=2.0)
+    other = clone(model)
     other.__dict__ |= model.__dict__
     other.classes_, other.feature_names_in_ = np.array(names, object), np.array(names, object)
     other.domains_ = np.array(names, object)
-    weights = dict(zip(names, np.linspace(-1, 2, len(names)).tolist(), strict=True))
-    rows = tuple(range(1, len(names) + 1))
-    other.certificate_ = replace(model.certificate_, worst_target=weights, source_rows=rows)
+    rows, c = tuple(range(1, len(names) + 1)), model.certificate_
+    if isinstance(c, GroupCertificate):
+        own, pooled = (
+            tuple(replace(each[0], name=name) for name in names)
+            for each in (c.sources, c.pooled_sources)
+        )
+        found = {**c.abduction, "domains": names, "shares": [[0.25, 0.75]] * len(names)}
+        other.certificate_ = replace(
+            c, sources=own, pooled_sources=pooled, source_rows=rows, abduction=found
+        )
+    else:
+        weights = dict(zip(names, np.linspace(-1, 2, len(names)).tolist(), strict=True))
+        other.certificate_ = replace(c, worst_target=weights, source_rows=rows)
     return other
 
 
@@ -152,6 +171,49 @@ def test_the_body_tells_the_certificate_and_its_price(model: CROClassifier) -> N
     assert "`license: mit`" in card and f"Regraft {__version__}" in card
 
 
+def test_the_card_of_hidden_groups_has_held_out_numbers_only(latent: CROClassifier) -> None:
+    card, c = model_card(latent), latent.certificate_
+    assert isinstance(c, GroupCertificate) and c.n_groups == 2
+    evidence = "Evidence on rows held out"
+    assert set(headings(card)) >= {*SECTIONS, *CERTIFIED, "Hidden factor", evidence}
+    for paragraph in (*c.summary(), summarize_factor(c.abduction)):
+        assert paragraph in card
+    for term in explain_certificate(c):
+        assert f"| {term.name} | {term.value} | {term.meaning} |" in card
+    shares = [[f"{100 * share:.1f}%" for share in row] for row in c.abduction["shares"]]
+    assert [row[2:] for row in first_table(card)[1:]] == shares
+    for each, erm in zip(c.sources, c.pooled_sources, strict=True):
+        cells = (f"{e.accuracy:.1%} (≥ {e.accuracy_bound:.1%})" for e in (each, erm))
+        assert f"| {each.name} | 300 | {' | '.join(cells)} |" in card
+    assert f"| {c.source_accuracy:.1%} | {c.pooled_source_accuracy:.1%} |" in card
+    assert "fitted on all rows" in card and "rows fitted on" not in card and "radius is" not in card
+    (result,) = header(card)["model-index"][0]["results"]
+    assert result["dataset"]["split"] == "held out"
+    assert {metric["type"]: metric["value"] for metric in result["metrics"]} == {
+        "worst_case_accuracy": pytest.approx(c.accuracy, abs=1e-4),
+        "worst_case_risk": pytest.approx(c.risk, abs=1e-4),
+        "accuracy": pytest.approx(c.source_accuracy, abs=1e-4),
+    }
+    assert all("rows held out" in metric["name"] for metric in result["metrics"])
+
+
+def test_a_card_without_a_hidden_factor_says_so() -> None:
+    p = make_problem(n=60, sources=1)
+    with pytest.warns(UserWarning, match="one domain"):
+        model = CROClassifier().fit(p.X, p.y)
+    card = model_card(model)
+    assert "No hidden factor was found" in card and "All rows are of one source" in card
+    assert "The head is ERM's: no hidden factor was found." in card
+    assert "| pooled sources |" in card and "mixture of the groups" not in card
+    names = {term.name for term in explain_certificate(model.certificate_)}
+    assert names.isdisjoint({"advantage over ERM", "rounds", "gain"})
+
+
+def test_a_source_named_like_a_group_is_told_apart(latent: CROClassifier) -> None:
+    table = evidence_table(renamed(latent, ["group 0", "b"]).certificate_)
+    assert [row[0] for row in table.rows] == ["group 0", "group 1", "group 0 (source)", "b"]
+
+
 def test_every_term_is_told_where_it_means_something(model: CROClassifier) -> None:
     names = [term.name for term in explain_certificate(model.certificate_)]
     assert len(names) == len(set(names)) == 22
@@ -199,14 +261,15 @@ def test_the_card_of_the_free_adversary_says_what_differs(problem: Problem) -> N
 def test_one_source_tells_nothing_about_others() -> None:
     p = make_problem(n=60, sources=1)
     with pytest.warns(UserWarning, match="one domain"):
-        model = CROClassifier().fit(p.X, p.y)
+        model = CROClassifier("hull").fit(p.X, p.y)
     card = model_card(model)
     assert "the only plausible domain is the sources themselves" in card
     assert "gives up nothing against ERM" in card and "1 source domain, listed" in card
 
 
-def test_names_from_data_stay_names(model: CROClassifier) -> None:
-    names = list(HOSTILE)
+@pytest.mark.parametrize("family", ["model", "latent"])
+def test_names_from_data_stay_names(family: str, request: pytest.FixtureRequest) -> None:
+    names, model = list(HOSTILE), request.getfixturevalue(family)
     card = model_card(renamed(model, names))
     card.encode()
     fields = header(card)
@@ -216,7 +279,7 @@ def test_names_from_data_stay_names(model: CROClassifier) -> None:
     assert "😀" in dataset
     assert headings(card)[1:] == headings(model_card(model))[1:]
     rows = first_table(card)
-    assert [len(row) for row in rows] == [3] * (len(names) + 1)
+    assert [len(row) for row in rows] == [4 if family == "latent" else 3] * (len(names) + 1)
     assert [row[0] for row in rows[1:3]] == names[:2]
     assert [row[0] for row in rows[3:-2]] == ["x --- license: mit", *names[3:-2]]
     assert "art_painting" in card

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from regraft import CROClassifier, ERMClassifier
 from regraft.estimators.compared_heads import (
     CRO_DEFAULTS,
+    CRO_HULL,
     ERM,
     RADII,
     ComparedHead,
@@ -22,10 +23,11 @@ from regraft.estimators.compared_heads import (
     solve_on_sources,
 )
 from regraft.estimators.comparison import Comparison, ComparisonCell, compare
+from regraft.estimators.cro import DEFAULT_RADIUS
 from tests.helpers.errors import refused
 from tests.helpers.problems import Problem, make_problem
 
-HEADS = [ERM, "GroupDRO", "V-REx", "IRM", "JTT", "EIIL", "XRM", CRO_DEFAULTS]
+HEADS = [ERM, "GroupDRO", "V-REx", "IRM", "JTT", "EIIL", "XRM", CRO_HULL, CRO_DEFAULTS]
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +55,7 @@ def test_contenders_are_the_defaults_and_the_radii_in_order() -> None:
     assert [c.name for c in found] == [*HEADS, "CRO (radius 0.5)", "CRO (radius 4)"]
     assert [c.radius for c in found] == [None] * len(HEADS) + [0.5, 4.0]
     assert found[len(HEADS) - 1].model.get_params() == CROClassifier().get_params()
-    assert found[-1].model.get_params() == CROClassifier(4.0).get_params()
+    assert found[-1].model.get_params() == CROClassifier("hull", radius=4.0).get_params()
     assert len({c.name for c in compared_heads((1.0, 1.0 + 1e-9))}) == len(HEADS) + 2
     assert len(compared_heads()) == len(HEADS) + len(RADII)
 
@@ -65,7 +67,8 @@ def test_every_cell_is_a_separate_fit_on_the_other_domains(
     models = {
         ERM: ERMClassifier(),
         CRO_DEFAULTS: CROClassifier(),
-        "CRO (radius 2)": CROClassifier(2.0),
+        CRO_HULL: CROClassifier("hull"),
+        "CRO (radius 2)": CROClassifier("hull", radius=2.0),
     }
     for target in comparison.targets:
         unseen = data.domain == target
@@ -110,14 +113,13 @@ def test_the_order_of_rows_does_not_matter(
         assert row.accuracy == pytest.approx(comparison.row(row.head).accuracy, abs=1e-12)
 
 
-def test_the_defaults_are_not_fitted_twice(data: Problem) -> None:
+def test_the_default_radius_is_not_fitted_twice(data: Problem) -> None:
     told: list[str] = []
-    radius = CROClassifier().radius
-    found = compare(*data.data, radii=(radius,), on_progress=told.append)
-    assert len(told) == 24 and len(found.rows) == len(HEADS) + 1
-    assert found.rows[-1].accuracy == found.row(CRO_DEFAULTS).accuracy
-    assert told[0].startswith("ERM without source 0: ") and "heads: 1 of 24, about" in told[0]
-    assert told[-1].startswith(f"{CRO_DEFAULTS} without source 2: ") and "24 of 24" in told[-1]
+    found = compare(*data.data, radii=(DEFAULT_RADIUS,), on_progress=told.append)
+    assert len(told) == 27 and len(found.rows) == len(HEADS) + 1
+    assert found.rows[-1].accuracy == found.row(CRO_HULL).accuracy
+    assert told[0].startswith("ERM without source 0: ") and "heads: 1 of 27, about" in told[0]
+    assert told[-1].startswith(f"{CRO_DEFAULTS} without source 2: ") and "27 of 27" in told[-1]
 
 
 def strip_seconds(cells: tuple[ComparisonCell, ...]) -> list[tuple[str, str, float, float]]:
@@ -144,19 +146,19 @@ def test_an_interrupted_comparison_goes_on(
 
     rest: list[str] = []
     found = compare(*data.data, on_progress=rest.append, **arguments)
-    assert len(rest) == 30 - 13 and "heads: 14 of 30" in rest[0]
-    assert path.read_bytes().startswith(before) and path.read_bytes().count(b"\n") == 30
+    assert len(rest) == 33 - 13 and "heads: 14 of 33" in rest[0]
+    assert path.read_bytes().startswith(before) and path.read_bytes().count(b"\n") == 33
     assert strip_seconds(found.cells) == strip_seconds(comparison.cells)
 
     again = compare(*data.data, on_progress=rest.append, **arguments)
-    assert again == found and len(rest) == 17
+    assert again == found and len(rest) == 20
     # Another radius needs its own cells only, other rows need all.
     compare(*data.data, radii=(0.5, 1.0), records=path, on_progress=rest.append)
-    assert len(rest) == 17 + 3
+    assert len(rest) == 20 + 3
     X = data.X.copy()
     X[0, 0] += 1e-9
     compare(X, data.y, data.domain, radii=(0.5,), records=path, on_progress=rest.append)
-    assert len(rest) == 20 + 27
+    assert len(rest) == 23 + 30
 
 
 def test_a_damaged_file_of_cells_is_told(tmp_path: Path, data: Problem) -> None:

@@ -106,6 +106,6 @@ def test_the_lines_of_a_comparison_differ_without_their_colours(drawn: list[Any]
     plots.plot_comparison(compare(), "x.png")
     for panel in drawn[0]["hconcat"]:
         shapes, dashes = (scale(panel, channel) for channel in ("shape", "strokeDash"))
-        assert len({(str(shapes[name]), str(dashes[name])) for name in shapes}) == 9
+        assert len({(str(shapes[name]), str(dashes[name])) for name in shapes}) == 10
     assert {"Unseen domains, average", "Worst unseen domain"} < {w.text for w in written(drawn[0])}
-    assert len(legend(drawn[0])) == 9 and legend(drawn[0])[-1] == "CRO over the radius"
+    assert len(legend(drawn[0])) == 10 and legend(drawn[0])[-1] == "CRO over the radius"

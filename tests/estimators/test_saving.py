@@ -12,6 +12,8 @@ import pandas
 import pytest
 from sklearn.base import clone
 
+from regraft.core.certificate import Certificate
+from regraft.core.group_certificate import GroupCertificate
 from regraft.estimators.baselines import (
     ERMClassifier,
     GroupDROClassifier,
@@ -29,7 +31,7 @@ from tests.helpers.errors import refused
 
 @pytest.fixture(scope="module")
 def model(problem: Any) -> CROClassifier:
-    return CROClassifier(radius=2.0).fit(*problem.data)
+    return CROClassifier("hull", radius=2.0).fit(*problem.data)
 
 
 def saved(head: LinearHead, path: Path) -> Any:
@@ -45,7 +47,9 @@ def entries(folder: Path) -> list[str]:
 @pytest.mark.parametrize(
     "estimator",
     [
-        CROClassifier(np.float64(3.0), objective="regret", rank=1, ridge=0.01),
+        CROClassifier(),
+        CROClassifier(prior_shift=np.float64(1.0), class_groups=True, ridge=0.01),
+        CROClassifier("hull", radius=np.float64(3.0), objective="regret", rank=1, ridge=0.01),
         ERMClassifier(),
         GroupDROClassifier(ridge=0.01),
         VRExClassifier(penalty=2.0),
@@ -69,6 +73,9 @@ def test_every_head_predicts_the_same_bits(
         np.testing.assert_array_equal(*answers)
     np.testing.assert_array_equal(loaded.domains_, fitted.domains_)
     assert getattr(loaded, "certificate_", None) == getattr(fitted, "certificate_", None)
+    for name in ("group_map_", "hull_heads_", "pooled_head_"):
+        arrays = (getattr(head, name, None) for head in (loaded, fitted))
+        np.testing.assert_array_equal(*arrays)
     assert entries(tmp_path) == ["m"]
     assert entries(tmp_path / "m") == [CARD, DESCRIPTION, ARRAYS]
 
@@ -89,6 +96,28 @@ def test_the_evidence_of_the_game_comes_back_from_plain_json(
     assert description["class"] == "CROClassifier"
     assert description["parameters"]["radius"] == 2.0
     assert description["classes"] == {"dtype": "<i8", "values": [0, 1]}
+
+
+def test_what_was_found_comes_back_with_its_witness(tmp_path: Path, problem: Any) -> None:
+    model = CROClassifier().fit(*problem.data)
+    loaded = saved(model, tmp_path / "m")
+    assert isinstance(loaded.certificate_, GroupCertificate)
+    assert loaded.certificate_.n_groups == 2 and loaded.rounds_ == model.rounds_ != ()
+    assert loaded.certificate_.summary() == model.certificate_.summary()
+    np.testing.assert_array_equal(loaded.witness().basis, model.witness().basis)
+    edited(tmp_path / "m", certificate={**model.certificate_.to_dict(), "n_groups": 3})
+    with refused("group_map has shape"):
+        load(tmp_path / "m")
+
+
+def test_a_model_from_before_there_were_families_is_of_the_hull(
+    tmp_path: Path, model: CROClassifier
+) -> None:
+    save(model, tmp_path / "m")
+    given = ("family", "prior_shift", "class_groups")
+    old = {name: value for name, value in model.get_params().items() if name not in given}
+    edited(tmp_path / "m", parameters=old)
+    assert load(tmp_path / "m").get_params() == model.get_params()
 
 
 @pytest.mark.parametrize(
@@ -181,7 +210,8 @@ def test_a_model_from_before_cards_and_prices_is_loaded_and_saved(
         del description["certificate"][name]
     (folder / DESCRIPTION).write_text(json.dumps(description))
     loaded = load(folder)
-    assert isinstance(loaded, CROClassifier) and loaded.certificate_.source_accuracy is None
+    assert isinstance(loaded, CROClassifier) and isinstance(loaded.certificate_, Certificate)
+    assert loaded.certificate_.source_accuracy is None
     np.testing.assert_array_equal(loaded.predict(problem.X), model.predict(problem.X))
     save(loaded, folder)
     assert entries(folder) == [CARD, DESCRIPTION, ARRAYS]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, astuple
 
 import numpy as np
 import pytest
@@ -65,9 +65,9 @@ def test_cro_holds_where_erm_does_not() -> None:
 def test_the_price_is_the_frontiers(confounded: Problem) -> None:
     p = confounded
     result = stress_test(p.X, p.y, p.domain, radius=2.0, radii=RADII, seed=5)
-    expected = frontier(p.X, p.y, p.domain, RADII, seed=5)
+    expected = frontier(p.X, p.y, p.domain, RADII, family="hull", seed=5)
     for point, other in zip(result.frontier.points, expected.points, strict=True):
-        assert asdict(point) == pytest.approx(asdict(other), rel=1e-6)
+        assert astuple(point)[:4] == pytest.approx(astuple(other)[:4], rel=1e-6)
     cro, last = result.heads[-1].curve, result.frontier.points[-1]
     assert cro.points[-1].accuracy == pytest.approx(last.worst_case_accuracy, abs=1e-6)
 

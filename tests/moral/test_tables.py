@@ -21,7 +21,7 @@ from tests.helpers.problems import make_problem
 @pytest.fixture(scope="module")
 def transfer() -> Transfer:
     problem = make_problem(n=60, d=3)
-    fitted = CROClassifier(2.0).fit(problem.X, problem.y, problem.domain)
+    fitted = CROClassifier("hull", radius=2.0).fit(problem.X, problem.y, problem.domain)
     return Transfer(
         sources=("Pragmatist", "Idealist"),
         target="Centrist",

@@ -12,8 +12,11 @@ import pytest
 
 from regraft.bench.paper.pretraining import Preset
 from regraft.bench.paper.reproduce import reproduce
+from regraft.core.group_certificate import GroupCertificate
+from regraft.estimators.abduction import summarize_factor
+from regraft.estimators.group_tables import evidence_table
 from regraft.report import write_report
-from regraft.report.elements import Chapter, Report, Section, Text
+from regraft.report.elements import Chapter, Chart, Report, Section, Text
 from regraft.report.premise_chapters import diagnosis_chapter
 from regraft.report.provenance import read_provenance
 from regraft.report.rendering import render
@@ -44,7 +47,7 @@ def words(path: Path) -> str:
 
 def test_fit_puts_the_head_under_stress(table: Path, tmp_path: Path, run: Run) -> None:
     out = tmp_path / "run"
-    ran = run("fit", table, "--radius", 2, "--out", out, "--html", "--json")
+    ran = run("fit", table, "--family", "hull", "--radius", 2, "--out", out, "--html", "--json")
     assert ran.code == 0
     assert str(out / "report.html") in json.loads(ran.out)["files"]
     document = json.loads((out / "fit.json").read_text())
@@ -52,7 +55,7 @@ def test_fit_puts_the_head_under_stress(table: Path, tmp_path: Path, run: Run) -
     at_radius = [p for p in heads["CRO"]["curve"]["points"] if p["radius"] == 2]
     page = words(out / "report.html")
     assert f"{100 * at_radius[0]['accuracy']:.1f}%" in page
-    assert f"regraft fit {table} --out {out} --radius 2.0 --html" in page
+    assert f"regraft fit {table} --out {out} --family hull --radius 2.0 --html" in page
     assert "Rows by source" in page and document["rows"] == {
         f"source {s}": {
             str(c): int(count) for c, count in enumerate(document_counts(table)[s]) if count
@@ -62,6 +65,39 @@ def test_fit_puts_the_head_under_stress(table: Path, tmp_path: Path, run: Run) -
     again = tmp_path / "again.html"
     assert run("report", out, "--out", again).code == 0
     assert again.read_text() == (out / "report.html").read_text()
+
+
+def test_a_fit_has_one_number_in_terminal_report_and_card(
+    table: Path, tmp_path: Path, run: Run
+) -> None:
+    ran = run("fit", table, "--out", tmp_path, "--html")
+    assert ran.code == 0
+    c = GroupCertificate.from_dict(json.loads((tmp_path / "certificate.json").read_text()))
+    page, card = words(tmp_path / "report.html"), (tmp_path / "model" / "README.md").read_text()
+    for text in (" ".join(ran.out.split()), page, card):
+        assert c.summary()[0] in text and c.summary()[1] in text
+        assert summarize_factor(c.abduction) in text
+        assert "training accuracy" not in text and "under stress" not in text.lower()
+    (chapter,) = read_report(tmp_path).chapters
+    assert f"at least {100 * c.accuracy:.1f}% accuracy" in chapter.verdict
+    assert "rows held out" in chapter.verdict
+    evidence = evidence_table(c)
+    for cells in evidence.texts():
+        assert " ".join(cells) in page and f"| {' | '.join(cells)} |" in card
+    assert [section.title for section in chapter.sections] == [
+        *("The data", "The hidden factor", "Group by group, source by source"),
+        *("The game, round by round", "The certificate"),
+    ]
+    (chart,) = (part for part in chapter.sections[2].parts if isinstance(part, Chart))
+    drawn = {(v["head"], v["name"]): v["accuracy"] for v in chart.spec["data"]["values"]}
+    assert drawn == {
+        (head, each.name): round(100 * each.accuracy, 2)
+        for head, rows in (
+            ("CRO", (*c.targets, *c.sources)),
+            ("ERM", (*c.pooled_targets, *c.pooled_sources)),
+        )
+        for each in rows
+    }
 
 
 def document_counts(table: Path) -> list[list[int]]:
@@ -78,7 +114,7 @@ def test_results_of_one_folder_make_one_report(table: Path, tmp_path: Path, run:
     report = read_report(out)
     assert "Not measured in this run" not in str(report) and len(report.chapters) == 1
     for command in (("audit", out), ("frontier",)):
-        assert run(*command, table, "--radii", "0,1", "--out", out).code == 0
+        assert run(*command, table, "--family", "hull", "--radii", "0,1", "--out", out).code == 0
     assert run("compare", table, "--radii", "1", "--out", out, "--html").code == 0
     report = read_report(out)
     assert [*report.provenance] == ["fit", "audit", "frontier", "compare"]
@@ -97,7 +133,7 @@ def test_too_few_rows_for_a_stress_test_leave_a_report_without(
     few = np.append(few, 300 + np.flatnonzero(problem.y[300:] == 1)[:2])
     table = tmp_path / "few.npz"
     np.savez(table, X=problem.X[few], y=problem.y[few], sample_domain=problem.domain[few])
-    ran = run("fit", table, "--out", tmp_path / "run", "--html")
+    ran = run("fit", table, "--family", "hull", "--out", tmp_path / "run", "--html")
     assert ran.code == 0 and "the report has no stress test: domain source 1 has 2 row" in ran.err
     assert "Not measured in this run" in words(tmp_path / "run" / "report.html")
 
@@ -107,9 +143,16 @@ def test_a_head_that_is_erms_says_so(problem: Problem, tmp_path: Path, run: Run)
     domain = np.repeat(["one", "the same"], len(problem.y))
     X, y = np.tile(problem.X, (2, 1)), np.tile(problem.y, 2)
     np.savez(table, X=X, y=y, sample_domain=domain)
-    assert run("fit", table, "--out", tmp_path / "run", "--html").code == 0
-    assert json.loads((tmp_path / "run" / "fit.json").read_text())["certificate"]["share"] == 0
-    assert "this head does as ERM's: 97.0%" in read_report(tmp_path / "run").chapters[0].verdict
+    for family in ("hull", "latent"):
+        out = tmp_path / family
+        assert run("fit", table, "--family", family, "--out", out, "--html").code == 0
+        document, verdict = json.loads((out / "fit.json").read_text()), read_report(out).chapters[0]
+        if family == "hull":
+            assert document["certificate"]["share"] == 0
+            assert "this head does as ERM's: 97.0%" in verdict.verdict
+        else:
+            assert "This is ERM's head, because no hidden factor was found:" in verdict.verdict
+            assert "The game, round by round" not in titles(read_report(out))
 
 
 def test_one_domain_has_a_report_too(problem: Problem, tmp_path: Path, run: Run) -> None:
@@ -188,7 +231,12 @@ def test_a_source_that_is_harder_than_the_worst_case_is_named(
     X[hard] += 6 * rng.standard_normal(X[hard].shape)
     table = tmp_path / "hard.npz"
     np.savez(table, X=X, y=problem.y, sample_domain=problem.domain)
-    assert run("fit", table, "--radius", 0, "--out", tmp_path / "run", "--html").code == 0
+    assert (
+        run(
+            "fit", table, "--family", "hull", "--radius", 0, "--out", tmp_path / "run", "--html"
+        ).code
+        == 0
+    )
     verdict = read_report(tmp_path / "run").chapters[0].verdict
     assert "one of the sources, source 1, is harder than that with " in verdict
 
@@ -225,12 +273,24 @@ def test_parts_have_headings_and_warnings_are_kept(table: Path, tmp_path: Path, 
     text = (out / "report.html").read_text()
     headings = re.findall(r'<h2 class="part" id="part-(\d)">(.*?)</h2>', text)
     assert [int(number) for number, _ in headings] == [1, 2]
-    assert headings[1][1] == "2. An audit in unseen domains" and 'href="#part-2"' in text
+    assert headings[1][1] == "2. An audit by hidden groups" and 'href="#part-2"' in text
     assert "the model was fitted on these very rows" in words(out / "report.html")
 
 
 def test_a_ridge_is_the_same_in_curve_and_frontier(table: Path, tmp_path: Path, run: Run) -> None:
-    ran = run("fit", table, "--ridge", 1, "--radius", 16, "--out", tmp_path / "r", "--html")
+    ran = run(
+        "fit",
+        table,
+        "--ridge",
+        1,
+        "--family",
+        "hull",
+        "--radius",
+        16,
+        "--out",
+        tmp_path / "r",
+        "--html",
+    )
     assert ran.code == 0
     stress = json.loads((tmp_path / "r" / "fit.json").read_text())["stress"]
     curve, price = stress["heads"][-1]["curve"]["points"][-1], stress["frontier"]["points"][-1]
@@ -241,14 +301,14 @@ def test_what_is_wrong_in_the_folder_does_not_cost_the_result(
     table: Path, tmp_path: Path, run: Run
 ) -> None:
     (tmp_path / "provenance.json").write_text("[]")
-    ran = run("frontier", table, "--radii", 1, "--out", tmp_path)
+    ran = run("frontier", table, "--prior-shifts", 1, "--out", tmp_path)
     assert ran.code == 2 and "provenance.json is damaged" in ran.err
     assert not (tmp_path / "frontier.json").exists()  # told before anything was computed
     (tmp_path / "provenance.json").unlink()
     (tmp_path / "collect.json").write_text("{}")
-    ran = run("frontier", table, "--radii", 1, "--out", tmp_path, "--html", "--json")
+    ran = run("frontier", table, "--prior-shifts", 1, "--out", tmp_path, "--html", "--json")
     assert ran.code == 2 and "collect.json is damaged" in ran.err
-    assert json.loads(ran.out)["audit_radius"] == 1
+    assert json.loads(ran.out)["points"][0]["prior_shift"] == 1
 
 
 def test_collecting_again_sees_the_same_data(tmp_path: Path, run: Run) -> None:

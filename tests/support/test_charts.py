@@ -8,6 +8,7 @@ from regraft.support.charts import (
     accuracies_chart,
     frontier_chart,
     game_chart,
+    group_accuracy_chart,
     lengths_chart,
     radius_chart,
     ranks_chart,
@@ -20,12 +21,19 @@ vl_convert = pytest.importorskip("vl_convert")
 
 NAMES = {"ERM": 0.9, "CRO": 0.7, "a.b[c]": 0.5}
 CURVES = {name: {r: top / (1 + r) for r in (0.0, 1.0, 4.0)} for name, top in NAMES.items()}
-FRONTIER = {r: (0.9 - d, 0.2 + d) for r, d in ((0.0, 0), (1.0, 0.3), (2.0, 0.301), (8.0, 0.302))}
+FRONTIER = [
+    (label, 0.9 - d, 0.2 + d) for label, d in (("0", 0), ("1", 0.3), ("2", 0.301), ("any", 0.302))
+]
+GROUPS = {
+    head: [("group 0", right, right - 0.05), ("source a", 0.8, 0.7)]
+    for head, right in (("ERM", 0.3), ("CRO", 0.7))
+}
 ACCURACIES = {"ERM": {"x": 0.9, "y": 0.1}, "CRO": {"x": 0.7, "y": 0.69}}
 POINT = {"domain": "S", "stage": "last head", "source": 0.1, "target": 0.2}
 SPECS = {
     "stress": radius_chart(CURVES, "accuracy (%)", head_looks(CURVES), (0, 100)),
-    "frontier": frontier_chart(FRONTIER, 8.0),
+    "frontier": frontier_chart(FRONTIER, "prior shift", "worst mixture"),
+    "groups": group_accuracy_chart(GROUPS),
     "game": game_chart([1.5, 0.6], [0.2, 0.6], "risk"),
     "accuracies": accuracies_chart(ACCURACIES),
     "radius": radius_chart(CURVES, "accuracy (%)", head_looks(CURVES)),
@@ -51,7 +59,7 @@ def test_charts_hold_what_they_say_and_a_head_has_one_colour() -> None:
     values = SPECS["accuracies"]["data"]["values"]
     assert {(v["head"], v["domain"]) for v in values if v["worst"]} == {("ERM", "y"), ("CRO", "y")}
     labels = [value["label"] for value in SPECS["frontier"]["data"]["values"]]
-    assert labels == ["0", "1, 2, 8", "", ""]
+    assert labels == ["0", "1, 2, any", "", ""]
     stress, accuracies, radius = (_colours(SPECS[k]) for k in ("stress", "accuracies", "radius"))
     for head in ("ERM", "CRO"):
         assert stress[head] == accuracies[head] == radius[head]

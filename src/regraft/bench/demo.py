@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from regraft.core.certificate import Certificate
+from regraft.core.certificates import AnyCertificate
 from regraft.core.domains import check_domains
 from regraft.core.game import Round
 from regraft.core.heads import fit_source_heads
@@ -60,7 +60,7 @@ class DemoResult(PlainData):
     target: str  # the unseen domain
     rows: tuple[DemoRow, ...]  # ERM first, CRO last
     ceiling: DemoRow  # trained with the colour, which no head above knows
-    certificate: Certificate  # of the CRO head
+    certificate: AnyCertificate  # of the CRO head
     curves: dict[str, AuditCurve]  # of the heads AUDITED
     frontier: Frontier  # of CRO
     abduction: dict[str, Any]  # the hidden factor of the sources, with pictures at both ends
@@ -143,7 +143,9 @@ def run_demo(
         ceiling=measure(CEILING, _fit_ceiling(bank, ~test)),
         certificate=cro.certificate_,
         curves=curves,
-        frontier=frontier(X, y, domain, RADII, device=device, on_progress=on_progress),
+        frontier=frontier(
+            X, y, domain, RADII, family="hull", device=device, on_progress=on_progress
+        ),
         abduction=_abduct(bank, cell, device),
     )
 

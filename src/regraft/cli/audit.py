@@ -1,16 +1,33 @@
-"""``regraft audit``: a predictor and a table in, its worst cases by radius out."""
+"""``regraft audit``: a predictor and a table in, its worst cases by group or by radius out."""
 
 from __future__ import annotations
 
 import functools
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from regraft.cli.command import command
-from regraft.cli.options import AUDIT_RADII, Data, Device, Domain, Label, Out, Radii, Rank, numbers
+from regraft.cli.options import (
+    AUDIT_RADII,
+    ClassGroups,
+    Data,
+    Device,
+    Domain,
+    Family,
+    HullRadii,
+    Label,
+    Out,
+    PriorShift,
+    Rank,
+    numbers,
+)
 from regraft.cli.session import Session
+
+if TYPE_CHECKING:
+    from regraft.estimators.audit import AuditCurve
+    from regraft.estimators.group_audit import GroupAudit
 
 
 @command("audit", html=True)
@@ -22,21 +39,27 @@ def audit_command(
     data: Data,
     label: Label = "label",
     domain: Domain = "domain",
-    radii: Radii = AUDIT_RADII,
+    family: Family = "latent",
+    prior_shift: PriorShift = None,
+    class_groups: ClassGroups = False,
+    radii: HullRadii = None,
     rank: Rank = None,
     device: Device = "cpu",
     out: Out = None,
 ) -> None:
-    """Measure a fixed predictor in the worst case, over how far domains may shift."""
-    steps = numbers(radii)
+    """Measure a fixed predictor by hidden group and source, and in the worst plausible domain."""
+    steps = None if radii is None else numbers(radii)
     from regraft.cli.predict import load_for
     from regraft.data.labelled import read_labelled
     from regraft.data.tables import read_probabilities
     from regraft.estimators.audit import audit, warn_if_fitted_on
-    from regraft.estimators.plots import plot_audit
+    from regraft.estimators.families import check_settings
+    from regraft.estimators.group_audit import audit_groups
+    from regraft.estimators.plots import plot_audit, plot_group_audit
     from regraft.support.pictures import write_result
-    from regraft.support.table import percent
 
+    mixtures: dict[str, Any] = {"prior_shift": prior_shift, "class_groups": class_groups}
+    check_settings(family, {**mixtures, "radii": steps, "rank": rank})
     with session.working(f"auditing {predictor} on {data}"):
         table = read_labelled(data, label, domain)
         judged: Any
@@ -44,15 +67,38 @@ def audit_command(
             judged, X = load_for(table, predictor)
         else:
             judged, X = read_probabilities(predictor, table.y), table.X
-        curve = audit(judged, X, table.y, table.domain, steps, rank=rank, device=device)
+        rows = X, table.y, table.domain
+        if family == "latent":
+            groups = audit_groups(judged, *rows, **mixtures, device=device)
+        else:
+            steps = steps or numbers(AUDIT_RADII)
+            curve = audit(judged, *rows, steps, rank=rank, device=device)
     warn_if_fitted_on(judged, X, table.domain)
-    document = curve.to_dict()
-    draw = functools.partial(plot_audit, {predictor.stem: curve})
+    if family == "latent":
+        document = groups.to_dict()
+        draw = functools.partial(plot_group_audit, {predictor.stem: groups})
+        _show_groups(session, groups)
+    else:
+        document = {"family": "hull", **curve.to_dict()}
+        draw = functools.partial(plot_audit, {predictor.stem: curve})
+        _show_curve(session, curve)
     files = write_result(out, "audit.json", document, "audit.png", draw)
+    session.finish(document, files, read=[predictor, data])
+
+
+def _show_groups(session: Session, audit: GroupAudit) -> None:
+    from regraft.estimators.group_audit import COLUMNS, evidence_rows
+
+    session.table(COLUMNS, evidence_rows(audit.mixtures), evidence_rows(audit.sources))
+    session.say(audit.summary())
+
+
+def _show_curve(session: Session, curve: AuditCurve) -> None:
+    from regraft.support.table import percent
+
     columns = "radius (nats)", "effective rows", "worst-case risk", "worst-case accuracy"
     rows = [
         (f"{p.radius:g}", f"{p.sample_size:.0f}", f"{p.risk:.3f}", percent(p.accuracy))
         for p in curve.points
     ]
     session.table(columns, rows)
-    session.finish(document, files, read=[predictor, data])

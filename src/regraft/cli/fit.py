@@ -8,21 +8,26 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from regraft.cli.command import command
 from regraft.cli.options import (
+    ClassGroups,
     Data,
     Device,
     Domain,
+    Family,
     Folder,
     HoldoutSeed,
+    HullRadius,
     Label,
     Objective,
-    Radius,
+    PriorShift,
     Rank,
     Ridge,
 )
 from regraft.cli.session import Session
 
 if TYPE_CHECKING:
+    from regraft.core.group_certificate import GroupCertificate
     from regraft.data.labelled import LabelledTable
+    from regraft.estimators.cro import CROClassifier
 
 
 @command(html=True)
@@ -32,7 +37,10 @@ def fit(
     out: Annotated[Path, Folder],
     label: Label = "label",
     domain: Domain = "domain",
-    radius: Radius = 8.0,
+    family: Family = "latent",
+    prior_shift: PriorShift = None,
+    class_groups: ClassGroups = False,
+    radius: HullRadius = None,
     rank: Rank = None,
     objective: Objective = "risk",
     ridge: Ridge = None,
@@ -43,8 +51,7 @@ def fit(
     import numpy as np
 
     from regraft.core.domains import check_device
-    from regraft.core.heads import check_ridge
-    from regraft.core.hull import check_objective, check_radius
+    from regraft.core.group_certificate import GroupCertificate
     from regraft.data.labelled import read_labelled
     from regraft.data.tables import score
     from regraft.estimators.cro import CROClassifier
@@ -53,55 +60,92 @@ def fit(
     from regraft.support.json_files import dumps
     from regraft.support.table import percent
 
-    check_radius(radius)
-    check_objective(objective)
-    check_ridge(ridge)
+    settings: dict[str, Any] = {
+        "family": family,
+        "radius": radius,
+        "rank": rank,
+        "objective": objective,
+        "prior_shift": prior_shift,
+        "class_groups": class_groups,
+        "ridge": ridge,
+        "device": device,
+    }
+    model = CROClassifier(**settings)
+    model.check_parameters()
+    if seed is not None and family == "latent":
+        raise ValueError(
+            "seed is of the hull's stress test, and the family is latent: leave it out, or pass "
+            "--family hull."
+        )
     check_device(device)
     with session.working(f"reading {data}"):
         check_destination(out / "model")
         table = read_labelled(data, label, domain)
         table.warn_of_doubts()
-    settings: dict[str, Any] = {
-        "radius": radius,
-        "rank": rank,
-        "objective": objective,
-        "ridge": ridge,
-        "device": device,
-    }
-    model = CROClassifier(**settings)
     with session.working(f"fitting {len(table.y)} rows of {table.describe_features()}"):
         model.fit(table.X, table.y, table.domain, on_round=session.round)
-        _, accuracy = score(table, model.predict(table.X))
     if table.features:
         model.feature_names_in_ = np.array(table.features, dtype=object)
     # What takes longest comes last, and costs nothing but itself if it is stopped.
     save(model, out / "model")
-    certificate = model.certificate_.to_dict()
-    write_text(out / "certificate.json", dumps(certificate))
-    document = {"certificate": certificate, "source_accuracy": accuracy}
+    certificate = model.certificate_
+    write_text(out / "certificate.json", dumps(certificate.to_dict()))
     details = {
         "n_features": table.X.shape[1],
         "classes": [str(name) for name in model.classes_],
         "rows": table.count_rows(),
-        "stress": _stress(session, table, settings, seed),
     }
-    write_text(out / "fit.json", dumps(document | details))
-    session.table(("source", "training accuracy"), [(k, percent(v)) for k, v in accuracy.items()])
-    session.say(*model.certificate_.summary())
+    if isinstance(certificate, GroupCertificate):
+        accuracy, stress = {each.name: each.accuracy for each in certificate.sources}, None
+    else:
+        accuracy = score(table, model.predict(table.X))[1]
+        stress = _stress(session, table, model, seed)
+    document = {"certificate": certificate.to_dict(), "source_accuracy": accuracy}
+    write_text(out / "fit.json", dumps(document | details | {"stress": stress}))
+    if isinstance(certificate, GroupCertificate):
+        _show_groups(session, certificate)
+    else:
+        rows = [(name, percent(share)) for name, share in accuracy.items()]
+        session.table(("source", "training accuracy"), rows)
+    session.say(*certificate.summary())
     files = [out / "model", out / "certificate.json", out / "fit.json"]
     session.finish(document, files, read=[data])
 
 
+def _show_groups(session: Session, certificate: GroupCertificate) -> None:
+    """Print the accuracies on rows held out, and what was found about the hidden factor."""
+    from regraft.estimators.abduction import summarize_factor
+    from regraft.support.table import percent
+
+    rows = [
+        (ours.name, percent(erm.accuracy), percent(ours.accuracy))
+        for ours, erm in zip(certificate.sources, certificate.pooled_sources, strict=True)
+    ]
+    session.table(("source", "ERM, held-out rows", "this head, held-out rows"), rows)
+    found = certificate.abduction
+    session.say(summarize_factor(found), *(f"But: {doubt}" for doubt in found["warnings"]))
+
+
 def _stress(
-    session: Session, table: LabelledTable, settings: dict[str, Any], seed: int | None
+    session: Session, table: LabelledTable, model: CROClassifier, seed: int | None
 ) -> dict[str, Any] | None:
-    """Measure heads on rows held out; None with a warning where there cannot be one."""
+    """Measure heads of the hull on rows held out; None with a warning where there cannot be any."""
+    from regraft.estimators.cro import DEFAULT_RADIUS
     from regraft.estimators.stress import stress_test
 
     with session.working("putting the head under stress") as step:
         try:
             test = stress_test(
-                table.X, table.y, table.domain, seed=seed, on_progress=step, **settings
+                table.X,
+                table.y,
+                table.domain,
+                radius=DEFAULT_RADIUS if model.radius is None else model.radius,
+                rank=model.rank,
+                objective=model.objective,
+                ridge=model.ridge,
+                seed=seed,
+                device=model.device,
+                on_progress=step,
             )
         except (ValueError, RuntimeError) as error:  # such as too few rows to hold some out
             warnings.warn(f"the report has no stress test: {error}", stacklevel=2)

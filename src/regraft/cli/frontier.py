@@ -1,13 +1,15 @@
-"""``regraft frontier``: a table in, the price of robustness by training radius out."""
+"""``regraft frontier``: a table in, the price of robustness by size of the shift out."""
 
 from __future__ import annotations
 
 import functools
-from typing import cast
+from typing import Annotated, cast
+
+import typer
 
 from regraft.cli import options
 from regraft.cli.command import command
-from regraft.cli.options import AUDIT_RADII, Data, Device, Domain, HoldoutSeed, Label, Out
+from regraft.cli.options import Data, Device, Domain, HoldoutSeed, Label, Out
 from regraft.cli.session import Session
 
 
@@ -17,7 +19,16 @@ def frontier_command(
     data: Data,
     label: Label = "label",
     domain: Domain = "domain",
-    radii: options.Radii = AUDIT_RADII,
+    family: options.Family = "latent",
+    prior_shifts: Annotated[
+        str | None,
+        typer.Option(
+            help="Latent: bounds on the prior shift in nats, separated by commas; inf allows "
+            "every mixture. Default: 0,0.5,1,2,4,inf."
+        ),
+    ] = None,
+    class_groups: options.ClassGroups = False,
+    radii: options.HullRadii = None,
     rank: options.Rank = None,
     objective: options.Objective = "risk",
     seed: HoldoutSeed = None,
@@ -25,21 +36,26 @@ def frontier_command(
     out: Out = None,
 ) -> None:
     """Measure what robustness costs on the sources, and what it buys in the worst case."""
-    steps = options.numbers(radii)
+    steps = None if radii is None else options.numbers(radii)
+    shifts = None if prior_shifts is None else options.numbers(prior_shifts, "prior shifts")
     from regraft.core.hull import Objective
     from regraft.data.labelled import read_labelled
+    from regraft.estimators.families import Family
     from regraft.estimators.frontier import frontier
     from regraft.estimators.plots import plot_frontier
     from regraft.support.pictures import write_result
     from regraft.support.table import percent
 
-    with session.working(f"fitting {len(steps)} heads on {data}") as step:
+    with session.working(f"fitting heads on {data}") as step:
         table = read_labelled(data, label, domain)
         result = frontier(
             table.X,
             table.y,
             table.domain,
             steps,
+            family=cast("Family", family),
+            prior_shifts=shifts,
+            class_groups=class_groups,
             objective=cast("Objective", objective),
             rank=rank,
             seed=seed,
@@ -49,10 +65,8 @@ def frontier_command(
     document = result.to_dict()
     draw = functools.partial(plot_frontier, result)
     files = write_result(out, "frontier.json", document, "frontier.png", draw)
-    worst = f"worst-case accuracy within {result.audit_radius:g} nats"
     rows = [
-        (f"{p.radius:g}", percent(p.source_accuracy), percent(p.worst_case_accuracy))
-        for p in result.points
+        (p.label, percent(p.source_accuracy), percent(p.worst_case_accuracy)) for p in result.points
     ]
-    session.table(("training radius", "source accuracy", worst), rows)
+    session.table((result.trained, "source accuracy", f"accuracy, {result.scope}"), rows)
     session.finish(document, files, read=[data])

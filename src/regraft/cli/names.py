@@ -6,7 +6,8 @@ CELLS = "-90%", "+90%"  # of the demo
 OBJECTIVES = "risk", "regret"
 BENCHMARKS = "cmnist", "pacs", "officehome"
 PRESETS = "paper", "best"
-FAMILIES = "hull", "free"
+HEAD_FAMILIES = "latent", "hull"  # of CROClassifier
+FAMILIES = "latent", "hull", "free"  # of games on trained features
 SURROGATES = "reweighted", "relabelled", "transplanted"
 ENGINES = "local", "ray", "slurm"
 RULES = "training-domain", "leave-one-domain-out", "oracle"
@@ -16,6 +17,6 @@ DATASETS = (
 )
 ALGORITHMS = (
     *("ERM", "IRM", "GroupDRO", "Mixup", "MLDG", "CORAL", "MMD", "DANN"),
-    *("CDANN", "MTL", "SagNet", "ARM", "VREx", "RSC", "CRO"),
+    *("CDANN", "MTL", "SagNet", "ARM", "VREx", "RSC", "CRO", "CROLatent"),
 )
 MODEL = "claude-haiku-4-5-20251001"  # that moral elicit asks by default

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from regraft.cli.names import DATASETS, OBJECTIVES
+from regraft.cli.names import DATASETS, HEAD_FAMILIES, OBJECTIVES
 from regraft.support.glossary import meaning
 
 
@@ -72,9 +72,28 @@ Data = Annotated[Path, path_argument("A .npz, .csv or .parquet file, or a bank."
 Radius = Annotated[float, typer.Option(help=meaning("radius"))]
 Radii = Annotated[str, typer.Option(help="Radii in nats, separated by commas.")]
 AUDIT_RADII = "0,0.5,1,2,4,8,16"
+HullRadius = Annotated[float | None, typer.Option(help=f"Hull: {meaning('radius')} Default: 8.")]
+HullRadii = Annotated[
+    str | None,
+    typer.Option(help=f"Hull: radii in nats, separated by commas. Default: {AUDIT_RADII}."),
+]
+Family = Annotated[
+    str,
+    choice(
+        "Plausible domains: latent (mixtures of hidden groups) or hull (of the sources' heads).",
+        *HEAD_FAMILIES,
+    ),
+]
+PriorShift = Annotated[
+    float | None,
+    typer.Option(help="Latent: largest change of the groups' log-odds, in nats. Default: any."),
+]
+ClassGroups = Annotated[
+    bool, typer.Option("--class-groups", help="Latent: each class mixes the groups in its own way.")
+]
 Objective = Annotated[str, choice(meaning("objective"), *OBJECTIVES)]
 Ridge = Annotated[float | None, typer.Option(help=f"{meaning('ridge')} Default: cross-validated.")]
-Rank = Annotated[int | None, typer.Option(help="Transplant dimension. Default: all directions.")]
+Rank = Annotated[int | None, typer.Option(help="Hull: transplant dimension. Default: all.")]
 Weights = Annotated[Path | None, path_option("Safetensors file of the encoder's weights.")]
 
 # For runs of the protocol.
@@ -89,12 +108,12 @@ Holdout = Annotated[float, typer.Option(help="Share of each domain kept for vali
 Compat = Annotated[bool, typer.Option("--compat", help="Keep DomainBed's known faults.")]
 
 
-def numbers(text: str) -> list[float]:
-    """Read radii separated by commas; raises ``ValueError`` with one sentence."""
+def numbers(text: str, name: str = "radii") -> list[float]:
+    """Read numbers separated by commas; raises ``ValueError`` with one sentence."""
     try:
         return [float(part) for part in text.split(",")]
     except ValueError:
-        raise ValueError(f"radii are {text!r}: pass numbers such as 0,1,2,4,8.") from None
+        raise ValueError(f"{name} are {text!r}: pass numbers such as 0,1,2,4,8.") from None
 
 
 def words(text: str | None) -> list[str]:

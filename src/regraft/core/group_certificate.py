@@ -58,6 +58,8 @@ class GroupCertificate(PlainData):
     pooled_source_accuracy: float  # the same for ERM's head
     pooled_risk: float  # ERM's certificate, by the same rule
     pooled_accuracy: float
+    pooled_targets: tuple[Evidence, ...]  # ERM's evidence, in the order of this head's
+    pooled_sources: tuple[Evidence, ...]
     advantage: float | None  # of the game's head over ERM's in the held-out worst case (nats)
     advantage_error: float | None  # its paired standard error
     price: float | None  # by how much its risk on the pooled sources is larger (nats)
@@ -75,9 +77,9 @@ class GroupCertificate(PlainData):
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> GroupCertificate:
         """Rebuild a certificate from :meth:`to_dict`, also after a round trip through JSON."""
-        changed = {
-            "targets": tuple(Evidence(**each) for each in data["targets"]),
-            "sources": tuple(Evidence(**each) for each in data["sources"]),
+        kinds = "targets", "sources", "pooled_targets", "pooled_sources"
+        changed: dict[str, Any] = {
+            **{kind: tuple(Evidence(**each) for each in data[kind]) for kind in kinds},
             "rounds": tuple(Round(**{**r, "risks": tuple(r["risks"])}) for r in data["rounds"]),
             "source_rows": tuple(data["source_rows"]),
         }
@@ -153,8 +155,8 @@ def certify_latent(
     )
     return GroupCertificate(
         family="latent",
-        risk=_largest_risk(extreme, sources),
-        accuracy=_lowest_accuracy(extreme, sources),
+        risk=largest_risk(extreme, sources),
+        accuracy=lowest_accuracy(extreme, sources),
         confidence=CONFIDENCE,
         targets=extreme,
         sources=sources,
@@ -164,8 +166,10 @@ def certify_latent(
         class_groups=targets.class_groups,
         source_accuracy=_mean_accuracy(held_out, slices),
         pooled_source_accuracy=_mean_accuracy(outcome.pooled, slices),
-        pooled_risk=_largest_risk(*baseline),
-        pooled_accuracy=_lowest_accuracy(*baseline),
+        pooled_risk=largest_risk(*baseline),
+        pooled_accuracy=lowest_accuracy(*baseline),
+        pooled_targets=baseline[0],
+        pooled_sources=baseline[1],
         advantage=None if advantage is None else advantage.gain,
         advantage_error=None if advantage is None else advantage.standard_error,
         price=outcome.price,
@@ -178,12 +182,14 @@ def certify_latent(
     )
 
 
-def _largest_risk(targets: Sequence[Evidence], sources: Sequence[Evidence]) -> float:
+def largest_risk(targets: Sequence[Evidence], sources: Sequence[Evidence]) -> float:
+    """Return the bound on the risk in every mixture and in each source."""
     # Sources are mixtures, which the bounds cover; their measured risks count in case they are not.
     return max(*(each.risk_bound for each in targets), *(each.risk for each in sources))
 
 
-def _lowest_accuracy(targets: Sequence[Evidence], sources: Sequence[Evidence]) -> float:
+def lowest_accuracy(targets: Sequence[Evidence], sources: Sequence[Evidence]) -> float:
+    """Return the bound on the accuracy in every mixture and in each source."""
     return min(*(each.accuracy_bound for each in targets), *(each.accuracy for each in sources))
 
 

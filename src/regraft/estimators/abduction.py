@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,18 +78,23 @@ class Abduction:
 
     def summary(self) -> str:
         """Say in plain words what was found."""
-        if self.n_groups == 1:
-            return f"No hidden factor was found (p = {self.p_value:.2f})."
-        tie = ", ".join(
-            f"{name} {share:.0%}"
-            for name, share in zip(self.domains, self.shares[:, -1], strict=True)
-        )
-        return (
-            f"A hidden factor was found (p = {self.p_value:.2f}): {self.n_groups} groups of rows, "
-            f"whose last is in the sources at different shares ({tie}). On rows that no step has "
-            f"seen it tells {self.gain:.4f} ± {self.gain_error:.4f} nats about the source, of "
-            f"{self.possible_gain:.4f} possible at these shares."
-        )
+        return summarize_factor(self.to_dict())
+
+
+def summarize_factor(found: Mapping[str, Any]) -> str:
+    """Say in plain words what was found, of an abduction's ``to_dict``."""
+    if found["n_groups"] == 1:
+        return f"No hidden factor was found (p = {found['p_value']:.2f})."
+    tie = ", ".join(
+        f"{name} {share[-1]:.0%}"
+        for name, share in zip(found["domains"], found["shares"], strict=True)
+    )
+    return (
+        f"A hidden factor was found (p = {found['p_value']:.2f}): {found['n_groups']} groups of "
+        f"rows, whose last is in the sources at different shares ({tie}). On rows that no step has "
+        f"seen it tells {found['gain']:.4f} ± {found['gain_error']:.4f} nats about the source, of "
+        f"{found['possible_gain']:.4f} possible at these shares."
+    )
 
 
 def abduct(

@@ -114,9 +114,9 @@ def audit(
     radii = check_radii(radii)
     domains = check_domains(X, y, sample_domain, device=device)
     check_rank(rank, len(domains.classes))
-    probabilities, columns = _probabilities(predictor, X, domains)
+    loss, error = judge_rows(predictor, X, domains)
     warn_if_one_domain(domains, ONE_DOMAIN_CONSEQUENCE)
-    return _audit(probabilities, columns, domains, fit_source_heads(domains), radii, rank)
+    return _audit(loss, error, domains, fit_source_heads(domains), radii, rank)
 
 
 def audit_on_sources(
@@ -127,23 +127,20 @@ def audit_on_sources(
     radii: Sequence[float] = RADII,
 ) -> AuditCurve:
     """Audit as :func:`audit` does on the rows ``X`` of ``domains``, whose heads are ``sources``."""
-    probabilities, columns = _probabilities(predictor, X, domains)
-    return _audit(probabilities, columns, domains, sources, radii, rank=None)
+    loss, error = judge_rows(predictor, X, domains)
+    return _audit(loss, error, domains, sources, radii, rank=None)
 
 
 def _audit(
-    probabilities: NDArray[np.float64],
-    columns: NDArray[np.intp],
+    loss: Tensor,
+    error: Tensor,
     domains: Domains,
     sources: SourceHeads,
     radii: Sequence[float],
     rank: int | None,
 ) -> AuditCurve:
     hull, surrogates = plausible_targets(sources, rank)
-    p = torch.from_numpy(probabilities).to(sources.weight)[sources.order]
-    label = torch.from_numpy(columns).to(sources.y)[sources.y]
-    loss = losses(p.clamp_min(_PROBABILITY_FLOOR).log(), label)
-    error = (p.argmax(dim=1) != label).to(p.dtype)
+    loss, error = loss[sources.order], error[sources.order]
     return AuditCurve(
         tuple(
             worst_cases(surrogates, hull, loss, error, radii, [str(name) for name in domains.names])
@@ -208,6 +205,17 @@ def check_radii(radii: Sequence[float]) -> list[float]:
     for radius in values:
         check_radius(radius)
     return values
+
+
+def judge_rows(
+    predictor: Predictor | ArrayLike, X: ArrayLike, domains: Domains
+) -> tuple[Tensor, Tensor]:
+    """Return the losses and the errors (n,) of a predictor on the rows ``X`` of ``domains``."""
+    probabilities, columns = _probabilities(predictor, X, domains)
+    p = torch.from_numpy(probabilities).to(domains.weight)
+    label = torch.from_numpy(columns).to(domains.y)[domains.y]
+    loss = losses(p.clamp_min(_PROBABILITY_FLOOR).log(), label)
+    return loss, (p.argmax(dim=1) != label).to(p.dtype)
 
 
 def _probabilities(

@@ -11,6 +11,7 @@ import json
 import platform
 import re
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -20,8 +21,12 @@ import torch
 
 from regraft._version import __version__
 from regraft.core.certificate import Certificate
+from regraft.core.certificates import AnyCertificate
+from regraft.core.group_certificate import GroupCertificate
+from regraft.estimators.abduction import summarize_factor
 from regraft.estimators.certificate_terms import explain_certificate
 from regraft.estimators.game_head import GameHead
+from regraft.estimators.group_tables import evidence_table, name_mixtures, shares_table
 from regraft.estimators.linear import LinearHead
 from regraft.support.data_files import read_toml
 from regraft.support.table import Table
@@ -48,9 +53,12 @@ def model_card(model: LinearHead) -> str:
     """Return the card of a fitted head of Regraft: Markdown under a YAML header."""
     sections = [_describe_head(model), _describe_sources(model)]
     if isinstance(model, GameHead):
-        certificate = model.certificate_
-        sections += [_describe_radius(certificate), _describe_certificate(certificate)]
-        sections += [_describe_price(certificate), _describe_limits(certificate)]
+        c = model.certificate_
+        if isinstance(c, GroupCertificate):
+            sections += [_describe_factor(c), _describe_certificate(c), _describe_evidence(c)]
+        else:
+            sections += [_describe_radius(c), _describe_certificate(c)]
+        sections += [_describe_price(c), _describe_limits(c)]
     else:
         sections.append(
             f"## Limits\n\n{_texts()['no_certificate']} {_texts()['limits']['features']}"
@@ -93,8 +101,7 @@ def _count(number: int, noun: str) -> str:
 def _header(model: LinearHead) -> str:
     lines = ["library_name: regraft", "pipeline_tag: tabular-classification", "tags:"]
     lines += [f"- {tag}" for tag in _TAGS]
-    # The free adversary's worst case is a lower bound, which a table of results cannot say.
-    if isinstance(model, GameHead) and model.certificate_.radius is not None:
+    if isinstance(model, GameHead):
         lines += _model_index(model)
     return "\n".join(["---", *lines, "---", "", ""])
 
@@ -102,14 +109,12 @@ def _header(model: LinearHead) -> str:
 def _model_index(model: GameHead) -> list[str]:
     """Return the certified numbers for the hub; their metric types are our own names."""
     c = model.certificate_
-    scope = f"worst plausible domain within {c.radius:g} nats of the sources"
-    there = f"Accuracy where its {c.objective} is worst within {c.radius:g} nats, rows fitted on"
-    metrics = [
-        ("worst_case_accuracy", c.worst_case_accuracy, there),
-        (f"worst_case_{c.objective}", c.worst_case, f"{c.objective.title()} (nats) in the {scope}"),
-    ]
-    if c.source_accuracy is not None:
-        metrics.append(("accuracy", c.source_accuracy, "Accuracy on the sources, rows fitted on"))
+    if isinstance(c, GroupCertificate):
+        split, metrics = "held out", _group_metrics(c)
+    elif c.radius is not None:
+        split, metrics = "train", _hull_metrics(c)
+    else:  # a free adversary's worst case is a lower bound, which a table of results cannot say
+        return []
     dataset = f"Sources: {_list_names(model.domains_, str)}"
     return [
         "model-index:",
@@ -120,7 +125,7 @@ def _model_index(model: GameHead) -> list[str]:
         "    dataset:",
         "      type: unknown",  # the hub's word for data that it does not have
         f"      name: {quote(dataset)}",
-        "      split: train",
+        f"      split: {split}",
         "    metrics:",
         *(
             f"    - type: {kind}\n      value: {value:.4f}\n      name: {quote(name)}"
@@ -129,11 +134,35 @@ def _model_index(model: GameHead) -> list[str]:
     ]
 
 
+def _hull_metrics(c: Certificate) -> list[tuple[str, float, str]]:
+    scope = f"worst plausible domain within {c.radius:g} nats of the sources"
+    there = f"Accuracy where its {c.objective} is worst within {c.radius:g} nats, rows fitted on"
+    metrics = [
+        ("worst_case_accuracy", c.worst_case_accuracy, there),
+        (f"worst_case_{c.objective}", c.worst_case, f"{c.objective.title()} (nats) in the {scope}"),
+    ]
+    if c.source_accuracy is not None:
+        metrics.append(("accuracy", c.source_accuracy, "Accuracy on the sources, rows fitted on"))
+    return metrics
+
+
+def _group_metrics(c: GroupCertificate) -> list[tuple[str, float, str]]:
+    scope = f"in {name_mixtures(c)} ({c.confidence:.0%} confidence, rows held out)"
+    return [
+        ("worst_case_accuracy", c.accuracy, f"Lower bound of the accuracy {scope}"),
+        ("worst_case_risk", c.risk, f"Upper bound of the risk (nats) {scope}"),
+        ("accuracy", c.source_accuracy, "Accuracy on the sources, rows held out"),
+    ]
+
+
 def _describe_head(model: LinearHead) -> str:
     name, names = type(model).__name__, getattr(model, "feature_names_in_", ())
     features = f" ({_list_names(names, escape)})" if len(names) else ""
+    method = _texts()["methods"][name]
+    if isinstance(getattr(model, "certificate_", None), GroupCertificate):
+        method = _texts()["latent_method"]
     return (
-        f"# {name}: a linear head fitted by Regraft\n\n{_texts()['methods'][name]}\n\n"
+        f"# {name}: a linear head fitted by Regraft\n\n{method}\n\n"
         f"- {_count(len(model.classes_), 'class')}: {_list_names(model.classes_, escape)}\n"
         f"- {_count(model.n_features_in_, 'feature')}{features}\n"
         f"- {_count(len(model.domains_), 'source domain')}, listed below\n"
@@ -142,22 +171,47 @@ def _describe_head(model: LinearHead) -> str:
 
 
 def _describe_sources(model: LinearHead) -> str:
-    table = {"source": [escape(str(name)) for name in model.domains_]}
+    return (
+        "## Sources\n\nThe domains that it was fitted on, and all that it knows of how domains "
+        f"differ.\n\n{_cut(_tabulate_sources(model)).markdown()}"
+    )
+
+
+def _tabulate_sources(model: LinearHead) -> Table:
+    names = [escape(str(name)) for name in model.domains_]
+    table = {"source": names}
     if isinstance(model, GameHead):
         c = model.certificate_
+        if isinstance(c, GroupCertificate):
+            return shares_table(c, escape)
         if c.source_rows is not None:
             table["rows"] = [f"{n:,}" for n in c.source_rows]
         if c.worst_target:
             weights = c.worst_target.values()
             table["weight of its head in the worst domain"] = [f"{w:+.2f}" for w in weights]
-    columns, cells = list(table), [list(row) for row in zip(*table.values(), strict=True)]
-    if len(cells) > _MAX_NAMES:
-        more = [f"and {len(cells) - _MAX_NAMES} more", *[""] * (len(columns) - 1)]
-        cells = [*cells[:_MAX_NAMES], more]
-    return (
-        "## Sources\n\nThe domains that it was fitted on, and all that it knows of how domains "
-        f"differ.\n\n{_table(columns, cells)}"
-    )
+    return Table("", tuple(table), tuple(zip(*table.values(), strict=True)))
+
+
+def _cut(table: Table) -> Table:
+    """Keep the first rows of a table, and the number of the others."""
+    others = len(table.rows) - _MAX_NAMES
+    if others <= 0:
+        return table
+    more = (f"and {others} more", *[""] * (len(table.columns) - 1))
+    return replace(table, rows=(*table.rows[:_MAX_NAMES], more))
+
+
+def _describe_factor(certificate: GroupCertificate) -> str:
+    found = certificate.abduction
+    said = [escape(summarize_factor(found)), *map(escape, found["warnings"])]
+    if certificate.n_groups > 1:
+        said.append(_texts()["mixtures"])
+    return "## Hidden factor\n\n" + "\n\n".join(said)
+
+
+def _describe_evidence(certificate: GroupCertificate) -> str:
+    table = _cut(evidence_table(certificate, escape)).markdown()
+    return f"## Evidence on rows held out\n\n{_texts()['held_out']}\n\n{table}"
 
 
 def _describe_radius(certificate: Certificate) -> str:
@@ -172,41 +226,54 @@ def _describe_radius(certificate: Certificate) -> str:
     return text if certificate.dimension else f"{text} {_texts()['no_difference']}"
 
 
-def _describe_certificate(certificate: Certificate) -> str:
+def _describe_certificate(certificate: AnyCertificate) -> str:
     words = "\n\n".join(map(escape, certificate.summary()))
     rows = tuple((t.name, t.value, t.meaning) for t in explain_certificate(certificate))
     table = Table("Certificate", ("term", "value", "meaning"), rows, align="lrl").markdown()
     return f"## Certificate\n\n{words}\n\n{table}"
 
 
-def _describe_price(certificate: Certificate) -> str:
-    c, worst = certificate, "the worst domain for it"
+def _describe_price(certificate: AnyCertificate) -> str:
+    c = certificate
     accuracy, nats = "{:.1%}", "{:.3f} nats"
-    rows = [
-        ("accuracy on the sources (mean)", accuracy, c.source_accuracy, c.pooled_source_accuracy),
-        (f"accuracy in {worst}", accuracy, c.worst_case_accuracy, c.pooled_worst_case_accuracy),
-        ("largest risk on a source", nats, c.source_risk, c.pooled_source_risk),
-        (f"{c.objective} in {worst}", nats, c.worst_case, c.pooled_worst_case),
-    ]
+    sources = ("accuracy on the sources (mean)", accuracy, c.source_accuracy)
+    rows: list[tuple[str, str, float | None, float | None]] = [(*sources, c.pooled_source_accuracy)]
+    if isinstance(c, GroupCertificate):
+        text = "Each head is measured on rows that it was not fitted on."
+        worst = name_mixtures(c)
+        rows += [
+            (f"accuracy in {worst}, at least", accuracy, c.accuracy, c.pooled_accuracy),
+            (f"risk in {worst}, at most", nats, c.risk, c.pooled_risk),
+        ]
+    else:
+        text = (
+            "Each head is measured in the plausible domain that the adversary found to be worst "
+            "for it, and on the sources, on rows fitted on."
+        )
+        worst = "the worst domain for it"
+        here, there = c.worst_case_accuracy, c.pooled_worst_case_accuracy
+        rows += [
+            (f"accuracy in {worst}", accuracy, here, there),
+            ("largest risk on a source", nats, c.source_risk, c.pooled_source_risk),
+            (f"{c.objective} in {worst}", nats, c.worst_case, c.pooled_worst_case),
+        ]
     cells = [
         [name, *("not kept" if value is None else form.format(value) for value in values)]
         for name, form, *values in rows
     ]
     columns = ["", "this head", "the ERM head it started from"]
-    return (
-        "## Price of robustness\n\nEach head is measured in the plausible domain that the "
-        "adversary found to be worst for it, and on the sources, on rows fitted on.\n\n"
-        f"{_table(columns, cells)}"
-    )
+    return f"## Price of robustness\n\n{text}\n\n{_table(columns, cells)}"
 
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return Table.from_sections("", columns, rows).markdown()
 
 
-def _describe_limits(certificate: Certificate) -> str:
+def _describe_limits(certificate: AnyCertificate) -> str:
     limits = dict(_texts()["limits"])
-    if certificate.radius is None:
+    if isinstance(certificate, GroupCertificate):
+        limits = {**_texts()["latent_limits"], "features": limits["features"]}
+    elif certificate.radius is None:
         del limits["radius"]
     return "## Limits\n\n" + "\n".join(f"- {limit}" for limit in limits.values())
 

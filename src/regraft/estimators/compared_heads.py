@@ -16,12 +16,12 @@ from regraft.estimators.baselines import (
     IRMClassifier,
     VRExClassifier,
 )
-from regraft.estimators.cro import CROClassifier
+from regraft.estimators.cro import DEFAULT_RADIUS, CROClassifier
 from regraft.estimators.group_search import EIILClassifier, JTTClassifier, XRMClassifier
 from regraft.estimators.linear import LinearHead
 
 ERM = "ERM"
-CRO_DEFAULTS = "CRO (defaults)"
+CRO_DEFAULTS, CRO_HULL = "CRO (defaults)", "CRO hull"
 RADII = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 
 _Part = TypeVar("_Part", bound=Any)
@@ -41,7 +41,7 @@ class ComparedHead:
 
 
 def compared_heads(radii: Sequence[float] = RADII, device: str = "cpu") -> tuple[ComparedHead, ...]:
-    """Return the baselines and CRO at their defaults, then CRO at each sorted radius.
+    """Return the baselines and CRO at their defaults, then CRO's hull at each sorted radius.
 
     An invalid radius raises ``ValueError``.
     """
@@ -56,6 +56,7 @@ def compared_heads(radii: Sequence[float] = RADII, device: str = "cpu") -> tuple
         ComparedHead("JTT", JTTClassifier()),
         ComparedHead("EIIL", EIILClassifier()),
         ComparedHead("XRM", XRMClassifier()),
+        ComparedHead(CRO_HULL, CROClassifier("hull", radius=DEFAULT_RADIUS, device=device)),
         ComparedHead(CRO_DEFAULTS, CROClassifier(device=device)),
         *(
             ComparedHead(

@@ -99,14 +99,15 @@ def compare(
     """Leave each domain out in turn, fit all heads on the others, and measure them in it.
 
     Every head is what its classifier's ``fit`` gives on all rows of the other domains: ERM,
-    GroupDRO, V-REx, IRM, JTT, EIIL, XRM and CRO at their defaults, and CRO at each of ``radii``.
+    GroupDRO, V-REx, IRM, JTT, EIIL, XRM and CRO at their defaults, CRO's hull at its default radius
+    and at each of ``radii``.
 
     Parameters
     ----------
     X, y, sample_domain : array-like (n, d), (n,), (n,)
         Features, labels and the domain of each row, three domains or more.
     radii : sequence of float
-        Radii of the CRO heads, in nats.
+        Radii of CRO's hull, in nats.
     device : str
         Where torch computes, such as "cpu" or "cuda".
     records : Path, optional
@@ -141,7 +142,7 @@ def compare(
     for t, target in enumerate(targets):
         missing: dict[str, ComparedHead] = {}
         for head in heads:
-            # Keyed, because the sweep at the default radius is the same head as the defaults.
+            # Keyed, because the sweep at the default radius is the same head as the hull.
             if keys[t, head.name] not in memory.cells:
                 missing.setdefault(keys[t, head.name], head)
         measured = _measure(domains, t, list(missing.values()), device)

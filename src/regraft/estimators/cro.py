@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Literal, Self, get_args
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -32,15 +32,10 @@ from regraft.core.latent_witness import find_latent_witness, fit_group_map
 from regraft.core.surrogates import SurrogateKind, check_surrogate
 from regraft.core.transplant import Witness, affine_combination, find_witness
 from regraft.estimators.abduction import Abduction, describe_groups
+from regraft.estimators.families import Family, check_settings
 from regraft.estimators.game_head import GameHead, warn_unless_converged
 
-Family = Literal["latent", "hull"]
 DEFAULT_RADIUS = 8.0
-# Parameters that only one family has, with the values that leave them alone.
-_OWN_PARAMETERS: dict[Family, dict[str, Any]] = {
-    "latent": {"prior_shift": None, "class_groups": False},
-    "hull": {"radius": None, "rank": None, "objective": "risk", "surrogate": "reweighted"},
-}
 _REMEDY = "max_rounds or tolerance, or the ridge"
 _LARGEST_SHARE = 0.99  # of the worst group in the default target of a witness
 
@@ -159,7 +154,7 @@ class CROClassifier(GameHead):
 
         ``on_round`` is called after each round of the game, for progress.
         """
-        self._check_parameters()
+        self.check_parameters()
         domains = self._check(X, y, sample_domain, self.device)
         check_rank(self.rank, len(domains.classes))
         warn_if_one_domain(
@@ -283,15 +278,9 @@ class CROClassifier(GameHead):
             on_round=on_round,
         )
 
-    def _check_parameters(self) -> None:
-        check_family(self.family)
-        for family, parameters in _OWN_PARAMETERS.items():
-            for name, neutral in parameters.items():
-                if family != self.family and getattr(self, name) != neutral:
-                    raise ValueError(
-                        f'{name} is a setting of family="{family}", and the family is '
-                        f'"{self.family}": pass family="{family}", or leave {name} out.'
-                    )
+    def check_parameters(self) -> None:
+        """Raise ``ValueError`` with one sentence if a setting is wrong or of another family."""
+        check_settings(self.family, self.get_params())
         check_radius(self._radius)
         check_objective(self.objective)
         check_surrogate(self.surrogate)
@@ -355,12 +344,6 @@ class CROClassifier(GameHead):
         coef, mean = tensor[..., :-1], torch.from_numpy(self.feature_mean_)
         intercept = tensor[..., -1:] + (coef @ mean).unsqueeze(-1)
         return torch.cat([self.feature_scale_ * coef, intercept], dim=-1)
-
-
-def check_family(family: str) -> None:
-    """Raise ``ValueError`` unless ``family`` is one of :class:`CROClassifier`'s."""
-    if family not in get_args(Family):
-        raise ValueError(f'family is {family!r}: pass "latent" or "hull".')
 
 
 def _shares_of(weights: Mapping[Any, float], names: list[str], what: str) -> dict[str, float]:

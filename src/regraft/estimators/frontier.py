@@ -1,7 +1,8 @@
-"""The price of robustness: heads trained at several radii, measured on rows held out."""
+"""The price of robustness: heads trained for several sizes of shift, measured on rows held out."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,8 +10,10 @@ from typing import Any
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from regraft.core.abduction import find_groups, rows_of_sources
 from regraft.core.domains import Domains, check_domains, warn_if_one_domain
 from regraft.core.game import GameOutcome
+from regraft.core.group_targets import GroupTargets, check_prior_shift
 from regraft.core.heads import SourceHeads, check_ridge, fit_source_heads
 from regraft.core.hull import (
     Hull,
@@ -24,21 +27,33 @@ from regraft.core.hull import (
 )
 from regraft.core.hull_adversary import HullOptions
 from regraft.core.hull_game import play_hull
+from regraft.core.latent_game import play_latent
 from regraft.core.newton import log_probabilities, losses
 from regraft.core.splitting import hold_out
 from regraft.estimators.audit import ONE_DOMAIN_CONSEQUENCE, RADII, check_radii
+from regraft.estimators.families import Family, check_settings
+from regraft.estimators.group_audit import ONE_SOURCE_CONSEQUENCE
 from regraft.support.plain_data import PlainData
 from regraft.support.progress import OnProgress, ignore_progress
+
+PRIOR_SHIFTS = (0.0, 0.5, 1.0, 2.0, 4.0, math.inf)
 
 
 @dataclass(frozen=True)
 class FrontierPoint:
-    """Head trained at one radius, measured on rows that it was not trained on."""
+    """Head trained for one size of shift, measured on rows that it was not trained on."""
 
-    radius: float
+    radius: float | None  # of the hull; None in the latent family
     source_accuracy: float
-    worst_case_accuracy: float  # over targets within the frontier's audit radius
+    worst_case_accuracy: float  # over the frontier's plausible domains
     worst_case_risk: float
+    prior_shift: float | None = None  # of the latent family; None for every mixture
+
+    @property
+    def label(self) -> str:
+        """The size of the shift in nats, or "any"."""
+        size = self.prior_shift if self.radius is None else self.radius
+        return "any" if size is None else f"{size:g}"
 
 
 @dataclass(frozen=True)
@@ -46,7 +61,20 @@ class Frontier(PlainData):
     """Cost of robustness on the sources, and its gain in the worst case."""
 
     points: tuple[FrontierPoint, ...]
-    audit_radius: float
+    audit_radius: float | None  # of the hull, in which the worst case is; None for every mixture
+    family: Family = "hull"
+
+    @property
+    def trained(self) -> str:
+        """What tells the heads apart."""
+        return "training radius" if self.family == "hull" else "prior shift trained for"
+
+    @property
+    def scope(self) -> str:
+        """Over which domains the worst case is taken."""
+        if self.audit_radius is None:
+            return "worst mixture of the groups"
+        return f"worst case within {self.audit_radius:g} nats"
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Frontier:
@@ -86,8 +114,7 @@ class HeldOut:
 
     def measure(self, head: Tensor) -> tuple[Tensor, Tensor]:
         """Return the losses and the errors (n,) of a head (C, k) on the rows held out."""
-        log_p = log_probabilities(self.Z, head)
-        return losses(log_p, self.test.y), (log_p.argmax(dim=1) != self.test.y).to(log_p.dtype)
+        return _judge(self.Z, self.test.y, head)
 
     def frontier(
         self,
@@ -116,8 +143,11 @@ def frontier(
     X: ArrayLike,
     y: ArrayLike,
     sample_domain: ArrayLike,
-    radii: Sequence[float] = RADII,
+    radii: Sequence[float] | None = None,
     *,
+    family: Family = "latent",
+    prior_shifts: Sequence[float] | None = None,
+    class_groups: bool = False,
     objective: Objective = "risk",
     rank: int | None = None,
     ridge: float | None = None,
@@ -125,19 +155,26 @@ def frontier(
     device: str = "cpu",
     on_progress: OnProgress = ignore_progress,
 ) -> Frontier:
-    """Compare source accuracy to worst-case accuracy for heads trained at each radius.
+    """Compare source accuracy to worst-case accuracy for heads trained for each size of shift.
 
-    Two thirds of the rows train the heads, and the others measure them. The worst case is taken
-    within the largest of ``radii``, the same for all heads.
+    Two thirds of the rows train the heads, and the others measure them. The worst case is the same
+    for all heads: over all mixtures of the groups that were found on the training rows, or within
+    the largest of ``radii``.
 
     Parameters
     ----------
     X, y, sample_domain : array-like (n, d), (n,), (n,)
         Features, labels and the domain of each row.
-    radii : sequence of float
-        Radii at which heads are trained, in nats.
-    objective, rank, ridge
-        As in :class:`~regraft.estimators.cro.CROClassifier`.
+    radii : sequence of float or None
+        Of the hull: radii at which heads are trained, in nats. None takes 0 to 16.
+    family : {"latent", "hull"}
+        What counts as plausible, as in :class:`~regraft.estimators.cro.CROClassifier`.
+    prior_shifts : sequence of float or None
+        Of the latent family: bounds on the prior shift at which heads are trained, in nats;
+        ``math.inf`` allows every mixture. None takes 0, 0.5, 1, 2, 4 and infinity.
+    class_groups, objective, rank, ridge
+        As in :class:`~regraft.estimators.cro.CROClassifier`, of the latent family (the first) or of
+        the hull (the next two).
     seed : int or None
         Shuffles the rows before every third is held out; None keeps their order.
     device : str
@@ -154,12 +191,74 @@ def frontier(
     ValueError
         If the data or an argument is not usable; the message says how to fix it.
     """
-    radii = check_radii(radii)
-    check_objective(objective)
+    given = {"radii": radii, "prior_shifts": prior_shifts}
+    settings = {name: None if steps is None else list(steps) for name, steps in given.items()}
+    own = {"rank": rank, "objective": objective, "class_groups": class_groups}
+    check_settings(family, settings | own)
     check_ridge(ridge)
+    if family == "latent":
+        shifts = check_prior_shifts(PRIOR_SHIFTS if prior_shifts is None else prior_shifts)
+        domains = check_domains(X, y, sample_domain, device=device)
+        train, test = hold_out(domains, seed)
+        warn_if_one_domain(domains, ONE_SOURCE_CONSEQUENCE)
+        return _latent_frontier(train, test, shifts, class_groups, ridge, on_progress)
+    radii = check_radii(RADII if radii is None else radii)
+    check_objective(objective)
     domains = check_domains(X, y, sample_domain, device=device)
     check_rank(rank, len(domains.classes))
     held_out = HeldOut.of(domains, rank, seed)
     warn_if_one_domain(domains, ONE_DOMAIN_CONSEQUENCE)
     options: HullOptions = {"rank": rank, "objective": objective}
     return held_out.frontier(radii, ridge, options, on_progress)[0]
+
+
+def check_prior_shifts(prior_shifts: Sequence[float]) -> list[float | None]:
+    """Return the bounds once each, sorted, infinity as None, or raise ``ValueError``."""
+    values = sorted({float(shift) for shift in prior_shifts})
+    if not values:
+        raise ValueError("prior_shifts is empty: pass at least one number of nats.")
+    bounds = [None if shift == math.inf else shift for shift in values]
+    for bound in bounds:
+        check_prior_shift(bound)
+    return bounds
+
+
+def _latent_frontier(
+    train: Domains,
+    test: Domains,
+    shifts: Sequence[float | None],
+    class_groups: bool,
+    ridge: float | None,
+    on_progress: OnProgress,
+) -> Frontier:
+    """Play one game for each bound on ``train``, and measure its head on ``test``."""
+    sources = fit_source_heads(train)
+    groups = find_groups(rows_of_sources(sources))
+    Z, y = sources.whitening(test.X), test.y
+    if groups.models is None:
+        belief = test.weight.new_ones((len(y), 1))
+    else:
+        belief = groups.models.log_posterior(test.X, y).exp()
+    targets = GroupTargets(belief, test.weight, y, len(test.classes), class_groups=class_groups)
+    points = []
+    for shift in shifts:
+        outcome = play_latent(
+            sources, groups, prior_shift=shift, class_groups=class_groups, ridge=ridge
+        )
+        loss, error = _judge(Z, y, outcome.head)
+        point = FrontierPoint(
+            radius=None,
+            source_accuracy=1 - float(test.weight @ error),
+            worst_case_accuracy=1 - float(targets.worst(error)[0] @ error),
+            worst_case_risk=float(targets.worst(loss)[0] @ loss),
+            prior_shift=shift,
+        )
+        points.append(point)
+        on_progress(f"fitted for a prior shift of {point.label}")
+    return Frontier(tuple(points), audit_radius=None, family="latent")
+
+
+def _judge(Z: Tensor, y: Tensor, head: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the losses and the errors (n,) of a head (C, k) on rows (n, k)."""
+    log_p = log_probabilities(Z, head)
+    return losses(log_p, y), (log_p.argmax(dim=1) != y).to(log_p.dtype)

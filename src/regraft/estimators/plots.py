@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from regraft.estimators.audit import AuditCurve
 from regraft.estimators.frontier import Frontier
+from regraft.estimators.group_audit import GroupAudit
 from regraft.support import charts
 from regraft.support.looks import head_looks, look
 from regraft.support.pictures import panels, picture, write_picture
@@ -32,9 +33,22 @@ def stress_chart(curves: Mapping[str, AuditCurve]) -> charts.Spec:
 
 
 def frontier_chart(frontier: Frontier) -> charts.Spec:
-    """Draw source accuracy against worst-case accuracy, a point per training radius."""
-    points = {p.radius: (p.source_accuracy, p.worst_case_accuracy) for p in frontier.points}
-    return charts.frontier_chart(points, frontier.audit_radius)
+    """Draw source accuracy against worst-case accuracy, a point per head."""
+    points = [(p.label, p.source_accuracy, p.worst_case_accuracy) for p in frontier.points]
+    return charts.frontier_chart(points, f"{frontier.trained} (nats)", frontier.scope)
+
+
+def group_chart(audits: Mapping[str, GroupAudit]) -> charts.Spec:
+    """Draw the accuracy of each predictor in each group, mixture and source, with its bound."""
+    return charts.group_accuracy_chart(
+        {
+            name: [
+                (each.name, each.accuracy, each.accuracy_bound)
+                for each in (*audit.mixtures, *audit.sources)
+            ]
+            for name, audit in audits.items()
+        }
+    )
 
 
 def comparison_chart(swept: charts.Line, others: Mapping[str, float], title: str) -> charts.Spec:
@@ -54,9 +68,16 @@ def plot_audit(curves: Mapping[str, AuditCurve], path: str | Path) -> None:
     write_picture(picture(stress_chart(curves), title, subtitle), path)
 
 
+def plot_group_audit(audits: Mapping[str, GroupAudit], path: str | Path) -> None:
+    """Write the accuracy of each predictor by group and source, with one-sided 95 % bounds."""
+    title = "Accuracy in each hidden group and each source"
+    subtitle = "the line ends at the bound, below the true accuracy with 95 % confidence"
+    write_picture(picture(group_chart(audits), title, subtitle), path)
+
+
 def plot_frontier(frontier: Frontier, path: str | Path) -> None:
-    """Write source accuracy against worst-case accuracy, one point per training radius."""
-    title = "The price of robustness (labels: training radius)"
+    """Write source accuracy against worst-case accuracy, one point per head."""
+    title = f"The price of robustness (labels: {frontier.trained})"
     write_picture(picture(frontier_chart(frontier), title), path)
 
 

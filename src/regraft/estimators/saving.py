@@ -15,7 +15,8 @@ import safetensors.numpy
 from numpy.typing import NDArray
 
 from regraft._version import __version__
-from regraft.core.certificate import Certificate
+from regraft.core.certificates import certificate_from_dict
+from regraft.core.group_certificate import GroupCertificate
 from regraft.core.heads import Regularization
 from regraft.estimators.baselines import (
     ERMClassifier,
@@ -176,8 +177,12 @@ def _shapes(model: LinearHead) -> dict[str, tuple[int, ...]]:
     C, K, d = len(model.classes_), len(model.domains_), int(model.n_features_in_)
     shapes: dict[str, tuple[int, ...]] = {"coef": (C, d), "intercept": (C,)}
     if isinstance(model, CROClassifier):
-        heads = {"source_heads": (K, C, d + 1), "hull_heads": (K, C, d + 1)}
-        shapes |= heads | {"pooled_head": (C, d + 1), "feature_mean": (d,)}
+        shapes |= {"source_heads": (K, C, d + 1), "pooled_head": (C, d + 1), "feature_mean": (d,)}
+        certificate = model.certificate_
+        if isinstance(certificate, GroupCertificate):
+            shapes["group_map"] = certificate.n_groups, d + 1
+        else:
+            shapes["hull_heads"] = K, C, d + 1
     return shapes
 
 
@@ -216,7 +221,13 @@ def _read_description(path: Path) -> dict[str, Any]:
 
 
 def _rebuild(description: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> LinearHead:
-    model = _CLASSES[description["class"]](**description["parameters"])
+    cls, parameters = _CLASSES[description["class"]], description["parameters"]
+    if cls is CROClassifier:  # models from before there were families are of the hull
+        parameters = {"family": "hull", **parameters}
+    model = cls(**parameters)
+    if isinstance(model, GameHead):
+        model.certificate_ = certificate_from_dict(description["certificate"])
+        model.regularization_ = Regularization(**description["regularization"])
     model.classes_ = _restore(description["classes"])
     model.domains_ = _restore(description["domains"])
     model.n_features_in_ = int(description["n_features"])
@@ -227,9 +238,6 @@ def _rebuild(description: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Li
     if "feature_names" in description:
         model.feature_names_in_ = np.array(description["feature_names"], dtype=object)
         _check_shape("feature_names", model.feature_names_in_, (model.n_features_in_,))
-    if isinstance(model, GameHead):
-        model.certificate_ = Certificate.from_dict(description["certificate"])
-        model.regularization_ = Regularization(**description["regularization"])
     if isinstance(model, CROClassifier):
         model.feature_scale_ = float(description["feature_scale"])
     return model

@@ -242,6 +242,7 @@ def _transfer(
     on_progress(f"fitting ERM and CRO without the {unseen.name} panel")
     erm = ERMClassifier().fit(train.X, train.y, train.panel)
     cro = CROClassifier("hull", radius=radius, device=device).fit(train.X, train.y, train.panel)
+    assert isinstance(cro.certificate_, Certificate)  # of the hull
     targets = {panel.name: draw([panel], seed + 1)[0] for panel in (unseen, between)}
     on_progress("auditing them")
     rows, curves = [], {}

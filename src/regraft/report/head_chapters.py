@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from regraft.core.certificate import Certificate
+from regraft.core.certificates import certificate_from_dict
+from regraft.core.group_certificate import GroupCertificate
 from regraft.estimators.audit import AuditCurve
 from regraft.estimators.frontier import Frontier
+from regraft.estimators.group_audit import GroupAudit
+from regraft.estimators.group_tables import name_mixtures
 from regraft.estimators.plots import comparison_chart
 from regraft.report.abduction_chapter import abduction_sections
 from regraft.report.elements import Chapter, Chart, Document, Section, Text
+from regraft.report.group_chapters import group_audit_chapter
 from regraft.report.premise_chapters import diagnosis_chapter
 from regraft.report.sections import (
     STRESS,
     accuracies_section,
+    factor_section,
     frontier_section,
-    game_sections,
+    proof_sections,
     stress_section,
     summarize,
 )
@@ -24,6 +29,7 @@ from regraft.support.table import Table, percent
 
 _MOST_CLASSES = 12  # with a column each
 _MOST_SOURCES = 6  # by name
+_FIT = "A head for domains that nobody has data from"
 _SAME = 0.0005  # a difference that does not show in percent
 _TWO_KINDS = (
     "Curves, prices and accuracies are of heads fitted on two thirds of the rows and measured on "
@@ -38,7 +44,7 @@ _NO_STRESS = (
 
 def demo_chapter(document: Document) -> Chapter:
     """Build the chapter for ``demo.json``."""
-    certificate = Certificate.from_dict(document["certificate"])
+    certificate = certificate_from_dict(document["certificate"])
     curves = {name: AuditCurve.from_dict(curve) for name, curve in document["curves"].items()}
     rows, target = [*document["rows"], document["ceiling"]], document["target"]
     unseen = f"{target} (unseen)"
@@ -49,7 +55,7 @@ def demo_chapter(document: Document) -> Chapter:
     sections.append(stress_section(curves, "the rows fitted on"))
     if document["frontier"] is not None:
         sections.append(frontier_section(Frontier.from_dict(document["frontier"])))
-    sections += game_sections(certificate)
+    sections += proof_sections(certificate)
     if document["diagnosis"] is not None:
         sections += diagnosis_chapter(document["diagnosis"]).sections
     return Chapter(
@@ -66,15 +72,20 @@ def demo_chapter(document: Document) -> Chapter:
 
 def fit_chapter(document: Document) -> Chapter:
     """Build the chapter for ``fit.json``."""
-    certificate = Certificate.from_dict(document["certificate"])
+    certificate = certificate_from_dict(document["certificate"])
     rows = document["rows"]
     n = sum(sum(counts.values()) for counts in rows.values())
+    given = f"From {n} rows of {document['n_features']} features in {_sources(rows)}, fit the head"
+    if isinstance(certificate, GroupCertificate):
+        asked = f"{given} that is best in the worst domain that mixes their hidden groups."
+        parts = factor_section(certificate), *proof_sections(certificate)
+        sections = [_rows_section(document), *parts]
+        return Chapter(_FIT, asked, _group_verdict(certificate), tuple(sections))
     radius = certificate.radius
     if radius is None:
         raise ValueError("its certificate has no radius")
     asked = (
-        f"From {n} rows of {document['n_features']} features in {_sources(rows)}, fit "
-        f"the head with the smallest worst {certificate.objective} over every plausible unseen "
+        f"{given} with the smallest worst {certificate.objective} over every plausible unseen "
         f"domain within {radius:g} nats of them."
     )
     sections = [_rows_section(document)]
@@ -97,12 +108,14 @@ def fit_chapter(document: Document) -> Chapter:
             frontier_section(Frontier.from_dict(stress["frontier"])),
             accuracies_section(accuracies, measured),
         ]
-    sections += game_sections(certificate)
-    return Chapter("A head for domains that nobody has data from", asked, verdict, tuple(sections))
+    sections += proof_sections(certificate)
+    return Chapter(_FIT, asked, verdict, tuple(sections))
 
 
 def audit_chapter(document: Document) -> Chapter:
-    """Build the chapter for ``audit.json``."""
+    """Build the chapter for ``audit.json``; files without a family are the hull's."""
+    if document.get("family") == "latent":
+        return group_audit_chapter(GroupAudit.from_dict(dict(document)))
     curve = AuditCurve.from_dict({k: document[k] for k in ("points", "source_accuracy")})
     worst = curve.points[-1]
     return Chapter(
@@ -161,6 +174,22 @@ def comparison_chapter(document: Document) -> Chapter:
             Section("All heads, each domain left out", parts),
             accuracies_section(accuracies, "the domain left out", cro["head"]),
         ),
+    )
+
+
+def _group_verdict(c: GroupCertificate) -> str:
+    """Say what is certified beside ERM's, or why the head is ERM's; everything held out."""
+    bound = f"{c.confidence:.0%} confidence, rows held out"
+    where = f"in {name_mixtures(c)}"
+    if c.reason:
+        return (
+            f"This is ERM's head, because {c.reason}: it has at least {percent(c.accuracy)} "
+            f"accuracy {where} ({bound}), and {percent(c.source_accuracy)} on the sources."
+        )
+    return (
+        f"This head has at least {percent(c.accuracy)} accuracy {where}, where ERM's has at least "
+        f"{percent(c.pooled_accuracy)} ({bound}); on the sources it has "
+        f"{percent(c.source_accuracy)} and ERM's {percent(c.pooled_source_accuracy)}."
     )
 
 

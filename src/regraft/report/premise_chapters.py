@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from regraft.core.certificate import Certificate
 from regraft.estimators.audit import AuditCurve
 from regraft.report.elements import Chapter, Document, Section, Text
-from regraft.report.sections import game_sections, stress_section, tables_sections
+from regraft.report.sections import proof_sections, stress_section, tables_sections
 from regraft.support.table import Table, percent
 
 # By key in the document: the premise, and what is the case where it is violated.
@@ -64,7 +64,7 @@ def moral_chapter(document: Document) -> Chapter:
             Section("The records", (Text(document["scenarios"]), Text(document["labels"]))),
             *tables_sections(document["tables"]),
             stress_section(curves, "new records of the known panels"),
-            *game_sections(certificate),
+            *proof_sections(certificate),
         ),
     )
 

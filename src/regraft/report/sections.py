@@ -1,19 +1,33 @@
-"""Sections that several chapters share: stress, price, accuracies, game and certificate."""
+"""Sections that several chapters share: stress, price, accuracies, evidence and certificate."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from regraft.core.certificate import Certificate
+from regraft.core.certificates import AnyCertificate
+from regraft.core.game import Round
+from regraft.core.group_certificate import GroupCertificate
+from regraft.estimators.abduction import summarize_factor
 from regraft.estimators.audit import AuditCurve
 from regraft.estimators.certificate_terms import explain_certificate
 from regraft.estimators.frontier import Frontier
+from regraft.estimators.group_tables import (
+    evidence_table,
+    name_mixtures,
+    pair_evidence,
+    shares_table,
+)
 from regraft.estimators.plots import frontier_chart, stress_chart
 from regraft.report.elements import Chart, Document, Part, Section, Terms, Text
-from regraft.support.charts import accuracies_chart, game_chart
+from regraft.support.charts import accuracies_chart, game_chart, group_accuracy_chart
 from regraft.support.table import Table, percent
 
 STRESS = "Under stress: the worst plausible domain"
+_HELD_OUT = (
+    "Each row is measured by heads that were fitted without it; the head that you keep was fitted "
+    "on all rows. A group weighs the rows of all sources by how surely they are in it."
+)
 _SHOWN = 4  # terms of a certificate before one unfolds the rest
 
 
@@ -48,24 +62,21 @@ def stress_section(curves: Mapping[str, AuditCurve], rows: str) -> Section:
 def frontier_section(frontier: Frontier) -> Section:
     """Show what robustness costs on the sources and buys in the worst case."""
     rows = tuple(
-        (f"{p.radius:g}", percent(p.source_accuracy), percent(p.worst_case_accuracy))
+        (p.label, percent(p.source_accuracy), percent(p.worst_case_accuracy))
         for p in frontier.points
     )
-    is_erm = " Radius 0 is plain ERM." if frontier.points[0].radius == 0 else ""
+    first = frontier.points[0].label
+    is_erm = " Radius 0 is plain ERM." if frontier.family == "hull" and first == "0" else ""
+    trained = frontier.trained
     return Section(
         "The price of robustness",
         (
             Text(
-                "One head for each training radius: what it has where domains look like the "
-                "sources (to the right is better), and in the worst plausible domain (up is "
-                f"better).{is_erm}"
+                f"One head for each {trained}: what it has where domains look like the sources (to "
+                f"the right is better), and in the worst plausible domain (up is better).{is_erm}"
             ),
-            Chart("Labels: training radius", frontier_chart(frontier), summarize(frontier)),
-            Table(
-                f"Held-out rows; worst case within {frontier.audit_radius:g} nats",
-                ("training radius", "sources", "worst case"),
-                rows,
-            ),
+            Chart(f"Labels: {trained}", frontier_chart(frontier), summarize(frontier)),
+            Table(f"Held-out rows; {frontier.scope}", (trained, "sources", "worst case"), rows),
         ),
     )
 
@@ -74,9 +85,9 @@ def summarize(frontier: Frontier) -> str:
     """Compare the first and the last head of a frontier in one sentence."""
     first, last = frontier.points[0], frontier.points[-1]
     return (
-        f"From training radius {first.radius:g} to {last.radius:g}, accuracy on the sources goes "
+        f"From {frontier.trained} {first.label} to {last.label}, accuracy on the sources goes "
         f"from {percent(first.source_accuracy)} to {percent(last.source_accuracy)}, and in the "
-        f"worst case within {frontier.audit_radius:g} nats from "
+        f"{frontier.scope} from "
         f"{percent(first.worst_case_accuracy)} to {percent(last.worst_case_accuracy)}."
     )
 
@@ -114,9 +125,47 @@ def accuracies_section(
     )
 
 
-def game_sections(certificate: Certificate) -> tuple[Section, Section]:
-    """Show the rounds of the game between adversary and learner, and what it certifies."""
-    kind, rounds = certificate.objective, certificate.rounds
+def proof_sections(certificate: AnyCertificate) -> tuple[Section, ...]:
+    """Show what a certificate rests on, a game if one was played, and what it says."""
+    *certified, limits = certificate.summary()
+    terms = Terms("The other terms, each explained", explain_certificate(certificate), shown=_SHOWN)
+    proof = Section("The certificate", (*map(Text, certified), terms, Text(limits)))
+    if isinstance(certificate, Certificate):
+        ridge = f"the ridge added, {certificate.ridge_term:.3f} nats at the end"
+        return _game_section(certificate.rounds, certificate.objective, ridge), proof
+    evidence = _evidence_section(certificate)
+    if not certificate.rounds:
+        return evidence, proof
+    return evidence, _game_section(certificate.rounds, "risk", "the ridge added"), proof
+
+
+def factor_section(certificate: GroupCertificate) -> Section:
+    """Show what was found about the hidden factor, and its groups by source."""
+    found = certificate.abduction
+    parts: list[Part] = [Text(summarize_factor(found)), *map(Text, found["warnings"])]
+    if certificate.n_groups > 1:
+        parts.append(shares_table(certificate))
+    return Section("The hidden factor", tuple(parts))
+
+
+def _evidence_section(certificate: GroupCertificate) -> Section:
+    c, pairs = certificate, list(pair_evidence(certificate))
+    heads = {
+        "CRO": [(name, each.accuracy, each.accuracy_bound) for name, each, _ in pairs],
+        "ERM": [(name, each.accuracy, each.accuracy_bound) for name, _, each in pairs],
+    }
+    described = (
+        f"In {name_mixtures(c)} CRO has at least {percent(c.accuracy)} and ERM at least "
+        f"{percent(c.pooled_accuracy)}, with {c.confidence:.0%} confidence."
+    )
+    chart = group_accuracy_chart(heads)
+    title = "Accuracy on rows held out; the line ends at the bound"
+    parts = Text(_HELD_OUT), Chart(title, chart, described), evidence_table(c)
+    return Section("Group by group, source by source", parts)
+
+
+def _game_section(rounds: Sequence[Round], kind: str, added: str) -> Section:
+    """Show the rounds of the game between adversary and learner."""
     rows = tuple(
         (str(i), f"{r.attack_value:.4f}", f"{r.value:.4f}", f"{r.gap:.0e}", f"{r.sample_size:.0f}")
         for i, r in enumerate(rounds, start=1)
@@ -131,18 +180,16 @@ def game_sections(certificate: Certificate) -> tuple[Section, Section]:
     text = Text(
         "In each round an adversary names the plausible domain that is worst for the present "
         "head, and a learner answers with the head that is best against all domains named so far. "
-        "The game ends when the learner's line stops rising; it has the ridge added, "
-        f"{certificate.ridge_term:.3f} nats at the end."
+        f"The game ends when the learner's line stops rising; it has {added}."
     )
-    game: tuple[Part, ...] = (
-        text,
-        Chart("Value of the game by round", chart, description),
-        Table(f"Rounds: {kind} in nats", columns, rows),
+    return Section(
+        "The game, round by round",
+        (
+            text,
+            Chart("Value of the game by round", chart, description),
+            Table(f"Rounds: {kind} in nats, on the rows fitted on", columns, rows),
+        ),
     )
-    *certified, limits = certificate.summary()
-    terms = Terms("The other terms, each explained", explain_certificate(certificate), shown=_SHOWN)
-    proof: tuple[Part, ...] = (*map(Text, certified), terms, Text(limits))
-    return Section("The game, round by round", game), Section("The certificate", proof)
 
 
 def tables_sections(tables: Sequence[Document]) -> tuple[Section, ...]:

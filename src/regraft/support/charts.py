@@ -37,27 +37,25 @@ def radius_chart(
     return _lines(shown, x, _axis("accuracy", title, ends or _range(heights)), looks, unit=" (%)")
 
 
-def frontier_chart(points: Mapping[float, tuple[float, float]], audit_radius: float) -> Spec:
-    """Draw worst-case accuracy within ``audit_radius`` against source accuracy.
+def frontier_chart(points: Sequence[tuple[str, float, float]], trained: str, worst: str) -> Spec:
+    """Draw worst-case accuracy against source accuracy, a point per head.
 
-    ``points`` holds, for each training radius, accuracy on the sources and in the worst case.
+    ``points`` holds, for each head, its label, accuracy on the sources and in the worst case;
+    ``trained`` says what the labels are, and ``worst`` over which domains the worst case is.
     """
     values: list[dict[str, Any]] = [
-        {"radius": radius, "source": _percent(source), "worst": _percent(worst)}
-        for radius, (source, worst) in points.items()
+        {"order": i, "trained": label, "source": _percent(source), "worst": _percent(worst)}
+        for i, (label, source, worst) in enumerate(points)
     ]
     ends = {key: _range([value[key] for value in values]) for key in ("source", "worst")}
     spans = {key: high - low for key, (low, high) in ends.items()}
     for value, text in zip(values, _labels(values, spans), strict=True):
         value["label"] = text
-    worst = f"worst case within {audit_radius:g} nats (%)"
     x = _axis("source", "accuracy on held-out source rows (%)", ends["source"])
-    place = {"x": x, "y": _axis("worst", worst, ends["worst"])}
-    tooltip = _tooltip(
-        radius="training radius (nats)", source="sources (%)", worst="worst case (%)"
-    )
+    place = {"x": x, "y": _axis("worst", f"{worst} (%)", ends["worst"])}
+    tooltip = _tooltip(trained=trained, source="sources (%)", worst="worst case (%)")
     colour = look(0).colour
-    order = {"field": "radius", "type": "quantitative"}
+    order = {"field": "order", "type": "quantitative"}
     return _chart(
         values,
         [
@@ -107,6 +105,34 @@ def accuracies_chart(accuracies: Mapping[str, Mapping[str, float]]) -> Spec:
     ring["transform"] = [{"filter": "datum.worst"}]
     dots = _layer("point", marks, filled=True, size=100, opacity=0.9)
     return _chart(values, [ring, dots]) | {"height": 44 * len(domains)}
+
+
+def group_accuracy_chart(evidence: Mapping[str, Sequence[tuple[str, float, float]]]) -> Spec:
+    """Draw the accuracy of each head in each group and source, with a line down to its bound.
+
+    ``evidence`` holds, for each head, names with the accuracy and its one-sided lower bound there.
+    """
+    names = list(dict.fromkeys(name for rows in evidence.values() for name, _, _ in rows))
+    values = [
+        {"head": head, "name": name, "accuracy": _percent(accuracy), "bound": _percent(bound)}
+        for head, rows in evidence.items()
+        for name, accuracy, bound in rows
+    ]
+    place = {
+        "x": _axis("accuracy", "accuracy, and at least (%)", [0, 100]),
+        "y": {"field": "name", "type": "nominal", "sort": names, "title": None},
+        "yOffset": {"field": "head", "type": "nominal", "sort": list(evidence)},
+    }
+    looks = head_looks(evidence)
+    tooltip = _tooltip(
+        head="head", name="measured in", accuracy="accuracy (%)", bound="at least (%)"
+    )
+    dots = {**place, "tooltip": tooltip, **_told_apart("head", looks, "color", "shape")}
+    bars = {**place, "x2": {"field": "bound"}, **_told_apart("head", looks, "color")}
+    return _chart(
+        values,
+        [_layer("rule", bars, strokeWidth=2), _layer("point", dots, filled=True, size=90)],
+    ) | {"height": (28 + 16 * len(evidence)) * len(names)}
 
 
 def shares_chart(shares: Mapping[str, Mapping[str, float]]) -> Spec:
@@ -292,7 +318,7 @@ def _tooltip(**titles: str) -> list[Spec]:
 
 
 def _labels(points: Sequence[Mapping[str, Any]], spans: Mapping[str, float]) -> list[str]:
-    """Label each point with its radius; points that all but touch share one, right of them all."""
+    """Label each point; points that all but touch share one label, right of them all."""
     groups: list[list[int]] = []
     for i, point in enumerate(points):
         first = points[groups[-1][0] if groups else 0]
@@ -302,7 +328,7 @@ def _labels(points: Sequence[Mapping[str, Any]], spans: Mapping[str, float]) -> 
     labels = [""] * len(points)
     for group in groups:
         last = max(group, key=lambda i: float(points[i]["source"]))
-        labels[last] = ", ".join(f"{points[i]['radius']:g}" for i in group)
+        labels[last] = ", ".join(points[i]["trained"] for i in group)
     return labels
 
 

@@ -6,16 +6,21 @@ import pytest
 from regraft.bench.algorithms.games import (
     FREE_SPACE,
     HULL_SPACE,
+    LATENT_SPACE,
     RADIUS,
+    GameFamily,
     default_surrogate,
     game_space,
 )
 from regraft.bench.protocol.seeds import hparam_state
 from regraft.bench.protocol.spaces import Space, draw_configuration
-from regraft.core.certificate import Family
 
-FAMILIES = get_args(Family)
-SPACES: dict[Family, Space] = {"hull": HULL_SPACE, "free": FREE_SPACE}
+FAMILIES = get_args(GameFamily)
+SPACES: dict[GameFamily, Space] = {
+    "latent": LATENT_SPACE,
+    "hull": HULL_SPACE,
+    "free": FREE_SPACE,
+}
 
 # tab:hp-search-cro; drawn log-uniformly.
 PUBLISHED_RANGES = {
@@ -43,16 +48,16 @@ CHOICES = PUBLISHED_CHOICES | {"objective": {"risk", "regret"}}
 every = pytest.mark.parametrize("family", FAMILIES)
 
 
-def draw_hparams(family: Family, hparams_seed: int, trial: int) -> dict[str, Any]:
+def draw_hparams(family: GameFamily, hparams_seed: int, trial: int) -> dict[str, Any]:
     return draw_configuration(SPACES[family], hparams_seed, trial)
 
 
-def _draws(family: Family) -> list[dict[str, Any]]:
+def _draws(family: GameFamily) -> list[dict[str, Any]]:
     return [draw_hparams(family, i, trial) for i in range(1, 101) for trial in (0, 1)]
 
 
 @every
-def test_configuration_zero_has_the_defaults_which_lie_in_the_ranges(family: Family) -> None:
+def test_configuration_zero_has_the_defaults_which_lie_in_the_ranges(family: GameFamily) -> None:
     defaults = {name: default for name, (default, _) in SPACES[family].items()}
     assert all(draw_hparams(family, 0, trial) == defaults for trial in range(3))
     for name, default in defaults.items():
@@ -63,7 +68,7 @@ def test_configuration_zero_has_the_defaults_which_lie_in_the_ranges(family: Fam
 
 
 @every
-def test_draws_fill_the_ranges_differ_and_repeat(family: Family) -> None:
+def test_draws_fill_the_ranges_differ_and_repeat(family: GameFamily) -> None:
     draws = _draws(family)
     for name in SPACES[family]:
         values = [draw[name] for draw in draws]
@@ -85,14 +90,16 @@ def test_draws_fill_the_ranges_differ_and_repeat(family: Family) -> None:
 def test_the_names_are_the_published_ones_and_of_the_hull_those_that_matter() -> None:
     assert set(SPACES["free"]) == set(PUBLISHED_RANGES) | set(PUBLISHED_CHOICES)
     assert set(SPACES["hull"]) == {"cro_gap_eps", "objective", "ridge"}
-    assert [default_surrogate(family) for family in ("hull", "free")] == [
+    assert set(SPACES["latent"]) == {"cro_gap_eps", "ridge"}
+    assert [default_surrogate(family) for family in FAMILIES] == [
+        "reweighted",
         "reweighted",
         "relabelled",
     ]
 
 
 @every
-def test_every_name_has_a_random_state_of_its_own(family: Family) -> None:
+def test_every_name_has_a_random_state_of_its_own(family: GameFamily) -> None:
     """Adding a name to a space, or removing one, leaves the other draws as they are."""
     for name, (_, draw) in SPACES[family].items():
         assert draw_hparams(family, 7, 2)[name] == draw(hparam_state(7, 2, name))
@@ -100,10 +107,12 @@ def test_every_name_has_a_random_state_of_its_own(family: Family) -> None:
 
 
 @every
-def test_the_radius_and_the_surrogate_are_not_searched(family: Family) -> None:
-    fixed = {"surrogate": default_surrogate(family)}
+def test_the_radius_and_the_surrogate_are_not_searched(family: GameFamily) -> None:
+    fixed: dict[str, Any] = {"surrogate": default_surrogate(family)}
     if family == "hull":
         fixed |= {"cro_radius": RADIUS, "cro_rank": 6}  # all of the hull
+    if family == "latent":
+        fixed["cro_prior_shift"] = None  # every mixture
     for config in range(5):
         drawn = draw_configuration(game_space(family, None, 7), config, 0)
         assert drawn == draw_hparams(family, config, 0) | fixed

@@ -14,17 +14,16 @@ from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
 from regraft.bench.algorithms import games
-from regraft.bench.algorithms.games import default_surrogate, game_space
+from regraft.bench.algorithms.games import GameFamily, default_surrogate, game_space
 from regraft.bench.paper.trained_features import CRO, ERM, REFITTED, TrainedFeatures
 from regraft.bench.protocol.jobs import Job
 from regraft.bench.protocol.spaces import draw_configuration
 from regraft.bench.protocol.worker import Assignment, perform
-from regraft.core.certificate import Family
 from regraft.core.surrogates import SurrogateKind
 from tests.helpers.toy_sweep import CLOCKS
 
 D, TRIAL = 6, 1
-families = pytest.mark.parametrize("family", get_args(Family))
+families = pytest.mark.parametrize("family", get_args(GameFamily))
 surrogates = pytest.mark.parametrize("surrogate", get_args(SurrogateKind))
 FLIPS = (0.1, 0.2, 0.9)  # how often colour and label differ, by environment
 # The free adversary's defaults, at a rank and an amount of work that suit small features.
@@ -44,7 +43,7 @@ def _environment(
 
 
 @cache
-def _features(test_env: int = 2, family: Family = "hull") -> TrainedFeatures:
+def _features(test_env: int = 2, family: GameFamily = "hull") -> TrainedFeatures:
     rng = np.random.default_rng(0)
     data = [_environment(rng, flip, n) for flip, n in zip(FLIPS, (600, 560, 640), strict=True)]
     X = [torch.from_numpy(x).half() for x, _ in data]
@@ -71,14 +70,14 @@ def _record(features: TrainedFeatures, algorithm: str = CRO, **job: Any) -> dict
     return {k: v for k, v in record.items() if k not in (*CLOCKS, "args", "hparams")}
 
 
-def _hparams(family: Family, surrogate: SurrogateKind | None = None, **changes: Any) -> str:
+def _hparams(family: GameFamily, surrogate: SurrogateKind | None = None, **changes: Any) -> str:
     small = SMALL if family == "free" else {}
     drawn = draw_configuration(game_space(family, surrogate, 2), 0, 0)
     return json.dumps({**drawn, **small, **changes})
 
 
 def _run(
-    family: Family, surrogate: SurrogateKind | None = None, test_env: int = 2, **changes: Any
+    family: GameFamily, surrogate: SurrogateKind | None = None, test_env: int = 2, **changes: Any
 ) -> dict[str, Any]:
     return _record(_features(test_env, family), overrides=_hparams(family, surrogate, **changes))
 
@@ -103,6 +102,27 @@ def test_the_game_holds_where_the_colour_is_reversed(test_env: int) -> None:
         assert record["converged"]
 
 
+@pytest.mark.parametrize("test_env", [0, 2])
+def test_the_latent_game_finds_the_colour_and_leaves_it(test_env: int) -> None:
+    record = _run("latent", test_env=test_env)
+    assert record[f"env{test_env}_in_acc"] > 0.65
+    assert record["converged"] and record["rounds"] >= 2
+    assert 1 - record["checkpoints"][-1]["target_risk"] == record[f"env{test_env}_in_acc"]
+    assert json.loads(json.dumps(record, allow_nan=False)) == record
+    _features.cache_clear()
+    assert _run("latent", test_env=test_env) == record
+
+
+def test_where_no_shift_is_allowed_the_head_is_erms_and_the_record_says_why() -> None:
+    """The prior shift is an assumption: 0 keeps the sources' own mixture."""
+    record = _run("latent", cro_prior_shift=0.0)
+    assert record["rounds"] == 0 and record["reason"].startswith("the game's held-out worst case")
+    refitted = _record(_features(), REFITTED)
+    assert record["env2_in_acc"] == refitted["env2_in_acc"] < 0.4
+    first, last = record["checkpoints"]
+    assert first | {"step": 1} == last
+
+
 def test_every_game_starts_at_phase_1s_head() -> None:
     """The free game starts at Phase 1's head, which the first checkpoint judges as it is."""
     f = _features()
@@ -122,7 +142,7 @@ def test_every_game_starts_at_phase_1s_head() -> None:
 
 
 @families
-def test_checkpoints_count_the_errors_of_every_round(family: Family) -> None:
+def test_checkpoints_count_the_errors_of_every_round(family: GameFamily) -> None:
     record = _run(family, "reweighted")
     checkpoints = record["checkpoints"]
     assert [c["step"] for c in checkpoints] == list(range(record["rounds"] + 1))
@@ -159,9 +179,9 @@ def test_drawn_configurations_of_the_hull_run(hparams_seed: int, surrogate: Surr
     assert record["converged"] and json.loads(json.dumps(record, allow_nan=False)) == record
 
 
-@families
+@pytest.mark.parametrize("family", ["hull", "free"])
 @surrogates
-def test_every_game_repeats_after_another(family: Family, surrogate: SurrogateKind) -> None:
+def test_every_game_repeats_after_another(family: GameFamily, surrogate: SurrogateKind) -> None:
     """What configurations share is computed once, and none of them changes it."""
     first = _run(family, surrogate)
     assert json.loads(json.dumps(first, allow_nan=False)) == first
@@ -191,15 +211,16 @@ def test_the_seed_is_that_of_the_free_adversary() -> None:
     """And the run's own, which the number of the configuration changes."""
     records = [
         _record(_features(2, family), hparams_seed=seed, overrides=_hparams(family))
-        for family in get_args(Family)
+        for family in get_args(GameFamily)
         for seed in (0, 1)
     ]
-    assert records[0] == records[1]
-    assert records[2] != records[3]
+    latent, hull, free = (records[i : i + 2] for i in (0, 2, 4))
+    assert latent[0] == latent[1] and hull[0] == hull[1]
+    assert free[0] != free[1]
 
 
 @families
-def test_the_target_environments_labels_are_not_used(family: Family) -> None:
+def test_the_target_environments_labels_are_not_used(family: GameFamily) -> None:
     f = _features(2, family)
     labels = [*f.y[:2], torch.zeros_like(f.y[2])]
     blind = TrainedFeatures(Job("toy", CRO, (2,), TRIAL), "012", f.X, labels, f.head, family=family)

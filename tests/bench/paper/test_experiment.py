@@ -15,6 +15,7 @@ from regraft.bench.protocol import jobs
 from regraft.bench.protocol.jobs import Job
 from regraft.bench.protocol.seeds import job_seed
 from regraft.bench.protocol.spaces import constant, draw_configuration
+from tests.helpers.errors import refused
 
 PLAN = ExperimentPlan(COLORED_MNIST, "tiny", Path("out"), (2,), 2, 3, surrogate="reweighted")
 JOB = Job("ColoredMNIST", "CRO", (2,))
@@ -48,9 +49,28 @@ def test_the_runs_of_a_job(family: Any) -> None:
     assert {run.folder.path.parent.name for run in runs[2:]} == {"cpu-ranks"}
 
 
+def test_the_latent_family_has_no_ranks_and_one_surrogate() -> None:
+    plan = replace(PLAN, family="latent", configs=2)
+    assert plan.label == "CRO, latent (regraft, preset tiny)"
+    assert plan.folder.name == "tiny-latent-reweighted"
+    runs = plan.runs(JOB)
+    assert [run.part for run in runs] == [PHASE_2] * 2
+    space = game_space("latent", None, 2)
+    assert [hparams(run) for run in runs] == [draw_configuration(space, i, 0) for i in (0, 1)]
+    plan.check()
+    with refused("surrogate is 'relabelled', and the latent family has reweighted rows only"):
+        replace(plan, surrogate="relabelled").check()
+
+
 @pytest.mark.parametrize(
     "change",
-    [{"preset": "other"}, {"family": "free"}, {"surrogate": "relabelled"}, {"device": "cuda"}],
+    [
+        {"preset": "other"},
+        {"family": "free"},
+        {"family": "latent"},
+        {"surrogate": "relabelled"},
+        {"device": "cuda"},
+    ],
     ids=str,
 )
 def test_other_sweeps_have_other_folders(change: dict[str, Any]) -> None:

@@ -243,6 +243,20 @@ def test_the_free_family_has_a_folder_and_a_surrogate_of_its_own(
     assert sorted(rank["hparams"]["cro_rank"] for rank in ranks) == [1, 128]
 
 
+def test_the_latent_family_has_a_folder_of_its_own_and_no_ranks(blobs: Digits, copy: Path) -> None:
+    before, written = contents(copy), caches(copy)
+    size = SIZE | {"trials": 1, "configs": 1}
+    latent = reproduce(*blobs, **size, out=copy, family="latent")
+    assert latent.label == "CRO, latent (regraft, preset tiny)"
+    folder = copy / "tiny-latent-reweighted"
+    names = [name for name in FILES if not name.startswith("ranks")]
+    assert latent.files == [folder / name for name in names]
+    assert before.items() <= contents(copy).items() and caches(copy) == written
+    (record,) = latent.records
+    assert record["hparams"] == draw_configuration(game_space("latent", None, 2), 0, 0)
+    assert record["rounds"] + bool(record.get("reason")) >= 1
+
+
 def test_a_run_that_fails_or_is_damaged_is_told_and_done_the_next_time(
     blobs: Digits, finished: Reproduction, copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

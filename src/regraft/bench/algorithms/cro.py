@@ -11,21 +11,32 @@ from torch import Tensor, nn
 
 from regraft.bench.algorithms.base import Task, algorithm
 from regraft.bench.algorithms.erm import ERM
-from regraft.bench.algorithms.games import HULL_SPACE, RADIUS, play_hull_game
+from regraft.bench.algorithms.games import (
+    HULL_SPACE,
+    LATENT_SPACE,
+    PRIOR_SHIFT,
+    RADIUS,
+    FoundHeads,
+    play_hull_game,
+    play_latent_game,
+)
 from regraft.bench.protocol.spaces import Group, Space, constant
+from regraft.core.abduction import find_groups, rows_of_sources
 from regraft.core.domains import check_domains
-from regraft.core.heads import fit_source_heads
+from regraft.core.heads import SourceHeads, fit_source_heads
 
 _NEVER = -1e9  # the logit of a class that no source has
+_PHASE_1: Space = {"cro_phase1_steps": constant(500)}
 
 
 def cro_space(group: Group) -> Space:
     """Return the space of the hull; no source validation can judge the radius, an assumption."""
-    return {
-        "cro_phase1_steps": constant(500),
-        "cro_radius": constant(RADIUS),
-        **HULL_SPACE,
-    }
+    return {**_PHASE_1, "cro_radius": constant(RADIUS), **HULL_SPACE}
+
+
+def latent_space(group: Group) -> Space:
+    """Return the space of the latent family; every mixture of the groups is allowed."""
+    return {**_PHASE_1, "cro_prior_shift": constant(PRIOR_SHIFT), **LATENT_SPACE}
 
 
 @algorithm("CRO", cro_space)
@@ -51,8 +62,12 @@ class CRO(ERM):
         with warnings.catch_warnings():  # of constant features, about which nobody can do anything
             warnings.simplefilter("ignore", UserWarning)
             domains = check_domains(*arrays, device=str(self.task.device))
-        played = play_hull_game(fit_source_heads(domains), self.hparams)
+        played = self._play(fit_source_heads(domains))
         self._set_classifier(played.heads[-1].float(), torch.as_tensor(domains.classes))
+
+    def _play(self, sources: SourceHeads) -> FoundHeads:
+        """Play on the hull of the source heads."""
+        return play_hull_game(sources, self.hparams)
 
     @torch.no_grad()
     def _embed(self, x: Tensor) -> Tensor:
@@ -69,3 +84,12 @@ class CRO(ERM):
         self.classifier.bias.fill_(_NEVER)
         self.classifier.weight[classes] = head[:, :-1]
         self.classifier.bias[classes] = head[:, -1]
+
+
+@algorithm("CROLatent", latent_space)
+class CROLatent(CRO):
+    """CRO whose plausible domains mix the hidden groups found in Phase 1's features."""
+
+    def _play(self, sources: SourceHeads) -> FoundHeads:
+        """Play over the mixtures of the groups."""
+        return play_latent_game(sources, find_groups(rows_of_sources(sources)), self.hparams)

@@ -5,24 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from regraft.bench.algorithms.base import Algorithm, Task
 from regraft.bench.protocol.spaces import Space, choice, constant, ten_to
-from regraft.core.certificate import Family
+from regraft.core.abduction import Groups, find_groups, rows_of_sources
 from regraft.core.domains import Domains
 from regraft.core.free_adversary import FreeAdversary, FreeAdversaryOptions
 from regraft.core.game import GameOutcome, play
 from regraft.core.heads import SourceHeads, fit_source_heads
 from regraft.core.hull_game import play_hull
+from regraft.core.latent_game import play_latent
 from regraft.core.learner import Learner
 from regraft.core.standardization import Standardized, standardize
 from regraft.core.surrogates import SurrogateKind
 
-RADIUS = 8.0  # nats; an assumption about the deployment, which no source validation can judge
+GameFamily = Literal["latent", "hull", "free"]
+# Assumptions about the deployment, in nats, which no source validation can judge.
+RADIUS = 8.0
+PRIOR_SHIFT = None  # every mixture of the groups
 _FREE_OPTIONS = frozenset(field.name for field in fields(FreeAdversaryOptions))
 
 HULL_SPACE: Space = {
@@ -30,6 +34,7 @@ HULL_SPACE: Space = {
     "objective": choice("risk", ["risk", "regret"]),
     "ridge": ten_to(None, -5, -2),
 }
+LATENT_SPACE: Space = {name: HULL_SPACE[name] for name in ("cro_gap_eps", "ridge")}
 # Those of `tab:hp-search-cro` and `tab:hp-search-phase2`; a learner that is solved does not read
 # the three of its own among them.
 FREE_SPACE: Space = {
@@ -49,16 +54,18 @@ FREE_SPACE: Space = {
 }
 
 
-def default_surrogate(family: Family) -> SurrogateKind:
+def default_surrogate(family: GameFamily) -> SurrogateKind:
     """Return what the learner sees of a family's targets unless something else is asked for."""
-    return "reweighted" if family == "hull" else "relabelled"
+    return "relabelled" if family == "free" else "reweighted"
 
 
-def game_space(family: Family, surrogate: SurrogateKind | None, n_classes: int) -> Space:
+def game_space(family: GameFamily, surrogate: SurrogateKind | None, n_classes: int) -> Space:
     """Return the hyperparameters of a game on trained features; None takes the usual surrogate."""
     kind = {"surrogate": constant(surrogate or default_surrogate(family))}
     if family == "free":
         return {**FREE_SPACE, **kind}
+    if family == "latent":
+        return {**LATENT_SPACE, **kind, "cro_prior_shift": constant(PRIOR_SHIFT)}
     # Heads of C classes differ in C - 1 directions: the whole hull.
     whole = {"cro_radius": constant(RADIUS), "cro_rank": constant(n_classes - 1)}
     return {**HULL_SPACE, **kind, **whole}
@@ -70,12 +77,13 @@ class FoundHeads:
 
     heads: Tensor  # (h, C, d + 1)
     outcome: GameOutcome | None = None  # of a game
+    reason: str = ""  # why no game was kept, of the latent family
 
     def summary(self) -> dict[str, Any]:
         """Return how long the game took and where it ended."""
         outcome = self.outcome
         if outcome is None:
-            return {}
+            return {"rounds": 0, "reason": self.reason} if self.reason else {}
         return {
             "rounds": len(outcome.rounds),
             "value": outcome.rounds[-1].value,
@@ -109,6 +117,23 @@ def play_hull_game(
     return FoundHeads(torch.stack([to_features(head) for head in heads]), outcome)
 
 
+def play_latent_game(
+    sources: SourceHeads, groups: Groups, hparams: Mapping[str, Any]
+) -> FoundHeads:
+    """Play over the mixtures of ``groups``, or keep the pooled head where that is as good."""
+    found = play_latent(
+        sources,
+        groups,
+        prior_shift=hparams["cro_prior_shift"],
+        ridge=hparams["ridge"],
+        tolerance=hparams["cro_gap_eps"],
+    )
+    # Where no game is kept the answer is the start, so that every run has both.
+    answers = [sources.pooled] if found.game is None else found.game.heads
+    heads = [sources.whitening.to_features(head) for head in (sources.pooled, *answers)]
+    return FoundHeads(torch.stack(heads), found.game, found.reason)
+
+
 @dataclass(frozen=True)
 class PhaseOneResult:
     """The training rows in Phase 1's features, its head, and the heads that follow from them.
@@ -123,6 +148,11 @@ class PhaseOneResult:
     def sources(self) -> SourceHeads:
         """The source heads."""
         return fit_source_heads(self.domains)
+
+    @cached_property
+    def groups(self) -> Groups:
+        """The hidden groups of the training rows."""
+        return find_groups(rows_of_sources(self.sources))
 
     @cached_property
     def standardized(self) -> Standardized:
@@ -140,6 +170,10 @@ class PhaseOneResult:
     def play_hull(self, hparams: Mapping[str, Any], seed: int) -> FoundHeads:
         """Play CRO's game on the hull, from the pooled head on; it draws nothing."""
         return play_hull_game(self.sources, hparams, hparams["cro_rank"], hparams["surrogate"])
+
+    def play_latent(self, hparams: Mapping[str, Any], seed: int) -> FoundHeads:
+        """Play CRO's game over the mixtures of hidden groups, from the pooled head on."""
+        return play_latent_game(self.sources, self.groups, hparams)
 
     def play_free(self, hparams: Mapping[str, Any], seed: int) -> FoundHeads:
         """Play CRO's game against the paper's own adversary, from Phase 1's head on."""

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from regraft._version import __version__
-from regraft.bench.algorithms.games import default_surrogate, game_space
+from regraft.bench.algorithms.games import GameFamily, default_surrogate, game_space
 from regraft.bench.paper.benchmark import COLORED_MNIST, Benchmark
 from regraft.bench.paper.figures import RankCurves, group_runs, sweep_figures
 from regraft.bench.paper.fine_tuning import Recipe
@@ -28,7 +28,6 @@ from regraft.bench.protocol.run_folder import RunFolder
 from regraft.bench.protocol.selection import RULES, Selection
 from regraft.bench.protocol.spaces import draw_configuration
 from regraft.bench.protocol.worker import Assignment, perform
-from regraft.core.certificate import Family
 from regraft.core.domains import check_device
 from regraft.core.surrogates import SurrogateKind, check_surrogate
 from regraft.support.extras import MissingExtra
@@ -152,7 +151,7 @@ class ExperimentPlan:
     cells: Sequence[int] | None = None  # held out in turn; None for all
     trials: int = 3
     configs: int = 20
-    family: Family = "hull"
+    family: GameFamily = "hull"
     surrogate: SurrogateKind | None = None  # None for the family's usual
     device: str = "cpu"
     seed: int = 0  # number of the first trial
@@ -169,10 +168,16 @@ class ExperimentPlan:
                 raise ValueError(f"{name} is {value}: pass at least 1.")
         if self.seed < 0:
             raise ValueError(f"seed is {self.seed}: pass 0 or more.")
-        if self.family not in get_args(Family):
-            raise ValueError(f"family is {self.family!r}: choose {' or '.join(get_args(Family))}.")
+        families = get_args(GameFamily)
+        if self.family not in families:
+            raise ValueError(f"family is {self.family!r}: choose {' or '.join(families)}.")
         if self.surrogate is not None:
             check_surrogate(self.surrogate)
+            if self.family == "latent" and self.surrogate != "reweighted":
+                raise ValueError(
+                    f"surrogate is {self.surrogate!r}, and the latent family has reweighted rows "
+                    "only: leave it out, or choose another family."
+                )
         check_device(self.device)
 
     @property
@@ -188,7 +193,7 @@ class ExperimentPlan:
     @property
     def label(self) -> str:
         """Our row in the tables."""
-        is_usual = (self.family, self.reading) == ("hull", "reweighted")
+        is_usual = self.family != "free" and self.reading == "reweighted"
         return self.label_of(f"CRO, {self.family}" + ("" if is_usual else f", {self.reading}"))
 
     def label_of(self, head: str) -> str:
@@ -214,7 +219,9 @@ class ExperimentPlan:
         come first, and in the first trial the ranks last.
         """
         space = game_space(self.family, self.reading, self.benchmark.n_classes)
-        ranks = RANKS if self.benchmark.sweeps_ranks and job.trial_seed == self.seed else ()
+        # A prior shift has no transplant dimension to vary.
+        sweeps = self.benchmark.sweeps_ranks and self.family != "latent"
+        ranks = RANKS if sweeps and job.trial_seed == self.seed else ()
         draws = [draw_configuration(space, i, job.trial_seed) for i in range(self.configs)]
         return [
             *(self._run(PHASE_2, replace(job, algorithm=head), 0, {}) for head in self.baselines),
@@ -281,7 +288,7 @@ def _of_algorithm(records: Iterable[dict[str, Any]], name: str) -> list[dict[str
 def _perform(
     runs: Mapping[Job, Sequence[PlannedRun]],
     phase1: PhaseOne,
-    family: Family,
+    family: GameFamily,
     watch: Stopwatch,
     on_progress: OnProgress,
 ) -> None:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 from torch import Tensor
 
+from regraft.bench.algorithms.games import GameFamily
 from regraft.bench.paper.benchmark import Benchmark
 from regraft.bench.paper.trained_features import CRO, TrainedFeatures
 from regraft.bench.protocol.cache import read_cache, write_cache
 from regraft.bench.protocol.jobs import Job
-from regraft.core.certificate import Family
 from regraft.support.digests import digest_parts, digest_text
 from regraft.support.files import remove_unfinished
 from regraft.support.progress import Countdown, OnProgress
@@ -114,7 +114,7 @@ class PhaseOne:
         return found
 
     def features(
-        self, job: Job, checkpoint: Checkpoint, family: Family = "hull"
+        self, job: Job, checkpoint: Checkpoint, family: GameFamily = "hull"
     ) -> TrainedFeatures:
         """Return what the runs of a job see, after computing what is missing or damaged."""
         # A checkpoint trained again elsewhere may differ: its features must not be the old ones.

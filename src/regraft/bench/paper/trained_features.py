@@ -10,11 +10,15 @@ import torch
 from torch import Tensor
 
 from regraft.bench.algorithms import Entry
-from regraft.bench.algorithms.games import HeadOnFeatures, PhaseOneResult, game_space
+from regraft.bench.algorithms.games import (
+    GameFamily,
+    HeadOnFeatures,
+    PhaseOneResult,
+    game_space,
+)
 from regraft.bench.datasets.base import Dataset
 from regraft.bench.datasets.features import Vectors
 from regraft.bench.protocol.jobs import Job
-from regraft.core.certificate import Family
 from regraft.core.domains import Domains, check_domains
 
 ERM, REFITTED, CRO = "ERM", "ERM, refitted", "CRO"
@@ -49,7 +53,7 @@ class TrainedFeatures(Dataset):
         y: Sequence[Tensor],
         head: Tensor,
         *,
-        family: Family = "hull",
+        family: GameFamily = "hull",
         device: str = "cpu",
     ) -> None:
         (self.test_env,) = job.test_envs
@@ -87,12 +91,16 @@ class TrainedFeatures(Dataset):
     @cached_property
     def _entries(self) -> Mapping[str, Entry]:
         phase1 = PhaseOneResult(self.domains(self._device), self.head.to(self._device))
-        play = phase1.play_hull if self._family == "hull" else phase1.play_free
+        games = {
+            "latent": phase1.play_latent,
+            "hull": phase1.play_hull,
+            "free": phase1.play_free,
+        }
         space = game_space(self._family, None, self.n_classes)
         return {
             ERM: Entry(ERM, partial(HeadOnFeatures, find=phase1.own_head), {}),
             REFITTED: Entry(REFITTED, partial(HeadOnFeatures, find=phase1.refit), {}),
-            CRO: Entry(CRO, partial(HeadOnFeatures, find=play), space),
+            CRO: Entry(CRO, partial(HeadOnFeatures, find=games[self._family]), space),
         }
 
     @cached_property

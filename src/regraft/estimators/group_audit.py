@@ -1,0 +1,177 @@
+"""Audits by groups: a fixed predictor in every mixture of the hidden groups of its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from numpy.typing import ArrayLike
+
+from regraft.core.abduction import find_groups, rows_of_domains
+from regraft.core.domains import check_domains, domain_slices, warn_if_one_domain
+from regraft.core.group_certificate import (
+    CONFIDENCE,
+    Evidence,
+    largest_risk,
+    lowest_accuracy,
+    measure_sources,
+    measure_targets,
+)
+from regraft.core.group_targets import GroupTargets, check_prior_shift
+from regraft.core.latent_game import HeldOutRows
+from regraft.estimators.abduction import describe_groups
+from regraft.estimators.audit import Predictor, judge_rows
+from regraft.support.plain_data import PlainData
+from regraft.support.table import percent
+
+COLUMNS = "measured in", "effective rows", "risk", "at most", "accuracy", "at least"
+ONE_SOURCE_CONSEQUENCE = "no hidden groups can be told apart"
+
+
+@dataclass(frozen=True)
+class GroupAudit(PlainData):
+    """Risk and accuracy of one predictor in each hidden group, each source and every mixture.
+
+    ``risk`` and ``accuracy`` are of the worst mixture of the groups on these rows. With a
+    confidence of 95 %, no mixture has a risk above ``risk_bound`` or an accuracy below
+    ``accuracy_bound``, if the rows are new to the predictor; nor has any source on these rows.
+    """
+
+    family: Literal["latent"]
+    risk: float  # nats
+    risk_bound: float
+    accuracy: float
+    accuracy_bound: float
+    confidence: float
+    source_accuracy: float  # mean over the sources
+    groups: tuple[Evidence, ...]  # each group alone; the pooled sources if there is one group
+    targets: tuple[Evidence, ...]  # extreme mixtures: the worst one is among them
+    sources: tuple[Evidence, ...]
+    prior_shift: float | None
+    class_groups: bool
+    abduction: dict[str, Any]  # what was found about the hidden factor
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> GroupAudit:
+        """Rebuild an audit from :meth:`to_dict`, also after a round trip through JSON."""
+        evidence = {
+            name: tuple(Evidence(**each) for each in data[name])
+            for name in ("groups", "targets", "sources")
+        }
+        return cls(**{**data, **evidence})
+
+    @property
+    def n_groups(self) -> int:
+        """Number of groups; 1 if no hidden factor was found."""
+        return len(self.groups)
+
+    @property
+    def mixtures(self) -> tuple[Evidence, ...]:
+        """Each group alone, and the extreme mixtures that are no group."""
+        return (*self.groups, *(each for each in self.targets if each not in self.groups))
+
+    def summary(self) -> str:
+        """Say in plain words how good the predictor is, and where it is worst."""
+        sources = f"The predictor has {percent(self.source_accuracy)} on the sources"
+        bound = f"at least {percent(self.accuracy_bound)} with {self.confidence:.0%} confidence"
+        if self.n_groups == 1:
+            return (
+                f"No hidden factor was found, so nothing is known about how a new domain may "
+                f"differ. {sources}, and {bound} in each of them."
+            )
+        scope = "in the worst mixture of the groups found"
+        if self.prior_shift is not None:
+            scope += f", with log-odds at most {self.prior_shift:g} nats from the sources'"
+        if self.class_groups:
+            scope += ", each class mixed in its own proportion"
+        worst = min(self.groups, key=lambda each: each.accuracy)
+        return (
+            f"{sources} and {percent(self.accuracy)} {scope} ({bound}, sources included); alone, "
+            f"{worst.name} is the hardest with {percent(worst.accuracy)}."
+        )
+
+    def plot(self, path: str, name: str = "predictor") -> None:
+        """Draw accuracy by group and source to the picture ``path`` (needs the extra ``plots``)."""
+        from regraft.estimators.plots import plot_group_audit
+
+        plot_group_audit({name: self}, path)
+
+
+def evidence_rows(evidence: Iterable[Evidence]) -> list[tuple[str, ...]]:
+    """Write evidence as cells under ``COLUMNS``."""
+    return [
+        (
+            *(each.name, f"{each.rows:.0f}", f"{each.risk:.3f}", f"{each.risk_bound:.3f}"),
+            *(percent(each.accuracy), percent(each.accuracy_bound)),
+        )
+        for each in evidence
+    ]
+
+
+def audit_groups(
+    predictor: Predictor | ArrayLike,
+    X: ArrayLike,
+    y: ArrayLike,
+    sample_domain: ArrayLike,
+    *,
+    prior_shift: float | None = None,
+    class_groups: bool = False,
+    device: str = "cpu",
+) -> GroupAudit:
+    """Measure a fixed predictor in each hidden group of the rows, and in their worst mixture.
+
+    The groups follow from ``X``, ``y`` and ``sample_domain`` alone, as :func:`regraft.abduct` finds
+    them, so all predictors are audited against the same mixtures. Pass rows that the predictor was
+    not fitted on if you can: on its training rows it looks better than it is.
+
+    Parameters
+    ----------
+    predictor : classifier or array-like (n, C)
+        Fitted classifier with ``predict_proba``, or its probabilities on the rows of ``X``, with
+        columns in sorted order of the labels.
+    X, y, sample_domain : array-like (n, d), (n,), (n,)
+        Features, labels and the domain of each row.
+    prior_shift, class_groups
+        Which mixtures count, as in :class:`~regraft.estimators.cro.CROClassifier`.
+    device : str
+        Where torch computes, such as "cpu" or "cuda".
+
+    Returns
+    -------
+    GroupAudit
+
+    Raises
+    ------
+    ValueError
+        If the data or the predictor is not usable; the message says how to fix it.
+    """
+    check_prior_shift(prior_shift)
+    domains = check_domains(X, y, sample_domain, device=device)
+    loss, error = judge_rows(predictor, X, domains)
+    warn_if_one_domain(domains, ONE_SOURCE_CONSEQUENCE)
+    found = find_groups(rows_of_domains(domains))
+    rows = (found.posterior, domains.weight, domains.y, len(domains.classes))
+    held_out = HeldOutRows(loss, 1 - error)
+    groups = measure_targets(GroupTargets(*rows), held_out)
+    targets = measure_targets(GroupTargets(*rows, prior_shift, class_groups), held_out)
+    order = torch.argsort(domains.domain, stable=True)
+    slices = domain_slices(domains.domain[order], len(domains.names))
+    by_source = HeldOutRows(held_out.loss[order], held_out.correct[order])
+    sources = measure_sources(by_source, slices, [str(name) for name in domains.names])
+    return GroupAudit(
+        family="latent",
+        risk=max(each.risk for each in targets),
+        risk_bound=largest_risk(targets, sources),
+        accuracy=min(each.accuracy for each in targets),
+        accuracy_bound=lowest_accuracy(targets, sources),
+        confidence=CONFIDENCE,
+        source_accuracy=sum(each.accuracy for each in sources) / len(sources),
+        groups=groups,
+        targets=targets,
+        sources=sources,
+        prior_shift=prior_shift,
+        class_groups=class_groups,
+        abduction=describe_groups(found, domains).to_dict(),
+    )

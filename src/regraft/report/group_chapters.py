@@ -1,0 +1,49 @@
+"""Chapters on hidden groups: a predictor in each of them."""
+
+from __future__ import annotations
+
+from regraft.estimators.group_audit import COLUMNS, GroupAudit, evidence_rows
+from regraft.estimators.plots import group_chart
+from regraft.report.elements import Chapter, Chart, Section, Text
+from regraft.support.table import Table
+
+
+def group_audit_chapter(audit: GroupAudit) -> Chapter:
+    """Build the chapter for an ``audit.json`` by groups."""
+    found = audit.abduction
+    sections = [_accuracy_section(audit)]
+    if audit.n_groups > 1:
+        columns = ("source", *(each.name for each in audit.groups))
+        rows = tuple(
+            (name, *(f"{share:.0%}" for share in shares))
+            for name, shares in zip(found["domains"], found["shares"], strict=True)
+        )
+        shares = Table("Share of the groups in each source", columns, rows)
+        sections.append(Section("Where the groups are", (*map(Text, found["warnings"]), shares)))
+    return Chapter(
+        "An audit by hidden groups",
+        "How good is a fixed predictor in each hidden group, and in a domain that mixes them "
+        "otherwise than the sources do?",
+        audit.summary(),
+        tuple(sections),
+    )
+
+
+def _accuracy_section(audit: GroupAudit) -> Section:
+    text = Text(
+        "Sources are taken for different mixtures of the same groups of rows, found from the "
+        "sources' names alone. A domain that mixes them in any other way is no worse than the "
+        "worst mixture below. Bounds are one-sided, at the effective number of rows."
+    )
+    rows = Table.from_sections(
+        f"Risk in nats and accuracy; bounds with {audit.confidence:.0%} confidence",
+        COLUMNS,
+        evidence_rows(audit.mixtures),
+        evidence_rows(audit.sources),
+    )
+    chart = Chart(
+        "Accuracy by group and source; the line ends at the bound",
+        group_chart({"predictor": audit}),
+        audit.summary(),
+    )
+    return Section("Group by group", (text, chart, rows))

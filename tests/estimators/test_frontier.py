@@ -1,0 +1,90 @@
+"""The price of robustness over the prior shift, on rows held out."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from regraft import CROClassifier, abduct, frontier, make_confounded_domains
+from regraft.core.domains import check_domains
+from regraft.core.splitting import hold_out
+from regraft.estimators.frontier import Frontier
+from tests.helpers.errors import refused
+from tests.helpers.problems import Problem, make_problem
+
+
+@pytest.fixture(scope="module")
+def confounded() -> Problem:
+    data = make_confounded_domains(600, strengths=(0.9, 0.7), n_features=6, random_state=1)
+    return Problem(data.X, data.y, data.sample_domain)
+
+
+@pytest.fixture(scope="module")
+def price(confounded: Problem) -> Frontier:
+    return frontier(*confounded.data, prior_shifts=(math.inf, 0, 1))
+
+
+def test_a_larger_shift_costs_on_the_sources_and_buys_in_the_worst_mixture(
+    price: Frontier,
+) -> None:
+    assert [point.label for point in price.points] == ["0", "1", "any"]
+    assert price.points[0].source_accuracy > price.points[-1].source_accuracy
+    assert price.points[0].worst_case_risk > price.points[-1].worst_case_risk
+    assert price.points[0].worst_case_accuracy < price.points[-1].worst_case_accuracy
+
+
+def test_every_mixture_of_the_rows_held_out_is_counted(
+    confounded: Problem, price: Frontier
+) -> None:
+    train, test = (
+        Problem(part.X.numpy(), part.y.numpy(), part.domain.numpy())
+        for part in hold_out(check_domains(*confounded.data))
+    )
+    head = CROClassifier().fit(*train.data)
+    groups = abduct(*train.data).posterior(test.X, test.y).T
+    weights = groups / np.bincount(test.domain)[test.domain]
+    weights /= weights.sum(axis=1, keepdims=True)
+    loss = -np.log(head.predict_proba(test.X)[np.arange(len(test.y)), test.y])
+    error = head.predict(test.X) != test.y
+    mixtures = [(1 - share) * weights[0] + share * weights[1] for share in np.linspace(0, 1, 9)]
+    last = price.points[-1]
+    assert last.worst_case_risk == pytest.approx(max(w @ loss for w in mixtures), abs=1e-6)
+    assert last.worst_case_accuracy == pytest.approx(1 - max(w @ error for w in mixtures))
+
+
+def test_it_survives_json_and_old_files_are_the_hulls(price: Frontier) -> None:
+    document = json.loads(json.dumps(price.to_dict(), allow_nan=False))
+    assert Frontier.from_dict(document) == price
+    point = {"radius": 2.0, "source_accuracy": 0.9, "worst_case_accuracy": 0.5}
+    old = Frontier.from_dict({"points": [{**point, "worst_case_risk": 0.7}], "audit_radius": 8.0})
+    assert (old.family, old.points[0].label) == ("hull", "2")
+    assert (old.trained, old.scope) == ("training radius", "worst case within 8 nats")
+
+
+def test_without_a_hidden_factor_every_head_is_erms() -> None:
+    p = make_problem(n=300, sources=1)
+    seen: list[str] = []
+    found = frontier(p.X, p.y, np.tile([0, 1], 150), on_progress=seen.append)
+    assert seen[-1] == "fitted for a prior shift of any" and len(seen) == 6
+    assert len({(each.source_accuracy, each.worst_case_risk) for each in found.points}) == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"radii": (1.0,)}, 'radii is a setting of family="hull", and the family is "latent"'),
+        ({"rank": 1}, "rank is a setting of"),
+        ({"family": "hull", "prior_shifts": (1.0,)}, "prior_shifts is a setting of"),
+        ({"family": "hull", "class_groups": True}, "class_groups is a setting of"),
+        ({"family": "free"}, "family is 'free'"),
+        ({"prior_shifts": ()}, "prior_shifts is empty"),
+        ({"prior_shifts": (-1.0,)}, "prior_shift is -1"),
+    ],
+)
+def test_what_is_refused(problem: Problem, settings: dict[str, Any], sentence: str) -> None:
+    with refused(sentence):
+        frontier(*problem.data, **settings)
