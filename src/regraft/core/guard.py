@@ -48,4 +48,4 @@ def compare_worst_cases(baseline: WorstCase, answer: WorstCase) -> Advantage:
         values.append(float(value))
         influences.append(each.weight * (each.loss - value))
     error = float((influences[0] - influences[1]).square().sum().sqrt())
-    return Advantage(*values, standard_error=error)
+    return Advantage(values[0], values[1], error)
