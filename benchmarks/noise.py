@@ -73,7 +73,7 @@ HEADS: dict[str, Callable[[SourceHeads], Tensor]] = {
     "… and with losses as on unseen rows": lambda sources: game(
         sources, plausible_targets(sources)[1], sources.optimism()
     ),
-    "… and stepping back within one standard error: the hull": lambda sources: solve_on_sources(
+    "… and guarded on rows held out: the hull": lambda sources: solve_on_sources(
         CROClassifier("hull"), sources
     ),
     "the hull with regret": lambda sources: solve_on_sources(

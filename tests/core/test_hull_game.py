@@ -1,19 +1,21 @@
+"""The game over the hull, and the guard that keeps ERM's head where it must."""
+
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 
+import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
+from regraft.core.domains import check_domains
 from regraft.core.game import GameOutcome, play
-from regraft.core.heads import SourceHeads
-from regraft.core.hull import Objective
-from regraft.core.hull_adversary import make_hull_adversary
-from regraft.core.hull_game import play_hull, step_back
+from regraft.core.heads import SourceHeads, fit_source_heads
+from regraft.core.hull import Objective, attack, plausible_targets
+from regraft.core.hull_adversary import ReweightingHullAdversary, make_hull_adversary
+from regraft.core.hull_game import play_hull
 from regraft.core.learner import Learner
+from regraft.core.newton import log_probabilities, losses
 from regraft.core.surrogates import SurrogateKind, WeightedSample
 from tests.helpers.problems import make_problem
 
@@ -26,63 +28,75 @@ def _sources(k: int) -> SourceHeads:
 
 
 @cache
-def _played(k: int, objective: Objective) -> GameOutcome:
-    sources = _sources(k)
-    _, adversary = make_hull_adversary(sources, radius=RADIUS, objective=objective)
-    return play(adversary, Learner(ridge=sources.learner_ridge(None)), sources.pooled)
+def _guarded(k: int, objective: Objective) -> GameOutcome:
+    return play_hull(_sources(k), radius=RADIUS, objective=objective)[1]
+
+
+def _alike(seed: int) -> SourceHeads:
+    """Return sources that are random halves of one population."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((300, 6))
+    y = (X[:, 0] + rng.standard_normal(300) > 0).astype(int)
+    return fit_source_heads(check_domains(X, y, rng.permutation(300) % 2))
 
 
 @pytest.mark.parametrize("k", [2, 3])
 @pytest.mark.parametrize("objective", ["risk", "regret"])
-def test_the_head_is_on_the_way_and_within_a_standard_error(k: int, objective: Objective) -> None:
-    sources, before = _sources(k), _played(k, objective)
-    _, after = play_hull(sources, radius=RADIUS, objective=objective)
-    expected = sources.pooled + after.share * (before.head - sources.pooled)
-    assert torch.allclose(after.head, expected, atol=1e-12)
-    assert 0 < after.share < 1
-    assert after.standard_error == pytest.approx(before.worst.sample.standard_error(before.head))
-    assert before.worst_value < after.worst_value <= before.worst_value + after.standard_error
-    # The worst case of the head it names is found again by an adversary that knows nothing yet.
-    _, fresh = make_hull_adversary(sources, radius=RADIUS, objective=objective)
-    assert fresh.attack(after.head).sample.value(after.head) <= after.worst_value + 1e-3
-    # A head nearer to the start would be worse.
-    nearer = torch.lerp(sources.pooled, before.head, after.share - 1 / 64)
-    bound = before.worst_value + after.standard_error
-    known = max(target.sample.value(nearer) for target in (*after.targets, after.worst))
-    assert max(fresh.attack(nearer).sample.value(nearer), known) > bound - 1e-3
+def test_on_confounded_sources_the_head_is_the_games(k: int, objective: Objective) -> None:
+    sources, outcome = _sources(k), _guarded(k, objective)
+    _, adversary = make_hull_adversary(sources, radius=RADIUS, objective=objective)
+    unguarded = play(adversary, Learner(ridge=sources.learner_ridge(None)), sources.pooled)
+    assert torch.equal(outcome.head, unguarded.head)
+    assert outcome.worst_value == unguarded.worst_value
+    assert outcome.advantage is not None and outcome.advantage.is_clear
 
 
-@given(st.sampled_from([2, 3]), st.floats(0.0, 1.0))
-def test_sources_lose_less_than_under_the_answer_itself(k: int, share: float) -> None:
-    """The pooled risk plus ridge is convex and smallest at the start."""
-    sources, before = _sources(k), _played(k, "risk")
-    ridge = sources.regularization.pooled_ridge
+@pytest.mark.parametrize("seed", range(3))
+def test_where_sources_are_alike_the_head_is_erms_exactly(seed: int) -> None:
+    sources = _alike(seed)
+    _, outcome = play_hull(sources, radius=8.0)
+    assert outcome.head is sources.pooled
+    assert outcome.advantage is not None and not outcome.advantage.is_clear
+    # The worst case that is told belongs to this head, not to the game's.
+    assert outcome.worst_value == outcome.worst.sample.value(sources.pooled)
+    assert outcome.worst_value >= outcome.rounds[0].attack_value
+    # Under a ridge of one's own, it is the head of that ridge.
+    _, own = play_hull(sources, radius=8.0, ridge=0.1)
+    assert own.head is own.start and not torch.equal(own.head, sources.pooled)
 
-    def objective(head: torch.Tensor) -> float:
-        loss = torch.nn.functional.cross_entropy(sources.Z @ head.T, sources.y, reduction="none")
-        return float(sources.weight @ loss + ridge * head.square().sum())
 
-    between = torch.lerp(sources.pooled, before.head, share)
-    assert objective(sources.pooled) <= objective(between) + 1e-6
-    assert objective(between) <= objective(before.head) + 1e-6
-
-
-def test_no_step_back_from_a_certain_answer() -> None:
-    """Where the worst case has no error, only the answer itself is as good."""
-    sources, before = _sources(2), _played(2, "risk")
-    _, adversary = make_hull_adversary(sources, radius=RADIUS)
-    one = torch.zeros_like(before.worst.sample.weight)
-    one[0] = 1.0  # all the weight on one row: nothing varies
-    certain = replace(before.worst.sample, weight=one)
-    outcome = replace(before, worst=replace(before.worst, sample=certain))
-    assert step_back(outcome, adversary, sources.pooled).share == 1.0
+@pytest.mark.parametrize("objective", ["risk", "regret"])
+def test_the_advantage_is_that_of_games_without_each_fold(objective: Objective) -> None:
+    """Play the games on their own, and pair their losses by hand."""
+    sources, advantage = _sources(2), _guarded(2, objective).advantage
+    assert advantage is not None
+    _, rows = plausible_targets(sources)
+    optimism = sources.optimism()
+    loss = {"erm": torch.empty_like(sources.weight), "game": torch.empty_like(sources.weight)}
+    for f, start in enumerate(sources.held_out.pooled):
+        kept = (sources.held_out.fold != f).nonzero().squeeze(1)
+        left_out = sources.held_out.fold == f
+        adversary = ReweightingHullAdversary(
+            sources.Z[kept], rows.subset(kept), RADIUS, objective, optimism[kept]
+        )
+        head = play(adversary, Learner(ridge=sources.learner_ridge(None)), start).head
+        for name, each in (("erm", start), ("game", head)):
+            log_p = log_probabilities(sources.Z[left_out], each)
+            loss[name][left_out] = losses(log_p, sources.y[left_out])
+    influence = {}
+    for name, told in (("erm", advantage.baseline), ("game", advantage.value)):
+        found = attack(rows, loss[name], RADIUS, objective)
+        assert told == pytest.approx(found.value, abs=1e-4)
+        own = rows.own_losses(found.z) if objective == "regret" else 0.0
+        influence[name] = found.weights * (loss[name] - own - found.value)
+    error = float((influence["erm"] - influence["game"]).norm())
+    assert advantage.standard_error == pytest.approx(error, rel=1e-2)
 
 
 def test_radius_zero_is_the_pooled_head_or_that_of_ones_own_ridge_and_ridges_shrink() -> None:
-    sources, sizes = _sources(3), []
+    sources, sizes = _sources(2), []
     _, outcome = play_hull(sources, radius=0.0)
-    assert torch.equal(outcome.head, sources.pooled)
-    assert outcome.share == 0.0
+    assert outcome.head is sources.pooled and outcome.advantage is None
     for ridge in (1e-4, 1e-3, 1e-1, 10.0):
         _, none = play_hull(sources, radius=0.0, ridge=ridge)
         learner = Learner(ridge=sources.learner_ridge(ridge))
@@ -93,7 +107,22 @@ def test_radius_zero_is_the_pooled_head_or_that_of_ones_own_ridge_and_ridges_shr
     assert sizes == sorted(sizes, reverse=True)
 
 
+def test_one_source_gives_erms_head() -> None:
+    sources = make_problem(1, n=200, classes=2, sources=1).sources
+    _, outcome = play_hull(sources, radius=8.0)
+    assert outcome.head is sources.pooled and outcome.advantage is None
+
+
+@pytest.mark.parametrize("n", [4, 5, 8])
+def test_sources_of_few_rows_are_no_obstacle(n: int) -> None:
+    """Some folds then have no row of a source, or of a class."""
+    X = np.random.default_rng(0).standard_normal((n, 3))
+    sources = fit_source_heads(check_domains(X, np.arange(n) % 2, np.arange(n) // 2 % 2))
+    _, outcome = play_hull(sources, radius=8.0)
+    assert bool(outcome.head.isfinite().all())
+
+
 @pytest.mark.parametrize("surrogate", ["relabelled", "transplanted"])
-def test_soft_labels_are_not_stepped_back_from(surrogate: SurrogateKind) -> None:
+def test_with_soft_labels_the_head_is_the_games(surrogate: SurrogateKind) -> None:
     _, outcome = play_hull(_sources(2), radius=1.0, surrogate=surrogate, tolerance=1e-2)
-    assert outcome.share == 1.0 and outcome.head is outcome.heads[-1]
+    assert outcome.advantage is None and outcome.head is outcome.heads[-1]

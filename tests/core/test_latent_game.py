@@ -12,15 +12,15 @@ from regraft import CROClassifier, ERMClassifier, make_confounded_domains
 from regraft.core.abduction import Groups, find_groups, rows_of_sources
 from regraft.core.domains import check_domains
 from regraft.core.group_certificate import GroupCertificate, certify_latent, measure
+from regraft.core.guard import Advantage
 from regraft.core.heads import SourceHeads, fit_source_heads
 from regraft.core.latent_game import (
     NO_FACTOR,
     NO_OVERLAP,
     NOT_BETTER,
     NOT_WORTH,
-    Advantage,
     HeldOutRows,
-    compare_worst_cases,
+    _doubt,
     play_latent,
 )
 from regraft.core.newton import minimax_newton
@@ -79,25 +79,27 @@ def test_held_out_losses_are_of_heads_that_have_not_seen_the_row(
 
 
 @pytest.mark.parametrize(
-    ("advantage", "doubt"),
+    ("advantage", "price", "doubt"),
     [
-        (Advantage(1.0, 0.9, 0.06, 0.0), NOT_BETTER),
-        (Advantage(1.0, 0.9, 0.01, 0.2), NOT_WORTH),
-        (Advantage(1.0, 0.9, 0.01, 0.05), ""),
+        (Advantage(1.0, 0.9, 0.06), 0.0, NOT_BETTER),
+        (Advantage(1.0, 0.9, 0.01), 0.2, NOT_WORTH),
+        (Advantage(1.0, 0.9, 0.01), 0.05, ""),
     ],
 )
-def test_the_guard(advantage: Advantage, doubt: str) -> None:
-    assert advantage.doubt == doubt
+def test_the_guard(advantage: Advantage, price: float, doubt: str) -> None:
+    assert _doubt(advantage, price) == doubt
 
 
-def test_the_advantage_is_paired(sources: SourceHeads, groups: Groups) -> None:
-    """Noise that both heads share does not count."""
-    targets = play_latent(sources, groups).targets
-    loss = torch.rand(len(sources.y), dtype=torch.float64)
-    same = compare_worst_cases(targets, loss, loss - 0.1)
-    assert same.baseline - same.value == pytest.approx(0.1)
-    assert same.standard_error < 1e-9
-    assert same.price == pytest.approx(-0.1)
+def test_advantage_and_price_are_those_of_held_out_rows(
+    sources: SourceHeads, groups: Groups
+) -> None:
+    outcome = play_latent(sources, groups)
+    assert outcome.advantage is not None
+    told = outcome.advantage.baseline, outcome.advantage.value
+    for value, rows in zip(told, (outcome.pooled, outcome.held_out), strict=True):
+        assert value == pytest.approx(float((outcome.targets.blocks[0] @ rows.loss).max()))
+    change = outcome.held_out.loss - outcome.pooled.loss
+    assert outcome.price == pytest.approx(float(sources.weight @ change))
 
 
 def test_without_a_factor_the_head_is_erms_exactly() -> None:

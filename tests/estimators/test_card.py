@@ -216,12 +216,14 @@ def test_a_source_named_like_a_group_is_told_apart(latent: CROClassifier) -> Non
 
 def test_every_term_is_told_where_it_means_something(model: CROClassifier) -> None:
     names = [term.name for term in explain_certificate(model.certificate_)]
-    assert len(names) == len(set(names)) == 23
+    assert len(names) == len(set(names)) == 22
     regret = replace(model.certificate_, objective="regret")
     assert "worst-case regret" in {term.name for term in explain_certificate(regret)}
-    # Of other surrogates there is no step back, and no optimism is added.
-    other = explain_certificate(replace(model.certificate_, surrogate="relabelled"))
-    assert set(names) - {term.name for term in other} == {"share of the way", "standard error"}
+    # With other surrogates there is no guard, and no optimism is added.
+    other = explain_certificate(
+        replace(model.certificate_, surrogate="relabelled", advantage=None, advantage_error=None)
+    )
+    assert set(names) - {term.name for term in other} == {"advantage over ERM"}
     assert "optimism" in explain_certificate(model.certificate_)[0].meaning
     assert "optimism" not in other[0].meaning
 

@@ -138,9 +138,7 @@ def test_too_few_rows_for_a_stress_test_leave_a_report_without(
     assert "Not measured in this run" in words(tmp_path / "run" / "report.html")
 
 
-def test_a_head_that_stepped_back_to_erm_says_so(
-    problem: Problem, tmp_path: Path, run: Run
-) -> None:
+def test_a_head_that_is_erms_says_so(problem: Problem, tmp_path: Path, run: Run) -> None:
     table = tmp_path / "alike.npz"
     domain = np.repeat(["one", "the same"], len(problem.y))
     X, y = np.tile(problem.X, (2, 1)), np.tile(problem.y, 2)

@@ -36,7 +36,7 @@ class FiniteSample:
     rows: int  # N, rows of the smallest source
     metric_entropy: float  # log covering number of the ball of targets at RESOLUTION
     statistical: float  # sqrt((metric_entropy + log(1 / (1 - CONFIDENCE))) / N)
-    optimization: float  # duality gap, plus what the adversary gains and the step back costs
+    optimization: float  # duality gap, plus what the adversary gains and ERM's head costs if kept
     closure: float  # the closure residual
     resolution: float  # eta
 
@@ -79,8 +79,11 @@ class Certificate(PlainData):
     robustness_slack: float  # (L_h / delta) epsilon of thm:robustness
     softmax_slack: float  # the sharper bound that holds for linear softmax heads
     finite_sample: FiniteSample | None  # None in the free family, whose size has no bound
-    share: float = 1.0  # how far the head lies on the way from the ERM head (0) to minimax (1)
-    standard_error: float = 0.0  # of the minimax head's worst case, by which the head may be worse
+    # 0: the head is ERM's, 1: it is the game's; between them in certificates of older versions.
+    share: float = 1.0
+    # Of the game's head over ERM's in the worst case on rows held out; None if no rows were.
+    advantage: float | None = None
+    advantage_error: float | None = None  # its paired standard error
     source_risk: float = 0.0  # the head's largest risk on one source, measured on training rows
     # Measured on the training rows; None in certificates saved before these fields existed.
     source_rows: tuple[int, ...] | None = None  # rows of each source, in the order of domains_
@@ -107,7 +110,7 @@ class Certificate(PlainData):
             f"{self.objective} up to {self.pooled_worst_case:.3f} nats.{self._price()}",
             f"{place}The game {settled} after {len(self.rounds)} rounds, its answer within "
             f"{self.gap:.0e} nats (duality gap) of the best linear head against the domains it "
-            f"collected.{self._step_back()}{self._hard_source()}",
+            f"collected.{self._choice()}{self._hard_source()}",
             "Not certified: that the domain you will meet is a plausible one (closure on the "
             "target's side); only knowledge of that domain, or labelled rows of it, can tell.",
         )
@@ -126,14 +129,18 @@ class Certificate(PlainData):
             f"{there}%), rows fitted on."
         )
 
-    def _step_back(self) -> str:
+    def _choice(self) -> str:
+        if self.advantage is not None:
+            kept, but = ("the game's", "") if self.share else ("ERM's", ", not more than two")
+            return (
+                f" The head is {kept}: the game's worst case on rows held out is better than ERM's "
+                f"by {self.advantage:.3f} nats with a standard error of "
+                f"{self.advantage_error:.3f}{but}."
+            )
         if self.share == 1:
             return ""
         way = f"goes {self.share:.0%} of the way from ERM's to it" if self.share else "is ERM's"
-        return (
-            f" The head {way}: its worst case is within a standard error of the answer's "
-            f"({self.standard_error:.3f} nats), and it stays nearer to ERM's."
-        )
+        return f" The head {way}."
 
     def _hard_source(self) -> str:
         if self.objective != "risk" or self.source_risk <= self.worst_case:
@@ -153,7 +160,9 @@ class Certificate(PlainData):
         counts = data.get("source_rows")
         source_rows = None if counts is None else tuple(counts)
         changed = {"rounds": rounds, "finite_sample": finite_sample, "source_rows": source_rows}
-        return cls(**{**data, **changed})
+        # Older certificates have the error of a worst case instead of that of an advantage.
+        known = {key: value for key, value in data.items() if key != "standard_error"}
+        return cls(**{**known, **changed})
 
 
 def certify_hull(
@@ -201,6 +210,7 @@ def certify(
     gives the terms of `prop:finite-sample`; the free family has neither.
     """
     head, worst, start = outcome.head, outcome.worst, outcome.start
+    advantage = outcome.advantage
     closure = closure_residual(witness, [rows.Z[s] for s in slices], max_rows=CLOSURE_ROWS)
     log_p = log_probabilities(rows.Z, head)
     lipschitz, contrast = _lipschitz(head)
@@ -243,8 +253,9 @@ def certify(
         robustness_slack=lipschitz / max(floor, _SMALLEST_FLOOR) * closure,
         softmax_slack=contrast * closure,
         finite_sample=finite_sample,
-        share=outcome.share,
-        standard_error=outcome.standard_error,
+        share=float(head is not start),
+        advantage=None if advantage is None else advantage.gain,
+        advantage_error=None if advantage is None else advantage.standard_error,
         source_risk=_largest_risk(log_p, rows.y, slices),
         source_rows=tuple(s.stop - s.start for s in slices),
         source_accuracy=rows.accuracy(head),  # whose weights give each source the same mass

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from torch import Tensor
 
+from regraft.core.guard import Advantage
 from regraft.core.learner import Learner
 from regraft.core.newton import Solution
 from regraft.core.surrogates import WeightedSample
@@ -56,8 +57,7 @@ class GameOutcome:
     worst: Target  # the worst target found for it
     worst_value: float  # its risk (regret) there
     converged: bool  # the value settled, and the last answer reached the learner's gap
-    share: float = 1.0  # how far the head lies on the way from the start to the learner's answer
-    standard_error: float = 0.0  # of the answer's worst value, if the head was moved back from it
+    advantage: Advantage | None = None  # of the last answer over the start, on rows held out
 
 
 def play(

@@ -16,6 +16,7 @@ from torch import Tensor
 from regraft.core.abduction import Groups
 from regraft.core.game import GameOutcome, Round, play
 from regraft.core.group_targets import GroupAdversary, GroupTargets
+from regraft.core.guard import Advantage, WorstCase, compare_worst_cases
 from regraft.core.heads import SourceHeads
 from regraft.core.learner import Learner
 from regraft.core.newton import losses, minimax_newton
@@ -27,7 +28,6 @@ _WEAKER = (3e-3, 1e-3, 3e-4, 1e-4)
 _STRONGER = (3e-2, 1e-1, 3e-1)
 _CV_TOLERANCE = 3e-4
 _MAX_RIDGE_ROWS = 50_000
-STANDARD_ERRORS = 2.0  # by which the head must beat ERM's
 
 NO_FACTOR = "no hidden factor was found"
 NO_OVERLAP = "a group is held by fewer than two sources, so the groups may be the sources"
@@ -44,24 +44,6 @@ class HeldOutRows:
 
 
 @dataclass(frozen=True)
-class Advantage:
-    """By how much one head's worst case is better than another's, on the same rows."""
-
-    baseline: float  # held-out worst-case risk of the other head
-    value: float  # held-out worst-case risk of the head
-    standard_error: float  # of their difference
-    price: float  # by how much the head's risk on the pooled rows is larger
-
-    @property
-    def doubt(self) -> str:
-        """Reason not to take the head; empty if there is none."""
-        gain = self.baseline - self.value
-        if gain <= STANDARD_ERRORS * self.standard_error:
-            return NOT_BETTER
-        return NOT_WORTH if gain <= self.price else ""
-
-
-@dataclass(frozen=True)
 class LatentOutcome:
     """Head of the game over the groups, or ERM's with the reason for it."""
 
@@ -71,6 +53,7 @@ class LatentOutcome:
     pooled: HeldOutRows  # of ERM's head
     reason: str  # why the head is ERM's; empty if it is not
     advantage: Advantage | None  # of the game's head over ERM's; None if no game was played
+    price: float | None  # by how much the risk of the game's head on the pooled rows is larger
     ridge: float | None  # chosen for the learner
     game: GameOutcome | None  # None where the head is ERM's
 
@@ -101,10 +84,13 @@ def play_latent(
     pooled = _judge(sources, sources.held_out.pooled)
 
     def keep_erm(
-        reason: str, advantage: Advantage | None = None, ridge: float | None = None
+        reason: str,
+        advantage: Advantage | None = None,
+        price: float | None = None,
+        ridge: float | None = None,
     ) -> LatentOutcome:
         return LatentOutcome(
-            sources.pooled, targets, pooled, pooled, reason, advantage, ridge, game=None
+            sources.pooled, targets, pooled, pooled, reason, advantage, price, ridge, game=None
         )
 
     if groups.n_groups == 1:
@@ -113,9 +99,11 @@ def play_latent(
         return keep_erm(NO_OVERLAP)
     vertices = _vertices(sources, targets, tolerance, max_rounds)
     held_out, chosen = _cross_fit(sources, targets, vertices, ridge)
-    advantage = compare_worst_cases(targets, pooled.loss, held_out.loss)
-    if advantage.doubt:
-        return keep_erm(advantage.doubt, advantage, chosen)
+    worst = [WorstCase(targets.worst(each.loss)[0], each.loss) for each in (pooled, held_out)]
+    advantage = compare_worst_cases(*worst)
+    price = float(targets.base @ (held_out.loss - pooled.loss))
+    if doubt := _doubt(advantage, price):
+        return keep_erm(doubt, advantage, price, chosen)
     game = play(
         GroupAdversary(sources.Z, targets),
         Learner(ridge=_column_ridge(sources, chosen, ridge)),
@@ -124,19 +112,14 @@ def play_latent(
         max_rounds=max_rounds,
         on_round=on_round,
     )
-    return LatentOutcome(game.head, targets, held_out, pooled, "", advantage, chosen, game)
+    return LatentOutcome(game.head, targets, held_out, pooled, "", advantage, price, chosen, game)
 
 
-def compare_worst_cases(targets: GroupTargets, baseline: Tensor, loss: Tensor) -> Advantage:
-    """Compare two heads by their held-out losses (n,), each at its own worst target."""
-    parts = []
-    for each in (baseline, loss):
-        weight, _ = targets.worst(each)
-        risk = weight @ each
-        parts.append((float(risk), weight * (each - risk)))
-    (first, influence), (second, other) = parts
-    error = float((influence - other).square().sum().sqrt())
-    return Advantage(first, second, error, float(targets.base @ (loss - baseline)))
+def _doubt(advantage: Advantage, price: float) -> str:
+    """Return the reason not to take the game's head; empty if there is none."""
+    if not advantage.is_clear:
+        return NOT_BETTER
+    return NOT_WORTH if advantage.gain <= price else ""
 
 
 def _column_ridge(sources: SourceHeads, chosen: float, given: float | None) -> Tensor:

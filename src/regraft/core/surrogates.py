@@ -58,12 +58,6 @@ class WeightedSample:
         """Return the cross-entropy of a head (C, k) with the constants: the payoff of the game."""
         return self.risk(head) - self.offset
 
-    def standard_error(self, head: Tensor) -> float:
-        """Return the standard error of :meth:`value` as an estimate from weighted rows."""
-        loss = losses(log_probabilities(self.Z, head), self.y)
-        loss = loss if self.constant is None else loss + self.constant
-        return float((self.weight.square() @ (loss - self.weight @ loss).square()).sqrt())
-
     def accuracy(self, head: Tensor) -> float:
         """Return the share of the weight that a head (C, k) classifies correctly."""
         correct = logits(self.Z, head).argmax(dim=1) == self.y

@@ -42,6 +42,7 @@ def _explain_groups(c: GroupCertificate) -> tuple[dict[str, bool], dict[str, Any
     chosen = {
         "mixtures": True,
         "guard": c.advantage is not None,
+        "price": c.price is not None,
         "rounds": bool(c.rounds),
         "test": True,
         "factor": c.n_groups > 1,
@@ -56,8 +57,7 @@ def _explain_worst_case(c: Certificate) -> tuple[dict[str, bool], dict[str, Any]
         "worst_case": True,
         "rounds": True,
         "game": True,
-        # Only on the hull, and where rows keep their labels, is a head stepped back.
-        "step_back": c.family == "hull" and reweighted,
+        "guard": c.advantage is not None,
         "transplants": True,
         "finite_sample": c.finite_sample is not None,
     }
