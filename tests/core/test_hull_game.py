@@ -12,10 +12,10 @@ from regraft.core.domains import check_domains
 from regraft.core.game import GameOutcome, play
 from regraft.core.heads import SourceHeads, fit_source_heads
 from regraft.core.hull import Objective, attack, plausible_targets
-from regraft.core.hull_adversary import ReweightingHullAdversary, make_hull_adversary
+from regraft.core.hull_adversary import make_hull_adversary
 from regraft.core.hull_game import play_hull
 from regraft.core.learner import Learner
-from regraft.core.newton import log_probabilities, losses
+from regraft.core.newton import log_probabilities, losses, minimax_newton
 from regraft.core.surrogates import SurrogateKind, WeightedSample
 from tests.helpers.problems import make_problem
 
@@ -66,20 +66,28 @@ def test_where_sources_are_alike_the_head_is_erms_exactly(seed: int) -> None:
 
 
 @pytest.mark.parametrize("objective", ["risk", "regret"])
-def test_the_advantage_is_that_of_games_without_each_fold(objective: Objective) -> None:
-    """Play the games on their own, and pair their losses by hand."""
-    sources, advantage = _sources(2), _guarded(2, objective).advantage
+def test_the_advantage_is_that_of_answers_without_each_fold(objective: Objective) -> None:
+    """Answer the game's targets without each fold, and pair the losses by hand."""
+    sources, outcome = _sources(2), _guarded(2, objective)
+    advantage = outcome.advantage
     assert advantage is not None
     _, rows = plausible_targets(sources)
-    optimism = sources.optimism()
     loss = {"erm": torch.empty_like(sources.weight), "game": torch.empty_like(sources.weight)}
     for f, start in enumerate(sources.held_out.pooled):
         kept = (sources.held_out.fold != f).nonzero().squeeze(1)
         left_out = sources.held_out.fold == f
-        adversary = ReweightingHullAdversary(
-            sources.Z[kept], rows.subset(kept), RADIUS, objective, optimism[kept]
-        )
-        head = play(adversary, Learner(ridge=sources.learner_ridge(None)), start).head
+        weights = torch.stack([target.sample.weight[kept] for target in outcome.targets])
+        weights = weights / weights.sum(dim=1, keepdim=True)
+        constants = torch.stack([target.sample.constant[kept] for target in outcome.targets])
+        head = minimax_newton(
+            sources.Z[kept],
+            sources.y[kept],
+            weights,
+            ridge=sources.learner_ridge(None),
+            start=start,
+            offsets=-(weights * constants).sum(dim=1),
+            tolerance=1e-4,
+        ).head
         for name, each in (("erm", start), ("game", head)):
             log_p = log_probabilities(sources.Z[left_out], each)
             loss[name][left_out] = losses(log_p, sources.y[left_out])

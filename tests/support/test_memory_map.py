@@ -88,9 +88,11 @@ def test_fit_and_predict_hold_nothing_of_the_file(tmp_path: Path) -> None:
     problem.X.astype(np.float32).tofile(tmp_path / "rows")
     array = np.memmap(tmp_path / "rows", np.float32, mode="r", shape=problem.X.shape)
     held = []
-    model = CROClassifier().fit(
+    model = CROClassifier("hull").fit(
         array, problem.y, problem.domain, on_round=lambda _: held.append(_resident(array))
     )
     assert set(held) == {0}
+    CROClassifier().fit(array, problem.y, problem.domain)
+    assert _resident(array) == 0
     model.predict(array)
     assert _resident(array) == 0

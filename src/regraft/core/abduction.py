@@ -37,7 +37,7 @@ _ROUNDS = 2  # of sharpening
 _SHARE_FLOOR = 1e-3  # keeps the likelihood of a source finite where a group lacks it
 _STANDARD_ERRORS = 2.0  # by which a third group must be better than two
 # A source whose rows are in a group at a smaller share than this does not have the group.
-SMALLEST_SHARE = 0.05
+SMALLEST_SHARE = 0.02
 
 
 @dataclass(frozen=True)

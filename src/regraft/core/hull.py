@@ -71,12 +71,6 @@ class TiltedRows:
         logits = self.center + torch.tensordot(z, self.tilt, dims=1)
         return -_entry_of_label(torch.log_softmax(logits, dim=0), self.y)
 
-    def subset(self, rows: Tensor) -> TiltedRows:
-        """Return some of the rows, by their indices; the logits stay those of heads of all rows."""
-        return TiltedRows(
-            self.tilt[..., rows], self.center[:, rows], self.y[rows], self.log_weight[rows]
-        )
-
     def weights_from_shares(self, log_share: Tensor) -> Tensor:
         """Return the weights (n,) for log class shares (C, n); they sum to one."""
         # Relative to the largest, so that a far target's weights do not all underflow.

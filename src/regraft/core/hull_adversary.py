@@ -64,16 +64,6 @@ class ReweightingHullAdversary:
             constant = -own if constant is None else constant - own
         return Target(WeightedSample(self._Z, y, found.weights, constant), found.z)
 
-    def subset(self, rows: Tensor) -> ReweightingHullAdversary:
-        """Return an adversary that knows some of the rows only, and no targets yet."""
-        return ReweightingHullAdversary(
-            self._Z[rows],
-            self._surrogates.subset(rows),
-            self._radius,
-            self._objective,
-            None if self._optimism is None else self._optimism[rows],
-        )
-
     def worst_case(self, loss: Tensor) -> WorstCase:
         """Return the worst target for the losses (n,) of heads that have not seen the rows."""
         found = attack(self._surrogates, loss, self._radius, self._objective, self._known)

@@ -34,27 +34,21 @@ def play_hull(
 ) -> tuple[Hull, GameOutcome]:
     """Play from the ERM head on against the targets within ``radius`` nats.
 
-    Where rows keep their own labels, the answer is taken only if the same game, played without each
-    fold of the rows in turn, has a better worst case than ERM on the rows left out.
+    Where rows keep their own labels, the answer is taken only if answers to the same targets, found
+    without each fold of the rows in turn, have a better worst case than ERM on the rows left out.
     """
     hull, adversary = make_hull_adversary(sources, radius=radius, **options)
     column_ridge = sources.learner_ridge(ridge)
-
-    def play_on(
-        adversary: Adversary, start: Tensor, on_round: Callable[[Round], None] | None = None
-    ) -> GameOutcome:
-        return play(
-            adversary,
-            Learner(ridge=column_ridge),
-            start,
-            tolerance=tolerance,
-            max_rounds=max_rounds,
-            on_round=on_round,
-        )
-
     every = torch.arange(len(sources.y), device=sources.y.device)
     start = sources.pooled if ridge is None else _fit_erm(sources, every, column_ridge)
-    outcome = play_on(adversary, start, on_round)
+    outcome = play(
+        adversary,
+        Learner(ridge=column_ridge),
+        start,
+        tolerance=tolerance,
+        max_rounds=max_rounds,
+        on_round=on_round,
+    )
     if not isinstance(adversary, ReweightingHullAdversary):
         return hull, outcome
     if radius == 0 or len(hull.directions) == 0:
@@ -63,10 +57,23 @@ def play_hull(
     for f, pooled in enumerate(sources.held_out.pooled):
         rows = every[sources.held_out.fold != f]
         starts.append(pooled if ridge is None else _fit_erm(sources, rows, column_ridge))
-        answers.append(play_on(adversary.subset(rows), starts[-1]).head)
+        answers.append(_answer(outcome, rows, column_ridge, starts[-1]))
     advantage = _compare(sources, adversary, torch.stack(starts), torch.stack(answers))
     outcome = replace(outcome, advantage=advantage)
     return hull, outcome if advantage.is_clear else _keep_start(outcome, adversary)
+
+
+def _answer(outcome: GameOutcome, rows: Tensor, ridge: Tensor, start: Tensor) -> Tensor:
+    """Return the learner's answer (C, k) to the targets of a game, on some of their rows."""
+    learner = Learner(ridge=ridge)
+    first = outcome.targets[0].sample
+    Z, y = first.Z[rows], first.y[rows]  # which the targets share
+    for target in outcome.targets:
+        sample = target.sample
+        weight = sample.weight[rows]
+        constant = None if sample.constant is None else sample.constant[rows]
+        learner.add(WeightedSample(Z, y, weight / weight.sum(), constant))
+    return learner.respond(start).head
 
 
 def _fit_erm(sources: SourceHeads, rows: Tensor, ridge: Tensor) -> Tensor:

@@ -69,7 +69,7 @@ def test_it_holds_where_the_confounder_turns_round(tmp_path: Path) -> None:
     domain = np.repeat([0, 1, 2], 2000)
     y = rng.integers(2, size=6000)
     cause = np.where(rng.random(6000) < 0.75, y, 1 - y)
-    colour = np.where(rng.random(6000) < np.array([0.93, 0.8, 0.05])[domain], y, 1 - y)
+    colour = np.where(rng.random(6000) < np.array([0.95, 0.8, 0.05])[domain], y, 1 - y)
     X = 2 * np.column_stack([cause, colour]) - 1 + 0.1 * rng.standard_normal((6000, 2))
     np.savez(tmp_path / "turn.npz", X=X, label=y, domain=domain)
     fingerprint = open_dataset("turn", tmp_path).fingerprint
