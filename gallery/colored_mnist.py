@@ -39,11 +39,7 @@ print(f"{len(train)} rows to fit on, {X.shape[1]} features, sources {np.unique(d
 # of the rows (`REGRAFT_SMALL=1`) CRO has 55.1 % in the unseen domain instead of 70.0 %.
 
 # %%
-heads = {
-    "ERM": ERMClassifier(),
-    "GroupDRO": GroupDROClassifier(),
-    "CRO": CROClassifier("hull", radius=8.0),
-}
+heads = {"ERM": ERMClassifier(), "GroupDRO": GroupDROClassifier(), "CRO": CROClassifier("hull")}
 table = []
 for name, head in heads.items():
     head.fit(X, y, sample_domain=domain)

@@ -116,7 +116,7 @@ def test_probabilities_stand_for_the_predictor_and_json_for_the_audit(
     assert document["family"] == "latent"
     assert GroupAudit.from_dict(document) == found
     hardest = min(found.groups, key=lambda each: each.accuracy)
-    assert f"{hardest.name} is the hardest" in found.summary()
+    assert f"{hardest.name} alone is the hardest group" in found.summary()
     assert "each class mixed in its own proportion" in found.summary()
 
 

@@ -251,7 +251,7 @@ def test_the_site_builds_with_options_docstrings_and_every_word(site: Path) -> N
     audits = (site / "api" / "audits.html").read_text(encoding="utf-8")
     assert "the head's value on the worst target found" in audits  # a comment beside a field
     estimators = (site / "api" / "estimators.html").read_text(encoding="utf-8")
-    assert "How far a target may lie" in estimators and ":class:" not in estimators
+    assert "how far a target may lie" in estimators and ":class:" not in estimators
     assert "---" not in re.sub(r"<[^>]*>|<!--.*?-->", "", audits + estimators)  # parsed sections
     page = unescape((site / "glossary.html").read_text(encoding="utf-8"))
     for words in read_glossary().values():

@@ -90,7 +90,7 @@ def _show_groups(session: Session, audit: GroupAudit) -> None:
     from regraft.estimators.group_audit import COLUMNS, evidence_rows
 
     session.table(COLUMNS, evidence_rows(audit.mixtures), evidence_rows(audit.sources))
-    session.say(audit.summary())
+    session.say(audit.summary(), *audit.abduction["warnings"])
 
 
 def _show_curve(session: Session, curve: AuditCurve) -> None:

@@ -25,7 +25,7 @@ def demo(
     from regraft.bench.demo import describe_demo, run_demo
     from regraft.core.domains import check_device
     from regraft.data.demo_pixels import load_demo_pixels
-    from regraft.estimators.plots import plot_audit
+    from regraft.estimators.plots import plot_group_audit
     from regraft.support.pictures import write_result
     from regraft.support.table import percent
 
@@ -33,10 +33,10 @@ def demo(
     session.say(describe_demo(cell), "")
     with session.working("comparing heads") as step:
         result = run_demo(cell, seed=seed, device=device, on_progress=step, on_round=session.round)
-    draw = functools.partial(plot_audit, result.curves)
+    draw = functools.partial(plot_group_audit, result.audits)
     document = result.to_dict()
     document["diagnosis"] = _diagnose(session, cell, seed, device)
-    files = write_result(out, "demo.json", document, "stress_curve.png", draw)
+    files = write_result(out, "demo.json", document, "accuracy_by_group.png", draw)
     pixels = load_demo_pixels(cell)
     numbers = (pixels.row + 1).tolist()
     show_abduction(session, result.abduction, dict(zip(numbers, pixels.images, strict=True)))

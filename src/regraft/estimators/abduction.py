@@ -86,14 +86,14 @@ def summarize_factor(found: Mapping[str, Any]) -> str:
     if found["n_groups"] == 1:
         return f"No hidden factor was found (p = {found['p_value']:.2f})."
     tie = ", ".join(
-        f"{name} {share[-1]:.0%}"
+        f"{share[-1]:.0%} of {name}"
         for name, share in zip(found["domains"], found["shares"], strict=True)
     )
     return (
-        f"A hidden factor was found (p = {found['p_value']:.2f}): {found['n_groups']} groups of "
-        f"rows, whose last is in the sources at different shares ({tie}). On rows that no step has "
-        f"seen it tells {found['gain']:.4f} ± {found['gain_error']:.4f} nats about the source, of "
-        f"{found['possible_gain']:.4f} possible at these shares."
+        f"A hidden factor was found (p = {found['p_value']:.2f}): the sources hold "
+        f"{found['n_groups']} groups of rows in different shares. The last group is {tie}. On rows "
+        f"that no step has seen, the groups tell {found['gain']:.4f} ± {found['gain_error']:.4f} "
+        f"nats about the source, of {found['possible_gain']:.4f} possible at these shares."
     )
 
 

@@ -78,8 +78,8 @@ class GroupAudit(PlainData):
         bound = f"at least {percent(self.accuracy_bound)} with {self.confidence:.0%} confidence"
         if self.n_groups == 1:
             return (
-                f"No hidden factor was found, so nothing is known about how a new domain may "
-                f"differ. {sources}, and {bound} in each of them."
+                "No hidden factor was found, so nothing is known about how a new domain may "
+                f"differ. {sources}, and {bound} in a domain like them pooled."
             )
         scope = "in the worst mixture of the groups found"
         if self.prior_shift is not None:
@@ -87,10 +87,10 @@ class GroupAudit(PlainData):
         if self.class_groups:
             scope += ", each class mixed in its own proportion"
         worst = min(self.groups, key=lambda each: each.accuracy)
-        return (
-            f"{sources} and {percent(self.accuracy)} {scope} ({bound}, sources included); alone, "
-            f"{worst.name} is the hardest with {percent(worst.accuracy)}."
-        )
+        hardest = f"{worst.name} alone is the hardest"
+        if self.targets != self.groups:
+            hardest += f" group, with {percent(worst.accuracy)}"
+        return f"{sources} and {percent(self.accuracy)} {scope} ({bound}); {hardest}."
 
     def plot(self, path: str, name: str = "predictor") -> None:
         """Draw accuracy by group and source to the picture ``path`` (needs the extra ``plots``)."""

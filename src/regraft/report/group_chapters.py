@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from regraft.estimators.group_audit import COLUMNS, GroupAudit, evidence_rows
 from regraft.estimators.plots import group_chart
 from regraft.report.elements import Chapter, Chart, Section, Text
-from regraft.support.table import Table
+from regraft.support.table import Table, percent
 
 
 def group_audit_chapter(audit: GroupAudit) -> Chapter:
@@ -27,6 +29,21 @@ def group_audit_chapter(audit: GroupAudit) -> Chapter:
         audit.summary(),
         tuple(sections),
     )
+
+
+def heads_section(audits: Mapping[str, GroupAudit], rows: str) -> Section:
+    """Show several heads in each group and source; ``rows`` says on which rows."""
+    ends = ", ".join(f"{name} {percent(audit.accuracy)}" for name, audit in audits.items())
+    chart = Chart(
+        "Accuracy by group and source; the line ends at the bound",
+        group_chart(audits),
+        f"In the hardest mixture of the groups: {ends}.",
+    )
+    text = Text(
+        f"Measured on {rows}. A new domain may mix the groups in any other way than the sources "
+        "do; the hardest mixture is what a head can be sure of."
+    )
+    return Section("Group by group", (text, chart))
 
 
 def _accuracy_section(audit: GroupAudit) -> Section:

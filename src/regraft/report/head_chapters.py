@@ -14,7 +14,7 @@ from regraft.estimators.group_tables import name_mixtures
 from regraft.estimators.plots import comparison_chart
 from regraft.report.abduction_chapter import abduction_sections
 from regraft.report.elements import Chapter, Chart, Document, Section, Text
-from regraft.report.group_chapters import group_audit_chapter
+from regraft.report.group_chapters import group_audit_chapter, heads_section
 from regraft.report.premise_chapters import diagnosis_chapter
 from regraft.report.sections import (
     STRESS,
@@ -45,16 +45,14 @@ _NO_STRESS = (
 def demo_chapter(document: Document) -> Chapter:
     """Build the chapter for ``demo.json``."""
     certificate = certificate_from_dict(document["certificate"])
-    curves = {name: AuditCurve.from_dict(curve) for name, curve in document["curves"].items()}
+    audits = {name: GroupAudit.from_dict(audit) for name, audit in document["audits"].items()}
     rows, target = [*document["rows"], document["ceiling"]], document["target"]
     unseen = f"{target} (unseen)"
     accuracies = {row["name"]: {**row["by_source"], unseen: row["target_accuracy"]} for row in rows}
     erm, cro = document["rows"][0], document["rows"][-1]
     sections = list(abduction_sections(document["abduction"]))
     sections.append(accuracies_section(accuracies, "rows that no head was fitted on"))
-    sections.append(stress_section(curves, "the rows fitted on"))
-    if document["frontier"] is not None:
-        sections.append(frontier_section(Frontier.from_dict(document["frontier"])))
+    sections.append(heads_section(audits, "rows that no head was fitted on"))
     sections += proof_sections(certificate)
     if document["diagnosis"] is not None:
         sections += diagnosis_chapter(document["diagnosis"]).sections

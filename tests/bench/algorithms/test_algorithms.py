@@ -9,8 +9,8 @@ from torch.nn import functional
 from regraft.bench.algorithms import algorithms, find_algorithm
 from tests.helpers.small_tasks import IMAGES, VECTORS, assert_same, draw_batch, make, snapshot
 
-# CRO evaluates and ends otherwise and has tests of its own.
-NAMES = sorted(set(algorithms()) - {"CRO"})
+# CRO and CROLatent evaluate and end otherwise and have tests of their own.
+NAMES = sorted(set(algorithms()) - {"CRO", "CROLatent"})
 every = pytest.mark.parametrize("name", NAMES)
 
 

@@ -132,14 +132,20 @@ def test_the_rule_that_leaves_one_domain_out_uses_the_pairs(tmp_path: Path) -> N
 
 def test_datasets_and_algorithms_are_in_order(tmp_path: Path) -> None:
     for dataset, algorithm in (
-        *(("VLCS", "ERM"), ("VLCS", "CRO"), ("VLCS", "aardvark"), ("VLCS", "Zebra")),
+        *(
+            ("VLCS", "ERM"),
+            ("VLCS", "CROLatent"),
+            ("VLCS", "CRO"),
+            ("VLCS", "aardvark"),
+            ("VLCS", "Zebra"),
+        ),
         *(("VLCS", "RSC"), ("VLCS", "IRM"), ("ColoredMNIST", "CRO"), ("Mine", "ERM")),
     ):
         write_sweep(tmp_path, dataset=dataset, algorithm=algorithm)
     collection = collect(tmp_path, ["oracle"])
     rows = collection.selections["oracle"]
     assert list(rows) == ["ColoredMNIST", "Mine", "VLCS"]
-    assert list(rows["VLCS"]) == ["ERM", "IRM", "RSC", "Zebra", "aardvark", "CRO"]
+    assert list(rows["VLCS"]) == ["ERM", "IRM", "RSC", "Zebra", "aardvark", "CRO", "CROLatent"]
     assert collection.algorithms("oracle") == list(rows["VLCS"])
     # Three environments of VLCS's four cannot be told by name.
     assert collection.environments["VLCS"] == ("0", "1", "2")

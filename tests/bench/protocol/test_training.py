@@ -68,7 +68,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(name: str, toy: Dataset, tmp_
     (records, model), (again, resumed) = (
         outcome(tmp_path / where, job) for where in ("whole", "parts")
     )
-    expected = [229] if name == "CRO" else [0, 100, 200, 229]
+    expected = [229] if name.startswith("CRO") else [0, 100, 200, 229]
     assert [record["step"] for record in records] == expected
     assert again == records
     assert model.keys() == resumed.keys()

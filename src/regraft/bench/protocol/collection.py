@@ -18,7 +18,7 @@ _FIRST = (
     *("ERM", "IRM", "GroupDRO", "Mixup", "MLDG", "CORAL", "MMD"),
     *("DANN", "CDANN", "MTL", "SagNet", "ARM", "VREx", "RSC"),
 )
-_LAST = ("CRO",)
+_LAST = ("CRO", "CROLatent")
 # Arguments that all runs of a table should have in common.
 _SETTINGS = ("steps", "holdout_fraction", "compat")
 
