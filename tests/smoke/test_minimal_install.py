@@ -29,7 +29,7 @@ COMMANDS = {
     "elicit": "moral elicit --out answers",
     "images": "embed images photos --encoder timm:resnet18 --out bank",
     "parquet": "fit rows.parquet --out other",
-    "plots": "audit run rows.csv --radii 1 --out audit",
+    "plots": "audit run rows.csv --out audit",
     "ray": "sweep --datasets rows --data . --engine ray --out sweep",
     "report": "fit rows.csv --out other --html",
     "slurm": "sweep --datasets rows --data . --engine slurm --out sweep",
