@@ -121,5 +121,5 @@ def _lines(end: End) -> list[str]:
     """Write a line for each text or file; row numbers alone fit into one."""
     if not any(row.name or row.text for row in end.rows):
         numbers = ", ".join(str(row.number) for row in end.rows)
-        return [f"  rows {numbers}" if numbers else "  none"]
+        return [f"  rows {numbers} (the first row is 1)" if numbers else "  none"]
     return [f"  {row.describe()}" for row in end.rows]

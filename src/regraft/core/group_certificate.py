@@ -91,7 +91,7 @@ class GroupCertificate(PlainData):
 
     def _scope(self) -> str:
         if self.n_groups == 1:
-            scope = "In a domain like the pooled sources, and in each of them"
+            scope = "In a domain like the pooled sources"
         elif self.prior_shift is not None:
             scope = (
                 "In every domain that mixes the groups found, with log-odds at most "
@@ -104,7 +104,8 @@ class GroupCertificate(PlainData):
         return (
             f"Certificate: {scope[0].lower()}{scope[1:]}, this head has a risk of at most "
             f"{self.risk:.3f} nats and an accuracy of at least {self.accuracy:.1%} "
-            f"({self.confidence:.0%} confidence, rows held out); for ERM's head the same bounds "
+            f"({self.confidence:.0%} confidence, rows held out), and no source was measured to be "
+            f"worse; for ERM's head the same bounds "
             f"are {self.pooled_risk:.3f} nats and {self.pooled_accuracy:.1%}."
         )
 
