@@ -94,7 +94,8 @@ def test_a_table_shows_its_most_different_columns(table: Path, run: Run) -> None
     assert ["source", "all", "rows", "y0", "y1"] in lines
     after = [lines[i + 4][0] for i, line in enumerate(lines) if "columns" in line]
     assert after == ["colour", "colour"]
-    assert len(re.findall(r"^  rows \d+, \d+, \d+ \(the first row is 1\)$", ran.out, re.MULTILINE)) == 4
+    listed = r"^  rows \d+, \d+, \d+ \(the first row is 1\)$"
+    assert len(re.findall(listed, ran.out, re.MULTILINE)) == 4
     assert "class y0, more in " in ran.out and "class y1, less in " in ran.out
 
 
