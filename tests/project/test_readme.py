@@ -70,7 +70,7 @@ def test_shell_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     of_paper = ("reproduce", "sweep", "collect", "moral")
     long = [command for command in commands if command.split()[1] in of_paper]
     commands = [command for command in commands if command not in long]
-    assert (len(commands), len(long)) == (10, 7)
+    assert (len(commands), len(long)) == (10, 8)
     commands += [f"{command} --help" for command in long]
     for command in commands:
         call(shlex.split(command)[1:])
