@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from regraft import CROClassifier, ERMClassifier, make_confounded_domains
+from regraft.core import latent_game
 from regraft.core.abduction import Groups, find_groups, rows_of_sources
 from regraft.core.domains import check_domains
 from regraft.core.group_certificate import GroupCertificate, certify_latent, measure
@@ -76,6 +77,18 @@ def test_held_out_losses_are_of_heads_that_have_not_seen_the_row(
     # A head that had seen the wrong labels would find them likelier than its twin does.
     total = (-outcome.held_out.loss).exp() + (-changed.held_out.loss).exp()
     assert torch.allclose(total[some], torch.ones(len(some), dtype=total.dtype), atol=1e-6)
+
+
+def test_the_ridge_of_very_many_rows_is_chosen_on_rows_of_every_fold(
+    sources: SourceHeads, groups: Groups, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = play_latent(sources, groups)
+    for most in (len(sources.y) // 3, len(sources.y) // 6):  # strides of 3 and 6, with 3 folds
+        monkeypatch.setattr(latent_game, "_MAX_RIDGE_ROWS", most)
+        fewer, _ = latent_game._thin(sources, expected.targets)
+        counts = torch.bincount(fewer.held_out.fold, minlength=3)
+        assert counts.min() > 0.9 * counts.max()
+        assert play_latent(sources, groups).reason == expected.reason == ""
 
 
 @pytest.mark.parametrize(

@@ -135,12 +135,21 @@ def _judge(sources: SourceHeads, heads: Tensor) -> HeldOutRows:
     return HeldOutRows(losses(log_p, sources.y), correct)
 
 
+def _stride(n_rows: int, n_folds: int) -> int:
+    """Return the step between the rows that choose a ridge; 1 takes all of them.
+
+    Rows are dealt to the folds in turn, so a multiple of their number would take one fold only.
+    """
+    stride = max(1, n_rows // _MAX_RIDGE_ROWS)
+    return stride + 1 if stride % n_folds == 0 else stride
+
+
 def _thin(sources: SourceHeads, targets: GroupTargets) -> tuple[SourceHeads, GroupTargets]:
     """Return every so many-th row of very many, which are enough to choose a ridge.
 
     The rows are sorted by source, class and distance from the mean, so this is a fair sample.
     """
-    stride = slice(None, None, max(1, len(sources.y) // _MAX_RIDGE_ROWS))
+    stride = slice(None, None, _stride(len(sources.y), len(sources.held_out.pooled)))
     weight = sources.weight[stride] / sources.weight[stride].sum()
     y, fold = sources.y[stride], sources.held_out.fold[stride]
     fewer = replace(
@@ -176,9 +185,9 @@ def _cross_fit(
     chosen, heads = given, list(sources.held_out.pooled)
     if chosen is None:
         fewer, thinned = _thin(sources, targets)
-        stride = len(sources.y) // _MAX_RIDGE_ROWS
-        chosen, heads = _choose_ridge(fewer, thinned, vertices[:, :: max(1, stride)])
-        if stride <= 1:
+        stride = _stride(len(sources.y), len(heads))
+        chosen, heads = _choose_ridge(fewer, thinned, vertices[:, ::stride])
+        if stride == 1:
             return _judge(sources, torch.stack(heads)), chosen
     heads = _fit_folds(sources, vertices, _column_ridge(sources, chosen, given), heads)
     return _judge(sources, torch.stack(heads)), chosen

@@ -119,18 +119,6 @@ def audit(
     return _audit(loss, error, domains, fit_source_heads(domains), radii, rank)
 
 
-def audit_on_sources(
-    predictor: Predictor,
-    X: ArrayLike,
-    domains: Domains,
-    sources: SourceHeads,
-    radii: Sequence[float] = RADII,
-) -> AuditCurve:
-    """Audit as :func:`audit` does on the rows ``X`` of ``domains``, whose heads are ``sources``."""
-    loss, error = judge_rows(predictor, X, domains)
-    return _audit(loss, error, domains, sources, radii, rank=None)
-
-
 def _audit(
     loss: Tensor,
     error: Tensor,
