@@ -17,14 +17,23 @@ from regraft.core.closure import (
     _distances,
     closure_residual,
     directed_hausdorff,
+    least_closure,
     minibatch_hausdorff,
 )
-from regraft.core.transplant import Transplant, Witness, find_witness, transplant_bases
+from regraft.core.transplant import (
+    Transplant,
+    Witness,
+    affine_combination,
+    find_witness,
+    measure_witness,
+    transplant_bases,
+)
 from tests.helpers.problems import normal, with_constant
 
 seeds = st.integers(0, 2**32 - 1)
 sizes = st.integers(1, 30)
 examples = settings(deadline=None, max_examples=60)
+few_examples = settings(deadline=None, max_examples=12)
 
 
 def brute_force(points: Tensor, reference: Tensor) -> float:
@@ -179,6 +188,90 @@ def test_every_source_needs_a_sample_and_one_source_is_closed() -> None:
     witness, rows = closed_sources(0)
     with pytest.raises(ValueError, match="3 sources need as many samples, got 2"):
         closure_residual(witness, rows[:2])
+
+
+# The free part of the basis (`rem:L-underdet`).
+
+
+def some_heads(seed: int, K: int, C: int, d: int) -> tuple[Tensor, Tensor]:
+    """Gauge-fixed heads of a target in the hull (C, d), and of its sources (K, C, d)."""
+    heads = normal(seed, K, C, d)
+    heads = heads - heads.mean(dim=1, keepdim=True)
+    weights = normal(seed + 1, K)
+    return affine_combination(heads, weights + (1 - weights.sum()) / K), heads
+
+
+def free_directions(target: Tensor, sources: Tensor) -> Tensor:
+    """All N with W_star N = 0, V_s^T N = 0 and a last row of zeros, from the heads alone."""
+    last = torch.eye(target.shape[1], dtype=torch.float64)[-1:]
+    rows = torch.cat([target, *(sources - target), last])
+    _, values, vectors = torch.linalg.svd(rows)
+    return vectors[int((values > 1e-9 * values[0]).sum()) :].mT
+
+
+@few_examples
+@given(seeds, st.sampled_from([(2, 2, 6), (2, 3, 9), (3, 2, 8), (3, 3, 12)]))
+def test_a_planted_basis_is_found(seed: int, shape: tuple[int, int, int]) -> None:
+    """Supports closed under one member of the bases, far from the member of least norm."""
+    target, heads = some_heads(seed, *shape)
+    witness = find_witness(target, heads)
+    free = free_directions(target, heads)
+    planted = witness.basis + free @ normal(seed + 2, free.shape[1], witness.rank)
+    first = with_constant(normal(seed + 3, 40, shape[2] - 1))
+    rows = [Transplant(planted, witness.sources[0], A)(first) for A in witness.sources]
+    scale = max(float(sample.abs().max()) for sample in rows)
+    found, residual = least_closure(witness, rows)
+    assert residual < 1e-7 * scale**2 < closure_residual(witness, rows)
+    assert torch.allclose(found.basis, planted, atol=1e-6 * scale)
+
+
+@few_examples
+@given(seeds, st.sampled_from([(2, 2, 5), (2, 4, 12), (3, 3, 12), (2, 2, 3)]))
+def test_the_least_closure_is_never_above_and_keeps_every_condition(
+    seed: int, shape: tuple[int, int, int]
+) -> None:
+    """Other rows, other shifts: the same rows decide, and the witness is as exact as before."""
+    K, _, d = shape
+    target, heads = some_heads(seed, *shape)
+    witness = find_witness(target, heads)
+    rows = [with_constant(normal(seed + s, 20 + 5 * s, d - 1)) for s in range(K)]
+    found, residual = least_closure(witness, rows)
+    assert residual == closure_residual(found, rows) <= closure_residual(witness, rows)
+    measured = measure_witness(target, heads, found.basis, found.target, found.sources)
+    assert measured.fit_residual == pytest.approx(witness.fit_residual, abs=1e-9)
+    assert measured.biorthogonality_residual == pytest.approx(
+        found.biorthogonality_residual, abs=1e-9
+    )
+    assert found.biorthogonality_residual == pytest.approx(
+        witness.biorthogonality_residual, abs=1e-9 * max(1, float(found.basis.norm()))
+    )
+    assert float(found.basis[-1].abs().max()) < 1e-12 * max(1, float(found.basis.norm()))
+    shuffled = [sample[normal(seed, len(sample)).argsort()] for sample in rows]
+    assert least_closure(witness, shuffled)[1] == pytest.approx(residual, rel=1e-6)
+
+
+def test_the_least_closure_of_noisy_sources_is_smaller() -> None:
+    """Independent rows leave room in nearly every problem; many rows are searched in part."""
+    gains = []
+    for seed in range(8):
+        target, heads = some_heads(seed, 2, 2, 10)
+        witness = find_witness(target, heads)
+        rows = [with_constant(normal(seed + s, 300, 9)) for s in range(2)]
+        before = closure_residual(witness, rows, max_rows=100, seed=1)
+        found, after = least_closure(witness, rows, max_rows=100, seed=1)
+        assert after == closure_residual(found, rows, max_rows=100, seed=1)
+        gains.append(1 - after / before)
+    assert min(gains) >= 0 and sum(gain > 0.01 for gain in gains) >= 7
+
+
+def test_nothing_is_searched_where_nothing_is_free() -> None:
+    """Equal heads have no basis, one source has no pair, and closed supports have no distance."""
+    head = normal(0, 2, 5)
+    rows = [with_constant(normal(s, 10, 4)) for s in range(2)]
+    equal = find_witness(head, torch.stack([head, head]))
+    assert least_closure(equal, rows) == (equal, closure_residual(equal, rows))
+    alone = find_witness(normal(0, 3, 12), normal(1, 1, 3, 12))
+    assert least_closure(alone, [normal(2, 10, 12)]) == (alone, 0.0)
 
 
 def risk(mass: Tensor, positive: Tensor, predicted: Tensor) -> float:

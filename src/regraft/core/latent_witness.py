@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from regraft.core.transplant import Witness, transplant_bases
+from regraft.core.transplant import Witness, biorthogonality, transplant_bases
 from regraft.core.whitening import Whitening
 
 _SMALLEST_PRIOR = 1e-3
@@ -57,8 +57,6 @@ def find_latent_witness(
     sources = torch.stack([abduction(prior) for prior in shares])
     goal = abduction(target)
     basis = transplant_bases([*sources, goal], deduction).particular
-    identity = torch.eye(basis.shape[1], dtype=basis.dtype, device=basis.device)
-    readouts = torch.stack([goal, *sources]).mT @ basis - identity
     # A_star^T T_s = A_s^T, with T_s = I + L (A_s - A_star)^T.
     moved = goal.T + (goal.T @ basis) @ (sources - goal).mT
     misfit = torch.linalg.matrix_norm(moved - sources.mT) / torch.linalg.matrix_norm(sources)
@@ -68,8 +66,6 @@ def find_latent_witness(
         sources=sources,
         deduction=deduction,
         fit_residual=float(misfit.max()),
-        biorthogonality_residual=max(
-            float(readouts.abs().max()), float((deduction.T @ basis).abs().max())
-        ),
+        biorthogonality_residual=biorthogonality(basis, goal, sources, deduction),
         rank=basis.shape[1],
     )

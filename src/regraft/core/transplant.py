@@ -211,17 +211,24 @@ def measure_witness(
     misfit = torch.linalg.matrix_norm(
         target_head + (target_head @ basis) @ shifts.mT - source_heads
     )
-    identity = torch.eye(basis.shape[1], dtype=basis.dtype, device=basis.device)
-    readouts = torch.stack([target_abduction, *source_abductions]).mT @ basis - identity
     return Witness(
         basis=basis,
         target=target_abduction,
         sources=source_abductions,
         deduction=deduction,
         fit_residual=float((misfit / torch.linalg.matrix_norm(source_heads).clamp(min=1.0)).max()),
-        biorthogonality_residual=max(_largest(readouts), _largest(deduction.mT @ basis)),
+        biorthogonality_residual=biorthogonality(
+            basis, target_abduction, source_abductions, deduction
+        ),
         rank=basis.shape[1],
     )
+
+
+def biorthogonality(basis: Tensor, target: Tensor, sources: Tensor, deduction: Tensor) -> float:
+    """Return the largest entry of A_s^T L - I, A_star^T L - I and D^T L: the residual of (P5)."""
+    identity = torch.eye(basis.shape[1], dtype=basis.dtype, device=basis.device)
+    readouts = torch.stack([target, *sources]).mT @ basis - identity
+    return max(_largest(readouts), _largest(deduction.mT @ basis))
 
 
 def _solve_system(
