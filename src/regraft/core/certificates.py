@@ -6,12 +6,11 @@ from typing import Any
 
 from regraft.core.certificate import Certificate
 from regraft.core.group_certificate import GroupCertificate
+from regraft.core.head_certificate import HeadCertificate
 
-AnyCertificate = Certificate | GroupCertificate
 
-
-def certificate_from_dict(data: dict[str, Any]) -> AnyCertificate:
+def certificate_from_dict(data: dict[str, Any]) -> Certificate:
     """Rebuild a certificate from its ``to_dict``, also after a round trip through JSON."""
     if data["family"] == "latent":
         return GroupCertificate.from_dict(data)
-    return Certificate.from_dict(data)
+    return HeadCertificate.from_dict(data)

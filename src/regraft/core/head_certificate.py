@@ -143,12 +143,12 @@ def certify_hull(
     held_out, pooled = outcome.held_out, outcome.pooled
     assert held_out is not None and pooled is not None
     _, rows = plausible_targets(sources, rank)
-    still = replace(rows, keeps_inputs=True)
+    still, fold = replace(rows, keeps_inputs=True), sources.held_out.fold
     reason = ""
     if outcome.head is outcome.start:
         reason = ONE_TARGET if outcome.advantage is None else NOT_BETTER
     shared = collect_evidence(
-        partial(_measure_hull, rows, radius),
+        partial(_measure_hull, rows, fold, radius),
         held_out,
         pooled,
         sources.slices,
@@ -180,8 +180,8 @@ def certify_hull(
         radius=radius,
         distances=dict(zip(names, hull.sources.norm(dim=1).tolist(), strict=True)),
         regret=regret,
-        kept=_measure_hull(still, radius, held_out),
-        pooled_kept=_measure_hull(still, radius, pooled),
+        kept=_measure_hull(still, fold, radius, held_out),
+        pooled_kept=_measure_hull(still, fold, radius, pooled),
         worst_target=dict(zip(names, weights, strict=True)),
         finite_sample=_finite_sample(worst.rows, radius, outcome, closing),
         **closing,
@@ -242,13 +242,25 @@ def certify_free(
     )
 
 
-def _measure_hull(rows: TiltedRows, radius: float, held_out: HeldOutRows) -> tuple[Evidence, ...]:
-    """Measure where the bounds are worst: the targets of the largest risk and lowest accuracy."""
+def _measure_hull(
+    rows: TiltedRows, fold: Tensor, radius: float, held_out: HeldOutRows
+) -> tuple[Evidence, ...]:
+    """Measure where the bounds are worst: the targets of the largest risk and lowest accuracy.
+
+    The rows of each fold have the worst target of their own among those of heads that have not seen
+    them. One target for all folds would be milder than that of the final heads: these err in one
+    way, and the heads of the folds in several, which cancel.
+    """
     losses = {LARGEST_RISK: held_out.loss, LOWEST_ACCURACY: 1 - held_out.correct}
-    return tuple(
-        measure(name, attack(rows, loss, radius, errors=_ERRORS).weights, held_out)
-        for name, loss in losses.items()
-    )
+    folds = [(fold == f).nonzero().squeeze(1) for f in range(int(fold.max()) + 1)]
+    evidence = []
+    for name, loss in losses.items():
+        weight = torch.zeros_like(loss)
+        for each in folds:
+            found = attack(rows.take(each), loss[each], radius, errors=_ERRORS / len(folds) ** 0.5)
+            weight[each] = found.weights / len(folds)
+        evidence.append(measure(name, weight, held_out))
+    return tuple(evidence)
 
 
 def _measure_target(target: Target, sources: SourceHeads, heads: Tensor) -> Evidence:

@@ -8,8 +8,9 @@ inputs moves with the weights, unless it is asked to stay. The sources themselve
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -71,6 +72,18 @@ class TiltedRows:
     sources: Tensor  # (K, m) the source heads in the hull's coordinates
     keeps_inputs: bool = False
 
+    def take(self, rows: Tensor) -> TiltedRows:
+        """Return some of the rows."""
+        return replace(
+            self,
+            tilt=self.tilt[..., rows],
+            center=self.center[:, rows],
+            own=self.own[:, rows],
+            y=self.y[rows],
+            domain=self.domain[rows],
+            log_weight=self.log_weight[rows],
+        )
+
     def weights(self, z: Tensor) -> Tensor:
         """Return the weight (n,) of each row for the target at ``z``; the weights sum to one."""
         return self.weigh(torch.tensordot(z, self.tilt, dims=1))[0]
@@ -113,6 +126,18 @@ class Attack:
     value: float  # its risk, or regret
     weights: Tensor  # (n,) its surrogate
     source: int | None = None  # the source that it is, if it is one as it stands
+
+
+def supported_radius(hull: Hull) -> float:
+    """Return how far from their mean the sources let one expect a further domain (nats).
+
+    If K domains and one more are drawn alike, the square of its distance from their mean is on
+    average (K + 1) / (K - 1) times that of one of the K. The farthest of these stands for them all.
+    """
+    n_sources = len(hull.sources)
+    if n_sources == 1:
+        return 0.0
+    return math.sqrt((n_sources + 1) / (n_sources - 1)) * float(hull.sources.norm(dim=1).max())
 
 
 def check_radius(radius: float) -> None:
@@ -241,14 +266,13 @@ def attack(
 
     z, value = maximize_in_ball(value_and_gradient, loss.new_zeros(len(rows.tilt)), radius, known)
     own = loss - rows.source_losses() if objective == "regret" else loss
-    values = []
-    for s in range(len(rows.sources)):
+    best = Attack(z, value, rows.weights(z))
+    for s in rows.domain.unique().tolist():
         weight = rows.source_weights(s)
-        values.append(float(weight @ own) + errors * standard_error(weight, own))
-    worst = max(range(len(values)), key=values.__getitem__)
-    if values[worst] > value:
-        return Attack(rows.sources[worst], values[worst], rows.source_weights(worst), worst)
-    return Attack(z, value, rows.weights(z))
+        value = float(weight @ own) + errors * standard_error(weight, own)
+        if value > best.value:
+            best = Attack(rows.sources[s], value, weight, s)
+    return best
 
 
 def standard_error(weight: Tensor, loss: Tensor) -> float:

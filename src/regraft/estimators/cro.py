@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Self
@@ -13,11 +14,11 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from regraft.core.abduction import Groups, find_groups, rows_of_sources
-from regraft.core.certificate import certify_hull
 from regraft.core.domains import Domains, warn_if_one_domain
 from regraft.core.game import GameOutcome, Round
 from regraft.core.group_certificate import GroupCertificate, certify_latent
 from regraft.core.group_targets import check_prior_shift
+from regraft.core.head_certificate import HeadCertificate, certify_hull
 from regraft.core.heads import SourceHeads, check_ridge, fit_source_heads
 from regraft.core.hull import (
     Hull,
@@ -25,6 +26,8 @@ from regraft.core.hull import (
     check_objective,
     check_radius,
     check_rank,
+    plausible_targets,
+    supported_radius,
 )
 from regraft.core.hull_game import play_hull
 from regraft.core.latent_game import LatentOutcome, play_latent
@@ -35,7 +38,7 @@ from regraft.estimators.abduction import Abduction, describe_groups
 from regraft.estimators.families import Family, check_settings
 from regraft.estimators.game_head import GameHead, warn_unless_converged
 
-DEFAULT_RADIUS = 8.0
+_FAR = 3.0  # a radius of so many default ones gets a warning
 _REMEDY = "max_rounds or tolerance, or the ridge"
 _LARGEST_SHARE = 0.99  # of the worst group in the default target of a witness
 
@@ -57,7 +60,10 @@ class CROClassifier(GameHead):
     radius : float or None
         Of the hull: how far a target may lie from the sources' mean, in nats (root mean square of
         the change in the logits). It is an assumption about the deployment, not something to tune:
-        source accuracy always prefers 0, which is plain ERM. None takes 8.
+        source accuracy always prefers 0, which is plain ERM. None takes what K sources support:
+        ``sqrt((K + 1) / (K - 1))`` times the distance of the farthest of them, which is where
+        a further domain would lie if it were drawn as they were. A radius of more than three times
+        that gets a warning.
     rank : int or None
         Of the hull, transplant dimension: the number of class directions (at most C - 1) in which
         targets may move. None keeps all.
@@ -89,7 +95,7 @@ class CROClassifier(GameHead):
     ----------
     coef_, intercept_, classes_, domains_, n_features_in_
         As in :class:`~regraft.estimators.linear.LinearHead`.
-    certificate_ : GroupCertificate or Certificate
+    certificate_ : GroupCertificate or HeadCertificate
         Of the latent family, or of the hull.
     rounds_ : tuple of Round
     source_heads_ : ndarray (K, C, d + 1)
@@ -192,9 +198,23 @@ class CROClassifier(GameHead):
             if latent.game is not None:
                 warn_unless_converged(latent.game, _REMEDY)
             return latent.head
-        _, outcome = self._play_hull(sources)
+        _, outcome = self._play_hull(sources, self.choose_radius(sources))
         warn_unless_converged(outcome, _REMEDY)
         return outcome.head
+
+    def choose_radius(self, sources: SourceHeads) -> float:
+        """Return the radius, or the one that the sources support; warn of one far beyond it."""
+        supported = supported_radius(plausible_targets(sources, self.rank)[0])
+        if self.radius is None:
+            return supported
+        if self.radius > _FAR * supported and len(sources.slices) > 1:
+            warnings.warn(
+                f"a radius of {self.radius:g} nats is {self.radius / max(supported, 1e-6):.0f} "
+                f"times what the sources support ({supported:.2g} nats): they say nothing about "
+                "domains that far away, so lower the radius unless you know that they occur.",
+                stacklevel=3,
+            )
+        return float(self.radius)
 
     def _fit_latent(
         self,
@@ -226,7 +246,8 @@ class CROClassifier(GameHead):
         names: list[str],
         on_round: Callable[[Round], None] | None,
     ) -> Tensor:
-        plausible, outcome = self._play_hull(sources, on_round)
+        radius = self.choose_radius(sources)
+        plausible, outcome = self._play_hull(sources, radius, on_round)
         warn_unless_converged(outcome, _REMEDY)
         self.certificate_ = certify_hull(
             sources,
@@ -236,15 +257,12 @@ class CROClassifier(GameHead):
             ridge=sources.learner_ridge(self.ridge),
             objective=self.objective,
             surrogate=self.surrogate,
-            radius=self._radius,
+            radius=radius,
+            rank=self.rank,
         )
         hull_heads = torch.stack([plausible.head(z) for z in plausible.sources])
         self.hull_heads_ = sources.whitening.to_features(hull_heads).cpu().numpy()
         return outcome.head
-
-    @property
-    def _radius(self) -> float:
-        return DEFAULT_RADIUS if self.radius is None else float(self.radius)
 
     def _play_latent(
         self,
@@ -264,11 +282,14 @@ class CROClassifier(GameHead):
         )
 
     def _play_hull(
-        self, sources: SourceHeads, on_round: Callable[[Round], None] | None = None
+        self,
+        sources: SourceHeads,
+        radius: float,
+        on_round: Callable[[Round], None] | None = None,
     ) -> tuple[Hull, GameOutcome]:
         return play_hull(
             sources,
-            radius=self._radius,
+            radius=radius,
             rank=self.rank,
             objective=self.objective,
             surrogate=self.surrogate,
@@ -281,7 +302,8 @@ class CROClassifier(GameHead):
     def check_parameters(self) -> None:
         """Raise ``ValueError`` with one sentence if a setting is wrong or of another family."""
         check_settings(self.family, self.get_params())
-        check_radius(self._radius)
+        if self.radius is not None:
+            check_radius(self.radius)
         check_objective(self.objective)
         check_surrogate(self.surrogate)
         check_prior_shift(self.prior_shift)
@@ -304,6 +326,7 @@ class CROClassifier(GameHead):
         if isinstance(self.certificate_, GroupCertificate):
             witness = self._latent_witness(self.certificate_, weights)
         else:
+            assert isinstance(self.certificate_, HeadCertificate)
             names = [str(name) for name in self.domains_]
             chosen = self.certificate_.worst_target if weights is None else weights
             given = _shares_of(chosen, names, "domains")

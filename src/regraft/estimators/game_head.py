@@ -6,7 +6,7 @@ import warnings
 
 from sklearn.exceptions import ConvergenceWarning
 
-from regraft.core.certificates import AnyCertificate
+from regraft.core.certificate import Certificate
 from regraft.core.game import GameOutcome, Round
 from regraft.core.heads import Regularization
 from regraft.estimators.linear import LinearHead
@@ -15,7 +15,7 @@ from regraft.estimators.linear import LinearHead
 class GameHead(LinearHead):
     """Linear head with a ``certificate_`` and the ``regularization_`` of its source heads."""
 
-    certificate_: AnyCertificate
+    certificate_: Certificate
     regularization_: Regularization
 
     @property

@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any, Self
 
+import torch
 from numpy.typing import ArrayLike
 
-from regraft.core.certificate import certify
 from regraft.core.domains import warn_if_one_domain
 from regraft.core.free_adversary import FreeAdversary, FreeAdversaryOptions
 from regraft.core.game import play
+from regraft.core.head_certificate import certify_free
 from regraft.core.heads import fit_source_heads
+from regraft.core.hull_game import answer_without
 from regraft.core.learner import Learner
 from regraft.core.standardization import standardize
 from regraft.core.surrogates import SurrogateKind, check_surrogate
@@ -53,7 +55,7 @@ class LiteralCROClassifier(GameHead):
     ----------
     coef_, intercept_, classes_, domains_, n_features_in_
         As in :class:`~regraft.estimators.linear.LinearHead`.
-    certificate_ : Certificate
+    certificate_ : HeadCertificate
     regularization_ : Regularization
     """
 
@@ -109,17 +111,23 @@ class LiteralCROClassifier(GameHead):
             max_rounds=self.cro_max_outer_iters,
         )
         warn_unless_converged(outcome, "cro_max_outer_iters or cro_gap_eps")
+        starts = scaled.from_features(to_features(sources.held_out.pooled))
+        every = torch.arange(len(sources.y), device=sources.y.device)
+        answers = [
+            answer_without(outcome, every[sources.held_out.fold != f], len(every), ridge, head)
+            for f, head in enumerate(starts)
+        ]
         heads = scaled.from_features(to_features(sources.heads))
-        self.certificate_ = certify(
+        self.certificate_ = certify_free(
             scaled.rows,
-            sources.slices,
+            sources,
             outcome,
             adversary.witness(outcome.worst, heads),
+            heads=torch.stack(answers),
+            starts=starts,
+            names=[str(name) for name in domains.names],
             ridge=ridge,
             surrogate=self.surrogate,
-            objective="risk",
-            radius=None,
-            worst_target={},
         )
         self.regularization_ = sources.regularization
         self._set_head(domains, scaled.to_features(outcome.head))
