@@ -8,6 +8,7 @@ from typing import Protocol
 
 from torch import Tensor
 
+from regraft.core.evidence import HeldOutRows
 from regraft.core.guard import Advantage
 from regraft.core.learner import Learner
 from regraft.core.newton import Solution
@@ -58,6 +59,8 @@ class GameOutcome:
     worst_value: float  # its risk (regret) there
     converged: bool  # the value settled, and the last answer reached the learner's gap
     advantage: Advantage | None = None  # of the last answer over the start, on rows held out
+    held_out: HeldOutRows | None = None  # of the final answer; None if no rows were held out
+    pooled: HeldOutRows | None = None  # of the start
 
 
 def play(

@@ -1,8 +1,9 @@
 """Plausible targets: the affine hull of the source heads, and the weights that make each target.
 
 If the abduction of a target is an affine combination of the sources' abductions, its head is the
-same combination of the source heads. Its surrogate is the source rows, reweighted so that their
-conditional becomes the target head: real inputs keep real labels.
+same combination of the source heads. Its surrogate is the source rows, reweighted so that the
+conditional of each source becomes the target head: real inputs keep real labels. The law of the
+inputs moves with the weights, unless it is asked to stay. The sources themselves are plausible too.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ Objective = Literal["risk", "regret"]
 
 # Heads whose tilt logits differ by less than this (root mean square, nats) are the same head.
 _SAME_HEAD_NATS = 1e-6
+_SMALLEST_ERROR = 1e-12  # of a mean, below which it has no slope
 
 
 @dataclass(frozen=True)
@@ -52,29 +54,55 @@ class Hull:
 class TiltedRows:
     """Rows with the logits from which the weights of every target of a hull follow.
 
+    A row (x, y) of source s has weight ``softmax((W - W_s) x)_y`` in the target with head W, times
+    its own. With ``keeps_inputs`` it is ``softmax(W x)_y / softmax(W_s x)_y``, which leaves the law
+    of x as it is; these weights are not bounded. Either way the labels given x are those of W, if
+    those of source s are those of W_s.
+
     Classes come first and rows last, so that sums over classes run along contiguous memory.
     """
 
     tilt: Tensor  # (m, C, n) logits of the hull's directions
     center: Tensor  # (C, n) logits of the hull's center
+    own: Tensor  # (C, n) logits by which the head of a row's source differs from the center
     y: Tensor  # (n,)
+    domain: Tensor  # (n,)
     log_weight: Tensor  # (n,) logarithms of weights that sum to one
+    sources: Tensor  # (K, m) the source heads in the hull's coordinates
+    keeps_inputs: bool = False
 
     def weights(self, z: Tensor) -> Tensor:
         """Return the weight (n,) of each row for the target at ``z``; the weights sum to one."""
-        return self.weights_from_shares(
-            torch.log_softmax(torch.tensordot(z, self.tilt, dims=1), dim=0)
-        )
+        return self.weigh(torch.tensordot(z, self.tilt, dims=1))[0]
 
     def own_losses(self, z: Tensor) -> Tensor:
         """Return the cross-entropy (n,) of each row under the head of the target at ``z`` (m,)."""
         logits = self.center + torch.tensordot(z, self.tilt, dims=1)
         return -_entry_of_label(torch.log_softmax(logits, dim=0), self.y)
 
-    def weights_from_shares(self, log_share: Tensor) -> Tensor:
-        """Return the weights (n,) for log class shares (C, n); they sum to one."""
+    def source_losses(self) -> Tensor:
+        """Return the cross-entropy (n,) of each row under the head of its own source."""
+        return -_entry_of_label(torch.log_softmax(self.center + self.own, dim=0), self.y)
+
+    def source_weights(self, source: int) -> Tensor:
+        """Return the weight (n,) of each row in a source as it is; the weights sum to one."""
+        weight = self.log_weight.exp() * (self.domain == source)
+        return weight / weight.sum()
+
+    def weigh(self, tilt: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the weights (n,) of a target with logits (C, n), and shares (C, n) of the classes.
+
+        A weight's logarithm changes with the logit of the label, less the mean of the logits under
+        the shares.
+        """
+        if self.keeps_inputs:
+            log_share = torch.log_softmax(self.center + tilt, dim=0)
+            change = log_share - torch.log_softmax(self.center + self.own, dim=0)
+        else:
+            change = log_share = torch.log_softmax(tilt - self.own, dim=0)
         # Relative to the largest, so that a far target's weights do not all underflow.
-        return torch.softmax(self.log_weight + _entry_of_label(log_share, self.y), dim=0)
+        weight = torch.softmax(self.log_weight + _entry_of_label(change, self.y), dim=0)
+        return weight, log_share.exp_()
 
 
 @dataclass(frozen=True)
@@ -84,6 +112,7 @@ class Attack:
     z: Tensor  # (m,) the worst target found
     value: float  # its risk, or regret
     weights: Tensor  # (n,) its surrogate
+    source: int | None = None  # the source that it is, if it is one as it stands
 
 
 def check_radius(radius: float) -> None:
@@ -140,13 +169,23 @@ def fit_hull(
     return Hull(center, directions, axes * lengths, mixing, projection)
 
 
-def tilt_rows(hull: Hull, Z: Tensor, y: Tensor, weight: Tensor) -> TiltedRows:
-    """Prepare the rows ``Z`` (n, k) for the surrogates of all targets of ``hull``."""
+def tilt_rows(
+    hull: Hull, heads: Tensor, Z: Tensor, y: Tensor, weight: Tensor, domain: Tensor
+) -> TiltedRows:
+    """Prepare the rows ``Z`` (n, k) of sources with ``heads`` (K, C, k) for the hull's targets."""
+    center = _tilt(hull.center, Z)
+    own = torch.empty_like(center)
+    for s, head in enumerate(heads):
+        rows = domain == s
+        own[:, rows] = _tilt(head, Z[rows]) - center[:, rows]
     return TiltedRows(
         tilt=_tilt(hull.directions, Z),
-        center=_tilt(hull.center, Z),
+        center=center,
+        own=own,
         y=y,
+        domain=domain,
         log_weight=weight.log(),
+        sources=hull.sources,
     )
 
 
@@ -170,11 +209,15 @@ def plausible_targets(sources: SourceHeads, rank: int | None = None) -> tuple[Hu
     center = logits.mean(dim=0)
     moves = logits - center
     hull = fit_hull(sources.heads, sources.Z, sources.weight, rank, moves)
+    domain = sources.domain
     return hull, TiltedRows(
         tilt=torch.tensordot(hull.mixing, hull.projection @ moves, dims=1),
         center=center,
+        own=moves[domain, :, torch.arange(len(domain), device=domain.device)].T.contiguous(),
         y=sources.y,
+        domain=domain,
         log_weight=sources.weight.log(),
+        sources=hull.sources,
     )
 
 
@@ -184,34 +227,57 @@ def attack(
     radius: float,
     objective: Objective = "risk",
     known: Sequence[Tensor] = (),
+    errors: float = 0.0,
 ) -> Attack:
-    """Find the worst target with ``|z| <= radius`` for a predictor with row losses ``loss``.
+    """Find the worst target with ``|z| <= radius``, or the worst source, for row losses ``loss``.
 
     For ``regret``, the loss of the target's own head is subtracted from each row's loss. ``known``
     are targets in the ball that were found before; the result is at least as bad as these.
+    ``errors`` standard errors are added to the value of each target.
     """
 
     def value_and_gradient(z: Tensor) -> tuple[float, Tensor]:
-        return _value_and_gradient(rows, loss, z, objective)
+        return _value_and_gradient(rows, loss, z, objective, errors)
 
     z, value = maximize_in_ball(value_and_gradient, loss.new_zeros(len(rows.tilt)), radius, known)
+    own = loss - rows.source_losses() if objective == "regret" else loss
+    values = []
+    for s in range(len(rows.sources)):
+        weight = rows.source_weights(s)
+        values.append(float(weight @ own) + errors * standard_error(weight, own))
+    worst = max(range(len(values)), key=values.__getitem__)
+    if values[worst] > value:
+        return Attack(rows.sources[worst], values[worst], rows.source_weights(worst), worst)
     return Attack(z, value, rows.weights(z))
 
 
+def standard_error(weight: Tensor, loss: Tensor) -> float:
+    """Return the standard error of the mean of ``loss`` (n,) under weights that sum to one."""
+    return float((weight * (loss - weight @ loss)).square().sum().sqrt())
+
+
 def _value_and_gradient(
-    rows: TiltedRows, loss: Tensor, z: Tensor, objective: Objective
+    rows: TiltedRows, loss: Tensor, z: Tensor, objective: Objective, errors: float
 ) -> tuple[float, Tensor]:
     """Return the risk (or regret) of the surrogate at ``z``, and its gradient in ``z``."""
     tilt = torch.tensordot(z, rows.tilt, dims=1)  # (C, n)
-    log_share = torch.log_softmax(tilt, dim=0)
-    weight = rows.weights_from_shares(log_share)
+    weight, share = rows.weigh(tilt)
     if objective == "regret":
         log_p = torch.log_softmax(rows.center + tilt, dim=0)
         loss = loss + _entry_of_label(log_p, rows.y)
     value = weight @ loss
-    gradient = _tilt_gradient(rows, log_share.exp_(), weight * (loss - value))
+    influence = weight * (loss - value)
+    scale, slope = influence, weight
+    if errors:
+        error = influence.square().sum().sqrt().clamp_min(_SMALLEST_ERROR)
+        bias = weight @ influence
+        value = value + errors * error
+        spread = (influence.square() - weight * error**2 - bias * influence) / error
+        scale = influence + errors * spread
+        slope = weight + errors * weight * (influence - bias) / error
+    gradient = _tilt_gradient(rows, share, scale)
     if objective == "regret":
-        gradient = gradient + _tilt_gradient(rows, log_p.exp_(), weight)
+        gradient = gradient + _tilt_gradient(rows, log_p.exp_(), slope)
     return float(value), gradient
 
 

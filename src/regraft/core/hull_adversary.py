@@ -13,6 +13,7 @@ from regraft.core.game import Adversary, Target
 from regraft.core.guard import WorstCase
 from regraft.core.heads import SourceHeads
 from regraft.core.hull import (
+    Attack,
     Hull,
     Objective,
     TiltedRows,
@@ -32,7 +33,7 @@ from regraft.core.transplant import find_witness
 
 
 class ReweightingHullAdversary:
-    """Targets within ``radius`` nats, made of real rows with real labels and changed weights.
+    """Targets within ``radius`` nats, made of real rows with real labels, and the sources.
 
     ``optimism`` (n,) is what fitting has taken off the losses of the rows; None means nothing.
     """
@@ -57,10 +58,11 @@ class ReweightingHullAdversary:
         if self._optimism is not None:
             loss = loss + self._optimism
         found = attack(self._surrogates, loss, self._radius, self._objective, self._known)
-        self._known.append(found.z)
+        if found.source is None:
+            self._known.append(found.z)
         constant = self._optimism
         if self._objective == "regret":
-            own = self._surrogates.own_losses(found.z)
+            own = self._own_losses(found)
             constant = -own if constant is None else constant - own
         return Target(WeightedSample(self._Z, y, found.weights, constant), found.z)
 
@@ -68,8 +70,14 @@ class ReweightingHullAdversary:
         """Return the worst target for the losses (n,) of heads that have not seen the rows."""
         found = attack(self._surrogates, loss, self._radius, self._objective, self._known)
         if self._objective == "regret":
-            loss = loss - self._surrogates.own_losses(found.z)
+            loss = loss - self._own_losses(found)
         return WorstCase(found.weights, loss)
+
+    def _own_losses(self, found: Attack) -> Tensor:
+        """Return the losses (n,) of the target's own head."""
+        if found.source is None:
+            return self._surrogates.own_losses(found.z)
+        return self._surrogates.source_losses()
 
 
 class SoftLabelHullAdversary:

@@ -9,8 +9,9 @@ from typing import Unpack
 import torch
 from torch import Tensor
 
+from regraft.core.evidence import judge
 from regraft.core.game import Adversary, GameOutcome, Round, play
-from regraft.core.guard import Advantage, compare_worst_cases
+from regraft.core.guard import compare_worst_cases
 from regraft.core.heads import SourceHeads
 from regraft.core.hull import Hull
 from regraft.core.hull_adversary import (
@@ -49,29 +50,42 @@ def play_hull(
         max_rounds=max_rounds,
         on_round=on_round,
     )
-    if not isinstance(adversary, ReweightingHullAdversary):
-        return hull, outcome
-    if radius == 0 or len(hull.directions) == 0:
-        return hull, _keep_start(outcome, adversary)  # there is one target: the pooled rows
     starts, answers = [], []
     for f, pooled in enumerate(sources.held_out.pooled):
         rows = every[sources.held_out.fold != f]
         starts.append(pooled if ridge is None else _fit_erm(sources, rows, column_ridge))
-        answers.append(_answer(outcome, rows, column_ridge, starts[-1]))
-    advantage = _compare(sources, adversary, torch.stack(starts), torch.stack(answers))
-    outcome = replace(outcome, advantage=advantage)
-    return hull, outcome if advantage.is_clear else _keep_start(outcome, adversary)
+        answers.append(answer_without(outcome, rows, len(every), column_ridge, starts[-1]))
+    outcome = replace(
+        outcome,
+        pooled=judge(sources.held_out, torch.stack(starts), sources.Z, sources.y),
+        held_out=judge(sources.held_out, torch.stack(answers), sources.Z, sources.y),
+    )
+    if not isinstance(adversary, ReweightingHullAdversary):
+        return hull, outcome
+    if radius == 0 or len(hull.directions) == 0:
+        return hull, _keep_start(outcome, adversary)
+    assert outcome.pooled is not None and outcome.held_out is not None
+    worst = [adversary.worst_case(each.loss) for each in (outcome.pooled, outcome.held_out)]
+    outcome = replace(outcome, advantage=compare_worst_cases(*worst))
+    is_clear = outcome.advantage is not None and outcome.advantage.is_clear
+    return hull, outcome if is_clear else _keep_start(outcome, adversary)
 
 
-def _answer(outcome: GameOutcome, rows: Tensor, ridge: Tensor, start: Tensor) -> Tensor:
-    """Return the learner's answer (C, k) to the targets of a game, on some of their rows."""
+def answer_without(
+    outcome: GameOutcome, rows: Tensor, n_rows: int, ridge: float | Tensor, start: Tensor
+) -> Tensor:
+    """Return the learner's answer (C, k) to the targets of a game, made of some ``rows`` alone."""
     learner = Learner(ridge=ridge)
-    first = outcome.targets[0].sample
-    Z, y = first.Z[rows], first.y[rows]  # which the targets share
+    made: dict[int, tuple[Tensor, Tensor, Tensor]] = {}  # rows that targets share stay shared
     for target in outcome.targets:
         sample = target.sample
-        weight = sample.weight[rows]
-        constant = None if sample.constant is None else sample.constant[rows]
+        if id(sample.Z) not in made:
+            n_pairs = len(sample.y) // n_rows
+            kept = torch.cat([rows + pair * n_rows for pair in range(n_pairs)])
+            made[id(sample.Z)] = kept, sample.Z[kept], sample.y[kept]
+        kept, Z, y = made[id(sample.Z)]
+        weight = sample.weight[kept]
+        constant = None if sample.constant is None else sample.constant[kept]
         learner.add(WeightedSample(Z, y, weight / weight.sum(), constant))
     return learner.respond(start).head
 
@@ -84,19 +98,9 @@ def _fit_erm(sources: SourceHeads, rows: Tensor, ridge: Tensor) -> Tensor:
     return learner.respond(sources.pooled).head
 
 
-def _compare(
-    sources: SourceHeads, adversary: ReweightingHullAdversary, starts: Tensor, answers: Tensor
-) -> Advantage:
-    """Compare heads (F, C, k) by the worst cases of the rows that they have not seen."""
-    baseline, loss = (
-        replace(sources.held_out, pooled=heads).pooled_losses(sources.Z, sources.y)
-        for heads in (starts, answers)
-    )
-    return compare_worst_cases(adversary.worst_case(baseline), adversary.worst_case(loss))
-
-
 def _keep_start(outcome: GameOutcome, adversary: Adversary) -> GameOutcome:
     """Return the outcome with the head that the game began with."""
     head = outcome.start
     found = adversary.attack(head)
-    return replace(outcome, head=head, worst=found, worst_value=found.sample.value(head))
+    value = found.sample.value(head)
+    return replace(outcome, head=head, worst=found, worst_value=value, held_out=outcome.pooled)

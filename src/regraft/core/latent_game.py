@@ -14,12 +14,13 @@ import torch
 from torch import Tensor
 
 from regraft.core.abduction import Groups
+from regraft.core.evidence import HeldOutRows, judge
 from regraft.core.game import GameOutcome, Round, play
 from regraft.core.group_targets import GroupAdversary, GroupTargets
 from regraft.core.guard import Advantage, WorstCase, compare_worst_cases
 from regraft.core.heads import SourceHeads
 from regraft.core.learner import Learner
-from regraft.core.newton import losses, minimax_newton
+from regraft.core.newton import minimax_newton
 from regraft.core.surrogates import stack_samples
 
 # From this ridge the search goes to weaker ones, or to stronger ones if those do not help.
@@ -33,14 +34,6 @@ NO_FACTOR = "no hidden factor was found"
 NO_OVERLAP = "a group is held by fewer than two sources, so the groups may be the sources"
 NOT_BETTER = "the game's held-out worst case is not better by more than two standard errors"
 NOT_WORTH = "the game's head costs more on the sources than it gains in the worst case"
-
-
-@dataclass(frozen=True)
-class HeldOutRows:
-    """Loss and success of each row under heads that were fitted without it."""
-
-    loss: Tensor  # (n,)
-    correct: Tensor  # (n,) 0 or 1
 
 
 @dataclass(frozen=True)
@@ -129,10 +122,7 @@ def _column_ridge(sources: SourceHeads, chosen: float, given: float | None) -> T
 
 
 def _judge(sources: SourceHeads, heads: Tensor) -> HeldOutRows:
-    """Judge each row by the head (F, C, k) that was fitted without the row's fold."""
-    log_p = torch.log_softmax(sources.held_out.logits(heads, sources.Z), dim=0).T
-    correct = (log_p.argmax(dim=1) == sources.y).to(log_p.dtype)
-    return HeldOutRows(losses(log_p, sources.y), correct)
+    return judge(sources.held_out, heads, sources.Z, sources.y)
 
 
 def _stride(n_rows: int, n_folds: int) -> int:

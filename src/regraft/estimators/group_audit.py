@@ -11,16 +11,16 @@ from numpy.typing import ArrayLike
 
 from regraft.core.abduction import find_groups, rows_of_domains
 from regraft.core.domains import check_domains, domain_slices, warn_if_one_domain
-from regraft.core.group_certificate import (
+from regraft.core.evidence import (
     CONFIDENCE,
     Evidence,
+    HeldOutRows,
     largest_risk,
     lowest_accuracy,
     measure_sources,
-    measure_targets,
 )
+from regraft.core.group_certificate import measure_targets
 from regraft.core.group_targets import GroupTargets, check_prior_shift
-from regraft.core.latent_game import HeldOutRows
 from regraft.estimators.abduction import describe_groups
 from regraft.estimators.audit import Predictor, judge_rows
 from regraft.support.plain_data import PlainData

@@ -1,0 +1,106 @@
+"""Evidence for a head: risk and accuracy on weighted rows that it has not seen, with bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from scipy.stats import norm, t
+from torch import Tensor
+
+from regraft.core.crossfit import CrossFit
+from regraft.core.newton import losses
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class HeldOutRows:
+    """Loss and success of each row under heads that were fitted without it."""
+
+    loss: Tensor  # (n,)
+    correct: Tensor  # (n,) 0 or 1
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Risk and accuracy on weighted rows that the heads have not seen, with one-sided bounds."""
+
+    name: str
+    rows: float  # effective number of rows
+    purity: float  # share of the weight that is expected to lie on rows of the group
+    risk: float  # nats
+    risk_bound: float  # above the true risk, with the confidence
+    accuracy: float
+    accuracy_bound: float  # below the true accuracy, with the confidence
+
+
+def judge(folds: CrossFit, heads: Tensor, Z: Tensor, y: Tensor) -> HeldOutRows:
+    """Judge each row of ``Z`` (n, k) by the head (F, C, k) that was fitted without its fold."""
+    log_p = torch.log_softmax(folds.logits(heads, Z), dim=0).T
+    return HeldOutRows(losses(log_p, y), (log_p.argmax(dim=1) == y).to(log_p.dtype))
+
+
+def measure(
+    name: str, weight: Tensor, held_out: HeldOutRows, *, together: int = 1, purity: float = 1.0
+) -> Evidence:
+    """Measure risk and accuracy under ``weight`` (n,), which sums to one, with their bounds.
+
+    The bound of the risk is Student's, that of the accuracy is Wilson's, both at the effective
+    number of rows. So many bounds hold ``together`` with the confidence (Bonferroni). Where only a
+    share ``purity`` of the weight lies on rows of the group, the others may be all right and free
+    of risk, and the bounds allow for that.
+    """
+    level = 1 - (1 - CONFIDENCE) / together
+    rows = float(1 / weight.square().sum())
+    risk = float(weight @ held_out.loss)
+    spread = float(weight @ (held_out.loss - risk).square())
+    # With one effective row there is no spread to learn from.
+    freedom = max(rows - 1, 1e-3)
+    error = (spread / freedom) ** 0.5
+    accuracy = float(weight @ held_out.correct)
+    return Evidence(
+        name=name,
+        rows=rows,
+        purity=purity,
+        risk=risk,
+        risk_bound=(risk + float(t.ppf(level, freedom)) * error) / purity,
+        accuracy=accuracy,
+        accuracy_bound=max(1 - (1 - _wilson(accuracy, rows, level)) / purity, 0.0),
+    )
+
+
+def _wilson(accuracy: float, rows: float, level: float) -> float:
+    """Return the lower end of Wilson's one-sided interval."""
+    z = float(norm.ppf(level))
+    middle = accuracy + z * z / (2 * rows)
+    spread = z * (accuracy * (1 - accuracy) / rows + z * z / (4 * rows * rows)) ** 0.5
+    return float(max((middle - spread) / (1 + z * z / rows), 0.0))
+
+
+def measure_sources(
+    held_out: HeldOutRows, slices: Sequence[slice], names: Sequence[str]
+) -> tuple[Evidence, ...]:
+    """Measure heads or a predictor on every source."""
+    evidence = []
+    for rows, name in zip(slices, names, strict=True):
+        weight = torch.zeros_like(held_out.loss)
+        weight[rows] = 1 / (rows.stop - rows.start)
+        evidence.append(measure(name, weight, held_out))
+    return tuple(evidence)
+
+
+def mean_accuracy(held_out: HeldOutRows, slices: Sequence[slice]) -> float:
+    """Return the accuracy, mean over the sources."""
+    return sum(float(held_out.correct[rows].mean()) for rows in slices) / len(slices)
+
+
+def largest_risk(bounded: Sequence[Evidence], measured: Sequence[Evidence]) -> float:
+    """Return the largest of the bounds on some risks and of other risks as they were measured."""
+    return max([each.risk_bound for each in bounded] + [each.risk for each in measured])
+
+
+def lowest_accuracy(bounded: Sequence[Evidence], measured: Sequence[Evidence]) -> float:
+    """Return the lowest of the bounds on some accuracies and of others as they were measured."""
+    return min([each.accuracy_bound for each in bounded] + [each.accuracy for each in measured])
