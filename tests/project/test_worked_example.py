@@ -10,10 +10,9 @@ import torch
 from torch import Tensor
 
 from regraft.core.closure import directed_hausdorff
+from regraft.core.evidence import Evidence, HeldOutRows, measure
 from regraft.core.game import GameOutcome, play
-from regraft.core.group_certificate import Evidence, measure
 from regraft.core.group_targets import GroupAdversary, GroupTargets
-from regraft.core.latent_game import HeldOutRows
 from regraft.core.learner import Learner
 from regraft.core.newton import losses
 from regraft.core.transplant import Transplant, transplant_bases
