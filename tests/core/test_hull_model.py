@@ -123,3 +123,33 @@ def test_the_largest_of_pointwise_bounds_covers_the_worst_target() -> None:
         bounds = [measure("", weight, held_out).risk_bound for weight in weights]
         misses += max(bounds) < worst
     assert misses <= 16  # 5 % of 200, and two standard errors
+
+
+def test_with_inputs_kept_weights_miss_too_often_and_expected_labels_do_not() -> None:
+    """Ratios of probabilities have no bound, and a sample may lack the rows that carry them.
+
+    The mean loss over the labels that the target's head expects has the same population value.
+    """
+    size, zero = 300, torch.zeros(300, dtype=torch.float64)
+    level = torch.full_like(zero, 1 / size)
+    rng = np.random.default_rng(0)
+    by_weight, by_label, draws = 0, 0, 40
+    for seed in range(12):
+        model = make_model(seed, 2, 2)
+        rows = replace(model.rows, keeps_inputs=True)
+        probability = rows.log_weight.exp()
+        z = torch.tensor([3.0], dtype=torch.float64)
+        factor, loss = rows.weights(z) / probability, rows.own_losses(-z / 2)
+        share = (model.inputs @ model.hull.head(z).mT).softmax(dim=1).repeat(2, 1)
+        expected = (loss.reshape(-1, 2) * share).sum(dim=1).repeat_interleave(2)
+        truth = float(factor * probability @ loss)
+        assert float(probability @ expected) == pytest.approx(truth)
+        for _ in range(draws):
+            drawn = torch.from_numpy(rng.choice(len(loss), size=size, p=probability.numpy()))
+            weight = factor[drawn] / factor[drawn].sum()
+            weighted = measure("", weight, HeldOutRows(loss[drawn], zero))
+            plain = measure("", level, HeldOutRows(expected[drawn], zero))
+            by_weight += weighted.risk_bound < truth
+            by_label += plain.risk_bound < truth
+    assert by_weight > 0.1 * 12 * draws
+    assert by_label < 0.08 * 12 * draws
