@@ -20,7 +20,7 @@ _FAST = "use_mm_for_euclid_dist"
 _SEARCH_ENTRIES = 300_000  # of all moved rows together
 _SEARCH_ROUNDS = 12  # new matches of the farthest rows
 _SEARCH_STEPS = 8  # weighted least-squares problems in each round
-_REMATCHED_ROWS = 200  # farthest rows that look for a nearer row in each round
+_REMATCHED_ENTRIES = 25_000  # of the farthest rows, which look for a nearer row in each round
 
 
 def directed_hausdorff(points: Tensor, reference: Tensor) -> float:
@@ -168,15 +168,16 @@ class _MatchedRows:
 def _match_rows(
     witness: Witness, supports: Sequence[Tensor], start: Tensor | None
 ) -> list[_MatchedRows]:
-    """Match rows by all coordinates, or by some (d, q); of many rows, those that move farthest."""
+    """Match rows by all coordinates, or by some (d, q); of many rows, the outermost."""
     pairs = list(permutations(range(len(supports)), 2))
     matched = []
     for s, t in pairs:
         transplant = witness.transplant(s, t)
         readout = supports[s] @ (transplant.source - transplant.target)
         size = min(len(readout), max(1, _SEARCH_ENTRIES // (len(pairs) * len(witness.basis))))
-        kept = (readout @ witness.basis.mT).norm(dim=1).topk(size).indices
-        moved = transplant(supports[s][kept])
+        moved = transplant(supports[s])
+        kept = moved.norm(dim=1).topk(size).indices
+        moved = moved[kept]
         here, there = (x if start is None else x @ start for x in (moved, supports[t]))
         _, match = _nearest(here, there, mode=_FAST)
         matched.append(_MatchedRows(moved, readout[kept], supports[t], match))
@@ -191,11 +192,12 @@ def _search(
     readout = torch.cat([pair.readout for pair in rows])
     best = torch.zeros_like(witness.basis)
     weight = torch.full_like(readout[:, 0], 1 / len(readout))
+    size = min(len(readout), max(1, _REMATCHED_ENTRIES // len(fixed)))
     for _ in range(_SEARCH_ROUNDS):
         gap = torch.cat([pair.gap for pair in rows])
         best, weight, distance = _nearest_change(gap, readout, fixed, best, weight)
         far = torch.zeros_like(distance, dtype=torch.bool)
-        far[distance.topk(min(_REMATCHED_ROWS, len(distance))).indices] = True
+        far[distance.topk(size).indices] = True
         parts = torch.split(far, [len(pair.moved) for pair in rows])
         rows = [pair.rematch(best, part) for pair, part in zip(rows, parts, strict=True)]
     return best
