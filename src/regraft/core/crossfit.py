@@ -34,6 +34,10 @@ class CrossFit:
             logits[:, rows] = every.gather(0, own).squeeze(0)
         return logits.reshape(*heads.shape[1:-1], len(Z))
 
+    def log_probabilities(self, heads: Tensor, Z: Tensor) -> Tensor:
+        """Return log-probabilities (C, n) of rows under heads (F, C, k) fitted without them."""
+        return torch.log_softmax(self.logits(heads, Z), dim=0)
+
     def pooled_losses(self, Z: Tensor, y: Tensor) -> Tensor:
         """Return the cross-entropy (n,) of each row under a pooled head fitted without it."""
-        return losses(torch.log_softmax(self.logits(self.pooled, Z), dim=0).T, y)
+        return losses(self.log_probabilities(self.pooled, Z).T, y)

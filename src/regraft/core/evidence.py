@@ -9,7 +9,6 @@ import torch
 from scipy.stats import norm, t
 from torch import Tensor
 
-from regraft.core.crossfit import CrossFit
 from regraft.core.newton import losses
 
 CONFIDENCE = 0.95
@@ -36,10 +35,9 @@ class Evidence:
     accuracy_bound: float  # below the true accuracy, with the confidence
 
 
-def judge(folds: CrossFit, heads: Tensor, Z: Tensor, y: Tensor) -> HeldOutRows:
-    """Judge each row of ``Z`` (n, k) by the head (F, C, k) that was fitted without its fold."""
-    log_p = torch.log_softmax(folds.logits(heads, Z), dim=0).T
-    return HeldOutRows(losses(log_p, y), (log_p.argmax(dim=1) == y).to(log_p.dtype))
+def judge(log_p: Tensor, y: Tensor) -> HeldOutRows:
+    """Judge rows by the log-probabilities (C, n) of heads that were fitted without them."""
+    return HeldOutRows(losses(log_p.T, y), (log_p.argmax(dim=0) == y).to(log_p.dtype))
 
 
 def measure(

@@ -8,7 +8,6 @@ from typing import Protocol
 
 from torch import Tensor
 
-from regraft.core.evidence import HeldOutRows
 from regraft.core.guard import Advantage
 from regraft.core.learner import Learner
 from regraft.core.newton import Solution
@@ -59,8 +58,8 @@ class GameOutcome:
     worst_value: float  # its risk (regret) there
     converged: bool  # the value settled, and the last answer reached the learner's gap
     advantage: Advantage | None = None  # of the last answer over the start, on rows held out
-    held_out: HeldOutRows | None = None  # of the final answer; None if no rows were held out
-    pooled: HeldOutRows | None = None  # of the start
+    answers: Tensor | None = None  # (F, C, k) like the final answer, without each fold of the rows
+    starts: Tensor | None = None  # (F, C, k) like the start
 
 
 def play(

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 import torch
-from scipy.stats import norm
+from scipy.stats import norm, t
 from torch import Tensor
 
 from regraft.core.certificate import Certificate, collect_evidence
@@ -17,7 +17,14 @@ from regraft.core.closure import least_closure
 from regraft.core.evidence import CONFIDENCE, Evidence, HeldOutRows, judge, measure
 from regraft.core.game import GameOutcome, Target
 from regraft.core.heads import SourceHeads
-from regraft.core.hull import Hull, Objective, TiltedRows, attack, plausible_targets
+from regraft.core.hull import (
+    Hull,
+    Objective,
+    TiltedRows,
+    attack,
+    attack_keeping_inputs,
+    plausible_targets,
+)
 from regraft.core.surrogates import SurrogateKind, WeightedSample
 from regraft.core.transplant import Witness, find_witness
 
@@ -27,7 +34,8 @@ RESOLUTION = 0.01  # nats at which the targets are covered in prop:finite-sample
 _ERRORS = float(norm.ppf(CONFIDENCE))
 NOT_BETTER = "the game's held-out worst case is not better by more than two standard errors"
 ONE_TARGET = "the sources leave one plausible domain, in which ERM's head is the best"
-LARGEST_RISK, LOWEST_ACCURACY = "the domain of the largest risk", "the domain of the lowest accuracy"
+LARGEST_RISK = "the domain of the largest risk"
+LOWEST_ACCURACY = "the domain of the lowest accuracy"
 
 
 @dataclass(frozen=True)
@@ -140,10 +148,10 @@ def certify_hull(
     rank: int | None,
 ) -> HeadCertificate:
     """Collect the evidence of a game over the hull of the source heads."""
-    held_out, pooled = outcome.held_out, outcome.pooled
-    assert held_out is not None and pooled is not None
     _, rows = plausible_targets(sources, rank)
-    still, fold = replace(rows, keeps_inputs=True), sources.held_out.fold
+    fold = sources.held_out.fold
+    log_p, start_log_p = _log_probabilities(sources, sources.Z, outcome.answers, outcome.starts)
+    held_out, pooled = judge(log_p, sources.y), judge(start_log_p, sources.y)
     reason = ""
     if outcome.head is outcome.start:
         reason = ONE_TARGET if outcome.advantage is None else NOT_BETTER
@@ -180,8 +188,8 @@ def certify_hull(
         radius=radius,
         distances=dict(zip(names, hull.sources.norm(dim=1).tolist(), strict=True)),
         regret=regret,
-        kept=_measure_hull(still, fold, radius, held_out),
-        pooled_kept=_measure_hull(still, fold, radius, pooled),
+        kept=_measure_keeping_inputs(rows, fold, radius, log_p),
+        pooled_kept=_measure_keeping_inputs(rows, fold, radius, start_log_p),
         worst_target=dict(zip(names, weights, strict=True)),
         finite_sample=_finite_sample(worst.rows, radius, outcome, closing),
         **closing,
@@ -206,7 +214,7 @@ def certify_free(
     ``heads`` and ``starts`` (F, C, k) are answers and ERM heads that were fitted without each fold.
     """
     held_out, pooled = (
-        judge(sources.held_out, each, rows.Z, rows.y) for each in (heads, starts)
+        judge(log_p, rows.y) for log_p in _log_probabilities(sources, rows.Z, heads, starts)
     )
     targets = (*outcome.targets, outcome.worst)
     answers = {id(held_out): heads, id(pooled): starts}
@@ -242,6 +250,16 @@ def certify_free(
     )
 
 
+def _log_probabilities(
+    sources: SourceHeads, Z: Tensor, *heads: Tensor | None
+) -> tuple[Tensor, ...]:
+    """Return log-probabilities (C, n) of the rows under each of ``heads`` (F, C, k)."""
+    assert all(each is not None for each in heads)  # as a game keeps them
+    return tuple(
+        sources.held_out.log_probabilities(each, Z) for each in heads if each is not None
+    )
+
+
 def _measure_hull(
     rows: TiltedRows, fold: Tensor, radius: float, held_out: HeldOutRows
 ) -> tuple[Evidence, ...]:
@@ -251,29 +269,71 @@ def _measure_hull(
     them. One target for all folds would be milder than that of the final heads: these err in one
     way, and the heads of the folds in several, which cancel.
     """
-    losses = {LARGEST_RISK: held_out.loss, LOWEST_ACCURACY: 1 - held_out.correct}
-    folds = [(fold == f).nonzero().squeeze(1) for f in range(int(fold.max()) + 1)]
     evidence = []
-    for name, loss in losses.items():
+    for name, loss in {LARGEST_RISK: held_out.loss, LOWEST_ACCURACY: 1 - held_out.correct}.items():
         weight = torch.zeros_like(loss)
+        folds = _rows_by_fold(fold)
         for each in folds:
             found = attack(rows.take(each), loss[each], radius, errors=_ERRORS / len(folds) ** 0.5)
             weight[each] = found.weights / len(folds)
-        evidence.append(measure(name, weight, held_out))
+        evidence.append(_widen(measure(name, weight, held_out), weight, held_out, folds))
     return tuple(evidence)
+
+
+def _measure_keeping_inputs(
+    rows: TiltedRows, fold: Tensor, radius: float, log_p: Tensor
+) -> tuple[Evidence, ...]:
+    """Measure as :func:`_measure_hull` does, with inputs kept and labels of the target's head."""
+    right = torch.zeros_like(log_p).scatter_(0, log_p.argmax(dim=0, keepdim=True), 1.0)
+    evidence = []
+    for name, losses in {LARGEST_RISK: -log_p, LOWEST_ACCURACY: 1 - right}.items():
+        weight, loss, correct = (torch.zeros_like(rows.log_weight) for _ in range(3))
+        folds = _rows_by_fold(fold)
+        for each in folds:
+            part, errors = rows.take(each), _ERRORS / len(folds) ** 0.5
+            share = attack_keeping_inputs(part, losses[:, each], radius, errors)
+            weight[each] = rows.log_weight[each].exp()
+            loss[each] = (share * -log_p[:, each]).sum(dim=0)
+            correct[each] = (share * right[:, each]).sum(dim=0)
+        judged = HeldOutRows(loss, correct)
+        evidence.append(_widen(measure(name, weight, judged), weight, judged, folds))
+    return tuple(evidence)
+
+
+def _widen(
+    evidence: Evidence, weight: Tensor, held_out: HeldOutRows, folds: Sequence[Tensor]
+) -> Evidence:
+    """Widen the bounds to what the means of the folds tell, if that is more.
+
+    Rows alone do not show how much the heads err; heads fitted without each fold do.
+    """
+    bounds = []
+    for value in (held_out.loss, 1 - held_out.correct):
+        means = torch.stack([weight[f] @ value[f] / weight[f].sum() for f in folds])
+        error = float(means.std()) / len(folds) ** 0.5
+        bounds.append(float(means.mean()) + float(t.ppf(CONFIDENCE, len(folds) - 1)) * error)
+    return replace(
+        evidence,
+        risk_bound=max(evidence.risk_bound, bounds[0]),
+        accuracy_bound=max(min(evidence.accuracy_bound, 1 - bounds[1]), 0.0),
+    )
+
+
+def _rows_by_fold(fold: Tensor) -> list[Tensor]:
+    return [(fold == f).nonzero().squeeze(1) for f in range(int(fold.max()) + 1)]
 
 
 def _measure_target(target: Target, sources: SourceHeads, heads: Tensor) -> Evidence:
     """Measure a target of a game by heads (F, C, k) fitted without each fold of its rows."""
     sample, n = target.sample, len(sources.y)
     folds = replace(sources.held_out, fold=sources.held_out.fold.repeat(len(sample.y) // n))
-    pairs = judge(folds, heads, sample.Z, sample.y)
+    pairs = judge(folds.log_probabilities(heads, sample.Z), sample.y)
     # Pairs of one row with each label are no rows of their own.
     share = sample.weight.reshape(-1, n)
     weight = share.sum(dim=0)
     share = share / weight
-    loss, correct = ((share * each.reshape(-1, n)).sum(dim=0) for each in (pairs.loss, pairs.correct))
-    return measure("the worst domain found", weight, HeldOutRows(loss, correct))
+    judged = [(share * v.reshape(-1, n)).sum(dim=0) for v in (pairs.loss, pairs.correct)]
+    return measure("the worst domain found", weight, HeldOutRows(*judged))
 
 
 def _close(

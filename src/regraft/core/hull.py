@@ -56,9 +56,8 @@ class TiltedRows:
     """Rows with the logits from which the weights of every target of a hull follow.
 
     A row (x, y) of source s has weight ``softmax((W - W_s) x)_y`` in the target with head W, times
-    its own. With ``keeps_inputs`` it is ``softmax(W x)_y / softmax(W_s x)_y``, which leaves the law
-    of x as it is; these weights are not bounded. Either way the labels given x are those of W, if
-    those of source s are those of W_s.
+    its own. Its labels given x are then those of W, if those of source s are those of W_s. The law
+    of x moves with the weights.
 
     Classes come first and rows last, so that sums over classes run along contiguous memory.
     """
@@ -70,7 +69,6 @@ class TiltedRows:
     domain: Tensor  # (n,)
     log_weight: Tensor  # (n,) logarithms of weights that sum to one
     sources: Tensor  # (K, m) the source heads in the hull's coordinates
-    keeps_inputs: bool = False
 
     def take(self, rows: Tensor) -> TiltedRows:
         """Return some of the rows."""
@@ -108,13 +106,9 @@ class TiltedRows:
         A weight's logarithm changes with the logit of the label, less the mean of the logits under
         the shares.
         """
-        if self.keeps_inputs:
-            log_share = torch.log_softmax(self.center + tilt, dim=0)
-            change = log_share - torch.log_softmax(self.center + self.own, dim=0)
-        else:
-            change = log_share = torch.log_softmax(tilt - self.own, dim=0)
+        log_share = torch.log_softmax(tilt - self.own, dim=0)
         # Relative to the largest, so that a far target's weights do not all underflow.
-        weight = torch.softmax(self.log_weight + _entry_of_label(change, self.y), dim=0)
+        weight = torch.softmax(self.log_weight + _entry_of_label(log_share, self.y), dim=0)
         return weight, log_share.exp_()
 
 
@@ -267,12 +261,43 @@ def attack(
     z, value = maximize_in_ball(value_and_gradient, loss.new_zeros(len(rows.tilt)), radius, known)
     own = loss - rows.source_losses() if objective == "regret" else loss
     best = Attack(z, value, rows.weights(z))
-    for s in rows.domain.unique().tolist():
+    for s in range(len(rows.sources)):
+        if not (rows.domain == s).any():
+            continue  # a fold may hold no row of a tiny source
         weight = rows.source_weights(s)
         value = float(weight @ own) + errors * standard_error(weight, own)
         if value > best.value:
             best = Attack(rows.sources[s], value, weight, s)
     return best
+
+
+def attack_keeping_inputs(
+    rows: TiltedRows, losses: Tensor, radius: float, errors: float = 0.0
+) -> Tensor:
+    """Find the worst target of the ball if the rows keep their weights and only labels change.
+
+    ``losses`` (C, n) are those of a row with each label. Return the probabilities (C, n) of the
+    labels under the target's head. Real labels would need weights without a bound, and means under
+    such weights stray too far from the truth.
+    """
+    weight = torch.softmax(rows.log_weight, dim=0)
+
+    def labels(z: Tensor) -> Tensor:
+        return torch.softmax(rows.center + torch.tensordot(z, rows.tilt, dims=1), dim=0)
+
+    def value_and_gradient(z: Tensor) -> tuple[float, Tensor]:
+        p = labels(z)
+        loss = (p * losses).sum(dim=0)
+        value, scale = weight @ loss, weight
+        if errors:
+            influence = weight * (loss - value)
+            error = influence.square().sum().sqrt().clamp_min(_SMALLEST_ERROR)
+            value = value + errors * error
+            scale = weight + errors * weight * (influence - weight @ influence) / error
+        return float(value), rows.tilt.flatten(1) @ (scale * p * (losses - loss)).flatten()
+
+    origin = weight.new_zeros(len(rows.tilt))
+    return labels(maximize_in_ball(value_and_gradient, origin, radius)[0])
 
 
 def standard_error(weight: Tensor, loss: Tensor) -> float:

@@ -9,7 +9,6 @@ from typing import Unpack
 import torch
 from torch import Tensor
 
-from regraft.core.evidence import judge
 from regraft.core.game import Adversary, GameOutcome, Round, play
 from regraft.core.guard import compare_worst_cases
 from regraft.core.heads import SourceHeads
@@ -55,20 +54,18 @@ def play_hull(
         rows = every[sources.held_out.fold != f]
         starts.append(pooled if ridge is None else _fit_erm(sources, rows, column_ridge))
         answers.append(answer_without(outcome, rows, len(every), column_ridge, starts[-1]))
-    outcome = replace(
-        outcome,
-        pooled=judge(sources.held_out, torch.stack(starts), sources.Z, sources.y),
-        held_out=judge(sources.held_out, torch.stack(answers), sources.Z, sources.y),
-    )
+    outcome = replace(outcome, starts=torch.stack(starts), answers=torch.stack(answers))
     if not isinstance(adversary, ReweightingHullAdversary):
         return hull, outcome
     if radius == 0 or len(hull.directions) == 0:
         return hull, _keep_start(outcome, adversary)
-    assert outcome.pooled is not None and outcome.held_out is not None
-    worst = [adversary.worst_case(each.loss) for each in (outcome.pooled, outcome.held_out)]
-    outcome = replace(outcome, advantage=compare_worst_cases(*worst))
-    is_clear = outcome.advantage is not None and outcome.advantage.is_clear
-    return hull, outcome if is_clear else _keep_start(outcome, adversary)
+    judged = (
+        replace(sources.held_out, pooled=torch.stack(heads)).pooled_losses(sources.Z, sources.y)
+        for heads in (starts, answers)
+    )
+    advantage = compare_worst_cases(*(adversary.worst_case(loss) for loss in judged))
+    outcome = replace(outcome, advantage=advantage)
+    return hull, outcome if advantage.is_clear else _keep_start(outcome, adversary)
 
 
 def answer_without(
@@ -103,4 +100,4 @@ def _keep_start(outcome: GameOutcome, adversary: Adversary) -> GameOutcome:
     head = outcome.start
     found = adversary.attack(head)
     value = found.sample.value(head)
-    return replace(outcome, head=head, worst=found, worst_value=value, held_out=outcome.pooled)
+    return replace(outcome, head=head, worst=found, worst_value=value, answers=outcome.starts)

@@ -122,7 +122,7 @@ def _column_ridge(sources: SourceHeads, chosen: float, given: float | None) -> T
 
 
 def _judge(sources: SourceHeads, heads: Tensor) -> HeldOutRows:
-    return judge(sources.held_out, heads, sources.Z, sources.y)
+    return judge(sources.held_out.log_probabilities(heads, sources.Z), sources.y)
 
 
 def _stride(n_rows: int, n_folds: int) -> int:
