@@ -255,9 +255,7 @@ def _log_probabilities(
 ) -> tuple[Tensor, ...]:
     """Return log-probabilities (C, n) of the rows under each of ``heads`` (F, C, k)."""
     assert all(each is not None for each in heads)  # as a game keeps them
-    return tuple(
-        sources.held_out.log_probabilities(each, Z) for each in heads if each is not None
-    )
+    return tuple(sources.held_out.log_probabilities(each, Z) for each in heads if each is not None)
 
 
 def _measure_hull(
