@@ -28,12 +28,14 @@ _LEAST_SHARE = 1e-3  # of the weight, spread over all rows so that none is forgo
 
 @dataclass(frozen=True)
 class BasisPoint:
-    """Transplant basis chosen under one weight of the Hausdorff penalty."""
+    """Transplant basis chosen under one weight of the Hausdorff penalty.
+
+    Residuals are root mean squares over the abductions A of all domains and of the target.
+    """
 
     weight: float  # lambda_H
-    residual: float  # root mean square over all A, the target's too, of |A^T L - P|_F; P is I
-    # up to the gauge
-    residual_identity: float  # the same with I itself: 1 is the least that the gauge allows
+    residual: float  # |A^T L - P|_F, P = I up to the gauge
+    residual_identity: float  # |A^T L - I|_F: 1 is the least that the gauge allows
     basis_norm: float  # |L|_F
     deduction_norm: float  # |D^T L|_F
     hausdorff: float  # sum over ordered pairs of domains (eq. `match`), in units of the features
@@ -51,7 +53,7 @@ class TransplantBasis(PlainData):
 
     verdict: Verdict
     sentence: str
-    rank: int  # of [A_1 ... A_K D]
+    rank: int  # of [A_1 ... A_K D], with the target's A if it was given
     columns: int  # that are independent in general position; more than d never are
     kernel_residual: float  # relative; zero exactly when L exists
     points: tuple[BasisPoint, ...]
@@ -121,8 +123,8 @@ def check_basis(
     """Look for L among ``maps`` in coordinates of the features.
 
     ``X`` holds the rows (n_s, d) of each domain. ``target`` is the abduction A_star (d + 1, r) of
-    the target; None takes the mean of the sources', the centre of their affine hull, which
-    exists wherever theirs does. ``unseen`` counts the groups that a domain has no rows of, summed
+    the target; None takes the mean of the sources', the centre of their affine hull, which adds
+    no condition. ``unseen`` counts the groups that a domain has no rows of, summed
     over domains; the maps of such groups are equal and cannot be told apart. Each weight in
     ``lambdas`` has the L with D^T L = 0 that was found to minimize the sum of squared residuals
     plus weight times Hausdorff distances. The distances are not convex in L, so it may be a local
