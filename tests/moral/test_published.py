@@ -7,7 +7,7 @@ import pytest
 
 from regraft.encoders import load_text_encoder
 from regraft.moral.experiment import run_moral
-from regraft.moral.published import ANGLES, BASIS, CLOSURE
+from regraft.moral.published import ANGLES, BASIS, CLOSURE, EXAMPLES, TEXT
 from regraft.moral.responses import MECHANISM, response_probabilities
 from regraft.moral.scenarios import read_library
 from regraft.moral.tables import paper_tables
@@ -45,6 +45,6 @@ def test_a_run_on_the_papers_scenarios_stands_beside_its_numbers() -> None:
     # It closes by construction, but so few records cannot tell that.
     assert result.diagnosis.closure.verdict == "undecided"
     assert max(part.excess for part in result.diagnosis.closure.domains) < 0.02
-    assert len(result.transfer.sentences()) == 2
+    assert len(result.transfer.sentences()) >= 7
     assert json.loads(dumps(result.to_dict()))["records"] == 200
-    assert [len(table.rows) for table in paper_tables(result)] == [6, 3, 5]
+    assert [len(table.rows) for table in paper_tables(result)] == [3, 6, 3, 4, 5]
