@@ -13,13 +13,14 @@ from regraft.moral.values import PANELS, PROFILES, profile_name
 from tests.helpers.paths import SHARED
 
 REAL = SHARED / "moralchoice"
+FIRST = 5  # from here on, no topic is that of the paper's example
 
 
 def with_names_of_the_paper(topics: bool) -> Library:
-    """Generated scenarios, three of which bear the names, and perhaps the topics, of the paper's."""
+    """Give three generated scenarios the names, and perhaps the topics, of the paper's."""
     library = make_library(40)
     scenarios = list(library.scenarios)
-    for i, (name, topic, _, _) in enumerate(EXAMPLES.values()):
+    for i, (name, topic, _, _) in enumerate(EXAMPLES.values(), start=FIRST):
         scenarios[i] = replace(scenarios[i], id=name, **({"topic": topic} if topics else {}))
     return collect(scenarios, library.lean, "made up")
 
@@ -29,7 +30,7 @@ def test_the_papers_scenarios_are_shown_where_they_are() -> None:
     p = response_probabilities(library)
     examples = choose_examples(library, p, draw_records(library, p, 5))
     assert [each.panel for each in examples] == [panel.name for panel in PANELS]
-    for i, each in enumerate(examples):
+    for i, each in enumerate(examples, start=FIRST):
         name, _, profile, choice = EXAMPLES[each.panel]
         assert (each.scenario, each.profile) == (name, profile_name(profile))
         assert each.published == choice and each.text == library.texts[i]

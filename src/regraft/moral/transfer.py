@@ -31,6 +31,7 @@ from regraft.premises.placement import Placement, place_domain
 from regraft.support.progress import OnProgress
 
 BETWEEN = (0.5, 0.5)  # weights of the first two panels in one that is plausible by construction
+CLEAR_ERRORS = 3.0  # standard errors by which a risk is above another beyond doubt
 HULL, LATENT = "CRO, hull", "CRO, latent"
 
 
@@ -131,9 +132,9 @@ class Transfer:
             )
             words += [
                 f"{row.panel} is no mixture of the groups as they were measured: its risk is above "
-                "that of each."
+                f"that of each by more than {CLEAR_ERRORS:g} standard errors."
                 for row in self.targets
-                if row.risks[name].risk - 2 * row.risks[name].error > largest
+                if row.risks[name].risk - CLEAR_ERRORS * row.risks[name].error > largest
             ]
         return tuple(words)
 
