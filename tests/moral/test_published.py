@@ -8,9 +8,14 @@ import pytest
 from regraft.encoders import load_text_encoder
 from regraft.moral.experiment import run_moral
 from regraft.moral.published import ANGLES, BASIS, CLOSURE, EXAMPLES, TEXT
-from regraft.moral.responses import MECHANISM, response_probabilities
+from regraft.moral.responses import (
+    PAPER_PERMISSIVENESS,
+    describe_mechanism,
+    response_probabilities,
+)
 from regraft.moral.scenarios import read_library
 from regraft.moral.tables import paper_tables
+from regraft.moral.transfer import LATENT, certified_risk
 from regraft.moral.values import PANELS
 from regraft.support.digests import digest_text
 from regraft.support.json_files import dumps
@@ -35,8 +40,8 @@ def test_a_run_on_the_papers_scenarios_stands_beside_its_numbers() -> None:
     library = read_library(REAL)
     result, drawn = run_moral(
         library,
-        response_probabilities(library),
-        MECHANISM,
+        response_probabilities(library, permissiveness=PAPER_PERMISSIVENESS),
+        describe_mechanism(PAPER_PERMISSIVENESS),
         load_text_encoder("hashed"),
         records=200,
     )
@@ -46,5 +51,9 @@ def test_a_run_on_the_papers_scenarios_stands_beside_its_numbers() -> None:
     assert result.diagnosis.closure.verdict == "undecided"
     assert max(part.excess for part in result.diagnosis.closure.domains) < 0.02
     assert len(result.transfer.sentences()) >= 7
+    # The panel held out keeps what the certificate over groups says.
+    unseen = result.transfer.targets[0]
+    assert unseen.panel == "Centrist" and unseen.risks[LATENT].error < 0.05
+    assert unseen.risks[LATENT].risk <= certified_risk(result.transfer.bounded[LATENT].certificate)
     assert json.loads(dumps(result.to_dict()))["records"] == 200
     assert [len(table.rows) for table in paper_tables(result)] == [3, 6, 3, 4, 5]

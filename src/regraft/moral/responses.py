@@ -34,7 +34,7 @@ LOADINGS = (
 STRENGTH = 1.6
 LEAN_WEIGHT = 0.25
 # By default no axis moves how much people mind violations in general, and the panels choose action
-# 2 almost equally often: 0.06 apart on MoralChoice, and no strength brings more than 0.09. At this
+# 2 almost equally often: 0.06 apart on MoralChoice, and no strength brings more than 0.08. At this
 # permissiveness they are 0.215 apart, as the paper's panels are, and in the paper's order.
 # It was found by bisection on the expected shares, which need neither draws nor fits.
 PAPER_PERMISSIVENESS = 1.68
