@@ -27,6 +27,7 @@ from regraft.core.hull import (
     check_rank,
 )
 from regraft.core.hull_game import play_hull
+from regraft.core.intervals import Interval
 from regraft.core.latent_game import LatentOutcome, play_latent
 from regraft.core.latent_witness import find_latent_witness, fit_group_map
 from regraft.core.surrogates import SurrogateKind, check_surrogate
@@ -34,6 +35,7 @@ from regraft.core.transplant import Witness, affine_combination, find_witness
 from regraft.estimators.abduction import Abduction, describe_groups
 from regraft.estimators.families import Family, check_settings
 from regraft.estimators.game_head import GameHead, warn_unless_converged
+from regraft.estimators.intervals import interval_of
 
 DEFAULT_RADIUS = 8.0
 _REMEDY = "max_rounds or tolerance, or the ridge"
@@ -100,8 +102,13 @@ class CROClassifier(GameHead):
         Latent family: what was found about the hidden factor; not kept when the model is saved.
     group_map_ : ndarray (G, d + 1)
         Latent family: log-odds of the groups on ``[x, 1]``, up to a constant; see :meth:`witness`.
+    group_maps_, group_prior_ : ndarray (C, G, d + 1), ndarray (C, G)
+        Latent family: log-odds of the groups within each class on ``[x, 1]``, up to a constant, and
+        their shares; see :meth:`predict_interval`.
     hull_heads_ : ndarray (K, C, d + 1)
         Hull: source heads as points of the hull, cut to ``rank``, up to a constant over classes.
+    hull_mixing_ : ndarray (m, K)
+        Hull: coefficients of ``hull_heads_`` in each of the hull's m directions of one nat.
     feature_mean_, feature_scale_ : ndarray (d,), float
         Mean of the source rows, and root mean variance of the features.
     regularization_ : Regularization
@@ -109,7 +116,10 @@ class CROClassifier(GameHead):
 
     source_heads_: NDArray[np.float64]
     hull_heads_: NDArray[np.float64]
+    hull_mixing_: NDArray[np.float64]
     group_map_: NDArray[np.float64]
+    group_maps_: NDArray[np.float64]
+    group_prior_: NDArray[np.float64]
     pooled_head_: NDArray[np.float64]
     feature_mean_: NDArray[np.float64]
     feature_scale_: float
@@ -218,6 +228,9 @@ class CROClassifier(GameHead):
             sources.Z, sources.weight, groups.posterior, sources.whitening, ridge
         )
         self.group_map_ = sources.whitening.to_features(group_map).cpu().numpy()
+        maps = sources.weight.new_zeros((*sources.pooled.shape[:1], 1, domains.X.shape[1] + 1))
+        self.group_maps_ = (maps if groups.models is None else groups.models.maps).cpu().numpy()
+        self.group_prior_ = outcome.targets.prior.cpu().numpy()
         return outcome.head
 
     def _fit_hull(
@@ -240,6 +253,7 @@ class CROClassifier(GameHead):
         )
         hull_heads = torch.stack([plausible.head(z) for z in plausible.sources])
         self.hull_heads_ = sources.whitening.to_features(hull_heads).cpu().numpy()
+        self.hull_mixing_ = plausible.mixing.cpu().numpy()
         return outcome.head
 
     @property
@@ -290,6 +304,32 @@ class CROClassifier(GameHead):
             raise ValueError(f"tolerance is {self.tolerance}: pass a positive number of nats.")
         if self.max_rounds < 2:
             raise ValueError(f"max_rounds is {self.max_rounds}: the game needs 2 rounds or more.")
+
+    def predict_interval(self, X: ArrayLike) -> Interval:
+        """Return the least and largest P(y | x) over the plausible targets, for rows ``X`` (n, d).
+
+        A row is decided if the same class is the most probable one in every plausible target. The
+        interval is about the targets' own conditionals, so it need not hold what
+        ``predict_proba`` says: that head answers for all of them at once.
+
+        Parameters
+        ----------
+        X : array-like (n, d)
+            Rows in the features of ``fit``.
+
+        Returns
+        -------
+        Interval
+            Exact for the latent family and two classes; for the hull with more classes it holds
+            every plausible target and is as narrow as stated in
+            :func:`~regraft.core.intervals.hull_bounds`.
+
+        Raises
+        ------
+        ValueError
+            If the rows do not fit the model, or if it was saved before there were intervals.
+        """
+        return interval_of(self, self._check_rows(X))
 
     def witness(self, weights: Mapping[Any, float] | None = None) -> Witness:
         """Return the transplants behind a plausible target, in raw features with a constant 1.
