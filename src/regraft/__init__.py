@@ -10,6 +10,7 @@ from regraft._version import __version__
 if TYPE_CHECKING:
     from regraft.core.certificate import Certificate
     from regraft.core.group_certificate import GroupCertificate
+    from regraft.core.intervals import Interval
     from regraft.data.banks import Bank, open_bank, write_bank
     from regraft.data.examples import load_demo, make_confounded_domains
     from regraft.data.planting import plant_confounder
@@ -48,6 +49,7 @@ __all__ = [
     "GroupCertificate",
     "GroupDROClassifier",
     "IRMClassifier",
+    "Interval",
     "JTTClassifier",
     "LatentFit",
     "LiteralCROClassifier",
@@ -87,6 +89,7 @@ _HOMES = {
     "estimators.group_search": ("EIILClassifier", "JTTClassifier", "XRMClassifier"),
     "core.certificate": ("Certificate",),
     "core.group_certificate": ("GroupCertificate",),
+    "core.intervals": ("Interval",),
     "estimators.comparison": ("Comparison", "compare"),
     "data.examples": ("load_demo", "make_confounded_domains"),
     "data.planting": ("plant_confounder",),

@@ -46,10 +46,9 @@ def _leads_everywhere(p: Tensor) -> Tensor:
 @pytest.mark.parametrize("C, G", [(2, 2), (3, 2), (3, 3)])
 @given(seed=SEEDS)
 def test_mixtures_by_brute_force(C: int, G: int, prior_shift: float | None, seed: int) -> None:
-    logits, groups = normal(seed, 8, C), 2 * normal(seed + 1, 8, C, G)
-    bounds = mixture_bounds(logits, groups, prior_shift)
-    joint = torch.softmax(logits, 1).unsqueeze(2) * torch.softmax(groups, 2)
-    mass = torch.einsum("tg,ncg->tnc", _tilts(seed, 300, G, prior_shift), joint)
+    logits = 2 * normal(seed, 8, G, C)
+    bounds = mixture_bounds(logits, prior_shift)
+    mass = torch.einsum("tg,ngc->tnc", _tilts(seed, 300, G, prior_shift), logits.exp())
     p = mass / mass.sum(dim=2, keepdim=True)
     _check(bounds, p)
     assert torch.equal(bounds.decided, _leads_everywhere(p))
@@ -59,14 +58,12 @@ def test_mixtures_by_brute_force(C: int, G: int, prior_shift: float | None, seed
 @given(seed=SEEDS)
 def test_classes_that_mix_the_groups_on_their_own(prior_shift: float | None, seed: int) -> None:
     C, G = 3, 2
-    logits, groups = normal(seed, 8, C), 2 * normal(seed + 1, 8, C, G)
-    prior = torch.softmax(normal(seed + 2, C, G), dim=1)
-    bounds = mixture_bounds(logits, groups, prior_shift, prior)
+    logits, prior = 2 * normal(seed, 8, G, C), torch.softmax(normal(seed + 1, C, G), dim=1)
+    bounds = mixture_bounds(logits, prior_shift, prior)
     tilts = torch.stack([_tilts(seed + c, 2000, G, prior_shift) for c in range(C)], dim=1)
     # Every class keeps its share of the rows: its weights average to one.
     weights = tilts / (tilts * prior).sum(dim=2, keepdim=True)
-    inside = torch.einsum("tcg,ncg->tnc", weights, torch.softmax(groups, 2))
-    mass = torch.softmax(logits, 1) * inside
+    mass = torch.einsum("tcg,ngc->tnc", weights, logits.exp())
     p = mass / mass.sum(dim=2, keepdim=True)
     _check(bounds, p)
     assert torch.equal(bounds.decided, _leads_everywhere(p))
@@ -76,12 +73,9 @@ def test_classes_that_mix_the_groups_on_their_own(prior_shift: float | None, see
 def test_a_larger_shift_of_the_prior_has_a_wider_interval(
     seed: int, shift: float, more: float
 ) -> None:
-    logits, groups = normal(seed, 5, 3), normal(seed + 1, 5, 3, 3)
-    prior = torch.softmax(normal(seed + 2, 3, 3), dim=1)
+    logits, prior = normal(seed, 5, 3, 3), torch.softmax(normal(seed + 1, 3, 3), dim=1)
     for own in (None, prior):
-        inner, outer, widest = (
-            mixture_bounds(logits, groups, b, own) for b in (shift, shift + more, None)
-        )
+        inner, outer, widest = (mixture_bounds(logits, b, own) for b in (shift, shift + more, None))
         for one, other in ((inner, outer), (outer, widest)):
             assert bool((other.lower <= one.lower + 1e-12).all())
             assert bool((other.upper >= one.upper - 1e-12).all())
@@ -90,7 +84,7 @@ def test_a_larger_shift_of_the_prior_has_a_wider_interval(
 
 def test_one_group_is_a_point() -> None:
     logits = normal(0, 5, 3)
-    bounds = mixture_bounds(logits, torch.zeros(5, 3, 1, dtype=torch.float64), None)
+    bounds = mixture_bounds(logits.unsqueeze(1), None)
     for end in (bounds.lower, bounds.upper):
         torch.testing.assert_close(end, torch.softmax(logits, dim=1))
     assert bool(bounds.decided.all())

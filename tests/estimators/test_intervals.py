@@ -103,7 +103,7 @@ def _largest_miss(
 
 def test_the_demo_is_inside_in_every_domain() -> None:
     bank = load_demo()
-    data = bank.X, bank.y, bank.sample_domain
+    data = bank.X[::3], bank.y[::3], bank.sample_domain[::3]
     # In the unseen domain, the log-odds of "colour agrees with label" are lower by 3.9 nats.
     wide, narrow = (CROClassifier(prior_shift=b).fit(*data) for b in (4.5, 1.0))
     misses = {
@@ -116,15 +116,14 @@ def test_the_demo_is_inside_in_every_domain() -> None:
     assert misses[4.5, "-90%"] < 3 < misses[1.0, "-90%"]
 
 
-def test_the_mean_of_the_sources_is_inside(problem: Problem) -> None:
-    for shift in (0.0, 2.0, None):
-        model = CROClassifier(prior_shift=shift).fit(*problem.data)
-        interval = model.predict_interval(problem.X)
-        head = model.pooled_head_
-        pooled = softmax(problem.X @ head[:, :-1].T + head[:, -1], axis=1)
-        assert _share_outside(interval, pooled, slack=1e-9) == 0
-        if shift == 0.0:
-            np.testing.assert_allclose(interval.upper, interval.lower)
+def test_a_shift_of_zero_is_a_point_inside_the_others(problem: Problem) -> None:
+    point, *wider = (
+        CROClassifier(prior_shift=shift).fit(*problem.data).predict_interval(problem.X)
+        for shift in (0.0, 2.0, None)
+    )
+    np.testing.assert_allclose(point.upper, point.lower)
+    for interval in wider:
+        assert _share_outside(interval, point.lower, slack=1e-9) == 0
 
 
 def test_without_a_factor_the_interval_is_the_answer_of_erm(problem: Problem) -> None:
@@ -161,7 +160,7 @@ def test_a_loaded_model_has_the_same_interval(
     before, after = (head.predict_interval(problem.X) for head in (model, loaded))
     for name in ("lower", "upper", "decided", "classes"):
         np.testing.assert_array_equal(getattr(before, name), getattr(after, name))
-    for name in ("group_maps_", "hull_mixing_"):
+    for name in ("group_heads_", "hull_mixing_"):
         if hasattr(loaded, name):
             delattr(loaded, name)
     save(loaded, tmp_path / "old")  # as if an earlier version had

@@ -2,16 +2,16 @@
 
 Each family has one function from what the model knows of the rows to :class:`RowBounds`.
 
-Mixtures of hidden groups. The pooled sources have ``P(y, u | x) = P(y | x) P(u | x, y)``. A target
-weighs group u by ``t_u = π_star(u) / π(u)``, so its conditional is ``Σ_u t_u P(y, u | x)``, divided
-by its sum over the classes. That is a ratio of linear functions of t, and a class is ahead of
-another on one side of a plane in t: least, largest and the leading class are settled at the
-extreme targets (:func:`~regraft.core.group_targets.extreme_tilts`), so all three are exact.
+Mixtures of hidden groups. A target weighs group u by ``t_u = π_star(u) / π(u)``, so its conditional
+is ``Σ_u t_u P(y, u | x)`` of the pooled sources, divided by its sum over the classes; this is
+``Σ_u P_star(u | x) P(y | x, u)`` with ``P_star(u | x) ∝ t_u P(u | x)``. It is a ratio of linear
+functions of t, and one class is ahead of another on one side of a plane in t. So least, largest and
+whether the leading class changes are settled at the extreme targets
+(:func:`~regraft.core.group_targets.extreme_tilts`): all three are exact.
 
 If every class mixes the groups in its own way and label shares are kept, class y has the mass
-``P(y | x) Σ_u t_yu P(u | x, y) / Σ_u t_yu P(u | y)``. The masses of the classes move
-independently, so a class has its least probability where its own mass is least and all others are
-largest. Exact again.
+``Σ_u t_yu P(y, u | x) / Σ_u t_yu P(u | y)``. The masses of the classes move independently, so a
+class has its least probability where its own mass is least and all others are largest. Exact again.
 
 Hull. Targets are ``softmax(center + Σ_j z_j tilt_j)`` with ``|z| <= radius``; see
 :func:`hull_bounds`.
@@ -72,18 +72,17 @@ def join_bounds(parts: Sequence[RowBounds]) -> RowBounds:
 
 
 def mixture_bounds(
-    logits: Tensor, group_logits: Tensor, prior_shift: float | None, prior: Tensor | None = None
+    logits: Tensor, prior_shift: float | None, prior: Tensor | None = None
 ) -> RowBounds:
     """Return the bounds over all mixtures of the groups.
 
-    ``logits`` (n, C) give P(y | x) and ``group_logits`` (n, C, G) P(u | x, y), both of the pooled
-    sources. ``prior_shift`` bounds the change of the log-odds of any two groups. With ``prior``
-    (C, G), P(u | y), every class mixes the groups in its own way.
+    ``logits`` (n, G, C) are log P(y, u | x) of the pooled sources, up to a constant in each row.
+    ``prior_shift`` bounds the change of the log-odds of any two groups. With ``prior`` (C, G),
+    P(u | y) of the pooled sources, every class mixes the groups in its own way.
     """
-    tilts = extreme_tilts(group_logits.shape[2], prior_shift).to(logits)
-    log_joint = torch.log_softmax(logits, 1).unsqueeze(2) + torch.log_softmax(group_logits, 2)
+    tilts = extreme_tilts(logits.shape[1], prior_shift).to(logits)
     # Mass (n, V, C) of each class in each extreme target.
-    log_mass = torch.logsumexp(log_joint.unsqueeze(1) + tilts.log().unsqueeze(1), dim=3)
+    log_mass = torch.logsumexp(logits.unsqueeze(1) + tilts.log().unsqueeze(2), dim=2)
     if prior is None:
         p = torch.softmax(log_mass, dim=2)
         leader = log_mass.argmax(dim=2)

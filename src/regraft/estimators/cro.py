@@ -17,6 +17,7 @@ from regraft.core.certificate import certify_hull
 from regraft.core.domains import Domains, warn_if_one_domain
 from regraft.core.game import GameOutcome, Round
 from regraft.core.group_certificate import GroupCertificate, certify_latent
+from regraft.core.group_heads import fit_group_heads
 from regraft.core.group_targets import check_prior_shift
 from regraft.core.heads import SourceHeads, check_ridge, fit_source_heads
 from regraft.core.hull import (
@@ -102,13 +103,13 @@ class CROClassifier(GameHead):
         Latent family: what was found about the hidden factor; not kept when the model is saved.
     group_map_ : ndarray (G, d + 1)
         Latent family: log-odds of the groups on ``[x, 1]``, up to a constant; see :meth:`witness`.
-    group_maps_, group_prior_ : ndarray (C, G, d + 1), ndarray (C, G)
-        Latent family: log-odds of the groups within each class on ``[x, 1]``, up to a constant, and
-        their shares; see :meth:`predict_interval`.
+    group_heads_, group_prior_ : ndarray (G, C, d + 1), ndarray (C, G)
+        Latent family: log P(y, u | x) of the pooled sources on ``[x, 1]``, up to a constant, and
+        P(u | y).
     hull_heads_ : ndarray (K, C, d + 1)
         Hull: source heads as points of the hull, cut to ``rank``, up to a constant over classes.
     hull_mixing_ : ndarray (m, K)
-        Hull: coefficients of ``hull_heads_`` in each of the hull's m directions of one nat.
+        Hull: coefficients of ``hull_heads_`` in each of m orthogonal directions of one nat.
     feature_mean_, feature_scale_ : ndarray (d,), float
         Mean of the source rows, and root mean variance of the features.
     regularization_ : Regularization
@@ -118,7 +119,7 @@ class CROClassifier(GameHead):
     hull_heads_: NDArray[np.float64]
     hull_mixing_: NDArray[np.float64]
     group_map_: NDArray[np.float64]
-    group_maps_: NDArray[np.float64]
+    group_heads_: NDArray[np.float64]
     group_prior_: NDArray[np.float64]
     pooled_head_: NDArray[np.float64]
     feature_mean_: NDArray[np.float64]
@@ -228,8 +229,8 @@ class CROClassifier(GameHead):
             sources.Z, sources.weight, groups.posterior, sources.whitening, ridge
         )
         self.group_map_ = sources.whitening.to_features(group_map).cpu().numpy()
-        maps = sources.weight.new_zeros((*sources.pooled.shape[:1], 1, domains.X.shape[1] + 1))
-        self.group_maps_ = (maps if groups.models is None else groups.models.maps).cpu().numpy()
+        group_heads = fit_group_heads(sources, groups)
+        self.group_heads_ = sources.whitening.to_features(group_heads).cpu().numpy()
         self.group_prior_ = outcome.targets.prior.cpu().numpy()
         return outcome.head
 
@@ -308,26 +309,10 @@ class CROClassifier(GameHead):
     def predict_interval(self, X: ArrayLike) -> Interval:
         """Return the least and largest P(y | x) over the plausible targets, for rows ``X`` (n, d).
 
-        A row is decided if the same class is the most probable one in every plausible target. The
-        interval is about the targets' own conditionals, so it need not hold what
-        ``predict_proba`` says: that head answers for all of them at once.
-
-        Parameters
-        ----------
-        X : array-like (n, d)
-            Rows in the features of ``fit``.
-
-        Returns
-        -------
-        Interval
-            Exact for the latent family and two classes; for the hull with more classes it holds
-            every plausible target and is as narrow as stated in
-            :func:`~regraft.core.intervals.hull_bounds`.
-
-        Raises
-        ------
-        ValueError
-            If the rows do not fit the model, or if it was saved before there were intervals.
+        It is about each target's own conditional, so it need not hold what ``predict_proba`` says,
+        which answers for all targets at once. Exact for the latent family, and for the hull as
+        stated in :func:`~regraft.core.intervals.hull_bounds`. Raises ``ValueError`` if the model
+        was saved by a version without intervals.
         """
         return interval_of(self, self._check_rows(X))
 

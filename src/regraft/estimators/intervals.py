@@ -12,6 +12,7 @@ from torch import Tensor
 
 from regraft.core.certificate import Certificate
 from regraft.core.domains import iterate_row_chunks
+from regraft.core.group_certificate import GroupCertificate
 from regraft.core.intervals import (
     Interval,
     RowBounds,
@@ -42,9 +43,10 @@ def interval_of(model: CROClassifier, features: NDArray[np.floating[Any]]) -> In
 
 
 def _latent(model: CROClassifier, X: Tensor) -> RowBounds:
-    prior = torch.from_numpy(model.group_prior_) if model.class_groups else None
-    logits, groups = _apply(model.pooled_head_, X), _apply(model.group_maps_, X)
-    return mixture_bounds(logits, groups, model.prior_shift, prior)
+    certificate = model.certificate_
+    assert isinstance(certificate, GroupCertificate)
+    prior = torch.from_numpy(model.group_prior_) if certificate.class_groups else None
+    return mixture_bounds(_apply(model.group_heads_, X), certificate.prior_shift, prior)
 
 
 def _hull(model: CROClassifier, X: Tensor) -> RowBounds:
@@ -56,7 +58,7 @@ def _hull(model: CROClassifier, X: Tensor) -> RowBounds:
 
 # For each family, what old models lack, and the function from rows to bounds.
 _FAMILIES: dict[str, tuple[str, Callable[[CROClassifier, Tensor], RowBounds]]] = {
-    "latent": ("group_maps_", _latent),
+    "latent": ("group_heads_", _latent),
     "hull": ("hull_mixing_", _hull),
 }
 

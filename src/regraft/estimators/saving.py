@@ -49,7 +49,7 @@ _CLASSES: dict[str, type[LinearHead]] = {
     )
 }
 _LABEL_KINDS = "biufUO"
-_ADDED = {"group_maps", "group_prior", "hull_mixing"}  # which models of older versions lack
+_ADDED = {"group_heads", "group_prior", "hull_mixing"}  # which models of older versions lack
 
 
 def save(model: LinearHead, path: str | Path) -> None:
@@ -189,7 +189,7 @@ def _shapes(model: LinearHead) -> dict[str, tuple[int | None, ...]]:
         certificate = model.certificate_
         if isinstance(certificate, GroupCertificate):
             G = certificate.n_groups
-            shapes |= {"group_map": (G, d + 1), "group_maps": (C, G, d + 1), "group_prior": (C, G)}
+            shapes |= {"group_map": (G, d + 1), "group_heads": (G, C, d + 1), "group_prior": (C, G)}
         else:
             shapes |= {"hull_heads": (K, C, d + 1), "hull_mixing": (None, K)}
     return shapes
