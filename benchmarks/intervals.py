@@ -25,6 +25,7 @@ from regraft import CROClassifier, Interval, load_demo
 RECORDS = HERE / "data" / "intervals.jsonl"
 ROWS = 2_000  # to predict
 SHIFTS = (None, 3.0, 1.0)  # nats
+HULLS = ((2, 2.0), (4, 2.0), (4, 8.0))  # number of classes, radius
 SLACKS = (0.01, 0.02, 0.05)
 
 
@@ -127,7 +128,7 @@ def main() -> None:
         )
         for shift in SHIFTS
     }
-    for classes, radius in ((2, 2.0), (4, 2.0), (4, 8.0)):
+    for classes, radius in HULLS:
         name = f"hull, {classes} classes, 3 sources, radius {radius:g}"
         parts[name] = functools.partial(look_at_hull, classes, radius)
     rows = []

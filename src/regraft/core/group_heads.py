@@ -15,7 +15,7 @@ from torch import Tensor
 
 from regraft.core.abduction import Groups
 from regraft.core.heads import SourceHeads
-from regraft.core.newton import minimax_newton
+from regraft.core.newton import logits, minimax_newton
 from regraft.core.whitening import Whitening
 
 _RIDGE = 1e-6  # there are few directions
@@ -37,10 +37,10 @@ def fit_group_heads(sources: SourceHeads, groups: Groups) -> Tensor:
     contrasts = (maps[:, 1:] - maps[:, :1]).flatten(0, 1)  # (C (G - 1), k)
     # The rows are sorted by source, class and distance from the mean, so this is a fair sample.
     every = slice(None, None, -(-len(sources.y) // _MAX_ROWS))
-    # Logits of heads that have not seen the row, which are smaller than those of heads that have.
-    logits = sources.held_out.logits(sources.held_out.pooled, sources.Z).T[every]
-    scores = sources.Z[every].to(contrasts) @ contrasts.T
-    known = torch.cat([logits - logits.mean(dim=1, keepdim=True), scores], dim=1)
+    # Of heads that have not seen the row: those that have give larger logits than new rows get.
+    unseen = sources.held_out.logits(sources.held_out.pooled, sources.Z).T[every]
+    scores = logits(sources.Z[every], contrasts)
+    known = torch.cat([unseen - unseen.mean(dim=1, keepdim=True), scores], dim=1)
     joint = (groups.posterior * sources.weight.unsqueeze(1))[every].T  # (G, n)
     scale = (joint.sum(dim=0) @ known.square() / joint.sum()).sqrt().clamp_min(_TOLERANCE)
     rows = torch.cat([known / scale, torch.ones_like(known[:, :1])], dim=1)
