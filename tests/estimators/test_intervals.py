@@ -178,10 +178,10 @@ def test_single_precision_rows_are_taken(problem: Problem) -> None:
 
 def test_with_few_rows_and_many_features_it_is_not_overconfident() -> None:
     n, fitted = 1000, 200
-    data = make_confounded_domains(n, strengths=(0.9, 0.6), n_features=100, random_state=0)
+    data = make_confounded_domains(n, strengths=(0.9, 0.6), n_features=100, random_state=4)
     train = np.tile(np.arange(n) < fitted, 2)
     model = CROClassifier(prior_shift=0.0)  # one domain, the pooled sources
     model.fit(data.X[train], data.y[train], data.sample_domain[train])
     p = model.predict_interval(data.X[~train]).lower
     accuracy = (p.argmax(axis=1) == data.y[~train]).mean()
-    assert abs(p.max(axis=1).mean() - accuracy) < 0.07
+    assert abs(p.max(axis=1).mean() - accuracy) < 0.06
