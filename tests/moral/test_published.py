@@ -15,7 +15,7 @@ from regraft.moral.responses import (
 )
 from regraft.moral.scenarios import read_library
 from regraft.moral.tables import paper_tables
-from regraft.moral.transfer import LATENT, certified_risk
+from regraft.moral.transfer import LATENT
 from regraft.moral.values import PANELS
 from regraft.support.digests import digest_text
 from regraft.support.json_files import dumps
@@ -54,6 +54,6 @@ def test_a_run_on_the_papers_scenarios_stands_beside_its_numbers() -> None:
     # The panel held out keeps what the certificate over groups says.
     unseen = result.transfer.targets[0]
     assert unseen.panel == "Centrist" and unseen.risks[LATENT].error < 0.05
-    assert unseen.risks[LATENT].risk <= certified_risk(result.transfer.bounded[LATENT].certificate)
+    assert unseen.risks[LATENT].risk <= result.transfer.bounded[LATENT].certificate.risk
     assert json.loads(dumps(result.to_dict()))["records"] == 200
     assert [len(table.rows) for table in paper_tables(result)] == [3, 6, 3, 4, 5]
