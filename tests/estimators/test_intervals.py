@@ -42,7 +42,9 @@ def confounded() -> ConfoundedDomains:
 
 
 @pytest.mark.parametrize(
-    "settings", [{}, {"prior_shift": 5.0}, {"class_groups": True}, {"family": "hull"}], ids=str
+    "settings",
+    [{}, {"prior_shift": 5.0}, {"class_groups": True}, {"family": "hull", "radius": 8.0}],
+    ids=str,
 )
 def test_the_true_conditional_of_every_domain_is_inside(
     confounded: ConfoundedDomains, settings: dict[str, Any]

@@ -9,7 +9,7 @@ import typer
 
 from regraft.cli.command import command, make_group
 from regraft.cli.diagnose import show_diagnosis
-from regraft.cli.options import Device, Folder, Radius, Seed, path_option
+from regraft.cli.options import Device, Folder, HullRadius, Seed, path_option
 from regraft.cli.session import Session
 
 group = make_group("moral", "Moral questions, answered by people whose values are known.")
@@ -44,7 +44,7 @@ def run_command(
     encoder: Annotated[
         str, typer.Option(help="hashed, minilm, roberta-base or any text encoder's name.")
     ] = "hashed",
-    radius: Radius = 8.0,
+    radius: HullRadius = None,
     seed: Seed = 0,
     device: Device = "cpu",
 ) -> None:
@@ -65,7 +65,8 @@ def run_command(
         raise ValueError(
             "--permissiveness changes the documented model: leave it or --answers out."
         )
-    check_radius(radius)
+    if radius is not None:
+        check_radius(radius)
     with session.working("reading the scenarios"):
         library = choose_library(scenarios, out)
         library, probabilities, mechanism = choose_responses(

@@ -10,9 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regraft.core.certificate import Certificate
 from regraft.core.domains import iterate_row_chunks
 from regraft.core.group_certificate import GroupCertificate
+from regraft.core.head_certificate import HeadCertificate
 from regraft.core.intervals import (
     Interval,
     RowBounds,
@@ -51,7 +51,7 @@ def _latent(model: CROClassifier, X: Tensor) -> RowBounds:
 
 def _hull(model: CROClassifier, X: Tensor) -> RowBounds:
     certificate = model.certificate_
-    assert isinstance(certificate, Certificate) and certificate.radius is not None
+    assert isinstance(certificate, HeadCertificate) and certificate.radius is not None
     mixing = torch.from_numpy(model.hull_mixing_)
     return hull_bounds(_apply(model.hull_heads_, X), mixing, certificate.radius)
 

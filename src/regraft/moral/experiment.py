@@ -70,7 +70,7 @@ def run_moral(
     encoder: TextEncoder,
     *,
     records: int = 14_000,
-    radius: float = 8.0,
+    radius: float | None = None,
     seed: int = 0,
     device: str = "cpu",
     on_progress: OnProgress = ignore_progress,

@@ -14,6 +14,7 @@ from torch import Tensor
 from regraft.core.certificate import Certificate
 from regraft.core.domains import check_domains, equal_domain_weights
 from regraft.core.group_certificate import GroupCertificate
+from regraft.core.head_certificate import HeadCertificate
 from regraft.estimators.audit import AuditCurve, audit
 from regraft.estimators.baselines import ERMClassifier
 from regraft.estimators.cro import CROClassifier
@@ -145,7 +146,7 @@ class Transfer:
 
 def measure_transfer(
     draw: Callable[[Sequence[Panel], int], Sample],
-    radius: float,
+    radius: float | None,
     seed: int,
     device: str,
     on_progress: OnProgress,
@@ -165,6 +166,9 @@ def measure_transfer(
     heads: dict[str, Any] = {"ERM": ERMClassifier(), **robust}
     for head in heads.values():
         head.fit(train.X, train.y, train.panel)
+    certificate = robust[HULL].certificate_
+    assert isinstance(certificate, HeadCertificate) and certificate.radius is not None
+    reach = certificate.radius
     targets = {panel.name: draw([panel], seed + 1) for panel in (unseen, between)}
     on_progress("auditing them")
     curves = {
@@ -173,7 +177,7 @@ def measure_transfer(
     }
     abductions = _Abductions(train, device)
     bounded = {
-        name: BoundedHead(head.certificate_, abductions.audit(_losses(head, fresh), fresh, radius))
+        name: BoundedHead(head.certificate_, abductions.audit(_losses(head, fresh), fresh, reach))
         for name, head in robust.items()
     }
     on_progress("placing the unseen panels among the plausible ones")
@@ -191,7 +195,7 @@ def measure_transfer(
     return Transfer(
         sources=tuple(panel.name for panel in known),
         target=unseen.name,
-        radius=radius,
+        radius=reach,
         heads=tuple(_head_row(n, head, fresh, targets[unseen.name]) for n, head in heads.items()),
         bounded=bounded,
         targets=placed,
