@@ -29,7 +29,7 @@ def hold_out(domains: Domains, seed: int | None = None) -> tuple[Domains, Domain
     rank = np.empty(n, int)
     rank[np.lexsort((order, y, domain))] = np.arange(n)
     held_out = torch.from_numpy(rank % _HOLD_OUT_EVERY == 1).to(domains.y.device)
-    return _take_rows(domains, ~held_out), _take_rows(domains, held_out)
+    return take_rows(domains, ~held_out), take_rows(domains, held_out)
 
 
 def _check_counts(domains: Domains) -> None:
@@ -47,7 +47,8 @@ def _check_counts(domains: Domains) -> None:
         )
 
 
-def _take_rows(domains: Domains, mask: Tensor) -> Domains:
+def take_rows(domains: Domains, mask: Tensor) -> Domains:
+    """Select rows by a mask (n,), with equal mass for every domain again."""
     domain = domains.domain[mask]
     weight = equal_domain_weights(domain, len(domains.names))
     X = domains.X[mask]
