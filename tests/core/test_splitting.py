@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regraft.core.domains import Domains, check_domains
-from regraft.core.splitting import hold_out
+from regraft.core.splitting import hold_out, take_rows, thin_sources
 
 CELLS = st.lists(st.integers(3, 20), min_size=6, max_size=6)  # rows of two domains, three classes
 
@@ -78,3 +78,16 @@ def test_without_a_seed_every_third_row_of_a_cell_is_held_out() -> None:
 def test_a_seed_below_zero() -> None:
     with pytest.raises(ValueError, match=r"^seed is -1: pass 0 or more\.$"):
         hold_out(make_domains([3] * 6), -1)
+
+
+@given(CELLS, st.integers(6, 120))
+def test_large_sources_are_thinned_in_proportion_and_small_ones_kept(
+    cells: list[int], most: int
+) -> None:
+    domains = make_domains(cells)
+    thinned = count(take_rows(domains, thin_sources(domains, most)))
+    for first in (0, 3):
+        size = sum(cells[first : first + 3])
+        stride = -(-2 * size // most)
+        assert thinned[first : first + 3] == [-(-n // stride) for n in cells[first : first + 3]]
+        assert size > most // 2 or stride == 1

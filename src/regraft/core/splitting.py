@@ -32,6 +32,24 @@ def hold_out(domains: Domains, seed: int | None = None) -> tuple[Domains, Domain
     return take_rows(domains, ~held_out), take_rows(domains, held_out)
 
 
+def thin_sources(domains: Domains, most: int) -> Tensor:
+    """Return a mask (n,) that keeps about ``most`` rows in all of sources that have more.
+
+    Every so many-th row of a source and class is kept, so that their shares stay as they are. Small
+    sources are kept whole.
+    """
+    order = torch.argsort(domains.y, stable=True)
+    order = order[torch.argsort(domains.domain[order], stable=True)]
+    y, domain = domains.y[order], domains.domain[order]
+    sizes = torch.bincount(domain)
+    strides = -(-sizes * len(sizes) // most)
+    cell = domain * len(domains.classes) + y
+    place = torch.arange(len(cell), device=cell.device) - torch.searchsorted(cell, cell)
+    kept = torch.empty_like(place, dtype=torch.bool)
+    kept[order] = place % strides[domain] == 0
+    return kept
+
+
 def _check_counts(domains: Domains) -> None:
     """Raise ``ValueError`` unless each part gets rows of every domain and class."""
     shape = len(domains.names), len(domains.classes)

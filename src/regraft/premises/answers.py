@@ -81,22 +81,22 @@ def _find_factor(evidence: Evidence) -> _Words:
     sentence = (
         f"The rows fall into {factor.n_groups} groups that the sources hold in different shares "
         f"({factor.chance}): {_describe_shares(factor)}. On rows that no step has seen, the groups "
-        f"tell {factor.gain:.4f} ± {factor.gain_error:.4f} nats about the source."
+        f"tell {factor.gain:.4f} ± {factor.gain_error:.4f} nats about the source"
     )
+    sentence += "." if factor.is_clear else ", which may be chance."
     if factor.separation < _CLEAR_SEPARATION:
         apart = f"{factor.separation:.1f} standard deviations apart"
         sentence += f" The groups overlap: they lie {apart}, so many rows cannot be told."
-    if factor.is_shared:
-        return "yes", factor.chance, sentence
-    u, source = factor.lone_holder
-    sentence += f" But only {source} has group {u}, so groups may be the sources themselves."
-    return "maybe", factor.chance, sentence
+    if factor.lone_holders:
+        u, source = factor.lone_holder
+        sentence += f" But only {source} has group {u}, so groups may be the sources themselves."
+    return "yes" if factor.is_clear and factor.is_shared else "maybe", factor.chance, sentence
 
 
 def _describe_shares(factor: HiddenFactor) -> str:
     """Name the sources that have the least and the most of the group that varies most."""
     spans = [max(column) - min(column) for column in zip(*factor.shares.values(), strict=True)]
-    u = len(spans) - 1 - spans[::-1].index(max(spans))
+    u = max(range(len(spans)), key=lambda u: (round(spans[u], 6), u))  # the last of equal ones
     share = {name: row[u] for name, row in factor.shares.items()}
     low, high = (choose(share, key=share.__getitem__) for choose in (min, max))
     return f"group {u} is {share[low]:.0%} of {low} and {share[high]:.0%} of {high}"
@@ -143,10 +143,11 @@ def _judge_size(evidence: Evidence) -> _Words:
         f"({size.n_rows(coarse)} rows) is known to {margin} (two standard errors)."
     )
     if not evidence.one_source:
+        points = f"{100 * evidence.factor.least_difference:.0f} points"
         sentence += (
             f" A hidden factor is lost in noise if its share in {size.smallest_source} differs by "
-            f"less than about {100 * size.share_difference:.0f} points from that in the others, "
-            "even if the features show it without error."
+            f"less than about {points} from that in the others, even if the features show it "
+            "without error."
         )
     if size.is_too_small:
         sentence += f" Each class of a source needs {LEAST_CELL_ROWS} rows."
@@ -178,8 +179,8 @@ def _choose_advice(evidence: Evidence) -> _Words:
     if size.is_too_small:
         source, label, n = size.smallest_cell
         sentence = (
-            f"Collect labels of class {label} in {source}: there are {n} rows, and "
-            f"{LEAST_CELL_ROWS} are the least. Until then use ERM."
+            f"Collect labels of class {label} in {source}, or leave {source} out: there are {n} "
+            f"rows, and {LEAST_CELL_ROWS} are the least. Until then use ERM."
         )
         return "collect labels", f"{n} rows", sentence
     if evidence.invariance.verdict == "violated":
@@ -209,14 +210,14 @@ def _choose_advice(evidence: Evidence) -> _Words:
 def _explain_disagreement(evidence: Evidence) -> _Words:
     """Return advice for sources that disagree about the label of like inputs."""
     factor, labels = evidence.factor, evidence.heterogeneity
-    if factor.is_shared:
+    if factor.is_clear and factor.is_shared:
         sentence = (
             f"Use CRO (regraft fit): the sources disagree about the label of like inputs "
             f"({labels.chance}), and mix a hidden factor in different shares ({factor.chance}). It "
             "returns ERM's head unless rows held out show its own to be better in the worst case."
         )
         return "use CRO", f"{labels.chance}, {factor.chance}", sentence
-    if factor.found:
+    if factor.is_clear:
         u, source = factor.lone_holder
         sentence = (
             f"Collect labelled rows like group {u} outside of {source} (regraft abduct shows such "
@@ -227,8 +228,8 @@ def _explain_disagreement(evidence: Evidence) -> _Words:
     source, p = _odd_source(evidence)
     sentence = (
         f"Use ERM: the sources disagree about the label of like inputs ({labels.chance}), most "
-        f"clearly {source} ({p} by itself), but no groups of rows explain it. Collect a column "
-        "that may, such as who labelled the rows or with what device"
+        f"clearly {source} ({p} by itself), but no groups of rows clearly explain it. Collect a "
+        "column that may, such as who labelled the rows or with what device"
     )
     named = "." if evidence.observed else ", and name it with regraft diagnose --group."
     return "use ERM", labels.chance, sentence + named

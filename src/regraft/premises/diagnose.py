@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from regraft.core.domains import Domains, check_domains, index_column
-from regraft.core.splitting import hold_out
+from regraft.core.splitting import hold_out, take_rows, thin_sources
 from regraft.core.standardization import standardize_columns
 from regraft.premises.abduction_angles import AbductionAngles, check_angles, describe_angles
 from regraft.premises.answers import Answer, Evidence, answer_questions
@@ -40,6 +40,7 @@ from regraft.support.progress import OnProgress, ignore_progress
 
 _MAX_OBSERVED_GROUPS = 100
 _RESTARTS, _ITERATIONS = 3, 200  # for unobserved groups; fewer, as only predictions count here
+_MAX_ROWS = 50_000  # that are looked at
 _CLOSURE_ROWS = 3  # of each domain and class, that hold_out needs
 
 Check = (
@@ -131,7 +132,8 @@ def diagnose(
 ) -> Diagnosis:
     """Say what labelled rows of several domains show, what to do, and whether the premises hold.
 
-    Columns are standardized first, so that their units make no difference.
+    Columns are standardized first, so that their units make no difference. Of sources with very
+    many rows, some rows are looked at.
 
     Parameters
     ----------
@@ -169,6 +171,9 @@ def diagnose(
     else:
         values, index = _index_groups(group, domains)
         n_observed = len(values)
+    whole, kept = domains, thin_sources(domains, _MAX_ROWS)
+    if not bool(kept.all()):
+        domains, index = take_rows(domains, kept), index[kept]
     domains = standardize_columns(domains)
     on_progress("looking for a hidden factor")
     factor = find_hidden_factor(domains)
@@ -185,12 +190,12 @@ def diagnose(
         shifts = measure_shifts(domains, seed=seed)
         check = _check_latent if group is None else _check_observed
         closure, angles, invariance, basis, remarks = check(data)
-    size = measure_sample_size(domains, heterogeneity.accuracies, factor.noise_gain)
+    size = measure_sample_size(whole, heterogeneity.accuracies)
     evidence = Evidence(factor, heterogeneity, shifts, size, invariance, group is not None)
     return Diagnosis(
-        n_rows=len(domains.y),
+        n_rows=len(whole.y),
         n_features=domains.X.shape[1],
-        domains=dict(zip(names, torch.bincount(domains.domain).tolist(), strict=True)),
+        domains=dict(zip(names, torch.bincount(whole.domain).tolist(), strict=True)),
         groups=tuple(values),
         observed=group is not None,
         answers=answer_questions(evidence),
@@ -291,7 +296,7 @@ def _check_latent(data: _Data) -> _Checks:
     )
     data.on_progress("looking for a transplant basis")
     basis = check_basis(fit.factorization, data.rows_by_domain())
-    remarks = tuple(f"About the fitted groups: {doubt}." for doubt in fit.doubts)
+    remarks = tuple(f"About the maps of unobserved groups: {doubt}." for doubt in fit.doubts)
     return closure, angles, invariance, basis, remarks
 
 

@@ -17,12 +17,11 @@ COARSE = 0.05  # of an accuracy; a margin above this hides differences that matt
 
 @dataclass(frozen=True)
 class SampleSize(PlainData):
-    """Rows of each source and class, and the least differences that they can show."""
+    """Rows of each source and class, and how well they can show an accuracy."""
 
     rows: dict[str, dict[str, int]]  # by source and class
     accuracies: dict[str, float]  # of pooled heads, on rows they have not seen
     margins: dict[str, float]  # two standard errors of these
-    share_difference: float  # least by which a factor's share in the smallest source must stand out
 
     @property
     def smallest_cell(self) -> tuple[str, str, int]:
@@ -60,14 +59,8 @@ class SampleSize(PlainData):
         return max(0, math.ceil(needed) - self.n_rows(source))
 
 
-def measure_sample_size(
-    domains: Domains, accuracies: Sequence[float], noise_gain: float
-) -> SampleSize:
-    """Measure what the rows of ``domains`` can show.
-
-    ``accuracies`` (K,) are measured on all rows of each source, and ``noise_gain`` is how many nats
-    a row chance tells about the source.
-    """
+def measure_sample_size(domains: Domains, accuracies: Sequence[float]) -> SampleSize:
+    """Count the rows of ``domains``, and measure how well they can show ``accuracies`` (K,)."""
     K, C = len(domains.names), len(domains.classes)
     counts = torch.bincount(domains.domain * C + domains.y, minlength=K * C).reshape(K, C)
     sizes = counts.sum(dim=1).tolist()
@@ -81,7 +74,6 @@ def measure_sample_size(
         },
         accuracies=dict(zip(names, accuracies, strict=True)),
         margins=dict(zip(names, map(_margin, accuracies, sizes), strict=True)),
-        share_difference=_share_difference(min(sizes) / sum(sizes), noise_gain),
     )
 
 
@@ -89,14 +81,3 @@ def _margin(accuracy: float, n: int) -> float:
     """Return two standard errors of an accuracy on n rows, one more right and one more wrong."""
     smoothed = (accuracy * n + 1) / (n + 2)
     return 2 * math.sqrt(smoothed * (1 - smoothed) / n)
-
-
-def _share_difference(part: float, gain: float) -> float:
-    """Return by how much the share of a group must differ in a ``part`` of the rows.
-
-    A group of half the rows whose share is larger by t there tells 2 part (1 - part) t² nats about
-    where a row came from, to second order, if the features show it without error.
-    """
-    if part == 1:  # there is one source
-        return float("nan")
-    return min(math.sqrt(gain / (2 * part * (1 - part))), 1.0)
