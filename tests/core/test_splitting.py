@@ -80,14 +80,22 @@ def test_a_seed_below_zero() -> None:
         hold_out(make_domains([3] * 6), -1)
 
 
-@given(CELLS, st.integers(6, 120))
-def test_large_sources_are_thinned_in_proportion_and_small_ones_kept(
+@given(CELLS, st.integers(12, 200))
+def test_large_sources_are_thinned_class_by_class_and_small_ones_kept(
     cells: list[int], most: int
 ) -> None:
     domains = make_domains(cells)
     thinned = count(take_rows(domains, thin_sources(domains, most)))
-    for first in (0, 3):
-        size = sum(cells[first : first + 3])
-        stride = -(-2 * size // most)
-        assert thinned[first : first + 3] == [-(-n // stride) for n in cells[first : first + 3]]
-        assert size > most // 2 or stride == 1
+    sizes = [sum(cells[:3]), sum(cells[3:])]
+    assert (thinned == cells) == (sum(cells) <= most)
+    assert sum(thinned) <= most + 6  # a class of a source is rounded up
+    for first, size in zip((0, 3), sizes, strict=True):
+        kept = thinned[first : first + 3]
+        if 2 * size <= most:
+            assert kept == cells[first : first + 3]
+        strides = {
+            stride
+            for stride in range(1, size + 1)
+            if kept == [-(-n // stride) for n in cells[first : first + 3]]
+        }
+        assert strides
