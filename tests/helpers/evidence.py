@@ -34,6 +34,9 @@ def make_evidence(
     verdict: Verdict = "consistent" if labels == "differ" else "undecided"
     enough = labels != "apart"
     shares = ((0.9, 0.1), (0.6, 0.4)) if factor != "none" else ((1.0,), (1.0,))
+    invariance = DeductionInvariance("undecided", "")
+    if violated:
+        invariance = DeductionInvariance("violated", "", 0.001, draws=999)
     return Evidence(
         factor=HiddenFactor(
             n_groups=1 if factor == "none" else 2,
@@ -64,10 +67,7 @@ def make_evidence(
             accuracies=dict.fromkeys(names, 0.8),
             margins=dict.fromkeys(names, margin),
         ),
-        invariance=DeductionInvariance(
-            "violated" if violated else "undecided", "", 0.001 if violated else NAN, draws=999
-        ),
-        observed=observed,
+        invariance=invariance if observed else None,
     )
 
 

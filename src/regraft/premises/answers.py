@@ -40,8 +40,7 @@ class Evidence:
     heterogeneity: Heterogeneity
     shifts: Shifts
     size: SampleSize
-    invariance: DeductionInvariance
-    observed: bool  # whether U was observed
+    invariance: DeductionInvariance | None = None  # if U was observed
 
     @property
     def one_source(self) -> bool:
@@ -183,8 +182,9 @@ def _choose_advice(evidence: Evidence) -> _Words:
             f"rows, and {LEAST_CELL_ROWS} are the least. Until then use ERM."
         )
         return "collect labels", f"{n} rows", sentence
-    if evidence.invariance.verdict == "violated":
-        p = format_p_value(evidence.invariance.p_value, evidence.invariance.draws)
+    invariance = evidence.invariance
+    if invariance is not None and invariance.verdict == "violated":
+        p = format_p_value(invariance.p_value, invariance.draws)
         sentence = (
             f"Use ERM: labels differ by source even within the groups given ({p}), so no mixture "
             "of these groups explains them. Collect another column that may."
@@ -231,5 +231,5 @@ def _explain_disagreement(evidence: Evidence) -> _Words:
         f"clearly {source} ({p} by itself), but no groups of rows clearly explain it. Collect a "
         "column that may, such as who labelled the rows or with what device"
     )
-    named = "." if evidence.observed else ", and name it with regraft diagnose --group."
+    named = "." if evidence.invariance else ", and name it with regraft diagnose --group."
     return "use ERM", labels.chance, sentence + named

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -175,23 +175,16 @@ def diagnose(
     if not bool(kept.all()):
         domains, index = take_rows(domains, kept), index[kept]
     domains = standardize_columns(domains)
-    on_progress("looking for a hidden factor")
-    factor = find_hidden_factor(domains)
-    on_progress("testing whether the sources disagree")
     rows = group_rows(domains, index, n_observed, seed=seed)
     names = [str(name) for name in domains.names]
     data = _Data(domains, rows, names, values, seed, on_progress)
-    heterogeneity = check_heterogeneity(rows, seed=seed)
+    evidence = gather_evidence(whole, domains, rows, seed=seed, on_progress=on_progress)
     if len(names) == 1:
-        shifts = Shifts(float("nan"), float("nan"), ())
         closure, angles, invariance, basis, remarks = _check_nothing()
     else:
-        on_progress("measuring shifts")
-        shifts = measure_shifts(domains, seed=seed)
         check = _check_latent if group is None else _check_observed
         closure, angles, invariance, basis, remarks = check(data)
-    size = measure_sample_size(whole, heterogeneity.accuracies)
-    evidence = Evidence(factor, heterogeneity, shifts, size, invariance, group is not None)
+    evidence = replace(evidence, invariance=None if group is None else invariance)
     return Diagnosis(
         n_rows=len(whole.y),
         n_features=domains.X.shape[1],
@@ -199,16 +192,40 @@ def diagnose(
         groups=tuple(values),
         observed=group is not None,
         answers=answer_questions(evidence),
-        factor=factor,
-        size=size,
-        heterogeneity=heterogeneity,
+        factor=evidence.factor,
+        size=evidence.size,
+        heterogeneity=evidence.heterogeneity,
         closure=closure,
         angles=angles,
         invariance=invariance,
         basis=basis,
-        shifts=shifts,
+        shifts=evidence.shifts,
         remarks=remarks,
     )
+
+
+def gather_evidence(
+    whole: Domains,
+    domains: Domains,
+    rows: GroupedRows,
+    *,
+    seed: int = 0,
+    on_progress: OnProgress = ignore_progress,
+) -> Evidence:
+    """Measure what the answers rest on, as far as it does not need U.
+
+    ``domains`` and ``rows`` are the standardized rows to look at, ``whole`` all rows.
+    """
+    on_progress("looking for a hidden factor")
+    factor = find_hidden_factor(domains)
+    on_progress("testing whether the sources disagree")
+    heterogeneity = check_heterogeneity(rows, seed=seed)
+    shifts = Shifts(float("nan"), float("nan"), ())
+    if len(domains.names) > 1:
+        on_progress("measuring shifts")
+        shifts = measure_shifts(domains, seed=seed)
+    size = measure_sample_size(whole, heterogeneity.accuracies)
+    return Evidence(factor, heterogeneity, shifts, size)
 
 
 def _index_groups(group: ArrayLike, domains: Domains) -> tuple[list[str], Tensor]:
