@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import product
 from typing import Literal
 
-from regraft.premises.answers import Evidence
+from regraft.premises.answers import Findings
 from regraft.premises.deduction_invariance import DeductionInvariance
 from regraft.premises.heterogeneity import Heterogeneity
 from regraft.premises.hidden_factor import HiddenFactor
@@ -27,7 +27,7 @@ def make_evidence(
     observed: bool = False,
     violated: bool = False,
     sources: int = 2,
-) -> Evidence:
+) -> Findings:
     """Sources Bern and Chur, whose labels differ and which share a factor unless told otherwise."""
     names = ("Bern", "Chur")[:sources]
     p_value = {"differ": 0.001, "alike": 0.4, "apart": 0.2}[labels]
@@ -37,7 +37,7 @@ def make_evidence(
     invariance = DeductionInvariance("undecided", "")
     if violated:
         invariance = DeductionInvariance("violated", "", 0.001, draws=999)
-    return Evidence(
+    return Findings(
         factor=HiddenFactor(
             n_groups=1 if factor == "none" else 2,
             shares=dict(zip(names, shares, strict=False)),
@@ -71,7 +71,7 @@ def make_evidence(
     )
 
 
-def possible_evidence() -> list[Evidence]:
+def possible_evidence() -> list[Findings]:
     """All kinds of evidence that rules tell apart."""
     found = [
         make_evidence(factor=f, labels=y, fewest=n, margin=m, observed=o, violated=o and v)

@@ -5,17 +5,17 @@ from dataclasses import replace
 
 import pytest
 
-from regraft.premises.answers import QUESTIONS, Answer, Evidence, answer_questions
+from regraft.premises.answers import QUESTIONS, Answer, Findings, answer_questions
 from regraft.premises.sample_size import COARSE
 from regraft.support.json_files import dumps
 from tests.helpers.evidence import make_evidence, possible_evidence
 
 
-def answers(evidence: Evidence) -> dict[str, Answer]:
+def answers(evidence: Findings) -> dict[str, Answer]:
     return {each.question: each for each in answer_questions(evidence)}
 
 
-def advice(evidence: Evidence) -> Answer:
+def advice(evidence: Findings) -> Answer:
     return answers(evidence)["What should I do?"]
 
 
@@ -114,7 +114,7 @@ def test_sources_that_are_no_mixtures() -> None:
 
 
 @pytest.mark.parametrize("evidence", possible_evidence())
-def test_every_answer_has_words_and_a_number(evidence: Evidence) -> None:
+def test_every_answer_has_words_and_a_number(evidence: Findings) -> None:
     for each in answer_questions(evidence):
         assert each.answer and re.search(r"\d", each.number)
         assert each.sentence.endswith(".") and "\n" not in each.sentence

@@ -33,7 +33,7 @@ class Answer(PlainData):
 
 
 @dataclass(frozen=True)
-class Evidence:
+class Findings:
     """Everything that the answers rest on."""
 
     factor: HiddenFactor
@@ -48,7 +48,7 @@ class Evidence:
         return len(self.size.rows) == 1
 
 
-def answer_questions(evidence: Evidence) -> tuple[Answer, ...]:
+def answer_questions(evidence: Findings) -> tuple[Answer, ...]:
     """Answer the four questions, in their order."""
     answers = (
         _find_factor(evidence),
@@ -65,7 +65,7 @@ _Words = tuple[str, str, str]  # the answer, the number behind it, the sentence
 _ONE_SOURCE: _Words = ("cannot tell", "1 source", ONE_SOURCE)
 
 
-def _find_factor(evidence: Evidence) -> _Words:
+def _find_factor(evidence: Findings) -> _Words:
     factor = evidence.factor
     if evidence.one_source:
         return _ONE_SOURCE
@@ -101,7 +101,7 @@ def _describe_shares(factor: HiddenFactor) -> str:
     return f"group {u} is {share[low]:.0%} of {low} and {share[high]:.0%} of {high}"
 
 
-def _compare_inputs(evidence: Evidence) -> _Words:
+def _compare_inputs(evidence: Findings) -> _Words:
     found = evidence.heterogeneity
     if evidence.one_source:
         return _ONE_SOURCE
@@ -124,7 +124,7 @@ def _compare_inputs(evidence: Evidence) -> _Words:
     return "as far as seen", found.chance, sentence
 
 
-def _odd_source(evidence: Evidence) -> tuple[str, str]:
+def _odd_source(evidence: Findings) -> tuple[str, str]:
     """Return the source whose labels depart most clearly, and its own p-value in words."""
     found = evidence.heterogeneity
     p_values = dict(zip(evidence.size.rows, found.source_p_values, strict=True))
@@ -132,7 +132,7 @@ def _odd_source(evidence: Evidence) -> tuple[str, str]:
     return source, format_p_value(p_values[source], found.draws)
 
 
-def _judge_size(evidence: Evidence) -> _Words:
+def _judge_size(evidence: Findings) -> _Words:
     size = evidence.size
     source, label, n = size.smallest_cell
     coarse = size.coarsest_source
@@ -154,7 +154,7 @@ def _judge_size(evidence: Evidence) -> _Words:
     return "barely" if size.is_coarse else "yes", margin, sentence
 
 
-def _advise(evidence: Evidence) -> _Words:
+def _advise(evidence: Findings) -> _Words:
     answer, number, sentence = _choose_advice(evidence)
     size = evidence.size
     if size.is_coarse and not size.is_too_small:
@@ -166,7 +166,7 @@ def _advise(evidence: Evidence) -> _Words:
     return answer, number, sentence
 
 
-def _choose_advice(evidence: Evidence) -> _Words:
+def _choose_advice(evidence: Findings) -> _Words:
     """Return the first advice whose condition holds."""
     labels, size = evidence.heterogeneity, evidence.size
     if evidence.one_source:
@@ -207,7 +207,7 @@ def _choose_advice(evidence: Evidence) -> _Words:
     return _explain_disagreement(evidence)
 
 
-def _explain_disagreement(evidence: Evidence) -> _Words:
+def _explain_disagreement(evidence: Findings) -> _Words:
     """Return advice for sources that disagree about the label of like inputs."""
     factor, labels = evidence.factor, evidence.heterogeneity
     if factor.is_clear and factor.is_shared:

@@ -14,7 +14,7 @@ from regraft.core.domains import Domains, check_domains, index_column
 from regraft.core.splitting import hold_out, take_rows, thin_sources
 from regraft.core.standardization import standardize_columns
 from regraft.premises.abduction_angles import AbductionAngles, check_angles, describe_angles
-from regraft.premises.answers import Answer, Evidence, answer_questions
+from regraft.premises.answers import Answer, Findings, answer_questions
 from regraft.premises.deduction_invariance import DeductionInvariance, check_invariance
 from regraft.premises.factorization import (
     GroupedRows,
@@ -211,7 +211,7 @@ def gather_evidence(
     *,
     seed: int = 0,
     on_progress: OnProgress = ignore_progress,
-) -> Evidence:
+) -> Findings:
     """Measure what the answers rest on, as far as it does not need U.
 
     ``domains`` and ``rows`` are the standardized rows to look at, ``whole`` all rows.
@@ -225,7 +225,7 @@ def gather_evidence(
         on_progress("measuring shifts")
         shifts = measure_shifts(domains, seed=seed)
     size = measure_sample_size(whole, heterogeneity.accuracies)
-    return Evidence(factor, heterogeneity, shifts, size)
+    return Findings(factor, heterogeneity, shifts, size)
 
 
 def _index_groups(group: ArrayLike, domains: Domains) -> tuple[list[str], Tensor]:
