@@ -175,9 +175,8 @@ def _rows_section(document: Document) -> Section:
 
 
 def _sources(rows: Mapping[str, Any]) -> str:
-    if len(rows) > _MOST_SOURCES:
-        return f"{len(rows)} source domains"
-    return f"{len(rows)} source domains ({', '.join(rows)})"
+    count = "1 source domain" if len(rows) == 1 else f"{len(rows)} source domains"
+    return count if len(rows) > _MOST_SOURCES else f"{count} ({', '.join(rows)})"
 
 
 def _scale_section(distances: Mapping[str, float]) -> Section:
