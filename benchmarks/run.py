@@ -18,7 +18,7 @@ SECTIONS = {
     "price": "The price on data as they are",
     "abduction": "Abduction: false alarms, power, and the certificate's coverage",
     "coverage": "Coverage: do the certificates hold?",
-    "intervals": "Intervals: is the truth inside?",
+    "intervals": "Intervals: how often the truth is outside",
     "noise": "Noise in the game, and the price of robustness",
     "banks": "Frozen features: all heads on unseen domains",
     "premises": "The premises: what the diagnostics find",

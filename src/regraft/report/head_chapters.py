@@ -75,7 +75,7 @@ def fit_chapter(document: Document) -> Chapter:
         raise ValueError("its certificate has no radius")
     asked = (
         f"{given} with the smallest worst {certificate.objective} over every plausible unseen "
-        f"domain within {certificate.radius:g} nats of their mean."
+        f"domain within {certificate.radius:.3g} nats of their mean."
     )
     sections = [_rows_section(document), _scale_section(certificate.distances)]
     sections += proof_sections(certificate)
