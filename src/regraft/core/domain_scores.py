@@ -19,6 +19,7 @@ FOLDS = 5
 # Shares of the total variance; the held-out gain has one broad peak over them.
 _RIDGES = (1.0, 0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4)
 _PERMUTATIONS = 99
+SMALLEST_P_VALUE = 1 / (_PERMUTATIONS + 1)
 _MAX_TEST_ROWS = 50_000
 _MAX_ENTRIES = 2**24  # of the permuted sources that are held at a time
 _PAIRS = tuple(combinations(range(FOLDS), 2))

@@ -32,7 +32,10 @@ CLOSURE_ROWS = 1000
 RESOLUTION = 0.01  # nats at which the targets are covered in prop:finite-sample
 # A bound at one target is enough, because the worst target of the population is one target.
 _ERRORS = float(norm.ppf(CONFIDENCE))
-NOT_BETTER = "the game's held-out worst case is not better by more than two standard errors"
+NOT_BETTER = (
+    "measured on held-out rows, the game's head is not better in the worst domain by more than two "
+    "standard errors"
+)
 ONE_TARGET = "the sources leave one plausible domain, in which ERM's head is the best"
 LARGEST_RISK = "the domain of the largest risk"
 LOWEST_ACCURACY = "the domain of the lowest accuracy"

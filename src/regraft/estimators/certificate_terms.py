@@ -9,6 +9,7 @@ from typing import Any
 from regraft.core.certificate import Certificate
 from regraft.core.group_certificate import GroupCertificate
 from regraft.core.head_certificate import CLOSURE_ROWS, HeadCertificate
+from regraft.estimators.abduction import write_p_value
 from regraft.estimators.evidence_tables import name_domains
 from regraft.support.data_files import read_toml
 from regraft.support.glossary import meaning
@@ -34,7 +35,7 @@ def explain_certificate(certificate: Certificate) -> tuple[Term, ...]:
         "settled": "settled" if c.converged else "not settled",
     }
     if isinstance(c, GroupCertificate):
-        words["found"] = c.abduction
+        words |= {"found": c.abduction, "p": write_p_value(c.abduction["p_value"])}
         chosen |= {"price": c.price is not None, "test": True, "factor": c.n_groups > 1}
     elif isinstance(c, HeadCertificate):
         words |= {"t": c.finite_sample, "closure_rows": CLOSURE_ROWS}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from regraft.estimators.abduction import write_p_value
 from regraft.estimators.abduction_ends import ClassEnds, End, share_table
 from regraft.estimators.certificate_terms import Term
 from regraft.report.elements import (
@@ -80,8 +81,9 @@ def _verdict(document: Document) -> str:
     }
     high, low = max(shares, key=shares.__getitem__), min(shares, key=shares.__getitem__)
     return (
-        f"Yes: {document['n_groups']} groups (p = {document['p_value']:.2f}), the last of which "
-        f"has {percent(shares[high])} of the rows of {high} and {percent(shares[low])} of {low}."
+        f"Yes: {document['n_groups']} groups (p {write_p_value(document['p_value'])}), the last of "
+        f"which has {percent(shares[high])} of the rows of {high} and {percent(shares[low])} of "
+        f"{low}."
     )
 
 
@@ -102,7 +104,7 @@ def _picture(ends: ClassEnds, end: End, i: int) -> Picture:
 
 def _explain(document: Document) -> tuple[Term, ...]:
     values = {
-        "p-value": f"{document['p_value']:.3f}",
+        "p-value": write_p_value(document["p_value"]),
         "gain": f"{document['gain']:.4f} ± {document['gain_error']:.4f} nats",
         "possible gain": f"{document['possible_gain']:.4f} nats",
         "separation": f"{document['separation']:.1f}",
