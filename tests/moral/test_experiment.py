@@ -193,7 +193,7 @@ def made_up(transfer: Transfer, *rows: TargetRow) -> Transfer:
     """With the bounds 0.5, 0.7 and 0.9, and 21 profiles met."""
     return replace(
         transfer,
-        certificate=replace(transfer.certificate, worst_case=0.5),
+        certificate=replace(transfer.certificate, risk=0.5),
         audit=replace(transfer.audit, worst_case=0.7, any_prior=0.9, n_groups=21),
         targets=rows,
     )
@@ -228,7 +228,7 @@ def test_each_panel_has_its_sentence_which_agrees_with_the_numbers(transfer: Tra
     assert first.startswith("Here: inside the hull of the sources' log priors;")
     assert second.startswith(f"{BETWEEN}: ")
     audit = transfer.audit
-    bounds = transfer.certificate.worst_case, audit.worst_case, audit.any_prior
+    bounds = transfer.certificate.risk, audit.worst_case, audit.any_prior
     for row, sentence in zip(transfer.targets, transfer.sentences(), strict=True):
         said = re.findall("(under|OVER) that of", sentence)
         assert said == ["under" if row.risk <= bound else "OVER" for bound in bounds]

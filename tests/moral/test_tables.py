@@ -21,7 +21,7 @@ from tests.helpers.problems import make_problem
 @pytest.fixture(scope="module")
 def transfer() -> Transfer:
     problem = make_problem(n=60, d=3)
-    fitted = CROClassifier("hull", radius=2.0).fit(problem.X, problem.y, problem.domain)
+    fitted = CROClassifier("hull").fit(problem.X, problem.y, problem.domain)
     return Transfer(
         sources=("Pragmatist", "Idealist"),
         target="Centrist",
@@ -30,7 +30,7 @@ def transfer() -> Transfer:
             HeadRow("ERM", 0.8125, 0.5, 0.45678, 0.98765),
             HeadRow("CRO", 0.75, 0.6666, 0.5, 0.6),
         ),
-        certificate=replace(fitted.certificate_, worst_case=0.7001),
+        certificate=replace(fitted.certificate_, risk=0.7001),
         audit=GroupedAudit(
             2.5, 0.8002, {"Pragmatist": 2.0, "Idealist": -1.0}, "(+1,0,-1)", 0.9003, 27
         ),

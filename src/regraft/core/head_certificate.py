@@ -111,6 +111,11 @@ class HeadCertificate(Certificate):
             "the weights), and in each source"
         )
 
+    def claim(self) -> str:
+        """Say what is certified, beside ERM's."""
+        regret = "" if self.regret is None else f" Its regret is at most {self.regret:.3f} nats."
+        return super().claim() + regret
+
     def limits(self) -> str:
         """Say what is not certified."""
         if self.radius is None:
