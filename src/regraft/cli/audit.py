@@ -97,9 +97,10 @@ def _show_groups(session: Session, audit: GroupAudit) -> None:
 def _show_curve(session: Session, curve: AuditCurve) -> None:
     from regraft.support.table import percent
 
-    columns = "radius (nats)", "effective rows", "worst-case risk", "worst-case accuracy"
+    columns = "radius (nats)", "effective rows", "largest risk", "lowest accuracy"
     rows = [
         (f"{p.radius:g}", f"{p.sample_size:.0f}", f"{p.risk:.3f}", percent(p.accuracy))
         for p in curve.points
     ]
     session.table(columns, rows)
+    session.say("Measured on the rows audited, in the worst plausible domain within each radius.")

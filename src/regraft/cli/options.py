@@ -87,7 +87,7 @@ Family = Annotated[
 ]
 PriorShift = Annotated[
     float | None,
-    typer.Option(help="Latent: largest change of the groups' log-odds, in nats. Default: any."),
+    typer.Option(help="Latent: how far the mix of groups may move (nats). Default: any."),
 ]
 ClassGroups = Annotated[
     bool, typer.Option("--class-groups", help="Latent: each class mixes the groups in its own way.")

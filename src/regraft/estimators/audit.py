@@ -1,4 +1,4 @@
-"""Audits: worst cases of a fixed predictor over plausible targets, and the price of robustness."""
+"""Audits: a fixed predictor in the worst plausible targets of the hull, by radius."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Predictor(Protocol):
 
 @dataclass(frozen=True)
 class AuditPoint:
-    """Worst case within one radius."""
+    """The worst plausible domains within one radius."""
 
     radius: float
     risk: float  # largest cross-entropy over the targets within the radius (nats)
@@ -55,7 +55,7 @@ class AuditPoint:
 
 @dataclass(frozen=True)
 class AuditCurve(PlainData):
-    """Worst-case risk and accuracy of one predictor, by radius."""
+    """Largest risk and lowest accuracy of one predictor in plausible domains, by radius."""
 
     points: tuple[AuditPoint, ...]
     source_accuracy: float  # mean over the source domains
@@ -82,7 +82,11 @@ def audit(
     rank: int | None = None,
     device: str = "cpu",
 ) -> AuditCurve:
-    """Measure the worst-case risk and accuracy of a fixed predictor within each radius.
+    """Measure a fixed predictor in the worst plausible domain of the hull within each radius.
+
+    Such a domain is made of the rows by weights that turn the heads of the sources into an affine
+    combination of them; the inputs move with the weights. The sources themselves count, too, so at
+    radius 0 this is the worst of the sources and their mean.
 
     The plausible targets follow from ``X``, ``y`` and ``sample_domain`` alone, so all predictors
     are audited against the same targets. Pass rows that the predictor was not fitted on if you can:
@@ -146,8 +150,8 @@ def warn_if_fitted_on(predictor: object, X: NDArray[Any], sample_domain: NDArray
     mean = np.mean([few[sample_domain == s].mean(axis=0) for s in np.unique(sample_domain)], axis=0)
     if np.allclose(fitted[:_N_COMPARED_FEATURES], mean, rtol=1e-9, atol=1e-12):
         warnings.warn(
-            "the model was fitted on these very rows, so its worst case looks better than it is: "
-            "audit it on other rows of these domains, or read the risk in its certificate.",
+            "the model was fitted on these very rows, so it looks better than it is: audit it on "
+            "other rows of these domains, or read its certificate, which is on held-out rows.",
             stacklevel=2,
         )
 

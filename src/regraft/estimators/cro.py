@@ -50,16 +50,18 @@ class CROClassifier(GameHead):
     """Causal Robust Optimization: a linear head that is minimax over plausible unseen domains.
 
     By default, plausible domains are mixtures of the hidden groups that abduction finds in the
-    sources. The head is ERM's unless the game's head has a clearly better worst case on rows held
-    out, by more than two paired standard errors and by more than it costs on the sources.
+    sources. The head is ERM's unless the game's head has a clearly lower risk in the worst domain
+    on rows held out, by more than two paired standard errors and by more than it costs on the
+    sources.
 
     Parameters
     ----------
     family : {"latent", "hull"}
         What counts as plausible: domains that mix the groups found by :func:`regraft.abduct` in any
-        proportion, or domains whose heads are affine combinations of the sources' heads within a
-        radius. (The paper's free adversary is
-        :class:`~regraft.estimators.literal.LiteralCROClassifier`.)
+        proportion; or domains made of the sources' rows by weights that turn the heads of the
+        sources into an affine combination of them within a radius. The inputs of such a domain
+        move with the weights; a second bound of the certificate keeps them. (The paper's free
+        adversary is :class:`~regraft.estimators.literal.LiteralCROClassifier`.)
     radius : float or None
         Of the hull: how far a target may lie from the sources' mean, in nats (root mean square of
         the change in the logits). It is an assumption about the deployment, not something to tune:

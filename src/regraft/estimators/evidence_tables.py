@@ -73,7 +73,7 @@ def evidence_table(certificate: Certificate, write: Callable[[str], str] = str) 
     note = _TOGETHER if isinstance(c, GroupCertificate) else _EACH
     comma = ", " if isinstance(c, GroupCertificate) else ". "
     return Table.from_sections(
-        "Rows held out",
+        "Measured on held-out rows",
         columns,
         rows[:-n_sources],
         rows[-n_sources:],

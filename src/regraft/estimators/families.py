@@ -19,7 +19,7 @@ _OWN_SETTINGS: dict[Family, dict[str, Any]] = {
 def check_family(family: str) -> None:
     """Raise ``ValueError`` unless ``family`` is a family of plausible domains."""
     if family not in get_args(Family):
-        raise ValueError(f'family is {family!r}: pass "latent" or "hull".')
+        raise ValueError(f"family (--family) is {family!r}: pass {' or '.join(get_args(Family))}.")
 
 
 def check_settings(family: str, settings: Mapping[str, Any]) -> None:
