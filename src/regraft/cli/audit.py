@@ -52,7 +52,7 @@ def audit_command(
     from regraft.cli.predict import features_for, load_head
     from regraft.data.labelled import read_labelled
     from regraft.data.tables import read_probabilities
-    from regraft.estimators.audit import audit, warn_if_fitted_on
+    from regraft.estimators.audit import audit, check_rows_are_new
     from regraft.estimators.families import check_settings
     from regraft.estimators.group_audit import audit_groups
     from regraft.estimators.plots import plot_audit, plot_group_audit
@@ -68,13 +68,13 @@ def audit_command(
             X = features_for(judged, table)
         else:
             judged, X = read_probabilities(predictor, table.y), table.X
+        check_rows_are_new(judged, X, table.domain)
         rows = X, table.y, table.domain
         if family == "latent":
             groups = audit_groups(judged, *rows, **mixtures, device=device)
         else:
             steps = steps or numbers(AUDIT_RADII)
             curve = audit(judged, *rows, steps, rank=rank, device=device)
-    warn_if_fitted_on(judged, X, table.domain)
     if family == "latent":
         document = groups.to_dict()
         draw = functools.partial(plot_group_audit, {predictor.stem: groups})

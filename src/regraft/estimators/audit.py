@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
@@ -141,18 +140,21 @@ def _audit(
     )
 
 
-def warn_if_fitted_on(predictor: object, X: NDArray[Any], sample_domain: NDArray[Any]) -> None:
-    """Warn if a predictor that stores the mean of its training rows was fitted on these rows."""
+def check_rows_are_new(predictor: object, X: NDArray[Any], sample_domain: NDArray[Any]) -> None:
+    """Raise ``ValueError`` if a predictor that stores its training mean was fitted on these rows.
+
+    On rows that it was fitted on, a predictor looks better than it is, and no bound holds.
+    """
     fitted = getattr(predictor, "feature_mean_", None)
     if fitted is None:
         return
     few = X[:, :_N_COMPARED_FEATURES].astype(np.float64)
     mean = np.mean([few[sample_domain == s].mean(axis=0) for s in np.unique(sample_domain)], axis=0)
     if np.allclose(fitted[:_N_COMPARED_FEATURES], mean, rtol=1e-9, atol=1e-12):
-        warnings.warn(
-            "the model was fitted on these very rows, so it looks better than it is: audit it on "
-            "other rows of these domains, or read its certificate, which is on held-out rows.",
-            stacklevel=2,
+        raise ValueError(
+            "the model was fitted on these very rows, on which it looks better than it is: audit "
+            "it on other rows of these domains, or read its certificate, which is measured on rows "
+            "held out."
         )
 
 
