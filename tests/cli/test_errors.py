@@ -135,7 +135,6 @@ ERRORS: list[tuple[str, str]] = [
     ("diagnose {data} --seed -1", "seed is -1: pass 0 or more."),
     (f"diagnose {{data}} --seed {2**63}", f"seed is {2**63}: pass a number from 0"),
     ("diagnose {data} --device abacus", "device 'abacus' is not available here"),
-    ("diagnose {tmp}/one.npz --group u", "all rows belong to one domain"),
     ("diagnose {tmp}/same.npz --group u", "group is 1 in every row: pass two groups or more."),
     (
         "diagnose {tmp}/uneven.npz --group u",

@@ -16,6 +16,7 @@ from regraft.core.certificates import certificate_from_dict
 from regraft.core.group_certificate import GroupCertificate
 from regraft.estimators.abduction import summarize_factor
 from regraft.estimators.evidence_tables import evidence_table, pair_evidence
+from regraft.premises.answers import answer_questions
 from regraft.report import write_report
 from regraft.report.elements import Chapter, Chart, Report, Section, Text
 from regraft.report.premise_chapters import diagnosis_chapter
@@ -23,6 +24,7 @@ from regraft.report.provenance import read_provenance
 from regraft.report.rendering import render
 from regraft.report.writing import read_report
 from tests.helpers.commands import Run, RunOnce
+from tests.helpers.evidence import make_evidence
 from tests.helpers.problems import Digits, Problem
 from tests.helpers.toy_sweep import write_bank
 
@@ -305,22 +307,21 @@ def test_collecting_again_sees_the_same_data(tmp_path: Path, run: Run) -> None:
     assert provenance["train"].data[0].path == str(data)
 
 
-@pytest.mark.parametrize(
-    ("verdicts", "told"),
-    [
-        ({}, "All premises look satisfied on these data; correlation shift"),
-        ({"angles": "undecided"}, "No premise is violated, undecided are: abductions differ;"),
-        (
-            {"angles": "undecided", "basis": "violated", "closure": "violated"},
-            "What the method needs is not given: the factorization does not close, no transplant "
-            "basis exists;",
-        ),
-    ],
-)
-def test_premises_in_one_sentence(verdicts: dict[str, str], told: str) -> None:
+@pytest.mark.parametrize("sources", [1, 2])
+def test_a_diagnosis_begins_with_the_advice(sources: int) -> None:
     checks = ("heterogeneity", "closure", "angles", "invariance", "basis")
-    document = {check: {"verdict": verdicts.get(check, "consistent")} for check in checks}
-    shifts = {"correlation": 0.1, "diversity": 0.2}
-    rest = {"rows": 9, "domains": {"a": 4, "b": 5}, "summary": ["One."], "tables": []}
-    chapter = diagnosis_chapter(document | rest | {"shifts": shifts})
-    assert chapter.verdict.startswith(told) and "on 9 rows of 2 domains" in chapter.asked
+    found = answer_questions(make_evidence(sources=sources))
+    document = {check: {"verdict": "violated"} for check in checks} | {
+        "answers": [each.to_dict() for each in found],
+        "rows": 9,
+        "domains": {"a": 4, "b": 5} if sources == 2 else {"a": 9},
+        "summary": [*(each.sentence for each in found), "A premise."],
+        "tables": [],
+    }
+    chapter = diagnosis_chapter(document)
+    assert chapter.verdict == found[-1].sentence
+    assert f"9 rows of {'2 sources' if sources == 2 else '1 source'} show" in chapter.asked
+    answers, premises = chapter.sections
+    assert answers.parts[0].rows == tuple((e.question, e.answer, e.number) for e in found)
+    assert premises.parts[1:] == (Text("A premise."),)
+    assert len(premises.parts[0].rows) == len(premises.parts[0].marked) == 5

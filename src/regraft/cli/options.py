@@ -69,7 +69,6 @@ Domain = Annotated[str, typer.Option(help="Column of domains.")]
 
 # For what fits, audits and compares heads.
 Data = Annotated[Path, path_argument("A .npz, .csv or .parquet file, or a bank.")]
-Radius = Annotated[float, typer.Option(help=meaning("radius"))]
 Radii = Annotated[str, typer.Option(help="Radii in nats, separated by commas.")]
 AUDIT_RADII = "0,0.5,1,2,4,8,16"
 HullRadius = Annotated[

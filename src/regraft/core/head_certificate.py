@@ -107,7 +107,7 @@ class HeadCertificate(Certificate):
             return "in the worst domain that the free adversary found, and in each source"
         return (
             "in every domain made of the sources' rows by weights that turn their heads into an "
-            f"affine combination within {self.radius:g} nats of their mean (the inputs move with "
+            f"affine combination within {self.radius:.3g} nats of their mean (the inputs move with "
             "the weights), and in each source"
         )
 

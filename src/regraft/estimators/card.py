@@ -201,9 +201,9 @@ def _describe_radius(certificate: HeadCertificate) -> str:
     if certificate.radius is None:
         return f"## No radius\n\n{_texts()['free_adversary']}"
     text = (
-        f"## Radius: {certificate.radius:g} nats\n\nAn unseen domain counts as plausible if its "
+        f"## Radius: {certificate.radius:.3g} nats\n\nAn unseen domain counts as plausible if its "
         "head is an affine combination of the sources' heads, extrapolation included, whose "
-        f"logits differ from those of their mean by at most {certificate.radius:g} nats (root "
+        f"logits differ from those of their mean by at most {certificate.radius:.3g} nats (root "
         "mean square), and if it is made of the sources' rows by weights; or if it is a source."
     )
     return text if certificate.dimension else f"{text} {_texts()['no_difference']}"

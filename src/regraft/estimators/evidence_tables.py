@@ -30,7 +30,7 @@ def name_domains(certificate: Certificate) -> str:
     assert isinstance(certificate, HeadCertificate)
     if certificate.radius is None:
         return "the worst domain found and each source"
-    return f"every plausible domain within {certificate.radius:g} nats and each source"
+    return f"every plausible domain within {certificate.radius:.3g} nats and each source"
 
 
 def pair_evidence(certificate: Certificate) -> Iterator[tuple[str, Evidence, Evidence]]:

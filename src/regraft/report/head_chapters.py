@@ -74,7 +74,7 @@ def fit_chapter(document: Document) -> Chapter:
         raise ValueError("its certificate has no radius")
     asked = (
         f"{given} with the smallest worst {certificate.objective} over every plausible unseen "
-        f"domain within {certificate.radius:g} nats of their mean."
+        f"domain within {certificate.radius:.3g} nats of their mean."
     )
     sections = [_rows_section(document), _scale_section(certificate.distances)]
     sections += proof_sections(certificate)
@@ -173,8 +173,8 @@ def _rows_section(document: Document) -> Section:
 
 
 def _sources(rows: Mapping[str, Any]) -> str:
-    number = f"{len(rows)} source domain{'s' if len(rows) != 1 else ''}"
-    return number if len(rows) > _MOST_SOURCES else f"{number} ({', '.join(rows)})"
+    count = "1 source domain" if len(rows) == 1 else f"{len(rows)} source domains"
+    return count if len(rows) > _MOST_SOURCES else f"{count} ({', '.join(rows)})"
 
 
 def _scale_section(distances: Mapping[str, float]) -> Section:
