@@ -52,7 +52,7 @@ def audit_command(
     from regraft.cli.predict import features_for, load_head
     from regraft.data.labelled import read_labelled
     from regraft.data.tables import read_probabilities
-    from regraft.estimators.audit import audit, check_rows_are_new
+    from regraft.estimators.audit import audit, judge_unseen
     from regraft.estimators.families import check_settings
     from regraft.estimators.group_audit import audit_groups
     from regraft.estimators.plots import plot_audit, plot_group_audit
@@ -66,9 +66,9 @@ def audit_command(
         if predictor.is_dir():
             judged = load_head(predictor)
             X = features_for(judged, table)
+            judged = judge_unseen(judged, X, table.y, table.domain)
         else:
             judged, X = read_probabilities(predictor, table.y), table.X
-        check_rows_are_new(judged, X, table.domain)
         rows = X, table.y, table.domain
         if family == "latent":
             groups = audit_groups(judged, *rows, **mixtures, device=device)

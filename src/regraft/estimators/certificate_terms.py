@@ -36,7 +36,8 @@ def explain_certificate(certificate: Certificate) -> tuple[Term, ...]:
         "settled": "settled" if c.converged else "not settled",
     }
     if isinstance(c, GroupCertificate):
-        words |= {"found": c.abduction, "p": format_p_value(c.abduction["p_value"], PERMUTATIONS)}
+        chance = format_p_value(c.abduction["p_value"], PERMUTATIONS)
+        words |= {"found": c.abduction, "chance": chance}
         chosen |= {"price": c.price is not None, "test": True, "factor": c.n_groups > 1}
     elif isinstance(c, HeadCertificate):
         words |= {"t": c.finite_sample, "closure_rows": CLOSURE_ROWS}
