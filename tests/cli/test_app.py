@@ -151,9 +151,12 @@ def test_predict_without_labels_or_domains_and_columns_by_name(
 def test_audit_of_probabilities_is_the_audit_of_the_model(
     tmp_path: Path, folder: Path, problem: Any, run: Run
 ) -> None:
-    data, radii = folder / "data.csv", ("--family", "hull", "--radii", "0,1,4")
+    radii = "--family", "hull", "--radii", "0,1,4"
+    lines = (folder / "data.csv").read_text().splitlines(keepends=True)
+    data = tmp_path / "new.csv"  # not just the rows that it was fitted on
+    data.write_text("".join(lines[:1] + lines[6:]))
     run("predict", folder / "fit", data, "--out", tmp_path)
-    probabilities = load(folder / "fit" / "model").predict_proba(problem.X)
+    probabilities = load(folder / "fit" / "model").predict_proba(problem.X[5:])
     np.savez(tmp_path / "p.npz", probabilities=probabilities)
     predictors = folder / "fit", tmp_path / "predictions.csv", tmp_path / "p.npz"
     curves = [json.loads(run("audit", p, data, *radii, "--json").out) for p in predictors]

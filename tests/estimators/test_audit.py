@@ -15,6 +15,7 @@ from sklearn.svm import LinearSVC
 import regraft.estimators.audit
 from regraft.core.hull import Attack, plausible_targets
 from regraft.estimators.audit import AuditCurve, audit, judge_unseen
+from regraft.estimators.baselines import ERMClassifier
 from regraft.estimators.cro import CROClassifier
 from regraft.estimators.frontier import frontier
 from tests.helpers.errors import refused

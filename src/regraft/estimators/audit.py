@@ -166,9 +166,11 @@ def judge_unseen(
     )
     cells = np.unique([sample_domain.astype(str), y.astype(str)], axis=1, return_inverse=True)[1]
     found = np.empty((len(y), len(head.classes_)))
-    for fitted_on, others in StratifiedKFold(3).split(X, cells):
-        part = clone(head).fit(X[fitted_on], y[fitted_on], sample_domain[fitted_on])
-        found[others] = part.predict_proba(X[others])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # shown when the head itself was fitted
+        for fitted_on, others in StratifiedKFold(3).split(X, cells):
+            part = clone(head).fit(X[fitted_on], y[fitted_on], sample_domain[fitted_on])
+            found[others] = part.predict_proba(X[others])
     return found
 
 
