@@ -52,7 +52,7 @@ def audit_command(
     from regraft.cli.predict import features_for, load_head
     from regraft.data.labelled import read_labelled
     from regraft.data.tables import read_probabilities
-    from regraft.estimators.audit import audit, warn_if_fitted_on
+    from regraft.estimators.audit import audit, judge_unseen
     from regraft.estimators.families import check_settings
     from regraft.estimators.group_audit import audit_groups
     from regraft.estimators.plots import plot_audit, plot_group_audit
@@ -66,6 +66,7 @@ def audit_command(
         if predictor.is_dir():
             judged = load_head(predictor)
             X = features_for(judged, table)
+            judged = judge_unseen(judged, X, table.y, table.domain)
         else:
             judged, X = read_probabilities(predictor, table.y), table.X
         rows = X, table.y, table.domain
@@ -74,7 +75,6 @@ def audit_command(
         else:
             steps = steps or numbers(AUDIT_RADII)
             curve = audit(judged, *rows, steps, rank=rank, device=device)
-    warn_if_fitted_on(judged, X, table.domain)
     if family == "latent":
         document = groups.to_dict()
         draw = functools.partial(plot_group_audit, {predictor.stem: groups})

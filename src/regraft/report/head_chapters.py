@@ -149,6 +149,11 @@ def comparison_chapter(document: Document) -> Chapter:
 def _certified_verdict(c: Certificate) -> str:
     """Say what is certified beside ERM's, or why the head is ERM's; everything held out."""
     sources = f"Measured on held-out rows of the sources it has {percent(c.source_accuracy)}"
+    if isinstance(c, HeadCertificate) and c.kept:
+        sources = (
+            f"If the inputs stay those of the sources, at least {percent(c.kept_accuracy)}. "
+            f"{sources}"
+        )
     certified = f"certified to have at least {percent(c.accuracy)} accuracy in {name_domains(c)}"
     confident = f"{c.confidence:.0%} confidence"
     if c.reason:
