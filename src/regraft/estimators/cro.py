@@ -50,25 +50,22 @@ class CROClassifier(GameHead):
     """Causal Robust Optimization: a linear head that is minimax over plausible unseen domains.
 
     By default, plausible domains are mixtures of the hidden groups that abduction finds in the
-    sources. The head is ERM's unless the game's head has a clearly lower risk in the worst domain
-    on rows held out, by more than two paired standard errors and by more than it costs on the
-    sources.
+    sources. The head is ERM's unless the game's has a lower risk in the worst domain on held-out
+    rows, by more than two paired standard errors and by more than it costs on the sources.
 
     Parameters
     ----------
     family : {"latent", "hull"}
         What counts as plausible: domains that mix the groups found by :func:`regraft.abduct` in any
-        proportion; or domains made of the sources' rows by weights that turn the heads of the
-        sources into an affine combination of them within a radius. The inputs of such a domain
-        move with the weights; a second bound of the certificate keeps them. (The paper's free
-        adversary is :class:`~regraft.estimators.literal.LiteralCROClassifier`.)
+        proportion, or domains made of the sources' rows by weights that turn the sources' heads
+        into an affine combination within a radius (the inputs move with the weights). (The paper's
+        free adversary is :class:`~regraft.estimators.literal.LiteralCROClassifier`.)
     radius : float or None
         Of the hull: how far a target may lie from the sources' mean, in nats (root mean square of
         the change in the logits). It is an assumption about the deployment, not something to tune:
         source accuracy always prefers 0, which is plain ERM. None takes what K sources support:
-        ``sqrt((K + 1) / (K - 1))`` times the distance of the farthest of them, which is where
-        a further domain would lie if it were drawn as they were. A radius of more than three times
-        that gets a warning.
+        ``sqrt((K + 1) / (K - 1))`` times the distance of the farthest, where a further domain would
+        lie if it were drawn as they were. More than three times that gets a warning.
     rank : int or None
         Of the hull, transplant dimension: the number of class directions (at most C - 1) in which
         targets may move. None keeps all.
