@@ -47,7 +47,7 @@ def test_fit_tells_rounds_and_replaces_models(tmp_path: Path, folder: Path, run:
     certificate = json.loads((tmp_path / "o" / "certificate.json").read_text())
     assert certificate["objective"] == "regret"
     assert f"Its regret is at most {certificate['regret']:.3f} nats." in ran.out
-    assert f"within {certificate['radius']:g} nats" in ran.out
+    assert f"within {certificate['radius']:.3g} nats" in ran.out
     assert load(tmp_path / "o" / "model").feature_names_in_.tolist() == [f"f{i}" for i in range(6)]
     (tmp_path / "o" / "notes.txt").write_text("mine")
     hull = ("--family", "hull", "--radius", 2)
