@@ -50,9 +50,12 @@ def audit_command(
     """Measure a fixed predictor by hidden group and source, and in the worst plausible domain."""
     steps = None if radii is None else numbers(radii)
     from regraft.cli.predict import features_for, load_head
+    from regraft.core.domains import check_device
+    from regraft.core.group_targets import check_prior_shift
+    from regraft.core.hull import check_rank
     from regraft.data.labelled import read_labelled
     from regraft.data.tables import read_probabilities
-    from regraft.estimators.audit import audit, judge_unseen
+    from regraft.estimators.audit import audit, check_radii, judge_unseen
     from regraft.estimators.families import check_settings
     from regraft.estimators.group_audit import audit_groups
     from regraft.estimators.plots import plot_audit, plot_group_audit
@@ -60,8 +63,12 @@ def audit_command(
 
     mixtures: dict[str, Any] = {"prior_shift": prior_shift, "class_groups": class_groups}
     check_settings(family, {**mixtures, "radii": steps, "rank": rank})
+    check_device(device)
+    check_prior_shift(prior_shift)
+    steps = check_radii(steps or numbers(AUDIT_RADII))
     with session.working(f"auditing {predictor} on {data}"):
         table = read_labelled(data, label, domain)
+        check_rank(rank, len(set(table.y.tolist())))
         judged: Any
         if predictor.is_dir():
             judged = load_head(predictor)
@@ -73,7 +80,6 @@ def audit_command(
         if family == "latent":
             groups = audit_groups(judged, *rows, **mixtures, device=device)
         else:
-            steps = steps or numbers(AUDIT_RADII)
             curve = audit(judged, *rows, steps, rank=rank, device=device)
     if family == "latent":
         document = groups.to_dict()
