@@ -55,10 +55,11 @@ def audit_command(
     from regraft.core.hull import check_rank
     from regraft.data.labelled import read_labelled
     from regraft.data.tables import read_probabilities
-    from regraft.estimators.audit import audit, check_radii, judge_unseen
+    from regraft.estimators.audit import audit, check_radii
     from regraft.estimators.families import check_settings
     from regraft.estimators.group_audit import audit_groups
     from regraft.estimators.plots import plot_audit, plot_group_audit
+    from regraft.estimators.unseen import judge_unseen
     from regraft.support.pictures import write_result
 
     mixtures: dict[str, Any] = {"prior_shift": prior_shift, "class_groups": class_groups}
