@@ -20,12 +20,12 @@ from regraft.core.heads import SourceHeads
 from regraft.core.hull import (
     Hull,
     Objective,
-    TiltedRows,
     attack,
     attack_keeping_inputs,
     plausible_targets,
 )
 from regraft.core.surrogates import SurrogateKind, WeightedSample
+from regraft.core.target_rows import TargetRows
 from regraft.core.transplant import Witness, find_witness
 
 CLOSURE_ROWS = 1000
@@ -255,13 +255,11 @@ def _log_probabilities(
 ) -> tuple[Tensor, ...]:
     """Return log-probabilities (C, n) of the rows under each of ``heads`` (F, C, k)."""
     assert all(each is not None for each in heads)  # as a game keeps them
-    return tuple(
-        sources.held_out.log_probabilities(each, Z) for each in heads if each is not None
-    )
+    return tuple(sources.held_out.log_probabilities(each, Z) for each in heads if each is not None)
 
 
 def _measure_hull(
-    rows: TiltedRows, fold: Tensor, radius: float, held_out: HeldOutRows
+    rows: TargetRows, fold: Tensor, radius: float, held_out: HeldOutRows
 ) -> tuple[Evidence, ...]:
     """Measure where the bounds are worst: the targets of the largest risk and lowest accuracy.
 
@@ -281,7 +279,7 @@ def _measure_hull(
 
 
 def _measure_keeping_inputs(
-    rows: TiltedRows, fold: Tensor, radius: float, log_p: Tensor
+    rows: TargetRows, fold: Tensor, radius: float, log_p: Tensor
 ) -> tuple[Evidence, ...]:
     """Measure as :func:`_measure_hull` does, with inputs kept and labels of the target's head."""
     right = torch.zeros_like(log_p).scatter_(0, log_p.argmax(dim=0, keepdim=True), 1.0)

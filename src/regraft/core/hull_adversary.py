@@ -16,7 +16,6 @@ from regraft.core.hull import (
     Attack,
     Hull,
     Objective,
-    TiltedRows,
     attack,
     fit_hull,
     plausible_targets,
@@ -29,6 +28,7 @@ from regraft.core.surrogates import (
     relabel,
     relabel_moved,
 )
+from regraft.core.target_rows import TargetRows
 from regraft.core.transplant import find_witness
 
 
@@ -41,7 +41,7 @@ class ReweightingHullAdversary:
     def __init__(
         self,
         Z: Tensor,
-        surrogates: TiltedRows,
+        surrogates: TargetRows,
         radius: float,
         objective: Objective = "risk",
         optimism: Tensor | None = None,

@@ -16,13 +16,13 @@ from regraft.core.domains import Domains, check_domains, warn_if_one_domain
 from regraft.core.heads import SourceHeads, fit_source_heads
 from regraft.core.hull import (
     Hull,
-    TiltedRows,
     attack,
     check_radius,
     check_rank,
     plausible_targets,
 )
 from regraft.core.newton import losses
+from regraft.core.target_rows import TargetRows
 from regraft.support.plain_data import PlainData
 
 RADII = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
@@ -153,7 +153,7 @@ def warn_if_fitted_on(predictor: object, X: NDArray[Any], sample_domain: NDArray
 
 
 def worst_cases(
-    surrogates: TiltedRows,
+    surrogates: TargetRows,
     hull: Hull,
     loss: Tensor,
     error: Tensor,

@@ -18,7 +18,6 @@ from regraft.core.heads import SourceHeads, check_ridge, fit_source_heads
 from regraft.core.hull import (
     Hull,
     Objective,
-    TiltedRows,
     attack,
     check_objective,
     check_rank,
@@ -30,6 +29,7 @@ from regraft.core.hull_game import play_hull
 from regraft.core.latent_game import play_latent
 from regraft.core.newton import log_probabilities, losses
 from regraft.core.splitting import hold_out
+from regraft.core.target_rows import TargetRows
 from regraft.estimators.audit import ONE_DOMAIN_CONSEQUENCE, RADII, check_radii
 from regraft.estimators.families import Family, check_settings
 from regraft.estimators.group_audit import ONE_SOURCE_CONSEQUENCE
@@ -96,7 +96,7 @@ class HeldOut:
     hull: Hull
     test: Domains  # the rows held out
     Z: Tensor  # (n, k) these rows, whitened
-    tilted: TiltedRows  # the same, to be reweighted
+    tilted: TargetRows  # the same, to be reweighted
     names: list[str]  # of the domains
 
     @classmethod
