@@ -9,8 +9,9 @@ inputs moves with the weights, unless it is asked to stay. The sources themselve
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import torch
@@ -19,6 +20,7 @@ from torch import Tensor
 from regraft.core.ball_search import maximize_in_ball
 from regraft.core.heads import SourceHeads
 from regraft.core.target_rows import TargetRows, TiltedRows, entry_of_label
+from regraft.core.transplant import Witness, find_witness
 from regraft.core.whitening import conversion_chunks
 
 Objective = Literal["risk", "regret"]
@@ -50,6 +52,19 @@ class Hull:
     def coefficients(self, z: Tensor) -> Tensor:
         """Return the affine weights (K,) of the source heads at ``z``; they sum to one."""
         return z @ self.mixing + 1.0 / self.mixing.shape[1]
+
+
+@dataclass(frozen=True)
+class PlausibleTargets:
+    """Targets of a game, an audit or a certificate: a hull, and the rows that weights turn into it.
+
+    The hull is of heads, or of the abductions behind them.
+    """
+
+    family: str
+    hull: Hull
+    rows: TargetRows
+    witness: Callable[[Tensor], Witness]  # of the target with some map of the hull
 
 
 @dataclass(frozen=True)
@@ -178,6 +193,13 @@ def plausible_targets(sources: SourceHeads, rank: int | None = None) -> tuple[Hu
         log_weight=sources.weight.log(),
         sources=hull.sources,
     )
+
+
+def hull_targets(sources: SourceHeads, rank: int | None = None) -> PlausibleTargets:
+    """Return the targets whose heads are affine combinations of the source heads."""
+    hull, rows = plausible_targets(sources, rank)
+    heads = torch.stack([hull.head(z) for z in hull.sources])
+    return PlausibleTargets("hull", hull, rows, partial(find_witness, source_heads=heads))
 
 
 def attack(

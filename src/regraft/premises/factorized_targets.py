@@ -1,0 +1,172 @@
+"""Plausible targets of the family ``factorized``: another abduction, the same deduction.
+
+Sources are ``g_s(y | x) = Σ_u softmax(A_s^T x)_u softmax(D_u^T x)_y`` with groups u that are not
+observed. Targets have an abduction in the affine hull of the sources' own. Maps are fitted without
+each fold of the rows, and a target is the same affine combination in every fold. So the folds need
+not number the groups alike.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from functools import partial
+from typing import get_args
+
+import torch
+from torch import Tensor
+
+from regraft.core.domains import domain_slices
+from regraft.core.heads import SourceHeads
+from regraft.core.hull import Hull, PlausibleTargets, fit_hull
+from regraft.core.latent_witness import find_factorized_witness
+from regraft.core.target_rows import FactorizedRows, mix_groups
+from regraft.premises.factorization import Factorization
+from regraft.premises.latent_groups import MAX_GROUPS, LatentFit, LatentOptions, fit_likelihood
+from regraft.premises.latent_likelihood import LatentLikelihood, Shift
+
+# From the strongest down; weaker ones are tried only while they help.
+RIDGES = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
+_FOLD_RESTARTS = 2
+_RESTARTS = 4
+_WORSE_NATS = 0.01  # by which held-out rows may be less likely than under the source heads
+
+
+@dataclass(frozen=True)
+class FactorizedTargets:
+    """Maps of the sources, their hull of abductions, and the rows prepared for its targets."""
+
+    abductions: Tensor  # (K, G, k) A_s of whitened rows
+    deduction: Tensor  # (G, C, k) D of whitened rows
+    hull: Hull  # of the abductions
+    rows: FactorizedRows  # by maps that have not seen them
+    shift: Shift  # whether abductions share their slopes ("prior") or not ("full")
+    ridge: float
+    log_likelihood: float  # held-out, per row (nats)
+    warnings: tuple[str, ...]  # reasons to doubt the maps, one sentence each
+
+    @property
+    def plausible(self) -> PlausibleTargets:
+        """The targets, as games, audits and certificates take them."""
+        find = partial(find_factorized_witness, sources=self.abductions, deduction=self.deduction)
+        return PlausibleTargets("factorized", self.hull, self.rows, find)
+
+
+def check_n_groups(n_groups: int) -> None:
+    """Raise ``ValueError`` unless ``n_groups`` is a possible number of groups."""
+    if not 2 <= n_groups <= MAX_GROUPS:
+        raise ValueError(f"n_groups is {n_groups}: pass a number from 2 to {MAX_GROUPS}.")
+
+
+def fit_factorized_targets(sources: SourceHeads, n_groups: int) -> FactorizedTargets:
+    """Fit the maps, with the shift and the ridge under which rows held out are most likely.
+
+    Reasons to doubt the maps are warned of.
+    """
+    found = max(
+        (_choose_ridge(sources, n_groups, shift) for shift in get_args(Shift)),
+        key=lambda held_out: held_out.log_likelihood,
+    )
+    options = LatentOptions(found.shift, found.ridge, _RESTARTS)
+    every = torch.ones_like(sources.y, dtype=torch.bool)
+    fit = fit_likelihood(_likelihood(sources, every, n_groups, options), options)
+    abductions, deduction = _as_heads(fit)
+    sentences = [*fit.warnings, *_compare_with_heads(sources, found)]
+    for sentence in sentences:
+        warnings.warn(f"factorized targets: {sentence}", stacklevel=2)
+    center = found.abductions.mean(dim=0)
+    moves = found.abductions - center  # (K, G, n)
+    hull = fit_hull(abductions, sources.Z, sources.weight, moves=moves)
+    rows = FactorizedRows(
+        tilt=torch.tensordot(hull.mixing, moves, dims=1),
+        center=center,
+        log_deduction=found.log_deduction,
+        own=found.own,
+        y=sources.y,
+        domain=sources.domain,
+        log_weight=sources.weight.log(),
+        sources=hull.sources,
+    )
+    return FactorizedTargets(
+        abductions=abductions,
+        deduction=deduction,
+        hull=hull,
+        rows=rows,
+        shift=found.shift,
+        ridge=found.ridge,
+        log_likelihood=found.log_likelihood,
+        warnings=tuple(sentences),
+    )
+
+
+@dataclass(frozen=True)
+class _HeldOutMaps:
+    """What maps that have not seen the rows say of them."""
+
+    shift: Shift
+    ridge: float
+    abductions: Tensor  # (K, G, n) logits of the groups, in every source
+    log_deduction: Tensor  # (G, C, n)
+    own: Tensor  # (C, n) log-probabilities of the labels in a row's own source
+    log_likelihood: float
+
+
+def _choose_ridge(sources: SourceHeads, n_groups: int, shift: Shift) -> _HeldOutMaps:
+    best = _hold_out(sources, n_groups, LatentOptions(shift, RIDGES[0], _FOLD_RESTARTS))
+    for ridge in RIDGES[1:]:
+        weaker = _hold_out(sources, n_groups, LatentOptions(shift, ridge, _FOLD_RESTARTS))
+        if weaker.log_likelihood <= best.log_likelihood:
+            break
+        best = weaker
+    return best
+
+
+def _hold_out(sources: SourceHeads, n_groups: int, options: LatentOptions) -> _HeldOutMaps:
+    """Fit maps without each fold of the rows, and apply them to that fold."""
+    held_out, y = sources.held_out, sources.y
+    maps = []
+    for f in range(len(held_out.pooled)):
+        model = _likelihood(sources, held_out.fold != f, n_groups, options)
+        maps.append(_as_heads(fit_likelihood(model, options)))
+    by_fold = (torch.stack(each) for each in zip(*maps, strict=True))
+    abductions, deduction = (held_out.logits(each, sources.Z) for each in by_fold)
+    log_deduction = torch.log_softmax(deduction, dim=1)
+    at = torch.arange(len(y), device=y.device)
+    log_own = torch.log_softmax(abductions[sources.domain, :, at].T, dim=0)
+    own = mix_groups(log_own, log_deduction)
+    likelihood = float(sources.weight @ own[y, at])
+    return _HeldOutMaps(options.shift, options.ridge, abductions, log_deduction, own, likelihood)
+
+
+def _likelihood(
+    sources: SourceHeads, kept: Tensor, n_groups: int, options: LatentOptions
+) -> LatentLikelihood:
+    weight = sources.weight[kept]
+    return LatentLikelihood(
+        Z=sources.Z[kept],
+        y=sources.y[kept],
+        weight=weight / weight.sum(),
+        slices=domain_slices(sources.domain[kept], len(sources.slices)),
+        groups=n_groups,
+        classes=len(sources.pooled),
+        shift=options.shift,
+        ridge=options.ridge,
+    )
+
+
+def _as_heads(fit: LatentFit) -> tuple[Tensor, Tensor]:
+    """Return A (K, G, k) and D (G, C, k), shaped as heads are."""
+    maps: Factorization = fit.factorization
+    return maps.abductions.mT.contiguous(), maps.deduction.movedim(0, -1).contiguous()
+
+
+def _compare_with_heads(sources: SourceHeads, found: _HeldOutMaps) -> list[str]:
+    """Say so where the maps fit the sources worse than heads do: (P4) then fails."""
+    heads = sources.regularization.log_likelihood
+    if found.log_likelihood >= heads - _WORSE_NATS:
+        return []
+    return [
+        f"held-out labels are less likely under {len(found.log_deduction)} groups "
+        f"({found.log_likelihood:.3f} nats a row) than under the sources' own heads "
+        f'({heads:.3f}), so another n_groups or family="hull" describes the sources better.'
+    ]
