@@ -10,6 +10,7 @@ from regraft._version import __version__
 if TYPE_CHECKING:
     from regraft.core.certificate import Certificate
     from regraft.core.group_certificate import GroupCertificate
+    from regraft.core.head_certificate import HeadCertificate
     from regraft.data.banks import Bank, open_bank, write_bank
     from regraft.data.examples import load_demo, make_confounded_domains
     from regraft.data.planting import plant_confounder
@@ -47,6 +48,7 @@ __all__ = [
     "GroupAudit",
     "GroupCertificate",
     "GroupDROClassifier",
+    "HeadCertificate",
     "IRMClassifier",
     "JTTClassifier",
     "LatentFit",
@@ -87,6 +89,7 @@ _HOMES = {
     "estimators.group_search": ("EIILClassifier", "JTTClassifier", "XRMClassifier"),
     "core.certificate": ("Certificate",),
     "core.group_certificate": ("GroupCertificate",),
+    "core.head_certificate": ("HeadCertificate",),
     "estimators.comparison": ("Comparison", "compare"),
     "data.examples": ("load_demo", "make_confounded_domains"),
     "data.planting": ("plant_confounder",),

@@ -33,7 +33,7 @@ from regraft.core.group_certificate import GroupCertificate
 from regraft.estimators.abduction import summarize_factor
 from regraft.estimators.card import escape, model_card, quote
 from regraft.estimators.certificate_terms import explain_certificate
-from regraft.estimators.group_tables import evidence_table
+from regraft.estimators.evidence_tables import evidence_table
 from regraft.estimators.linear import LinearHead
 from tests.helpers.problems import Problem, make_problem
 

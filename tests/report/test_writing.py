@@ -14,7 +14,7 @@ from regraft.bench.paper.pretraining import Preset
 from regraft.bench.paper.reproduce import reproduce
 from regraft.core.group_certificate import GroupCertificate
 from regraft.estimators.abduction import summarize_factor
-from regraft.estimators.group_tables import evidence_table
+from regraft.estimators.evidence_tables import evidence_table
 from regraft.report import write_report
 from regraft.report.elements import Chapter, Chart, Report, Section, Text
 from regraft.report.premise_chapters import diagnosis_chapter

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +13,6 @@ from regraft.cli.options import (
     Domain,
     Family,
     Folder,
-    HoldoutSeed,
     HullRadius,
     Label,
     Objective,
@@ -25,9 +23,7 @@ from regraft.cli.options import (
 from regraft.cli.session import Session
 
 if TYPE_CHECKING:
-    from regraft.core.group_certificate import GroupCertificate
-    from regraft.data.labelled import LabelledTable
-    from regraft.estimators.cro import CROClassifier
+    from regraft.core.certificate import Certificate
 
 
 @command(html=True)
@@ -44,21 +40,17 @@ def fit(
     rank: Rank = None,
     objective: Objective = "risk",
     ridge: Ridge = None,
-    seed: HoldoutSeed = None,
     device: Device = "cpu",
 ) -> None:
     """Fit the head that is best in the worst plausible unseen domain, and certify it."""
     import numpy as np
 
     from regraft.core.domains import check_device
-    from regraft.core.group_certificate import GroupCertificate
     from regraft.data.labelled import read_labelled
-    from regraft.data.tables import score
     from regraft.estimators.cro import CROClassifier
     from regraft.estimators.saving import check_destination, save
     from regraft.support.files import write_text
     from regraft.support.json_files import dumps
-    from regraft.support.table import percent
 
     settings: dict[str, Any] = {
         "family": family,
@@ -72,11 +64,6 @@ def fit(
     }
     model = CROClassifier(**settings)
     model.check_parameters()
-    if seed is not None and family == "latent":
-        raise ValueError(
-            "seed is of the hull's stress test, and the family is latent: leave it out, or pass "
-            "--family hull."
-        )
     check_device(device)
     with session.working(f"reading {data}"):
         check_destination(out / "model")
@@ -95,25 +82,18 @@ def fit(
         "classes": [str(name) for name in model.classes_],
         "rows": table.count_rows(),
     }
-    if isinstance(certificate, GroupCertificate):
-        accuracy, stress = {each.name: each.accuracy for each in certificate.sources}, None
-    else:
-        accuracy = score(table, model.predict(table.X))[1]
-        stress = _stress(session, table, model, seed)
+    accuracy = {each.name: each.accuracy for each in certificate.sources}
     document = {"certificate": certificate.to_dict(), "source_accuracy": accuracy}
-    write_text(out / "fit.json", dumps(document | details | {"stress": stress}))
-    if isinstance(certificate, GroupCertificate):
-        _show_groups(session, certificate)
-    else:
-        rows = [(name, percent(share)) for name, share in accuracy.items()]
-        session.table(("source", "training accuracy"), rows)
+    write_text(out / "fit.json", dumps(document | details))
+    _show_sources(session, certificate)
     session.say(*certificate.summary())
     files = [out / "model", out / "certificate.json", out / "fit.json"]
     session.finish(document, files, read=[data])
 
 
-def _show_groups(session: Session, certificate: GroupCertificate) -> None:
+def _show_sources(session: Session, certificate: Certificate) -> None:
     """Print the accuracies on rows held out, and what was found about the hidden factor."""
+    from regraft.core.group_certificate import GroupCertificate
     from regraft.estimators.abduction import summarize_factor
     from regraft.support.table import percent
 
@@ -122,32 +102,6 @@ def _show_groups(session: Session, certificate: GroupCertificate) -> None:
         for ours, erm in zip(certificate.sources, certificate.pooled_sources, strict=True)
     ]
     session.table(("source", "ERM, held-out rows", "this head, held-out rows"), rows)
-    found = certificate.abduction
-    session.say(summarize_factor(found), *(f"But: {doubt}" for doubt in found["warnings"]))
-
-
-def _stress(
-    session: Session, table: LabelledTable, model: CROClassifier, seed: int | None
-) -> dict[str, Any] | None:
-    """Measure heads of the hull on rows held out; None with a warning where there cannot be any."""
-    from regraft.estimators.cro import DEFAULT_RADIUS
-    from regraft.estimators.stress import stress_test
-
-    with session.working("putting the head under stress") as step:
-        try:
-            test = stress_test(
-                table.X,
-                table.y,
-                table.domain,
-                radius=DEFAULT_RADIUS if model.radius is None else model.radius,
-                rank=model.rank,
-                objective=model.objective,
-                ridge=model.ridge,
-                seed=seed,
-                device=model.device,
-                on_progress=step,
-            )
-        except (ValueError, RuntimeError) as error:  # such as too few rows to hold some out
-            warnings.warn(f"the report has no stress test: {error}", stacklevel=2)
-            return None
-    return test.to_dict()
+    if isinstance(certificate, GroupCertificate):
+        found = certificate.abduction
+        session.say(summarize_factor(found), *(f"But: {doubt}" for doubt in found["warnings"]))

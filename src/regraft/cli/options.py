@@ -72,7 +72,9 @@ Data = Annotated[Path, path_argument("A .npz, .csv or .parquet file, or a bank."
 Radius = Annotated[float, typer.Option(help=meaning("radius"))]
 Radii = Annotated[str, typer.Option(help="Radii in nats, separated by commas.")]
 AUDIT_RADII = "0,0.5,1,2,4,8,16"
-HullRadius = Annotated[float | None, typer.Option(help=f"Hull: {meaning('radius')} Default: 8.")]
+HullRadius = Annotated[
+    float | None, typer.Option(help=f"Hull: {meaning('radius')} Default: what the sources support.")
+]
 HullRadii = Annotated[
     str | None,
     typer.Option(help=f"Hull: radii in nats, separated by commas. Default: {AUDIT_RADII}."),

@@ -21,12 +21,12 @@ import torch
 
 from regraft._version import __version__
 from regraft.core.certificate import Certificate
-from regraft.core.certificates import AnyCertificate
 from regraft.core.group_certificate import GroupCertificate
+from regraft.core.head_certificate import HeadCertificate
 from regraft.estimators.abduction import summarize_factor
 from regraft.estimators.certificate_terms import explain_certificate
+from regraft.estimators.evidence_tables import evidence_table, name_domains, shares_table
 from regraft.estimators.game_head import GameHead
-from regraft.estimators.group_tables import evidence_table, name_mixtures, shares_table
 from regraft.estimators.linear import LinearHead
 from regraft.support.data_files import read_toml
 from regraft.support.table import Table
@@ -55,9 +55,10 @@ def model_card(model: LinearHead) -> str:
     if isinstance(model, GameHead):
         c = model.certificate_
         if isinstance(c, GroupCertificate):
-            sections += [_describe_factor(c), _describe_certificate(c), _describe_evidence(c)]
-        else:
-            sections += [_describe_radius(c), _describe_certificate(c)]
+            sections.append(_describe_factor(c))
+        elif isinstance(c, HeadCertificate):
+            sections.append(_describe_radius(c))
+        sections += [_describe_certificate(c), _describe_evidence(c)]
         sections += [_describe_price(c), _describe_limits(c)]
     else:
         sections.append(
@@ -109,12 +110,14 @@ def _header(model: LinearHead) -> str:
 def _model_index(model: GameHead) -> list[str]:
     """Return the certified numbers for the hub; their metric types are our own names."""
     c = model.certificate_
-    if isinstance(c, GroupCertificate):
-        split, metrics = "held out", _group_metrics(c)
-    elif c.radius is not None:
-        split, metrics = "train", _hull_metrics(c)
-    else:  # a free adversary's worst case is a lower bound, which a table of results cannot say
+    if c.family == "free":  # its worst case may not be the worst, which no table of results says
         return []
+    scope = f"in {name_domains(c)} ({c.confidence:.0%} confidence, rows held out)"
+    metrics = [
+        ("worst_case_accuracy", c.accuracy, f"Lower bound of the accuracy {scope}"),
+        ("worst_case_risk", c.risk, f"Upper bound of the risk (nats) {scope}"),
+        ("accuracy", c.source_accuracy, "Accuracy on the sources, rows held out"),
+    ]
     dataset = f"Sources: {_list_names(model.domains_, str)}"
     return [
         "model-index:",
@@ -125,33 +128,12 @@ def _model_index(model: GameHead) -> list[str]:
         "    dataset:",
         "      type: unknown",  # the hub's word for data that it does not have
         f"      name: {quote(dataset)}",
-        f"      split: {split}",
+        "      split: held out",
         "    metrics:",
         *(
             f"    - type: {kind}\n      value: {value:.4f}\n      name: {quote(name)}"
             for kind, value, name in metrics
         ),
-    ]
-
-
-def _hull_metrics(c: Certificate) -> list[tuple[str, float, str]]:
-    scope = f"worst plausible domain within {c.radius:g} nats of the sources"
-    there = f"Accuracy where its {c.objective} is worst within {c.radius:g} nats, rows fitted on"
-    metrics = [
-        ("worst_case_accuracy", c.worst_case_accuracy, there),
-        (f"worst_case_{c.objective}", c.worst_case, f"{c.objective.title()} (nats) in the {scope}"),
-    ]
-    if c.source_accuracy is not None:
-        metrics.append(("accuracy", c.source_accuracy, "Accuracy on the sources, rows fitted on"))
-    return metrics
-
-
-def _group_metrics(c: GroupCertificate) -> list[tuple[str, float, str]]:
-    scope = f"in {name_mixtures(c)} ({c.confidence:.0%} confidence, rows held out)"
-    return [
-        ("worst_case_accuracy", c.accuracy, f"Lower bound of the accuracy {scope}"),
-        ("worst_case_risk", c.risk, f"Upper bound of the risk (nats) {scope}"),
-        ("accuracy", c.source_accuracy, "Accuracy on the sources, rows held out"),
     ]
 
 
@@ -184,10 +166,10 @@ def _tabulate_sources(model: LinearHead) -> Table:
         c = model.certificate_
         if isinstance(c, GroupCertificate):
             return shares_table(c, escape)
-        if c.source_rows is not None:
-            table["rows"] = [f"{n:,}" for n in c.source_rows]
-        if c.worst_target:
-            weights = c.worst_target.values()
+        table["rows"] = [f"{n:,}" for n in c.source_rows]
+        if isinstance(c, HeadCertificate) and c.radius is not None:
+            far, weights = c.distances.values(), c.worst_target.values()
+            table["nats from the mean"] = [f"{distance:.2f}" for distance in far]
             table["weight of its head in the worst domain"] = [f"{w:+.2f}" for w in weights]
     return Table("", tuple(table), tuple(zip(*table.values(), strict=True)))
 
@@ -209,59 +191,41 @@ def _describe_factor(certificate: GroupCertificate) -> str:
     return "## Hidden factor\n\n" + "\n\n".join(said)
 
 
-def _describe_evidence(certificate: GroupCertificate) -> str:
+def _describe_evidence(certificate: Certificate) -> str:
     table = _cut(evidence_table(certificate, escape)).markdown()
-    return f"## Evidence on rows held out\n\n{_texts()['held_out']}\n\n{table}"
+    kind = "groups" if isinstance(certificate, GroupCertificate) else "heads"
+    return f"## Evidence on rows held out\n\n{_texts()['held_out'][kind]}\n\n{table}"
 
 
-def _describe_radius(certificate: Certificate) -> str:
+def _describe_radius(certificate: HeadCertificate) -> str:
     if certificate.radius is None:
         return f"## No radius\n\n{_texts()['free_adversary']}"
     text = (
         f"## Radius: {certificate.radius:g} nats\n\nAn unseen domain counts as plausible if its "
         "head is an affine combination of the sources' heads, extrapolation included, whose "
         f"logits differ from those of their mean by at most {certificate.radius:g} nats (root "
-        "mean square)."
+        "mean square), and if it is made of the sources' rows by weights; or if it is a source."
     )
     return text if certificate.dimension else f"{text} {_texts()['no_difference']}"
 
 
-def _describe_certificate(certificate: AnyCertificate) -> str:
+def _describe_certificate(certificate: Certificate) -> str:
     words = "\n\n".join(map(escape, certificate.summary()))
     rows = tuple((t.name, t.value, t.meaning) for t in explain_certificate(certificate))
     table = Table("Certificate", ("term", "value", "meaning"), rows, align="lrl").markdown()
     return f"## Certificate\n\n{words}\n\n{table}"
 
 
-def _describe_price(certificate: AnyCertificate) -> str:
-    c = certificate
-    accuracy, nats = "{:.1%}", "{:.3f} nats"
-    sources = ("accuracy on the sources (mean)", accuracy, c.source_accuracy)
-    rows: list[tuple[str, str, float | None, float | None]] = [(*sources, c.pooled_source_accuracy)]
-    if isinstance(c, GroupCertificate):
-        text = "Each head is measured on rows that it was not fitted on."
-        worst = name_mixtures(c)
-        rows += [
-            (f"accuracy in {worst}, at least", accuracy, c.accuracy, c.pooled_accuracy),
-            (f"risk in {worst}, at most", nats, c.risk, c.pooled_risk),
-        ]
-    else:
-        text = (
-            "Each head is measured in the plausible domain that the adversary found to be worst "
-            "for it, and on the sources, on rows fitted on."
-        )
-        worst = "the worst domain for it"
-        here, there = c.worst_case_accuracy, c.pooled_worst_case_accuracy
-        rows += [
-            (f"accuracy in {worst}", accuracy, here, there),
-            ("largest risk on a source", nats, c.source_risk, c.pooled_source_risk),
-            (f"{c.objective} in {worst}", nats, c.worst_case, c.pooled_worst_case),
-        ]
-    cells = [
-        [name, *("not kept" if value is None else form.format(value) for value in values)]
-        for name, form, *values in rows
+def _describe_price(certificate: Certificate) -> str:
+    c, where = certificate, name_domains(certificate)
+    rows = [
+        ("accuracy on the sources (mean)", "{:.1%}", c.source_accuracy, c.pooled_source_accuracy),
+        (f"accuracy in {where}, at least", "{:.1%}", c.accuracy, c.pooled_accuracy),
+        (f"risk in {where}, at most", "{:.3f} nats", c.risk, c.pooled_risk),
     ]
+    cells = [[name, *map(form.format, values)] for name, form, *values in rows]
     columns = ["", "this head", "the ERM head it started from"]
+    text = "Each head is measured on rows that it was not fitted on."
     return f"## Price of robustness\n\n{text}\n\n{_table(columns, cells)}"
 
 
@@ -269,11 +233,11 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return Table.from_sections("", columns, rows).markdown()
 
 
-def _describe_limits(certificate: AnyCertificate) -> str:
+def _describe_limits(certificate: Certificate) -> str:
     limits = dict(_texts()["limits"])
     if isinstance(certificate, GroupCertificate):
         limits = {**_texts()["latent_limits"], "features": limits["features"]}
-    elif certificate.radius is None:
+    elif certificate.family == "free":
         del limits["radius"]
     return "## Limits\n\n" + "\n".join(f"- {limit}" for limit in limits.values())
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from regraft.core.certificate import CLOSURE_ROWS, CONFIDENCE, Certificate
-from regraft.core.certificates import AnyCertificate
+from regraft.core.certificate import Certificate
 from regraft.core.group_certificate import GroupCertificate
-from regraft.estimators.group_tables import name_mixtures
+from regraft.core.head_certificate import CLOSURE_ROWS, HeadCertificate
+from regraft.estimators.evidence_tables import name_domains
 from regraft.support.data_files import read_toml
 from regraft.support.glossary import meaning
 
@@ -23,60 +23,32 @@ class Term:
     meaning: str  # one sentence
 
 
-def explain_certificate(certificate: AnyCertificate) -> tuple[Term, ...]:
+def explain_certificate(certificate: Certificate) -> tuple[Term, ...]:
     """Return the terms of a certificate, the most asked-for first."""
-    if isinstance(certificate, GroupCertificate):
-        chosen, words = _explain_groups(certificate)
-    else:
-        chosen, words = _explain_worst_case(certificate)
-    terms = read_toml("regraft.estimators", "certificate_terms.toml")
+    c = certificate
+    chosen = {"bounds": True, "guard": c.advantage is not None, "rounds": bool(c.rounds)}
+    words: dict[str, Any] = {
+        "c": c,
+        "scope": name_domains(c),
+        "rounds": len(c.rounds),
+        "settled": "settled" if c.converged else "not settled",
+    }
+    if isinstance(c, GroupCertificate):
+        words["found"] = c.abduction
+        chosen |= {"price": c.price is not None, "test": True, "factor": c.n_groups > 1}
+    elif isinstance(c, HeadCertificate):
+        words |= {"t": c.finite_sample, "closure_rows": CLOSURE_ROWS}
+        words["space"] = "standardized" if c.family == "free" else "whitened"
+        kept, terms = bool(c.kept), c.finite_sample is not None
+        chosen |= {"regret": c.regret is not None, "kept": kept, "game": True}
+        chosen |= {"transplants": True, "finite_sample": terms}
+    terms_by_group = read_toml("regraft.estimators", "certificate_terms.toml")
     return tuple(
         _fill(term, words)
         for group, is_chosen in chosen.items()
         if is_chosen
-        for term in terms[group]
+        for term in terms_by_group[group]
     )
-
-
-def _explain_groups(c: GroupCertificate) -> tuple[dict[str, bool], dict[str, Any]]:
-    chosen = {
-        "mixtures": True,
-        "guard": c.advantage is not None,
-        "price": c.price is not None,
-        "rounds": bool(c.rounds),
-        "test": True,
-        "factor": c.n_groups > 1,
-    }
-    return chosen, {"c": c, "found": c.abduction, "scope": name_mixtures(c), **_game_words(c)}
-
-
-def _explain_worst_case(c: Certificate) -> tuple[dict[str, bool], dict[str, Any]]:
-    on_hull = c.radius is not None
-    reweighted = c.surrogate == "reweighted"
-    chosen = {
-        "worst_case": True,
-        "rounds": True,
-        "game": True,
-        "guard": c.advantage is not None,
-        "transplants": True,
-        "finite_sample": c.finite_sample is not None,
-    }
-    words = {
-        "c": c,
-        "t": c.finite_sample,
-        "found": "found within the radius" if on_hull else "that the free adversary found",
-        "less": ", less that of this domain's own head" if c.objective == "regret" else "",
-        "optimism": ", with ERM's optimism on its own rows added" if on_hull and reweighted else "",
-        "space": "whitened" if c.family == "hull" else "standardized",
-        "closure_rows": CLOSURE_ROWS,
-        "confidence": CONFIDENCE,
-        **_game_words(c),
-    }
-    return chosen, words
-
-
-def _game_words(c: AnyCertificate) -> dict[str, Any]:
-    return {"rounds": len(c.rounds), "settled": "settled" if c.converged else "not settled"}
 
 
 def _fill(term: Mapping[str, str], words: Mapping[str, Any]) -> Term:

@@ -16,7 +16,7 @@ from regraft.estimators.baselines import (
     IRMClassifier,
     VRExClassifier,
 )
-from regraft.estimators.cro import DEFAULT_RADIUS, CROClassifier
+from regraft.estimators.cro import CROClassifier
 from regraft.estimators.group_search import EIILClassifier, JTTClassifier, XRMClassifier
 from regraft.estimators.linear import LinearHead
 
@@ -56,7 +56,7 @@ def compared_heads(radii: Sequence[float] = RADII, device: str = "cpu") -> tuple
         ComparedHead("JTT", JTTClassifier()),
         ComparedHead("EIIL", EIILClassifier()),
         ComparedHead("XRM", XRMClassifier()),
-        ComparedHead(CRO_HULL, CROClassifier("hull", radius=DEFAULT_RADIUS, device=device)),
+        ComparedHead(CRO_HULL, CROClassifier("hull", device=device)),
         ComparedHead(CRO_DEFAULTS, CROClassifier(device=device)),
         *(
             ComparedHead(

@@ -198,23 +198,14 @@ class CROClassifier(GameHead):
             if latent.game is not None:
                 warn_unless_converged(latent.game, _REMEDY)
             return latent.head
-        _, outcome = self._play_hull(sources, self.choose_radius(sources))
+        _, outcome = self._play_hull(sources, self.choose_radius(sources)[0])
         warn_unless_converged(outcome, _REMEDY)
         return outcome.head
 
-    def choose_radius(self, sources: SourceHeads) -> float:
-        """Return the radius, or the one that the sources support; warn of one far beyond it."""
+    def choose_radius(self, sources: SourceHeads) -> tuple[float, float]:
+        """Return the radius, and the one that the sources support, which it is by default."""
         supported = supported_radius(plausible_targets(sources, self.rank)[0])
-        if self.radius is None:
-            return supported
-        if self.radius > _FAR * supported and len(sources.slices) > 1:
-            warnings.warn(
-                f"a radius of {self.radius:g} nats is {self.radius / max(supported, 1e-6):.0f} "
-                f"times what the sources support ({supported:.2g} nats): they say nothing about "
-                "domains that far away, so lower the radius unless you know that they occur.",
-                stacklevel=3,
-            )
-        return float(self.radius)
+        return (supported if self.radius is None else float(self.radius)), supported
 
     def _fit_latent(
         self,
@@ -246,7 +237,14 @@ class CROClassifier(GameHead):
         names: list[str],
         on_round: Callable[[Round], None] | None,
     ) -> Tensor:
-        radius = self.choose_radius(sources)
+        radius, supported = self.choose_radius(sources)
+        if radius > _FAR * supported and len(names) > 1:
+            warnings.warn(
+                f"a radius of {radius:g} nats is {radius / max(supported, 1e-3):.0f} times what "
+                f"the sources support ({supported:.2g} nats): they say nothing about domains that "
+                "far away, so lower it unless you know that such domains occur.",
+                stacklevel=4,
+            )
         plausible, outcome = self._play_hull(sources, radius, on_round)
         warn_unless_converged(outcome, _REMEDY)
         self.certificate_ = certify_hull(

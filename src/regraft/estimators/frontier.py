@@ -109,7 +109,7 @@ class HeldOut:
         sources = fit_source_heads(train)
         hull, _ = plausible_targets(sources, rank)
         Z = sources.whitening(test.X)
-        tilted = tilt_rows(hull, Z, test.y, test.weight)
+        tilted = tilt_rows(hull, sources.heads, Z, test.y, test.weight, test.domain)
         return cls(sources, hull, test, Z, tilted, [str(name) for name in domains.names])
 
     def measure(self, head: Tensor) -> tuple[Tensor, Tensor]:

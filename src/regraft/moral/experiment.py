@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regraft.core.certificate import Certificate
 from regraft.core.domains import check_domains, equal_domain_weights
+from regraft.core.head_certificate import HeadCertificate
 from regraft.encoders.base import TextEncoder
 from regraft.estimators.audit import AuditCurve, audit
 from regraft.estimators.baselines import ERMClassifier
@@ -78,7 +78,7 @@ class Transfer:
     target: str
     radius: float
     heads: tuple[HeadRow, ...]  # ERM, then CRO
-    certificate: Certificate  # of CRO, over the hull of the source heads
+    certificate: HeadCertificate  # of CRO, over the hull of the source heads
     audit: GroupedAudit  # of CRO, over the hull of the source abductions, and over any prior
     targets: tuple[TargetRow, ...]
     curves: dict[str, AuditCurve]
@@ -86,7 +86,7 @@ class Transfer:
     def sentences(self) -> tuple[str, ...]:
         """Say which bounds the true risk on each panel keeps."""
         bounds = {
-            "the certificate (hull of heads)": self.certificate.worst_case,
+            "the certificate (hull of heads)": self.certificate.risk,
             "the worst abduction (U observed)": self.audit.worst_case,
             f"any mix of the {self.audit.n_groups} profiles met": self.audit.any_prior,
         }
@@ -242,7 +242,7 @@ def _transfer(
     on_progress(f"fitting ERM and CRO without the {unseen.name} panel")
     erm = ERMClassifier().fit(train.X, train.y, train.panel)
     cro = CROClassifier("hull", radius=radius, device=device).fit(train.X, train.y, train.panel)
-    assert isinstance(cro.certificate_, Certificate)  # of the hull
+    assert isinstance(cro.certificate_, HeadCertificate)  # of the hull
     targets = {panel.name: draw([panel], seed + 1)[0] for panel in (unseen, between)}
     on_progress("auditing them")
     rows, curves = [], {}

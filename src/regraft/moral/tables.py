@@ -41,7 +41,7 @@ def targets_table(transfer: Transfer) -> Table:
     title = f"Unseen panels, in nats; bounds within {transfer.radius:g} nats"
     table = Table.from_objects(title, columns, transfer.targets)
     bounds = (
-        ("bound: certificate, hull of heads", transfer.certificate.worst_case),
+        ("bound: certificate, hull of heads", transfer.certificate.risk),
         ("bound: hull of abductions", transfer.audit.worst_case),
         (f"bound: any mix, worst {transfer.audit.worst_group}", transfer.audit.any_prior),
     )

@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from regraft.core.certificate import Certificate
 from regraft.core.certificates import certificate_from_dict
 from regraft.core.group_certificate import GroupCertificate
+from regraft.core.head_certificate import HeadCertificate
 from regraft.estimators.audit import AuditCurve
+from regraft.estimators.evidence_tables import name_domains
 from regraft.estimators.frontier import Frontier
 from regraft.estimators.group_audit import GroupAudit
-from regraft.estimators.group_tables import name_mixtures
 from regraft.estimators.plots import comparison_chart
 from regraft.report.abduction_chapter import abduction_sections
 from regraft.report.elements import Chapter, Chart, Document, Section, Text
 from regraft.report.group_chapters import group_audit_chapter, heads_section
 from regraft.report.premise_chapters import diagnosis_chapter
 from regraft.report.sections import (
-    STRESS,
     accuracies_section,
     factor_section,
     frontier_section,
@@ -30,16 +31,6 @@ from regraft.support.table import Table, percent
 _MOST_CLASSES = 12  # with a column each
 _MOST_SOURCES = 6  # by name
 _FIT = "A head for domains that nobody has data from"
-_SAME = 0.0005  # a difference that does not show in percent
-_TWO_KINDS = (
-    "Curves, prices and accuracies are of heads fitted on two thirds of the rows and measured on "
-    "the others. The head that you keep was fitted on all rows, and the certificate at the end "
-    "speaks of that one, on the rows it was fitted on; so the numbers differ."
-)
-_NO_STRESS = (
-    "Not measured in this run, because no rows could be held out: the warnings on this page say "
-    "why. Run regraft audit on other rows with the same --out, and write the report again."
-)
 
 
 def demo_chapter(document: Document) -> Chapter:
@@ -78,36 +69,17 @@ def fit_chapter(document: Document) -> Chapter:
         asked = f"{given} that is best in the worst domain that mixes their hidden groups."
         parts = factor_section(certificate), *proof_sections(certificate)
         sections = [_rows_section(document), *parts]
-        return Chapter(_FIT, asked, _group_verdict(certificate), tuple(sections))
-    radius = certificate.radius
-    if radius is None:
+        return Chapter(_FIT, asked, _certified_verdict(certificate), tuple(sections))
+    assert isinstance(certificate, HeadCertificate)
+    if certificate.radius is None:
         raise ValueError("its certificate has no radius")
     asked = (
         f"{given} with the smallest worst {certificate.objective} over every plausible unseen "
-        f"domain within {radius:g} nats of them."
+        f"domain within {certificate.radius:g} nats of their mean."
     )
-    sections = [_rows_section(document)]
-    stress = document["stress"]
-    if stress is None:
-        accuracies = {"CRO": document["source_accuracy"]}
-        sections += [accuracies_section(accuracies, "the rows fitted on")]
-        sections.append(Section(STRESS, (Text(_NO_STRESS),)))
-        verdict = certificate.summary()[0]
-    else:
-        heads = stress["heads"]
-        curves = {head["name"]: AuditCurve.from_dict(head["curve"]) for head in heads}
-        accuracies = {head["name"]: head["accuracy"] for head in heads}
-        measured = f"{stress['measured']} rows held out ({stress['fitted']} others were fitted on)"
-        verdict = _verdict(curves, accuracies["CRO"], radius)
-        sections += [
-            Section("Two kinds of numbers", (Text(_TWO_KINDS),)),
-            _scale_section(stress["distances"]),
-            stress_section(curves, measured),
-            frontier_section(Frontier.from_dict(stress["frontier"])),
-            accuracies_section(accuracies, measured),
-        ]
+    sections = [_rows_section(document), _scale_section(certificate.distances)]
     sections += proof_sections(certificate)
-    return Chapter(_FIT, asked, verdict, tuple(sections))
+    return Chapter(_FIT, asked, _certified_verdict(certificate), tuple(sections))
 
 
 def audit_chapter(document: Document) -> Chapter:
@@ -175,54 +147,19 @@ def comparison_chapter(document: Document) -> Chapter:
     )
 
 
-def _group_verdict(c: GroupCertificate) -> str:
+def _certified_verdict(c: Certificate) -> str:
     """Say what is certified beside ERM's, or why the head is ERM's; everything held out."""
     bound = f"{c.confidence:.0%} confidence, rows held out"
-    where = f"in {name_mixtures(c)}"
+    where = f"in {name_domains(c)}"
     if c.reason:
         return (
             f"This is ERM's head, because {c.reason}: it has at least {percent(c.accuracy)} "
             f"accuracy {where} ({bound}), and {percent(c.source_accuracy)} on the sources."
         )
     return (
-        f"This head has at least {percent(c.accuracy)} accuracy {where}, where ERM's has at least "
-        f"{percent(c.pooled_accuracy)} ({bound}); on the sources it has "
+        f"This head has at least {percent(c.accuracy)} accuracy {where}; for ERM's no more than "
+        f"{percent(c.pooled_accuracy)} can be promised ({bound}). On the sources it has "
         f"{percent(c.source_accuracy)} and ERM's {percent(c.pooled_source_accuracy)}."
-    )
-
-
-def _verdict(curves: Mapping[str, AuditCurve], accuracy: Mapping[str, float], radius: float) -> str:
-    """Compare CRO with ERM in the worst case within the radius, and say what it gives up.
-
-    ``accuracy`` is CRO's in each source.
-    """
-    erm, cro = curves["ERM"], curves["CRO"]
-    (worst,) = (p.accuracy for p in cro.points if p.radius == radius)
-    (fallen,) = (p.accuracy for p in erm.points if p.radius == radius)
-    cost = round(100 * (erm.source_accuracy - cro.source_accuracy), 1)
-    if abs(worst - fallen) < _SAME and abs(cost) < 100 * _SAME:
-        sentence = (
-            f"On rows held out this head does as ERM's: {percent(worst)} in the worst plausible "
-            f"domain within {radius:g} nats, {percent(cro.source_accuracy)} on the sources"
-        )
-    else:
-        price = f"gives up {cost:.1f} points of" if cost > 0 else "gives up none of"
-        sentence = (
-            f"In the worst plausible domain within {radius:g} nats this head has {percent(worst)} "
-            f"accuracy and ERM's {percent(fallen)}; on the sources it {price} ERM's "
-            f"{percent(erm.source_accuracy)}"
-        )
-    return f"{sentence}{_hard_source(accuracy, worst)}."
-
-
-def _hard_source(accuracy: Mapping[str, float], worst: float) -> str:
-    """Name a source that is harder than the worst plausible domain, if there is one."""
-    hardest = min(accuracy, key=accuracy.__getitem__)
-    if accuracy[hardest] >= worst - _SAME:
-        return ""
-    return (
-        f"; one of the sources, {hardest}, is harder than that with {percent(accuracy[hardest])}, "
-        "so it lies further away, or its rows are harder than the shift tells"
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from regraft.core.certificate import Certificate
+from regraft.core.head_certificate import HeadCertificate
 from regraft.estimators.audit import AuditCurve
 from regraft.report.elements import Chapter, Document, Section, Text
 from regraft.report.sections import proof_sections, stress_section, tables_sections
@@ -47,7 +47,7 @@ def diagnosis_chapter(document: Document) -> Chapter:
 def moral_chapter(document: Document) -> Chapter:
     """Build the chapter for ``moral.json``; the diagnosis has its own."""
     transfer = document["transfer"]
-    certificate = Certificate.from_dict(transfer["certificate"])
+    certificate = HeadCertificate.from_dict(transfer["certificate"])
     curves = {name: AuditCurve.from_dict(curve) for name, curve in transfer["curves"].items()}
     heads = {head["name"]: head for head in transfer["heads"]}
     accuracies = ", ".join(

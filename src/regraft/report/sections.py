@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from regraft.core.certificate import Certificate
-from regraft.core.certificates import AnyCertificate
 from regraft.core.game import Round
 from regraft.core.group_certificate import GroupCertificate
+from regraft.core.head_certificate import HeadCertificate
 from regraft.estimators.abduction import summarize_factor
 from regraft.estimators.audit import AuditCurve
 from regraft.estimators.certificate_terms import explain_certificate
-from regraft.estimators.frontier import Frontier
-from regraft.estimators.group_tables import (
+from regraft.estimators.evidence_tables import (
     evidence_table,
-    name_mixtures,
+    name_domains,
     pair_evidence,
     shares_table,
 )
+from regraft.estimators.frontier import Frontier
 from regraft.estimators.plots import frontier_chart, stress_chart
 from regraft.report.elements import Chart, Document, Part, Section, Terms, Text
 from regraft.support.charts import accuracies_chart, game_chart, group_accuracy_chart
@@ -26,8 +26,10 @@ from regraft.support.table import Table, percent
 STRESS = "Under stress: the worst plausible domain"
 _HELD_OUT = (
     "Each row is measured by heads that were fitted without it; the head that you keep was fitted "
-    "on all rows. A group weighs the rows of all sources by how surely they are in it."
+    "on all rows. "
 )
+_BY_GROUP = "A group weighs the rows of all sources by how surely they are in it."
+_BY_HEAD = "A plausible domain weighs the rows of all sources, so that its head becomes theirs."
 _SHOWN = 4  # terms of a certificate before one unfolds the rest
 
 
@@ -46,7 +48,7 @@ def stress_section(curves: Mapping[str, AuditCurve], rows: str) -> Section:
         (
             Text(
                 "Each point is the lowest accuracy over all plausible unseen domains within that "
-                f"radius of the sources, measured on {rows}. Radius 0 is the sources' own mixture."
+                f"radius of the sources' mean and the sources themselves, measured on {rows}."
             ),
             Chart("Worst-case accuracy over the radius", stress_chart(curves), description),
             Table(
@@ -125,18 +127,19 @@ def accuracies_section(
     )
 
 
-def proof_sections(certificate: AnyCertificate) -> tuple[Section, ...]:
+def proof_sections(certificate: Certificate) -> tuple[Section, ...]:
     """Show what a certificate rests on, a game if one was played, and what it says."""
     *certified, limits = certificate.summary()
     terms = Terms("The other terms, each explained", explain_certificate(certificate), shown=_SHOWN)
     proof = Section("The certificate", (*map(Text, certified), terms, Text(limits)))
-    if isinstance(certificate, Certificate):
-        ridge = f"the ridge added, {certificate.ridge_term:.3f} nats at the end"
-        return _game_section(certificate.rounds, certificate.objective, ridge), proof
     evidence = _evidence_section(certificate)
     if not certificate.rounds:
         return evidence, proof
-    return evidence, _game_section(certificate.rounds, "risk", "the ridge added"), proof
+    kind, ridge = "risk", "the ridge added"
+    if isinstance(certificate, HeadCertificate):
+        kind = certificate.objective
+        ridge += f", {certificate.ridge_term:.3f} nats at the end"
+    return evidence, _game_section(certificate.rounds, kind, ridge), proof
 
 
 def factor_section(certificate: GroupCertificate) -> Section:
@@ -148,20 +151,23 @@ def factor_section(certificate: GroupCertificate) -> Section:
     return Section("The hidden factor", tuple(parts))
 
 
-def _evidence_section(certificate: GroupCertificate) -> Section:
+def _evidence_section(certificate: Certificate) -> Section:
     c, pairs = certificate, list(pair_evidence(certificate))
     heads = {
         "CRO": [(name, each.accuracy, each.accuracy_bound) for name, each, _ in pairs],
         "ERM": [(name, each.accuracy, each.accuracy_bound) for name, _, each in pairs],
     }
     described = (
-        f"In {name_mixtures(c)} CRO has at least {percent(c.accuracy)} and ERM at least "
+        f"In {name_domains(c)} CRO has at least {percent(c.accuracy)} and ERM at least "
         f"{percent(c.pooled_accuracy)}, with {c.confidence:.0%} confidence."
     )
     chart = group_accuracy_chart(heads)
     title = "Accuracy on rows held out; the line ends at the bound"
-    parts = Text(_HELD_OUT), Chart(title, chart, described), evidence_table(c)
-    return Section("Group by group, source by source", parts)
+    by_group = isinstance(c, GroupCertificate)
+    words = Text(_HELD_OUT + (_BY_GROUP if by_group else _BY_HEAD))
+    parts = words, Chart(title, chart, described), evidence_table(c)
+    what = "Group by group" if by_group else "The worst plausible domains"
+    return Section(f"{what}, source by source", parts)
 
 
 def _game_section(rounds: Sequence[Round], kind: str, added: str) -> Section:

@@ -1,0 +1,95 @@
+"""The evidence of a certificate as tables for the card and the report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from regraft.core.certificate import Certificate
+from regraft.core.evidence import Evidence
+from regraft.core.group_certificate import GroupCertificate
+from regraft.core.head_certificate import HeadCertificate
+from regraft.support.table import Cell, Table, percent
+
+_TOGETHER = (
+    "which hold together for the mixtures. The certificate is the worst of the mixtures' bounds, "
+    "or what was measured in a source if that is worse."
+)
+_EACH = (
+    "The certificate is the worst of the bounds of the first two and of the sources. With the "
+    "sources' inputs, labels are those that the domain's head expects."
+)
+
+
+def name_domains(certificate: Certificate) -> str:
+    """Name the domains that a certificate covers."""
+    if isinstance(certificate, GroupCertificate):
+        if certificate.n_groups == 1:
+            return "the pooled sources"
+        allowed = "" if certificate.prior_shift is None else " within the prior shift"
+        return f"every mixture of the groups{allowed}"
+    assert isinstance(certificate, HeadCertificate)
+    if certificate.radius is None:
+        return "the worst domain found and each source"
+    return f"every plausible domain within {certificate.radius:g} nats and each source"
+
+
+def pair_evidence(certificate: Certificate) -> Iterator[tuple[str, Evidence, Evidence]]:
+    """Yield a name with the evidence of the head and of ERM's: plausible domains, then sources."""
+    c = certificate
+    names = {each.name for each in c.targets}
+    for ours, theirs in zip(c.targets, c.pooled_targets, strict=True):
+        yield ours.name, ours, theirs
+    if isinstance(c, HeadCertificate):
+        for ours, theirs in zip(c.kept, c.pooled_kept, strict=True):
+            yield f"{ours.name}, with the sources' inputs", ours, theirs
+    for ours, theirs in zip(c.sources, c.pooled_sources, strict=True):
+        yield f"{ours.name} (source)" if ours.name in names else ours.name, ours, theirs
+
+
+def evidence_table(certificate: Certificate, write: Callable[[str], str] = str) -> Table:
+    """Show accuracy and risk with their bounds in the domains that decide, beside ERM's.
+
+    ``write`` escapes names.
+    """
+    c = certificate
+    pairs = list(pair_evidence(c))
+    rows = [
+        (
+            write(name),
+            f"{ours.rows:,.0f}",
+            *(f"{percent(e.accuracy)} (≥ {percent(e.accuracy_bound)})" for e in (ours, theirs)),
+            *(f"{e.risk:.3f} (≤ {e.risk_bound:.3f})" for e in (ours, theirs)),
+        )
+        for name, ours, theirs in pairs
+    ]
+    columns = "rows of", "effective rows", "accuracy", "ERM's", "risk (nats)", "ERM's risk"
+    n_sources = len(c.sources)
+    deciding = {
+        i: (ours.accuracy_bound, ours.accuracy)
+        for i, (_, ours, _) in enumerate(pairs)
+        if ours in c.targets or i >= len(pairs) - n_sources
+    }
+    marked = next(i for i, values in deciding.items() if c.accuracy in values)
+    note = _TOGETHER if isinstance(c, GroupCertificate) else _EACH
+    comma = ", " if isinstance(c, GroupCertificate) else ". "
+    return Table.from_sections(
+        "Rows held out",
+        columns,
+        rows[:-n_sources],
+        rows[-n_sources:],
+        marked=frozenset({marked}),
+        note=f"In brackets: one-sided bounds with {c.confidence:.0%} confidence{comma}{note}",
+    )
+
+
+def shares_table(certificate: GroupCertificate, write: Callable[[str], str] = str) -> Table:
+    """Show the rows of every source and the shares of the groups in it; ``write`` escapes names."""
+    found = certificate.abduction
+    columns = "source", "rows", *(f"group {u}" for u in range(certificate.n_groups))
+    rows: tuple[tuple[Cell, ...], ...] = tuple(
+        (write(each.name), f"{n:,}", *map(percent, shares))
+        for each, n, shares in zip(
+            certificate.sources, certificate.source_rows, found["shares"], strict=True
+        )
+    )
+    return Table("Shares of the groups by source", columns, rows)
