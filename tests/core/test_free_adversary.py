@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from regraft.core.certificate import Certificate, certify
 from regraft.core.free_adversary import FreeAdversary, FreeAdversaryOptions
 from regraft.core.game import GameOutcome, play
+from regraft.core.head_certificate import HeadCertificate
 from regraft.core.learner import Learner
 from regraft.core.standardization import standardize
 from regraft.core.surrogates import (
@@ -25,6 +25,7 @@ from regraft.core.surrogates import (
     relabel_moved,
     reweight,
 )
+from regraft.estimators.literal import LiteralCROClassifier
 from tests.helpers.problems import make_problem, normal
 
 SURROGATES: tuple[SurrogateKind, ...] = ("reweighted", "transplanted", "relabelled")
@@ -292,28 +293,15 @@ def test_games_share_the_conventions_of_the_hull(
 
 
 @pytest.mark.parametrize("surrogate", SURROGATES)
-def test_a_free_game_is_certified_like_any_other(surrogate: SurrogateKind) -> None:
-    game = _game(2)
-    adversary = _adversary(game, BOLD, surrogate)
-    outcome = _play(game, adversary)
-    certificate = certify(
-        game.rows,
-        game.slices,
-        outcome,
-        adversary.witness(outcome.worst, game.heads),
-        ridge=RIDGE,
-        surrogate=surrogate,
-        objective="risk",
-        radius=None,
-        worst_target={},
-    )
-    assert certificate.family == "free"
-    assert certificate.finite_sample is None  # the family has no radius, hence no covering number
-    assert certificate.biorthogonality_residual <= 1e-8
-    assert certificate.witness_rank == 3
-    assert certificate.dimension == len(outcome.worst.z) == 4 * D * 3 + 2 * (D + 1)
-    assert certificate.value == outcome.rounds[-1].value
-    assert certificate.gap == outcome.rounds[-1].gap <= 1e-4
-    assert certificate.worst_case == outcome.worst_value
-    assert certificate.worst_case + certificate.ridge_term >= certificate.value - 1e-9
-    assert Certificate.from_dict(json.loads(certificate.to_json())) == certificate
+def test_a_free_game_tells_of_the_worst_domain_found(surrogate: SurrogateKind) -> None:
+    problem = make_problem(2)
+    model = LiteralCROClassifier(surrogate, cro_rank=3, cro_max_outer_iters=3).fit(*problem.data)
+    c = model.certificate_
+    assert isinstance(c, HeadCertificate) and c.family == "free"
+    assert c.finite_sample is None  # the family has no radius, hence no covering number
+    assert c.biorthogonality_residual <= 1e-8 and c.witness_rank == 3
+    (found,) = c.targets
+    assert 1 <= found.rows <= len(problem.y)  # a row with soft labels counts once
+    assert c.risk == max(each.risk_bound for each in (found, *c.sources))
+    assert "that the free adversary found" in c.summary()[0]
+    assert HeadCertificate.from_dict(json.loads(c.to_json())) == c

@@ -7,7 +7,8 @@ from typing import Any, Literal, get_args
 
 Family = Literal["latent", "hull", "factorized"]
 # Settings that only some families have, with the values that leave them alone.
-_LATENT, _HULLS = ("latent",), ("hull", "factorized")
+_LATENT: tuple[Family, ...] = ("latent",)
+_HULLS: tuple[Family, ...] = ("hull", "factorized")
 _OWN_SETTINGS: dict[str, tuple[tuple[Family, ...], Any]] = {
     "prior_shift": (_LATENT, None),
     "prior_shifts": (_LATENT, None),

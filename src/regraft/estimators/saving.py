@@ -181,6 +181,9 @@ def _shapes(model: LinearHead) -> dict[str, tuple[int, ...]]:
         certificate = model.certificate_
         if isinstance(certificate, GroupCertificate):
             shapes["group_map"] = certificate.n_groups, d + 1
+        elif model.family == "factorized":
+            G = model.n_groups
+            shapes |= {"abductions": (K, G, d + 1), "deduction": (G, C, d + 1)}
         else:
             shapes["hull_heads"] = K, C, d + 1
     return shapes

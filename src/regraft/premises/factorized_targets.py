@@ -74,11 +74,11 @@ def fit_factorized_targets(sources: SourceHeads, n_groups: int) -> FactorizedTar
     sentences = [*fit.warnings, *_compare_with_heads(sources, found)]
     for sentence in sentences:
         warnings.warn(f"factorized targets: {sentence}", stacklevel=2)
+    # By the maps of all rows: those of the folds would add directions in which they merely err.
+    hull = fit_hull(abductions, sources.Z, sources.weight)
     center = found.abductions.mean(dim=0)
-    moves = found.abductions - center  # (K, G, n)
-    hull = fit_hull(abductions, sources.Z, sources.weight, moves=moves)
     rows = FactorizedRows(
-        tilt=torch.tensordot(hull.mixing, moves, dims=1),
+        tilt=torch.tensordot(hull.mixing, found.abductions - center, dims=1),
         center=center,
         log_deduction=found.log_deduction,
         own=found.own,

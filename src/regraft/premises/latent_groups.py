@@ -216,9 +216,9 @@ def _starts(model: LatentLikelihood, options: LatentOptions) -> Iterator[NDArray
 def _source_heads(model: LatentLikelihood) -> tuple[Tensor, Tensor]:
     """Return the pooled head (k, C), and the direction in which the source heads differ most."""
     pooled = model.weight.new_zeros((model.classes, model.Z.shape[1]))
-    heads = []
-    for rows in (slice(None), *model.slices):
-        if rows != slice(None) and rows.start == rows.stop:  # a fold took all rows of a tiny domain
+    heads = list[Tensor]()
+    for rows in (slice(len(model.y)), *model.slices):
+        if rows.start == rows.stop:  # a fold may hold all rows of a tiny domain
             heads.append(heads[0])
             continue
         weight = model.weight[rows] / model.weight[rows].sum()
