@@ -230,7 +230,7 @@ def certify_free(
     answers = {id(held_out): heads, id(pooled): starts}
 
     def measure_targets(judged: HeldOutRows) -> tuple[Evidence, ...]:
-        found = [_measure_target(each, sources, answers[id(judged)]) for each in targets]
+        found = [measure_target(each, sources, answers[id(judged)]) for each in targets]
         return (max(found, key=lambda each: each.risk),)
 
     shared = collect_evidence(
@@ -331,7 +331,7 @@ def _rows_by_fold(fold: Tensor) -> list[Tensor]:
     return [(fold == f).nonzero().squeeze(1) for f in range(int(fold.max()) + 1)]
 
 
-def _measure_target(target: Target, sources: SourceHeads, heads: Tensor) -> Evidence:
+def measure_target(target: Target, sources: SourceHeads, heads: Tensor) -> Evidence:
     """Measure a target of a game by heads (F, C, k) fitted without each fold of its rows."""
     sample, n = target.sample, len(sources.y)
     folds = replace(sources.held_out, fold=sources.held_out.fold.repeat(len(sample.y) // n))

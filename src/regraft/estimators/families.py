@@ -28,9 +28,13 @@ def check_family(family: str) -> None:
         raise ValueError(f'family is {family!r}: pass "latent", "hull" or "factorized".')
 
 
-def check_settings(family: str, settings: Mapping[str, Any]) -> None:
-    """Raise ``ValueError`` if ``settings`` holds one of another family than ``family``."""
-    check_family(family)
+def check_settings(family: str, settings: Mapping[str, Any], *, frozen: bool = False) -> None:
+    """Raise ``ValueError`` if ``settings`` holds one of another family than ``family``.
+
+    Where the predictor is ``frozen``, the family may be "free".
+    """
+    if not (frozen and family == "free"):
+        check_family(family)
     for name, (owners, neutral) in _OWN_SETTINGS.items():
         if family not in owners and settings.get(name, neutral) != neutral:
             raise ValueError(

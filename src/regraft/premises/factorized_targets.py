@@ -20,7 +20,7 @@ from regraft.core.domains import domain_slices
 from regraft.core.heads import SourceHeads
 from regraft.core.hull import Hull, PlausibleTargets, fit_hull
 from regraft.core.latent_witness import find_factorized_witness
-from regraft.core.target_rows import FactorizedRows, mix_groups
+from regraft.core.target_rows import FactorizedRows, entry_of_label, mix_groups
 from regraft.premises.factorization import Factorization
 from regraft.premises.latent_groups import MAX_GROUPS, LatentFit, LatentOptions, fit_likelihood
 from regraft.premises.latent_likelihood import LatentLikelihood, Shift
@@ -51,6 +51,12 @@ class FactorizedTargets:
         find = partial(find_factorized_witness, sources=self.abductions, deduction=self.deduction)
         return PlausibleTargets("factorized", self.hull, self.rows, find)
 
+    def prepare(self, Z: Tensor, y: Tensor, weight: Tensor, domain: Tensor) -> FactorizedRows:
+        """Prepare other rows ``Z`` (n, k) of the same sources for the same targets."""
+        Z = Z.to(self.deduction.dtype)
+        logits = _SourceLogits(self.abductions @ Z.T, self.deduction @ Z.T, domain)
+        return logits.rows(self.hull, y, weight)
+
 
 def check_n_groups(n_groups: int) -> None:
     """Raise ``ValueError`` unless ``n_groups`` is a possible number of groups."""
@@ -76,22 +82,11 @@ def fit_factorized_targets(sources: SourceHeads, n_groups: int) -> FactorizedTar
         warnings.warn(f"factorized targets: {sentence}", stacklevel=2)
     # By the maps of all rows: those of the folds would add directions in which they merely err.
     hull = fit_hull(abductions, sources.Z, sources.weight)
-    center = found.abductions.mean(dim=0)
-    rows = FactorizedRows(
-        tilt=torch.tensordot(hull.mixing, found.abductions - center, dims=1),
-        center=center,
-        log_deduction=found.log_deduction,
-        own=found.own,
-        y=sources.y,
-        domain=sources.domain,
-        log_weight=sources.weight.log(),
-        sources=hull.sources,
-    )
     return FactorizedTargets(
         abductions=abductions,
         deduction=deduction,
         hull=hull,
-        rows=rows,
+        rows=found.logits.rows(hull, sources.y, sources.weight),
         shift=found.shift,
         ridge=found.ridge,
         log_likelihood=found.log_likelihood,
@@ -99,15 +94,37 @@ def fit_factorized_targets(sources: SourceHeads, n_groups: int) -> FactorizedTar
     )
 
 
+class _SourceLogits:
+    """What maps say of rows of the sources."""
+
+    def __init__(self, abductions: Tensor, deduction: Tensor, domain: Tensor) -> None:
+        self.abductions, self.domain = abductions, domain  # (K, G, n) in every source, (n,)
+        self.log_deduction = torch.log_softmax(deduction, dim=1)  # (G, C, n)
+        at = torch.arange(len(domain), device=domain.device)
+        log_own = torch.log_softmax(abductions[domain, :, at].T, dim=0)
+        self.own = mix_groups(log_own, self.log_deduction)  # (C, n) log P_s(y | x)
+
+    def rows(self, hull: Hull, y: Tensor, weight: Tensor) -> FactorizedRows:
+        center = self.abductions.mean(dim=0)
+        return FactorizedRows(
+            tilt=torch.tensordot(hull.mixing, self.abductions - center, dims=1),
+            center=center,
+            log_deduction=self.log_deduction,
+            own=self.own,
+            y=y,
+            domain=self.domain,
+            log_weight=weight.log(),
+            sources=hull.sources,
+        )
+
+
 @dataclass(frozen=True)
 class _HeldOutMaps:
-    """What maps that have not seen the rows say of them."""
+    """Maps fitted without each fold of the rows."""
 
     shift: Shift
     ridge: float
-    abductions: Tensor  # (K, G, n) logits of the groups, in every source
-    log_deduction: Tensor  # (G, C, n)
-    own: Tensor  # (C, n) log-probabilities of the labels in a row's own source
+    logits: _SourceLogits  # of each row, by maps that have not seen it
     log_likelihood: float
 
 
@@ -123,19 +140,15 @@ def _choose_ridge(sources: SourceHeads, n_groups: int, shift: Shift) -> _HeldOut
 
 def _hold_out(sources: SourceHeads, n_groups: int, options: LatentOptions) -> _HeldOutMaps:
     """Fit maps without each fold of the rows, and apply them to that fold."""
-    held_out, y = sources.held_out, sources.y
-    maps = []
+    held_out, maps = sources.held_out, []
     for f in range(len(held_out.pooled)):
         model = _likelihood(sources, held_out.fold != f, n_groups, options)
         maps.append(_as_heads(fit_likelihood(model, options)))
     by_fold = (torch.stack(each) for each in zip(*maps, strict=True))
     abductions, deduction = (held_out.logits(each, sources.Z) for each in by_fold)
-    log_deduction = torch.log_softmax(deduction, dim=1)
-    at = torch.arange(len(y), device=y.device)
-    log_own = torch.log_softmax(abductions[sources.domain, :, at].T, dim=0)
-    own = mix_groups(log_own, log_deduction)
-    likelihood = float(sources.weight @ own[y, at])
-    return _HeldOutMaps(options.shift, options.ridge, abductions, log_deduction, own, likelihood)
+    logits = _SourceLogits(abductions, deduction, sources.domain)
+    likelihood = float(sources.weight @ entry_of_label(logits.own, sources.y))
+    return _HeldOutMaps(options.shift, options.ridge, logits, likelihood)
 
 
 def _likelihood(
@@ -166,7 +179,7 @@ def _compare_with_heads(sources: SourceHeads, found: _HeldOutMaps) -> list[str]:
     if found.log_likelihood >= heads - _WORSE_NATS:
         return []
     return [
-        f"held-out labels are less likely under {len(found.log_deduction)} groups "
+        f"held-out labels are less likely under {len(found.logits.log_deduction)} groups "
         f"({found.log_likelihood:.3f} nats a row) than under the sources' own heads "
         f'({heads:.3f}), so another n_groups or family="hull" describes the sources better.'
     ]
