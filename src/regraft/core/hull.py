@@ -19,7 +19,13 @@ from torch import Tensor
 
 from regraft.core.ball_search import maximize_in_ball
 from regraft.core.heads import SourceHeads
-from regraft.core.target_rows import TargetRows, TiltedRows, entry_of_label
+from regraft.core.target_rows import (
+    FactorizedRows,
+    TargetRows,
+    TiltedRows,
+    entry_of_label,
+    factorized_labels,
+)
 from regraft.core.transplant import Witness, find_witness
 from regraft.core.whitening import conversion_chunks
 
@@ -156,6 +162,26 @@ def tilt_rows(
         tilt=_tilt(hull.directions, Z),
         center=center,
         own=own,
+        y=y,
+        domain=domain,
+        log_weight=weight.log(),
+        sources=hull.sources,
+    )
+
+
+def factorize_rows(
+    hull: Hull, abductions: Tensor, deduction: Tensor, y: Tensor, weight: Tensor, domain: Tensor
+) -> FactorizedRows:
+    """Prepare rows for targets with abductions in a hull, given the logits of groups and of labels.
+
+    ``abductions`` (K, G, n) and ``deduction`` (G, C, n) are as in :func:`factorized_labels`.
+    """
+    center = abductions.mean(dim=0)
+    return FactorizedRows(
+        tilt=torch.tensordot(hull.mixing, abductions - center, dims=1),
+        center=center,
+        log_deduction=torch.log_softmax(deduction, dim=1),
+        own=factorized_labels(abductions, deduction, domain),
         y=y,
         domain=domain,
         log_weight=weight.log(),

@@ -121,9 +121,15 @@ class FactorizedRows(TargetRows):
         return *super()._row_tensors(), "tilt", "center", "log_deduction"
 
 
-def mix_groups(log_abduction: Tensor, log_deduction: Tensor) -> Tensor:
-    """Return log P(y | x) (C, n) of abductions (G, n) and deductions (G, C, n)."""
-    return torch.logsumexp(log_abduction.unsqueeze(1) + log_deduction, dim=0)
+def factorized_labels(abductions: Tensor, deduction: Tensor, domain: Tensor) -> Tensor:
+    """Return log P_s(y | x) (C, n) of rows in their own domains (n,).
+
+    ``abductions`` (K, G, n) are logits of the groups in every domain, ``deduction`` (G, C, n) those
+    of the labels in every group.
+    """
+    own = abductions[domain, :, torch.arange(len(domain), device=domain.device)].T
+    log_a = torch.log_softmax(own, dim=0)
+    return torch.logsumexp(log_a.unsqueeze(1) + torch.log_softmax(deduction, dim=1), dim=0)
 
 
 def entry_of_label(values: Tensor, y: Tensor) -> Tensor:

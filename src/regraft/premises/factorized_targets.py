@@ -18,16 +18,16 @@ from torch import Tensor
 
 from regraft.core.domains import domain_slices
 from regraft.core.heads import SourceHeads
-from regraft.core.hull import Hull, PlausibleTargets, fit_hull
+from regraft.core.hull import Hull, PlausibleTargets, factorize_rows, fit_hull
 from regraft.core.latent_witness import find_factorized_witness
-from regraft.core.target_rows import FactorizedRows, entry_of_label, mix_groups
-from regraft.premises.factorization import Factorization
+from regraft.core.target_rows import FactorizedRows, entry_of_label, factorized_labels
 from regraft.premises.latent_groups import MAX_GROUPS, LatentFit, LatentOptions, fit_likelihood
 from regraft.premises.latent_likelihood import LatentLikelihood, Shift
 
 # From the strongest down; weaker ones are tried only while they help.
-RIDGES = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
+RIDGES = (3e-2, 3e-3, 3e-4, 3e-5)
 _FOLD_RESTARTS = 2
+_FOLD_ITERATIONS = 100  # enough to choose among ridges and to weigh rows
 _RESTARTS = 4
 _WORSE_NATS = 0.01  # by which held-out rows may be less likely than under the source heads
 
@@ -43,7 +43,7 @@ class FactorizedTargets:
     shift: Shift  # whether abductions share their slopes ("prior") or not ("full")
     ridge: float
     log_likelihood: float  # held-out, per row (nats)
-    warnings: tuple[str, ...]  # reasons to doubt the maps, one sentence each
+    doubts: tuple[str, ...]  # reasons why the maps may not be the sources' own
 
     @property
     def plausible(self) -> PlausibleTargets:
@@ -54,8 +54,8 @@ class FactorizedTargets:
     def prepare(self, Z: Tensor, y: Tensor, weight: Tensor, domain: Tensor) -> FactorizedRows:
         """Prepare other rows ``Z`` (n, k) of the same sources for the same targets."""
         Z = Z.to(self.deduction.dtype)
-        logits = _SourceLogits(self.abductions @ Z.T, self.deduction @ Z.T, domain)
-        return logits.rows(self.hull, y, weight)
+        maps = self.abductions @ Z.T, self.deduction @ Z.T
+        return factorize_rows(self.hull, *maps, y, weight, domain)
 
 
 def check_n_groups(n_groups: int) -> None:
@@ -67,7 +67,7 @@ def check_n_groups(n_groups: int) -> None:
 def fit_factorized_targets(sources: SourceHeads, n_groups: int) -> FactorizedTargets:
     """Fit the maps, with the shift and the ridge under which rows held out are most likely.
 
-    Reasons to doubt the maps are warned of.
+    Reasons to doubt the maps are given in one warning.
     """
     found = max(
         (_choose_ridge(sources, n_groups, shift) for shift in get_args(Shift)),
@@ -77,45 +77,26 @@ def fit_factorized_targets(sources: SourceHeads, n_groups: int) -> FactorizedTar
     every = torch.ones_like(sources.y, dtype=torch.bool)
     fit = fit_likelihood(_likelihood(sources, every, n_groups, options), options)
     abductions, deduction = _as_heads(fit)
-    sentences = [*fit.warnings, *_compare_with_heads(sources, found)]
-    for sentence in sentences:
-        warnings.warn(f"factorized targets: {sentence}", stacklevel=2)
+    doubts = _doubts(sources, fit, found)
+    if doubts and len(sources.slices) > 1:
+        warnings.warn(
+            f"the factorized maps are in doubt ({'; '.join(doubts)}): pass another n_groups, or "
+            'compare with family="hull".',
+            stacklevel=3,
+        )
     # By the maps of all rows: those of the folds would add directions in which they merely err.
     hull = fit_hull(abductions, sources.Z, sources.weight)
+    labelled = sources.y, sources.weight, sources.domain
     return FactorizedTargets(
         abductions=abductions,
         deduction=deduction,
         hull=hull,
-        rows=found.logits.rows(hull, sources.y, sources.weight),
+        rows=factorize_rows(hull, found.abductions, found.deduction, *labelled),
         shift=found.shift,
         ridge=found.ridge,
         log_likelihood=found.log_likelihood,
-        warnings=tuple(sentences),
+        doubts=doubts,
     )
-
-
-class _SourceLogits:
-    """What maps say of rows of the sources."""
-
-    def __init__(self, abductions: Tensor, deduction: Tensor, domain: Tensor) -> None:
-        self.abductions, self.domain = abductions, domain  # (K, G, n) in every source, (n,)
-        self.log_deduction = torch.log_softmax(deduction, dim=1)  # (G, C, n)
-        at = torch.arange(len(domain), device=domain.device)
-        log_own = torch.log_softmax(abductions[domain, :, at].T, dim=0)
-        self.own = mix_groups(log_own, self.log_deduction)  # (C, n) log P_s(y | x)
-
-    def rows(self, hull: Hull, y: Tensor, weight: Tensor) -> FactorizedRows:
-        center = self.abductions.mean(dim=0)
-        return FactorizedRows(
-            tilt=torch.tensordot(hull.mixing, self.abductions - center, dims=1),
-            center=center,
-            log_deduction=self.log_deduction,
-            own=self.own,
-            y=y,
-            domain=self.domain,
-            log_weight=weight.log(),
-            sources=hull.sources,
-        )
 
 
 @dataclass(frozen=True)
@@ -124,17 +105,22 @@ class _HeldOutMaps:
 
     shift: Shift
     ridge: float
-    logits: _SourceLogits  # of each row, by maps that have not seen it
+    abductions: Tensor  # (K, G, n) logits of each row, by maps that have not seen it
+    deduction: Tensor  # (G, C, n)
     log_likelihood: float
 
 
 def _choose_ridge(sources: SourceHeads, n_groups: int, shift: Shift) -> _HeldOutMaps:
-    best = _hold_out(sources, n_groups, LatentOptions(shift, RIDGES[0], _FOLD_RESTARTS))
-    for ridge in RIDGES[1:]:
-        weaker = _hold_out(sources, n_groups, LatentOptions(shift, ridge, _FOLD_RESTARTS))
-        if weaker.log_likelihood <= best.log_likelihood:
+    strongest, *weaker = (
+        LatentOptions(shift, ridge, _FOLD_RESTARTS, max_iterations=_FOLD_ITERATIONS)
+        for ridge in RIDGES
+    )
+    best = _hold_out(sources, n_groups, strongest)
+    for options in weaker:
+        found = _hold_out(sources, n_groups, options)
+        if found.log_likelihood <= best.log_likelihood:
             break
-        best = weaker
+        best = found
     return best
 
 
@@ -146,9 +132,9 @@ def _hold_out(sources: SourceHeads, n_groups: int, options: LatentOptions) -> _H
         maps.append(_as_heads(fit_likelihood(model, options)))
     by_fold = (torch.stack(each) for each in zip(*maps, strict=True))
     abductions, deduction = (held_out.logits(each, sources.Z) for each in by_fold)
-    logits = _SourceLogits(abductions, deduction, sources.domain)
-    likelihood = float(sources.weight @ entry_of_label(logits.own, sources.y))
-    return _HeldOutMaps(options.shift, options.ridge, logits, likelihood)
+    log_p = factorized_labels(abductions, deduction, sources.domain)
+    likelihood = float(sources.weight @ entry_of_label(log_p, sources.y))
+    return _HeldOutMaps(options.shift, options.ridge, abductions, deduction, likelihood)
 
 
 def _likelihood(
@@ -169,17 +155,17 @@ def _likelihood(
 
 def _as_heads(fit: LatentFit) -> tuple[Tensor, Tensor]:
     """Return A (K, G, k) and D (G, C, k), shaped as heads are."""
-    maps: Factorization = fit.factorization
+    maps = fit.factorization
     return maps.abductions.mT.contiguous(), maps.deduction.movedim(0, -1).contiguous()
 
 
-def _compare_with_heads(sources: SourceHeads, found: _HeldOutMaps) -> list[str]:
-    """Say so where the maps fit the sources worse than heads do: (P4) then fails."""
+def _doubts(sources: SourceHeads, fit: LatentFit, found: _HeldOutMaps) -> tuple[str, ...]:
+    """Return what the fit warns of, without its advice, and whether heads fit better: (P4)."""
+    doubts = [sentence.rpartition(":")[0] for sentence in fit.warnings]
     heads = sources.regularization.log_likelihood
-    if found.log_likelihood >= heads - _WORSE_NATS:
-        return []
-    return [
-        f"held-out labels are less likely under {len(found.logits.log_deduction)} groups "
-        f"({found.log_likelihood:.3f} nats a row) than under the sources' own heads "
-        f'({heads:.3f}), so another n_groups or family="hull" describes the sources better.'
-    ]
+    if found.log_likelihood < heads - _WORSE_NATS:
+        doubts.append(
+            f"held-out labels have {found.log_likelihood:.3f} nats a row under them, and "
+            f"{heads:.3f} under the sources' heads"
+        )
+    return tuple(doubts)
