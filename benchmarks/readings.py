@@ -145,7 +145,9 @@ def load_features(data: Path | None, device: str, out: Path) -> list[TrainedFeat
 def perform(task: Task) -> dict[str, Any]:
     torch.set_num_threads(1)
     cell, reading = CELLS[task.test_env], READINGS[task.reading]
-    hparams = draw_configuration(game_space(reading.family, None, 2), task.draw, 0)
+    hparams = draw_configuration(
+        game_space(reading.family, None, 2, COLORED_MNIST.name), task.draw, 0
+    )
     hparams |= {name: factor * hparams[name] for name, factor in reading.changes.items()}
     rank = reading.rank if task.rank is None else task.rank
     hparams |= {} if rank is None else {"cro_rank": rank}

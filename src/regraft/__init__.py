@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from regraft.core.certificate import Certificate
     from regraft.core.group_certificate import GroupCertificate
     from regraft.core.head_certificate import HeadCertificate
+    from regraft.core.intervals import Interval
     from regraft.data.banks import Bank, open_bank, write_bank
     from regraft.data.examples import load_demo, make_confounded_domains
     from regraft.data.planting import plant_confounder
@@ -52,6 +53,7 @@ __all__ = [
     "GroupDROClassifier",
     "HeadCertificate",
     "IRMClassifier",
+    "Interval",
     "JTTClassifier",
     "LatentFit",
     "LiteralCROClassifier",
@@ -94,6 +96,7 @@ _HOMES = {
     "core.certificate": ("Certificate",),
     "core.group_certificate": ("GroupCertificate",),
     "core.head_certificate": ("HeadCertificate",),
+    "core.intervals": ("Interval",),
     "estimators.comparison": ("Comparison", "compare"),
     "data.examples": ("load_demo", "make_confounded_domains"),
     "data.planting": ("plant_confounder",),

@@ -115,7 +115,9 @@ def test_predict_scores_what_it_can(tmp_path: Path, folder: Path, problem: Any, 
     assert f"accuracy on source 0: {first:.1f}%" in ran.out
     with (tmp_path / "predictions.csv").open() as file:
         rows = list(csv.DictReader(file))
-    assert list(rows[0]) == ["label", "probability_0", "probability_1"]
+    assert list(rows[0]) == ["row", "domain", "label", "probability_0", "probability_1"]
+    assert [row["domain"] for row in rows] == problem.domain.tolist()
+    assert [int(row["row"]) for row in rows] == list(range(1, len(rows) + 1))
     assert [int(row["label"]) for row in rows] == model.predict(problem.X).tolist()
     written = [[float(row["probability_0"]), float(row["probability_1"])] for row in rows]
     assert written == model.predict_proba(problem.X).tolist()

@@ -12,7 +12,7 @@ from regraft.moral.answers import ANSWERS, question_args
 from regraft.moral.library import make_library
 from regraft.moral.process import draw_records
 from regraft.moral.prompts import Question
-from regraft.moral.responses import MECHANISM, response_probabilities
+from regraft.moral.responses import describe_mechanism, response_probabilities
 from regraft.moral.scenarios import TOPICS, read_library
 from regraft.moral.values import PROFILES, profile_name
 from regraft.support.records import Records
@@ -20,6 +20,8 @@ from tests.helpers.commands import Run
 from tests.helpers.small_library import write_scenarios
 
 RECORDS = 40
+PERMISSIVE = 1.68
+MECHANISM = describe_mechanism(PERMISSIVE)
 FILES = (
     "diagnosis.json",
     "diagnosis.md",
@@ -40,7 +42,7 @@ def run(run: Run) -> Run:
 @pytest.mark.slow
 def test_words_and_files(tmp_path: Path, run: Run) -> None:
     out = tmp_path / "out"
-    ran = run("--records", RECORDS, "--out", out)
+    ran = run("--records", RECORDS, "--permissiveness", PERMISSIVE, "--out", out)
     assert ran.code == 0
     assert sorted(entry.name for entry in out.iterdir()) == sorted(FILES)
     document = json.loads((out / "moral.json").read_text())
@@ -49,15 +51,20 @@ def test_words_and_files(tmp_path: Path, run: Run) -> None:
     assert f"Scenarios: {library.origin}.\n{MECHANISM}\n" in ran.out
     assert "fitting ERM and CRO without the Centrist panel ..." in ran.out and "Written:" in ran.out
     for title in (
+        "One record of each panel",
         "Factorization closure: held-out rows (paper)",
+        "Numbers of the text",
         "Principal angles in degrees: ours (paper)",
         "Transplant basis: ours (paper)",
         "Without the Centrist panel, new records",
-        "Unseen panels, in nats; bounds within 8 nats",
+        "Unseen panels, in nats; hulls within 8 nats",
     ):
         assert title in ran.out
     for sentence in (*document["transfer"]["sentences"], *document["diagnosis"]["summary"]):
         assert sentence in ran.out
+    assert "the paper's predictions are 0.215 apart." in ran.out
+    for example in document["examples"]:
+        assert f"{example['scenario']}: {example['text']}" in ran.out
     (angle,) = document["median_angles"].values()
     assert f"Median principal angle by records a panel: {angle:.1f}° at {RECORDS}." in ran.out
     assert "On scenarios that no map has seen: " + document["new_scenarios"]["sentence"] in ran.out
@@ -74,7 +81,9 @@ def test_words_and_files(tmp_path: Path, run: Run) -> None:
     with (out / "records.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert Counter(row["panel"] for row in rows) == dict.fromkeys(PANELS, RECORDS)
-    drawn = draw_records(library, response_probabilities(library), RECORDS)
+    drawn = draw_records(
+        library, response_probabilities(library, permissiveness=PERMISSIVE), RECORDS
+    )
     for i, row in enumerate(rows):
         scenario = library.scenarios[drawn.scenario[i]]
         assert (row["scenario"], row["topic"]) == (scenario.id, scenario.topic)
@@ -133,6 +142,15 @@ def test_answers_of_a_model_twice_to_the_same_end(tmp_path: Path, run: Run) -> N
     assert wrong.err == (
         f"regraft: {asked / ANSWERS} has no answers of pythia: choose from oracle-1.\n"
     )
+
+
+def test_a_strength_of_a_model_that_is_not_used(tmp_path: Path, run: Run) -> None:
+    ran = run("--answers", tmp_path, "--permissiveness", 1, "--out", tmp_path / "out")
+    assert ran.code == 2 and ran.err == (
+        "regraft: --permissiveness changes the documented model: leave it or --answers out.\n"
+    )
+    ran = run("--permissiveness", -1, "--out", tmp_path / "out")
+    assert ran.code == 2 and "permissiveness is -1" in ran.err
 
 
 def test_a_network_that_is_nowhere(offline: Path, run: Run) -> None:

@@ -5,15 +5,17 @@ import json
 import numpy as np
 import pytest
 
-from regraft.core.certificate import Certificate
 from regraft.core.certificates import certificate_from_dict
 from regraft.core.group_certificate import GroupCertificate
+from regraft.core.head_certificate import HeadCertificate
 from regraft.estimators.baselines import ERMClassifier
 from regraft.estimators.cro import CROClassifier
 from tests.helpers.problems import Problem
 
 
-@pytest.mark.parametrize(("family", "kind"), [("latent", GroupCertificate), ("hull", Certificate)])
+@pytest.mark.parametrize(
+    ("family", "kind"), [("latent", GroupCertificate), ("hull", HeadCertificate)]
+)
 def test_the_family_names_the_kind(problem: Problem, family: str, kind: type) -> None:
     certificate = CROClassifier(family).fit(*problem.data).certificate_  # type: ignore[arg-type]
     again = certificate_from_dict(json.loads(certificate.to_json()))

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from functools import cache
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -17,8 +16,11 @@ from regraft.core.hull import (
     TiltedRows,
     _value_and_gradient,
     attack,
+    attack_keeping_inputs,
     check_rank,
     fit_hull,
+    standard_error,
+    supported_radius,
     tilt_rows,
 )
 from regraft.core.newton import log_probabilities, losses
@@ -32,7 +34,12 @@ def _game(k: int) -> Game:
     """Two classes in two sources (a line of targets), or three in three (a plane)."""
     sources = make_problem(seed=k - 2, classes=k, sources=k).sources
     hull = fit_hull(sources.heads, sources.Z, sources.weight)
-    return sources, hull, tilt_rows(hull, sources.Z, sources.y, sources.weight)
+    return sources, hull, _tilt(sources, hull)
+
+
+def _tilt(sources: SourceHeads, hull: Hull) -> TiltedRows:
+    rows = sources.Z, sources.y, sources.weight, sources.domain
+    return tilt_rows(hull, sources.heads, *rows)
 
 
 @pytest.fixture
@@ -73,10 +80,14 @@ def test_equal_heads_make_a_point(three: Game) -> None:
     same = sources.pooled.expand(3, -1, -1)
     hull = fit_hull(same, sources.Z, sources.weight)
     assert len(hull.directions) == 0
-    surrogates = tilt_rows(hull, sources.Z, sources.y, sources.weight)
+    rows = sources.Z, sources.y, sources.weight, sources.domain
+    surrogates = tilt_rows(hull, same, *rows)
+    zero = torch.zeros(0, dtype=torch.float64)
+    assert torch.allclose(surrogates.weights(zero), sources.weight)
     loss = losses(log_probabilities(sources.Z, sources.pooled), sources.y)
     found = attack(surrogates, loss, 8.0)
-    assert found.value == pytest.approx(float(sources.weight @ loss))
+    risks = [float(loss[each].mean()) for each in sources.slices]
+    assert found.value == pytest.approx(max(risks)) and found.source == risks.index(max(risks))
 
 
 def test_adding_a_constant_to_all_logits_changes_nothing(three: Game) -> None:
@@ -87,31 +98,15 @@ def test_adding_a_constant_to_all_logits_changes_nothing(three: Game) -> None:
     assert torch.allclose(hull.center, other.center, atol=1e-10)
 
 
-def test_surrogate_conditional_is_the_target_head() -> None:
-    """Reweighting moves P(y|x) to softmax(W_star) exactly when the pooled model is exact."""
-    points = normal(0, 6, 3)
-    center, shift = (h - h.mean(dim=0) for h in normal(1, 2, 3, 3))
-    Z = points.repeat_interleave(3, dim=0)  # every point with every label
-    y = torch.arange(3).repeat(6)
-    p = torch.softmax(points @ center.T, dim=1)
-    weight = p.flatten() / 6
-    hull = Hull(center, shift[None], torch.zeros(1, 1), torch.zeros(1, 1), torch.eye(3))
-    weights = tilt_rows(hull, Z, y, weight).weights(torch.ones(1, dtype=torch.float64))
-    joint = weights.reshape(6, 3)
-    conditional = joint / joint.sum(dim=1, keepdim=True)
-    assert torch.allclose(conditional, torch.softmax(points @ (center + shift).T, dim=1))
-    assert bool((joint.sum(dim=1) > 0).all())  # the support stays the sources'
-
-
-@given(st.integers(0, 50), st.sampled_from(["risk", "regret"]))
-def test_gradient(seed: int, objective: Objective) -> None:
+@given(st.integers(0, 50), st.sampled_from(["risk", "regret"]), st.sampled_from([0.0, 1.6]))
+def test_gradient(seed: int, objective: Objective, errors: float) -> None:
     sources, _, surrogates = _game(3)
     rng = np.random.default_rng(seed)
     loss = torch.from_numpy(rng.exponential(size=len(sources.y)))
     z = rng.standard_normal(2)
 
     def at(point: np.ndarray) -> tuple[float, torch.Tensor]:
-        return _value_and_gradient(surrogates, loss, torch.from_numpy(point), objective)
+        return _value_and_gradient(surrogates, loss, torch.from_numpy(point), objective, errors)
 
     assert np.allclose(at(z)[1], approx_fprime(z, lambda point: at(point)[0], 1e-6), atol=1e-5)
 
@@ -122,7 +117,7 @@ def test_attack_beats_a_fine_grid(seed: int, radius: float, objective: Objective
     head = sources.pooled + 0.5 * normal(seed, *sources.pooled.shape)
     loss = losses(log_probabilities(sources.Z, head), sources.y)
     found = attack(surrogates, loss, radius, objective)
-    assert float(found.z.norm()) <= radius * (1 + 1e-9)
+    assert found.source is not None or float(found.z.norm()) <= radius * (1 + 1e-9)
     angles = np.linspace(0, 2 * np.pi, 48, endpoint=False)
     grid = [
         share * radius * np.array([np.cos(a), np.sin(a)])
@@ -130,7 +125,7 @@ def test_attack_beats_a_fine_grid(seed: int, radius: float, objective: Objective
         for a in angles
     ]
     best = max(
-        _value_and_gradient(surrogates, loss, torch.from_numpy(z), objective)[0] for z in grid
+        _value_and_gradient(surrogates, loss, torch.from_numpy(z), objective, 0.0)[0] for z in grid
     )
     assert found.value >= best - 1e-6
 
@@ -151,8 +146,43 @@ def test_attacks_grow_with_the_radius() -> None:
     sources, _, surrogates = _game(2)
     loss = losses(log_probabilities(sources.Z, sources.pooled), sources.y)
     values = [attack(surrogates, loss, radius).value for radius in (0, 0.5, 1, 2, 4)]
-    assert values[0] == pytest.approx(float(sources.weight @ loss))
-    assert all(a < b for a, b in pairwise(values))
+    risks = [float(loss[each].mean()) for each in sources.slices]
+    center = float(surrogates.weights(torch.zeros(1, dtype=torch.float64)) @ loss)
+    assert values[0] == pytest.approx(max(*risks, center))
+    assert values == sorted(values) and values[-1] > values[0]
+
+
+@given(st.integers(0, 30), st.sampled_from([0.0, 1.6]), st.floats(0.1, 8))
+def test_with_inputs_kept_the_attack_beats_a_fine_grid(
+    seed: int, errors: float, radius: float
+) -> None:
+    sources, hull, surrogates = _game(2)
+    head = sources.pooled + 0.5 * normal(seed, *sources.pooled.shape)
+    loss = -log_probabilities(sources.Z, head).T
+
+    def value(share: torch.Tensor) -> float:
+        expected = (share * loss).sum(dim=0)
+        error = standard_error(sources.weight, expected)
+        return float(sources.weight @ expected) + errors * error
+
+    best = max(
+        value(log_probabilities(sources.Z, hull.head(torch.tensor([z]))).exp().T)
+        for z in np.linspace(-radius, radius, 201)
+    )
+    assert value(attack_keeping_inputs(surrogates, loss, radius, errors)) >= best - 1e-4
+
+
+def test_the_sources_support_the_radius_of_a_domain_drawn_like_them() -> None:
+    """On average over draws, K + 1 domains drawn alike: the last, and the mean of the others."""
+    for n_sources in (2, 5):
+        drawn = normal(n_sources, 4000, n_sources + 1, 3)
+        known, new = drawn[:, :-1], drawn[:, -1]
+        center = known.mean(dim=1, keepdim=True)
+        ratio = (new - center[:, 0]).square().mean() / (known - center).square().mean()
+        assert float(ratio) == pytest.approx((n_sources + 1) / (n_sources - 1), rel=0.05)
+    _, hull, _ = _game(3)
+    farthest = float(hull.sources.norm(dim=1).max())
+    assert supported_radius(hull) == pytest.approx(2**0.5 * farthest)
 
 
 @pytest.mark.parametrize("rank", [0, -1, 3])

@@ -60,19 +60,18 @@ def conditional(joint: Tensor) -> Tensor:
 
 @given(seeds, shapes)
 def test_sources_own_labels_become_those_of_the_target(seed: int, shape: tuple[int, int]) -> None:
-    """Whatever the sources' inputs, with the inputs moved and with the inputs kept."""
+    """Whatever the sources' inputs."""
     model = make_model(seed, *shape)
     z = 2 * normal(seed + 3, len(model.hull.directions))
     truth = (model.inputs @ model.hull.head(z).mT).softmax(dim=1)
-    for rows in (model.rows, replace(model.rows, keeps_inputs=True)):
-        joint = model.joint(rows.weights(z))
-        assert float(joint.sum()) == pytest.approx(1)
-        assert torch.allclose(conditional(joint), truth, atol=1e-9)
+    joint = model.joint(model.rows.weights(z))
+    assert float(joint.sum()) == pytest.approx(1)
+    assert torch.allclose(conditional(joint), truth, atol=1e-9)
 
 
 @given(seeds, shapes)
-def test_the_law_of_the_inputs_moves_as_stated_or_stays(seed: int, shape: tuple[int, int]) -> None:
-    """It is weighed by the mean weight of the labels, which is constant if the inputs are kept."""
+def test_the_law_of_the_inputs_moves_as_stated(seed: int, shape: tuple[int, int]) -> None:
+    """It is weighed by the mean weight of the labels."""
     model = make_model(seed, *shape)
     z = 2 * normal(seed + 3, len(model.hull.directions))
     tilts = torch.stack([model.hull.head(z) - model.hull.head(own) for own in model.hull.sources])
@@ -80,8 +79,6 @@ def test_the_law_of_the_inputs_moves_as_stated_or_stays(seed: int, shape: tuple[
     moved = (model.law * (model.labels * share).sum(dim=2)).sum(dim=0)
     found = model.joint(model.rows.weights(z)).sum(dim=1)
     assert torch.allclose(found, moved / moved.sum(), atol=1e-9)
-    kept = model.joint(replace(model.rows, keeps_inputs=True).weights(z)).sum(dim=1)
-    assert torch.allclose(kept, model.law.mean(dim=0), atol=1e-9)
 
 
 def test_a_tilt_from_the_mean_head_misses_the_target() -> None:
@@ -137,10 +134,14 @@ def test_with_inputs_kept_weights_miss_too_often_and_expected_labels_do_not() ->
     by_weight, by_label, draws = 0, 0, 40
     for seed in range(12):
         model = make_model(seed, 2, 2)
-        rows = replace(model.rows, keeps_inputs=True)
-        probability = rows.log_weight.exp()
+        rows, probability = model.rows, model.rows.log_weight.exp()
         z = torch.tensor([3.0], dtype=torch.float64)
-        factor, loss = rows.weights(z) / probability, rows.own_losses(-z / 2)
+        # softmax(W x)_y / softmax(W_s x)_y turns the labels and leaves the inputs.
+        factor = (rows.source_losses() - rows.own_losses(z)).exp()
+        assert torch.allclose(
+            model.joint(factor * probability).sum(dim=1), model.law.mean(dim=0), atol=1e-9
+        )
+        loss = rows.own_losses(-z / 2)
         share = (model.inputs @ model.hull.head(z).mT).softmax(dim=1).repeat(2, 1)
         expected = (loss.reshape(-1, 2) * share).sum(dim=1).repeat_interleave(2)
         truth = float(factor * probability @ loss)

@@ -73,7 +73,7 @@ def test_every_head_predicts_the_same_bits(
         np.testing.assert_array_equal(*answers)
     np.testing.assert_array_equal(loaded.domains_, fitted.domains_)
     assert getattr(loaded, "certificate_", None) == getattr(fitted, "certificate_", None)
-    for name in ("group_map_", "hull_heads_", "pooled_head_"):
+    for name in ("group_map_", "group_heads_", "group_prior_", "hull_heads_", "hull_mixing_"):
         arrays = (getattr(head, name, None) for head in (loaded, fitted))
         np.testing.assert_array_equal(*arrays)
     assert entries(tmp_path) == ["m"]

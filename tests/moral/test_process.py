@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regraft.moral.library import make_library
-from regraft.moral.process import DrawnRecords, draw_records, topic_probabilities
+from regraft.moral.process import DrawnRecords, action2_shares, draw_records, topic_probabilities
 from regraft.moral.responses import response_probabilities
 from regraft.moral.scenarios import TOPICS, Library, collect
 from regraft.moral.values import PANELS, PROFILES, Panel
@@ -48,6 +48,18 @@ def test_topics_depend_on_values() -> None:
         assert of((-1, -1, 0), topic) > of((-1, 0, 0), topic) > 0.1 > of((1, 1, 0), topic)
     assert of((0, 0, 1), "Do not cause pain") > 0.1 > of((0, 0, -1), "Do not cause pain")
     assert of((0, 0, 1), "Do not cheat") < 0.1 < of((0, 0, -1), "Do not cheat")
+
+
+def test_drawn_shares_of_action_2_are_the_expected_ones(many: DrawnRecords) -> None:
+    expected = action2_shares(LIBRARY, P)
+    assert list(expected) == list(many.names)
+    for panel, share in enumerate(expected.values()):
+        drawn = 1 - many.y[many.panel == panel]
+        within_sampling_error(np.bincount(drawn), np.array([1 - share, share]))
+    few = collect(LIBRARY.scenarios[:1], LIBRARY.lean[:1], "one topic")  # others have no scenario
+    assert action2_shares(few, np.full((1, 27), 0.25)) == pytest.approx(
+        dict.fromkeys(expected, 0.75)
+    )
 
 
 def test_the_seed_decides_and_panels_follow_each_other() -> None:

@@ -6,14 +6,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regraft.moral.library import make_library
+from regraft.moral.process import action2_shares
 from regraft.moral.responses import (
     LOADINGS,
     MECHANISM,
+    PAPER_PERMISSIVENESS,
+    describe_mechanism,
     loadings,
     response_probabilities,
     weights,
 )
 from regraft.moral.scenarios import RULES, Library, Scenario, collect, read_library
+from regraft.moral.tables import published_spread
 from regraft.moral.values import PROFILES
 from tests.helpers.paths import SHARED
 
@@ -120,3 +124,40 @@ def test_moralchoice_divides_people_as_documented() -> None:
     certainty, disagreement = certainty_and_disagreement(read_library(REAL))
     assert certainty == pytest.approx(0.80, abs=0.005)
     assert disagreement == pytest.approx(0.19, abs=0.005)
+
+
+@given(st.floats(0, 4), st.floats(0, 4))
+def test_permissive_people_mind_violations_less_in_general(one: float, more: float) -> None:
+    """The mean pole decides how much, and nothing else moves."""
+    change = weights(one) - weights(one + more)
+    mean_pole = np.array(PROFILES).mean(axis=1)
+    np.testing.assert_allclose(change, np.outer(mean_pole * more, np.full(10, 0.1**0.5)), atol=1e-9)
+    np.testing.assert_array_equal(weights(0.0), weights())
+
+
+@pytest.mark.parametrize("wrong", [-0.1, float("nan"), float("inf")])
+def test_what_made_the_labels_is_said(wrong: float) -> None:
+    assert describe_mechanism(1.68) == f"{MECHANISM} Its permissiveness is 1.68."
+    with pytest.raises(ValueError, match=r"^permissiveness is .*: pass a number, 0 or more\.$"):
+        describe_mechanism(wrong)
+
+
+@pytest.mark.skipif(not REAL.is_dir(), reason="the scenarios of MoralChoice are not here")
+def test_the_papers_spread_is_reached_in_its_order_at_the_stated_permissiveness() -> None:
+    library = read_library(REAL)
+
+    def shares(**settings: float) -> dict[str, float]:
+        return action2_shares(library, response_probabilities(library, **settings))
+
+    def spread(**settings: float) -> float:
+        found = shares(**settings).values()
+        return max(found) - min(found)
+
+    found = shares(permissiveness=PAPER_PERMISSIVENESS)
+    assert found["Pragmatist"] > found["Centrist"] > found["Idealist"]
+    assert spread(permissiveness=PAPER_PERMISSIVENESS) == pytest.approx(
+        published_spread(), abs=0.0005
+    )
+    # No other setting does that.
+    assert spread() == pytest.approx(0.058, abs=0.0005)
+    assert max(spread(strength=s, lean_weight=w) for s in (0.4, 1.2, 3, 20) for w in (0, 1)) < 0.08

@@ -1,6 +1,7 @@
 """Does a transplant basis exist, is it one, and what does the Hausdorff penalty trade?"""
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -9,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from regraft.core.closure import minibatch_hausdorff
 from regraft.core.transplant import Transplant
 from regraft.premises.factorization import Factorization, fit_observed, fix_gauge
-from regraft.premises.transplant_basis import TransplantBasis, _bases, _system, check_basis
+from regraft.premises.transplant_basis import TransplantBasis, _System, _system, check_basis
 from regraft.support.json_files import dumps
 from tests.helpers.factorized_domains import draw_domains, random_maps
 from tests.helpers.problems import with_constant
@@ -35,8 +37,16 @@ def systems(draw: st.DrawFn) -> tuple[Factorization, list[Tensor]]:
 
 def exact_basis(maps: Factorization, X: list[Tensor]) -> Tensor:
     """(d + 1, r) L of weight 0, which leaves the constant alone."""
-    basis = _bases(_system(maps, X))[0]
+    system = _system(maps, X, None)
+    basis = least_norm(system) @ system.gauge.T
     return torch.cat([basis, basis.new_zeros(1, basis.shape[1])])
+
+
+def least_norm(system: _System) -> Tensor:
+    """(d, r - 1) the basis of weight 0, in the gauge."""
+    d, width = system.abductions.shape[1:]
+    zeros = torch.zeros(d, width, dtype=torch.float64)
+    return system.solve(zeros, zeros.new_zeros(width, width))
 
 
 @given(systems())
@@ -90,7 +100,7 @@ def test_a_basis_exists_when_features_are_many(system: tuple[Factorization, list
 
 
 @given(systems())
-def test_points_of_the_path(system: tuple[Factorization, list[Tensor]]) -> None:
+def test_points_of_the_sweep(system: tuple[Factorization, list[Tensor]]) -> None:
     found = check_basis(*system)
     assert [point.weight for point in found.points] == [0, 0.01, 0.1, 1, 10]
     for point in found.points:
@@ -101,9 +111,9 @@ def test_points_of_the_path(system: tuple[Factorization, list[Tensor]]) -> None:
 
 def assert_trade(found: TransplantBasis) -> None:
     """A larger weight never picks a larger distance or a smaller residual."""
-    residuals = [point.residual for point in found.points]
-    distances = [point.hausdorff for point in found.points]
-    assert residuals == sorted(residuals) and distances == sorted(distances, reverse=True)
+    for one, other in pairwise(found.points):
+        assert one.residual <= other.residual + 1e-9
+        assert one.hausdorff >= other.hausdorff * (1 - 1e-9)
 
 
 @settings(max_examples=15)
@@ -116,16 +126,16 @@ def test_any_weights_trade_alike(seed: int, weights: list[float]) -> None:
 
 
 def test_each_weight_has_the_point_of_least_cost() -> None:
-    """The squared residuals of all three domains count, not their mean."""
+    """The squared residuals of all three domains and of the target count, not their mean."""
     maps = random_maps(0, d=8, groups=2, classes=2, sources=3)
     found = check_basis(maps, samples(0, 8, 3), lambdas=np.logspace(-4, 2, 40).tolist())
     assert len({point.residual for point in found.points}) > 5
     for own in found.points:
-        costs = [3 * p.residual**2 + own.weight * p.hausdorff for p in (own, *found.points)]
+        costs = [4 * p.residual**2 + own.weight * p.hausdorff for p in (own, *found.points)]
         assert costs[0] == pytest.approx(min(costs))
 
 
-def test_distances_are_those_of_the_moved_rows_and_the_path_ends_where_hardly_any_moves() -> None:
+def test_distances_are_those_of_the_moved_rows_and_no_move_is_always_an_answer() -> None:
     maps = random_maps(0, d=6, groups=2, classes=2, sources=2)
     X = samples(0, 6, 2)
     basis = exact_basis(maps, X)
@@ -133,11 +143,84 @@ def test_distances_are_those_of_the_moved_rows_and_the_path_ends_where_hardly_an
     for s, t in ((0, 1), (1, 0)):
         moved = Transplant(basis, maps.abductions[s], maps.abductions[t])(with_constant(X[s]))
         expected += float(torch.cdist(moved[:, :-1], X[t]).amin(dim=1).max())
-    first = check_basis(maps, X).points[0]
+    first, last = check_basis(maps, X, lambdas=(0.0, 1e9)).points
     assert first.hausdorff == pytest.approx(expected)
-    norms = [float(basis.norm()) for basis in _bases(_system(maps, X))]
-    assert first.basis_norm == pytest.approx(norms[0])
-    assert norms == sorted(norms, reverse=True) and norms[-1] < 0.01 * norms[0]
+    assert first.basis_norm == pytest.approx(float(basis.norm()))
+    still = sum(float(torch.cdist(X[s], X[t]).amin(dim=1).max()) for s, t in ((0, 1), (1, 0)))
+    assert last.hausdorff <= still * (1 + 1e-9)
+
+
+def gradient_descent(system: _System, basis: Tensor, weight: float) -> float:
+    """The least cost on the way of Adam from ``basis`` on, D^T L = 0 kept."""
+    parameter = basis.clone().requires_grad_()
+    adam = torch.optim.Adam([parameter], 0.03)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(adam, 300)
+    identity = torch.eye(basis.shape[1], dtype=torch.float64)
+    least = math.inf
+    for _ in range(300):
+        L = parameter - system.read @ (system.read.T @ parameter)
+        cost = (system.abductions.mT @ L - identity).square().sum()
+        for move in system.moves:
+            moved = move.rows + move.steps @ L.T
+            cost = cost + weight * minibatch_hausdorff(moved, move.support)
+        least = min(least, float(cost.detach()))
+        adam.zero_grad()
+        cost.backward()
+        adam.step()
+        schedule.step()
+    return least
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("weight", [0.1, 1.0])
+def test_gradients_find_no_basis_of_much_less_cost(seed: int, weight: float) -> None:
+    maps = random_maps(seed, d=10, groups=3, classes=2, sources=3)
+    X = samples(seed, 10, 3)
+    (found,) = check_basis(maps, X, lambdas=[weight]).points
+    system = _system(maps, X, None)
+    cost = 4 * found.residual**2 + weight * found.hausdorff
+    start = least_norm(system)
+    assert cost <= 1.02 * gradient_descent(system, start, weight)
+    first = sum(float(m.distances(m.gaps(start), start).max()) for m in system.moves)
+    assert cost < 0.98 * weight * first  # the least norm alone is not the least cost
+
+
+def test_where_some_basis_closes_the_supports_the_search_nearly_always_finds_it() -> None:
+    """`rem:L-underdet`: among exact bases, the weight chooses one that keeps rows on the data."""
+    shares = [closed_share(seed) for seed in range(20)]
+    assert sum(share < 1e-9 for share in shares) >= 18  # else it is a local minimum
+    assert max(shares) < 1
+
+
+def closed_share(seed: int) -> float:
+    """The share of the distances that a small weight leaves where one exact basis leaves none."""
+    maps = random_maps(seed, d=9, groups=2, classes=2, sources=2)
+    first = torch.from_numpy(np.random.default_rng(seed).standard_normal((25, 9)))
+    system = _system(maps, [first, first], None)
+    taken = torch.cat([system.read, system.directions], dim=1)
+    free = torch.linalg.svd(taken)[0][:, taken.shape[1] :]
+    planted = least_norm(system) + 0.2 * free.sum(dim=1, keepdim=True)
+    second = first + system.moves[0].steps @ planted.T
+    least, chosen = check_basis(maps, [first, second], lambdas=(0.0, 1e-3)).points
+    assert chosen.residual < 1e-3
+    return chosen.hausdorff / least.hausdorff
+
+
+def test_the_target_counts_among_the_maps() -> None:
+    maps = random_maps(3, d=8, groups=2, classes=2, sources=2)
+    X = samples(3, 8, 2)
+    A = maps.abductions
+    usual = check_basis(maps, X)
+    centre, affine, scaled = (
+        check_basis(maps, X, target=star) for star in (A.mean(0), 3 * A[0] - 2 * A[1], 2 * A[0])
+    )
+    assert usual.points == centre.points
+    assert (usual.columns, centre.columns) == (4, 5) and usual.rank == centre.rank == 4
+    assert affine.verdict == "consistent" and affine.points[0].residual < 1e-9
+    assert scaled.verdict == "violated" and scaled.points[0].residual > 0.1
+    own = random_maps(4, d=8, groups=2, classes=2, sources=1).abductions[0]
+    other = check_basis(maps, X, target=own)
+    assert other.verdict == "consistent" and other.rank == 5
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def audit_command(
 ) -> None:
     """Measure a fixed predictor by hidden group and source, and in the worst plausible domain."""
     steps = None if radii is None else numbers(radii)
-    from regraft.cli.predict import load_for
+    from regraft.cli.predict import features_for, load_head
     from regraft.data.labelled import read_labelled
     from regraft.data.tables import read_probabilities
     from regraft.estimators.audit import audit, warn_if_fitted_on
@@ -68,7 +68,8 @@ def audit_command(
         table = read_labelled(data, label, domain)
         judged: Any
         if predictor.is_dir():
-            judged, X = load_for(table, predictor)
+            judged = load_head(predictor)
+            X = features_for(judged, table)
         else:
             judged, X = read_probabilities(predictor, table.y), table.X
         rows = X, table.y, table.domain

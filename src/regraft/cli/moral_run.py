@@ -9,7 +9,7 @@ import typer
 
 from regraft.cli.command import command, make_group
 from regraft.cli.diagnose import show_diagnosis
-from regraft.cli.options import Device, Folder, Radius, Seed, path_option
+from regraft.cli.options import Device, Folder, HullRadius, Seed, path_option
 from regraft.cli.session import Session
 
 group = make_group("moral", "Moral questions, answered by people whose values are known.")
@@ -33,11 +33,18 @@ def run_command(
     model: Annotated[
         str | None, typer.Option(help="Whose answers, if there are several models'.")
     ] = None,
+    permissiveness: Annotated[
+        float,
+        typer.Option(
+            help="Of the documented model: how much less people at +1 on all axes mind violations "
+            "in general. At 1.68 the panels are as far apart as the paper's.",
+        ),
+    ] = 0.0,
     records: Annotated[int, typer.Option(help="Of each panel.")] = 14_000,
     encoder: Annotated[
         str, typer.Option(help="hashed, minilm, roberta-base or any text encoder's name.")
     ] = "hashed",
-    radius: Radius = 8.0,
+    radius: HullRadius = None,
     seed: Seed = 0,
     device: Device = "cpu",
 ) -> None:
@@ -54,10 +61,17 @@ def run_command(
         raise ValueError(
             "--model chooses among elicited answers: pass their folder with --answers."
         )
-    check_radius(radius)
+    if permissiveness and answers is not None:
+        raise ValueError(
+            "--permissiveness changes the documented model: leave it or --answers out."
+        )
+    if radius is not None:
+        check_radius(radius)
     with session.working("reading the scenarios"):
         library = choose_library(scenarios, out)
-        library, probabilities, mechanism = choose_responses(library, answers, model)
+        library, probabilities, mechanism = choose_responses(
+            library, answers, model, permissiveness
+        )
     session.say(f"Scenarios: {library.origin}.", mechanism, "")
     with session.working("loading the encoder") as step:
         result, drawn = run_moral(

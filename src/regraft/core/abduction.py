@@ -11,6 +11,7 @@ outer folds that no step has seen.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -54,16 +55,25 @@ class GroupModels:
     variance: Tensor  # (F, C)
     log_prior: Tensor  # (F, C, G) of the groups in a class, with the same mass for each source
 
+    @cached_property
+    def maps(self) -> Tensor:
+        """Logits (C, G, d + 1) of P(u | x, y) on ``[x, 1]``, the mean over the models.
+
+        They are linear, because the groups have the same variance along a score.
+        """
+        slope = self.mean / self.variance.unsqueeze(2)
+        level = self.log_prior + slope * (self.offsets.unsqueeze(2) - 0.5 * self.mean)
+        coef = torch.einsum("fcg,fcd->cgd", slope, self.weights) / len(slope)
+        return torch.cat([coef, level.mean(dim=0).unsqueeze(2)], dim=2)
+
     def log_posterior(self, X: Tensor, y: Tensor) -> Tensor:
-        """Return log P(u | x, y) (n, G) of new rows: the mean over the models, normalized."""
-        total = self.mean.new_zeros((len(X), self.mean.shape[2]))
+        """Return log P(u | x, y) (n, G) of new rows."""
+        logits = self.mean.new_empty((len(X), self.mean.shape[2]))
         for rows in row_chunks(*X.shape):
-            x, c = X[rows].to(self.weights), y[rows]
-            scores = torch.einsum("nd,fnd->fn", x, self.weights[:, c]) + self.offsets[:, c]
-            squares = (scores.unsqueeze(2) - self.mean[:, c]).square()
-            log_joint = self.log_prior[:, c] - 0.5 * squares / self.variance[:, c].unsqueeze(2)
-            total[rows] = torch.log_softmax(log_joint, dim=2).mean(dim=0)
-        return torch.log_softmax(total, dim=1)
+            every = torch.einsum("nd,cgd->ncg", X[rows].to(self.maps), self.maps[..., :-1])
+            chosen = y[rows, None, None].expand(-1, 1, logits.shape[1])
+            logits[rows] = every.gather(1, chosen).squeeze(1) + self.maps[y[rows], :, -1]
+        return torch.log_softmax(logits, dim=1)
 
 
 @dataclass(frozen=True)

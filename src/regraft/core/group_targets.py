@@ -24,6 +24,22 @@ def check_prior_shift(prior_shift: float | None) -> None:
         )
 
 
+def favoured_groups(n_groups: int, prior_shift: float | None) -> tuple[tuple[int, ...], ...]:
+    """Return the sets of groups that an extreme target favours."""
+    most = 1 if prior_shift is None else max(n_groups - 1, 1)
+    return tuple(c for size in range(1, most + 1) for c in combinations(range(n_groups), size))
+
+
+def extreme_tilts(n_groups: int, prior_shift: float | None) -> Tensor:
+    """Return the factors (V, G) by which extreme targets weigh the groups."""
+    favoured = favoured_groups(n_groups, prior_shift)
+    others = 0.0 if prior_shift is None else math.exp(-prior_shift)
+    tilts = torch.full((len(favoured), n_groups), others, dtype=torch.float64)
+    for tilt, chosen in zip(tilts, favoured, strict=True):
+        tilt[list(chosen)] = 1.0
+    return tilts
+
+
 @dataclass(frozen=True)
 class GroupTargets:
     """All mixtures of the groups, as weights of the source rows.
@@ -47,18 +63,11 @@ class GroupTargets:
     @cached_property
     def favoured(self) -> tuple[tuple[int, ...], ...]:
         """Sets of groups that an extreme target favours."""
-        G = self.belief.shape[1]
-        most = 1 if self.prior_shift is None else max(G - 1, 1)
-        return tuple(c for size in range(1, most + 1) for c in combinations(range(G), size))
+        return favoured_groups(self.belief.shape[1], self.prior_shift)
 
     @cached_property
     def _tilts(self) -> Tensor:
-        """Factors (V, G) by which extreme targets weigh the groups."""
-        others = 0.0 if self.prior_shift is None else math.exp(-self.prior_shift)
-        tilts = self.belief.new_full((len(self.favoured), self.belief.shape[1]), others)
-        for tilt, favoured in zip(tilts, self.favoured, strict=True):
-            tilt[list(favoured)] = 1.0
-        return tilts
+        return extreme_tilts(self.belief.shape[1], self.prior_shift).to(self.belief)
 
     @cached_property
     def _members(self) -> tuple[Tensor, ...]:
@@ -76,6 +85,13 @@ class GroupTargets:
             self.base[rows].sum() * masked / masked.sum(dim=1, keepdim=True).clamp_min(tiny)
             for rows, masked in ((rows, weights * rows) for rows in self._members)
         )
+
+    @property
+    def prior(self) -> Tensor:
+        """Share (C, G) of each group in each class."""
+        joint = self.belief.new_zeros((self.n_classes, self.belief.shape[1]))
+        joint.index_add_(0, self.y, self.belief * self.base.unsqueeze(1))
+        return joint / joint.sum(dim=1, keepdim=True)
 
     @cached_property
     def purity(self) -> tuple[Tensor, ...]:

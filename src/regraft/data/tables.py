@@ -34,6 +34,7 @@ class FeatureTable:
     y: NDArray[Any] | None  # (n,), None where the file has no label column or one with gaps
     domain: NDArray[Any] | None  # (n,), None likewise
     group: NDArray[Any] | None = None  # (n,), None where no group was asked for
+    id: NDArray[Any] | None = None  # (n,), None likewise, or where the file has none
     # (d,) names of the columns of X; empty if the file has none
     features: tuple[str, ...] = field(default=(), kw_only=True)
 
@@ -44,14 +45,15 @@ def read_table(
     label: str = "label",
     domain: str = "domain",
     group: str | None = None,
+    id: str | None = None,
     need_label: bool = True,
     need_domain: bool = True,
 ) -> FeatureTable:
     """Read a .npz, .csv or .parquet file, or a bank, whose features stay on disk.
 
-    All columns but ``label``, ``domain`` and ``group`` are features. A .npz file holds them as one
-    array ``X`` (or ``features``) of shape (n, d), and may name the domains that it numbers in an
-    array ``domains``.
+    All columns but ``label``, ``domain``, ``group`` and ``id`` are features. A .npz file holds them
+    as one array ``X`` (or ``features``) of shape (n, d), and may name the domains that it numbers
+    in an array ``domains``.
 
     Parameters
     ----------
@@ -60,6 +62,8 @@ def read_table(
     label, domain, group : str, str, str or None
         Columns of labels, of domains and of an observed group, which must be in the file; a bank
         holds no group.
+    id : str or None
+        Column that names the rows, if the file has it.
     need_label, need_domain : bool
         Whether a file without labels or domains is refused.
 
@@ -77,6 +81,8 @@ def read_table(
     roles = [Role(label, "label", need_label), Role(domain, "domain", need_domain)]
     if group is not None:
         roles.append(Role(group, "group", gap="fill it in, drop the row, or leave out --group"))
+    if id is not None:
+        roles.append(Role(id, "id", needed=False))
     check_roles(roles)
     if is_bank(path) or is_unfinished(path):
         return _read_bank(path, roles)
@@ -91,12 +97,13 @@ def read_probabilities(path: str | Path, labels: NDArray[Any]) -> NDArray[np.flo
     """Read class probabilities (n, C): an array ``probabilities`` in .npz, or a table's columns.
 
     Columns named ``probability_<label>``, as ``regraft predict`` writes them, are put in sorted
-    order of ``labels``; others are taken to be in it. A label column next to them is left out.
+    order of ``labels``, and what else it writes is left out; without them, all columns but label,
+    domain and id are taken to be in that order.
     """
     path = Path(path)
     _check_file(path)
     if path.suffix.lower() != ".npz":
-        table = read_table(path, need_label=False, need_domain=False)
+        table = read_table(path, id="id", need_label=False, need_domain=False)
         return _in_class_order(path, table, np.unique(labels))
     with _open_npz(path) as arrays:
         if "probabilities" not in arrays.files:
@@ -119,7 +126,8 @@ def _in_class_order(
         raise TableError(
             f"{path} has no column {quoted(missing)}: write one for each class of the data."
         )
-    extra = [name for name in table.features if name not in wanted]
+    found = [name for name in table.features if name.startswith(_PROBABILITY)]
+    extra = [name for name in found if name not in wanted]
     if extra:
         raise TableError(f"{path} has {quoted(extra)}, which is no class of the data: drop it.")
     return table.X[:, [table.features.index(name) for name in wanted]]
@@ -178,12 +186,23 @@ def _check_shapes(path: Path, table: FeatureTable) -> None:
         raise TableError(f"{path} has no feature columns: add numeric columns beside the label.")
     if n == 0:
         raise TableError(f"{path} has no rows: add data below the header.")
-    for name, column in (("label", table.y), ("domain", table.domain), ("group", table.group)):
+    others = {"label": table.y, "domain": table.domain, "group": table.group, "id": table.id}
+    for name, column in others.items():
         if column is not None and column.shape != (n,):
             raise TableError(
                 f"{path} has {n} rows of features but a {name} array of shape {column.shape}: "
                 "save one value per row."
             )
+
+
+def _table(
+    X: NDArray[np.floating[Any]],
+    columns: Mapping[str, NDArray[Any] | None],
+    features: tuple[str, ...] = (),
+) -> FeatureTable:
+    """Make a table of features and of columns named by their options."""
+    others = {"y" if name == "label" else name: column for name, column in columns.items()}
+    return FeatureTable(X=X, **others, features=features)
 
 
 def _read_bank(path: Path, roles: Sequence[Role]) -> FeatureTable:
@@ -193,13 +212,14 @@ def _read_bank(path: Path, roles: Sequence[Role]) -> FeatureTable:
         raise TableError(str(error)) from None
     held = {"label": bank.labels, "domain": bank.domain_names}
     for role in roles:
-        if role.option not in held:
+        if role.option not in held and role.needed:
             raise TableError(
                 f"{path} is a bank, which holds only labels and domains, no {role.option} "
                 f"{role.name!r}: write its rows to a .npz or .csv file with that column."
             )
-    found = [role.find(path, tuple(held)) for role in roles]
-    return FeatureTable(bank.X, *(None if name is None else held[name] for name in found))
+    names = {role.option: role.find(path, tuple(held)) for role in roles}
+    columns = {option: None if name is None else held[name] for option, name in names.items()}
+    return _table(bank.X, columns)
 
 
 def _read_npz(path: Path, roles: Sequence[Role]) -> FeatureTable:
@@ -211,10 +231,10 @@ def _read_npz(path: Path, roles: Sequence[Role]) -> FeatureTable:
                 "the features, of shape (rows, columns), under one of these names."
             )
         X = _matrix(path, arrays, features)
-        y, domain, *group = (_npz_column(path, arrays, role) for role in roles)
-        if domain is not None:
-            domain = _name_domains(path, arrays, domain)
-        return FeatureTable(X, y, domain, *group)
+        columns = {role.option: _npz_column(path, arrays, role) for role in roles}
+        if (domain := columns["domain"]) is not None:
+            columns["domain"] = _name_domains(path, arrays, domain)
+        return _table(X, columns)
 
 
 @contextmanager
@@ -308,8 +328,7 @@ def _parse_csv(path: Path, rows: Iterator[Row], roles: Sequence[Role]) -> Featur
         except ValueError:
             raise _not_a_number(path, n_rows, features, numbers) from None
     X = np.asarray(values).reshape(n_rows, len(features))
-    columns = (_column(path, cells, role, typed) for role in roles)
-    return FeatureTable(X, *columns, features=features)
+    return _table(X, {r.option: _column(path, cells, r, typed) for r in roles}, features)
 
 
 def _feature_names(path: Path, columns: Sequence[str], roles: Sequence[Role]) -> tuple[str, ...]:
@@ -356,8 +375,8 @@ def _read_parquet(path: Path, roles: Sequence[Role]) -> FeatureTable:
         names = set(table.column_names).difference(features)
         cells = {name: table.column(name).to_pylist() for name in names}
     X = np.column_stack(columns) if columns else np.empty((table.num_rows, 0))
-    others = (_column(path, cells, role, np.array) for role in roles)
-    return FeatureTable(_floats(X), *others, features=features)
+    others = {role.option: _column(path, cells, role, np.array) for role in roles}
+    return _table(_floats(X), others, features)
 
 
 def _parquet_feature(path: Path, table: Any, name: str) -> NDArray[Any]:

@@ -17,6 +17,7 @@ from regraft.core.abduction import Groups, find_groups, rows_of_sources
 from regraft.core.domains import Domains, warn_if_one_domain
 from regraft.core.game import GameOutcome, Round
 from regraft.core.group_certificate import certify_latent
+from regraft.core.group_heads import fit_group_heads
 from regraft.core.group_targets import check_prior_shift
 from regraft.core.head_certificate import certify_hull
 from regraft.core.heads import SourceHeads, check_ridge, fit_source_heads
@@ -30,6 +31,7 @@ from regraft.core.hull import (
     supported_radius,
 )
 from regraft.core.hull_game import play_hull
+from regraft.core.intervals import Interval
 from regraft.core.latent_game import LatentOutcome, play_latent
 from regraft.core.latent_witness import fit_group_map
 from regraft.core.surrogates import SurrogateKind, check_surrogate
@@ -37,6 +39,7 @@ from regraft.core.transplant import Witness
 from regraft.estimators.abduction import Abduction, describe_groups
 from regraft.estimators.families import Family, check_settings
 from regraft.estimators.game_head import GameHead, warn_unless_converged
+from regraft.estimators.intervals import interval_of
 from regraft.estimators.witnesses import witness_of
 from regraft.premises.factorized_targets import (
     FactorizedTargets,
@@ -115,8 +118,14 @@ class CROClassifier(GameHead):
         Latent family: what was found about the hidden factor; not kept when the model is saved.
     group_map_ : ndarray (G, d + 1)
         Latent family: log-odds of the groups on ``[x, 1]``, up to a constant; see :meth:`witness`.
+    group_heads_, group_prior_ : ndarray (G, C, d + 1), ndarray (C, G)
+        Latent family: log P(y, u | x) of the pooled sources on ``[x, 1]``, up to a constant, and
+        P(u | y).
     hull_heads_ : ndarray (K, C, d + 1)
         Hull: source heads as points of the hull, cut to ``rank``, up to a constant over classes.
+    hull_mixing_ : ndarray (m, K)
+        Hull and factorized family: coefficients of ``hull_heads_``, or of ``abductions_``,
+        in each of m orthogonal directions of one nat.
     abductions_, deduction_ : ndarray (K, G, d + 1), ndarray (G, C, d + 1)
         Factorized family: A_s and D on ``[x, 1]``.
     feature_mean_, feature_scale_ : ndarray (d,), float
@@ -126,9 +135,12 @@ class CROClassifier(GameHead):
 
     source_heads_: NDArray[np.float64]
     hull_heads_: NDArray[np.float64]
+    hull_mixing_: NDArray[np.float64]
     group_map_: NDArray[np.float64]
     abductions_: NDArray[np.float64]
     deduction_: NDArray[np.float64]
+    group_heads_: NDArray[np.float64]
+    group_prior_: NDArray[np.float64]
     pooled_head_: NDArray[np.float64]
     feature_mean_: NDArray[np.float64]
     feature_scale_: float
@@ -252,6 +264,9 @@ class CROClassifier(GameHead):
             sources.Z, sources.weight, groups.posterior, sources.whitening, ridge
         )
         self.group_map_ = sources.whitening.to_features(group_map).cpu().numpy()
+        group_heads = fit_group_heads(sources, groups)
+        self.group_heads_ = sources.whitening.to_features(group_heads).cpu().numpy()
+        self.group_prior_ = outcome.targets.prior.cpu().numpy()
         return outcome.head
 
     def _fit_hull(
@@ -288,6 +303,7 @@ class CROClassifier(GameHead):
         else:
             self.abductions_ = to_features(maps.abductions).cpu().numpy()
             self.deduction_ = to_features(maps.deduction).cpu().numpy()
+        self.hull_mixing_ = targets.hull.mixing.cpu().numpy()
         return outcome.head
 
     def _play_latent(
@@ -342,6 +358,16 @@ class CROClassifier(GameHead):
             raise ValueError(f"tolerance is {self.tolerance}: pass a positive number of nats.")
         if self.max_rounds < 2:
             raise ValueError(f"max_rounds is {self.max_rounds}: the game needs 2 rounds or more.")
+
+    def predict_interval(self, X: ArrayLike) -> Interval:
+        """Return the least and largest P(y | x) over the plausible targets, for rows ``X`` (n, d).
+
+        It is about each target's own conditional, so it need not hold what ``predict_proba`` says,
+        which answers for all targets at once. Exact for the latent family, and for the hull as
+        stated in :func:`~regraft.core.intervals.hull_bounds`. Raises ``ValueError`` if the model
+        was saved by a version without intervals.
+        """
+        return interval_of(self, self._check_rows(X))
 
     def witness(self, weights: Mapping[Any, float] | None = None) -> Witness:
         """Return the transplants behind a plausible target, in raw features with a constant 1.

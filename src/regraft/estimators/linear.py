@@ -52,12 +52,16 @@ class LinearHead(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return labels
 
     def _logits(self, X: ArrayLike) -> NDArray[np.float64]:
-        check_is_fitted(self)
-        features = check_features(validate_data(self, X, reset=False, ensure_all_finite=False))
+        features = self._check_rows(X)
         logits = np.empty((len(features), len(self.coef_)))
         for rows in iterate_row_chunks(features):
             logits[rows] = features[rows] @ self.coef_.T + self.intercept_
         return logits
+
+    def _check_rows(self, X: ArrayLike) -> NDArray[np.floating[Any]]:
+        """Validate rows to predict, and return them."""
+        check_is_fitted(self)
+        return check_features(validate_data(self, X, reset=False, ensure_all_finite=False))
 
     def _check(
         self, X: ArrayLike, y: ArrayLike, sample_domain: ArrayLike | None, device: str = "cpu"

@@ -49,6 +49,7 @@ _CLASSES: dict[str, type[LinearHead]] = {
     )
 }
 _LABEL_KINDS = "biufUO"
+_ADDED = {"group_heads", "group_prior", "hull_mixing"}  # which models of older versions lack
 
 
 def save(model: LinearHead, path: str | Path) -> None:
@@ -71,7 +72,11 @@ def save(model: LinearHead, path: str | Path) -> None:
     check_destination(path)
     description = json.dumps(_describe(model), indent=2)
     arrays = safetensors.numpy.save(
-        {name: np.ascontiguousarray(getattr(model, f"{name}_")) for name in _shapes(model)}
+        {
+            name: np.ascontiguousarray(getattr(model, f"{name}_"))
+            for name in _shapes(model)
+            if name not in _ADDED or hasattr(model, f"{name}_")
+        }
     )
     card = model_card(model)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -172,20 +177,25 @@ def _describe(model: LinearHead) -> dict[str, Any]:
     return description
 
 
-def _shapes(model: LinearHead) -> dict[str, tuple[int, ...]]:
-    """Return the arrays of a head, with the shapes that its labels and features ask for."""
+def _shapes(model: LinearHead) -> dict[str, tuple[int | None, ...]]:
+    """Return the arrays of a head, with the shapes that its labels and features ask for.
+
+    None stands for any number.
+    """
     C, K, d = len(model.classes_), len(model.domains_), int(model.n_features_in_)
-    shapes: dict[str, tuple[int, ...]] = {"coef": (C, d), "intercept": (C,)}
+    shapes: dict[str, tuple[int | None, ...]] = {"coef": (C, d), "intercept": (C,)}
     if isinstance(model, CROClassifier):
         shapes |= {"source_heads": (K, C, d + 1), "pooled_head": (C, d + 1), "feature_mean": (d,)}
         certificate = model.certificate_
         if isinstance(certificate, GroupCertificate):
-            shapes["group_map"] = certificate.n_groups, d + 1
+            G = certificate.n_groups
+            shapes |= {"group_map": (G, d + 1), "group_heads": (G, C, d + 1), "group_prior": (C, G)}
         elif model.family == "factorized":
             G = model.n_groups
             shapes |= {"abductions": (K, G, d + 1), "deduction": (G, C, d + 1)}
+            shapes["hull_mixing"] = None, K
         else:
-            shapes["hull_heads"] = K, C, d + 1
+            shapes |= {"hull_heads": (K, C, d + 1), "hull_mixing": (None, K)}
     return shapes
 
 
@@ -235,6 +245,8 @@ def _rebuild(description: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Li
     model.domains_ = _restore(description["domains"])
     model.n_features_in_ = int(description["n_features"])
     for name, shape in _shapes(model).items():
+        if name in _ADDED and name not in arrays:
+            continue
         _check_shape(name, arrays[name], shape)
         # A copy, because what safetensors reads is neither writable nor aligned.
         setattr(model, f"{name}_", np.array(arrays[name], dtype=np.float64))
@@ -253,6 +265,7 @@ def _restore(labels: dict[str, Any]) -> NDArray[Any]:
     return np.array(labels["values"], dtype=dtype)
 
 
-def _check_shape(name: str, values: NDArray[Any], shape: tuple[int, ...]) -> None:
-    if values.shape != shape:
+def _check_shape(name: str, values: NDArray[Any], shape: tuple[int | None, ...]) -> None:
+    pairs = zip(shape, values.shape, strict=False)
+    if values.ndim != len(shape) or any(want not in (None, have) for want, have in pairs):
         raise ValueError(f"{name} has shape {values.shape} instead of {shape}")

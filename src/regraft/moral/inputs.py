@@ -7,7 +7,7 @@ from pathlib import Path
 from regraft.moral.answers import read_answers, usable
 from regraft.moral.experiment import Probabilities
 from regraft.moral.library import make_library
-from regraft.moral.responses import MECHANISM, response_probabilities
+from regraft.moral.responses import describe_mechanism, response_probabilities
 from regraft.moral.scenarios import Library, download_library, read_library
 
 DOWNLOAD = "download"
@@ -21,14 +21,15 @@ def choose_library(scenarios: str | None, out: Path) -> Library:
 
 
 def choose_responses(
-    library: Library, answers: Path | None, model: str | None
+    library: Library, answers: Path | None, model: str | None, permissiveness: float = 0.0
 ) -> tuple[Library, Probabilities, str]:
     """Return the probabilities of action 1 by elicited answers, or by the documented model if None.
 
     With them come the scenarios that have them, and a sentence that says what made the labels.
     """
     if answers is None:
-        return library, response_probabilities(library), MECHANISM
+        mechanism = describe_mechanism(permissiveness)
+        return library, response_probabilities(library, permissiveness=permissiveness), mechanism
     elicited = read_answers(answers, library, model=model)
     library, probabilities = usable(library, elicited)
     return library, probabilities, elicited.mechanism

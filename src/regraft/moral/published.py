@@ -15,3 +15,10 @@ CLOSURE = {
 ANGLES = {frozenset(row["panels"]): tuple(row["degrees"]) for row in _TABLES["angles"]}
 # By weight: the residual to I for each A, the norm of L, the Hausdorff term.
 BASIS = {row["weight"]: tuple(row["numbers"]) for row in _TABLES["basis"]}
+# By number of the text: its range over the panels, or one value for all.
+TEXT = {name: tuple(numbers) for name, numbers in _TABLES["text"].items()}
+# By panel: a scenario's id and topic, the profile asked, and its choice: A is action 1, B action 2.
+EXAMPLES = {
+    row["panel"]: (row["scenario"], row["topic"], tuple(row["profile"]), row["choice"])
+    for row in _TABLES["examples"]
+}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
@@ -31,6 +33,11 @@ LOADINGS = (
 # of 0.19 over profiles, on average over scenarios: neither clockwork nor coins.
 STRENGTH = 1.6
 LEAN_WEIGHT = 0.25
+# By default no axis moves how much people mind violations in general, and the panels choose action
+# 2 almost equally often: 0.06 apart on MoralChoice, and no strength brings more than 0.08. At this
+# permissiveness they are 0.215 apart, as the paper's panels are, and in the paper's order.
+# It was found by bisection on the expected shares, which need neither draws nor fits.
+PAPER_PERMISSIVENESS = 1.68
 
 
 def loadings() -> NDArray[np.float64]:
@@ -41,25 +48,41 @@ def loadings() -> NDArray[np.float64]:
     return _basis()[1:]
 
 
-def weights() -> NDArray[np.float64]:
+def weights(permissiveness: float = 0.0) -> NDArray[np.float64]:
     """Compute how much each of ``PROFILES`` minds a violation of each of ``RULES``: (27, 10).
 
     The base, of length one and the same for all rules, plus pole times loading over the axes. A
-    weight may be below zero: such a person rather sees that rule broken.
+    weight may be below zero: such a person rather sees that rule broken. ``permissiveness`` is the
+    share of the base that people at +1 on all axes lose, and those at -1 gain; others in proportion
+    to the mean of their poles.
     """
-    total: NDArray[np.float64] = _basis()[0] + profile_matrix() @ loadings()
+    poles = profile_matrix()
+    base = np.outer(1 - permissiveness * poles.mean(axis=1), _basis()[0])
+    total: NDArray[np.float64] = base + poles @ loadings()
     return total
 
 
+def describe_mechanism(permissiveness: float = 0.0) -> str:
+    """Say what made the labels; ``ValueError`` with one sentence for no number of 0 or more."""
+    if not 0 <= permissiveness < math.inf:
+        raise ValueError(f"permissiveness is {permissiveness}: pass a number, 0 or more.")
+    return f"{MECHANISM} Its permissiveness is {permissiveness:g}."
+
+
 def response_probabilities(
-    library: Library, *, strength: float = STRENGTH, lean_weight: float = LEAN_WEIGHT
+    library: Library,
+    *,
+    strength: float = STRENGTH,
+    lean_weight: float = LEAN_WEIGHT,
+    permissiveness: float = 0.0,
 ) -> NDArray[np.float64]:
     """Compute P(action 1 | scenario, profile): (n, 27), profiles in the order of ``PROFILES``.
 
     Its logit is ``lean_weight`` times the scenario's lean, minus ``strength`` times the weighted
-    sum of how much more action 1 violates each rule than action 2 does.
+    sum of how much more action 1 violates each rule than action 2 does, by the ``weights`` at
+    ``permissiveness``.
     """
-    minded = library.violation_differences @ weights().T
+    minded = library.violation_differences @ weights(permissiveness).T
     probabilities: NDArray[np.float64] = expit(
         lean_weight * library.lean[:, None] - strength * minded
     )

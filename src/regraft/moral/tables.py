@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from statistics import median
 
-from regraft.moral.experiment import MoralResult, Transfer
-from regraft.moral.published import ANGLES, BASIS, CLOSURE
+from regraft.moral.experiment import MoralResult
+from regraft.moral.published import ANGLES, BASIS, CLOSURE, TEXT
+from regraft.moral.transfer import Transfer
 from regraft.support.table import Table
 
 
 def paper_tables(result: MoralResult) -> list[Table]:
-    """Lay out closure, angles and feasibility, each cell as "ours (the paper's)"."""
-    return [_closure(result), _angles(result), _basis(result)]
+    """Lay out what the paper shows of its run, its numbers beside ours."""
+    return [_examples(result), _closure(result), _angles(result), _text(result), _basis(result)]
+
+
+def published_spread() -> float:
+    """Return how far apart the mean predictions of the paper's panels are."""
+    means = [float(kinds["factorized"][0]) for kinds in CLOSURE.values()]
+    return max(means) - min(means)
 
 
 def transfer_table(transfer: Transfer) -> Table:
@@ -29,34 +37,74 @@ def transfer_table(transfer: Transfer) -> Table:
 
 
 def targets_table(transfer: Transfer) -> Table:
-    """Show where unseen panels lie, and CRO's true risk there beside the bounds."""
+    """Show where unseen panels lie, and CRO's true risks there beside the bounds."""
     columns = {
         "panel": "{.panel}",
         "among heads": "{.placement.distance:.2f}",
         "misfit": "{.placement.misfit:.3f}",
         "among abductions": "{.abduction.along:.2f}",
         "off their hull": "{.abduction.off:.2f}",
-        "true risk": "{.risk:.3f}",
+        **{f"risk of {name}": f"{{.risks[{name}].risk:.3f}}" for name in transfer.bounded},
     }
-    title = f"Unseen panels, in nats; bounds within {transfer.radius:g} nats"
+    title = f"Unseen panels, in nats; hulls within {transfer.radius:g} nats"
     table = Table.from_objects(title, columns, transfer.targets)
-    bounds = (
-        ("bound: certificate, hull of heads", transfer.certificate.risk),
-        ("bound: hull of abductions", transfer.audit.worst_case),
-        (f"bound: any mix, worst {transfer.audit.worst_group}", transfer.audit.any_prior),
+    bounds = [head.bounds() for head in transfer.bounded.values()]
+    below = tuple(
+        (f"bound: {name}", "", "", "", "", *(f"{each[name]:.3f}" for each in bounds))
+        for name in bounds[0]
     )
-    below = tuple((name, "", "", "", "", f"{bound:.3f}") for name, bound in bounds)
     return replace(table, rows=table.rows + below)
+
+
+def _examples(result: MoralResult) -> Table:
+    columns = {
+        "panel": "{.panel}",
+        "values": "{.profile}",
+        "scenario": "{.scenario}",
+        "P(B)": "{.action2_probability:.2f}",
+        "choice (paper)": "{.published}",
+    }
+    return Table.from_objects("One record of each panel", columns, result.examples)
+
+
+def _text(result: MoralResult) -> Table:
+    """Show what the paper says in its text, by panel."""
+    diagnosis = result.diagnosis
+    ranks = diagnosis.angles.stable_ranks
+    cosines = {
+        panel: [c.cosine_alone for c in diagnosis.invariance.cells if c.domain == panel]
+        for panel in ranks
+    }
+    parts = {part.domain: part for part in diagnosis.closure.domains}
+    rows = {
+        "correlation": ("correlation with direct regression", "{:.2f}"),
+        "agreement": ("same class as direct regression", "{:.0%}"),
+        "stable_rank": ("stable rank of A", "{:.0f}"),
+        "cosine": ("median cosine of D's columns, fitted to the panel alone", "{:.2f}"),
+    }
+    ours = {
+        "correlation": [parts[panel].correlation for panel in ranks],
+        "agreement": [parts[panel].agreement for panel in ranks],
+        "stable_rank": list(ranks.values()),
+        "cosine": [median(cosines[panel] or [float("nan")]) for panel in ranks],
+    }
+    cells = tuple(
+        (name, *map(form.format, ours[key]), "–".join(map(form.format, TEXT[key])))
+        for key, (name, form) in rows.items()
+    )
+    return Table("Numbers of the text", ("number", *ranks, "paper"), cells)
 
 
 def _closure(result: MoralResult) -> Table:
     rows = []
     for part in result.diagnosis.closure.domains:
         for name, ours in (("factorized", part.factorized), ("direct", part.direct)):
-            numbers = ours.mean[1], ours.brier, ours.accuracy, ours.log_loss
+            # The paper's y_1 is to act, which is action 2 and the class 0 here.
+            numbers = ours.mean[0], ours.brier, ours.accuracy, ours.log_loss
             cells = _beside("{:.3f} ({:.3f})", numbers, CLOSURE[part.domain][name])
-            rows.append((part.domain, name, f"{part.frequencies[1]:.3f}", *cells))
-    columns = "panel", "prediction", "observed", "mean", "Brier", "accuracy", "log-loss"
+            rows.append((part.domain, name, f"{part.frequencies[0]:.3f}", *cells))
+    means = "observed P(B)", "mean P(B)"
+    columns = "panel", "prediction", *means, "Brier", "accuracy", "log-loss"
     return Table("Factorization closure: held-out rows (paper)", columns, tuple(rows))
 
 

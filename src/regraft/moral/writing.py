@@ -9,7 +9,7 @@ from regraft.estimators.plots import plot_audit
 from regraft.moral.experiment import MoralResult
 from regraft.moral.process import DrawnRecords
 from regraft.moral.scenarios import TOPICS, Library
-from regraft.moral.tables import paper_tables, targets_table, transfer_table
+from regraft.moral.tables import paper_tables, published_spread, targets_table, transfer_table
 from regraft.moral.values import PROFILES, profile_name
 from regraft.premises.diagnosis_files import write_diagnosis
 from regraft.premises.diagnosis_tables import markdown
@@ -26,11 +26,18 @@ def result_tables(result: MoralResult) -> list[Table]:
 
 def remarks(result: MoralResult) -> list[str]:
     """Say in sentences what the tables do not show."""
+    shares = result.action2_shares
+    apart = max(shares.values()) - min(shares.values())
+    expected = ", ".join(f"{name} {share:.3f}" for name, share in shares.items())
     angles = ", ".join(f"{angle:.1f}° at {n}" for n, angle in result.median_angles.items())
+    certificates = (bounded.certificate for bounded in result.transfer.bounded.values())
     return [
+        *(f"{example.scenario}: {example.text}" for example in result.examples),
+        f"Expected shares of action 2: {expected}. They are {apart:.3f} apart; the paper's "
+        f"predictions are {published_spread():.3f} apart.",
         f"On scenarios that no map has seen: {result.new_scenarios.sentence}",
         f"Median principal angle by records a panel: {angles}.",
-        *result.transfer.certificate.summary(),
+        *(sentence for each in certificates for sentence in each.summary()),
         *result.transfer.sentences(),
     ]
 

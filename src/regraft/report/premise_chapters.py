@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
-from regraft.core.head_certificate import HeadCertificate
+from regraft.core.certificates import certificate_from_dict
 from regraft.estimators.audit import AuditCurve
 from regraft.report.elements import Chapter, Document, Section, Text
 from regraft.report.sections import proof_sections, stress_section, tables_sections
@@ -47,9 +48,15 @@ def diagnosis_chapter(document: Document) -> Chapter:
 def moral_chapter(document: Document) -> Chapter:
     """Build the chapter for ``moral.json``; the diagnosis has its own."""
     transfer = document["transfer"]
-    certificate = HeadCertificate.from_dict(transfer["certificate"])
+    proofs = [
+        replace(section, title=f"{name}: {section.title}")
+        for name, head in transfer["bounded"].items()
+        for section in proof_sections(certificate_from_dict(head["certificate"]))
+    ]
     curves = {name: AuditCurve.from_dict(curve) for name, curve in transfer["curves"].items()}
     heads = {head["name"]: head for head in transfer["heads"]}
+    texts = (f"{example['scenario']}: {example['text']}" for example in document["examples"])
+    said = document["scenarios"], document["labels"], *texts
     accuracies = ", ".join(
         f"{name} has {percent(head['target_accuracy'])} there and "
         f"{percent(head['source_accuracy'])} on known panels"
@@ -61,10 +68,10 @@ def moral_chapter(document: Document) -> Chapter:
         f"trained without the {transfer['target']} panel hold in it?",
         f"Without the {transfer['target']} panel, {accuracies}.",
         (
-            Section("The records", (Text(document["scenarios"]), Text(document["labels"]))),
+            Section("The records", tuple(map(Text, said))),
             *tables_sections(document["tables"]),
             stress_section(curves, "new records of the known panels"),
-            *proof_sections(certificate),
+            *proofs,
         ),
     )
 

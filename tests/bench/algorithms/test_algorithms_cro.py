@@ -26,6 +26,25 @@ def test_phase_1_is_erm_with_one_record_at_its_end() -> None:
     assert torch.equal(erm.predict(x[0]), cro.predict(x[0]))
 
 
+@pytest.mark.parametrize("name", ["CRO", "CROLatent"])
+@pytest.mark.parametrize(
+    ("dataset", "steps", "rate", "rows"),
+    [("ColoredMNIST", 500, 1e-3, 64), ("PACS", 5000, 5e-5, 32), ("DomainNet", 5000, 5e-5, 32)],
+)
+def test_phase_1_is_the_papers_in_every_configuration(
+    name: str, dataset: str, steps: int, rate: float, rows: int
+) -> None:
+    """Appendix "Two-phase training": one Phase 1 serves all configurations."""
+    data = open_dataset(dataset, None)
+    for config in (0, 1, 2):
+        hparams = Job(dataset, name, (0,), hparams_seed=config).configuration(data)
+        assert (hparams["cro_phase1_steps"], hparams["lr"]) == (steps, rate)
+        assert (hparams["batch_size"], hparams["weight_decay"]) == (rows, 0)
+        assert hparams["resnet_dropout"] == 0
+    erm = Job(dataset, "ERM", (0,), hparams_seed=1).configuration(data)
+    assert erm["lr"] != rate  # which is searched
+
+
 def noisy_batch(**shape: Any) -> Batch:
     x, y = draw_batch(n_domains=2, **shape)
     flips = torch.rand(y.shape, generator=torch.Generator().manual_seed(0)) < 0.2

@@ -1,17 +1,22 @@
 import json
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 
 from regraft.bench.algorithms.games import (
-    FREE_SPACE,
     HULL_SPACE,
     LATENT_SPACE,
     RADIUS,
     GameFamily,
     default_surrogate,
+    free_space,
     game_space,
 )
+from regraft.bench.paper.benchmark import COLORED_MNIST, IMAGE_BENCHMARKS, Benchmark
+from regraft.bench.paper.experiment import ExperimentPlan
+from regraft.bench.paper.trained_features import CRO
+from regraft.bench.protocol.jobs import Job
 from regraft.bench.protocol.seeds import hparam_state
 from regraft.bench.protocol.spaces import Space, draw_configuration
 
@@ -19,7 +24,7 @@ FAMILIES = get_args(GameFamily)
 SPACES: dict[GameFamily, Space] = {
     "latent": LATENT_SPACE,
     "hull": HULL_SPACE,
-    "free": FREE_SPACE,
+    "free": free_space("ColoredMNIST"),
 }
 
 # tab:hp-search-cro; drawn log-uniformly.
@@ -31,7 +36,7 @@ PUBLISHED_RANGES = {
     "cro_lambda_consist": (10.0, 100.0),
     "cro_lambda_op": (0.1, 1.0),
 }
-# tab:hp-search-cro and, for Colored MNIST, tab:hp-search-phase2.
+# tab:hp-search-cro and, for Colored MNIST, tab:hp-search-phase2 (below for all).
 PUBLISHED_CHOICES: dict[str, set[Any]] = {
     "cro_rank": {4, 8, 16},
     "cro_val_frac": {0.1},
@@ -40,6 +45,19 @@ PUBLISHED_CHOICES: dict[str, set[Any]] = {
     "cro_learner_epochs": {5, 10},
     "cro_adv_batch": {32, 64},
     "cro_learner_batch": {32, 64},
+}
+# tab:hp-search-phase2: outer iterations, epochs of adversary and learner, batches of both.
+PHASE_2_NAMES = [
+    "cro_max_outer_iters",
+    "cro_adv_epochs",
+    "cro_learner_epochs",
+    "cro_adv_batch",
+    "cro_learner_batch",
+]
+PHASE_2 = {
+    "ColoredMNIST": [{5, 10}, {5, 10}, {5, 10}, {32, 64}, {32, 64}],
+    "PACS": [{3, 5}, {3, 5}, {3, 5}, {128, 256}, {128, 256}],
+    "OfficeHome": [{5, 10}, {5, 10}, {5, 10}, {128, 256}, {128, 256}],
 }
 RANGES = PUBLISHED_RANGES | {"ridge": (1e-5, 1e-2)}
 CHOICES = PUBLISHED_CHOICES | {"objective": {"risk", "regret"}}
@@ -87,6 +105,19 @@ def test_draws_fill_the_ranges_differ_and_repeat(family: GameFamily) -> None:
         assert json.loads(json.dumps(draw)) == draw
 
 
+@pytest.mark.parametrize("benchmark", [COLORED_MNIST, *IMAGE_BENCHMARKS.values()])
+def test_the_free_family_draws_the_ranges_of_its_dataset(benchmark: Benchmark) -> None:
+    plan = ExperimentPlan(benchmark, "tiny", Path("out"), configs=60, family="free")
+    runs = plan.runs(Job(benchmark.name, CRO, (0,), trial_seed=1))
+    games = [json.loads(run.job.overrides) for run in runs if run.job.algorithm == CRO]
+    assert len(games) == 60
+    for name, published in zip(PHASE_2_NAMES, PHASE_2[benchmark.name], strict=True):
+        assert {hparams[name] for hparams in games} == published
+        assert games[0][name] == max(published)
+    common = draw_configuration(free_space("ColoredMNIST"), 3, 1)
+    assert {name for name in common if games[3][name] != common[name]} <= set(PHASE_2_NAMES)
+
+
 def test_the_names_are_the_published_ones_and_of_the_hull_those_that_matter() -> None:
     assert set(SPACES["free"]) == set(PUBLISHED_RANGES) | set(PUBLISHED_CHOICES)
     assert set(SPACES["hull"]) == {"cro_gap_eps", "objective", "ridge"}
@@ -114,5 +145,5 @@ def test_the_radius_and_the_surrogate_are_not_searched(family: GameFamily) -> No
     if family == "latent":
         fixed["cro_prior_shift"] = None  # every mixture
     for config in range(5):
-        drawn = draw_configuration(game_space(family, None, 7), config, 0)
+        drawn = draw_configuration(game_space(family, None, 7, "ColoredMNIST"), config, 0)
         assert drawn == draw_hparams(family, config, 0) | fixed

@@ -48,7 +48,7 @@ def _features(test_env: int = 2, family: GameFamily = "hull") -> TrainedFeatures
     data = [_environment(rng, flip, n) for flip, n in zip(FLIPS, (600, 560, 640), strict=True)]
     X = [torch.from_numpy(x).half() for x, _ in data]
     y = [torch.from_numpy(labels) for _, labels in data]
-    job = Job("toy", CRO, (test_env,), TRIAL)
+    job = Job("ColoredMNIST", CRO, (test_env,), TRIAL)
     sources = [env for env in range(3) if env != test_env]
     rows_in = [job.split(env, len(y[env]))[0] for env in range(3)]
     erm = LogisticRegression().fit(
@@ -72,7 +72,7 @@ def _record(features: TrainedFeatures, algorithm: str = CRO, **job: Any) -> dict
 
 def _hparams(family: GameFamily, surrogate: SurrogateKind | None = None, **changes: Any) -> str:
     small = SMALL if family == "free" else {}
-    drawn = draw_configuration(game_space(family, surrogate, 2), 0, 0)
+    drawn = draw_configuration(game_space(family, surrogate, 2, "ColoredMNIST"), 0, 0)
     return json.dumps({**drawn, **small, **changes})
 
 
@@ -174,7 +174,7 @@ def test_a_rank_between_the_classes_and_the_features_changes_nothing() -> None:
 @pytest.mark.parametrize("hparams_seed", [1, 2, 3])
 @surrogates
 def test_drawn_configurations_of_the_hull_run(hparams_seed: int, surrogate: SurrogateKind) -> None:
-    drawn = draw_configuration(game_space("hull", surrogate, 2), hparams_seed, 0)
+    drawn = draw_configuration(game_space("hull", surrogate, 2, "ColoredMNIST"), hparams_seed, 0)
     record = _record(_features(), hparams_seed=hparams_seed, overrides=json.dumps(drawn))
     assert record["converged"] and json.loads(json.dumps(record, allow_nan=False)) == record
 
@@ -223,7 +223,9 @@ def test_the_seed_is_that_of_the_free_adversary() -> None:
 def test_the_target_environments_labels_are_not_used(family: GameFamily) -> None:
     f = _features(2, family)
     labels = [*f.y[:2], torch.zeros_like(f.y[2])]
-    blind = TrainedFeatures(Job("toy", CRO, (2,), TRIAL), "012", f.X, labels, f.head, family=family)
+    blind = TrainedFeatures(
+        Job("ColoredMNIST", CRO, (2,), TRIAL), "012", f.X, labels, f.head, family=family
+    )
     seen, unseen = (_record(x, overrides=_hparams(family)) for x in (f, blind))
     for name in ("env0_in_acc", "env1_out_acc", "value", "worst_case", "rounds"):
         assert seen[name] == unseen[name]

@@ -38,7 +38,7 @@ def test_the_runs_of_a_job(family: Any) -> None:
     plan = replace(PLAN, family=family, configs=2)
     runs = plan.runs(JOB)
     assert [run.part for run in runs] == [PHASE_2] * 2 + [RANK_SWEEP] * len(RANKS)
-    space = game_space(family, "reweighted", 2)
+    space = game_space(family, "reweighted", 2, "ColoredMNIST")
     drawn = [draw_configuration(space, config, 0) for config in (0, 1)]
     ranked = [drawn[0] | {"cro_rank": rank} for rank in RANKS]
     assert [hparams(run) for run in runs] == [*drawn, *ranked]
@@ -55,7 +55,7 @@ def test_the_latent_family_has_no_ranks_and_one_surrogate() -> None:
     assert plan.folder.name == "tiny-latent-reweighted"
     runs = plan.runs(JOB)
     assert [run.part for run in runs] == [PHASE_2] * 2
-    space = game_space("latent", None, 2)
+    space = game_space("latent", None, 2, "ColoredMNIST")
     assert [hparams(run) for run in runs] == [draw_configuration(space, i, 0) for i in (0, 1)]
     plan.check()
     with refused("surrogate is 'relabelled', and the latent family has reweighted rows only"):

@@ -66,7 +66,9 @@ def test_the_files_the_records_and_the_tables(finished: Reproduction) -> None:
         args, config = record["args"], record["args"]["hparams_seed"]
         assert (args["dataset"], args["algorithm"]) == ("PACS", "CRO")
         assert args["seed"] == job_seed("PACS", "CRO", args["test_envs"], config, 0)
-        assert record["hparams"] == draw_configuration(game_space("hull", None, 7), config, 0)
+        assert record["hparams"] == draw_configuration(
+            game_space("hull", None, 7, "PACS"), config, 0
+        )
         assert record["hparams"]["cro_rank"] == 6 and record["hparams"]["cro_radius"] == 8.0
         assert record["rounds"] >= 1 and record["converged"]
     lines = finished.files[0].read_text("utf-8").splitlines()

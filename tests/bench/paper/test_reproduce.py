@@ -119,7 +119,9 @@ def test_the_files_and_the_records(finished: Reproduction) -> None:
             json.loads((out / "cpu" / args["output_dir"] / "results.jsonl").read_text()) == record
         )
         assert json.loads(args.pop("hparams")) == hparams
-        assert hparams == draw_configuration(game_space("hull", None, 2), config, trial)
+        assert hparams == draw_configuration(
+            game_space("hull", None, 2, "ColoredMNIST"), config, trial
+        )
         assert (args["dataset"], args["algorithm"]) == ("ColoredMNIST", "CRO")
         assert (args["test_envs"], args["trial_seed"], args["hparams_seed"]) == ([2], trial, config)
         assert args["seed"] == job_seed("ColoredMNIST", "CRO", [2], config, trial)
@@ -237,7 +239,9 @@ def test_the_free_family_has_a_folder_and_a_surrogate_of_its_own(
     assert free.files == [folder / name for name in FILES]
     assert before.items() <= contents(copy).items() and caches(copy) == written
     (record,) = free.records
-    assert record["hparams"] == draw_configuration(game_space("free", None, 2), 0, 0)
+    assert record["hparams"] == draw_configuration(
+        game_space("free", None, 2, "ColoredMNIST"), 0, 0
+    )
     assert record["hparams"]["surrogate"] == "relabelled"
     ranks = [json.loads(path.read_text()) for path in folder.glob("cpu-ranks/*/results.jsonl")]
     assert sorted(rank["hparams"]["cro_rank"] for rank in ranks) == [1, 128]
@@ -253,7 +257,9 @@ def test_the_latent_family_has_a_folder_of_its_own_and_no_ranks(blobs: Digits, c
     assert latent.files == [folder / name for name in names]
     assert before.items() <= contents(copy).items() and caches(copy) == written
     (record,) = latent.records
-    assert record["hparams"] == draw_configuration(game_space("latent", None, 2), 0, 0)
+    assert record["hparams"] == draw_configuration(
+        game_space("latent", None, 2, "ColoredMNIST"), 0, 0
+    )
     assert record["rounds"] + bool(record.get("reason")) >= 1
 
 

@@ -26,17 +26,38 @@ from regraft.core.domains import check_domains
 from regraft.core.heads import SourceHeads, fit_source_heads
 
 _NEVER = -1e9  # the logit of a class that no source has
-_PHASE_1: Space = {"cro_phase1_steps": constant(500)}
+# Steps of Phase 1, its learning rate, and rows a source and step, none of them searched.
+_PHASE_1: Mapping[Group, tuple[int, float, int]] = {
+    "small images": (500, 1e-3, 64),
+    "images": (5000, 5e-5, 32),
+}
+
+
+def _phase_1(group: Group) -> Space:
+    """Return the paper's Phase 1; on features, which it has not, rates are drawn as ERM's are.
+
+    The paper trains one for all configurations, so what else it depends on is fixed too.
+    """
+    if group not in _PHASE_1:
+        return {"cro_phase1_steps": constant(500)}
+    steps, rate, rows = _PHASE_1[group]
+    return {
+        "cro_phase1_steps": constant(steps),
+        "lr": constant(rate),
+        "batch_size": constant(rows),
+        "weight_decay": constant(0.0),
+        "resnet_dropout": constant(0.0),
+    }
 
 
 def cro_space(group: Group) -> Space:
     """Return the space of the hull; no source validation can judge the radius, an assumption."""
-    return {**_PHASE_1, "cro_radius": constant(RADIUS), **HULL_SPACE}
+    return {**_phase_1(group), "cro_radius": constant(RADIUS), **HULL_SPACE}
 
 
 def latent_space(group: Group) -> Space:
     """Return the space of the latent family; every mixture of the groups is allowed."""
-    return {**_PHASE_1, "cro_prior_shift": constant(PRIOR_SHIFT), **LATENT_SPACE}
+    return {**_phase_1(group), "cro_prior_shift": constant(PRIOR_SHIFT), **LATENT_SPACE}
 
 
 @algorithm("CRO", cro_space)

@@ -35,23 +35,37 @@ HULL_SPACE: Space = {
     "ridge": ten_to(None, -5, -2),
 }
 LATENT_SPACE: Space = {name: HULL_SPACE[name] for name in ("cro_gap_eps", "ridge")}
-# Those of `tab:hp-search-cro` and `tab:hp-search-phase2`; a learner that is solved does not read
-# the three of its own among them.
-FREE_SPACE: Space = {
-    "cro_rank": choice(FreeAdversaryOptions.cro_rank, [4, 8, 16]),
-    "cro_gap_eps": ten_to(3e-3, -3, -2),
-    "cro_adv_lr": ten_to(FreeAdversaryOptions.cro_adv_lr, -3, -2),
-    "cro_learner_lr": ten_to(3e-3, -3, -2),
-    "cro_lambda_hausdorff": ten_to(FreeAdversaryOptions.cro_lambda_hausdorff, -1, 0),
-    "cro_lambda_consist": ten_to(FreeAdversaryOptions.cro_lambda_consist, 1, 2),
-    "cro_lambda_op": ten_to(FreeAdversaryOptions.cro_lambda_op, -1, 0),
-    "cro_val_frac": choice(FreeAdversaryOptions.cro_val_frac, [0.1]),
-    "cro_max_outer_iters": choice(10, [5, 10]),
-    "cro_adv_epochs": choice(FreeAdversaryOptions.cro_adv_epochs, [5, 10]),
-    "cro_learner_epochs": choice(10, [5, 10]),
-    "cro_adv_batch": choice(FreeAdversaryOptions.cro_adv_batch, [32, 64]),
-    "cro_learner_batch": choice(64, [32, 64]),
+# `tab:hp-search-phase2` by the name of the dataset: rounds and epochs of both players, then rows in
+# a batch of either.
+_PHASE_2: Mapping[str, tuple[list[int], list[int]]] = {
+    "ColoredMNIST": ([5, 10], [32, 64]),
+    "PACS": ([3, 5], [128, 256]),
+    "OfficeHome": ([5, 10], [128, 256]),
 }
+
+
+def free_space(dataset: str) -> Space:
+    """Return the ranges of `tab:hp-search-cro`, and of `tab:hp-search-phase2` for ``dataset``.
+
+    Defaults are the most work that a range has. A learner that is solved does not read the three
+    of its own.
+    """
+    passes, rows = _PHASE_2[dataset]
+    return {
+        "cro_rank": choice(FreeAdversaryOptions.cro_rank, [4, 8, 16]),
+        "cro_gap_eps": ten_to(3e-3, -3, -2),
+        "cro_adv_lr": ten_to(FreeAdversaryOptions.cro_adv_lr, -3, -2),
+        "cro_learner_lr": ten_to(3e-3, -3, -2),
+        "cro_lambda_hausdorff": ten_to(FreeAdversaryOptions.cro_lambda_hausdorff, -1, 0),
+        "cro_lambda_consist": ten_to(FreeAdversaryOptions.cro_lambda_consist, 1, 2),
+        "cro_lambda_op": ten_to(FreeAdversaryOptions.cro_lambda_op, -1, 0),
+        "cro_val_frac": choice(FreeAdversaryOptions.cro_val_frac, [0.1]),
+        "cro_max_outer_iters": choice(max(passes), passes),
+        "cro_adv_epochs": choice(max(passes), passes),
+        "cro_learner_epochs": choice(max(passes), passes),
+        "cro_adv_batch": choice(max(rows), rows),
+        "cro_learner_batch": choice(max(rows), rows),
+    }
 
 
 def default_surrogate(family: GameFamily) -> SurrogateKind:
@@ -59,11 +73,13 @@ def default_surrogate(family: GameFamily) -> SurrogateKind:
     return "relabelled" if family == "free" else "reweighted"
 
 
-def game_space(family: GameFamily, surrogate: SurrogateKind | None, n_classes: int) -> Space:
+def game_space(
+    family: GameFamily, surrogate: SurrogateKind | None, n_classes: int, dataset: str
+) -> Space:
     """Return the hyperparameters of a game on trained features; None takes the usual surrogate."""
     kind = {"surrogate": constant(surrogate or default_surrogate(family))}
     if family == "free":
-        return {**FREE_SPACE, **kind}
+        return {**free_space(dataset), **kind}
     if family == "latent":
         return {**LATENT_SPACE, **kind, "cro_prior_shift": constant(PRIOR_SHIFT)}
     # Heads of C classes differ in C - 1 directions: the whole hull.

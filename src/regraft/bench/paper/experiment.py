@@ -218,9 +218,10 @@ class ExperimentPlan:
         They are the default configuration and random ones; where the benchmark has them, ERM's
         come first, and in the first trial the ranks last.
         """
-        space = game_space(self.family, self.reading, self.benchmark.n_classes)
+        benchmark = self.benchmark
+        space = game_space(self.family, self.reading, benchmark.n_classes, benchmark.name)
         # A prior shift has no transplant dimension to vary.
-        sweeps = self.benchmark.sweeps_ranks and self.family != "latent"
+        sweeps = benchmark.sweeps_ranks and self.family != "latent"
         ranks = RANKS if sweeps and job.trial_seed == self.seed else ()
         draws = [draw_configuration(space, i, job.trial_seed) for i in range(self.configs)]
         return [

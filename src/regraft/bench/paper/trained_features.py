@@ -96,7 +96,7 @@ class TrainedFeatures(Dataset):
             "hull": phase1.play_hull,
             "free": phase1.play_free,
         }
-        space = game_space(self._family, None, self.n_classes)
+        space = game_space(self._family, None, self.n_classes, self.name)
         return {
             ERM: Entry(ERM, partial(HeadOnFeatures, find=phase1.own_head), {}),
             REFITTED: Entry(REFITTED, partial(HeadOnFeatures, find=phase1.refit), {}),

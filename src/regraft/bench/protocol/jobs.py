@@ -18,7 +18,7 @@ from regraft.bench.protocol.seeds import HOLDOUT, job_seed, split, split_seed
 from regraft.bench.protocol.spaces import Hparam, draw_configuration
 
 # Raised by hand when the code changes what a run gives, so that runs of old code do not count.
-FORMAT = 1
+FORMAT = 2
 _TASK = "domain_generalization"
 
 
