@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from scipy.special import softmax
 
 from regraft import CROClassifier, HeadCertificate, audit, frontier, load, save
 from regraft.core.domains import check_domains
@@ -118,15 +119,29 @@ def test_it_is_saved(tmp_path: Path) -> None:
     assert np.array_equal(again.predict_proba(problem.X), model.predict_proba(problem.X))
     assert again.certificate_ == model.certificate_
     assert np.array_equal(again.deduction_, model.deduction_)
+    ours, theirs = (each.predict_interval(problem.X[:9]).lower for each in (model, again))
+    assert np.array_equal(ours, theirs)
     assert torch.equal(again.witness().basis, model.witness().basis)
 
 
 def test_audits_grow_with_the_radius() -> None:
     _, model = fitted()
-    new = draw_disagreeing_groups(3, SHARES[1:], n=250, d=4)
-    points = audit(model, *new.data, radii=(0, 1, 3), family="factorized").points
+    new, head = draw_disagreeing_groups(3, (0.95, 0.6), n=400, d=4), model.pooled_head_
+    p = softmax(new.X @ head[:, :-1].T + head[:, -1], axis=1)
+    points = audit(p, *new.data, radii=(0, 1, 4), family="factorized").points
     assert points[0].risk <= points[1].risk < points[2].risk
-    assert points[0].accuracy >= points[1].accuracy > points[2].accuracy
+    assert points[0].accuracy >= points[1].accuracy >= points[2].accuracy
+
+
+def test_intervals_hold_the_labels_of_every_source() -> None:
+    problem, model = fitted()
+    found = model.predict_interval(problem.X[:100])
+    rows = np.column_stack([problem.X[:100], np.ones(100)])
+    answers = softmax(np.einsum("nd,gcd->ngc", rows, model.deduction_), axis=2)
+    for abduction in model.abductions_:
+        p = np.einsum("ng,ngc->nc", softmax(rows @ abduction.T, axis=1), answers)
+        assert (found.lower <= p + 1e-9).all() and (p <= found.upper + 1e-9).all()
+    assert 0 < found.decided.mean() < 1
 
 
 def test_frontier() -> None:

@@ -363,8 +363,9 @@ class CROClassifier(GameHead):
         """Return the least and largest P(y | x) over the plausible targets, for rows ``X`` (n, d).
 
         It is about each target's own conditional, so it need not hold what ``predict_proba`` says,
-        which answers for all targets at once. Exact for the latent family, and for the hull as
-        stated in :func:`~regraft.core.intervals.hull_bounds`. Raises ``ValueError`` if the model
+        which answers for all targets at once. Exact for the latent family, and for the others as
+        stated in :func:`~regraft.core.intervals.hull_bounds` and
+        :func:`~regraft.core.intervals.factorized_bounds`. Raises ``ValueError`` if the model
         was saved by a version without intervals.
         """
         return interval_of(self, self._check_rows(X))
