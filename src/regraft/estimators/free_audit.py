@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -18,9 +18,11 @@ from regraft.core.newton import log_probabilities
 from regraft.core.standardization import standardize
 from regraft.core.surrogates import SurrogateKind, check_surrogate
 from regraft.estimators.audit import ONE_DOMAIN_CONSEQUENCE
-from regraft.estimators.linear import LinearHead
 from regraft.support.plain_data import PlainData
 from regraft.support.table import percent
+
+if TYPE_CHECKING:
+    from regraft.estimators.linear import LinearHead
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,9 @@ def audit_free(
     ValueError
         If the data or the head is not usable; the message says how to fix it.
     """
+    # Reports read audits, and need not wait for scikit-learn.
+    from regraft.estimators.linear import LinearHead
+
     check_surrogate(surrogate)
     if not isinstance(head, LinearHead) or not hasattr(head, "coef_"):
         raise ValueError(

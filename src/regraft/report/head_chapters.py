@@ -200,9 +200,9 @@ def _targets_section(curve: AuditCurve) -> Section:
         (f"{p.radius:g}", *(f"{p.accuracy_target[name]:+.2f}" for name in names))
         for p in curve.points
     )
-    table = Table("Weights of the source heads there", ("radius", *names), rows)
+    table = Table("Weights of the sources there", ("radius", *names), rows)
     text = Text(
-        "A plausible domain weighs the heads of the sources; weights sum to one, and negative "
+        "A plausible domain weighs what the sources differ in; weights sum to one, and negative "
         "ones go beyond the sources, away from the one they stand under."
     )
     return Section("Which domain is the worst?", (text, table))
