@@ -66,11 +66,13 @@ class Mixture:
         return Sample(X, y, np.repeat(np.arange(len(self.prior)), n))
 
 
-def draw_mixture(random: Generator) -> tuple[Mixture, int, float]:
-    """Draw groups, rows a source (300 to 3,000) and the groups' distance (3 to 8 deviations)."""
-    C, K = int(random.integers(2, 4)), int(random.integers(2, 5))
+def draw_mixture(
+    random: Generator, most_classes: int = 3, most_sources: int = 4, most_rows: int = 3_000
+) -> tuple[Mixture, int, float]:
+    """Draw groups, rows a source (at least 300) and the groups' distance (3 to 8 deviations)."""
+    C, K = int(random.integers(2, most_classes + 1)), int(random.integers(2, most_sources + 1))
     separation = float(random.uniform(3, 8))
-    rows = int(np.exp(random.uniform(np.log(300), np.log(3_000))))
+    rows = int(np.exp(random.uniform(np.log(300), np.log(most_rows))))
     directions = np.linalg.qr(random.standard_normal((20, 2 * C)))[0].T
     # Two codes of length a in orthogonal directions lie a √2 apart.
     lengths = np.repeat([random.uniform(1.5, 3.5), separation / np.sqrt(2)], C)

@@ -13,6 +13,7 @@ from common import CELLS, Cell, load_cell, percent, probe_accuracy, table
 from regraft import CROClassifier, ERMClassifier
 
 ROWS = (6_000, 12_000)
+RADIUS = 8.0  # nats, where a line names no other
 RADII = (4.0, 8.0, 16.0, 32.0)
 RIDGES = (1e-5, 1e-4, 1e-3, 1e-2)
 
@@ -24,7 +25,8 @@ def settings() -> dict[str, dict[str, object]]:
     hull |= {"hull, rank 1 (full)": {"rank": 1}}
     hull |= {f"hull, ridge {ridge:g}": {"ridge": ridge} for ridge in RIDGES}
     hull |= {"hull, regret": {"objective": "regret"}}
-    return {"default": {}} | {name: {"family": "hull", **each} for name, each in hull.items()}
+    far = {"family": "hull", "radius": RADIUS}
+    return {"default": {}} | {name: far | each for name, each in hull.items()}
 
 
 def measure(cell: Cell, params: dict[str, object]) -> tuple[float, int, float, bool]:

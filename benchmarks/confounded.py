@@ -41,6 +41,7 @@ from regraft.estimators.linear import LinearHead
 FOLDER = HERE / "data" / "confounded"
 PACS_STRENGTHS = ((0.9, 0.7), (0.95, 0.8, 0.65), (0.9, 0.8))
 PACS_TARGET = 0.1
+RADIUS = 8.0  # of the hull, nats
 ANIMALS = ("dog", "elephant", "giraffe", "horse")
 DRAWN = ("cartoon", "sketch")
 COLOUR_ROWS = (1_200, 6_000, 12_000)
@@ -165,7 +166,7 @@ HEADS: dict[str, Callable[[Draw], dict[str, Any]]] = {
     "JTT": fit_with(JTTClassifier),
     "EIIL": fit_with(EIILClassifier),
     "XRM": fit_with(XRMClassifier),
-    "CRO hull": fit_with(lambda: CROClassifier(family="hull")),
+    "CRO hull": fit_with(lambda: CROClassifier("hull", radius=RADIUS)),
     "CRO": fit_with(CROClassifier),
     "told balanced": fit_told(told_balanced),
     "told GroupDRO": fit_told(told_group_dro),

@@ -44,7 +44,7 @@ PARTS = {
     ("heads.py", "_cross_validate"): "cross-validation",
     ("heads.py", "_fit"): "source heads",
     ("game.py", "play"): "game",
-    ("certificate.py", "certify_hull"): "certificate",
+    ("group_certificate.py", "certify_latent"): "certificate",
 }
 
 

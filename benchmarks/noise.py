@@ -30,10 +30,9 @@ from regraft.core.hull_adversary import ReweightingHullAdversary
 from regraft.core.learner import Learner
 from regraft.encoders.known_datasets import read_known_dataset
 from regraft.estimators.compared_heads import solve_on_sources
-from regraft.estimators.cro import DEFAULT_RADIUS
 
 PLACES = {"office-caltech10": "office_caltech10_surf", "amazon": "amazon_reviews", "pacs": "pacs"}
-RADIUS = DEFAULT_RADIUS
+RADIUS = 8.0  # nats
 TUNED = GridSearchCV(
     LogisticRegression(max_iter=300),
     {"C": [1e-3, 1e-2, 1e-1]},
@@ -54,7 +53,7 @@ class Problem(NamedTuple):
 
 def seen_heads(sources: SourceHeads) -> TiltedRows:
     hull = fit_hull(sources.heads, sources.Z, sources.weight)
-    return tilt_rows(hull, sources.Z, sources.y, sources.weight)
+    return tilt_rows(hull, sources.heads, sources.Z, sources.y, sources.weight, sources.domain)
 
 
 def game(sources: SourceHeads, surrogates: TiltedRows, optimism: Tensor | None) -> Tensor:
@@ -74,10 +73,10 @@ HEADS: dict[str, Callable[[SourceHeads], Tensor]] = {
         sources, plausible_targets(sources)[1], sources.optimism()
     ),
     "… and guarded on rows held out: the hull": lambda sources: solve_on_sources(
-        CROClassifier("hull"), sources
+        CROClassifier("hull", radius=RADIUS), sources
     ),
     "the hull with regret": lambda sources: solve_on_sources(
-        CROClassifier("hull", objective="regret"), sources
+        CROClassifier("hull", radius=RADIUS, objective="regret"), sources
     ),
 }
 

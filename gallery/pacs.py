@@ -97,8 +97,9 @@ plot_comparison(comparison, "pacs_comparison.png")
 # %% [markdown]
 # ## How it says so
 #
-# The certificate tells whether the head is ERM's or the game's. Both worst cases are measured on
-# rows held out, and a difference of less than two standard errors is no reason to leave ERM.
+# The certificate tells whether the head is ERM's or the game's. Both are measured
+# in their worst domains on held-out rows, and a difference of less than two standard errors is no
+# reason to leave ERM.
 
 # %%
 sources = domain != "sketch"

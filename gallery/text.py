@@ -109,7 +109,7 @@ if not path:
 # %% [markdown]
 # ## The certificate, the picture, and a folder to pass on
 #
-# The stress curves are those of the held-out reviews. The folder holds the head, its certificate,
+# The curves are measured on held-out reviews. The folder holds the head, its certificate,
 # and a model card to read, `README.md`.
 
 # %%

@@ -3,13 +3,18 @@
 import csv
 import functools
 import json
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+import typer
 
+from regraft.cli.app import app
 from regraft.data.banks import write_bank
+from regraft.premises.answers import answer_questions
 from tests.helpers.commands import Run
+from tests.helpers.evidence import possible_evidence
 from tests.helpers.factorized_domains import draw_domains
 
 PREMISES = (
@@ -54,6 +59,10 @@ def test_verdicts_files_and_json(tmp_path: Path, data: Path, run: Run) -> None:
     assert sorted(entry.name for entry in out.iterdir()) == files
     text = (out / "diagnosis.md").read_text()
     assert text.startswith("# Diagnosis\n\n- ") and "## Premises" in text
+    assert text.index("## Answers") < text.index("## Premises")
+    for answer in document["answers"]:
+        line = next(line for line in ran.out.splitlines() if answer["question"] in line)
+        assert answer["answer"] in line and answer["number"] in line
     assert all(f"- {sentence}\n" in text for sentence in document["summary"])
     assert "Aarau vs. Bern" in text
 
@@ -95,3 +104,43 @@ def test_banks_and_columns_of_other_names(tmp_path: Path, run: Run) -> None:
     ran = run(tmp_path / "bank", "--json", "--quiet")
     assert ran.code == 0 and ran.err == ""
     assert json.loads(ran.out)["domains"] == {"Aarau": 150, "Bern": 150}
+
+
+def test_advice_names_commands_and_options_that_exist() -> None:
+    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    options = {
+        name: {option for each in command.params for option in each.opts}
+        for name, command in commands.items()
+    }
+    sentences = {each.sentence for found in possible_evidence() for each in answer_questions(found)}
+    named = set()
+    for sentence in sentences:
+        for command, option in re.findall(r"regraft (\w+)(?: (--[\w-]+))?", sentence):
+            assert command in options and (not option or option in options[command]), sentence
+            named |= {command, option}
+        assert sentence.count("--") == len(re.findall(r"regraft \w+ --", sentence)), sentence
+    assert {"fit", "abduct", "diagnose", "--group"} <= named
+
+
+def test_one_source_and_tiny_sources_are_answered(tmp_path: Path, run: Run) -> None:
+    path = tmp_path / "one.npz"
+    np.savez(path, X=DATA.X, y=DATA.y, sample_domain=np.full(len(DATA.y), "Bern"), u=DATA.group)
+    for options in ((), ("--group", "u")):
+        ran = run(path, *options, "--out", tmp_path / "out", "--html")
+        assert ran.code == 0 and ran.err == ""
+        assert "Collect labelled rows of a second source: Bern alone" in ran.out
+        assert not re.search(r"\b1 (source|domain)s|sample_domain|\bnan\b", ran.out)
+    assert "300 rows of 1 source show" in (tmp_path / "out/report.html").read_text()
+    first = np.r_[np.flatnonzero(DATA.y == 0)[:2], np.flatnonzero(DATA.y == 1)[:2]]
+    tiny = np.r_[first, np.flatnonzero(TOWNS == "Bern")]
+    towns = np.array(["Chur"] * 4 + ["Bern"] * 150)
+    np.savez(path, X=DATA.X[tiny], y=DATA.y[tiny], sample_domain=towns)
+    ran = run(path)
+    assert ran.code == 0, ran.err
+    assert re.search(r"Collect labels of class \d in Chur, or leave Chur out: there are 2", ran.out)
+    assert "too few rows to hold a third of them out" in ran.out
+    lone = DATA.y.copy()
+    lone[TOWNS == "Bern"] = 0
+    np.savez(path, X=DATA.X, y=lone, sample_domain=TOWNS)
+    ran = run(path)
+    assert ran.code == 2 and "class 1 is missing from domain Bern: drop the class" in ran.err

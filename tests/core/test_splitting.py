@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regraft.core.domains import Domains, check_domains
-from regraft.core.splitting import hold_out
+from regraft.core.splitting import hold_out, take_rows, thin_sources
 
 CELLS = st.lists(st.integers(3, 20), min_size=6, max_size=6)  # rows of two domains, three classes
 
@@ -78,3 +78,24 @@ def test_without_a_seed_every_third_row_of_a_cell_is_held_out() -> None:
 def test_a_seed_below_zero() -> None:
     with pytest.raises(ValueError, match=r"^seed is -1: pass 0 or more\.$"):
         hold_out(make_domains([3] * 6), -1)
+
+
+@given(CELLS, st.integers(12, 200))
+def test_large_sources_are_thinned_class_by_class_and_small_ones_kept(
+    cells: list[int], most: int
+) -> None:
+    domains = make_domains(cells)
+    thinned = count(take_rows(domains, thin_sources(domains, most)))
+    sizes = [sum(cells[:3]), sum(cells[3:])]
+    assert (thinned == cells) == (sum(cells) <= most)
+    assert sum(thinned) <= most + 6  # a class of a source is rounded up
+    for first, size in zip((0, 3), sizes, strict=True):
+        kept = thinned[first : first + 3]
+        if 2 * size <= most:
+            assert kept == cells[first : first + 3]
+        strides = {
+            stride
+            for stride in range(1, size + 1)
+            if kept == [-(-n // stride) for n in cells[first : first + 3]]
+        }
+        assert strides

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from torch import Tensor
 
+from regraft.core.domains import check_domains
 from regraft.core.heads import SourceHeads
-from regraft.core.standardization import Standardized, standardize
+from regraft.core.standardization import Standardized, standardize, standardize_columns
 from tests.helpers.problems import Problem, make_problem, normal, with_constant
 
 
@@ -83,3 +84,18 @@ def test_a_feature_that_hardly_varies_is_harmless(problem: Problem, deviation: f
         assert torch.allclose(scaled.rows.Z[:, 6], torch.zeros(600).double(), atol=1e-9)
         assert float(scaled.scale[6]) == 1
         assert torch.allclose(scaled.rows.Z[:, :6], plain.rows.Z[:, :6], atol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.filterwarnings("ignore")
+def test_columns_have_mean_zero_and_variance_one_and_constants_vanish(dtype: type) -> None:
+    p = _uneven(3)
+    X = np.column_stack([p.X, np.full(len(p.X), 3.3)]).astype(dtype)
+    domains = check_domains(X, p.y, p.domain)
+    found = standardize_columns(domains)
+    X64 = found.X.double()
+    assert found.X.dtype == (torch.float64 if dtype is np.float64 else torch.float32)
+    expected = torch.tensor([1.0, 1.0, 1.0, 1.0, 0.0], dtype=torch.float64)
+    assert torch.allclose(domains.weight @ X64, torch.zeros(5).double(), atol=1e-5)
+    assert torch.allclose(domains.weight @ X64.square(), expected, atol=1e-5)
+    assert bool((found.X[:, -1] == 0).all()) and np.array_equal(domains.X.numpy(), X)

@@ -13,14 +13,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
 import regraft.estimators.audit
-from regraft.core.hull import Attack, attack, plausible_targets
-from regraft.core.newton import losses
-from regraft.estimators.audit import AuditCurve, audit, warn_if_fitted_on
+from regraft.core.hull import Attack, plausible_targets
+from regraft.estimators.audit import AuditCurve, audit, judge_unseen
 from regraft.estimators.cro import CROClassifier
 from regraft.estimators.frontier import frontier
 from tests.helpers.errors import refused
 from tests.helpers.problems import Problem, make_problem
 
+pytestmark = pytest.mark.filterwarnings("ignore:a radius of")
 RADII = (0.0, 1.0, 4.0, 8.0)
 
 
@@ -47,12 +47,18 @@ def test_worst_case_grows_with_the_radius(curves: dict[str, AuditCurve]) -> None
         assert accuracies == sorted(accuracies, reverse=True)
 
 
-def test_radius_zero_is_the_sources(
+def test_radius_zero_is_the_worst_of_the_sources_and_of_their_mean(
     three_sources: Problem, models: dict[str, CROClassifier], curves: dict[str, AuditCurve]
 ) -> None:
-    plain = models["ERM"].score(*three_sources.data[:2])  # domains have the same size here
-    assert curves["ERM"].source_accuracy == pytest.approx(plain)
-    assert curves["ERM"].points[0].accuracy == pytest.approx(plain)
+    p, head = three_sources, models["ERM"]
+    correct = head.predict(p.X) == p.y
+    by_source = [correct[p.domain == name].mean() for name in np.unique(p.domain)]
+    assert curves["ERM"].source_accuracy == pytest.approx(np.mean(by_source))
+    sources = p.sources
+    _, rows = plausible_targets(sources)
+    mean = rows.weights(torch.zeros(len(rows.tilt), dtype=torch.float64)).numpy()
+    expected = min(*by_source, mean @ correct[sources.order.numpy()])
+    assert curves["ERM"].points[0].accuracy == pytest.approx(expected)
 
 
 def test_the_trained_head_has_the_smallest_worst_case(curves: dict[str, AuditCurve]) -> None:
@@ -60,17 +66,20 @@ def test_the_trained_head_has_the_smallest_worst_case(curves: dict[str, AuditCur
     assert curves["CRO"].points[0].risk > curves["ERM"].points[0].risk
 
 
-def test_agrees_with_the_certificate(
-    three_sources: Problem, models: dict[str, CROClassifier], curves: dict[str, AuditCurve]
+@pytest.mark.parametrize("name", ["ERM", "CRO"])
+def test_the_certificate_promises_less_than_the_rows_fitted_on_show(
+    models: dict[str, CROClassifier], curves: dict[str, AuditCurve], name: str
 ) -> None:
-    """But for the optimism that the certificate adds to the risk on rows the head was fitted on."""
-    certified, p = models["CRO"].certificate_.worst_case, three_sources
-    assert curves["CRO"].points[-1].risk < certified
-    sources = p.sources
-    _, surrogates = plausible_targets(sources)
-    probabilities = torch.from_numpy(models["CRO"].predict_proba(p.X))[sources.order]
-    loss = losses(probabilities.log(), sources.y) + sources.optimism()
-    assert attack(surrogates, loss, RADII[-1]).value == pytest.approx(certified, abs=1e-3)
+    certificate = models[name].certificate_
+    (shown,) = (p for p in curves[name].points if p.radius == certificate.radius)
+    assert certificate.risk > shown.risk and certificate.accuracy < shown.accuracy
+
+
+def test_no_source_is_measured_beyond_the_certificate(models: dict[str, CROClassifier]) -> None:
+    for model in models.values():
+        c = model.certificate_
+        assert max(each.risk_bound for each in c.sources) <= c.risk
+        assert min(each.accuracy_bound for each in c.sources) >= c.accuracy
 
 
 def test_targets_are_affine_and_data_plain(curves: dict[str, AuditCurve]) -> None:
@@ -206,9 +215,18 @@ def test_a_model_is_told_from_its_own_rows(
     three_sources: Problem, models: dict[str, CROClassifier]
 ) -> None:
     p, model = three_sources, models["CRO"]
+    noise = np.random.default_rng(0).standard_normal((len(p.y), 300))
+    X = np.hstack([p.X, noise])
+    erm = ERMClassifier().fit(X, p.y, p.domain)
+    fitted = CROClassifier("hull", radius=0.0).fit(X, p.y, p.domain)
     with pytest.warns(UserWarning, match="fitted on these very rows"):
-        warn_if_fitted_on(model, p.X, p.domain)
+        unseen = judge_unseen(fitted, X, p.y, p.domain)
+    assert isinstance(unseen, np.ndarray) and unseen.shape == (len(p.y), 3)
+    np.testing.assert_allclose(unseen.sum(axis=1), 1)
+    right = np.mean(unseen.argmax(axis=1) == p.y)
+    assert right < erm.score(X, p.y) - 0.02  # which remembers
+    assert right == pytest.approx(fitted.certificate_.source_accuracy, abs=0.05)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warn_if_fitted_on(model, p.X[5:], p.domain[5:])
-        warn_if_fitted_on(LogisticRegression(), p.X, p.domain)
+        assert judge_unseen(model, p.X[5:], p.y[5:], p.domain[5:]) is model
+        assert judge_unseen(erm, X, p.y, p.domain) is erm  # which keeps no mean of its rows

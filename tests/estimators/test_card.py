@@ -37,6 +37,7 @@ from regraft.estimators.evidence_tables import evidence_table
 from regraft.estimators.linear import LinearHead
 from tests.helpers.problems import Problem, make_problem
 
+pytestmark = pytest.mark.filterwarnings("ignore:a radius of")
 MARKDOWN = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -108,18 +109,26 @@ def renamed(model: CROClassifier, names: list[str]) -> CROClassifier:
     other.classes_, other.feature_names_in_ = np.array(names, object), np.array(names, object)
     other.domains_ = np.array(names, object)
     rows, c = tuple(range(1, len(names) + 1)), model.certificate_
+    own, pooled = (
+        tuple(replace(each[0], name=name) for name in names)
+        for each in (c.sources, c.pooled_sources)
+    )
     if isinstance(c, GroupCertificate):
-        own, pooled = (
-            tuple(replace(each[0], name=name) for name in names)
-            for each in (c.sources, c.pooled_sources)
-        )
         found = {**c.abduction, "domains": names, "shares": [[0.25, 0.75]] * len(names)}
         other.certificate_ = replace(
             c, sources=own, pooled_sources=pooled, source_rows=rows, abduction=found
         )
     else:
         weights = dict(zip(names, np.linspace(-1, 2, len(names)).tolist(), strict=True))
-        other.certificate_ = replace(c, worst_target=weights, source_rows=rows)
+        far = dict.fromkeys(names, 0.5)
+        other.certificate_ = replace(
+            c,
+            sources=own,
+            pooled_sources=pooled,
+            distances=far,
+            worst_target=weights,
+            source_rows=rows,
+        )
     return other
 
 
@@ -135,11 +144,13 @@ def test_the_header_has_the_fields_of_the_hub(model: CROClassifier) -> None:
     numbers = {metric["type"]: metric["value"] for metric in result["metrics"]}
     c = model.certificate_
     assert numbers == {
-        "worst_case_accuracy": pytest.approx(c.worst_case_accuracy, abs=1e-4),
-        "worst_case_risk": pytest.approx(c.worst_case, abs=1e-4),
+        "worst_case_accuracy": pytest.approx(c.accuracy, abs=1e-4),
+        "worst_case_risk": pytest.approx(c.risk, abs=1e-4),
         "accuracy": pytest.approx(c.source_accuracy, abs=1e-4),
     }
-    assert all("rows fitted on" in m["name"] or "nats)" in m["name"] for m in result["metrics"])
+    names = [metric["name"] for metric in result["metrics"]]
+    assert [name.startswith("Certified") for name in names] == [True, True, False]
+    assert names[-1].endswith("measured on held-out rows")
 
 
 def test_the_hub_reads_it(model: CROClassifier) -> None:
@@ -159,14 +170,18 @@ def test_the_body_tells_the_certificate_and_its_price(model: CROClassifier) -> N
     for term in explain_certificate(c):
         assert f"| {term.name} | {term.value} | {term.meaning} |" in card
         assert term.meaning.endswith(".") and "\n" not in term.meaning
-    assert c.source_accuracy is not None and c.pooled_source_accuracy is not None
     prices = f"{c.source_accuracy:.1%} | {c.pooled_source_accuracy:.1%}"
-    assert f"| accuracy on the sources (mean) | {prices} |" in card
-    prices = f"{c.worst_case:.3f} nats | {c.pooled_worst_case:.3f} nats"
-    assert f"| risk in the worst domain for it | {prices} |" in card
+    assert f"| accuracy on the sources, measured | {prices} |" in card
+    prices = f"{c.risk:.3f} nats | {c.pooled_risk:.3f} nats"
+    where = "every plausible domain within 2 nats and each source"
+    assert f"| certified risk in {where}, at most | {prices} |" in card
+    far = [f"{distance:.2f}" for distance in c.distances.values()]
     weights = [f"{weight:+.2f}" for weight in c.worst_target.values()]
-    assert [row[1:] for row in first_table(card)[1:]] == [["300", weights[0]], ["300", weights[1]]]
-    for limit in ("closure on the target's side", "noisier than any tilt", "is an assumption"):
+    expected = [["300", *each] for each in zip(far, weights, strict=True)]
+    assert [row[1:] for row in first_table(card)[1:]] == expected
+    for each in (*c.targets, *c.kept):
+        assert f"{each.accuracy:.1%} (≥ {each.accuracy_bound:.1%})" in card
+    for limit in ("its inputs those of the sources", "noisier than any tilt", "is an assumption"):
         assert limit in card
     assert "`license: mit`" in card and f"Regraft {__version__}" in card
 
@@ -174,7 +189,7 @@ def test_the_body_tells_the_certificate_and_its_price(model: CROClassifier) -> N
 def test_the_card_of_hidden_groups_has_held_out_numbers_only(latent: CROClassifier) -> None:
     card, c = model_card(latent), latent.certificate_
     assert isinstance(c, GroupCertificate) and c.n_groups == 2
-    evidence = "Evidence on rows held out"
+    evidence = "Measured on held-out rows"
     assert set(headings(card)) >= {*SECTIONS, *CERTIFIED, "Hidden factor", evidence}
     for paragraph in (*c.summary(), summarize_factor(c.abduction)):
         assert paragraph in card
@@ -194,7 +209,6 @@ def test_the_card_of_hidden_groups_has_held_out_numbers_only(latent: CROClassifi
         "worst_case_risk": pytest.approx(c.risk, abs=1e-4),
         "accuracy": pytest.approx(c.source_accuracy, abs=1e-4),
     }
-    assert all("rows held out" in metric["name"] for metric in result["metrics"])
 
 
 def test_a_card_without_a_hidden_factor_says_so() -> None:
@@ -216,16 +230,14 @@ def test_a_source_named_like_a_group_is_told_apart(latent: CROClassifier) -> Non
 
 def test_every_term_is_told_where_it_means_something(model: CROClassifier) -> None:
     names = [term.name for term in explain_certificate(model.certificate_)]
-    assert len(names) == len(set(names)) == 22
-    regret = replace(model.certificate_, objective="regret")
-    assert "worst-case regret" in {term.name for term in explain_certificate(regret)}
-    # With other surrogates there is no guard, and no optimism is added.
+    assert len(names) == len(set(names)) == 23
+    regret = replace(model.certificate_, objective="regret", regret=0.1)
+    assert {term.name for term in explain_certificate(regret)} - set(names) == {"certified regret"}
+    # With other surrogates there is no guard.
     other = explain_certificate(
         replace(model.certificate_, surrogate="relabelled", advantage=None, advantage_error=None)
     )
     assert set(names) - {term.name for term in other} == {"advantage over ERM"}
-    assert "optimism" in explain_certificate(model.certificate_)[0].meaning
-    assert "optimism" not in other[0].meaning
 
 
 @pytest.mark.parametrize(
@@ -249,12 +261,15 @@ def test_the_card_of_the_free_adversary_says_what_differs(problem: Problem) -> N
     head = LiteralCROClassifier(**quick).fit(*problem.data)
     card = model_card(head)
     assert set(headings(card)) >= {*SECTIONS, *CERTIFIED, "No radius"}
-    assert "lower bound only" in card and "The radius is an assumption" not in card
+    assert (
+        "the worst domain that the search found" in card
+        and "The radius is an assumption" not in card
+    )
     assert "model-index" not in header(card)
     names = {term.name for term in explain_certificate(head.certificate_)}
     assert "statistical term" not in names and "standardized features" in card
     c = head.certificate_
-    assert c.pooled_source_accuracy is not None and c.pooled_source_accuracy > 0.7
+    assert c.pooled_source_accuracy > 0.7
     assert first_table(card) == [["source", "rows"], ["source 0", "300"], ["source 1", "300"]]
 
 
@@ -264,7 +279,10 @@ def test_one_source_tells_nothing_about_others() -> None:
         model = CROClassifier("hull").fit(p.X, p.y)
     card = model_card(model)
     assert "the only plausible domain is the sources themselves" in card
-    assert "gives up nothing against ERM" in card and "1 source domain, listed" in card
+    assert (
+        "one plausible domain, in which ERM's head is the best" in card
+        and "1 source domain, listed" in card
+    )
 
 
 @pytest.mark.parametrize("family", ["model", "latent"])
@@ -279,7 +297,7 @@ def test_names_from_data_stay_names(family: str, request: pytest.FixtureRequest)
     assert "😀" in dataset
     assert headings(card)[1:] == headings(model_card(model))[1:]
     rows = first_table(card)
-    assert [len(row) for row in rows] == [4 if family == "latent" else 3] * (len(names) + 1)
+    assert [len(row) for row in rows] == [4] * (len(names) + 1)
     assert [row[0] for row in rows[1:3]] == names[:2]
     assert [row[0] for row in rows[3:-2]] == ["x --- license: mit", *names[3:-2]]
     assert "art_painting" in card
@@ -301,7 +319,7 @@ def test_any_name_reads_as_itself_on_one_line(name: str) -> None:
 
 def test_long_lists_are_cut(model: CROClassifier) -> None:
     card = model_card(renamed(model, [f"n{i}" for i in range(25)]))
-    assert first_table(card)[-1] == ["and 5 more", "", ""]
+    assert first_table(card)[-1] == ["and 5 more", "", "", ""]
     assert "25 classes: n0, n1," in card and "n19 and 5 more" in card and "n20" not in card
 
 

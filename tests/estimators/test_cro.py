@@ -93,6 +93,21 @@ def test_beats_erm_where_the_association_is_permuted(family: Any) -> None:
     assert gain > 0.1
 
 
+def test_the_default_radius_is_what_the_sources_support(three_sources: Problem) -> None:
+    """Where a fourth domain would lie on average if it were drawn as the three were."""
+    p = three_sources
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        c = CROClassifier("hull").fit(*p.data).certificate_
+    assert c.radius == pytest.approx(np.sqrt(4 / 2) * max(c.distances.values()))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        CROClassifier("hull", radius=2.9 * c.radius).fit(*p.data)
+    numbers = rf"a radius of 8 nats is {8 / c.radius:.0f} times .* \({c.radius:.2g} nats\)"
+    with pytest.warns(UserWarning, match=numbers):
+        CROClassifier("hull", radius=8.0).fit(*p.data)
+
+
 def test_learned_state(three_sources: Problem) -> None:
     p = three_sources
     model = CROClassifier("hull", rank=1).fit(*p.data)
@@ -166,7 +181,8 @@ def test_routes_through_pipeline_search_and_cross_validation() -> None:
         routed, cv = {"sample_domain": p.domain, "groups": p.domain}, LeaveOneGroupOut()
         scores = cross_validate(pipeline, p.X, p.y, cv=cv, params=routed)["test_score"]
         search = GridSearchCV(pipeline, {"croclassifier__radius": [0.0, 2.0]}, cv=cv)
-        search.fit(p.X, p.y, **routed)
+        with pytest.warns(UserWarning, match="a radius of 2 nats is"):
+            search.fit(p.X, p.y, **routed)
     assert len(scores) == 3
     assert scores.min() > 0.4
     assert search.best_estimator_[-1].certificate_.dimension == 2
@@ -181,7 +197,7 @@ def test_warns_when_the_game_does_not_settle(three_sources: Problem) -> None:
 @pytest.mark.parametrize(
     ("params", "words"),
     [
-        ({"family": "free"}, "family is 'free'"),
+        ({"family": "free"}, "family \\(--family\\) is 'free': pass latent or hull"),
         ({"radius": 4.0}, 'radius is a setting of family="hull"'),
         ({"family": "hull", "class_groups": True}, 'class_groups is a setting of family="latent"'),
         ({"prior_shift": -1.0}, "prior_shift is -1"),

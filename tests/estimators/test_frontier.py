@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from regraft import CROClassifier, abduct, frontier, make_confounded_domains
+from regraft import CROClassifier, ERMClassifier, abduct, frontier, make_confounded_domains
 from regraft.core.domains import check_domains
 from regraft.core.splitting import hold_out
 from regraft.estimators.frontier import Frontier
@@ -62,15 +62,29 @@ def test_it_survives_json_and_old_files_are_the_hulls(price: Frontier) -> None:
     point = {"radius": 2.0, "source_accuracy": 0.9, "worst_case_accuracy": 0.5}
     old = Frontier.from_dict({"points": [{**point, "worst_case_risk": 0.7}], "audit_radius": 8.0})
     assert (old.family, old.points[0].label) == ("hull", "2")
-    assert (old.trained, old.scope) == ("training radius", "worst case within 8 nats")
+    assert (old.trained, old.scope) == ("training radius (nats)", "worst domain within 8 nats")
 
 
-def test_without_a_hidden_factor_every_head_is_erms() -> None:
+def test_without_a_hidden_factor_there_is_one_head_which_is_erms() -> None:
     p = make_problem(n=300, sources=1)
-    seen: list[str] = []
-    found = frontier(p.X, p.y, np.tile([0, 1], 150), on_progress=seen.append)
-    assert seen[-1] == "fitted for a prior shift of any" and len(seen) == 6
-    assert len({(each.source_accuracy, each.worst_case_risk) for each in found.points}) == 1
+    domain = np.tile([0, 1], 150)
+    found = frontier(p.X, p.y, domain)
+    assert not found.has_factor and len(found.points) == 1
+    assert found.summary().startswith("No hidden factor was found")
+    train, test = (
+        Problem(part.X.numpy(), part.y.numpy(), part.domain.numpy())
+        for part in hold_out(check_domains(p.X, p.y, domain))
+    )
+    erm = ERMClassifier().fit(*train.data)
+    correct = erm.predict(test.X) == test.y
+    expected = np.mean([correct[test.domain == s].mean() for s in (0, 1)])
+    assert found.points[0].source_accuracy == pytest.approx(expected)
+
+
+def test_the_sentence_says_how_far_the_mix_may_move(price: Frontier) -> None:
+    assert price.trained == "how far the mix of groups may move (nats)"
+    assert "from 0 nats to any distance" in price.summary()
+    assert price.summary().endswith("(measured on held-out rows).")
 
 
 @pytest.mark.parametrize(
@@ -80,7 +94,7 @@ def test_without_a_hidden_factor_every_head_is_erms() -> None:
         ({"rank": 1}, "rank is a setting of"),
         ({"family": "hull", "prior_shifts": (1.0,)}, "prior_shifts is a setting of"),
         ({"family": "hull", "class_groups": True}, "class_groups is a setting of"),
-        ({"family": "free"}, "family is 'free'"),
+        ({"family": "free"}, "family \\(--family\\) is 'free'"),
         ({"prior_shifts": ()}, "prior_shifts is empty"),
         ({"prior_shifts": (-1.0,)}, "prior_shift is -1"),
     ],

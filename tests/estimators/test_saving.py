@@ -12,7 +12,6 @@ import pandas
 import pytest
 from sklearn.base import clone
 
-from regraft.core.certificate import Certificate
 from regraft.core.group_certificate import GroupCertificate
 from regraft.estimators.baselines import (
     ERMClassifier,
@@ -27,6 +26,8 @@ from regraft.estimators.literal import LiteralCROClassifier
 from regraft.estimators.model_files import ARRAYS, CARD, DESCRIPTION
 from regraft.estimators.saving import load, save
 from tests.helpers.errors import refused
+
+pytestmark = pytest.mark.filterwarnings("ignore:a radius of")
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +93,7 @@ def test_the_evidence_of_the_game_comes_back_from_plain_json(
     np.testing.assert_array_equal(loaded.pooled_head_, model.pooled_head_)
     assert loaded.witness().rank == model.witness().rank
     description = json.loads((tmp_path / "m" / DESCRIPTION).read_text())
-    assert description["format"] == 2
+    assert description["format"] == 3
     assert description["class"] == "CROClassifier"
     assert description["parameters"]["radius"] == 2.0
     assert description["classes"] == {"dtype": "<i8", "values": [0, 1]}
@@ -108,16 +109,6 @@ def test_what_was_found_comes_back_with_its_witness(tmp_path: Path, problem: Any
     edited(tmp_path / "m", certificate={**model.certificate_.to_dict(), "n_groups": 3})
     with refused("group_map has shape"):
         load(tmp_path / "m")
-
-
-def test_a_model_from_before_there_were_families_is_of_the_hull(
-    tmp_path: Path, model: CROClassifier
-) -> None:
-    save(model, tmp_path / "m")
-    given = ("family", "prior_shift", "class_groups")
-    old = {name: value for name, value in model.get_params().items() if name not in given}
-    edited(tmp_path / "m", parameters=old)
-    assert load(tmp_path / "m").get_params() == model.get_params()
 
 
 @pytest.mark.parametrize(
@@ -199,23 +190,13 @@ def test_the_card_is_part_of_the_model(tmp_path: Path, model: CROClassifier) -> 
     assert (tmp_path / "project" / CARD).read_text() == "of something else"
 
 
-def test_a_model_from_before_cards_and_prices_is_loaded_and_saved(
-    tmp_path: Path, model: CROClassifier, problem: Any
+def test_a_model_with_a_certificate_of_before_is_refused(
+    tmp_path: Path, model: CROClassifier
 ) -> None:
-    folder = tmp_path / "m"
-    save(model, folder)
-    (folder / CARD).unlink()
-    description = json.loads((folder / DESCRIPTION).read_text())
-    for name in ("source_rows", "source_accuracy", "pooled_source_accuracy", "pooled_source_risk"):
-        del description["certificate"][name]
-    (folder / DESCRIPTION).write_text(json.dumps(description))
-    loaded = load(folder)
-    assert isinstance(loaded, CROClassifier) and isinstance(loaded.certificate_, Certificate)
-    assert loaded.certificate_.source_accuracy is None
-    np.testing.assert_array_equal(loaded.predict(problem.X), model.predict(problem.X))
-    save(loaded, folder)
-    assert entries(folder) == [CARD, DESCRIPTION, ARRAYS]
-    assert "not kept" in (folder / CARD).read_text("utf-8")
+    save(model, tmp_path / "m")
+    edited(tmp_path / "m", format=2, regraft="0.0.9")
+    with refused("has format 2, but this regraft"):
+        load(tmp_path / "m")
 
 
 def test_a_failed_save_leaves_the_old_model_and_nothing_else(

@@ -3,12 +3,17 @@
 import json
 import math
 import re
+import warnings
 from collections.abc import Callable
 from functools import cache
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from regraft import make_confounded_domains
+from regraft.premises.answers import QUESTIONS
 from regraft.premises.diagnose import Diagnosis, diagnose
 from regraft.support.json_files import dumps
 from tests.helpers.factorized_domains import FactorizedDomains, draw_domains
@@ -56,6 +61,7 @@ def test_true_premises_look_satisfied() -> None:
     verdicts = {name: check.verdict for name, check in found.checks.items()}
     assert verdicts == dict.fromkeys(CHECKS, "consistent")
     assert found.observed and found.groups == ("old", "young") and found.remarks == ()
+    assert [each.question for each in found.answers] == list(QUESTIONS)
     assert found.domains == {"Aarau": 1000, "Bern": 1000, "Chur": 1000}
     assert (found.n_rows, found.n_features) == (3000, 8)
     assert found.invariance.n_cells == 6
@@ -124,7 +130,10 @@ def test_documents_are_plain_json(find: Callable[[], Diagnosis]) -> None:
         assert check.sentence.endswith(".") and "\n" not in check.sentence
     assert (read["angles"]["p_value"] is None) == (not found.observed)
     assert read["shifts"]["diversity"] == found.shifts.diversity
-    assert f"Diversity shift {found.shifts.diversity:.2f}" in read["summary"][5]
+    assert f"Diversity shift {found.shifts.diversity:.2f}" in read["summary"][9]
+    assert [each["sentence"] for each in read["answers"]] == read["summary"][:4]
+    assert read["factor"]["p_value"] == found.factor.p_value
+    assert read["size"]["rows"] == found.size.rows
 
 
 def test_steps_are_reported_and_the_seed_decides() -> None:
@@ -132,6 +141,7 @@ def test_steps_are_reported_and_the_seed_decides() -> None:
     assert observed.heterogeneity == latent.heterogeneity
     assert observed.shifts == latent.shifts
     assert steps == [
+        "looking for a hidden factor",
         "testing whether the sources disagree",
         "measuring shifts",
         "fitting abduction and deduction maps",
@@ -151,10 +161,6 @@ def test_steps_are_reported_and_the_seed_decides() -> None:
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (
-            {"sample_domain": np.zeros(300)},
-            "all rows belong to one domain: pass rows of two domains or more.",
-        ),
         ({"group": np.full(300, "a")}, "group is a in every row: pass two groups or more."),
         ({"group": np.zeros(299)}, "X has 300 rows but group has 299: pass one per row."),
         ({"group": np.full(300, np.nan)}, "group holds NaN or infinity: drop those rows."),
@@ -175,3 +181,64 @@ def test_what_is_refused(change: dict[str, object], sentence: str) -> None:
     arguments = {"X": data.X, "y": data.y, "sample_domain": data.domain} | change
     with pytest.raises(ValueError, match=rf"^{re.escape(sentence)}$"):
         diagnose(**arguments)  # type: ignore[arg-type]
+
+
+@cache
+def plain(known: bool) -> Diagnosis:
+    data = draw_domains(2, n=60, shift="full")
+    return diagnose(data.X, data.y, data.domain, data.group if known else None)
+
+
+@given(
+    st.booleans(),
+    st.lists(st.floats(-3, 3), min_size=4, max_size=4),
+    st.lists(st.floats(-1e3, 1e3), min_size=4, max_size=4),
+)
+@settings(max_examples=6)
+def test_units_of_columns_make_no_difference(
+    known: bool, exponents: list[float], shifts: list[float]
+) -> None:
+    data = draw_domains(2, n=60, shift="full")
+    X = data.X * 10.0 ** np.array(exponents) + shifts
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of columns that drown the others
+        found = diagnose(X, data.y, data.domain, data.group if known else None)
+    assert found.answers == plain(known).answers
+    assert found.factor.p_value == plain(known).factor.p_value
+    for name, check in plain(known).checks.items():
+        assert found.checks[name].verdict == check.verdict
+    for name in ("heterogeneity", "angles", "invariance"):
+        p_values = [getattr(each, name).p_value for each in (found, plain(known))]
+        assert p_values[0] == p_values[1] or np.isnan(p_values).all()
+
+
+def test_a_confounder_is_found_and_its_absence_too() -> None:
+    """The rules meet data: tied to the label with different strengths, or with the same."""
+    answers = []
+    for strengths in ((0.9, 0.6), (0.75, 0.75)):
+        data = make_confounded_domains(
+            800, n_classes=2, strengths=strengths, n_features=6, random_state=0
+        )
+        found = diagnose(data.X, data.y, data.sample_domain)
+        answers.append([each.answer for each in found.answers])
+    assert answers[0] == ["yes", "no", "yes", "use CRO"]
+    assert answers[1] == ["none found", "as far as seen", "yes", "use ERM"]
+
+
+def test_one_source_leaves_everything_else_undecided() -> None:
+    data = small()
+    for group in (None, data.group):
+        found = diagnose(data.X, data.y, np.full(300, "Bern"), group)
+        assert {check.verdict for check in found.checks.values()} == {"undecided"}
+        assert found.summary() == tuple(answer.sentence for answer in found.answers)
+        assert found.answers[-1].answer == "collect labels"
+        assert dumps(found.to_dict())
+
+
+def test_of_very_many_rows_some_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("regraft.premises.diagnose._MAX_ROWS", 200)
+    data = small()
+    found = diagnose(data.X, data.y, data.domain, data.group)
+    assert found.n_rows == 300 and found.domains == {"0": 150, "1": 150}
+    assert sum(sum(row.values()) for row in found.size.rows.values()) == 300
+    assert found.heterogeneity.effective_rows <= 160 / 2

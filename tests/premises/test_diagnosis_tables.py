@@ -10,6 +10,7 @@ from regraft.premises.deduction_invariance import DeductionCell, DeductionInvari
 from regraft.premises.diagnose import Diagnosis, diagnose
 from regraft.premises.diagnosis_tables import (
     angles_table,
+    answers,
     basis_table,
     cells_table,
     closure_table,
@@ -96,8 +97,12 @@ def test_a_diagnosis_has_a_row_for_each_premise_and_its_tables() -> None:
     table = verdicts(known())
     assert table.rows == tuple((name, check.verdict) for name, check in known().checks.items())
     assert len(table.rows) == 5
+    assert answers(known()).rows == tuple(
+        (each.question, each.answer, each.number) for each in known().answers
+    )
     titles = [part.title.split(",")[0] for part in details(known())]
     assert titles == [
+        "Rows",
         "Factorization closure",
         "Principal angles between col(A_s)",
         "Deduction columns",

@@ -27,7 +27,7 @@ def test_python_block(
     accuracy, worst = map(float, capsys.readouterr().out.split())
     assert accuracy > 0.65 and worst > 0.65
     assert f"# {accuracy:.2f} where" in code
-    assert (tmp_path / "stress.png").exists() and (tmp_path / "model" / "model.json").exists()
+    assert (tmp_path / "groups.png").exists() and (tmp_path / "model" / "model.json").exists()
 
 
 def test_four_commands_lead_to_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

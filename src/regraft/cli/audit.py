@@ -55,7 +55,7 @@ def audit_command(
     from regraft.cli.predict import features_for, load_head
     from regraft.data.labelled import read_labelled
     from regraft.data.tables import read_probabilities
-    from regraft.estimators.audit import audit, warn_if_fitted_on
+    from regraft.estimators.audit import audit, judge_unseen
     from regraft.estimators.families import check_settings
     from regraft.estimators.free_audit import audit_free
     from regraft.estimators.group_audit import audit_groups
@@ -70,6 +70,7 @@ def audit_command(
         if predictor.is_dir():
             judged = load_head(predictor)
             X = features_for(judged, table)
+            judged = judge_unseen(judged, X, table.y, table.domain)
         else:
             judged, X = read_probabilities(predictor, table.y), table.X
         rows = X, table.y, table.domain
@@ -82,7 +83,6 @@ def audit_command(
             steps = steps or numbers(AUDIT_RADII)
             kind = cast("Family", family)
             result = audit(judged, *rows, steps, family=kind, **chosen, device=device)
-    warn_if_fitted_on(judged, X, table.domain)
     document = {"family": family, **result.to_dict()}
     _show(session, result)
     files = write_result(
@@ -109,9 +109,10 @@ def _show(session: Session, audit: GroupAudit | FreeAudit | AuditCurve) -> None:
 def _show_curve(session: Session, curve: AuditCurve) -> None:
     from regraft.support.table import percent
 
-    columns = "radius (nats)", "effective rows", "worst-case risk", "worst-case accuracy"
+    columns = "radius (nats)", "effective rows", "largest risk", "lowest accuracy"
     rows = [
         (f"{p.radius:g}", f"{p.sample_size:.0f}", f"{p.risk:.3f}", percent(p.accuracy))
         for p in curve.points
     ]
     session.table(columns, rows)
+    session.say("Measured on the rows audited, in the worst plausible domain within each radius.")

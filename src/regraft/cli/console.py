@@ -80,7 +80,7 @@ class Console:
         """Print one round of the game."""
         self.note(
             f"  round {len(played.risks)}: worst domain found {played.attack_value:.3f} nats, "
-            f"learner's answer {played.value:.3f} (gap {played.gap:.0e})"
+            f"learner's answer {played.value:.3f} with its ridge (gap {played.gap:.0e})"
         )
 
     def say(self, *sentences: str) -> None:

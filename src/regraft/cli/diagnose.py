@@ -1,4 +1,4 @@
-"""``regraft diagnose``: a table in, verdicts and their numbers out."""
+"""``regraft diagnose``: a table in, answers, verdicts and their numbers out."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def diagnose(
     device: Device = "cpu",
     out: Out = None,
 ) -> None:
-    """Test whether the method's premises look satisfied on these data: verdicts and numbers."""
+    """Say what the data show and what to do: four answers, and the method's premises."""
     from regraft.data.labelled import read_labelled
     from regraft.premises.diagnose import diagnose as check_premises
     from regraft.premises.diagnosis_files import write_diagnosis
@@ -54,10 +54,12 @@ def diagnose(
 
 
 def show_diagnosis(session: Session, diagnosis: Diagnosis) -> None:
-    """Print the verdicts, the sentences behind them, and the numbers behind these."""
-    from regraft.premises.diagnosis_tables import details, verdicts
+    """Print the answers, then the verdicts on the premises, and the numbers behind both."""
+    from regraft.premises.diagnosis_tables import answers, details, verdicts
 
-    table = verdicts(diagnosis)
-    session.table(table.columns, table.rows)
-    session.say(*diagnosis.summary(), "")
+    sentences = diagnosis.summary()
+    n = len(diagnosis.answers)
+    for table, said in ((answers(diagnosis), sentences[:n]), (verdicts(diagnosis), sentences[n:])):
+        session.tables([table])
+        session.say(*said, "")
     session.tables(details(diagnosis))

@@ -23,8 +23,8 @@ def frontier_command(
     prior_shifts: Annotated[
         str | None,
         typer.Option(
-            help="Latent: bounds on the prior shift in nats, separated by commas; inf allows "
-            "every mixture. Default: 0,0.5,1,2,4,inf."
+            help="Latent: how far the mix of groups may move (nats), separated by commas; inf "
+            "allows every mix. Default: 0,0.5,1,2,4,inf."
         ),
     ] = None,
     class_groups: options.ClassGroups = False,
@@ -36,7 +36,7 @@ def frontier_command(
     device: Device = "cpu",
     out: Out = None,
 ) -> None:
-    """Measure what robustness costs on the sources, and what it buys in the worst case."""
+    """Measure what robustness costs on the sources, and what it buys in the worst domain."""
     steps = None if radii is None else options.numbers(radii)
     shifts = None if prior_shifts is None else options.numbers(prior_shifts, "prior shifts")
     from regraft.core.hull import Objective
@@ -70,5 +70,8 @@ def frontier_command(
     rows = [
         (p.label, percent(p.source_accuracy), percent(p.worst_case_accuracy)) for p in result.points
     ]
-    session.table((result.trained, "source accuracy", f"accuracy, {result.scope}"), rows)
+    if result.has_factor:
+        columns = "accuracy on the sources", f"accuracy in the {result.scope}"
+        session.table((result.trained, *columns), rows)
+    session.say(result.summary())
     session.finish(document, files, read=[data])

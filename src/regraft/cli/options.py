@@ -69,7 +69,6 @@ Domain = Annotated[str, typer.Option(help="Column of domains.")]
 
 # For what fits, audits and compares heads.
 Data = Annotated[Path, path_argument("A .npz, .csv or .parquet file, or a bank.")]
-Radius = Annotated[float, typer.Option(help=meaning("radius"))]
 Radii = Annotated[str, typer.Option(help="Radii in nats, separated by commas.")]
 _HULLS = "Hull, factorized"
 AUDIT_RADII = "0,0.5,1,2,4,8,16"
@@ -91,7 +90,7 @@ AuditFamily = Annotated[
 NGroups = Annotated[int, typer.Option(help="Factorized: number of hidden groups.")]
 PriorShift = Annotated[
     float | None,
-    typer.Option(help="Latent: largest change of the groups' log-odds, in nats. Default: any."),
+    typer.Option(help="Latent: how far the mix of groups may move (nats). Default: any."),
 ]
 ClassGroups = Annotated[
     bool, typer.Option("--class-groups", help="Latent: each class mixes the groups in its own way.")

@@ -20,9 +20,10 @@ from regraft.core.domain_scores import (
     FOLDS,
     ClassRows,
     DomainRegression,
+    PermutationTest,
     Scores,
     arrange_rows,
-    permutation_p_value,
+    permutation_test,
     score_domains,
     sharpen_scores,
 )
@@ -88,6 +89,7 @@ class Groups:
     possible_gain: float  # what they would tell if each row's group were known
     separation: float  # of neighbouring groups, in standard deviations; the least over classes
     p_value: float  # of "no hidden factor": features say nothing about the source of a class's rows
+    noise_gain: float  # nats a row that chance reaches once in twenty times
     contrast: tuple[float, ...]  # (K,) which sources have more of the last group, and how strongly
     models: GroupModels | None
 
@@ -166,16 +168,16 @@ def find_groups(data: PrincipalRows) -> Groups:
     C, K = data.n_classes, data.n_sources
     rows, means = arrange_rows(data.T, data.y, data.s, C, K)
     if K == 1:
-        return _one_group(rows, p_value=1.0)
+        return _one_group(rows, PermutationTest(p_value=1.0, noise_gain=0.0))
     regression = DomainRegression(rows)
-    p_value = permutation_p_value(regression)
-    if p_value > LEVEL:
-        return _one_group(rows, p_value)
+    test = permutation_test(regression)
+    if test.p_value > LEVEL:
+        return _one_group(rows, test)
     scores, contrast = score_domains(regression)
     best = _choose(regression, scores)
     gain = float(best.gain.mean())
     if gain <= 0:
-        return _one_group(rows, p_value)
+        return _one_group(rows, test)
     models = _models(best, data, means)
     own_fold = rows.fold * C + rows.y
     log_joint = best.mixture.log_density(best.scores.outer, own_fold)
@@ -189,7 +191,8 @@ def find_groups(data: PrincipalRows) -> Groups:
         gain_error=_standard_error(best.gain),
         possible_gain=_possible_gain(rows, shares),
         separation=float(best.mixture.separation.reshape(FOLDS, C).mean(dim=0).min()),
-        p_value=p_value,
+        p_value=test.p_value,
+        noise_gain=test.noise_gain,
         contrast=tuple(contrast.tolist()),
         models=models,
     )
@@ -208,7 +211,7 @@ def _reverse(found: Groups, models: GroupModels) -> Groups:
     )
 
 
-def _one_group(rows: ClassRows, p_value: float) -> Groups:
+def _one_group(rows: ClassRows, test: PermutationTest) -> Groups:
     return Groups(
         posterior=rows.T.new_ones((len(rows.y), 1)),
         shares=rows.T.new_ones((rows.n_sources, rows.n_classes, 1)),
@@ -217,7 +220,8 @@ def _one_group(rows: ClassRows, p_value: float) -> Groups:
         gain_error=0.0,
         possible_gain=0.0,
         separation=0.0,
-        p_value=p_value,
+        p_value=test.p_value,
+        noise_gain=test.noise_gain,
         contrast=(0.0,) * rows.n_sources,
         models=None,
     )

@@ -82,9 +82,9 @@ class Certificate(PlainData):
     def claim(self) -> str:
         """Say what is certified, beside ERM's."""
         return (
-            f"Certificate: {self.scope()}, this head has a risk of at most {self.risk:.3f} nats "
+            f"Certified: {self.scope()}, this head has a risk of at most {self.risk:.3f} nats "
             f"and an accuracy of at least {self.accuracy:.1%} ({self.confidence:.0%} confidence, "
-            f"rows held out); for ERM's head the same bounds are {self.pooled_risk:.3f} nats and "
+            f"held-out rows); ERM's head is certified at {self.pooled_risk:.3f} nats and "
             f"{self.pooled_accuracy:.1%}."
         )
 
@@ -95,12 +95,13 @@ class Certificate(PlainData):
         better = ""
         if self.advantage is not None:
             better = (
-                f": its held-out worst case is better than ERM's by {self.advantage:.3f} ± "
-                f"{self.advantage_error:.3f} nats"
+                f": its risk there, measured on held-out rows, is lower than ERM's by "
+                f"{self.advantage:.3f} ± {self.advantage_error:.3f} nats"
             )
         return (
-            f"The head is the game's{better}. On the sources it has {self.source_accuracy:.1%} "
-            f"where ERM has {self.pooled_source_accuracy:.1%} (rows held out)."
+            f"The head is the one that won the game against the worst domain{better}. On the "
+            f"sources it has {self.source_accuracy:.1%} where ERM has "
+            f"{self.pooled_source_accuracy:.1%} (measured on held-out rows)."
         )
 
 

@@ -18,7 +18,8 @@ from torch import Tensor
 FOLDS = 5
 # Shares of the total variance; the held-out gain has one broad peak over them.
 _RIDGES = (1.0, 0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4)
-_PERMUTATIONS = 99
+PERMUTATIONS = 99
+_NOISE_QUANTILE = 0.95
 _MAX_TEST_ROWS = 50_000
 _MAX_ENTRIES = 2**24  # of the permuted sources that are held at a time
 _PAIRS = tuple(combinations(range(FOLDS), 2))
@@ -223,8 +224,16 @@ def sharpen_scores(regression: DomainRegression, nested: Tensor) -> Scores:
     return regression.score(beta.permute(0, 3, 1, 2))
 
 
-def permutation_p_value(regression: DomainRegression, seed: int = 0) -> float:
-    """Return the p-value of "given the class, the features say nothing about the source".
+@dataclass(frozen=True)
+class PermutationTest:
+    """Test of "given the class, the features say nothing about the source"."""
+
+    p_value: float
+    noise_gain: float  # nats a row that permuted sources reach once in twenty times
+
+
+def permutation_test(regression: DomainRegression, seed: int = 0) -> PermutationTest:
+    """Test whether, given the class, the features say anything about the source.
 
     The statistic is the largest held-out gain of a contrast over the ridges. Sources are shifted
     cyclically along a fixed random order of each class's rows: a group of permutations, so that the
@@ -232,7 +241,7 @@ def permutation_p_value(regression: DomainRegression, seed: int = 0) -> float:
     """
     rows, K = regression.rows, regression.rows.n_sources
     if len(rows.y) > _MAX_TEST_ROWS:
-        return permutation_p_value(DomainRegression(_thin(rows)), seed)
+        return permutation_test(DomainRegression(_thin(rows)), seed)
     random = torch.Generator().manual_seed(seed)
     orders = [torch.cat(folds) for folds in rows.cells]
     orders = [
@@ -241,17 +250,20 @@ def permutation_p_value(regression: DomainRegression, seed: int = 0) -> float:
     columns = indicators(rows, rows.s)
     observed = float(regression.largest_gains(rows.products(columns), K))
     at_a_time = max(1, _MAX_ENTRIES // columns.numel())
-    reached = 1
-    for start in range(0, _PERMUTATIONS, at_a_time):
-        count = min(at_a_time, _PERMUTATIONS - start)
+    permuted = list[Tensor]()
+    for start in range(0, PERMUTATIONS, at_a_time):
+        count = min(at_a_time, PERMUTATIONS - start)
         shifted = columns.new_empty((len(columns), count, K))
         for order in orders:
             for b in range(count):
                 shift = int(torch.randint(1, max(len(order), 2), (1,), generator=random))
                 shifted[order, b] = columns[order.roll(shift)]
-        gains = regression.largest_gains(rows.products(shifted.flatten(1)), K)
-        reached += int((gains >= observed).sum())
-    return reached / (_PERMUTATIONS + 1)
+        permuted.append(regression.largest_gains(rows.products(shifted.flatten(1)), K))
+    gains = torch.cat(permuted)
+    noise = float(gains.quantile(_NOISE_QUANTILE)) / (2 * len(rows.y))
+    return PermutationTest(
+        (1 + int((gains >= observed).sum())) / (1 + PERMUTATIONS), max(noise, 0.0)
+    )
 
 
 def _thin(rows: ClassRows) -> ClassRows:

@@ -137,8 +137,7 @@ def warn_if_one_domain(domains: Domains, consequence: str) -> None:
     """Warn, if there is one domain only, that nothing is known about how domains differ."""
     if len(domains.names) == 1:
         warnings.warn(
-            f"all rows belong to one domain, so {consequence}: pass sample_domain with two or "
-            "more domains.",
+            f"all rows belong to one domain, so {consequence}: add rows of another domain.",
             stacklevel=3,
         )
 

@@ -31,7 +31,10 @@ CLOSURE_ROWS = 1000
 RESOLUTION = 0.01  # nats at which the targets are covered in prop:finite-sample
 # A bound at one target is enough, because the worst target of the population is one target.
 _ERRORS = float(norm.ppf(CONFIDENCE))
-NOT_BETTER = "the game's held-out worst case is not better by more than two standard errors"
+NOT_BETTER = (
+    "measured on held-out rows, the game's head is not better in the worst domain by more than two "
+    "standard errors"
+)
 ONE_TARGET = "the sources leave one plausible domain, in which ERM's head is the best"
 LARGEST_RISK = "the domain of the largest risk"
 LOWEST_ACCURACY = "the domain of the lowest accuracy"
@@ -105,17 +108,19 @@ class HeadCertificate(Certificate):
         """Name the domains that it covers."""
         if self.radius is None:
             return "in the worst domain that the free adversary found, and in each source"
+        what = "heads"
         if self.family == "factorized":
-            made = (
-                "labels into those of their common deduction under an affine combination of their "
-                f"abductions within {self.radius:g} nats of the mean"
-            )
-        else:
-            made = f"heads into an affine combination within {self.radius:g} nats of their mean"
+            what = "abductions, with the deduction that they share,"
         return (
-            f"in every domain made of the sources' rows by weights that turn their {made} (the "
-            "inputs move with the weights), and in each source"
+            f"in every domain made of the sources' rows by weights that turn their {what} into an "
+            f"affine combination within {self.radius:.3g} nats of their mean (the inputs move with "
+            "the weights), and in each source"
         )
+
+    def claim(self) -> str:
+        """Say what is certified, beside ERM's."""
+        regret = "" if self.regret is None else f" Its regret is at most {self.regret:.3f} nats."
+        return super().claim() + regret
 
     def limits(self) -> str:
         """Say what is not certified."""

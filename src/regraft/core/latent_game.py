@@ -32,8 +32,11 @@ _MAX_RIDGE_ROWS = 50_000
 
 NO_FACTOR = "no hidden factor was found"
 NO_OVERLAP = "a group is held by fewer than two sources, so the groups may be the sources"
-NOT_BETTER = "the game's held-out worst case is not better by more than two standard errors"
-NOT_WORTH = "the game's head costs more on the sources than it gains in the worst case"
+NOT_BETTER = (
+    "measured on held-out rows, the game's head is not better in the worst domain by more than two "
+    "standard errors"
+)
+NOT_WORTH = "the game's head costs more on the sources than it gains in the worst domain"
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,34 @@ def hold_out(domains: Domains, seed: int | None = None) -> tuple[Domains, Domain
     rank = np.empty(n, int)
     rank[np.lexsort((order, y, domain))] = np.arange(n)
     held_out = torch.from_numpy(rank % _HOLD_OUT_EVERY == 1).to(domains.y.device)
-    return _take_rows(domains, ~held_out), _take_rows(domains, held_out)
+    return take_rows(domains, ~held_out), take_rows(domains, held_out)
+
+
+def thin_sources(domains: Domains, most: int) -> Tensor:
+    """Return a mask (n,) of about ``most`` rows: large sources are cut to one size, others whole.
+
+    Every so many-th row of a large source is kept, class by class, so that their shares stay.
+    """
+    order = torch.argsort(domains.y, stable=True)
+    order = order[torch.argsort(domains.domain[order], stable=True)]
+    y, domain = domains.y[order], domains.domain[order]
+    sizes = torch.bincount(domain)
+    strides = -(-sizes // _largest_size(sizes.tolist(), most))
+    cell = domain * len(domains.classes) + y
+    place = torch.arange(len(cell), device=cell.device) - torch.searchsorted(cell, cell)
+    kept = torch.empty_like(place, dtype=torch.bool)
+    kept[order] = place % strides[domain] == 0
+    return kept
+
+
+def _largest_size(sizes: list[int], most: int) -> int:
+    """Return the size to which large sources are cut so that ``most`` rows are left in all."""
+    left = most
+    for i, size in enumerate(sorted(sizes)):
+        if size * (len(sizes) - i) > left:
+            return max(1, left // (len(sizes) - i))
+        left -= size
+    return max(sizes)
 
 
 def _check_counts(domains: Domains) -> None:
@@ -47,7 +74,8 @@ def _check_counts(domains: Domains) -> None:
         )
 
 
-def _take_rows(domains: Domains, mask: Tensor) -> Domains:
+def take_rows(domains: Domains, mask: Tensor) -> Domains:
+    """Select rows by a mask (n,), with equal mass for every domain again."""
     domain = domains.domain[mask]
     weight = equal_domain_weights(domain, len(domains.names))
     X = domains.X[mask]

@@ -1,15 +1,19 @@
-"""Source rows in units of each feature's standard deviation, for the free adversary."""
+"""Rows in units of each feature's standard deviation."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
+from regraft.core.domains import Domains
 from regraft.core.heads import SourceHeads
 from regraft.core.surrogates import WeightedSample
-from regraft.core.whitening import EIGENVALUE_FLOOR
+from regraft.core.whitening import EIGENVALUE_FLOOR, row_chunks
+from regraft.support.memory_map import released
+
+_ROUNDING = 1e-12  # of a column's mean; a column that varies less is constant
 
 
 @dataclass(frozen=True)
@@ -42,3 +46,22 @@ def standardize(sources: SourceHeads) -> Standardized:
     scale = torch.where(varies, variance.sqrt(), torch.ones_like(variance))
     Z = torch.cat([x / scale, x.new_ones((len(x), 1))], dim=1)
     return Standardized(WeightedSample(Z, sources.y, weight), whitening.mean, scale)
+
+
+def standardize_columns(domains: Domains) -> Domains:
+    """Return a copy whose columns have mean 0 and variance 1 over all rows; constants become 0."""
+    weight, mean = domains.weight, domains.weight.new_zeros(domains.X.shape[1])
+    variance = torch.zeros_like(mean)
+    chunks = row_chunks(*domains.X.shape)
+    for rows in released(chunks, domains.mapping):
+        mean += weight[rows] @ domains.X[rows].to(weight)
+    for rows in released(chunks, domains.mapping):
+        variance += weight[rows] @ (domains.X[rows].to(weight) - mean).square()
+    scale = variance.sqrt()
+    varies = scale > _ROUNDING * mean.abs()
+    dtype = torch.promote_types(domains.X.dtype, torch.float32)
+    X = torch.empty_like(domains.X, dtype=dtype)
+    for rows in released(chunks, domains.mapping):
+        centred = domains.X[rows].to(weight) - mean
+        X[rows] = torch.where(varies, centred / scale, 0.0).to(dtype)
+    return replace(domains, X=X, mapping=None)

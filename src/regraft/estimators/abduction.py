@@ -11,7 +11,9 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from regraft.core.abduction import LEVEL, GroupModels, Groups, find_groups, rows_of_domains
+from regraft.core.domain_scores import PERMUTATIONS
 from regraft.core.domains import Domains, check_domains, check_features, index_column
+from regraft.premises.verdicts import format_p_value
 
 _CLEAR_SEPARATION = 2.0  # standard deviations; groups nearer than this overlap much
 
@@ -83,15 +85,16 @@ class Abduction:
 
 def summarize_factor(found: Mapping[str, Any]) -> str:
     """Say in plain words what was found, of an abduction's ``to_dict``."""
+    chance = format_p_value(found["p_value"], PERMUTATIONS)
     if found["n_groups"] == 1:
-        return f"No hidden factor was found (p = {found['p_value']:.2f})."
+        return f"No hidden factor was found ({chance})."
     tie = ", ".join(
         f"{share[-1]:.0%} of {name}"
         for name, share in zip(found["domains"], found["shares"], strict=True)
     )
     return (
-        f"A hidden factor was found (p = {found['p_value']:.2f}): the sources hold "
-        f"{found['n_groups']} groups of rows in different shares. The last group is {tie}. On rows "
+        f"A hidden factor was found ({chance}): the sources hold {found['n_groups']} groups of "
+        f"rows in different shares. The last group is {tie}. On rows "
         f"that no step has seen, the groups tell {found['gain']:.4f} ± {found['gain_error']:.4f} "
         f"nats about the source, of {found['possible_gain']:.4f} possible at these shares."
     )

@@ -1,4 +1,4 @@
-"""Audits: worst cases of a fixed predictor over plausible targets, and the price of robustness."""
+"""Audits: a fixed predictor in the worst plausible targets of the hull, by radius."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Any, Protocol, cast
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+from sklearn.model_selection import StratifiedKFold
 from torch import Tensor
 
 from regraft.core.domains import Domains, check_domains, warn_if_one_domain
@@ -24,6 +26,7 @@ from regraft.core.hull import (
 from regraft.core.newton import losses
 from regraft.core.target_rows import TargetRows
 from regraft.estimators.families import Family, check_settings
+from regraft.estimators.linear import LinearHead
 from regraft.premises.factorized_targets import check_n_groups, fit_factorized_targets
 from regraft.support.plain_data import PlainData
 
@@ -45,7 +48,7 @@ class Predictor(Protocol):
 
 @dataclass(frozen=True)
 class AuditPoint:
-    """Worst case within one radius."""
+    """The worst plausible domains within one radius."""
 
     radius: float
     risk: float  # largest cross-entropy over the targets within the radius (nats)
@@ -57,7 +60,7 @@ class AuditPoint:
 
 @dataclass(frozen=True)
 class AuditCurve(PlainData):
-    """Worst-case risk and accuracy of one predictor, by radius."""
+    """Largest risk and lowest accuracy of one predictor in plausible domains, by radius."""
 
     points: tuple[AuditPoint, ...]
     source_accuracy: float  # mean over the source domains
@@ -86,7 +89,11 @@ def audit(
     n_groups: int = 2,
     device: str = "cpu",
 ) -> AuditCurve:
-    """Measure the worst-case risk and accuracy of a fixed predictor within each radius.
+    """Measure a fixed predictor in the worst plausible domain of a hull within each radius.
+
+    Such a domain is made of the rows by weights that turn the heads of the sources, or their
+    abductions, into an affine combination of them; the inputs move with the weights. The sources themselves count, too, so at
+    radius 0 this is the worst of the sources and their mean.
 
     The plausible targets follow from ``X``, ``y`` and ``sample_domain`` alone, so all predictors
     are audited against the same targets. Pass rows that the predictor was not fitted on if you can:
@@ -141,19 +148,32 @@ def audit(
     )
 
 
-def warn_if_fitted_on(predictor: object, X: NDArray[Any], sample_domain: NDArray[Any]) -> None:
-    """Warn if a predictor that stores the mean of its training rows was fitted on these rows."""
-    fitted = getattr(predictor, "feature_mean_", None)
+def judge_unseen(
+    head: LinearHead, X: NDArray[Any], y: NDArray[Any], sample_domain: NDArray[Any]
+) -> LinearHead | NDArray[np.float64]:
+    """Return the head; or, if it was fitted on these rows, probabilities of heads like it.
+
+    On rows that it was fitted on, a head looks better than it is. So each row is judged by a head
+    with the same settings that was fitted without it, and a warning says so.
+    """
+    fitted = getattr(head, "feature_mean_", None)
     if fitted is None:
-        return
+        return head
     few = X[:, :_N_COMPARED_FEATURES].astype(np.float64)
     mean = np.mean([few[sample_domain == s].mean(axis=0) for s in np.unique(sample_domain)], axis=0)
-    if np.allclose(fitted[:_N_COMPARED_FEATURES], mean, rtol=1e-9, atol=1e-12):
-        warnings.warn(
-            "the model was fitted on these very rows, so its worst case looks better than it is: "
-            "audit it on other rows of these domains, or read the risk in its certificate.",
-            stacklevel=2,
-        )
+    if not np.allclose(fitted[:_N_COMPARED_FEATURES], mean, rtol=1e-9, atol=1e-12):
+        return head
+    warnings.warn(
+        "the model was fitted on these very rows: heads with its settings, fitted without each "
+        "third of the rows, are measured in its place.",
+        stacklevel=2,
+    )
+    cells = np.unique([sample_domain.astype(str), y.astype(str)], axis=1, return_inverse=True)[1]
+    found = np.empty((len(y), len(head.classes_)))
+    for fitted_on, others in StratifiedKFold(3).split(X, cells):
+        part = clone(head).fit(X[fitted_on], y[fitted_on], sample_domain[fitted_on])
+        found[others] = part.predict_proba(X[others])
+    return found
 
 
 def worst_cases(

@@ -112,11 +112,11 @@ def _model_index(model: GameHead) -> list[str]:
     c = model.certificate_
     if c.family == "free":  # its worst case may not be the worst, which no table of results says
         return []
-    scope = f"in {name_domains(c)} ({c.confidence:.0%} confidence, rows held out)"
+    scope = f"in {name_domains(c)} ({c.confidence:.0%} confidence)"
     metrics = [
-        ("worst_case_accuracy", c.accuracy, f"Lower bound of the accuracy {scope}"),
-        ("worst_case_risk", c.risk, f"Upper bound of the risk (nats) {scope}"),
-        ("accuracy", c.source_accuracy, "Accuracy on the sources, rows held out"),
+        ("worst_case_accuracy", c.accuracy, f"Certified accuracy, at least, {scope}"),
+        ("worst_case_risk", c.risk, f"Certified risk, at most (nats), {scope}"),
+        ("accuracy", c.source_accuracy, "Accuracy on the sources, measured on held-out rows"),
     ]
     dataset = f"Sources: {_list_names(model.domains_, str)}"
     return [
@@ -194,7 +194,7 @@ def _describe_factor(certificate: GroupCertificate) -> str:
 def _describe_evidence(certificate: Certificate) -> str:
     table = _cut(evidence_table(certificate, escape)).markdown()
     kind = "groups" if isinstance(certificate, GroupCertificate) else "heads"
-    return f"## Evidence on rows held out\n\n{_texts()['held_out'][kind]}\n\n{table}"
+    return f"## Measured on held-out rows\n\n{_texts()['held_out'][kind]}\n\n{table}"
 
 
 def _describe_radius(certificate: HeadCertificate) -> str:
@@ -202,9 +202,9 @@ def _describe_radius(certificate: HeadCertificate) -> str:
         return f"## No radius\n\n{_texts()['free_adversary']}"
     moved = _moved(certificate)
     text = (
-        f"## Radius: {certificate.radius:g} nats\n\nAn unseen domain counts as plausible if its "
+        f"## Radius: {certificate.radius:.3g} nats\n\nAn unseen domain counts as plausible if its "
         f"{moved} is an affine combination of the sources' {moved}s, extrapolation included, whose "
-        f"logits differ from those of their mean by at most {certificate.radius:g} nats (root "
+        f"logits differ from those of their mean by at most {certificate.radius:.3g} nats (root "
         "mean square), and if it is made of the sources' rows by weights; or if it is a source."
     )
     return text if certificate.dimension else f"{text} {_texts()['no_difference']}"
@@ -225,13 +225,20 @@ def _describe_certificate(certificate: Certificate) -> str:
 def _describe_price(certificate: Certificate) -> str:
     c, where = certificate, name_domains(certificate)
     rows = [
-        ("accuracy on the sources (mean)", "{:.1%}", c.source_accuracy, c.pooled_source_accuracy),
-        (f"accuracy in {where}, at least", "{:.1%}", c.accuracy, c.pooled_accuracy),
-        (f"risk in {where}, at most", "{:.3f} nats", c.risk, c.pooled_risk),
+        (
+            "accuracy on the sources, measured",
+            "{:.1%}",
+            c.source_accuracy,
+            c.pooled_source_accuracy,
+        ),
+        (f"certified accuracy in {where}, at least", "{:.1%}", c.accuracy, c.pooled_accuracy),
+        (f"certified risk in {where}, at most", "{:.3f} nats", c.risk, c.pooled_risk),
     ]
     cells = [[name, *map(form.format, values)] for name, form, *values in rows]
     columns = ["", "this head", "the ERM head it started from"]
-    text = "Each head is measured on rows that it was not fitted on."
+    text = (
+        "Measured on held-out rows, each by heads that were fitted without it; mean over sources."
+    )
     return f"## Price of robustness\n\n{text}\n\n{_table(columns, cells)}"
 
 

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from regraft.core.certificate import Certificate
+from regraft.core.domain_scores import PERMUTATIONS
 from regraft.core.group_certificate import GroupCertificate
 from regraft.core.head_certificate import CLOSURE_ROWS, HeadCertificate
 from regraft.estimators.evidence_tables import name_domains
+from regraft.premises.verdicts import format_p_value
 from regraft.support.data_files import read_toml
 from regraft.support.glossary import meaning
 
@@ -34,7 +36,8 @@ def explain_certificate(certificate: Certificate) -> tuple[Term, ...]:
         "settled": "settled" if c.converged else "not settled",
     }
     if isinstance(c, GroupCertificate):
-        words["found"] = c.abduction
+        chance = format_p_value(c.abduction["p_value"], PERMUTATIONS)
+        words |= {"found": c.abduction, "chance": chance}
         chosen |= {"price": c.price is not None, "test": True, "factor": c.n_groups > 1}
     elif isinstance(c, HeadCertificate):
         words |= {"t": c.finite_sample, "closure_rows": CLOSURE_ROWS}

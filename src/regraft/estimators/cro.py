@@ -55,17 +55,19 @@ class CROClassifier(GameHead):
     """Causal Robust Optimization: a linear head that is minimax over plausible unseen domains.
 
     By default, plausible domains are mixtures of the hidden groups that abduction finds in the
-    sources. The head is ERM's unless the game's head has a clearly better worst case on rows held
-    out, by more than two paired standard errors and by more than it costs on the sources.
+    sources. The head is ERM's unless the game's head has a clearly lower risk in the worst domain
+    on rows held out, by more than two paired standard errors and by more than it costs on the
+    sources.
 
     Parameters
     ----------
     family : {"latent", "hull", "factorized"}
         What counts as plausible: domains that mix the groups found by :func:`regraft.abduct` in any
-        proportion; domains whose heads are affine combinations of the sources' heads within a
-        radius; or domains ``Σ_u softmax(A^T x)_u softmax(D_u^T x)`` with the deduction D of all
-        sources and an abduction A that is an affine combination of theirs within a radius, with
-        maps from the likelihood of :func:`regraft.fit_latent`. (The paper's free adversary is
+        proportion; domains made of the sources' rows by weights that turn the heads of the sources
+        into an affine combination of them within a radius; or the same with the sources' abductions
+        in place of their heads, where labels are ``Σ_u softmax(A_s^T x)_u softmax(D_u^T x)`` with
+        one deduction D, as in :func:`regraft.fit_latent`. The inputs of such domains move with the
+        weights; a second bound of the certificate keeps them. (The paper's free adversary is
         :class:`~regraft.estimators.literal.LiteralCROClassifier`.)
     radius : float or None
         Of the hull and the factorized family: how far a target may lie from the sources' mean, in

@@ -30,7 +30,7 @@ def name_domains(certificate: Certificate) -> str:
     assert isinstance(certificate, HeadCertificate)
     if certificate.radius is None:
         return "the worst domain found and each source"
-    return f"every plausible domain within {certificate.radius:g} nats and each source"
+    return f"every plausible domain within {certificate.radius:.3g} nats and each source"
 
 
 def pair_evidence(certificate: Certificate) -> Iterator[tuple[str, Evidence, Evidence]]:
@@ -73,7 +73,7 @@ def evidence_table(certificate: Certificate, write: Callable[[str], str] = str) 
     note = _TOGETHER if isinstance(c, GroupCertificate) else _EACH
     comma = ", " if isinstance(c, GroupCertificate) else ". "
     return Table.from_sections(
-        "Rows held out",
+        "Measured on held-out rows",
         columns,
         rows[:-n_sources],
         rows[-n_sources:],

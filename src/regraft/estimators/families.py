@@ -25,7 +25,10 @@ _OWN_SETTINGS: dict[str, tuple[tuple[Family, ...], Any]] = {
 def check_family(family: str) -> None:
     """Raise ``ValueError`` unless ``family`` is a family of plausible domains."""
     if family not in get_args(Family):
-        raise ValueError(f'family is {family!r}: pass "latent", "hull" or "factorized".')
+        names = ", ".join(get_args(Family)[:-1])
+        raise ValueError(
+            f"family (--family) is {family!r}: pass {names} or {get_args(Family)[-1]}."
+        )
 
 
 def check_settings(family: str, settings: Mapping[str, Any], *, frozen: bool = False) -> None:

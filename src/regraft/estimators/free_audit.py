@@ -104,8 +104,8 @@ def audit_free(
     check_surrogate(surrogate)
     if not isinstance(head, LinearHead) or not hasattr(head, "coef_"):
         raise ValueError(
-            "the free adversary needs a linear head to attack: pass a fitted head of regraft, or "
-            "audit probabilities by another family."
+            "the free adversary needs a linear head to attack, and rows that it was not fitted "
+            "on: pass a fitted head of regraft with other rows, or take another family."
         )
     domains = check_domains(X, y, sample_domain, device=device)
     if not np.array_equal(head.classes_, domains.classes):

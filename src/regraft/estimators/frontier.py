@@ -33,6 +33,7 @@ from regraft.estimators.group_audit import ONE_SOURCE_CONSEQUENCE
 from regraft.premises.factorized_targets import check_n_groups, fit_factorized_targets
 from regraft.support.plain_data import PlainData
 from regraft.support.progress import OnProgress, ignore_progress
+from regraft.support.table import percent
 
 PRIOR_SHIFTS = (0.0, 0.5, 1.0, 2.0, 4.0, math.inf)
 
@@ -61,18 +62,40 @@ class Frontier(PlainData):
     points: tuple[FrontierPoint, ...]
     audit_radius: float | None  # of the hull, in which the worst case is; None for every mixture
     family: Family = "hull"
+    has_factor: bool = True  # latent family: whether a hidden factor was found
 
     @property
     def trained(self) -> str:
         """What tells the heads apart."""
-        return "prior shift trained for" if self.family == "latent" else "training radius"
+        far = "how far the mix of groups may move"
+        return f"{far if self.family == 'latent' else 'training radius'} (nats)"
 
     @property
     def scope(self) -> str:
         """Over which domains the worst case is taken."""
         if self.audit_radius is None:
             return "worst mixture of the groups"
-        return f"worst case within {self.audit_radius:g} nats"
+        return f"worst domain within {self.audit_radius:g} nats"
+
+    def summary(self) -> str:
+        """Compare the first and the last head in one sentence."""
+        first, last = self.points[0], self.points[-1]
+        if not self.has_factor:
+            return (
+                "No hidden factor was found, so there is no mix of groups to move and nothing to "
+                f"trade: the head is ERM's, with {percent(last.source_accuracy)} on the sources "
+                "(measured on held-out rows)."
+            )
+        moved = "the training radius goes from"
+        if self.family == "latent":
+            moved = "the mix of groups may move further, from"
+        end = "any distance" if last.label == "any" else f"{last.label} nats"
+        return (
+            f"As {moved} {first.label} nats to {end}, accuracy on the sources goes from "
+            f"{percent(first.source_accuracy)} to {percent(last.source_accuracy)}, and in the "
+            f"{self.scope} from {percent(first.worst_case_accuracy)} to "
+            f"{percent(last.worst_case_accuracy)} (measured on held-out rows)."
+        )
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Frontier:
@@ -208,6 +231,7 @@ def _latent_frontier(
     groups = find_groups(rows_of_sources(sources))
     Z, y = sources.whitening(test.X), test.y
     if groups.models is None:
+        shifts = shifts[-1:]  # the head is ERM's, however far a mix may move
         belief = test.weight.new_ones((len(y), 1))
     else:
         belief = groups.models.log_posterior(test.X, y).exp()
@@ -226,8 +250,9 @@ def _latent_frontier(
             prior_shift=shift,
         )
         points.append(point)
-        on_progress(f"fitted for a prior shift of {point.label}")
-    return Frontier(tuple(points), audit_radius=None, family="latent")
+        on_progress(f"fitted where the mix of groups may move by {point.label} nats")
+    has_factor = groups.models is not None
+    return Frontier(tuple(points), audit_radius=None, family="latent", has_factor=has_factor)
 
 
 def _judge(Z: Tensor, y: Tensor, head: Tensor) -> tuple[Tensor, Tensor]:

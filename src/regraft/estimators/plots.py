@@ -30,15 +30,15 @@ _BOUNDS = "the line ends at the bound, below the true accuracy with 95 % confide
 
 
 def stress_chart(curves: Mapping[str, AuditCurve]) -> charts.Spec:
-    """Draw the worst-case accuracy of each predictor over the radius."""
+    """Draw the lowest accuracy of each predictor over the radius."""
     lines = {name: {p.radius: p.accuracy for p in curve.points} for name, curve in curves.items()}
-    return charts.radius_chart(lines, "worst-case accuracy (%)", head_looks(lines), ends=(0, 100))
+    return charts.radius_chart(lines, "lowest accuracy (%)", head_looks(lines), ends=(0, 100))
 
 
 def frontier_chart(frontier: Frontier) -> charts.Spec:
-    """Draw source accuracy against worst-case accuracy, a point per head."""
+    """Draw accuracy on the sources against that in the worst domain, a point per head."""
     points = [(p.label, p.source_accuracy, p.worst_case_accuracy) for p in frontier.points]
-    return charts.frontier_chart(points, f"{frontier.trained} (nats)", frontier.scope)
+    return charts.frontier_chart(points, frontier.trained, frontier.scope)
 
 
 def group_chart(audits: Mapping[str, GroupAudit]) -> charts.Spec:
@@ -67,7 +67,7 @@ def comparison_chart(swept: charts.Line, others: Mapping[str, float], title: str
 
 
 def plot_audit(curves: Mapping[str, AuditCurve], path: str | Path) -> None:
-    """Write the stress curves, worst-case accuracy over the radius, one line per predictor."""
+    """Write the lowest accuracy over the radius, one line per predictor."""
     title = "Accuracy in the worst plausible unseen domain"
     subtitle = "within the radius: how far that domain may lie from the sources"
     write_picture(picture(stress_chart(curves), title, subtitle), path)
@@ -87,7 +87,7 @@ def plot_free_audit(audit: FreeAudit, path: str | Path, name: str) -> None:
 
 
 def plot_frontier(frontier: Frontier, path: str | Path) -> None:
-    """Write source accuracy against worst-case accuracy, one point per head."""
+    """Write accuracy on the sources against that in the worst domain, one point per head."""
     title = f"The price of robustness (labels: {frontier.trained})"
     write_picture(picture(frontier_chart(frontier), title), path)
 

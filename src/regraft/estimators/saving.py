@@ -33,7 +33,7 @@ from regraft.estimators.literal import LiteralCROClassifier
 from regraft.estimators.model_files import ARRAYS, CARD, DESCRIPTION, is_model
 from regraft.support.files import sibling
 
-FORMAT = 2
+FORMAT = 3
 _CLASSES: dict[str, type[LinearHead]] = {
     cls.__name__: cls
     for cls in (
@@ -234,10 +234,7 @@ def _read_description(path: Path) -> dict[str, Any]:
 
 
 def _rebuild(description: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> LinearHead:
-    cls, parameters = _CLASSES[description["class"]], description["parameters"]
-    if cls is CROClassifier:  # models from before there were families are of the hull
-        parameters = {"family": "hull", **parameters}
-    model = cls(**parameters)
+    model = _CLASSES[description["class"]](**description["parameters"])
     if isinstance(model, GameHead):
         model.certificate_ = certificate_from_dict(description["certificate"])
         model.regularization_ = Regularization(**description["regularization"])

@@ -46,7 +46,7 @@ def targets_table(transfer: Transfer) -> Table:
         "off their hull": "{.abduction.off:.2f}",
         **{f"risk of {name}": f"{{.risks[{name}].risk:.3f}}" for name in transfer.bounded},
     }
-    title = f"Unseen panels, in nats; hulls within {transfer.radius:g} nats"
+    title = f"Unseen panels, in nats; hulls within {transfer.radius:.3g} nats"
     table = Table.from_objects(title, columns, transfer.targets)
     bounds = [head.bounds() for head in transfer.bounded.values()]
     below = tuple(

@@ -14,7 +14,12 @@ from torch import Tensor
 
 from regraft.premises.factorization import GroupedRows
 from regraft.premises.multinomial_maps import OutcomeData, fit_map
-from regraft.premises.randomization import DRAWS, Randomization, pooled_test
+from regraft.premises.randomization import (
+    DRAWS,
+    Randomization,
+    crossfit_residuals,
+    pooled_test,
+)
 from regraft.premises.verdicts import LEVEL, Verdict, format_p_value
 from regraft.support.plain_data import PlainData
 
@@ -107,7 +112,8 @@ def abduction_test(
 ) -> Randomization:
     """Test whether P(u | x) is the same in every domain."""
     data = OutcomeData(rows.Z, rows.group, rows.n_groups)
-    return pooled_test(rows, data, penalty, draws=draws, seed=seed)
+    residuals = crossfit_residuals(data, penalty)
+    return pooled_test(rows, residuals, draws=draws, seed=seed)
 
 
 def column_space(slopes: Tensor) -> Tensor:

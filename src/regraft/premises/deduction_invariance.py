@@ -59,6 +59,7 @@ class DeductionInvariance(PlainData):
     cells: tuple[DeductionCell, ...] = ()  # those with enough records, the largest first
     n_cells: int = 0  # with any records at all
     pull: float = float("nan")  # the penalty of departures from D that held-out rows chose
+    draws: int = 0  # of domains, which the p-value counts
 
 
 def check_invariance(
@@ -89,6 +90,7 @@ def check_invariance(
         cells=cells,
         n_cells=int((_counts(rows) > 0).sum()),
         pull=pull,
+        draws=test.draws,
     )
 
 

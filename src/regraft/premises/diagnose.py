@@ -1,9 +1,9 @@
-"""Diagnosis: all checks of the method's premises on one set of data."""
+"""Diagnosis: four answers to act on, and all checks of the method's premises behind them."""
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -11,8 +11,10 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from regraft.core.domains import Domains, check_domains, index_column
-from regraft.core.splitting import hold_out
+from regraft.core.splitting import hold_out, take_rows, thin_sources
+from regraft.core.standardization import standardize_columns
 from regraft.premises.abduction_angles import AbductionAngles, check_angles, describe_angles
+from regraft.premises.answers import Answer, Findings, answer_questions
 from regraft.premises.deduction_invariance import DeductionInvariance, check_invariance
 from regraft.premises.factorization import (
     GroupedRows,
@@ -27,14 +29,19 @@ from regraft.premises.factorization_closure import (
     compare_predictions,
 )
 from regraft.premises.heterogeneity import Heterogeneity, check_heterogeneity
+from regraft.premises.hidden_factor import HiddenFactor, find_hidden_factor
 from regraft.premises.latent_groups import MAX_GROUPS, LatentFit, LatentOptions, fit_latent_domains
 from regraft.premises.multinomial_maps import choose_penalty, fit_map
+from regraft.premises.sample_size import SampleSize, measure_sample_size
 from regraft.premises.shifts import Shifts, measure_shifts
 from regraft.premises.transplant_basis import TransplantBasis, check_basis
+from regraft.premises.verdicts import ONE_SOURCE
 from regraft.support.progress import OnProgress, ignore_progress
 
 _MAX_OBSERVED_GROUPS = 100
 _RESTARTS, _ITERATIONS = 3, 200  # for unobserved groups; fewer, as only predictions count here
+_MAX_ROWS = 50_000  # that are looked at
+_CLOSURE_ROWS = 3  # of each domain and class, that hold_out needs
 
 Check = (
     Heterogeneity | FactorizationClosure | AbductionAngles | DeductionInvariance | TransplantBasis
@@ -43,9 +50,10 @@ Check = (
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Verdicts of the data on the premises of the method.
+    """Four answers to act on, and verdicts of the data on the premises of the method.
 
-    Each check has a ``verdict``, a ``sentence`` that explains it, and its numbers.
+    Each check has a ``verdict``, a ``sentence`` that explains it, and its numbers. All columns are
+    standardized before, so units make no difference.
     """
 
     n_rows: int
@@ -53,6 +61,9 @@ class Diagnosis:
     domains: dict[str, int]  # number of rows of each domain
     groups: tuple[str, ...]  # values of U; numbered if U was not observed
     observed: bool  # whether U was observed
+    answers: tuple[Answer, ...]  # a hidden factor? inputs only? enough data? what to do?
+    factor: HiddenFactor
+    size: SampleSize
     heterogeneity: Heterogeneity
     closure: FactorizationClosure
     angles: AbductionAngles
@@ -73,12 +84,16 @@ class Diagnosis:
         }
 
     def summary(self) -> tuple[str, ...]:
-        """Return the verdicts in words, one sentence each."""
+        """Return the answers, then the verdicts on the premises, one sentence each."""
+        answers = (answer.sentence for answer in self.answers)
+        if not self.shifts.pairs:
+            return tuple(answers)
         shifts = (
             f"Diversity shift {self.shifts.diversity:.2f} (inputs that only one domain has), "
             f"correlation shift {self.shifts.correlation:.2f} (labels that differ on like inputs)."
         )
-        return (*(check.sentence for check in self.checks.values()), shifts, *self.remarks)
+        checks = (check.sentence for check in self.checks.values())
+        return (*answers, *checks, shifts, *self.remarks)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers, strings, lists and dictionaries."""
@@ -88,8 +103,18 @@ class Diagnosis:
             "domains": self.domains,
             "groups": list(self.groups),
             "groups_observed": self.observed,
+            "answers": [answer.to_dict() for answer in self.answers],
         }
-        for name in ("heterogeneity", "closure", "angles", "invariance", "basis", "shifts"):
+        for name in (
+            "factor",
+            "size",
+            "heterogeneity",
+            "closure",
+            "angles",
+            "invariance",
+            "basis",
+            "shifts",
+        ):
             document[name] = getattr(self, name).to_dict()
         return document | {"remarks": list(self.remarks), "summary": list(self.summary())}
 
@@ -105,7 +130,10 @@ def diagnose(
     device: str = "cpu",
     on_progress: OnProgress = ignore_progress,
 ) -> Diagnosis:
-    """Check the premises of the method on labelled rows of several domains.
+    """Say what labelled rows of several domains show, what to do, and whether the premises hold.
+
+    Columns are standardized first, so that their units make no difference. Of sources with very
+    many rows, some rows are looked at.
 
     Parameters
     ----------
@@ -135,40 +163,69 @@ def diagnose(
     if not 0 <= seed < 2**63:
         raise ValueError(f"seed is {seed}: pass a number from 0 to 2**63 - 1.")
     domains = check_domains(X, y, sample_domain, device=device)
-    if len(domains.names) < 2:
-        raise ValueError("all rows belong to one domain: pass rows of two domains or more.")
     if group is None:
         if not 2 <= groups <= MAX_GROUPS:
             raise ValueError(f"groups is {groups}: pass a number from 2 to {MAX_GROUPS}.")
-        hold_out(domains)  # refuses too few rows before anything is fitted
         values = [str(u + 1) for u in range(groups)]
         index, n_observed = torch.zeros_like(domains.y), 1
     else:
         values, index = _index_groups(group, domains)
         n_observed = len(values)
-    on_progress("testing whether the sources disagree")
+    whole, kept = domains, thin_sources(domains, _MAX_ROWS)
+    if not bool(kept.all()):
+        domains, index = take_rows(domains, kept), index[kept]
+    domains = standardize_columns(domains)
     rows = group_rows(domains, index, n_observed, seed=seed)
     names = [str(name) for name in domains.names]
     data = _Data(domains, rows, names, values, seed, on_progress)
-    heterogeneity = check_heterogeneity(rows, seed=seed)
-    on_progress("measuring shifts")
-    shifts = measure_shifts(domains, seed=seed)
-    check = _check_latent if group is None else _check_observed
-    closure, angles, invariance, basis, remarks = check(data)
+    evidence = gather_evidence(whole, domains, rows, seed=seed, on_progress=on_progress)
+    if len(names) == 1:
+        closure, angles, invariance, basis, remarks = _check_nothing()
+    else:
+        check = _check_latent if group is None else _check_observed
+        closure, angles, invariance, basis, remarks = check(data)
+    evidence = replace(evidence, invariance=None if group is None else invariance)
     return Diagnosis(
-        n_rows=len(domains.y),
+        n_rows=len(whole.y),
         n_features=domains.X.shape[1],
-        domains=dict(zip(names, torch.bincount(domains.domain).tolist(), strict=True)),
+        domains=dict(zip(names, torch.bincount(whole.domain).tolist(), strict=True)),
         groups=tuple(values),
         observed=group is not None,
-        heterogeneity=heterogeneity,
+        answers=answer_questions(evidence),
+        factor=evidence.factor,
+        size=evidence.size,
+        heterogeneity=evidence.heterogeneity,
         closure=closure,
         angles=angles,
         invariance=invariance,
         basis=basis,
-        shifts=shifts,
+        shifts=evidence.shifts,
         remarks=remarks,
     )
+
+
+def gather_evidence(
+    whole: Domains,
+    domains: Domains,
+    rows: GroupedRows,
+    *,
+    seed: int = 0,
+    on_progress: OnProgress = ignore_progress,
+) -> Findings:
+    """Measure what the answers rest on, as far as it does not need U.
+
+    ``domains`` and ``rows`` are the standardized rows to look at, ``whole`` all rows.
+    """
+    on_progress("looking for a hidden factor")
+    factor = find_hidden_factor(domains)
+    on_progress("testing whether the sources disagree")
+    heterogeneity = check_heterogeneity(rows, seed=seed)
+    shifts = Shifts(float("nan"), float("nan"), ())
+    if len(domains.names) > 1:
+        on_progress("measuring shifts")
+        shifts = measure_shifts(domains, seed=seed)
+    size = measure_sample_size(whole, heterogeneity.accuracies)
+    return Findings(factor, heterogeneity, shifts, size)
 
 
 def _index_groups(group: ArrayLike, domains: Domains) -> tuple[list[str], Tensor]:
@@ -203,6 +260,18 @@ class _Data:
 _Checks = tuple[
     FactorizationClosure, AbductionAngles, DeductionInvariance, TransplantBasis, tuple[str, ...]
 ]
+
+
+def _check_nothing() -> _Checks:
+    """Leave the premises undecided, as one source shows none of them."""
+    nan = float("nan")
+    return (
+        FactorizationClosure("undecided", ONE_SOURCE, ()),
+        AbductionAngles("undecided", ONE_SOURCE, nan, (), {}, nan, nan),
+        DeductionInvariance("undecided", ONE_SOURCE),
+        TransplantBasis("undecided", ONE_SOURCE, 0, 0, nan, ()),
+        (),
+    )
 
 
 def _check_observed(data: _Data) -> _Checks:
@@ -240,15 +309,20 @@ def _check_latent(data: _Data) -> _Checks:
     invariance = DeductionInvariance(
         verdict="undecided",
         sentence="Whether deductions are invariant cannot be tested without the groups of the "
-        "rows: pass them if they are known.",
+        "rows: record them, if that is possible.",
     )
     data.on_progress("looking for a transplant basis")
     basis = check_basis(fit.factorization, data.rows_by_domain())
-    return closure, angles, invariance, basis, fit.warnings
+    remarks = tuple(f"About the maps of unobserved groups: {doubt}." for doubt in fit.doubts)
+    return closure, angles, invariance, basis, remarks
 
 
 def _check_latent_closure(data: _Data) -> FactorizationClosure:
     """Predict a third of the rows by maps of unobserved groups fitted to the others."""
+    cells = data.domains.domain * len(data.domains.classes) + data.domains.y
+    if int(torch.bincount(cells).min()) < _CLOSURE_ROWS:
+        sentence = "Some class of a source has too few rows to hold a third of them out."
+        return FactorizationClosure("undecided", sentence, ())
     train, test = hold_out(data.domains)
     maps = _fit_quietly(data, train, "two thirds of the rows").factorization
     seen = group_rows(train, torch.zeros_like(train.y), 1, seed=data.seed)

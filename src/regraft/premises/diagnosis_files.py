@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from regraft.premises.diagnose import Diagnosis
-from regraft.premises.diagnosis_tables import details, markdown, verdicts
+from regraft.premises.diagnosis_tables import answers, details, markdown, verdicts
 from regraft.support.files import write_text
 from regraft.support.json_files import dumps
 
@@ -16,7 +16,7 @@ def write_diagnosis(folder: Path, diagnosis: Diagnosis) -> list[Path]:
     files = [folder / "diagnosis.json", folder / "diagnosis.md"]
     write_text(files[0], dumps(diagnosis_document(diagnosis)))
     words = "\n".join(f"- {sentence}" for sentence in diagnosis.summary())
-    text = markdown([verdicts(diagnosis), *details(diagnosis)])
+    text = markdown([answers(diagnosis), verdicts(diagnosis), *details(diagnosis)])
     write_text(files[1], f"# Diagnosis\n\n{words}\n\n{text}")
     return files
 

@@ -8,12 +8,21 @@ from regraft.premises.abduction_angles import AbductionAngles
 from regraft.premises.deduction_invariance import WELL_SAMPLED, DeductionInvariance
 from regraft.premises.diagnose import Diagnosis
 from regraft.premises.factorization_closure import FactorizationClosure
+from regraft.premises.hidden_factor import HiddenFactor
+from regraft.premises.sample_size import SampleSize
 from regraft.premises.shifts import Shifts
 from regraft.premises.transplant_basis import TransplantBasis
-from regraft.support.table import Table
+from regraft.support.table import Table, percent
 
 _MOST_CELLS = 30
+_MOST_CLASSES = 10
 _PAIR = "{0.first} vs. {0.second}"
+
+
+def answers(diagnosis: Diagnosis) -> Table:
+    """List the questions with their answers, and the numbers behind these."""
+    rows = tuple((each.question, each.answer, each.number) for each in diagnosis.answers)
+    return Table("Answers", ("question", "answer", "number"), rows, align="lll")
 
 
 def verdicts(diagnosis: Diagnosis) -> Table:
@@ -23,11 +32,41 @@ def verdicts(diagnosis: Diagnosis) -> Table:
 
 
 def details(diagnosis: Diagnosis) -> list[Table]:
-    """Show the numbers behind the verdicts."""
-    tables = [closure_table(diagnosis.closure), angles_table(diagnosis.angles)]
-    if diagnosis.invariance.cells:
-        tables.append(cells_table(diagnosis.invariance))
-    return [*tables, basis_table(diagnosis.basis), shifts_table(diagnosis.shifts)]
+    """Show the numbers behind the answers and verdicts; nothing is said of what has no numbers."""
+    tables = [
+        size_table(diagnosis.size),
+        factor_table(diagnosis.factor),
+        closure_table(diagnosis.closure),
+        angles_table(diagnosis.angles),
+        cells_table(diagnosis.invariance),
+        basis_table(diagnosis.basis),
+        shifts_table(diagnosis.shifts),
+    ]
+    return [table for table in tables if table.rows]
+
+
+def size_table(size: SampleSize) -> Table:
+    """List the rows of each source and class, and how well accuracies are known."""
+    classes = next(iter(size.rows.values()))
+    shown = tuple(classes) if len(classes) <= _MOST_CLASSES else ()
+    rows = tuple(
+        (
+            source,
+            *(str(row[label]) for label in shown),
+            str(size.n_rows(source)),
+            f"{percent(size.accuracies[source])} ± {100 * size.margins[source]:.1f}",
+        )
+        for source, row in size.rows.items()
+    )
+    columns = ("source", *(f"class {label}" for label in shown), "all rows", "accuracy of ERM")
+    return Table("Rows, and accuracy on rows not seen (two standard errors)", columns, rows)
+
+
+def factor_table(factor: HiddenFactor) -> Table:
+    """List the shares of the groups in each source; no rows if there is one group."""
+    columns = ("source", *(f"group {u}" for u in range(factor.n_groups)))
+    rows = tuple((name, *map(percent, shares)) for name, shares in factor.shares.items())
+    return Table("Shares of the hidden groups", columns, rows if factor.found else ())
 
 
 def closure_table(closure: FactorizationClosure) -> Table:

@@ -160,8 +160,8 @@ def _as_heads(fit: LatentFit) -> tuple[Tensor, Tensor]:
 
 
 def _doubts(sources: SourceHeads, fit: LatentFit, found: _HeldOutMaps) -> tuple[str, ...]:
-    """Return what the fit warns of, without its advice, and whether heads fit better: (P4)."""
-    doubts = [sentence.rpartition(":")[0] for sentence in fit.warnings]
+    """Return what the fit doubts, and whether heads fit better: (P4)."""
+    doubts = list(fit.doubts)
     heads = sources.regularization.log_likelihood
     if found.log_likelihood < heads - _WORSE_NATS:
         doubts.append(

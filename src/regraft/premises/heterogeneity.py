@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
+from torch import Tensor
+
 from regraft.premises.factorization import GroupedRows
 from regraft.premises.multinomial_maps import choose_penalty
-from regraft.premises.randomization import DRAWS, Randomization, pooled_test
-from regraft.premises.verdicts import LEVEL, Verdict, format_p_value
+from regraft.premises.randomization import DRAWS, Randomization, crossfit_residuals, pooled_test
+from regraft.premises.verdicts import LEVEL, ONE_SOURCE, Verdict, format_p_value
 from regraft.support.plain_data import PlainData
 
 
@@ -21,16 +24,56 @@ class Heterogeneity(PlainData):
     verdict: Verdict
     sentence: str
     p_value: float
+    draws: int  # of domains, which the p-value counts; 0 if there was nothing to test
     views: dict[str, float]  # squared correlations of residuals and domains, relative to chance
+    source_p_values: tuple[float, ...]  # (K,) the same test on the residuals of each source
     effective_rows: float  # number of rows that could as well have come from another domain
+    overlap: float  # that number as a share of what it were if inputs told nothing of their domain
+    has_enough_rows: bool  # whether that is enough to compare labels
+    accuracies: tuple[float, ...]  # (K,) of pooled heads in each source, on rows they have not seen
+
+    @property
+    def found(self) -> bool:
+        """Whether the sources disagree, beyond chance."""
+        return self.verdict == "consistent"
+
+    @property
+    def chance(self) -> str:
+        """The p-value in words."""
+        return format_p_value(self.p_value, self.draws)
 
 
 def check_heterogeneity(rows: GroupedRows, *, draws: int = DRAWS, seed: int = 0) -> Heterogeneity:
     """Test whether the heads of all sources are equal, by residuals of pooled heads."""
     labels = rows.labels()
-    test = pooled_test(rows, labels, choose_penalty([labels]), draws=draws, seed=seed)
+    residuals = crossfit_residuals(labels, choose_penalty([labels]))
+    accuracies = _accuracies(rows, residuals)
+    if rows.n_domains == 1:
+        nan = float("nan")
+        return Heterogeneity("undecided", ONE_SOURCE, nan, 0, {}, (), 0.0, nan, False, accuracies)
+    test = pooled_test(rows, residuals, draws=draws, seed=seed)
     verdict, sentence = _judge(test)
-    return Heterogeneity(verdict, sentence, test.p_value, test.views, test.effective_rows)
+    shares = torch.bincount(rows.domain) / len(rows.domain)
+    most = len(rows.domain) * float(1 - shares.square().sum())
+    return Heterogeneity(
+        verdict=verdict,
+        sentence=sentence,
+        p_value=test.p_value,
+        draws=test.draws,
+        views=test.views,
+        source_p_values=tuple(test.cell_p_values[:, 0].tolist()),
+        effective_rows=test.effective_rows,
+        overlap=min(test.effective_rows / most, 1.0),
+        has_enough_rows=test.has_enough_rows,
+        accuracies=accuracies,
+    )
+
+
+def _accuracies(rows: GroupedRows, residuals: Tensor) -> tuple[float, ...]:
+    """Return the accuracy in each source, of probabilities that leave these residuals (n, C)."""
+    probabilities = torch.nn.functional.one_hot(rows.y, rows.n_classes) - residuals
+    right = (probabilities.argmax(dim=1) == rows.y).double()
+    return tuple(float(right[rows.domain == s].mean()) for s in range(rows.n_domains))
 
 
 def _judge(test: Randomization) -> tuple[Verdict, str]:

@@ -52,7 +52,8 @@ class LatentFit:
     trace: tuple[float, ...]  # penalized log-likelihood along the best restart; never falls
     restart_values: tuple[float, ...]  # penalized log-likelihood at which each restart ended
     agreement: float  # least overlap of P(u, y | x) with restarts that fit as well; 1 without any
-    warnings: tuple[str, ...]  # reasons why the maps may not be the sources' own, one sentence each
+    doubts: tuple[str, ...]  # reasons why the maps may not be the sources' own
+    warnings: tuple[str, ...]  # the same, each with what to do about it
     converged: bool  # whether the best restart converged
 
 
@@ -157,13 +158,15 @@ def fit_likelihood(
     best = max(ended, key=lambda restart: restart.trace[-1])
     peers = [other for other in ended if other is not best and _fits_as_well(model, best, other)]
     agreement = min((_overlap(model, best.maps, peer.maps) for peer in peers), default=1.0)
+    doubts = dict(_explain_doubts(model, best, len(peers), options.restarts, agreement))
     return LatentFit(
         factorization=Factorization(*map(fix_gauge, best.maps)),
         log_likelihood=float(model.weight @ best.fits),
         trace=best.trace,
         restart_values=tuple(restart.trace[-1] for restart in ended),
         agreement=agreement,
-        warnings=tuple(_explain_doubts(model, best, len(peers), options.restarts, agreement)),
+        doubts=tuple(doubts),
+        warnings=tuple(f"{doubt}: {remedy}." for doubt, remedy in doubts.items()),
         converged=best.converged,
     )
 
@@ -303,33 +306,35 @@ def _deduction_distances(model: LatentLikelihood, climb: _Restart) -> Tensor:
 
 def _explain_doubts(
     model: LatentLikelihood, best: _Restart, peers: int, restarts: int, agreement: float
-) -> Iterator[str]:
-    """Yield reasons why the maps of ``best`` may not be those that made the data."""
+) -> Iterator[tuple[str, str]]:
+    """Yield reasons why the maps of ``best`` may not be those that made the data, with remedies."""
     if not best.converged:
         iterations = len(best.trace) - 1
-        yield f"the fit did not converge in {iterations} iterations: raise max_iterations."
+        yield f"the fit did not converge in {iterations} iterations", "raise max_iterations"
     if model.groups == 1:
         return
     if len(model.slices) == 1:
         yield (
-            "all rows belong to one domain, where only their form tells abduction from deduction: "
-            "pass sample_domain with two or more domains."
+            "all rows belong to one domain, where only their form tells abduction from deduction",
+            "pass sample_domain with two or more domains",
         )
     if peers == 0:
         yield (
             f"the best likelihood was reached by one of {restarts} restarts only, so a better one "
-            "may have been missed: raise restarts."
+            "may have been missed",
+            "raise restarts",
         )
     if agreement < _LEAST_AGREEMENT:
         yield (
             f"restarts that fit as well agree on {agreement:.0%} of P(u, y | x) only, so "
-            f"the sources do not identify {model.groups} groups: lower groups."
+            f"the sources do not identify {model.groups} groups",
+            "lower groups",
         )
     known = best.shares >= _LEAST_GROUP_SHARE
     if not bool(known.all()):
         empty = int((~known).sum())
         least = f"{_LEAST_GROUP_SHARE:.0%}"
-        yield f"{empty} of {model.groups} groups have less than {least} of rows: lower groups."
+        yield f"{empty} of {model.groups} groups have less than {least} of rows", "lower groups"
     same = (_deduction_distances(model, best) < _SAME_DEDUCTION) & known & known.unsqueeze(1)
     for u, v in same.triu(1).nonzero().tolist()[:1]:
-        yield f"groups {u} and {v} have the same deduction and might be one: lower groups."
+        yield f"groups {u} and {v} have the same deduction and might be one", "lower groups"

@@ -186,14 +186,11 @@ def randomization_test(
 
 
 def pooled_test(
-    rows: GroupedRows, data: OutcomeData, penalty: float, *, draws: int = DRAWS, seed: int = 0
+    rows: GroupedRows, residuals: Tensor, *, draws: int = DRAWS, seed: int = 0
 ) -> Randomization:
-    """Test whether outcomes of all ``rows`` depend on the domain, given the input alone.
-
-    Residuals are those of maps fitted with ``penalty``, each to other folds than it is applied to.
-    """
-    alike = replace(rows, group=torch.zeros_like(data.labels), n_groups=1)
-    return residual_test(alike, crossfit_residuals(data, penalty), draws=draws, seed=seed)
+    """Test whether residuals (n, m) of ``rows`` depend on the domain, given the input alone."""
+    alike = replace(rows, group=torch.zeros_like(rows.group), n_groups=1)
+    return residual_test(alike, residuals, draws=draws, seed=seed)
 
 
 def residual_test(

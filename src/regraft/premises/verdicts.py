@@ -12,6 +12,8 @@ Verdict = Literal["consistent", "violated", "undecided"]
 # fit, that happens to a true premise once in a hundred times.
 LEVEL = 0.01
 
+ONE_SOURCE = "All rows are of one source, so there is nothing to compare."
+
 
 def format_p_value(p_value: float, draws: int) -> str:
     """Format a p-value from so many draws for a sentence."""

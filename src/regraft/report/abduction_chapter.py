@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from regraft.core.domain_scores import PERMUTATIONS
 from regraft.estimators.abduction_ends import ClassEnds, End, share_table
 from regraft.estimators.certificate_terms import Term
+from regraft.premises.verdicts import format_p_value
 from regraft.report.elements import (
     Chapter,
     Chart,
@@ -80,8 +82,8 @@ def _verdict(document: Document) -> str:
     }
     high, low = max(shares, key=shares.__getitem__), min(shares, key=shares.__getitem__)
     return (
-        f"Yes: {document['n_groups']} groups (p = {document['p_value']:.2f}), the last of which "
-        f"has {percent(shares[high])} of the rows of {high} and {percent(shares[low])} of {low}."
+        f"Yes: {document['n_groups']} groups ({_chance(document)}), the last of which has "
+        f"{percent(shares[high])} of the rows of {high} and {percent(shares[low])} of {low}."
     )
 
 
@@ -100,9 +102,13 @@ def _picture(ends: ClassEnds, end: End, i: int) -> Picture:
     return Picture(row.picture, f"{row.describe()}, {ends.label} of {row.domain}")
 
 
+def _chance(document: Document) -> str:
+    return format_p_value(document["p_value"], PERMUTATIONS)
+
+
 def _explain(document: Document) -> tuple[Term, ...]:
     values = {
-        "p-value": f"{document['p_value']:.3f}",
+        "p-value": _chance(document),
         "gain": f"{document['gain']:.4f} ± {document['gain_error']:.4f} nats",
         "possible gain": f"{document['possible_gain']:.4f} nats",
         "separation": f"{document['separation']:.1f}",

@@ -25,7 +25,6 @@ from regraft.report.sections import (
     frontier_section,
     proof_sections,
     stress_section,
-    summarize,
 )
 from regraft.support.table import Table, percent
 
@@ -76,7 +75,7 @@ def fit_chapter(document: Document) -> Chapter:
         raise ValueError("its certificate has no radius")
     asked = (
         f"{given} with the smallest worst {certificate.objective} over every plausible unseen "
-        f"domain within {certificate.radius:g} nats of their mean."
+        f"domain within {certificate.radius:.3g} nats of their mean."
     )
     sections = [_rows_section(document), _scale_section(certificate.distances)]
     sections += proof_sections(certificate)
@@ -94,8 +93,8 @@ def audit_chapter(document: Document) -> Chapter:
     return Chapter(
         "An audit in unseen domains",
         "How bad can a fixed predictor get in a plausible unseen domain?",
-        f"It has {percent(curve.source_accuracy)} on the sources and {percent(worst.accuracy)} in "
-        f"the worst plausible domain within {worst.radius:g} nats.",
+        f"Measured on the rows audited, it has {percent(curve.source_accuracy)} on the sources and "
+        f"{percent(worst.accuracy)} in the worst plausible domain within {worst.radius:g} nats.",
         (stress_section({"predictor": curve}, "the rows audited"), _targets_section(curve)),
     )
 
@@ -105,8 +104,8 @@ def frontier_chapter(document: Document) -> Chapter:
     frontier = Frontier.from_dict(dict(document))
     return Chapter(
         "The price of robustness",
-        "What does robustness cost on the sources, and what does it buy in the worst case?",
-        summarize(frontier),
+        "What does robustness cost on the sources, and what does it buy in the worst domain?",
+        frontier.summary(),
         (frontier_section(frontier),),
     )
 
@@ -152,17 +151,21 @@ def comparison_chapter(document: Document) -> Chapter:
 
 def _certified_verdict(c: Certificate) -> str:
     """Say what is certified beside ERM's, or why the head is ERM's; everything held out."""
-    bound = f"{c.confidence:.0%} confidence, rows held out"
-    where = f"in {name_domains(c)}"
+    sources = f"Measured on held-out rows of the sources it has {percent(c.source_accuracy)}"
+    if isinstance(c, HeadCertificate) and c.kept:
+        sources = (
+            f"If the inputs stay those of the sources, at least {percent(c.kept_accuracy)}. "
+            f"{sources}"
+        )
+    certified = f"certified to have at least {percent(c.accuracy)} accuracy in {name_domains(c)}"
+    confident = f"{c.confidence:.0%} confidence"
     if c.reason:
         return (
-            f"This is ERM's head, because {c.reason}: it has at least {percent(c.accuracy)} "
-            f"accuracy {where} ({bound}), and {percent(c.source_accuracy)} on the sources."
+            f"This is ERM's head, because {c.reason}. It is {certified} ({confident}). {sources}."
         )
     return (
-        f"This head has at least {percent(c.accuracy)} accuracy {where}; for ERM's no more than "
-        f"{percent(c.pooled_accuracy)} can be promised ({bound}). On the sources it has "
-        f"{percent(c.source_accuracy)} and ERM's {percent(c.pooled_source_accuracy)}."
+        f"This head is {certified}, and ERM's at least {percent(c.pooled_accuracy)} ({confident}). "
+        f"{sources}, and ERM's {percent(c.pooled_source_accuracy)}."
     )
 
 
@@ -178,9 +181,8 @@ def _rows_section(document: Document) -> Section:
 
 
 def _sources(rows: Mapping[str, Any]) -> str:
-    if len(rows) > _MOST_SOURCES:
-        return f"{len(rows)} source domains"
-    return f"{len(rows)} source domains ({', '.join(rows)})"
+    count = "1 source domain" if len(rows) == 1 else f"{len(rows)} source domains"
+    return count if len(rows) > _MOST_SOURCES else f"{count} ({', '.join(rows)})"
 
 
 def _scale_section(distances: Mapping[str, float]) -> Section:

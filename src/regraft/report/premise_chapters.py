@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from regraft.core.certificates import certificate_from_dict
@@ -11,37 +10,33 @@ from regraft.report.elements import Chapter, Document, Section, Text
 from regraft.report.sections import proof_sections, stress_section, tables_sections
 from regraft.support.table import Table, percent
 
-# By key in the document: the premise, and what is the case where it is violated.
+# By key in the document.
 _PREMISES = {
-    "heterogeneity": ("sources disagree", "the sources do not disagree"),
-    "closure": ("factorization closes", "the factorization does not close"),
-    "angles": ("abductions differ", "abductions do not differ"),
-    "invariance": ("deduction is invariant", "the deduction is not invariant"),
-    "basis": ("a transplant basis exists", "no transplant basis exists"),
+    "heterogeneity": "sources disagree",
+    "closure": "factorization closes",
+    "angles": "abductions differ",
+    "invariance": "deduction is invariant",
+    "basis": "a transplant basis exists",
 }
 _MARKS = {"consistent": "✓ looks true", "violated": "✗ violated", "undecided": "? cannot tell"}
 
 
 def diagnosis_chapter(document: Document) -> Chapter:
     """Build the chapter for ``diagnosis.json``."""
-    found = {key: document[key]["verdict"] for key in _PREMISES}
-    violated = [_PREMISES[key][1] for key, verdict in found.items() if verdict == "violated"]
-    undecided = [_PREMISES[key][0] for key, verdict in found.items() if verdict == "undecided"]
-    if violated:
-        verdict = f"What the method needs is not given: {', '.join(violated)}"
-    elif undecided:
-        verdict = f"No premise is violated, undecided are: {', '.join(undecided)}"
-    else:
-        verdict = "All premises look satisfied on these data"
-    shifts = document["shifts"]
+    answers, names = document["answers"], document["domains"]
+    sources = "1 source" if len(names) == 1 else f"{len(names)} sources"
+    rows = tuple((each["question"], each["answer"], each["number"]) for each in answers)
+    table = Table("Answers", ("question", "answer", "number"), rows, align="lll")
+    sentences = [Text(each["sentence"]) for each in answers]
     return Chapter(
-        "Do the premises hold?",
-        f"Do the premises of the method look satisfied on {document['rows']} rows of "
-        f"{len(document['domains'])} domains?",
-        f"{verdict}; correlation shift, which the method is made for, is "
-        f"{shifts['correlation']:.2f}, diversity shift, which it is not, "
-        f"{shifts['diversity']:.2f}.",
-        (_verdicts_section(document, found), *tables_sections(document["tables"])),
+        "What do these data allow?",
+        f"What do {document['rows']} rows of {sources} show, and what should be done?",
+        answers[-1]["sentence"],
+        (
+            Section("Four answers", (table, *sentences)),
+            _verdicts_section(document),
+            *tables_sections(document["tables"]),
+        ),
     )
 
 
@@ -76,8 +71,10 @@ def moral_chapter(document: Document) -> Chapter:
     )
 
 
-def _verdicts_section(document: Document, found: Mapping[str, str]) -> Section:
-    rows = tuple((_PREMISES[key][0], _MARKS[verdict]) for key, verdict in found.items())
+def _verdicts_section(document: Document) -> Section:
+    found = {name: document[key]["verdict"] for key, name in _PREMISES.items()}
+    rows = tuple((name, _MARKS[verdict]) for name, verdict in found.items())
     violated = frozenset(i for i, v in enumerate(found.values()) if v == "violated")
     table = Table("Verdicts", ("premise", "verdict"), rows, violated)
-    return Section("The premises", (table, *map(Text, document["summary"])))
+    sentences = document["summary"][len(document["answers"]) :]
+    return Section("The premises", (table, *map(Text, sentences)))

@@ -1,4 +1,4 @@
-"""Sections that several chapters share: stress, price, accuracies, evidence and certificate."""
+"""Sections that several chapters share: radius, price, accuracies, evidence and certificate."""
 
 from __future__ import annotations
 
@@ -23,10 +23,9 @@ from regraft.report.elements import Chart, Document, Part, Section, Terms, Text
 from regraft.support.charts import accuracies_chart, game_chart, group_accuracy_chart
 from regraft.support.table import Table, percent
 
-STRESS = "Under stress: the worst plausible domain"
 _HELD_OUT = (
-    "Each row is measured by heads that were fitted without it; the head that you keep was fitted "
-    "on all rows. "
+    "Measured on held-out rows: each row is judged by heads that were fitted without it; the head "
+    "that you keep was fitted on all rows. "
 )
 _BY_GROUP = "A group weighs the rows of all sources by how surely they are in it."
 _BY_HEAD = "A plausible domain weighs the rows of all sources, so that its head becomes theirs."
@@ -34,7 +33,7 @@ _SHOWN = 4  # terms of a certificate before one unfolds the rest
 
 
 def stress_section(curves: Mapping[str, AuditCurve], rows: str) -> Section:
-    """Show worst-case accuracy over the radius; ``rows`` says on which it was measured."""
+    """Show the lowest accuracy by radius; ``rows`` says on which it was measured."""
     radii = [point.radius for point in next(iter(curves.values())).points]
     lines = tuple(
         (f"{radius:g}", *(percent(curve.points[i].accuracy) for curve in curves.values()))
@@ -42,17 +41,17 @@ def stress_section(curves: Mapping[str, AuditCurve], rows: str) -> Section:
     )
     sizes = min(point.sample_size for curve in curves.values() for point in curve.points)
     ends = ", ".join(f"{name} {percent(c.points[-1].accuracy)}" for name, c in curves.items())
-    description = f"Worst-case accuracy within {radii[-1]:g} nats: {ends}."
+    description = f"Lowest accuracy within {radii[-1]:g} nats: {ends}."
     return Section(
-        STRESS,
+        "The worst plausible domain, by radius",
         (
             Text(
                 "Each point is the lowest accuracy over all plausible unseen domains within that "
                 f"radius of the sources' mean and the sources themselves, measured on {rows}."
             ),
-            Chart("Worst-case accuracy over the radius", stress_chart(curves), description),
+            Chart("Lowest accuracy over the radius", stress_chart(curves), description),
             Table(
-                "Worst-case accuracy by radius (nats)",
+                "Lowest accuracy by radius (nats)",
                 ("radius", *curves),
                 lines,
                 note=f"The least certain of these stands on {sizes:.0f} effective rows.",
@@ -62,7 +61,10 @@ def stress_section(curves: Mapping[str, AuditCurve], rows: str) -> Section:
 
 
 def frontier_section(frontier: Frontier) -> Section:
-    """Show what robustness costs on the sources and buys in the worst case."""
+    """Show what robustness costs on the sources and buys in the worst domain."""
+    title = "The price of robustness"
+    if not frontier.has_factor:
+        return Section(title, (Text(frontier.summary()),))
     rows = tuple(
         (p.label, percent(p.source_accuracy), percent(p.worst_case_accuracy))
         for p in frontier.points
@@ -71,26 +73,15 @@ def frontier_section(frontier: Frontier) -> Section:
     is_erm = " Radius 0 is plain ERM." if frontier.family != "latent" and first == "0" else ""
     trained = frontier.trained
     return Section(
-        "The price of robustness",
+        title,
         (
             Text(
                 f"One head for each {trained}: what it has where domains look like the sources (to "
                 f"the right is better), and in the worst plausible domain (up is better).{is_erm}"
             ),
-            Chart(f"Labels: {trained}", frontier_chart(frontier), summarize(frontier)),
-            Table(f"Held-out rows; {frontier.scope}", (trained, "sources", "worst case"), rows),
+            Chart(f"Labels: {trained}", frontier_chart(frontier), frontier.summary()),
+            Table("Measured on held-out rows", (trained, "sources", frontier.scope), rows),
         ),
-    )
-
-
-def summarize(frontier: Frontier) -> str:
-    """Compare the first and the last head of a frontier in one sentence."""
-    first, last = frontier.points[0], frontier.points[-1]
-    return (
-        f"From {frontier.trained} {first.label} to {last.label}, accuracy on the sources goes "
-        f"from {percent(first.source_accuracy)} to {percent(last.source_accuracy)}, and in the "
-        f"{frontier.scope} from "
-        f"{percent(first.worst_case_accuracy)} to {percent(last.worst_case_accuracy)}."
     )
 
 
@@ -158,11 +149,11 @@ def _evidence_section(certificate: Certificate) -> Section:
         "ERM": [(name, each.accuracy, each.accuracy_bound) for name, _, each in pairs],
     }
     described = (
-        f"In {name_domains(c)} CRO has at least {percent(c.accuracy)} and ERM at least "
-        f"{percent(c.pooled_accuracy)}, with {c.confidence:.0%} confidence."
+        f"Certified in {name_domains(c)}: CRO at least {percent(c.accuracy)}, ERM at least "
+        f"{percent(c.pooled_accuracy)} ({c.confidence:.0%} confidence)."
     )
     chart = group_accuracy_chart(heads)
-    title = "Accuracy on rows held out; the line ends at the bound"
+    title = "Accuracy measured on held-out rows; the line ends at the certified bound"
     by_group = isinstance(c, GroupCertificate)
     words = Text(_HELD_OUT + (_BY_GROUP if by_group else _BY_HEAD))
     parts = words, Chart(title, chart, described), evidence_table(c)

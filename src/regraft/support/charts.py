@@ -53,7 +53,7 @@ def frontier_chart(points: Sequence[tuple[str, float, float]], trained: str, wor
         value["label"] = text
     x = _axis("source", "accuracy on held-out source rows (%)", ends["source"])
     place = {"x": x, "y": _axis("worst", f"{worst} (%)", ends["worst"])}
-    tooltip = _tooltip(trained=trained, source="sources (%)", worst="worst case (%)")
+    tooltip = _tooltip(trained=trained, source="sources (%)", worst="worst domain (%)")
     colour = look(0).colour
     order = {"field": "order", "type": "quantitative"}
     return _chart(

@@ -170,7 +170,9 @@ class ExperimentPlan:
             raise ValueError(f"seed is {self.seed}: pass 0 or more.")
         families = get_args(GameFamily)
         if self.family not in families:
-            raise ValueError(f"family is {self.family!r}: choose {' or '.join(families)}.")
+            raise ValueError(
+                f"family (--family) is {self.family!r}: choose {' or '.join(families)}."
+            )
         if self.surrogate is not None:
             check_surrogate(self.surrogate)
             if self.family == "latent" and self.surrogate != "reweighted":
