@@ -147,7 +147,7 @@ def test_intervals_hold_the_labels_of_every_source() -> None:
 def test_frontier() -> None:
     problem = draw_disagreeing_groups(4, (0.9, 0.6), n=450, d=3)
     found = frontier(*problem.data, (0, 1), family="factorized")
-    assert found.family == "factorized" and found.trained == "training radius"
+    assert found.family == "factorized" and found.trained == "training radius (nats)"
     assert [point.radius for point in found.points] == [0, 1]
 
 

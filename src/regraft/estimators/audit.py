@@ -92,8 +92,8 @@ def audit(
     """Measure a fixed predictor in the worst plausible domain of a hull within each radius.
 
     Such a domain is made of the rows by weights that turn the heads of the sources, or their
-    abductions, into an affine combination of them; the inputs move with the weights. The sources themselves count, too, so at
-    radius 0 this is the worst of the sources and their mean.
+    abductions, into an affine combination of them; the inputs move with the weights. The sources
+    themselves count, too, so at radius 0 this is the worst of the sources and their mean.
 
     The plausible targets follow from ``X``, ``y`` and ``sample_domain`` alone, so all predictors
     are audited against the same targets. Pass rows that the predictor was not fitted on if you can:
