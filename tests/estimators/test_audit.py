@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from sklearn.svm import LinearSVC
 
 import regraft.estimators.audit
 from regraft.core.hull import Attack, plausible_targets
-from regraft.estimators.audit import AuditCurve, audit, judge_unseen
+from regraft.estimators.audit import AuditCurve, audit
 from regraft.estimators.cro import CROClassifier
 from regraft.estimators.frontier import frontier
 from tests.helpers.errors import refused
@@ -209,24 +208,3 @@ def test_bad_radii(three_sources: Problem) -> None:
         frontier(*three_sources.data, (), family="hull")
     with refused("radius is -2"):
         audit(np.ones((900, 3)) / 3, *three_sources.data, (-2.0,))
-
-
-def test_a_model_is_told_from_its_own_rows(
-    three_sources: Problem, models: dict[str, CROClassifier]
-) -> None:
-    p, model = three_sources, models["CRO"]
-    noise = np.random.default_rng(0).standard_normal((len(p.y), 300))
-    X = np.hstack([p.X, noise])
-    erm = ERMClassifier().fit(X, p.y, p.domain)
-    fitted = CROClassifier("hull", radius=0.0).fit(X, p.y, p.domain)
-    with pytest.warns(UserWarning, match="fitted on these very rows"):
-        unseen = judge_unseen(fitted, X, p.y, p.domain)
-    assert isinstance(unseen, np.ndarray) and unseen.shape == (len(p.y), 3)
-    np.testing.assert_allclose(unseen.sum(axis=1), 1)
-    right = np.mean(unseen.argmax(axis=1) == p.y)
-    assert right < erm.score(X, p.y) - 0.02  # which remembers
-    assert right == pytest.approx(fitted.certificate_.source_accuracy, abs=0.05)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert judge_unseen(model, p.X[5:], p.y[5:], p.domain[5:]) is model
-        assert judge_unseen(erm, X, p.y, p.domain) is erm  # which keeps no mean of its rows

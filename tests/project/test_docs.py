@@ -249,7 +249,7 @@ def test_the_site_builds_with_options_docstrings_and_every_word(site: Path) -> N
         assert all(f"<code>{name}</code>" in fit for name in option.opts if name.startswith("-"))
     assert "<!-- options" not in fit and meaning("radius") in fit
     audits = (site / "api" / "audits.html").read_text(encoding="utf-8")
-    assert "the head's value on the worst target found" in audits  # a comment beside a field
+    assert "the head's value on the worst target of the game" in audits  # a comment beside a field
     estimators = (site / "api" / "estimators.html").read_text(encoding="utf-8")
     assert "how far a target may lie" in estimators and ":class:" not in estimators
     assert "---" not in re.sub(r"<[^>]*>|<!--.*?-->", "", audits + estimators)  # parsed sections

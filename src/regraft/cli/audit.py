@@ -55,10 +55,11 @@ def audit_command(
     from regraft.cli.predict import features_for, load_head
     from regraft.data.labelled import read_labelled
     from regraft.data.tables import read_probabilities
-    from regraft.estimators.audit import audit, judge_unseen
+    from regraft.estimators.audit import audit
     from regraft.estimators.families import check_settings
     from regraft.estimators.free_audit import audit_free
     from regraft.estimators.group_audit import audit_groups
+    from regraft.estimators.unseen import judge_unseen
     from regraft.support.pictures import write_result
 
     mixtures: dict[str, Any] = {"prior_shift": prior_shift, "class_groups": class_groups}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
@@ -10,8 +9,6 @@ from typing import Any, Protocol, cast
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
-from sklearn.model_selection import StratifiedKFold
 from torch import Tensor
 
 from regraft.core.domains import Domains, check_domains, warn_if_one_domain
@@ -26,14 +23,12 @@ from regraft.core.hull import (
 from regraft.core.newton import losses
 from regraft.core.target_rows import TargetRows
 from regraft.estimators.families import Family, check_settings
-from regraft.estimators.linear import LinearHead
 from regraft.premises.factorized_targets import check_n_groups, fit_factorized_targets
 from regraft.support.plain_data import PlainData
 
 RADII = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 # Probabilities below this are treated as this, so that one confident error has a finite risk.
 _PROBABILITY_FLOOR = 1e-12
-_N_COMPARED_FEATURES = 16  # whose means are compared to recognize the training rows
 ONE_DOMAIN_CONSEQUENCE = "the only plausible target is the sources themselves"
 
 
@@ -146,34 +141,6 @@ def audit(
         tuple(worst_cases(targets.rows, targets.hull, loss, error, radii, names)),
         source_accuracy=1 - float(sources.weight @ error),
     )
-
-
-def judge_unseen(
-    head: LinearHead, X: NDArray[Any], y: NDArray[Any], sample_domain: NDArray[Any]
-) -> LinearHead | NDArray[np.float64]:
-    """Return the head; or, if it was fitted on these rows, probabilities of heads like it.
-
-    On rows that it was fitted on, a head looks better than it is. So each row is judged by a head
-    with the same settings that was fitted without it, and a warning says so.
-    """
-    fitted = getattr(head, "feature_mean_", None)
-    if fitted is None:
-        return head
-    few = X[:, :_N_COMPARED_FEATURES].astype(np.float64)
-    mean = np.mean([few[sample_domain == s].mean(axis=0) for s in np.unique(sample_domain)], axis=0)
-    if not np.allclose(fitted[:_N_COMPARED_FEATURES], mean, rtol=1e-9, atol=1e-12):
-        return head
-    warnings.warn(
-        "the model was fitted on these very rows: heads with its settings, fitted without each "
-        "third of the rows, are measured in its place.",
-        stacklevel=2,
-    )
-    cells = np.unique([sample_domain.astype(str), y.astype(str)], axis=1, return_inverse=True)[1]
-    found = np.empty((len(y), len(head.classes_)))
-    for fitted_on, others in StratifiedKFold(3).split(X, cells):
-        part = clone(head).fit(X[fitted_on], y[fitted_on], sample_domain[fitted_on])
-        found[others] = part.predict_proba(X[others])
-    return found
 
 
 def worst_cases(

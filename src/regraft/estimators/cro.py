@@ -55,9 +55,8 @@ class CROClassifier(GameHead):
     """Causal Robust Optimization: a linear head that is minimax over plausible unseen domains.
 
     By default, plausible domains are mixtures of the hidden groups that abduction finds in the
-    sources. The head is ERM's unless the game's head has a clearly lower risk in the worst domain
-    on rows held out, by more than two paired standard errors and by more than it costs on the
-    sources.
+    sources. The head is ERM's unless the game's has a lower risk in the worst domain on held-out
+    rows, by more than two paired standard errors and by more than it costs on the sources.
 
     Parameters
     ----------

@@ -1,0 +1,28 @@
+import warnings
+
+import numpy as np
+import pytest
+
+from regraft.estimators.baselines import ERMClassifier
+from regraft.estimators.cro import CROClassifier
+from regraft.estimators.unseen import judge_unseen
+from tests.helpers.problems import Problem
+
+
+def test_a_model_is_told_from_its_own_rows(three_sources: Problem) -> None:
+    p, model = three_sources, CROClassifier().fit(*three_sources.data)
+    noise = np.random.default_rng(0).standard_normal((len(p.y), 300))
+    X = np.hstack([p.X, noise])
+    erm = ERMClassifier().fit(X, p.y, p.domain)
+    fitted = CROClassifier("hull", radius=0.0).fit(X, p.y, p.domain)
+    with pytest.warns(UserWarning, match="fitted on these very rows"):
+        unseen = judge_unseen(fitted, X, p.y, p.domain)
+    assert isinstance(unseen, np.ndarray) and unseen.shape == (len(p.y), 3)
+    np.testing.assert_allclose(unseen.sum(axis=1), 1)
+    right = np.mean(unseen.argmax(axis=1) == p.y)
+    assert right < erm.score(X, p.y) - 0.02  # which remembers
+    assert right == pytest.approx(fitted.certificate_.source_accuracy, abs=0.05)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert judge_unseen(model, p.X[5:], p.y[5:], p.domain[5:]) is model
+        assert judge_unseen(erm, X, p.y, p.domain) is erm  # which keeps no mean of its rows
