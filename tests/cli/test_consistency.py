@@ -72,7 +72,6 @@ DIFFERENT = {
     "--test-envs": "held out together, or in turn",
     "--scenarios": "only one of the two can download them",
     "--family": "of a head, or of the paper's games",
-    "--radius": "of one of two families, or of the only one",
     "--model": "to ask, or whose answers to take",
 }
 

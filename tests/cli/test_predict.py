@@ -48,9 +48,12 @@ def test_predict_with_intervals_and_ids(
     document = json.loads(run(*arguments, "--json").out)
     assert document["decided"] == expected.decided.tolist()
     assert document["least"] == expected.lower.tolist()
+    some = tmp_path / "some.csv"  # not the very rows that it was fitted on
+    some.write_text("\n".join(lines[:1] + lines[1::2]))
+    assert run("predict", folder / "fit", some, "--interval", "--out", tmp_path).code == 0
     audits = [
-        json.loads(run("audit", predictor, folder / "data.csv", "--json").out)
-        for predictor in (tmp_path / "out" / "predictions.csv", folder / "fit")
+        json.loads(run("audit", predictor, some, "--json").out)
+        for predictor in (tmp_path / "predictions.csv", folder / "fit")
     ]
     assert audits[0] == audits[1]
 

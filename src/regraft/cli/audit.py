@@ -53,9 +53,12 @@ def audit_command(
     """Measure a fixed predictor by hidden group and source, and in the worst plausible domain."""
     steps = None if radii is None else numbers(radii)
     from regraft.cli.predict import features_for, load_head
+    from regraft.core.domains import check_device
+    from regraft.core.group_targets import check_prior_shift
+    from regraft.core.hull import check_rank
     from regraft.data.labelled import read_labelled
     from regraft.data.tables import read_probabilities
-    from regraft.estimators.audit import audit
+    from regraft.estimators.audit import audit, check_radii
     from regraft.estimators.families import check_settings
     from regraft.estimators.free_audit import audit_free
     from regraft.estimators.group_audit import audit_groups
@@ -65,8 +68,12 @@ def audit_command(
     mixtures: dict[str, Any] = {"prior_shift": prior_shift, "class_groups": class_groups}
     chosen: dict[str, Any] = {"rank": rank, "n_groups": n_groups}
     check_settings(family, {**mixtures, **chosen, "radii": steps}, frozen=True)
+    check_device(device)
+    check_prior_shift(prior_shift)
+    steps = check_radii(steps or numbers(AUDIT_RADII))
     with session.working(f"auditing {predictor} on {data}"):
         table = read_labelled(data, label, domain)
+        check_rank(rank, len(set(table.y.tolist())))
         judged: Any
         if predictor.is_dir():
             judged = load_head(predictor)
@@ -81,7 +88,6 @@ def audit_command(
         elif family == "free":
             result = audit_free(judged, *rows, device=device)
         else:
-            steps = steps or numbers(AUDIT_RADII)
             kind = cast("Family", family)
             result = audit(judged, *rows, steps, family=kind, **chosen, device=device)
     document = {"family": family, **result.to_dict()}
