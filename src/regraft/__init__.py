@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     )
     from regraft.estimators.comparison import Comparison, compare
     from regraft.estimators.cro import CROClassifier
+    from regraft.estimators.free_audit import FreeAudit, audit_free
     from regraft.estimators.frontier import Frontier, frontier
     from regraft.estimators.group_audit import GroupAudit, audit_groups
     from regraft.estimators.group_search import EIILClassifier, JTTClassifier, XRMClassifier
@@ -45,6 +46,7 @@ __all__ = [
     "EIILClassifier",
     "ERMClassifier",
     "Factorization",
+    "FreeAudit",
     "Frontier",
     "GroupAudit",
     "GroupCertificate",
@@ -60,6 +62,7 @@ __all__ = [
     "__version__",
     "abduct",
     "audit",
+    "audit_free",
     "audit_groups",
     "compare",
     "diagnose",
@@ -79,6 +82,7 @@ __all__ = [
 _HOMES = {
     "estimators.abduction": ("Abduction", "abduct"),
     "estimators.audit": ("AuditCurve", "audit"),
+    "estimators.free_audit": ("FreeAudit", "audit_free"),
     "estimators.frontier": ("Frontier", "frontier"),
     "estimators.group_audit": ("GroupAudit", "audit_groups"),
     "data.banks": ("Bank", "open_bank", "write_bank"),

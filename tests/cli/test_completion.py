@@ -36,7 +36,7 @@ finally:
         ("regraft moral ", ["run", "elicit"]),
         ("regraft audit --ra", ["--radii", "--rank"]),
         ("regraft fit --objective ", ["risk", "regret"]),
-        ("regraft fit --family ", ["latent", "hull"]),
+        ("regraft fit --family ", ["latent", "hull", "factorized"]),
         ("regraft demo --cell ", ["-90%", "+90%"]),
         ("regraft reproduce ", ["cmnist", "pacs", "officehome"]),
         ("regraft reproduce cmnist --preset b", ["best"]),

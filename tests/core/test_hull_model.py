@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from regraft.core.evidence import HeldOutRows, measure
-from regraft.core.hull import Hull, TiltedRows, attack, fit_hull, tilt_rows
+from regraft.core.hull import Hull, attack, fit_hull, tilt_rows
+from regraft.core.target_rows import TiltedRows
 from tests.helpers.problems import normal, with_constant
 
 seeds = st.integers(0, 10_000)
@@ -87,7 +88,7 @@ def test_a_tilt_from_the_mean_head_misses_the_target() -> None:
         model = make_model(seed, 2, 2)
         z = torch.tensor([2.0], dtype=torch.float64)
         truth = (model.inputs @ model.hull.head(z).mT).softmax(dim=1)
-        from_mean = replace(model.rows, own=torch.zeros_like(model.rows.own))
+        from_mean = replace(model.rows, own=model.rows.center)
         error = conditional(model.joint(from_mean.weights(z))) - truth
         missed.append(float(error.abs().max()))
     assert min(missed) > 0.005 and max(missed) > 0.05

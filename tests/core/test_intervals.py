@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from regraft.core.hull import Hull, fit_hull
-from regraft.core.intervals import RowBounds, hull_bounds, mixture_bounds
+from regraft.core.intervals import RowBounds, factorized_bounds, hull_bounds, mixture_bounds
 from tests.helpers.problems import normal, with_constant
 
 SHIFTS = pytest.mark.parametrize("prior_shift", [None, 0.0, 0.7, 3.0])
@@ -159,3 +159,24 @@ def test_one_source_is_a_point() -> None:
     bounds = hull_bounds(logits, hull.mixing, 8.0)
     for end in (bounds.lower, bounds.upper):
         torch.testing.assert_close(end, torch.softmax(logits[:, 0], dim=1))
+
+
+@pytest.mark.parametrize("G, C, K", [(2, 2, 2), (2, 3, 3), (3, 2, 3)])
+@settings(max_examples=15)
+@given(seed=SEEDS, radius=st.sampled_from([0.0, 0.5, 3.0]))
+def test_factorized_by_brute_force(G: int, C: int, K: int, seed: int, radius: float) -> None:
+    """Exact for two groups; no target lies outside, and decided rows are decided, for three."""
+    Z = with_constant(normal(seed, 8, 2))
+    abductions, deduction = normal(seed + 1, K, G, 3), 2 * normal(seed + 2, G, C, 3)
+    hull = fit_hull(abductions, Z, torch.full((8,), 1 / 8, dtype=torch.float64))
+    maps = torch.einsum("nk,sgk->nsg", Z, abductions), torch.einsum("nk,gck->ngc", Z, deduction)
+    bounds = factorized_bounds(*maps, hull.mixing, radius)
+    angles = torch.linspace(0, 2 * math.pi, 361, dtype=torch.float64)
+    circle = torch.stack([angles.cos(), angles.sin()], dim=1)[:, : len(hull.directions)]
+    inner = torch.linspace(0, radius, 5, dtype=torch.float64)[:, None, None]
+    targets = torch.stack([hull.head(z) for z in (inner * circle).flatten(0, 1)])
+    groups = torch.einsum("nk,tgk->tng", Z, targets).softmax(dim=2)
+    p = torch.einsum("tng,ngc->tnc", groups, maps[1].softmax(dim=2))
+    tight = 0.01 if G == 2 else 1.0
+    _check(bounds, p, slack=1e-7, tight=tight)
+    assert not bool((bounds.decided & ~_leads_everywhere(p)).any())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from regraft.core.domains import Domains, check_domains
 from regraft.premises.factorization import Factorization, GroupedRows, fix_gauge, group_rows
+from tests.helpers.problems import Problem
 
 Array = NDArray[np.float64]
 Shift = Literal["none", "prior", "inputs", "full"]
@@ -98,6 +100,24 @@ def draw_domains(
     )
     gumbel = rng.gumbel(size=scores.shape)
     return FactorizedDomains(X, (scores + gumbel).argmax(axis=1), domain, group, maps)
+
+
+def draw_disagreeing_groups(
+    seed: int, shares: Sequence[float], *, n: int = 800, d: int = 5, slope: float = 1.0
+) -> Problem:
+    """``n`` rows a source: labels read x_0 in the first group and x_1 in the second.
+
+    Inputs are the same in all sources. The log-odds of the first group are those of its share at
+    x_2 = 0, plus ``slope`` x_2.
+    """
+    rng = np.random.default_rng(seed)
+    domain = np.repeat(np.arange(len(shares)), n)
+    X = rng.standard_normal((len(domain), d))
+    odds = np.log(np.divide(shares, 1 - np.array(shares)))[domain] + slope * X[:, 2]
+    first = rng.random(len(X)) < 1 / (1 + np.exp(-odds))
+    logit = 3 * np.where(first, X[:, 0], X[:, 1])
+    y = (rng.random(len(X)) < 1 / (1 + np.exp(-logit))).astype(np.int64)
+    return Problem(X, y, domain.astype(str))
 
 
 def random_maps(seed: int, *, d: int, groups: int, classes: int, sources: int) -> Factorization:

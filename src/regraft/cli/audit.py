@@ -1,23 +1,23 @@
-"""``regraft audit``: a predictor and a table in, its worst cases by group or by radius out."""
+"""``regraft audit``: a predictor and a table in, its worst cases by family out."""
 
 from __future__ import annotations
 
-import functools
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from regraft.cli.command import command
 from regraft.cli.options import (
     AUDIT_RADII,
+    AuditFamily,
     ClassGroups,
     Data,
     Device,
     Domain,
-    Family,
     HullRadii,
     Label,
+    NGroups,
     Out,
     PriorShift,
     Rank,
@@ -27,6 +27,8 @@ from regraft.cli.session import Session
 
 if TYPE_CHECKING:
     from regraft.estimators.audit import AuditCurve
+    from regraft.estimators.families import Family
+    from regraft.estimators.free_audit import FreeAudit
     from regraft.estimators.group_audit import GroupAudit
 
 
@@ -39,11 +41,12 @@ def audit_command(
     data: Data,
     label: Label = "label",
     domain: Domain = "domain",
-    family: Family = "latent",
+    family: AuditFamily = "latent",
     prior_shift: PriorShift = None,
     class_groups: ClassGroups = False,
     radii: HullRadii = None,
     rank: Rank = None,
+    n_groups: NGroups = 2,
     device: Device = "cpu",
     out: Out = None,
 ) -> None:
@@ -57,13 +60,14 @@ def audit_command(
     from regraft.data.tables import read_probabilities
     from regraft.estimators.audit import audit, check_radii
     from regraft.estimators.families import check_settings
+    from regraft.estimators.free_audit import audit_free
     from regraft.estimators.group_audit import audit_groups
-    from regraft.estimators.plots import plot_audit, plot_group_audit
     from regraft.estimators.unseen import judge_unseen
     from regraft.support.pictures import write_result
 
     mixtures: dict[str, Any] = {"prior_shift": prior_shift, "class_groups": class_groups}
-    check_settings(family, {**mixtures, "radii": steps, "rank": rank})
+    chosen: dict[str, Any] = {"rank": rank, "n_groups": n_groups}
+    check_settings(family, {**mixtures, **chosen, "radii": steps}, frozen=True)
     check_device(device)
     check_prior_shift(prior_shift)
     steps = check_radii(steps or numbers(AUDIT_RADII))
@@ -78,27 +82,35 @@ def audit_command(
         else:
             judged, X = read_probabilities(predictor, table.y), table.X
         rows = X, table.y, table.domain
+        result: GroupAudit | FreeAudit | AuditCurve
         if family == "latent":
-            groups = audit_groups(judged, *rows, **mixtures, device=device)
+            result = audit_groups(judged, *rows, **mixtures, device=device)
+        elif family == "free":
+            result = audit_free(judged, *rows, device=device)
         else:
-            curve = audit(judged, *rows, steps, rank=rank, device=device)
-    if family == "latent":
-        document = groups.to_dict()
-        draw = functools.partial(plot_group_audit, {predictor.stem: groups})
-        _show_groups(session, groups)
-    else:
-        document = {"family": "hull", **curve.to_dict()}
-        draw = functools.partial(plot_audit, {predictor.stem: curve})
-        _show_curve(session, curve)
-    files = write_result(out, "audit.json", document, "audit.png", draw)
+            kind = cast("Family", family)
+            result = audit(judged, *rows, steps, family=kind, **chosen, device=device)
+    document = {"family": family, **result.to_dict()}
+    _show(session, result)
+    files = write_result(
+        *(out, "audit.json", document, "audit.png"),
+        lambda path: result.plot(str(path), predictor.stem),
+    )
     session.finish(document, files, read=[predictor, data])
 
 
-def _show_groups(session: Session, audit: GroupAudit) -> None:
-    from regraft.estimators.group_audit import COLUMNS, evidence_rows
+def _show(session: Session, audit: GroupAudit | FreeAudit | AuditCurve) -> None:
+    from regraft.estimators.audit import AuditCurve
+    from regraft.estimators.free_audit import FreeAudit
+    from regraft.estimators.group_audit import COLUMNS, GroupAudit, evidence_rows
 
-    session.table(COLUMNS, evidence_rows(audit.mixtures), evidence_rows(audit.sources))
-    session.say(audit.summary(), *audit.abduction["warnings"])
+    if isinstance(audit, AuditCurve):
+        _show_curve(session, audit)
+        return
+    domains = (audit.target,) if isinstance(audit, FreeAudit) else audit.mixtures
+    session.table(COLUMNS, evidence_rows(domains), evidence_rows(audit.sources))
+    doubts = audit.abduction["warnings"] if isinstance(audit, GroupAudit) else ()
+    session.say(audit.summary(), *doubts)
 
 
 def _show_curve(session: Session, curve: AuditCurve) -> None:

@@ -70,21 +70,24 @@ Domain = Annotated[str, typer.Option(help="Column of domains.")]
 # For what fits, audits and compares heads.
 Data = Annotated[Path, path_argument("A .npz, .csv or .parquet file, or a bank.")]
 Radii = Annotated[str, typer.Option(help="Radii in nats, separated by commas.")]
+_HULLS = "Hull, factorized"
 AUDIT_RADII = "0,0.5,1,2,4,8,16"
 HullRadius = Annotated[
-    float | None, typer.Option(help=f"Hull: {meaning('radius')} Default: what the sources support.")
+    float | None,
+    typer.Option(help=f"{_HULLS}: {meaning('radius')} Default: what the sources support."),
 ]
 HullRadii = Annotated[
     str | None,
-    typer.Option(help=f"Hull: radii in nats, separated by commas. Default: {AUDIT_RADII}."),
+    typer.Option(help=f"{_HULLS}: radii in nats, separated by commas. Default: {AUDIT_RADII}."),
 ]
-Family = Annotated[
+_FAMILIES = "Plausible domains: latent (mixtures of hidden groups), hull (of the sources' heads)"
+_FACTORIZED = "factorized (of their abductions)"
+Family = Annotated[str, choice(f"{_FAMILIES} or {_FACTORIZED}.", *HEAD_FAMILIES)]
+AuditFamily = Annotated[
     str,
-    choice(
-        "Plausible domains: latent (mixtures of hidden groups) or hull (of the sources' heads).",
-        *HEAD_FAMILIES,
-    ),
+    choice(f"{_FAMILIES}, {_FACTORIZED} or free (the paper's adversary).", *HEAD_FAMILIES, "free"),
 ]
+NGroups = Annotated[int, typer.Option(help="Factorized: number of hidden groups.")]
 PriorShift = Annotated[
     float | None,
     typer.Option(help="Latent: how far the mix of groups may move (nats). Default: any."),

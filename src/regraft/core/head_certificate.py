@@ -18,15 +18,14 @@ from regraft.core.evidence import CONFIDENCE, Evidence, HeldOutRows, judge, meas
 from regraft.core.game import GameOutcome, Target
 from regraft.core.heads import SourceHeads
 from regraft.core.hull import (
-    Hull,
     Objective,
-    TiltedRows,
+    PlausibleTargets,
     attack,
     attack_keeping_inputs,
-    plausible_targets,
 )
 from regraft.core.surrogates import SurrogateKind, WeightedSample
-from regraft.core.transplant import Witness, find_witness
+from regraft.core.target_rows import TargetRows
+from regraft.core.transplant import Witness
 
 CLOSURE_ROWS = 1000
 RESOLUTION = 0.01  # nats at which the targets are covered in prop:finite-sample
@@ -62,6 +61,10 @@ class HeadCertificate(Certificate):
     into the plausible one; the law of the inputs moves with the weights. The sources as they are
     count, too. ``kept`` is a second attack on the same head, with weights that leave the inputs as
     they are; these are not bounded, so its evidence stands on fewer rows.
+
+    In the family ``factorized`` the same holds for conditionals: plausible ones share the sources'
+    deduction, and their abduction is an affine combination of the sources'. Witness, closure and
+    distances are then those of abductions.
 
     Not covered: other inputs, heads outside of the hull, and errors in the source heads. In the
     free family there is no radius: it shows the worst domain that its adversary found, which may
@@ -105,8 +108,11 @@ class HeadCertificate(Certificate):
         """Name the domains that it covers."""
         if self.radius is None:
             return "in the worst domain that the free adversary found, and in each source"
+        what = "heads"
+        if self.family == "factorized":
+            what = "abductions, with the deduction that they share,"
         return (
-            "in every domain made of the sources' rows by weights that turn their heads into an "
+            f"in every domain made of the sources' rows by weights that turn their {what} into an "
             f"affine combination within {self.radius:.3g} nats of their mean (the inputs move with "
             "the weights), and in each source"
         )
@@ -124,12 +130,15 @@ class HeadCertificate(Certificate):
                 "may miss the worst."
             )
         farthest = max(self.distances.values())
+        what, errors = "head", "source heads"
+        if self.family == "factorized":
+            what, errors = "abduction", "fitted maps, among them the common deduction"
         return (
             f"With the sources' inputs kept, the bounds are {self.kept_risk:.3f} nats and "
             f"{self.kept_accuracy:.1%} (on {min(each.rows for each in self.kept):,.0f} effective "
             f"rows). The farthest source lies {farthest:.2f} nats from the mean. Not certified: "
-            "other inputs, domains whose head is no such combination or lies further away, and "
-            "errors in the source heads; only labelled rows of the new domain can tell."
+            f"other inputs, domains whose {what} is no such combination or lies further away, and "
+            f"errors in the {errors}; only labelled rows of the new domain can tell."
         )
 
     @property
@@ -145,7 +154,7 @@ class HeadCertificate(Certificate):
 
 def certify_hull(
     sources: SourceHeads,
-    hull: Hull,
+    targets: PlausibleTargets,
     outcome: GameOutcome,
     *,
     names: list[str],
@@ -153,10 +162,9 @@ def certify_hull(
     objective: Objective,
     surrogate: SurrogateKind,
     radius: float,
-    rank: int | None,
 ) -> HeadCertificate:
-    """Collect the evidence of a game over the hull of the source heads."""
-    _, rows = plausible_targets(sources, rank)
+    """Collect the evidence of a game over the hull of the source heads, or of their abductions."""
+    hull, rows = targets.hull, targets.rows
     fold = sources.held_out.fold
     log_p, start_log_p = _log_probabilities(sources, sources.Z, outcome.answers, outcome.starts)
     held_out, pooled = judge(log_p, sources.y), judge(start_log_p, sources.y)
@@ -176,21 +184,20 @@ def certify_hull(
     )
     found = attack(rows, held_out.loss, radius, errors=_ERRORS)
     weights = hull.coefficients(found.z).tolist()
-    heads = torch.stack([hull.head(z) for z in hull.sources])
     regret = None
     if objective == "regret":
-        # A true regret is not negative, as each target's own head is a linear head.
+        # A true regret is not negative: no head beats the target's own conditional.
         regret = max(attack(rows, held_out.loss, radius, "regret", errors=_ERRORS).value, 0.0)
     worst = max(shared["targets"], key=lambda each: each.risk_bound)
     closing = _close(
         WeightedSample(sources.Z, sources.y, sources.weight),
         sources.slices,
-        find_witness(hull.head(found.z), heads),
+        targets.witness(hull.head(found.z)),
         outcome,
         ridge,
     )
     return HeadCertificate(
-        family="hull",
+        family=targets.family,
         surrogate=surrogate,
         objective=objective,
         radius=radius,
@@ -228,7 +235,7 @@ def certify_free(
     answers = {id(held_out): heads, id(pooled): starts}
 
     def measure_targets(judged: HeldOutRows) -> tuple[Evidence, ...]:
-        found = [_measure_target(each, sources, answers[id(judged)]) for each in targets]
+        found = [measure_target(each, sources, answers[id(judged)]) for each in targets]
         return (max(found, key=lambda each: each.risk),)
 
     shared = collect_evidence(
@@ -267,7 +274,7 @@ def _log_probabilities(
 
 
 def _measure_hull(
-    rows: TiltedRows, fold: Tensor, radius: float, held_out: HeldOutRows
+    rows: TargetRows, fold: Tensor, radius: float, held_out: HeldOutRows
 ) -> tuple[Evidence, ...]:
     """Measure where the bounds are worst: the targets of the largest risk and lowest accuracy.
 
@@ -287,7 +294,7 @@ def _measure_hull(
 
 
 def _measure_keeping_inputs(
-    rows: TiltedRows, fold: Tensor, radius: float, log_p: Tensor
+    rows: TargetRows, fold: Tensor, radius: float, log_p: Tensor
 ) -> tuple[Evidence, ...]:
     """Measure as :func:`_measure_hull` does, with inputs kept and labels of the target's head."""
     right = torch.zeros_like(log_p).scatter_(0, log_p.argmax(dim=0, keepdim=True), 1.0)
@@ -329,7 +336,7 @@ def _rows_by_fold(fold: Tensor) -> list[Tensor]:
     return [(fold == f).nonzero().squeeze(1) for f in range(int(fold.max()) + 1)]
 
 
-def _measure_target(target: Target, sources: SourceHeads, heads: Tensor) -> Evidence:
+def measure_target(target: Target, sources: SourceHeads, heads: Tensor) -> Evidence:
     """Measure a target of a game by heads (F, C, k) fitted without each fold of its rows."""
     sample, n = target.sample, len(sources.y)
     folds = replace(sources.held_out, fold=sources.held_out.fold.repeat(len(sample.y) // n))

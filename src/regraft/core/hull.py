@@ -9,8 +9,9 @@ inputs moves with the weights, unless it is asked to stay. The sources themselve
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import torch
@@ -18,6 +19,14 @@ from torch import Tensor
 
 from regraft.core.ball_search import maximize_in_ball
 from regraft.core.heads import SourceHeads
+from regraft.core.target_rows import (
+    FactorizedRows,
+    TargetRows,
+    TiltedRows,
+    entry_of_label,
+    factorized_labels,
+)
+from regraft.core.transplant import Witness, find_witness
 from regraft.core.whitening import conversion_chunks
 
 Objective = Literal["risk", "regret"]
@@ -52,64 +61,16 @@ class Hull:
 
 
 @dataclass(frozen=True)
-class TiltedRows:
-    """Rows with the logits from which the weights of every target of a hull follow.
+class PlausibleTargets:
+    """Targets of a game, an audit or a certificate: a hull, and the rows that weights turn into it.
 
-    A row (x, y) of source s has weight ``softmax((W - W_s) x)_y`` in the target with head W, times
-    its own. Its labels given x are then those of W, if those of source s are those of W_s. The law
-    of x moves with the weights.
-
-    Classes come first and rows last, so that sums over classes run along contiguous memory.
+    The hull is of heads, or of the abductions behind them.
     """
 
-    tilt: Tensor  # (m, C, n) logits of the hull's directions
-    center: Tensor  # (C, n) logits of the hull's center
-    own: Tensor  # (C, n) logits by which the head of a row's source differs from the center
-    y: Tensor  # (n,)
-    domain: Tensor  # (n,)
-    log_weight: Tensor  # (n,) logarithms of weights that sum to one
-    sources: Tensor  # (K, m) the source heads in the hull's coordinates
-
-    def take(self, rows: Tensor) -> TiltedRows:
-        """Return some of the rows."""
-        return replace(
-            self,
-            tilt=self.tilt[..., rows],
-            center=self.center[:, rows],
-            own=self.own[:, rows],
-            y=self.y[rows],
-            domain=self.domain[rows],
-            log_weight=self.log_weight[rows],
-        )
-
-    def weights(self, z: Tensor) -> Tensor:
-        """Return the weight (n,) of each row for the target at ``z``; the weights sum to one."""
-        return self.weigh(torch.tensordot(z, self.tilt, dims=1))[0]
-
-    def own_losses(self, z: Tensor) -> Tensor:
-        """Return the cross-entropy (n,) of each row under the head of the target at ``z`` (m,)."""
-        logits = self.center + torch.tensordot(z, self.tilt, dims=1)
-        return -_entry_of_label(torch.log_softmax(logits, dim=0), self.y)
-
-    def source_losses(self) -> Tensor:
-        """Return the cross-entropy (n,) of each row under the head of its own source."""
-        return -_entry_of_label(torch.log_softmax(self.center + self.own, dim=0), self.y)
-
-    def source_weights(self, source: int) -> Tensor:
-        """Return the weight (n,) of each row in a source as it is; the weights sum to one."""
-        weight = self.log_weight.exp() * (self.domain == source)
-        return weight / weight.sum()
-
-    def weigh(self, tilt: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the weights (n,) of a target with logits (C, n), and shares (C, n) of the classes.
-
-        A weight's logarithm changes with the logit of the label, less the mean of the logits under
-        the shares.
-        """
-        log_share = torch.log_softmax(tilt - self.own, dim=0)
-        # Relative to the largest, so that a far target's weights do not all underflow.
-        weight = torch.softmax(self.log_weight + _entry_of_label(log_share, self.y), dim=0)
-        return weight, log_share.exp_()
+    family: str
+    hull: Hull
+    rows: TargetRows
+    witness: Callable[[Tensor], Witness]  # of the target with some map of the hull
 
 
 @dataclass(frozen=True)
@@ -196,11 +157,31 @@ def tilt_rows(
     own = torch.empty_like(center)
     for s, head in enumerate(heads):
         rows = domain == s
-        own[:, rows] = _tilt(head, Z[rows]) - center[:, rows]
+        own[:, rows] = _tilt(head, Z[rows])
     return TiltedRows(
         tilt=_tilt(hull.directions, Z),
         center=center,
         own=own,
+        y=y,
+        domain=domain,
+        log_weight=weight.log(),
+        sources=hull.sources,
+    )
+
+
+def factorize_rows(
+    hull: Hull, abductions: Tensor, deduction: Tensor, y: Tensor, weight: Tensor, domain: Tensor
+) -> FactorizedRows:
+    """Prepare rows for targets with abductions in a hull, given the logits of groups and of labels.
+
+    ``abductions`` (K, G, n) and ``deduction`` (G, C, n) are as in :func:`factorized_labels`.
+    """
+    center = abductions.mean(dim=0)
+    return FactorizedRows(
+        tilt=torch.tensordot(hull.mixing, abductions - center, dims=1),
+        center=center,
+        log_deduction=torch.log_softmax(deduction, dim=1),
+        own=factorized_labels(abductions, deduction, domain),
         y=y,
         domain=domain,
         log_weight=weight.log(),
@@ -232,7 +213,7 @@ def plausible_targets(sources: SourceHeads, rank: int | None = None) -> tuple[Hu
     return hull, TiltedRows(
         tilt=torch.tensordot(hull.mixing, hull.projection @ moves, dims=1),
         center=center,
-        own=moves[domain, :, torch.arange(len(domain), device=domain.device)].T.contiguous(),
+        own=logits[domain, :, torch.arange(len(domain), device=domain.device)].T.contiguous(),
         y=sources.y,
         domain=domain,
         log_weight=sources.weight.log(),
@@ -240,8 +221,15 @@ def plausible_targets(sources: SourceHeads, rank: int | None = None) -> tuple[Hu
     )
 
 
+def hull_targets(sources: SourceHeads, rank: int | None = None) -> PlausibleTargets:
+    """Return the targets whose heads are affine combinations of the source heads."""
+    hull, rows = plausible_targets(sources, rank)
+    heads = torch.stack([hull.head(z) for z in hull.sources])
+    return PlausibleTargets("hull", hull, rows, partial(find_witness, source_heads=heads))
+
+
 def attack(
-    rows: TiltedRows,
+    rows: TargetRows,
     loss: Tensor,
     radius: float,
     objective: Objective = "risk",
@@ -258,7 +246,8 @@ def attack(
     def value_and_gradient(z: Tensor) -> tuple[float, Tensor]:
         return _value_and_gradient(rows, loss, z, objective, errors)
 
-    z, value = maximize_in_ball(value_and_gradient, loss.new_zeros(len(rows.tilt)), radius, known)
+    origin = loss.new_zeros(rows.sources.shape[1])
+    z, value = maximize_in_ball(value_and_gradient, origin, radius, known)
     own = loss - rows.source_losses() if objective == "regret" else loss
     best = Attack(z, value, rows.weights(z))
     for s in range(len(rows.sources)):
@@ -272,7 +261,7 @@ def attack(
 
 
 def attack_keeping_inputs(
-    rows: TiltedRows, losses: Tensor, radius: float, errors: float = 0.0
+    rows: TargetRows, losses: Tensor, radius: float, errors: float = 0.0
 ) -> Tensor:
     """Find the worst target of the ball if the rows keep their weights and only labels change.
 
@@ -282,11 +271,9 @@ def attack_keeping_inputs(
     """
     weight = torch.softmax(rows.log_weight, dim=0)
 
-    def labels(z: Tensor) -> Tensor:
-        return torch.softmax(rows.center + torch.tensordot(z, rows.tilt, dims=1), dim=0)
-
     def value_and_gradient(z: Tensor) -> tuple[float, Tensor]:
-        p = labels(z)
+        logits, pull_back = rows.at(z)
+        p = torch.softmax(logits, dim=0)
         loss = (p * losses).sum(dim=0)
         value, scale = weight @ loss, weight
         if errors:
@@ -294,10 +281,11 @@ def attack_keeping_inputs(
             error = influence.square().sum().sqrt().clamp_min(_SMALLEST_ERROR)
             value = value + errors * error
             scale = weight + errors * weight * (influence - weight @ influence) / error
-        return float(value), rows.tilt.flatten(1) @ (scale * p * (losses - loss)).flatten()
+        return float(value), pull_back(scale * p * (losses - loss))
 
-    origin = weight.new_zeros(len(rows.tilt))
-    return labels(maximize_in_ball(value_and_gradient, origin, radius)[0])
+    origin = weight.new_zeros(rows.sources.shape[1])
+    z, _ = maximize_in_ball(value_and_gradient, origin, radius)
+    return torch.softmax(rows.at(z)[0], dim=0)
 
 
 def standard_error(weight: Tensor, loss: Tensor) -> float:
@@ -306,14 +294,14 @@ def standard_error(weight: Tensor, loss: Tensor) -> float:
 
 
 def _value_and_gradient(
-    rows: TiltedRows, loss: Tensor, z: Tensor, objective: Objective, errors: float
+    rows: TargetRows, loss: Tensor, z: Tensor, objective: Objective, errors: float
 ) -> tuple[float, Tensor]:
     """Return the risk (or regret) of the surrogate at ``z``, and its gradient in ``z``."""
-    tilt = torch.tensordot(z, rows.tilt, dims=1)  # (C, n)
-    weight, share = rows.weigh(tilt)
+    logits, pull_back = rows.at(z)
+    weight, share = rows.weigh(logits)
     if objective == "regret":
-        log_p = torch.log_softmax(rows.center + tilt, dim=0)
-        loss = loss + _entry_of_label(log_p, rows.y)
+        log_p = torch.log_softmax(logits, dim=0)
+        loss = loss + entry_of_label(log_p, rows.y)
     value = weight @ loss
     influence = weight * (loss - value)
     scale, slope = influence, weight
@@ -324,19 +312,13 @@ def _value_and_gradient(
         spread = (influence.square() - weight * error**2 - bias * influence) / error
         scale = influence + errors * spread
         slope = weight + errors * weight * (influence - bias) / error
-    gradient = _tilt_gradient(rows, share, scale)
+    slopes = _label_slopes(rows.y, share, scale)
     if objective == "regret":
-        gradient = gradient + _tilt_gradient(rows, log_p.exp_(), slope)
-    return float(value), gradient
+        slopes = slopes + _label_slopes(rows.y, log_p.exp_(), slope)
+    return float(value), pull_back(slopes)
 
 
-def _entry_of_label(values: Tensor, y: Tensor) -> Tensor:
-    """Return the entry (n,) of ``values`` (C, n) for the label of each row."""
-    return values.gather(0, y.unsqueeze(0)).squeeze(0)
-
-
-def _tilt_gradient(rows: TiltedRows, share: Tensor, scale: Tensor) -> Tensor:
-    """Return the sum (m,) over rows of ``scale · (tilt of the label - mean tilt under share)``."""
-    coefficient = -share * scale
-    coefficient.scatter_add_(0, rows.y.unsqueeze(0), scale.unsqueeze(0))
-    return rows.tilt.flatten(1) @ coefficient.flatten()
+def _label_slopes(y: Tensor, share: Tensor, scale: Tensor) -> Tensor:
+    """Return slopes (C, n) in the logits of ``scale · (logit of the label - mean under share)``."""
+    slopes = -share * scale
+    return slopes.scatter_add_(0, y.unsqueeze(0), scale.unsqueeze(0))

@@ -16,10 +16,10 @@ from regraft.core.hull import (
     Attack,
     Hull,
     Objective,
-    TiltedRows,
+    PlausibleTargets,
     attack,
     fit_hull,
-    plausible_targets,
+    hull_targets,
 )
 from regraft.core.newton import log_probabilities, logits, losses
 from regraft.core.surrogates import (
@@ -29,6 +29,7 @@ from regraft.core.surrogates import (
     relabel,
     relabel_moved,
 )
+from regraft.core.target_rows import TargetRows
 from regraft.core.transplant import find_witness
 
 
@@ -41,7 +42,7 @@ class ReweightingHullAdversary:
     def __init__(
         self,
         Z: Tensor,
-        surrogates: TiltedRows,
+        surrogates: TargetRows,
         radius: float,
         objective: Objective = "risk",
         optimism: Tensor | None = None,
@@ -148,6 +149,7 @@ class SoftLabelHullAdversary:
 class HullOptions(TypedDict, total=False):
     """Options of a game over the hull, beside its radius."""
 
+    targets: PlausibleTargets | None  # of another family; by default those of the source heads
     rank: int | None  # transplant dimension; None, the default, keeps all class directions
     objective: Objective  # "risk" by default
     surrogate: SurrogateKind  # "reweighted" by default
@@ -156,12 +158,14 @@ class HullOptions(TypedDict, total=False):
 def make_hull_adversary(
     sources: SourceHeads, *, radius: float, **options: Unpack[HullOptions]
 ) -> tuple[Hull, Adversary]:
-    """Return the hull of the source heads, and the adversary that searches it."""
+    """Return the hull of the targets, and the adversary that searches it."""
     rank, objective = options.get("rank"), options.get("objective", "risk")
     surrogate = options.get("surrogate", "reweighted")
     if surrogate == "reweighted":
-        hull, surrogates = plausible_targets(sources, rank)
+        targets = options.get("targets") or hull_targets(sources, rank)
         optimism = sources.optimism()
-        return hull, ReweightingHullAdversary(sources.Z, surrogates, radius, objective, optimism)
+        return targets.hull, ReweightingHullAdversary(
+            sources.Z, targets.rows, radius, objective, optimism
+        )
     hull = fit_hull(sources.heads, sources.Z, sources.weight, rank)
     return hull, SoftLabelHullAdversary(sources, hull, radius, objective, surrogate)

@@ -14,7 +14,7 @@ If every class mixes the groups in its own way and label shares are kept, class 
 class has its least probability where its own mass is least and all others are largest. Exact again.
 
 Hull. Targets are ``softmax(center + Σ_j z_j tilt_j)`` with ``|z| <= radius``; see
-:func:`hull_bounds`.
+:func:`hull_bounds`. Factorized targets move P(u | x) in that way; see :func:`factorized_bounds`.
 """
 
 from __future__ import annotations
@@ -136,3 +136,33 @@ def hull_bounds(logits: Tensor, mixing: Tensor, radius: float) -> RowBounds:
         upper = torch.exp(-least_log_sum(*problems)).reshape(-1, C)
         parts.append(RowBounds(lower, upper, decided))
     return join_bounds(parts)
+
+
+def factorized_bounds(
+    abductions: Tensor, deduction: Tensor, mixing: Tensor, radius: float
+) -> RowBounds:
+    """Return bounds over all abductions of a hull within ``radius`` nats of its center.
+
+    ``abductions`` (n, K, G) are logits of the groups in each source, ``deduction`` (n, G, C) those
+    of the labels in each group. P(u | x) of each group is bounded by :func:`hull_bounds`, and
+    P(y | x) by every mixture that these bounds leave: exact for two groups, else an outer bound.
+    """
+    groups, p = hull_bounds(abductions, mixing, radius), torch.softmax(deduction, dim=2)
+    contrasts = (p.unsqueeze(3) - p.unsqueeze(2)).flatten(2)  # of every class with every other
+    C = p.shape[2]
+    ahead = _least_mixture(groups, contrasts).reshape(-1, C, C) > 0
+    decided = (ahead | torch.eye(C, dtype=torch.bool)).all(dim=2).any(dim=1)
+    return RowBounds(_least_mixture(groups, p), -_least_mixture(groups, -p), decided)
+
+
+def _least_mixture(shares: RowBounds, values: Tensor) -> Tensor:
+    """Return the least ``Σ_u a_u values_u`` (n, m) over shares within bounds that sum to one.
+
+    What the lower bounds leave goes to the smallest values first, up to the upper bounds.
+    """
+    low, room = shares.lower.unsqueeze(2), (shares.upper - shares.lower).unsqueeze(2)
+    ordered, order = values.sort(dim=1)
+    room = room.expand_as(values).gather(1, order)
+    before = room.cumsum(dim=1) - room
+    filled = torch.minimum((1 - low.sum(dim=1, keepdim=True) - before).clamp_min(0), room)
+    return (low * values).sum(dim=1) + (filled * ordered).sum(dim=1)

@@ -1,4 +1,4 @@
-"""Transplants behind a shift of the groups' prior.
+"""Transplants between abductions of hidden groups: of the groups' prior, or of the whole map.
 
 If a domain acts on the prior of U alone, ``P_s(u | x) ∝ π_s(u) p(x | u)``: abduction maps differ
 in their intercepts only, so ``A_s - A_star`` lives on the constant feature and a transplant moves
@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from regraft.core.transplant import Witness, biorthogonality, transplant_bases
+from regraft.core.transplant import Witness, biorthogonality, nearest_basis, transplant_bases
 from regraft.core.whitening import Whitening
 
 _SMALLEST_PRIOR = 1e-3
@@ -57,6 +57,26 @@ def find_latent_witness(
     sources = torch.stack([abduction(prior) for prior in shares])
     goal = abduction(target)
     basis = transplant_bases([*sources, goal], deduction).particular
+    return _measure(goal, sources, deduction, basis)
+
+
+def find_factorized_witness(target: Tensor, *, sources: Tensor, deduction: Tensor) -> Witness:
+    """Return the transplants from abductions (K, G, d) to that of a target (G, d).
+
+    Maps enter as contrasts with the first group and, of the ``deduction`` (G, C, d), with the first
+    class, so r = G - 1. The basis has a last row of zeros, which keeps the constant coordinate. If
+    features are too few for an exact basis, the one of least squares is taken, and the residuals
+    say how far it is off.
+    """
+    goal, own = (target[1:] - target[0]).T, (sources[:, 1:] - sources[:, :1]).mT
+    labels = (deduction[:, 1:] - deduction[:, :1]).flatten(0, 1).T
+    constant = torch.zeros_like(labels[:, :1])
+    constant[-1] = 1.0
+    basis = nearest_basis([*own, goal], torch.cat([labels, constant], dim=1))
+    return _measure(goal, own, labels, basis)
+
+
+def _measure(goal: Tensor, sources: Tensor, deduction: Tensor, basis: Tensor) -> Witness:
     # A_star^T T_s = A_s^T, with T_s = I + L (A_s - A_star)^T.
     moved = goal.T + (goal.T @ basis) @ (sources - goal).mT
     misfit = torch.linalg.matrix_norm(moved - sources.mT) / torch.linalg.matrix_norm(sources)

@@ -135,6 +135,11 @@ def transplant_bases(abductions: Sequence[Tensor], deduction: Tensor) -> BasisSe
     return bases
 
 
+def nearest_basis(abductions: Sequence[Tensor], deduction: Tensor) -> Tensor:
+    """Return the L (d, r) of least norm that meets the conditions of a basis in least squares."""
+    return _solve_system(abductions, deduction, _TOLERANCE)[1].particular
+
+
 def decompose(rows: Tensor, basis: Tensor, abduction: Tensor) -> tuple[Tensor, Tensor]:
     """Split rows (n x d) into W_A = L A^T w and W_D = w - W_A (eq. `phi-decomp`).
 

@@ -12,16 +12,18 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from regraft.core.domains import Domains, check_domains, warn_if_one_domain
-from regraft.core.heads import SourceHeads, fit_source_heads
+from regraft.core.heads import fit_source_heads
 from regraft.core.hull import (
     Hull,
-    TiltedRows,
     attack,
     check_radius,
     check_rank,
-    plausible_targets,
+    hull_targets,
 )
 from regraft.core.newton import losses
+from regraft.core.target_rows import TargetRows
+from regraft.estimators.families import Family, check_settings
+from regraft.premises.factorized_targets import check_n_groups, fit_factorized_targets
 from regraft.support.plain_data import PlainData
 
 RADII = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
@@ -77,14 +79,16 @@ def audit(
     sample_domain: ArrayLike,
     radii: Sequence[float] = RADII,
     *,
+    family: Family = "hull",
     rank: int | None = None,
+    n_groups: int = 2,
     device: str = "cpu",
 ) -> AuditCurve:
-    """Measure a fixed predictor in the worst plausible domain of the hull within each radius.
+    """Measure a fixed predictor in the worst plausible domain of a hull within each radius.
 
-    Such a domain is made of the rows by weights that turn the heads of the sources into an affine
-    combination of them; the inputs move with the weights. The sources themselves count, too, so at
-    radius 0 this is the worst of the sources and their mean.
+    Such a domain is made of the rows by weights that turn the heads of the sources, or their
+    abductions, into an affine combination of them; the inputs move with the weights. The sources
+    themselves count, too, so at radius 0 this is the worst of the sources and their mean.
 
     The plausible targets follow from ``X``, ``y`` and ``sample_domain`` alone, so all predictors
     are audited against the same targets. Pass rows that the predictor was not fitted on if you can:
@@ -99,8 +103,12 @@ def audit(
         Features, labels and the domain of each row.
     radii : sequence of float
         Distances from the sources' mean within which targets are plausible, in nats.
-    rank : int or None
-        Transplant dimension, as in :class:`~regraft.estimators.cro.CROClassifier`.
+    family : {"hull", "factorized"}
+        What counts as plausible, as in :class:`~regraft.estimators.cro.CROClassifier`. Mixtures of
+        hidden groups are audited by :func:`regraft.audit_groups`, the free adversary's domains by
+        :func:`regraft.audit_free`.
+    rank, n_groups
+        Settings of the families, as in :class:`~regraft.estimators.cro.CROClassifier`.
     device : str
         Where torch computes, such as "cpu" or "cuda".
 
@@ -113,34 +121,30 @@ def audit(
     ValueError
         If the data, the predictor or a radius is not usable; the message says how to fix it.
     """
+    if family == "latent":
+        raise ValueError('the family "latent" has no radii: call audit_groups instead.')
+    check_settings(family, {"rank": rank, "n_groups": n_groups})
+    check_n_groups(n_groups)
     radii = check_radii(radii)
     domains = check_domains(X, y, sample_domain, device=device)
     check_rank(rank, len(domains.classes))
     loss, error = judge_rows(predictor, X, domains)
     warn_if_one_domain(domains, ONE_DOMAIN_CONSEQUENCE)
-    return _audit(loss, error, domains, fit_source_heads(domains), radii, rank)
-
-
-def _audit(
-    loss: Tensor,
-    error: Tensor,
-    domains: Domains,
-    sources: SourceHeads,
-    radii: Sequence[float],
-    rank: int | None,
-) -> AuditCurve:
-    hull, surrogates = plausible_targets(sources, rank)
+    sources = fit_source_heads(domains)
+    if family == "hull":
+        targets = hull_targets(sources, rank)
+    else:
+        targets = fit_factorized_targets(sources, n_groups).plausible
     loss, error = loss[sources.order], error[sources.order]
+    names = [str(name) for name in domains.names]
     return AuditCurve(
-        tuple(
-            worst_cases(surrogates, hull, loss, error, radii, [str(name) for name in domains.names])
-        ),
+        tuple(worst_cases(targets.rows, targets.hull, loss, error, radii, names)),
         source_accuracy=1 - float(sources.weight @ error),
     )
 
 
 def worst_cases(
-    surrogates: TiltedRows,
+    surrogates: TargetRows,
     hull: Hull,
     loss: Tensor,
     error: Tensor,

@@ -170,7 +170,7 @@ def _tabulate_sources(model: LinearHead) -> Table:
         if isinstance(c, HeadCertificate) and c.radius is not None:
             far, weights = c.distances.values(), c.worst_target.values()
             table["nats from the mean"] = [f"{distance:.2f}" for distance in far]
-            table["weight of its head in the worst domain"] = [f"{w:+.2f}" for w in weights]
+            table[f"weight of its {_moved(c)} in the worst domain"] = [f"{w:+.2f}" for w in weights]
     return Table("", tuple(table), tuple(zip(*table.values(), strict=True)))
 
 
@@ -200,13 +200,19 @@ def _describe_evidence(certificate: Certificate) -> str:
 def _describe_radius(certificate: HeadCertificate) -> str:
     if certificate.radius is None:
         return f"## No radius\n\n{_texts()['free_adversary']}"
+    moved = _moved(certificate)
     text = (
         f"## Radius: {certificate.radius:.3g} nats\n\nAn unseen domain counts as plausible if its "
-        "head is an affine combination of the sources' heads, extrapolation included, whose "
+        f"{moved} is an affine combination of the sources' {moved}s, extrapolation included, whose "
         f"logits differ from those of their mean by at most {certificate.radius:.3g} nats (root "
         "mean square), and if it is made of the sources' rows by weights; or if it is a source."
     )
     return text if certificate.dimension else f"{text} {_texts()['no_difference']}"
+
+
+def _moved(certificate: HeadCertificate) -> str:
+    """Name what differs between plausible domains."""
+    return "abduction" if certificate.family == "factorized" else "head"
 
 
 def _describe_certificate(certificate: Certificate) -> str:
@@ -246,6 +252,9 @@ def _describe_limits(certificate: Certificate) -> str:
         limits = {**_texts()["latent_limits"], "features": limits["features"]}
     elif certificate.family == "free":
         del limits["radius"]
+    elif certificate.family == "factorized":
+        del limits["noise"]
+        limits |= _texts()["factorized_limits"]
     return "## Limits\n\n" + "\n".join(f"- {limit}" for limit in limits.values())
 
 

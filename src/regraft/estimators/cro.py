@@ -16,34 +16,39 @@ from torch import Tensor
 from regraft.core.abduction import Groups, find_groups, rows_of_sources
 from regraft.core.domains import Domains, warn_if_one_domain
 from regraft.core.game import GameOutcome, Round
-from regraft.core.group_certificate import GroupCertificate, certify_latent
+from regraft.core.group_certificate import certify_latent
 from regraft.core.group_heads import fit_group_heads
 from regraft.core.group_targets import check_prior_shift
-from regraft.core.head_certificate import HeadCertificate, certify_hull
+from regraft.core.head_certificate import certify_hull
 from regraft.core.heads import SourceHeads, check_ridge, fit_source_heads
 from regraft.core.hull import (
-    Hull,
     Objective,
+    PlausibleTargets,
     check_objective,
     check_radius,
     check_rank,
-    plausible_targets,
+    hull_targets,
     supported_radius,
 )
 from regraft.core.hull_game import play_hull
 from regraft.core.intervals import Interval
 from regraft.core.latent_game import LatentOutcome, play_latent
-from regraft.core.latent_witness import find_latent_witness, fit_group_map
+from regraft.core.latent_witness import fit_group_map
 from regraft.core.surrogates import SurrogateKind, check_surrogate
-from regraft.core.transplant import Witness, affine_combination, find_witness
+from regraft.core.transplant import Witness
 from regraft.estimators.abduction import Abduction, describe_groups
 from regraft.estimators.families import Family, check_settings
 from regraft.estimators.game_head import GameHead, warn_unless_converged
 from regraft.estimators.intervals import interval_of
+from regraft.estimators.witnesses import witness_of
+from regraft.premises.factorized_targets import (
+    FactorizedTargets,
+    check_n_groups,
+    fit_factorized_targets,
+)
 
 _FAR = 3.0  # a radius of so many default ones gets a warning
 _REMEDY = "max_rounds or tolerance, or the ridge"
-_LARGEST_SHARE = 0.99  # of the worst group in the default target of a witness
 
 
 class CROClassifier(GameHead):
@@ -55,24 +60,28 @@ class CROClassifier(GameHead):
 
     Parameters
     ----------
-    family : {"latent", "hull"}
+    family : {"latent", "hull", "factorized"}
         What counts as plausible: domains that mix the groups found by :func:`regraft.abduct` in any
-        proportion, or domains made of the sources' rows by weights that turn the sources' heads
-        into an affine combination within a radius (the inputs move with the weights). (The paper's
-        free adversary is :class:`~regraft.estimators.literal.LiteralCROClassifier`.)
+        proportion; domains made of the sources' rows by weights that turn the heads of the sources
+        into an affine combination of them within a radius; or the same with the sources' abductions
+        in place of their heads, where labels are ``Σ_u softmax(A_s^T x)_u softmax(D_u^T x)`` with
+        one deduction D, as in :func:`regraft.fit_latent`. The inputs of such domains move with the
+        weights; a second bound of the certificate keeps them. (The paper's free adversary is
+        :class:`~regraft.estimators.literal.LiteralCROClassifier`.)
     radius : float or None
-        Of the hull: how far a target may lie from the sources' mean, in nats (root mean square of
-        the change in the logits). It is an assumption about the deployment, not something to tune:
-        source accuracy always prefers 0, which is plain ERM. None takes what K sources support:
-        ``sqrt((K + 1) / (K - 1))`` times the distance of the farthest, where a further domain would
-        lie if it were drawn as they were. More than three times that gets a warning.
+        Of the hull and the factorized family: how far a target may lie from the sources' mean, in
+        nats (root mean square of the change in the logits of classes, or of groups). It is an
+        assumption about the deployment, not something to tune: source accuracy always prefers 0,
+        which is plain ERM. None takes what K sources support: ``sqrt((K + 1) / (K - 1))`` times the
+        distance of the farthest of them, which is where a further domain would lie if it were drawn
+        as they were. A radius of more than three times that gets a warning.
     rank : int or None
         Of the hull, transplant dimension: the number of class directions (at most C - 1) in which
         targets may move. None keeps all.
     objective : {"risk", "regret"}
-        Of the hull: minimize the worst risk (as in the paper), or the worst excess over the risk of
-        each target's own head. The optimism of fitting, as measured for ERM's head, is added to
-        both.
+        Of the hull and the factorized family: minimize the worst risk (as in the paper), or the
+        worst excess over the risk of each target's own labels. The optimism of fitting, as measured
+        for ERM's head, is added to both.
     surrogate : {"reweighted", "relabelled", "transplanted"}
         Of the hull, how a target is made: real source rows with other weights (real inputs keep
         real labels), the same rows with labels drawn from the target's head, or rows moved by the
@@ -83,9 +92,11 @@ class CROClassifier(GameHead):
     class_groups : bool
         Of the latent family: let every class mix the groups in its own proportion. A larger family,
         which can ruin small tables.
+    n_groups : int
+        Of the factorized family: the number of values of u, 2 or more.
     ridge : float or None
         Weight of the logits' variance in the learner's objective. None takes the ridge of the
-        smallest held-out worst case (latent), or the cross-validated one of the pooled head (hull).
+        smallest held-out worst case (latent), or the cross-validated one of the pooled head.
     tolerance : float
         The game ends when its value moves by at most this many nats.
     max_rounds : int
@@ -98,7 +109,7 @@ class CROClassifier(GameHead):
     coef_, intercept_, classes_, domains_, n_features_in_
         As in :class:`~regraft.estimators.linear.LinearHead`.
     certificate_ : GroupCertificate or HeadCertificate
-        Of the latent family, or of the hull.
+        Of the latent family, or of the others.
     rounds_ : tuple of Round
     source_heads_ : ndarray (K, C, d + 1)
         Head of each source on ``[x, 1]``; their affine hull holds the hull's plausible heads.
@@ -114,7 +125,10 @@ class CROClassifier(GameHead):
     hull_heads_ : ndarray (K, C, d + 1)
         Hull: source heads as points of the hull, cut to ``rank``, up to a constant over classes.
     hull_mixing_ : ndarray (m, K)
-        Hull: coefficients of ``hull_heads_`` in each of m orthogonal directions of one nat.
+        Hull and factorized family: coefficients of ``hull_heads_``, or of ``abductions_``,
+        in each of m orthogonal directions of one nat.
+    abductions_, deduction_ : ndarray (K, G, d + 1), ndarray (G, C, d + 1)
+        Factorized family: A_s and D on ``[x, 1]``.
     feature_mean_, feature_scale_ : ndarray (d,), float
         Mean of the source rows, and root mean variance of the features.
     regularization_ : Regularization
@@ -124,6 +138,8 @@ class CROClassifier(GameHead):
     hull_heads_: NDArray[np.float64]
     hull_mixing_: NDArray[np.float64]
     group_map_: NDArray[np.float64]
+    abductions_: NDArray[np.float64]
+    deduction_: NDArray[np.float64]
     group_heads_: NDArray[np.float64]
     group_prior_: NDArray[np.float64]
     pooled_head_: NDArray[np.float64]
@@ -141,6 +157,7 @@ class CROClassifier(GameHead):
         surrogate: SurrogateKind = "reweighted",
         prior_shift: float | None = None,
         class_groups: bool = False,
+        n_groups: int = 2,
         ridge: float | None = None,
         tolerance: float = 1e-3,
         max_rounds: int = 50,
@@ -153,6 +170,7 @@ class CROClassifier(GameHead):
         self.surrogate = surrogate
         self.prior_shift = prior_shift
         self.class_groups = class_groups
+        self.n_groups = n_groups
         self.ridge = ridge
         self.tolerance = tolerance
         self.max_rounds = max_rounds
@@ -208,13 +226,21 @@ class CROClassifier(GameHead):
             if latent.game is not None:
                 warn_unless_converged(latent.game, _REMEDY)
             return latent.head
-        _, outcome = self._play_hull(sources, self.choose_radius(sources)[0])
+        targets = self._targets(sources)[0]
+        outcome = self._play_hull(sources, targets, self.choose_radius(targets)[0])
         warn_unless_converged(outcome, _REMEDY)
         return outcome.head
 
-    def choose_radius(self, sources: SourceHeads) -> tuple[float, float]:
+    def _targets(self, sources: SourceHeads) -> tuple[PlausibleTargets, FactorizedTargets | None]:
+        """Return the targets, and the maps behind them if the family is factorized."""
+        if self.family == "hull":
+            return hull_targets(sources, self.rank), None
+        maps = fit_factorized_targets(sources, self.n_groups)
+        return maps.plausible, maps
+
+    def choose_radius(self, targets: PlausibleTargets) -> tuple[float, float]:
         """Return the radius, and the one that the sources support, which it is by default."""
-        supported = supported_radius(plausible_targets(sources, self.rank)[0])
+        supported = supported_radius(targets.hull)
         return (supported if self.radius is None else float(self.radius)), supported
 
     def _fit_latent(
@@ -250,7 +276,8 @@ class CROClassifier(GameHead):
         names: list[str],
         on_round: Callable[[Round], None] | None,
     ) -> Tensor:
-        radius, supported = self.choose_radius(sources)
+        targets, maps = self._targets(sources)
+        radius, supported = self.choose_radius(targets)
         if radius > _FAR * supported and len(names) > 1:
             warnings.warn(
                 f"a radius of {radius:g} nats is {radius / max(supported, 1e-3):.0f} times what "
@@ -258,22 +285,26 @@ class CROClassifier(GameHead):
                 "far away, so lower it unless you know that such domains occur.",
                 stacklevel=4,
             )
-        plausible, outcome = self._play_hull(sources, radius, on_round)
+        outcome = self._play_hull(sources, targets, radius, on_round)
         warn_unless_converged(outcome, _REMEDY)
         self.certificate_ = certify_hull(
             sources,
-            plausible,
+            targets,
             outcome,
             names=names,
             ridge=sources.learner_ridge(self.ridge),
             objective=self.objective,
             surrogate=self.surrogate,
             radius=radius,
-            rank=self.rank,
         )
-        hull_heads = torch.stack([plausible.head(z) for z in plausible.sources])
-        self.hull_heads_ = sources.whitening.to_features(hull_heads).cpu().numpy()
-        self.hull_mixing_ = plausible.mixing.cpu().numpy()
+        to_features = sources.whitening.to_features
+        if maps is None:
+            hull_heads = torch.stack([targets.hull.head(z) for z in targets.hull.sources])
+            self.hull_heads_ = to_features(hull_heads).cpu().numpy()
+        else:
+            self.abductions_ = to_features(maps.abductions).cpu().numpy()
+            self.deduction_ = to_features(maps.deduction).cpu().numpy()
+        self.hull_mixing_ = targets.hull.mixing.cpu().numpy()
         return outcome.head
 
     def _play_latent(
@@ -296,12 +327,14 @@ class CROClassifier(GameHead):
     def _play_hull(
         self,
         sources: SourceHeads,
+        targets: PlausibleTargets,
         radius: float,
         on_round: Callable[[Round], None] | None = None,
-    ) -> tuple[Hull, GameOutcome]:
-        return play_hull(
+    ) -> GameOutcome:
+        _, outcome = play_hull(
             sources,
             radius=radius,
+            targets=targets,
             rank=self.rank,
             objective=self.objective,
             surrogate=self.surrogate,
@@ -310,6 +343,7 @@ class CROClassifier(GameHead):
             max_rounds=self.max_rounds,
             on_round=on_round,
         )
+        return outcome
 
     def check_parameters(self) -> None:
         """Raise ``ValueError`` with one sentence if a setting is wrong or of another family."""
@@ -319,6 +353,7 @@ class CROClassifier(GameHead):
         check_objective(self.objective)
         check_surrogate(self.surrogate)
         check_prior_shift(self.prior_shift)
+        check_n_groups(self.n_groups)
         check_ridge(self.ridge)
         if not self.tolerance > 0:
             raise ValueError(f"tolerance is {self.tolerance}: pass a positive number of nats.")
@@ -329,8 +364,9 @@ class CROClassifier(GameHead):
         """Return the least and largest P(y | x) over the plausible targets, for rows ``X`` (n, d).
 
         It is about each target's own conditional, so it need not hold what ``predict_proba`` says,
-        which answers for all targets at once. Exact for the latent family, and for the hull as
-        stated in :func:`~regraft.core.intervals.hull_bounds`. Raises ``ValueError`` if the model
+        which answers for all targets at once. Exact for the latent family, and for the others as
+        stated in :func:`~regraft.core.intervals.hull_bounds` and
+        :func:`~regraft.core.intervals.factorized_bounds`. Raises ``ValueError`` if the model
         was saved by a version without intervals.
         """
         return interval_of(self, self._check_rows(X))
@@ -338,63 +374,11 @@ class CROClassifier(GameHead):
     def witness(self, weights: Mapping[Any, float] | None = None) -> Witness:
         """Return the transplants behind a plausible target, in raw features with a constant 1.
 
-        For the hull, ``weights`` maps each domain to its affine coefficient. They sum to one, and
-        negative ones extrapolate. Without ``weights``, the worst target of the certificate is
-        taken. For the latent family, ``weights`` maps each group (0, 1, …) to its share in the
-        target; without them, nearly all of it is the worst group of the certificate.
+        For the hull and the factorized family, ``weights`` maps each domain to its affine
+        coefficient. They sum to one, and negative ones extrapolate. Without ``weights``, the worst
+        target of the certificate is taken. For the latent family, ``weights`` maps each group (0,
+        1, …) to its share in the target; without them, nearly all of it is the worst group of the
+        certificate.
         """
         check_is_fitted(self)
-        mean, scale = torch.from_numpy(self.feature_mean_), self.feature_scale_
-        if isinstance(self.certificate_, GroupCertificate):
-            witness = self._latent_witness(self.certificate_, weights)
-        else:
-            assert isinstance(self.certificate_, HeadCertificate)
-            names = [str(name) for name in self.domains_]
-            chosen = self.certificate_.worst_target if weights is None else weights
-            given = _shares_of(chosen, names, "domains")
-            heads = self._scaled(self.hull_heads_)
-            weight = heads.new_tensor([given[name] for name in names])
-            witness = find_witness(affine_combination(heads, weight), heads)
-        return witness.in_features(mean, scale)
-
-    def _latent_witness(
-        self, certificate: GroupCertificate, weights: Mapping[Any, float] | None
-    ) -> Witness:
-        G = certificate.n_groups
-        if G == 1:
-            raise ValueError(
-                "no hidden factor was found, so there is no target to transplant to: fit on "
-                'sources that differ, or pass family="hull".'
-            )
-        numbers = [str(u) for u in range(G)]
-        if weights is None:
-            risks = [each.risk for each in certificate.targets[:G]]
-            worst = max(range(len(risks)), key=risks.__getitem__)
-            rest = (1 - _LARGEST_SHARE) / (G - 1)
-            weights = {u: _LARGEST_SHARE if u == worst else rest for u in range(G)}
-        given = _shares_of(weights, numbers, "groups")
-        shares = torch.tensor(certificate.abduction["shares"], dtype=torch.float64)
-        head = np.concatenate([self.coef_, self.intercept_[:, None]], axis=1)
-        return find_latent_witness(
-            self._scaled(self.group_map_),
-            self._scaled(head),
-            shares.mean(dim=0),
-            shares,
-            shares.new_tensor([given[u] for u in numbers]),
-        )
-
-    def _scaled(self, heads: NDArray[np.float64]) -> Tensor:
-        """Return heads on centred and scaled features, where all weights are of one size."""
-        tensor = torch.from_numpy(heads)
-        coef, mean = tensor[..., :-1], torch.from_numpy(self.feature_mean_)
-        intercept = tensor[..., -1:] + (coef @ mean).unsqueeze(-1)
-        return torch.cat([self.feature_scale_ * coef, intercept], dim=-1)
-
-
-def _shares_of(weights: Mapping[Any, float], names: list[str], what: str) -> dict[str, float]:
-    given = {str(name): float(value) for name, value in weights.items()}
-    if sorted(given) != sorted(names):
-        raise ValueError(
-            f"weights names the {what} {sorted(given)}: give one weight for each of {names}."
-        )
-    return given
+        return witness_of(self, weights)

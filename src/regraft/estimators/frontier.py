@@ -12,27 +12,25 @@ from torch import Tensor
 
 from regraft.core.abduction import find_groups, rows_of_sources
 from regraft.core.domains import Domains, check_domains, warn_if_one_domain
-from regraft.core.game import GameOutcome
 from regraft.core.group_targets import GroupTargets, check_prior_shift
-from regraft.core.heads import SourceHeads, check_ridge, fit_source_heads
+from regraft.core.heads import check_ridge, fit_source_heads
 from regraft.core.hull import (
-    Hull,
     Objective,
-    TiltedRows,
     attack,
     check_objective,
     check_rank,
-    plausible_targets,
+    hull_targets,
     tilt_rows,
 )
-from regraft.core.hull_adversary import HullOptions
 from regraft.core.hull_game import play_hull
 from regraft.core.latent_game import play_latent
 from regraft.core.newton import log_probabilities, losses
 from regraft.core.splitting import hold_out
+from regraft.core.target_rows import TargetRows
 from regraft.estimators.audit import ONE_DOMAIN_CONSEQUENCE, RADII, check_radii
 from regraft.estimators.families import Family, check_settings
 from regraft.estimators.group_audit import ONE_SOURCE_CONSEQUENCE
+from regraft.premises.factorized_targets import check_n_groups, fit_factorized_targets
 from regraft.support.plain_data import PlainData
 from regraft.support.progress import OnProgress, ignore_progress
 from regraft.support.table import percent
@@ -69,8 +67,8 @@ class Frontier(PlainData):
     @property
     def trained(self) -> str:
         """What tells the heads apart."""
-        what = "training radius" if self.family == "hull" else "how far the mix of groups may move"
-        return f"{what} (nats)"
+        far = "how far the mix of groups may move"
+        return f"{far if self.family == 'latent' else 'training radius'} (nats)"
 
     @property
     def scope(self) -> str:
@@ -111,57 +109,6 @@ class Frontier(PlainData):
         plot_frontier(self, path)
 
 
-@dataclass(frozen=True)
-class HeldOut:
-    """Source heads fitted on two thirds of the rows, and the others, which measure heads."""
-
-    sources: SourceHeads
-    hull: Hull
-    test: Domains  # the rows held out
-    Z: Tensor  # (n, k) these rows, whitened
-    tilted: TiltedRows  # the same, to be reweighted
-    names: list[str]  # of the domains
-
-    @classmethod
-    def of(cls, domains: Domains, rank: int | None, seed: int | None) -> HeldOut:
-        """Hold rows out and fit the source heads on the rest; ``ValueError`` if there are too few.
-
-        ``seed`` shuffles the rows first.
-        """
-        train, test = hold_out(domains, seed)
-        sources = fit_source_heads(train)
-        hull, _ = plausible_targets(sources, rank)
-        Z = sources.whitening(test.X)
-        tilted = tilt_rows(hull, sources.heads, Z, test.y, test.weight, test.domain)
-        return cls(sources, hull, test, Z, tilted, [str(name) for name in domains.names])
-
-    def measure(self, head: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the losses and the errors (n,) of a head (C, k) on the rows held out."""
-        return _judge(self.Z, self.test.y, head)
-
-    def frontier(
-        self,
-        radii: Sequence[float],
-        ridge: float | None,
-        options: HullOptions,
-        on_progress: OnProgress = ignore_progress,
-    ) -> tuple[Frontier, dict[float, GameOutcome]]:
-        """Play one game for each radius and measure its head; also return the games by radius."""
-        points, games = [], {}
-        for radius in radii:
-            _, games[radius] = play_hull(self.sources, radius=radius, ridge=ridge, **options)
-            loss, error = self.measure(games[radius].head)
-            point = FrontierPoint(
-                radius=radius,
-                source_accuracy=1 - float(self.test.weight @ error),
-                worst_case_accuracy=1 - attack(self.tilted, error, max(radii)).value,
-                worst_case_risk=attack(self.tilted, loss, max(radii)).value,
-            )
-            points.append(point)
-            on_progress(f"fitted at radius {radius:g}")
-        return Frontier(tuple(points), audit_radius=max(radii)), games
-
-
 def frontier(
     X: ArrayLike,
     y: ArrayLike,
@@ -173,6 +120,7 @@ def frontier(
     class_groups: bool = False,
     objective: Objective = "risk",
     rank: int | None = None,
+    n_groups: int = 2,
     ridge: float | None = None,
     seed: int | None = None,
     device: str = "cpu",
@@ -189,15 +137,15 @@ def frontier(
     X, y, sample_domain : array-like (n, d), (n,), (n,)
         Features, labels and the domain of each row.
     radii : sequence of float or None
-        Of the hull: radii at which heads are trained, in nats. None takes 0 to 16.
-    family : {"latent", "hull"}
+        Of the hull and the factorized family: radii at which heads are trained, in nats. None takes
+        0 to 16.
+    family : {"latent", "hull", "factorized"}
         What counts as plausible, as in :class:`~regraft.estimators.cro.CROClassifier`.
     prior_shifts : sequence of float or None
         Of the latent family: bounds on the prior shift at which heads are trained, in nats;
         ``math.inf`` allows every mixture. None takes 0, 0.5, 1, 2, 4 and infinity.
-    class_groups, objective, rank, ridge
-        As in :class:`~regraft.estimators.cro.CROClassifier`, of the latent family (the first) or of
-        the hull (the next two).
+    class_groups, objective, rank, n_groups, ridge
+        As in :class:`~regraft.estimators.cro.CROClassifier`.
     seed : int or None
         Shuffles the rows before every third is held out; None keeps their order.
     device : str
@@ -217,7 +165,8 @@ def frontier(
     given = {"radii": radii, "prior_shifts": prior_shifts}
     settings = {name: None if steps is None else list(steps) for name, steps in given.items()}
     own = {"rank": rank, "objective": objective, "class_groups": class_groups}
-    check_settings(family, settings | own)
+    check_settings(family, settings | own | {"n_groups": n_groups})
+    check_n_groups(n_groups)
     check_ridge(ridge)
     if family == "latent":
         shifts = check_prior_shifts(PRIOR_SHIFTS if prior_shifts is None else prior_shifts)
@@ -229,10 +178,33 @@ def frontier(
     check_objective(objective)
     domains = check_domains(X, y, sample_domain, device=device)
     check_rank(rank, len(domains.classes))
-    held_out = HeldOut.of(domains, rank, seed)
+    train, test = hold_out(domains, seed)
     warn_if_one_domain(domains, ONE_DOMAIN_CONSEQUENCE)
-    options: HullOptions = {"rank": rank, "objective": objective}
-    return held_out.frontier(radii, ridge, options, on_progress)[0]
+    sources = fit_source_heads(train)
+    Z = sources.whitening(test.X)
+    rows = Z, test.y, test.weight, test.domain
+    measured: TargetRows
+    if family == "hull":
+        targets = hull_targets(sources, rank)
+        measured = tilt_rows(targets.hull, sources.heads, *rows)
+    else:
+        maps = fit_factorized_targets(sources, n_groups)
+        targets, measured = maps.plausible, maps.prepare(*rows)
+    points = []
+    for radius in radii:
+        _, game = play_hull(
+            sources, radius=radius, ridge=ridge, targets=targets, objective=objective
+        )
+        loss, error = _judge(Z, test.y, game.head)
+        point = FrontierPoint(
+            radius=radius,
+            source_accuracy=1 - float(test.weight @ error),
+            worst_case_accuracy=1 - attack(measured, error, radii[-1]).value,
+            worst_case_risk=attack(measured, loss, radii[-1]).value,
+        )
+        points.append(point)
+        on_progress(f"fitted at radius {radius:g}")
+    return Frontier(tuple(points), audit_radius=radii[-1], family=family)
 
 
 def check_prior_shifts(prior_shifts: Sequence[float]) -> list[float | None]:

@@ -16,6 +16,7 @@ from regraft.core.head_certificate import HeadCertificate
 from regraft.core.intervals import (
     Interval,
     RowBounds,
+    factorized_bounds,
     hull_bounds,
     join_bounds,
     mixture_bounds,
@@ -56,10 +57,18 @@ def _hull(model: CROClassifier, X: Tensor) -> RowBounds:
     return hull_bounds(_apply(model.hull_heads_, X), mixing, certificate.radius)
 
 
+def _factorized(model: CROClassifier, X: Tensor) -> RowBounds:
+    certificate = model.certificate_
+    assert isinstance(certificate, HeadCertificate) and certificate.radius is not None
+    maps = _apply(model.abductions_, X), _apply(model.deduction_, X)
+    return factorized_bounds(*maps, torch.from_numpy(model.hull_mixing_), certificate.radius)
+
+
 # For each family, what old models lack, and the function from rows to bounds.
 _FAMILIES: dict[str, tuple[str, Callable[[CROClassifier, Tensor], RowBounds]]] = {
     "latent": ("group_heads_", _latent),
     "hull": ("hull_mixing_", _hull),
+    "factorized": ("hull_mixing_", _factorized),
 }
 
 

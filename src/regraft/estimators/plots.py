@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from regraft.core.evidence import Evidence
 from regraft.estimators.audit import AuditCurve
+from regraft.estimators.free_audit import FreeAudit
 from regraft.estimators.frontier import Frontier
 from regraft.estimators.group_audit import GroupAudit
 from regraft.support import charts
@@ -24,6 +26,7 @@ _PANELS = {
     "worst": "Worst unseen domain",
     "source": "Sources (rows fitted on)",
 }
+_BOUNDS = "the line ends at the bound, below the true accuracy with 95 % confidence"
 
 
 def stress_chart(curves: Mapping[str, AuditCurve]) -> charts.Spec:
@@ -40,13 +43,15 @@ def frontier_chart(frontier: Frontier) -> charts.Spec:
 
 def group_chart(audits: Mapping[str, GroupAudit]) -> charts.Spec:
     """Draw the accuracy of each predictor in each group, mixture and source, with its bound."""
+    return evidence_chart({name: (*a.mixtures, *a.sources) for name, a in audits.items()})
+
+
+def evidence_chart(measured: Mapping[str, Sequence[Evidence]]) -> charts.Spec:
+    """Draw the accuracy of each predictor wherever it was measured, with its bound."""
     return charts.group_accuracy_chart(
         {
-            name: [
-                (each.name, each.accuracy, each.accuracy_bound)
-                for each in (*audit.mixtures, *audit.sources)
-            ]
-            for name, audit in audits.items()
+            name: [(each.name, each.accuracy, each.accuracy_bound) for each in evidence]
+            for name, evidence in measured.items()
         }
     )
 
@@ -71,8 +76,14 @@ def plot_audit(curves: Mapping[str, AuditCurve], path: str | Path) -> None:
 def plot_group_audit(audits: Mapping[str, GroupAudit], path: str | Path) -> None:
     """Write the accuracy of each predictor by group and source, with one-sided 95 % bounds."""
     title = "Accuracy in each hidden group and each source"
-    subtitle = "the line ends at the bound, below the true accuracy with 95 % confidence"
-    write_picture(picture(group_chart(audits), title, subtitle), path)
+    write_picture(picture(group_chart(audits), title, _BOUNDS), path)
+
+
+def plot_free_audit(audit: FreeAudit, path: str | Path, name: str) -> None:
+    """Write the accuracy of a head in the worst domain found and each source, with the bounds."""
+    title = "Accuracy in the worst domain that the free adversary found, and in each source"
+    chart = evidence_chart({name: (audit.target, *audit.sources)})
+    write_picture(picture(chart, title, _BOUNDS), path)
 
 
 def plot_frontier(frontier: Frontier, path: str | Path) -> None:

@@ -190,6 +190,10 @@ def _shapes(model: LinearHead) -> dict[str, tuple[int | None, ...]]:
         if isinstance(certificate, GroupCertificate):
             G = certificate.n_groups
             shapes |= {"group_map": (G, d + 1), "group_heads": (G, C, d + 1), "group_prior": (C, G)}
+        elif model.family == "factorized":
+            G = model.n_groups
+            shapes |= {"abductions": (K, G, d + 1), "deduction": (G, C, d + 1)}
+            shapes["hull_mixing"] = None, K
         else:
             shapes |= {"hull_heads": (K, C, d + 1), "hull_mixing": (None, K)}
     return shapes

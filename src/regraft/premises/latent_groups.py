@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import get_args
 
 import numpy as np
@@ -138,8 +138,18 @@ def fit_latent_domains(
 ) -> LatentFit:
     """Fit as :func:`fit_latent` does, on rows that are :class:`Domains` already."""
     options = options or LatentOptions()
-    _check(groups, options)
+    check_options(groups, options)
     whitening, model = _whiten(domains, groups, options)
+    fit = fit_likelihood(model, options, on_restart)
+    for sentence in fit.warnings:
+        warnings.warn(sentence, stacklevel=2)
+    return replace(fit, factorization=fit.factorization.in_features(whitening))
+
+
+def fit_likelihood(
+    model: LatentLikelihood, options: LatentOptions, on_restart: OnRestart | None = None
+) -> LatentFit:
+    """Fit the maps on whitened rows as :func:`fit_latent` does; doubts are in the result only."""
     ended: list[_Restart] = []
     for start in _starts(model, options):
         ended.append(_run_restart(model, start, options.max_iterations))
@@ -149,22 +159,20 @@ def fit_latent_domains(
     peers = [other for other in ended if other is not best and _fits_as_well(model, best, other)]
     agreement = min((_overlap(model, best.maps, peer.maps) for peer in peers), default=1.0)
     doubts = dict(_explain_doubts(model, best, len(peers), options.restarts, agreement))
-    sentences = tuple(f"{doubt}: {remedy}." for doubt, remedy in doubts.items())
-    for sentence in sentences:
-        warnings.warn(sentence, stacklevel=2)
     return LatentFit(
-        factorization=Factorization(*map(fix_gauge, best.maps)).in_features(whitening),
+        factorization=Factorization(*map(fix_gauge, best.maps)),
         log_likelihood=float(model.weight @ best.fits),
         trace=best.trace,
         restart_values=tuple(restart.trace[-1] for restart in ended),
         agreement=agreement,
         doubts=tuple(doubts),
-        warnings=sentences,
+        warnings=tuple(f"{doubt}: {remedy}." for doubt, remedy in doubts.items()),
         converged=best.converged,
     )
 
 
-def _check(groups: int, options: LatentOptions) -> None:
+def check_options(groups: int, options: LatentOptions) -> None:
+    """Raise ``ValueError`` with one sentence if a setting is wrong."""
     if not 1 <= groups <= MAX_GROUPS:
         raise ValueError(f"groups is {groups}: pass a number from 1 to {MAX_GROUPS}.")
     if options.shift not in get_args(Shift):
@@ -211,8 +219,11 @@ def _starts(model: LatentLikelihood, options: LatentOptions) -> Iterator[NDArray
 def _source_heads(model: LatentLikelihood) -> tuple[Tensor, Tensor]:
     """Return the pooled head (k, C), and the direction in which the source heads differ most."""
     pooled = model.weight.new_zeros((model.classes, model.Z.shape[1]))
-    heads = []
-    for rows in (slice(None), *model.slices):
+    heads = list[Tensor]()
+    for rows in (slice(len(model.y)), *model.slices):
+        if rows.start == rows.stop:  # a fold may hold all rows of a tiny domain
+            heads.append(heads[0])
+            continue
         weight = model.weight[rows] / model.weight[rows].sum()
         fitted = minimax_newton(
             model.Z[rows], model.y[rows], weight.unsqueeze(0), ridge=model.ridge, start=pooled

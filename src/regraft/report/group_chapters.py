@@ -1,11 +1,12 @@
-"""Chapters on hidden groups: a predictor in each of them."""
+"""Chapters on measured domains: a predictor in each hidden group, or in the worst one found."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from regraft.estimators.free_audit import FreeAudit
 from regraft.estimators.group_audit import COLUMNS, GroupAudit, evidence_rows
-from regraft.estimators.plots import group_chart
+from regraft.estimators.plots import evidence_chart, group_chart
 from regraft.report.elements import Chapter, Chart, Section, Text
 from regraft.support.table import Table, percent
 
@@ -28,6 +29,27 @@ def group_audit_chapter(audit: GroupAudit) -> Chapter:
         "otherwise than the sources do?",
         audit.summary(),
         tuple(sections),
+    )
+
+
+def free_audit_chapter(audit: FreeAudit) -> Chapter:
+    """Build the chapter for an ``audit.json`` of the free adversary."""
+    evidence = (audit.target, *audit.sources)
+    rows = Table(
+        f"Risk in nats and accuracy; bounds with {audit.confidence:.0%} confidence",
+        COLUMNS,
+        tuple(evidence_rows(evidence)),
+    )
+    chart = Chart(
+        "Accuracy in the worst domain found and in each source; the line ends at the bound",
+        evidence_chart({"predictor": evidence}),
+        audit.summary(),
+    )
+    return Chapter(
+        "An audit by the free adversary",
+        "How bad is a fixed head in the worst domain that the paper's own adversary finds?",
+        audit.summary(),
+        (Section("Domain by domain", (chart, rows)),),
     )
 
 

@@ -11,12 +11,13 @@ from regraft.core.group_certificate import GroupCertificate
 from regraft.core.head_certificate import HeadCertificate
 from regraft.estimators.audit import AuditCurve
 from regraft.estimators.evidence_tables import name_domains
+from regraft.estimators.free_audit import FreeAudit
 from regraft.estimators.frontier import Frontier
 from regraft.estimators.group_audit import GroupAudit
 from regraft.estimators.plots import comparison_chart
 from regraft.report.abduction_chapter import abduction_sections
 from regraft.report.elements import Chapter, Chart, Document, Section, Text
-from regraft.report.group_chapters import group_audit_chapter, heads_section
+from regraft.report.group_chapters import free_audit_chapter, group_audit_chapter, heads_section
 from regraft.report.premise_chapters import diagnosis_chapter
 from regraft.report.sections import (
     accuracies_section,
@@ -85,6 +86,8 @@ def audit_chapter(document: Document) -> Chapter:
     """Build the chapter for ``audit.json``; files without a family are the hull's."""
     if document.get("family") == "latent":
         return group_audit_chapter(GroupAudit.from_dict(dict(document)))
+    if document.get("family") == "free":
+        return free_audit_chapter(FreeAudit.from_dict(dict(document)))
     curve = AuditCurve.from_dict({k: document[k] for k in ("points", "source_accuracy")})
     worst = curve.points[-1]
     return Chapter(
@@ -199,9 +202,9 @@ def _targets_section(curve: AuditCurve) -> Section:
         (f"{p.radius:g}", *(f"{p.accuracy_target[name]:+.2f}" for name in names))
         for p in curve.points
     )
-    table = Table("Weights of the source heads there", ("radius", *names), rows)
+    table = Table("Weights of the sources there", ("radius", *names), rows)
     text = Text(
-        "A plausible domain weighs the heads of the sources; weights sum to one, and negative "
+        "A plausible domain weighs what the sources differ in; weights sum to one, and negative "
         "ones go beyond the sources, away from the one they stand under."
     )
     return Section("Which domain is the worst?", (text, table))

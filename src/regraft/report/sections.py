@@ -70,7 +70,7 @@ def frontier_section(frontier: Frontier) -> Section:
         for p in frontier.points
     )
     first = frontier.points[0].label
-    is_erm = " Radius 0 is plain ERM." if frontier.family == "hull" and first == "0" else ""
+    is_erm = " Radius 0 is plain ERM." if frontier.family != "latent" and first == "0" else ""
     trained = frontier.trained
     return Section(
         title,

@@ -1,0 +1,134 @@
+"""Audits by the free adversary: one attack of the paper's own adversary on a fixed linear head."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+
+from regraft.core.domains import check_domains, warn_if_one_domain
+from regraft.core.evidence import CONFIDENCE, Evidence, judge, mean_accuracy, measure_sources
+from regraft.core.free_adversary import FreeAdversary, FreeAdversaryOptions
+from regraft.core.head_certificate import measure_target
+from regraft.core.heads import fit_source_heads
+from regraft.core.newton import log_probabilities
+from regraft.core.standardization import standardize
+from regraft.core.surrogates import SurrogateKind, check_surrogate
+from regraft.estimators.audit import ONE_DOMAIN_CONSEQUENCE
+from regraft.support.plain_data import PlainData
+from regraft.support.table import percent
+
+if TYPE_CHECKING:
+    from regraft.estimators.linear import LinearHead
+
+
+@dataclass(frozen=True)
+class FreeAudit(PlainData):
+    """Risk and accuracy of a fixed head in the worst domain that the free adversary found.
+
+    The adversary has no bound but its penalties, and its search may miss the worst domain.
+    """
+
+    family: Literal["free"]
+    target: Evidence
+    sources: tuple[Evidence, ...]
+    source_accuracy: float  # mean over the sources
+    confidence: float
+    surrogate: SurrogateKind
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> FreeAudit:
+        """Rebuild an audit from :meth:`to_dict`, also after a round trip through JSON."""
+        sources = tuple(Evidence(**each) for each in data["sources"])
+        return cls(**{**data, "target": Evidence(**data["target"]), "sources": sources})
+
+    def summary(self) -> str:
+        """Say in plain words how good the head is in the worst domain found."""
+        return (
+            f"The head has {percent(self.source_accuracy)} on the sources and "
+            f"{percent(self.target.accuracy)} in the worst domain that the free adversary found "
+            f"(at least {percent(self.target.accuracy_bound)} with {self.confidence:.0%} "
+            "confidence); there may be a worse one."
+        )
+
+    def plot(self, path: str, name: str = "predictor") -> None:
+        """Draw accuracy by domain to the picture ``path`` (needs the extra ``plots``)."""
+        from regraft.estimators.plots import plot_free_audit
+
+        plot_free_audit(self, path, name)
+
+
+def audit_free(
+    head: LinearHead,
+    X: ArrayLike,
+    y: ArrayLike,
+    sample_domain: ArrayLike,
+    *,
+    surrogate: SurrogateKind = "relabelled",
+    random_state: int = 0,
+    device: str = "cpu",
+) -> FreeAudit:
+    """Let the free adversary attack a fixed linear head once, and measure the head there.
+
+    The adversary starts at the ERM head of these rows. It differentiates through the head, so other
+    predictors cannot be audited this way.
+
+    Parameters
+    ----------
+    head : LinearHead
+        Fitted linear head of Regraft.
+    X, y, sample_domain : array-like (n, d), (n,), (n,)
+        Features, labels and the domain of each row; best rows that the head was not fitted on.
+    surrogate : {"relabelled", "transplanted", "reweighted"}
+        How a target is made, as in :class:`~regraft.estimators.literal.LiteralCROClassifier`.
+    random_state : int
+        Seed of the adversary's search.
+    device : str
+        Where torch computes, such as "cpu" or "cuda".
+
+    Returns
+    -------
+    FreeAudit
+
+    Raises
+    ------
+    ValueError
+        If the data or the head is not usable; the message says how to fix it.
+    """
+    # Reports read audits, and need not wait for scikit-learn.
+    from regraft.estimators.linear import LinearHead
+
+    check_surrogate(surrogate)
+    if not isinstance(head, LinearHead) or not hasattr(head, "coef_"):
+        raise ValueError(
+            "the free adversary needs a linear head to attack, and rows that it was not fitted "
+            "on: pass a fitted head of regraft with other rows, or take another family."
+        )
+    domains = check_domains(X, y, sample_domain, device=device)
+    if not np.array_equal(head.classes_, domains.classes):
+        raise ValueError(
+            f"the head knows the classes {head.classes_.tolist()}, and the rows have "
+            f"{domains.classes.tolist()}: pass rows of all of its classes and no others."
+        )
+    warn_if_one_domain(domains, ONE_DOMAIN_CONSEQUENCE)
+    sources = fit_source_heads(domains)
+    scaled = standardize(sources)
+    start = scaled.from_features(sources.whitening.to_features(sources.pooled))
+    weights = np.concatenate([head.coef_, head.intercept_[:, None]], axis=1)
+    fixed = scaled.from_features(torch.from_numpy(weights).to(start.device))
+    options = FreeAdversaryOptions(cro_rank=min(FreeAdversaryOptions.cro_rank, domains.X.shape[1]))
+    adversary = FreeAdversary(scaled.rows, sources.slices, start, options, surrogate, random_state)
+    found = adversary.attack(fixed)
+    judged = judge(log_probabilities(scaled.rows.Z, fixed).T, sources.y)
+    folds = len(sources.held_out.pooled)
+    return FreeAudit(
+        family="free",
+        target=measure_target(found, sources, fixed.expand(folds, -1, -1)),
+        sources=measure_sources(judged, sources.slices, [str(name) for name in domains.names]),
+        source_accuracy=mean_accuracy(judged, sources.slices),
+        confidence=CONFIDENCE,
+        surrogate=surrogate,
+    )
