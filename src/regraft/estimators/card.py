@@ -25,7 +25,12 @@ from regraft.core.group_certificate import GroupCertificate
 from regraft.core.head_certificate import HeadCertificate
 from regraft.estimators.abduction import summarize_factor
 from regraft.estimators.certificate_terms import explain_certificate
-from regraft.estimators.evidence_tables import evidence_table, name_domains, shares_table
+from regraft.estimators.evidence_tables import (
+    evidence_table,
+    name_domains,
+    shares_table,
+    track_record,
+)
 from regraft.estimators.game_head import GameHead
 from regraft.estimators.linear import LinearHead
 from regraft.support.data_files import read_toml
@@ -255,7 +260,8 @@ def _describe_limits(certificate: Certificate) -> str:
     elif certificate.family == "factorized":
         del limits["noise"]
         limits |= _texts()["factorized_limits"]
-    return "## Limits\n\n" + "\n".join(f"- {limit}" for limit in limits.values())
+    said = [*limits.values(), track_record(certificate)]
+    return "## Limits\n\n" + "\n".join(f"- {limit}" for limit in said if limit)
 
 
 def _describe_loading(model: LinearHead) -> str:

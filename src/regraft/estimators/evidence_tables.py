@@ -8,6 +8,7 @@ from regraft.core.certificate import Certificate
 from regraft.core.evidence import Evidence
 from regraft.core.group_certificate import GroupCertificate
 from regraft.core.head_certificate import HeadCertificate
+from regraft.support.data_files import read_toml
 from regraft.support.table import Cell, Table, percent
 
 _TOGETHER = (
@@ -18,6 +19,12 @@ _EACH = (
     "The certificate is the worst of the bounds of the first two and of the sources. With the "
     "sources' inputs, labels are those that the domain's head expects."
 )
+
+
+def track_record(certificate: Certificate) -> str:
+    """Say how often certificates of this family held where the truth is known; may be empty."""
+    records: dict[str, str] = read_toml("regraft.estimators", "card.toml")["track_record"]
+    return records.get(certificate.family, "")
 
 
 def name_domains(certificate: Certificate) -> str:

@@ -16,6 +16,7 @@ from regraft.estimators.evidence_tables import (
     name_domains,
     pair_evidence,
     shares_table,
+    track_record,
 )
 from regraft.estimators.frontier import Frontier
 from regraft.estimators.plots import frontier_chart, stress_chart
@@ -122,7 +123,8 @@ def proof_sections(certificate: Certificate) -> tuple[Section, ...]:
     """Show what a certificate rests on, a game if one was played, and what it says."""
     *certified, limits = certificate.summary()
     terms = Terms("The other terms, each explained", explain_certificate(certificate), shown=_SHOWN)
-    proof = Section("The certificate", (*map(Text, certified), terms, Text(limits)))
+    closing = [text for text in (limits, track_record(certificate)) if text]
+    proof = Section("The certificate", (*map(Text, certified), terms, *map(Text, closing)))
     evidence = _evidence_section(certificate)
     if not certificate.rounds:
         return evidence, proof
