@@ -64,7 +64,7 @@ def make_model(seed: int, K: int, G: int, C: int) -> Model:
 
 
 @given(seeds, shapes)
-def test_sources_own_labels_become_those_of_the_target(
+def test_sources_own_labels_become_those_of_the_factorized_target(
     seed: int, shape: tuple[int, int, int]
 ) -> None:
     model = make_model(seed, *shape)

@@ -197,7 +197,7 @@ def test_warns_when_the_game_does_not_settle(three_sources: Problem) -> None:
 @pytest.mark.parametrize(
     ("params", "words"),
     [
-        ({"family": "free"}, "family \\(--family\\) is 'free': pass latent or hull"),
+        ({"family": "free"}, "family \\(--family\\) is 'free': pass latent, hull or factorized"),
         ({"radius": 4.0}, 'radius is a setting of family="hull"'),
         ({"family": "hull", "class_groups": True}, 'class_groups is a setting of family="latent"'),
         ({"prior_shift": -1.0}, "prior_shift is -1"),
