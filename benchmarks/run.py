@@ -17,7 +17,7 @@ SECTIONS = {
     "confounded": "Planted confounders: every head beside one that is told the factor",
     "price": "The price on data as they are",
     "abduction": "Abduction: false alarms, power, and the certificate's coverage",
-    "coverage": "Coverage: do the certificates hold?",
+    "bounds": "Coverage: do the certificates hold?",
     "intervals": "Intervals: how often the truth is outside",
     "noise": "Noise in the game, and the price of robustness",
     "banks": "Frozen features: all heads on unseen domains",
