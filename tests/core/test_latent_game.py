@@ -13,12 +13,11 @@ from regraft.core import latent_game
 from regraft.core.abduction import Groups, find_groups, rows_of_sources
 from regraft.core.domains import check_domains
 from regraft.core.group_certificate import GroupCertificate, certify_latent, measure
-from regraft.core.guard import Advantage
+from regraft.core.guard import NOT_BETTER, Advantage
 from regraft.core.heads import SourceHeads, fit_source_heads
 from regraft.core.latent_game import (
     NO_FACTOR,
     NO_OVERLAP,
-    NOT_BETTER,
     NOT_WORTH,
     HeldOutRows,
     _doubt,

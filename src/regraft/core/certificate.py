@@ -122,24 +122,31 @@ def collect_evidence(
     A certificate is the worst of the bounds of its targets and of what was measured on the sources,
     or of the sources' bounds where they are no target that has one.
     """
-    fields: dict[str, Any] = {}
-    for prefix, rows in (("", held_out), ("pooled_", pooled)):
+
+    def collect(rows: HeldOutRows) -> dict[str, Any]:
         targets, sources = measure_targets(rows), measure_sources(rows, slices, names)
         bounded = (*targets, *sources) if sources_have_bounds else targets
-        fields |= {
-            f"{prefix}targets": targets,
-            f"{prefix}sources": sources,
-            f"{prefix}risk": largest_risk(bounded, sources),
-            f"{prefix}accuracy": lowest_accuracy(bounded, sources),
-            f"{prefix}source_accuracy": mean_accuracy(rows, slices),
+        return {
+            "targets": targets,
+            "sources": sources,
+            "risk": largest_risk(bounded, sources),
+            "accuracy": lowest_accuracy(bounded, sources),
+            "source_accuracy": mean_accuracy(rows, slices),
         }
-    return fields | {
-        "confidence": CONFIDENCE,
-        "reason": reason,
-        "advantage": None if advantage is None else advantage.gain,
-        "advantage_error": None if advantage is None else advantage.standard_error,
-        "gap": 0.0 if game is None else game.rounds[-1].gap,
-        "converged": game is None or game.converged,
-        "rounds": () if game is None else game.rounds,
-        "source_rows": tuple(rows.stop - rows.start for rows in slices),
-    }
+
+    fields = collect(held_out)
+    erm = fields if pooled is held_out else collect(pooled)
+    return (
+        fields
+        | {f"pooled_{name}": value for name, value in erm.items()}
+        | {
+            "confidence": CONFIDENCE,
+            "reason": reason,
+            "advantage": None if advantage is None else advantage.gain,
+            "advantage_error": None if advantage is None else advantage.standard_error,
+            "gap": 0.0 if game is None else game.rounds[-1].gap,
+            "converged": game is None or game.converged,
+            "rounds": () if game is None else game.rounds,
+            "source_rows": tuple(rows.stop - rows.start for rows in slices),
+        }
+    )

@@ -16,6 +16,7 @@ from regraft.core.certificate import Certificate, collect_evidence
 from regraft.core.closure import least_closure
 from regraft.core.evidence import CONFIDENCE, Evidence, HeldOutRows, judge, measure
 from regraft.core.game import GameOutcome, Target
+from regraft.core.guard import NOT_BETTER
 from regraft.core.heads import SourceHeads
 from regraft.core.hull import (
     Objective,
@@ -31,10 +32,6 @@ CLOSURE_ROWS = 1000
 RESOLUTION = 0.01  # nats at which the targets are covered in prop:finite-sample
 # A bound at one target is enough, because the worst target of the population is one target.
 _ERRORS = float(norm.ppf(CONFIDENCE))
-NOT_BETTER = (
-    "measured on held-out rows, the game's head is not better in the worst domain by more than two "
-    "standard errors"
-)
 ONE_TARGET = "the sources leave one plausible domain, in which ERM's head is the best"
 LARGEST_RISK = "the domain of the largest risk"
 LOWEST_ACCURACY = "the domain of the lowest accuracy"
@@ -166,8 +163,14 @@ def certify_hull(
     """Collect the evidence of a game over the hull of the source heads, or of their abductions."""
     hull, rows = targets.hull, targets.rows
     fold = sources.held_out.fold
-    log_p, start_log_p = _log_probabilities(sources, sources.Z, outcome.answers, outcome.starts)
-    held_out, pooled = judge(log_p, sources.y), judge(start_log_p, sources.y)
+    assert outcome.answers is not None and outcome.starts is not None  # as a game keeps them
+    is_erm = outcome.answers is outcome.starts
+    log_p = sources.held_out.log_probabilities(outcome.answers, sources.Z)
+    start_log_p = log_p
+    if not is_erm:
+        start_log_p = sources.held_out.log_probabilities(outcome.starts, sources.Z)
+    held_out = judge(log_p, sources.y)
+    pooled = held_out if is_erm else judge(start_log_p, sources.y)
     reason = ""
     if outcome.head is outcome.start:
         reason = ONE_TARGET if outcome.advantage is None else NOT_BETTER
@@ -189,6 +192,10 @@ def certify_hull(
         # A true regret is not negative: no head beats the target's own conditional.
         regret = max(attack(rows, held_out.loss, radius, "regret", errors=_ERRORS).value, 0.0)
     worst = max(shared["targets"], key=lambda each: each.risk_bound)
+    kept = _measure_keeping_inputs(rows, fold, radius, log_p)
+    pooled_kept = kept
+    if not is_erm:
+        pooled_kept = _measure_keeping_inputs(rows, fold, radius, start_log_p)
     closing = _close(
         WeightedSample(sources.Z, sources.y, sources.weight),
         sources.slices,
@@ -203,8 +210,8 @@ def certify_hull(
         radius=radius,
         distances=dict(zip(names, hull.sources.norm(dim=1).tolist(), strict=True)),
         regret=regret,
-        kept=_measure_keeping_inputs(rows, fold, radius, log_p),
-        pooled_kept=_measure_keeping_inputs(rows, fold, radius, start_log_p),
+        kept=kept,
+        pooled_kept=pooled_kept,
         worst_target=dict(zip(names, weights, strict=True)),
         finite_sample=_finite_sample(worst.rows, radius, outcome, closing),
         **closing,
@@ -229,13 +236,13 @@ def certify_free(
     ``heads`` and ``starts`` (F, C, k) are answers and ERM heads that were fitted without each fold.
     """
     held_out, pooled = (
-        judge(log_p, rows.y) for log_p in _log_probabilities(sources, rows.Z, heads, starts)
+        judge(sources.held_out.log_probabilities(each, rows.Z), rows.y) for each in (heads, starts)
     )
     targets = (*outcome.targets, outcome.worst)
-    answers = {id(held_out): heads, id(pooled): starts}
 
     def measure_targets(judged: HeldOutRows) -> tuple[Evidence, ...]:
-        found = [measure_target(each, sources, answers[id(judged)]) for each in targets]
+        own = heads if judged is held_out else starts
+        found = [measure_target(each, sources, own) for each in targets]
         return (max(found, key=lambda each: each.risk),)
 
     shared = collect_evidence(
@@ -265,14 +272,6 @@ def certify_free(
     )
 
 
-def _log_probabilities(
-    sources: SourceHeads, Z: Tensor, *heads: Tensor | None
-) -> tuple[Tensor, ...]:
-    """Return log-probabilities (C, n) of the rows under each of ``heads`` (F, C, k)."""
-    assert all(each is not None for each in heads)  # as a game keeps them
-    return tuple(sources.held_out.log_probabilities(each, Z) for each in heads if each is not None)
-
-
 def _measure_hull(
     rows: TargetRows, fold: Tensor, radius: float, held_out: HeldOutRows
 ) -> tuple[Evidence, ...]:
@@ -282,15 +281,19 @@ def _measure_hull(
     them. One target for all folds would be milder than that of the final heads: these err in one
     way, and the heads of the folds in several, which cancel.
     """
-    evidence = []
-    for name, loss in {LARGEST_RISK: held_out.loss, LOWEST_ACCURACY: 1 - held_out.correct}.items():
-        weight = torch.zeros_like(loss)
-        folds = _rows_by_fold(fold)
-        for each in folds:
-            found = attack(rows.take(each), loss[each], radius, errors=_ERRORS / len(folds) ** 0.5)
-            weight[each] = found.weights / len(folds)
-        evidence.append(_widen(measure(name, weight, held_out), weight, held_out, folds))
-    return tuple(evidence)
+    losses = {LARGEST_RISK: held_out.loss, LOWEST_ACCURACY: 1 - held_out.correct}
+    weights = {name: torch.zeros_like(loss) for name, loss in losses.items()}
+    folds = _rows_by_fold(fold)
+    errors = _ERRORS / len(folds) ** 0.5
+    for each in folds:
+        part = rows.take(each)
+        for name, loss in losses.items():
+            found = attack(part, loss[each], radius, errors=errors)
+            weights[name][each] = found.weights / len(folds)
+    return tuple(
+        _widen(measure(name, weight, held_out), weight, held_out, folds)
+        for name, weight in weights.items()
+    )
 
 
 def _measure_keeping_inputs(
@@ -298,19 +301,23 @@ def _measure_keeping_inputs(
 ) -> tuple[Evidence, ...]:
     """Measure as :func:`_measure_hull` does, with inputs kept and labels of the target's head."""
     right = torch.zeros_like(log_p).scatter_(0, log_p.argmax(dim=0, keepdim=True), 1.0)
-    evidence = []
-    for name, losses in {LARGEST_RISK: -log_p, LOWEST_ACCURACY: 1 - right}.items():
-        weight, loss, correct = (torch.zeros_like(rows.log_weight) for _ in range(3))
-        folds = _rows_by_fold(fold)
-        for each in folds:
-            part, errors = rows.take(each), _ERRORS / len(folds) ** 0.5
-            share = attack_keeping_inputs(part, losses[:, each], radius, errors)
-            weight[each] = rows.log_weight[each].exp()
-            loss[each] = (share * -log_p[:, each]).sum(dim=0)
-            correct[each] = (share * right[:, each]).sum(dim=0)
-        judged = HeldOutRows(loss, correct)
-        evidence.append(_widen(measure(name, weight, judged), weight, judged, folds))
-    return tuple(evidence)
+    losses = {LARGEST_RISK: -log_p, LOWEST_ACCURACY: 1 - right}
+    weight, folds = rows.log_weight.exp(), _rows_by_fold(fold)
+    judged = {
+        name: HeldOutRows(weight.new_zeros(len(fold)), weight.new_zeros(len(fold)))
+        for name in losses
+    }
+    errors = _ERRORS / len(folds) ** 0.5
+    for each in folds:
+        part = rows.take(each)
+        for name, loss in losses.items():
+            share = attack_keeping_inputs(part, loss[:, each], radius, errors)
+            judged[name].loss[each] = (share * -log_p[:, each]).sum(dim=0)
+            judged[name].correct[each] = (share * right[:, each]).sum(dim=0)
+    return tuple(
+        _widen(measure(name, weight, held_out), weight, held_out, folds)
+        for name, held_out in judged.items()
+    )
 
 
 def _widen(

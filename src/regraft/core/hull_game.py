@@ -49,16 +49,21 @@ def play_hull(
         max_rounds=max_rounds,
         on_round=on_round,
     )
-    starts, answers = [], []
-    for f, pooled in enumerate(sources.held_out.pooled):
-        rows = every[sources.held_out.fold != f]
-        starts.append(pooled if ridge is None else _fit_erm(sources, rows, column_ridge))
-        answers.append(answer_without(outcome, rows, len(every), column_ridge, starts[-1]))
-    outcome = replace(outcome, starts=torch.stack(starts), answers=torch.stack(answers))
+    others = [every[sources.held_out.fold != f] for f in range(len(sources.held_out.pooled))]
+    starts = list(sources.held_out.pooled)
+    if ridge is not None:
+        starts = [_fit_erm(sources, rows, column_ridge) for rows in others]
+    outcome = replace(outcome, starts=torch.stack(starts))
+    keeps_labels = isinstance(adversary, ReweightingHullAdversary)
+    if keeps_labels and (radius == 0 or len(hull.directions) == 0):
+        return hull, _keep_start(outcome, adversary)
+    answers = [
+        answer_without(outcome, rows, len(every), column_ridge, start)
+        for rows, start in zip(others, starts, strict=True)
+    ]
+    outcome = replace(outcome, answers=torch.stack(answers))
     if not isinstance(adversary, ReweightingHullAdversary):
         return hull, outcome
-    if radius == 0 or len(hull.directions) == 0:
-        return hull, _keep_start(outcome, adversary)
     judged = (
         replace(sources.held_out, pooled=torch.stack(heads)).pooled_losses(sources.Z, sources.y)
         for heads in (starts, answers)

@@ -17,7 +17,7 @@ from regraft.core.abduction import Groups
 from regraft.core.evidence import HeldOutRows, judge
 from regraft.core.game import GameOutcome, Round, play
 from regraft.core.group_targets import GroupAdversary, GroupTargets
-from regraft.core.guard import Advantage, WorstCase, compare_worst_cases
+from regraft.core.guard import NOT_BETTER, Advantage, WorstCase, compare_worst_cases
 from regraft.core.heads import SourceHeads
 from regraft.core.learner import Learner
 from regraft.core.newton import minimax_newton
@@ -32,10 +32,6 @@ _MAX_RIDGE_ROWS = 50_000
 
 NO_FACTOR = "no hidden factor was found"
 NO_OVERLAP = "a group is held by fewer than two sources, so the groups may be the sources"
-NOT_BETTER = (
-    "measured on held-out rows, the game's head is not better in the worst domain by more than two "
-    "standard errors"
-)
 NOT_WORTH = "the game's head costs more on the sources than it gains in the worst domain"
 
 
