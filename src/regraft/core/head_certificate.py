@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 import torch
-from scipy.stats import norm, t
 from torch import Tensor
 
 from regraft.core.certificate import Certificate, collect_evidence
@@ -18,23 +17,14 @@ from regraft.core.evidence import CONFIDENCE, Evidence, HeldOutRows, judge, meas
 from regraft.core.game import GameOutcome, Target
 from regraft.core.guard import NOT_BETTER
 from regraft.core.heads import SourceHeads
-from regraft.core.hull import (
-    Objective,
-    PlausibleTargets,
-    attack,
-    attack_keeping_inputs,
-)
+from regraft.core.hull import Objective, PlausibleTargets, attack
+from regraft.core.hull_evidence import ERRORS, measure_hull, measure_keeping_inputs
 from regraft.core.surrogates import SurrogateKind, WeightedSample
-from regraft.core.target_rows import TargetRows
 from regraft.core.transplant import Witness
 
 CLOSURE_ROWS = 1000
 RESOLUTION = 0.01  # nats at which the targets are covered in prop:finite-sample
-# A bound at one target is enough, because the worst target of the population is one target.
-_ERRORS = float(norm.ppf(CONFIDENCE))
 ONE_TARGET = "the sources leave one plausible domain, in which ERM's head is the best"
-LARGEST_RISK = "the domain of the largest risk"
-LOWEST_ACCURACY = "the domain of the lowest accuracy"
 
 
 @dataclass(frozen=True)
@@ -175,7 +165,7 @@ def certify_hull(
     if outcome.head is outcome.start:
         reason = ONE_TARGET if outcome.advantage is None else NOT_BETTER
     shared = collect_evidence(
-        partial(_measure_hull, rows, fold, radius),
+        partial(measure_hull, rows, fold, radius),
         held_out,
         pooled,
         sources.slices,
@@ -185,17 +175,17 @@ def certify_hull(
         advantage=outcome.advantage,
         game=outcome,
     )
-    found = attack(rows, held_out.loss, radius, errors=_ERRORS)
+    found = attack(rows, held_out.loss, radius, errors=ERRORS)
     weights = hull.coefficients(found.z).tolist()
     regret = None
     if objective == "regret":
         # A true regret is not negative: no head beats the target's own conditional.
-        regret = max(attack(rows, held_out.loss, radius, "regret", errors=_ERRORS).value, 0.0)
+        regret = max(attack(rows, held_out.loss, radius, "regret", errors=ERRORS).value, 0.0)
     worst = max(shared["targets"], key=lambda each: each.risk_bound)
-    kept = _measure_keeping_inputs(rows, fold, radius, log_p)
+    kept = measure_keeping_inputs(rows, fold, radius, log_p)
     pooled_kept = kept
     if not is_erm:
-        pooled_kept = _measure_keeping_inputs(rows, fold, radius, start_log_p)
+        pooled_kept = measure_keeping_inputs(rows, fold, radius, start_log_p)
     closing = _close(
         WeightedSample(sources.Z, sources.y, sources.weight),
         sources.slices,
@@ -270,77 +260,6 @@ def certify_free(
         **_close(rows, sources.slices, witness, outcome, ridge),
         **shared,
     )
-
-
-def _measure_hull(
-    rows: TargetRows, fold: Tensor, radius: float, held_out: HeldOutRows
-) -> tuple[Evidence, ...]:
-    """Measure where the bounds are worst: the targets of the largest risk and lowest accuracy.
-
-    The rows of each fold have the worst target of their own among those of heads that have not seen
-    them. One target for all folds would be milder than that of the final heads: these err in one
-    way, and the heads of the folds in several, which cancel.
-    """
-    losses = {LARGEST_RISK: held_out.loss, LOWEST_ACCURACY: 1 - held_out.correct}
-    weights = {name: torch.zeros_like(loss) for name, loss in losses.items()}
-    folds = _rows_by_fold(fold)
-    errors = _ERRORS / len(folds) ** 0.5
-    for each in folds:
-        part = rows.take(each)
-        for name, loss in losses.items():
-            found = attack(part, loss[each], radius, errors=errors)
-            weights[name][each] = found.weights / len(folds)
-    return tuple(
-        _widen(measure(name, weight, held_out), weight, held_out, folds)
-        for name, weight in weights.items()
-    )
-
-
-def _measure_keeping_inputs(
-    rows: TargetRows, fold: Tensor, radius: float, log_p: Tensor
-) -> tuple[Evidence, ...]:
-    """Measure as :func:`_measure_hull` does, with inputs kept and labels of the target's head."""
-    right = torch.zeros_like(log_p).scatter_(0, log_p.argmax(dim=0, keepdim=True), 1.0)
-    losses = {LARGEST_RISK: -log_p, LOWEST_ACCURACY: 1 - right}
-    weight, folds = rows.log_weight.exp(), _rows_by_fold(fold)
-    judged = {
-        name: HeldOutRows(weight.new_zeros(len(fold)), weight.new_zeros(len(fold)))
-        for name in losses
-    }
-    errors = _ERRORS / len(folds) ** 0.5
-    for each in folds:
-        part = rows.take(each)
-        for name, loss in losses.items():
-            share = attack_keeping_inputs(part, loss[:, each], radius, errors)
-            judged[name].loss[each] = (share * -log_p[:, each]).sum(dim=0)
-            judged[name].correct[each] = (share * right[:, each]).sum(dim=0)
-    return tuple(
-        _widen(measure(name, weight, held_out), weight, held_out, folds)
-        for name, held_out in judged.items()
-    )
-
-
-def _widen(
-    evidence: Evidence, weight: Tensor, held_out: HeldOutRows, folds: Sequence[Tensor]
-) -> Evidence:
-    """Widen the bounds to what the means of the folds tell, if that is more.
-
-    Rows alone do not show how much the heads err; heads fitted without each fold do.
-    """
-    bounds = []
-    for value in (held_out.loss, 1 - held_out.correct):
-        means = torch.stack([weight[f] @ value[f] / weight[f].sum() for f in folds])
-        error = float(means.std()) / len(folds) ** 0.5
-        bounds.append(float(means.mean()) + float(t.ppf(CONFIDENCE, len(folds) - 1)) * error)
-    return replace(
-        evidence,
-        risk_bound=max(evidence.risk_bound, bounds[0]),
-        accuracy_bound=max(min(evidence.accuracy_bound, 1 - bounds[1]), 0.0),
-    )
-
-
-def _rows_by_fold(fold: Tensor) -> list[Tensor]:
-    return [(fold == f).nonzero().squeeze(1) for f in range(int(fold.max()) + 1)]
 
 
 def measure_target(target: Target, sources: SourceHeads, heads: Tensor) -> Evidence:
