@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from regraft.bench.paper.benchmark import COLORED_MNIST, Benchmark
-from regraft.bench.paper.published import Published
+from regraft.bench.paper.benchmark import COLORED_MNIST, Benchmark, Published
 from regraft.bench.protocol.selection import Cell, Selection
 from regraft.support.files import write_text
 from regraft.support.table import Number, Table

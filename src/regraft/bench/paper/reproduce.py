@@ -10,7 +10,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from regraft.bench.datasets.folders import PACS, ImageFolders, Listing, OfficeHome
+from regraft.bench.datasets import open_dataset
+from regraft.bench.datasets.folders import ImageFolders, Listing
 from regraft.bench.networks.featurizers import load_featurizer
 from regraft.bench.paper import picture_store, pretraining
 from regraft.bench.paper.benchmark import COLORED_MNIST, Benchmark
@@ -30,7 +31,6 @@ from regraft.support.progress import OnProgress, Stopwatch, ignore_progress
 
 STEPS = 5000
 SIZE = 224
-_DATASETS: dict[str, type[ImageFolders]] = {"PACS": PACS, "OfficeHome": OfficeHome}
 
 
 def reproduce(
@@ -158,7 +158,8 @@ def list_images(benchmark: Benchmark, data: Path) -> list[Listing]:
     ``data`` is the folder of the dataset, or the one that holds it. Raises ``FileNotFoundError``
     or ``ValueError`` with one sentence.
     """
-    dataset = _DATASETS[benchmark.name](data)
+    dataset = open_dataset(benchmark.name, data)
+    assert isinstance(dataset, ImageFolders)
     if data.is_dir() and not dataset.root.is_dir():
         dataset.root = data
     for listing in dataset.listings:

@@ -29,10 +29,6 @@ class _Rows(Vectors):
 
     rows_at_once = 65_536
 
-    def inputs(self, rows: Tensor, augmentation: int | None = None) -> Tensor:
-        """Return rows (b, d)."""
-        return self.x[rows]
-
 
 class TrainedFeatures(Dataset):
     """The features ``X`` (n_i, d) and labels ``y`` (n_i,) of all environments, on the CPU.
