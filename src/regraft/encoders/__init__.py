@@ -42,7 +42,7 @@ def load_image_encoder(
 
         return load_efficientnet_lite0(device, weights)
     if name == _MNIST:
-        from regraft.encoders.mnist import load_mnist_cnn
+        from regraft.encoders.mnist_cnn import load_mnist_cnn
 
         return load_mnist_cnn(device, weights)
     from regraft.encoders.timm import load_timm

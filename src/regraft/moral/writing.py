@@ -11,8 +11,7 @@ from regraft.moral.process import DrawnRecords
 from regraft.moral.scenarios import TOPICS, Library
 from regraft.moral.tables import paper_tables, published_spread, targets_table, transfer_table
 from regraft.moral.values import PROFILES, profile_name
-from regraft.premises.diagnosis_files import write_diagnosis
-from regraft.premises.diagnosis_tables import markdown
+from regraft.premises.diagnosis_tables import markdown, write_diagnosis
 from regraft.support.files import write_text
 from regraft.support.pictures import write_result
 from regraft.support.table import Table
