@@ -67,13 +67,6 @@ def check_roles(roles: Sequence[Role]) -> None:
             )
 
 
-def check_columns(path: Path, columns: Sequence[str]) -> None:
-    """Raise ``TableError`` if two columns of the file have the same name."""
-    if len(set(columns)) != len(columns):
-        twice = sorted({name for name in columns if columns.count(name) > 1})
-        raise TableError(f"{path} has more than one column {quoted(twice)}: rename or drop them.")
-
-
 def is_missing(cell: Any) -> bool:
     """Return whether a cell is empty or NaN."""
     return cell is None or bool(cell == "") or bool(cell != cell)

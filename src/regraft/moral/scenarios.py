@@ -254,7 +254,11 @@ def _read_answers(path: Path) -> dict[str, float]:
     ids = [_text(path, line, row, _ID) for line, row in rows]
     _check_ids(path, ids)
     shares = [_shares(path, line, row) for line, row in rows]
-    return {key: _lean(given) for key, given in zip(ids, shares, strict=True) if given}
+    return {
+        key: math.log((math.fsum(given) + _HALF) / (len(given) - math.fsum(given) + _HALF))
+        for key, given in zip(ids, shares, strict=True)
+        if given
+    }
 
 
 def _shares(path: Path, line: int, row: Row) -> list[float]:
@@ -273,9 +277,3 @@ def _shares(path: Path, line: int, row: Row) -> list[float]:
             )
         shares.append(share)
     return shares
-
-
-def _lean(shares: Sequence[float]) -> float:
-    """Compute the log-odds of action 1, with half an answer added to both sides."""
-    first = math.fsum(shares)
-    return math.log((first + _HALF) / (len(shares) - first + _HALF))

@@ -47,7 +47,10 @@ def change_image(image: Any, change: Change) -> Any:
     if change.is_flipped:
         image = image.transpose(require("PIL.Image", "images").Transpose.FLIP_LEFT_RIGHT)
     for name, amount in change.jitters:
-        image = _turn_hue(image, amount) if name == "hue" else _enhance(image, name, amount)
+        if name == "hue":
+            image = _turn_hue(image, amount)
+        else:
+            image = getattr(require("PIL.ImageEnhance", "images"), name)(image).enhance(amount)
     return image.convert("L").convert("RGB") if change.is_grey else image
 
 
@@ -69,10 +72,6 @@ def _draw_box(rng: np.random.Generator, width: int, height: int) -> Box:
     h = min(height, round(width / _ASPECT[0]))
     left, top = (width - w) // 2, (height - h) // 2
     return left, top, left + w, top + h
-
-
-def _enhance(image: Any, name: str, factor: float) -> Any:
-    return getattr(require("PIL.ImageEnhance", "images"), name)(image).enhance(factor)
 
 
 def _turn_hue(image: Any, share: float) -> Any:

@@ -118,7 +118,8 @@ class PhaseOne:
     ) -> TrainedFeatures:
         """Return what the runs of a job see, after computing what is missing or damaged."""
         # A checkpoint trained again elsewhere may differ: its features must not be the old ones.
-        path, key = self._path(_FEATURES, job), self._key(job) | {"checkpoint": _digest(checkpoint)}
+        digest = digest_parts(t.contiguous().numpy().data for _, t in sorted(checkpoint.items()))
+        path, key = self._path(_FEATURES, job), self._key(job) | {"checkpoint": digest}
         kept = read_cache(path, key)
         if kept is None:
             X, y = self.trainer.embed(job, checkpoint)
@@ -167,8 +168,3 @@ class PhaseOne:
 def steps_taken(kept: Tensors | None) -> int:
     """Return the steps after which the state of a training was kept, 0 if it was not."""
     return 0 if kept is None else int(kept[STEP])
-
-
-def _digest(checkpoint: Checkpoint) -> str:
-    """Compute the checksum of the parameters."""
-    return digest_parts(t.contiguous().numpy().data for _, t in sorted(checkpoint.items()))

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from regraft.bench.paper.benchmark import COLORED_MNIST, Benchmark, Published
+from regraft.bench.paper.benchmark import COLORED_MNIST, Benchmark
 from regraft.bench.protocol.selection import Cell, Selection
 from regraft.support.files import write_text
 from regraft.support.table import Number, Table
@@ -121,15 +121,12 @@ def write_tables(
 
 def _rows(ours: Mapping[str, Selection], benchmark: Benchmark) -> tuple[list[_Row], list[_Row]]:
     """Return the published rows, and ours."""
-    return (
-        [_published_row(row, benchmark) for row in benchmark.published],
-        [_our_row(label, selection, benchmark) for label, selection in ours.items()],
-    )
-
-
-def _published_row(row: Published, benchmark: Benchmark) -> _Row:
-    means = tuple(Number(*row.cells[env]) for env in benchmark.environments)
-    return _Row(row.algorithm, row.source, means, ((None, None),) * len(means), row.average)
+    theirs = []
+    for row in benchmark.published:
+        means = tuple(Number(*row.cells[env]) for env in benchmark.environments)
+        unknown = ((None, None),) * len(means)
+        theirs.append(_Row(row.algorithm, row.source, means, unknown, row.average))
+    return theirs, [_our_row(label, selection, benchmark) for label, selection in ours.items()]
 
 
 def _our_row(label: str, selection: Selection, benchmark: Benchmark) -> _Row:

@@ -110,8 +110,6 @@ def draw_configuration(
         name: draw(hparam_state(hparams_seed, trial_seed, name)) if hparams_seed else default
         for name, (default, draw) in space.items()
     }
-    return values if compat else {name: _plain(value) for name, value in values.items()}
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
+    if compat:
+        return values
+    return {name: v.item() if isinstance(v, np.generic) else v for name, v in values.items()}
