@@ -54,31 +54,10 @@ def read_table(
 ) -> FeatureTable:
     """Read a .npz, .csv or .parquet file, or a bank, whose features stay on disk.
 
-    All columns but ``label``, ``domain``, ``group`` and ``id`` are features. A .npz file holds them
-    as one array ``X`` (or ``features``) of shape (n, d), and may name the domains that it numbers
-    in an array ``domains``.
-
-    Parameters
-    ----------
-    path : str or Path
-        The file, or the folder of the bank.
-    label, domain, group : str, str, str or None
-        Columns of labels, of domains and of an observed group, which must be in the file; a bank
-        holds no group.
-    id : str or None
-        Column that names the rows, if the file has it.
-    need_label, need_domain : bool
-        Whether a file without labels or domains is refused.
-
-    Returns
-    -------
-    FeatureTable
-        The rows.
-
-    Raises
-    ------
-    TableError
-        If the file cannot be read; the message is one sentence.
+    All columns but ``label``, ``domain``, ``group`` and ``id`` are features; of these the file must
+    have all but ``id``, unless labels or domains are not needed. A .npz file holds the features as
+    one array ``X`` (or ``features``) of shape (n, d), and may name the domains that it numbers in
+    an array ``domains``; a bank has no groups. Raises ``TableError`` with one sentence.
     """
     path = Path(path)
     roles = [Role(label, "label", need_label), Role(domain, "domain", need_domain)]

@@ -66,7 +66,7 @@ def load_text_encoder(name: str, *, device: str = "cpu") -> TextEncoder:
             f"{name} encodes images: run regraft embed images, or name another encoder."
         )
     if name == TEXT_DEFAULT:
-        from regraft.encoders.sentences import load_minilm
+        from regraft.encoders.text_models import load_minilm
 
         return load_minilm(device)
     if name == _HASHED:
@@ -74,9 +74,9 @@ def load_text_encoder(name: str, *, device: str = "cpu") -> TextEncoder:
 
         return HashedEncoder()
     if name.startswith((_SENTENCES, _SENTENCE_MODELS)):
-        from regraft.encoders.sentences import load_sentence_transformer
+        from regraft.encoders.text_models import load_sentence_transformer
 
         return load_sentence_transformer(name.removeprefix(_SENTENCES), device)
-    from regraft.encoders.transformers import load_transformer
+    from regraft.encoders.text_models import load_transformer
 
     return load_transformer(name.removeprefix(_TRANSFORMERS), device)

@@ -5,17 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 
-from regraft.support.extras import require
-
-TEXT = "text"  # the extra
-# A layer for classifying pairs of texts, which no encoder here asks. Many checkpoints lack it, and
-# it is then drawn at random.
-UNUSED_LAYER = "pooler"
 _CHATTERING = ("huggingface_hub", "sentence_transformers")
 
 T = TypeVar("T")
@@ -43,26 +36,6 @@ def load_pretrained(name: str, load: Callable[[], T], way_out: str) -> T:
         return load()
 
 
-def load_text_model(name: str, load: Callable[[], T]) -> T:
-    """Load a text model by calling ``load``, with the errors of ``loading``."""
-    way_out = "go online once, pass a folder that holds it, or choose minilm, which is installed"
-    with _no_bars():
-        return load_pretrained(name, load, way_out)
-
-
-def public_name(name: str) -> str:
-    """Return ``name``, or the last part of a folder, so that no bank shows where folders lie."""
-    return Path(name).resolve().name if Path(name).is_dir() else name
-
-
-def batch_size(device: str) -> int:
-    """Return how many texts, padded to the longest, go through a network together.
-
-    A CPU is fastest where little is padded and what is computed stays in its caches.
-    """
-    return 8 if torch.device(device).type == "cpu" else 128
-
-
 @contextmanager
 def _errors_only() -> Iterator[None]:
     """Keep back warnings of failed tries to download; the last one is an error."""
@@ -72,16 +45,3 @@ def _errors_only() -> Iterator[None]:
             stack.callback(logger.setLevel, logger.level)
             logger.setLevel(logging.ERROR)
         yield
-
-
-@contextmanager
-def _no_bars() -> Iterator[None]:
-    """Switch off the progress bars of transformers inside."""
-    bars: Any = require("transformers.utils.logging", TEXT)
-    was_on = bars.is_progress_bar_enabled()
-    bars.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if was_on:
-            bars.enable_progress_bar()

@@ -36,6 +36,7 @@ from regraft.premises.sample_size import SampleSize, measure_sample_size
 from regraft.premises.shifts import Shifts, measure_shifts
 from regraft.premises.transplant_basis import TransplantBasis, check_basis
 from regraft.premises.verdicts import ONE_SOURCE
+from regraft.support.plain_data import PlainData
 from regraft.support.progress import OnProgress, ignore_progress
 
 _MAX_OBSERVED_GROUPS = 100
@@ -105,17 +106,9 @@ class Diagnosis:
             "groups_observed": self.observed,
             "answers": [answer.to_dict() for answer in self.answers],
         }
-        for name in (
-            "factor",
-            "size",
-            "heterogeneity",
-            "closure",
-            "angles",
-            "invariance",
-            "basis",
-            "shifts",
-        ):
-            document[name] = getattr(self, name).to_dict()
+        for name, value in vars(self).items():
+            if isinstance(value, PlainData):
+                document[name] = value.to_dict()
         return document | {"remarks": list(self.remarks), "summary": list(self.summary())}
 
 

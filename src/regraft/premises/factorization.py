@@ -80,14 +80,8 @@ class GroupedRows:
 
     def take(self, rows: Tensor) -> GroupedRows:
         """Select rows by a mask or an index (n,)."""
-        return replace(
-            self,
-            Z=self.Z[rows],
-            y=self.y[rows],
-            domain=self.domain[rows],
-            group=self.group[rows],
-            order=self.order[rows],
-        )
+        columns = ("Z", "y", "domain", "group", "order")
+        return replace(self, **{name: getattr(self, name)[rows] for name in columns})
 
     def groups_by_domain(self) -> list[OutcomeData]:
         """Return the data of each A_s: predict U from the rows of domain s."""

@@ -49,34 +49,10 @@ def reproduce(
     families, surrogates, presets and types of devices can be added to a folder, in which each
     preset, family and surrogate has a folder of its own.
 
-    Parameters
-    ----------
-    images, digits
-        MNIST, (n, 28, 28) and (n,).
-    preset
-        How Phase 1 trains.
-    out
-        The folder for all files.
-    stopwatch
-        Counts the time by ``PARTS``; by default it starts now.
-    on_progress
-        Called with a line of text from time to time.
-    **settings
-        What is run: ``cells``, the environments held out in turn, by default all; ``trials``, by
-        default 3, from the number ``seed`` on, by default 0; ``configs``, by default 20 with the
-        default one included; ``family``, the adversary's domains, by default "hull"; ``surrogate``,
-        what the learner sees of them, by default the family's usual; ``device``, by default "cpu".
-
-    Returns
-    -------
-    Reproduction
-        The records, what was selected among them, and the files.
-
-    Raises
-    ------
-    ValueError
-        With one sentence, if an argument is wrong, if the folder was made with other images or
-        another preset of the same name, or if another process is at work in it.
+    ``images`` (n, 28, 28) and ``digits`` (n,) are MNIST, ``preset`` says how Phase 1 trains, and
+    ``settings`` are the further fields of an ``ExperimentPlan``: what is run, and on which device.
+    Raises ``ValueError`` with one sentence if an argument is wrong, if the folder ``out`` was made
+    with other images or another preset of the same name, or if another process is at work in it.
     """
     plan = ExperimentPlan(COLORED_MNIST, preset.name, out, **settings)
     plan.check()
@@ -104,26 +80,10 @@ def reproduce_images(
 
     Stopped at any moment, it goes on from there when called again.
 
-    Parameters
-    ----------
-    benchmark
-        Which of the two.
-    data
-        The folder with a folder of class folders for each environment, or the one that holds it
-        under DomainBed's name.
-    encoder
-        The network that Phase 1 fine-tunes.
-    weights
-        The file of its pretrained parameters; None takes its own.
-    steps, size
-        How long it is trained, and the pixels on each side of what it sees.
-    out, on_progress, **settings
-        As of ``reproduce``.
-
-    Raises
-    ------
-    ValueError, FileNotFoundError, MissingExtra
-        With one sentence.
+    ``data`` holds a folder of class folders for each environment, or has such a folder under
+    DomainBed's name. Phase 1 fine-tunes the network ``encoder`` on images of ``size`` x ``size``
+    pixels, from its own pretrained parameters or from those in the file ``weights``. Raises
+    ``ValueError``, ``FileNotFoundError`` or ``MissingExtra`` with one sentence.
     """
     recipe = Recipe(encoder, "", steps, size)
     plan = ExperimentPlan(benchmark, recipe.name, out, **settings)
