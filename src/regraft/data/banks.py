@@ -19,19 +19,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from regraft.data.bank_format import (
+from regraft.data.bank_writer import (
     AGAIN,
     ARRAYS,
     DESCRIPTION,
     FORMAT,
     INPUTS,
     UNFINISHED,
+    BankWriter,
+    Origin,
     Place,
+    Skipped,
     data_checksum,
     inputs_checksum,
     read_places,
+    row_inputs,
 )
-from regraft.data.bank_writer import BankWriter, Origin, Skipped, row_inputs
 from regraft.support.files import claim
 
 _OWN_FILES = {ARRAYS, DESCRIPTION, INPUTS}

@@ -12,8 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from regraft.encoders.base import TextEncoder
-from regraft.encoders.pretrained import load_pretrained
-from regraft.encoders.weights import fingerprint
+from regraft.encoders.weights import fingerprint, load_pretrained
 from regraft.support.extras import require
 
 _EXTRA = "text"

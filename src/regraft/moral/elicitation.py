@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -16,7 +16,7 @@ from regraft.moral.answers import ANSWERS, question_args
 from regraft.moral.prompts import Question, parse_answer, system_prompt, user_prompt
 from regraft.moral.scenarios import Library
 from regraft.moral.values import PROFILES
-from regraft.support.extras import require
+from regraft.support.extras import quiet_loggers, require
 from regraft.support.files import claim
 from regraft.support.progress import OnCount
 from regraft.support.records import Records
@@ -119,7 +119,8 @@ def elicit(
                 on_count(todo.cached + answered, total)
 
         interview = _Interview(sdk, key, model, todo.records, report_progress)
-        with _quiet(_LOGGERS):
+        # They print headers and the content of requests.
+        with quiet_loggers(_LOGGERS, logging.CRITICAL + 1):
             asyncio.run(interview.hold(todo.questions, concurrency, max_retries, timeout))
     taken = interview.taken
     if interview.refusal is not None:
@@ -182,25 +183,20 @@ class _Interview:
                 return
 
     async def _ask(self, client: Any, question: Question) -> tuple[str, dict[str, int]]:
-        for pause in _PAUSES:
-            try:
-                return await self._ask_once(client, question)
-            except _Malformed:
-                await asyncio.sleep(pause)
-        return await self._ask_once(client, question)
-
-    async def _ask_once(self, client: Any, question: Question) -> tuple[str, dict[str, int]]:
         content = user_prompt(question.scenario, question.swapped)
-        try:
-            message = await client.messages.create(
-                model=self._model,
-                max_tokens=MAX_TOKENS,
-                system=system_prompt(question.profile),
-                messages=[{"role": "user", "content": content}],
-            )
-        except (ValueError, self._sdk.APIResponseValidationError):  # no JSON, or not even text
-            raise _Malformed from None
-        return _read_reply(message)
+        for pause in (*_PAUSES, None):
+            # A ValueError: the reply is no JSON, or not even text.
+            with suppress(ValueError, self._sdk.APIResponseValidationError, _Malformed):
+                message = await client.messages.create(
+                    model=self._model,
+                    max_tokens=MAX_TOKENS,
+                    system=system_prompt(question.profile),
+                    messages=[{"role": "user", "content": content}],
+                )
+                return _read_reply(message)
+            if pause is not None:
+                await asyncio.sleep(pause)
+        raise _Malformed
 
     def _take_reply(self, question: Question, text: str, tokens: Mapping[str, int]) -> None:
         record = {
@@ -258,17 +254,3 @@ def _message(error: Any) -> str:
     described = body.get("error")
     words = described.get("message") if isinstance(described, dict) else None
     return words if isinstance(words, str) else str(error.message)
-
-
-@contextmanager
-def _quiet(names: Sequence[str]) -> Iterator[None]:
-    """Silence these loggers, which print headers and the content of requests."""
-    loggers = [logging.getLogger(name) for name in names]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.CRITICAL + 1)
-    try:
-        yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import sys
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from types import ModuleType
 
@@ -30,6 +33,16 @@ def require(module: str, extra: str) -> ModuleType:
         raise MissingExtra(
             f'{module} does not load ({reason}): reinstall it with pip install "regraft[{extra}]".'
         ) from None
+
+
+@contextmanager
+def quiet_loggers(names: Iterable[str], level: int) -> Iterator[None]:
+    """Keep back what these loggers of libraries say below ``level``."""
+    with ExitStack() as stack:
+        for logger in map(logging.getLogger, names):
+            stack.callback(logger.setLevel, logger.level)
+            logger.setLevel(level)
+        yield
 
 
 def repair_torchvision() -> None:
