@@ -21,10 +21,7 @@ class TableError(ValueError):
 
 @dataclass(frozen=True)
 class Role:
-    """A column that is not a feature; ``option`` of the command line names it.
-
-    ``gap`` says what to do about a missing value.
-    """
+    """A column that is no feature, named by an ``option``; ``gap`` says what to do about gaps."""
 
     name: str
     option: str

@@ -67,10 +67,7 @@ class ImageInputs(InputSource[Pixels]):
             return list_table(self._path, file, **self._columns)
 
     def blocks(self, folder: Path, first: int) -> Iterator[Block[Pixels]]:
-        """Yield blocks of pixels (b, h, w, 3), keyed by paths from the folder or from the table's.
-
-        A broken image raises ``ValueError``, or is left out with a warning.
-        """
+        """Yield blocks of pixels (b, h, w, 3), keyed by paths from the folder or the table's."""
         pool = ThreadPoolExecutor(os.cpu_count())
         coming: deque[list[Future[_Read | Skipped]]] = deque()
         try:

@@ -84,10 +84,7 @@ def read_answers(path: Path, library: Library, *, model: str | None = None) -> A
 
 
 def usable(library: Library, answers: Answers) -> tuple[Library, NDArray[np.float64]]:
-    """Keep the scenarios with an answer for every profile, with their probabilities (m, 27).
-
-    Raises ``ValueError`` with one sentence if none is left.
-    """
+    """Keep the scenarios with an answer for every profile, and their probabilities (m, 27)."""
     kept = np.flatnonzero(~answers.missing.any(axis=1))
     if len(kept) == 0:
         raise ValueError(

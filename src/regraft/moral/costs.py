@@ -40,10 +40,7 @@ PRICES = {DEFAULT_MODEL: Prices(1.0, 5.0)}
 def choose_prices(
     model: str, input_price: float | None, output_price: float | None
 ) -> Prices | None:
-    """Return the prices given, else those known for ``model``, None if neither.
-
-    Raises ``ValueError`` with one sentence if one is missing or no price.
-    """
+    """Return the prices given, else those known for ``model``; None if there are neither."""
     if model in PRICES:
         known = PRICES[model]
         input_price = known.input if input_price is None else input_price

@@ -69,10 +69,7 @@ def api_key() -> str:
 
 
 def plan(library: Library, *, model: str, out: Path, limit: int | None = None) -> Plan:
-    """List what is left to ask about the first ``limit`` scenarios: each profile, both orders.
-
-    Raises ``ValueError`` with one sentence for a wrong limit or a damaged file in ``out``.
-    """
+    """List what is left to ask about the first ``limit`` scenarios: each profile, both orders."""
     if limit is not None:
         check_positive(limit=limit)
     questions = [

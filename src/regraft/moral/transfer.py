@@ -172,10 +172,7 @@ def measure_transfer(
     device: str,
     on_progress: OnProgress,
 ) -> Transfer:
-    """Fit on all panels but the last; measure and audit on fresh records.
-
-    ``draw`` returns records of the panels by a seed.
-    """
+    """Fit on all panels but the last; measure and audit on fresh records, which ``draw`` gives."""
     *known, unseen = PANELS
     between = mix_panels(known, BETWEEN)
     train, fresh = draw(known, seed), draw(known, seed + 1)

@@ -89,10 +89,7 @@ def write_result(
     picture: str,
     plot: Callable[[Path], None],
 ) -> list[Path]:
-    """Write a result as JSON and as a picture, if a folder is given; return their paths.
-
-    Without vl-convert the picture is left out with a warning.
-    """
+    """Write a result as JSON and, with vl-convert, as a picture into a given folder; the paths."""
     if folder is None:
         return []
     write_text(folder / name, dumps(result))

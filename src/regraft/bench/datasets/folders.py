@@ -77,10 +77,7 @@ class ImageFolders(RegisteredDataset):
         self.root = (data or Path(os.environ.get("REGRAFT_DATA") or ".")) / self.folder
 
     def environments(self, seed: int, device: torch.device) -> list[Images]:
-        """List the images of every environment; nothing is drawn, so ``seed`` does not matter.
-
-        Missing or wrong folders raise ``FileNotFoundError`` or ``ValueError``.
-        """
+        """List the images of every environment; nothing is drawn, so ``seed`` does not matter."""
         return [Images(listing, device) for listing in self.listings]
 
     def check(self) -> None:

@@ -95,10 +95,7 @@ def change(pixels: Tensor, changes: Changes, size: int) -> Tensor:
 
 
 def crop(pixels: Tensor, box: Tensor, is_flipped: Tensor, size: int) -> Tensor:
-    """Resample the parts ``box`` (b, 4) of images (b, 3, h, w) bilinearly to ``size``.
-
-    Where ``is_flipped`` (b,), left and right change places.
-    """
+    """Resample parts ``box`` (b, 4) of images to ``size``, mirrored where ``is_flipped`` (b,)."""
     left, top, width, height = box.unbind(dim=1)
     across = torch.where(is_flipped, -width, width)
     nothing = torch.zeros_like(width)

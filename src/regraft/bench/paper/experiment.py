@@ -244,10 +244,7 @@ class ExperimentPlan:
 def conduct(
     plan: ExperimentPlan, phase1: PhaseOne, watch: Stopwatch, on_progress: OnProgress
 ) -> Reproduction:
-    """Finish the runs of ``plan``, and write tables, figures and timings.
-
-    Nobody else may be at work in the folder.
-    """
+    """Finish the runs of ``plan``, alone in its folder, and write tables, figures and timings."""
     phase1.remove_unfinished()
     runs = {job: plan.runs(job) for job in plan.jobs(phase1)}
     _perform(runs, phase1, plan.family, watch, on_progress)
@@ -321,10 +318,7 @@ def _perform(
 
 @contextmanager
 def own_folder(out: Path, data: str, preset: Preset | Recipe) -> Iterator[None]:
-    """Keep other processes out of the folder ``out``, which is made, and other data or presets.
-
-    ``data`` is the fingerprint of the data.
-    """
+    """Make ``out``, and keep other processes, other ``data`` (by fingerprint) and presets out."""
     with claim(out) as is_ours:
         if not is_ours:
             raise ValueError(

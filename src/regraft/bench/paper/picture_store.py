@@ -41,10 +41,7 @@ class Pictures:
 
 
 def fingerprint(listings: Sequence[Listing]) -> str:
-    """Compute the checksum of the content of all files, their classes and their order.
-
-    Where they lie does not matter. Raises ``OSError`` for a file that cannot be read.
-    """
+    """Compute the checksum of the content, class and order of all files, wherever they lie."""
 
     def parts() -> Iterator[bytes]:
         for listing in listings:

@@ -66,10 +66,7 @@ class RunFolder:
         return None if kept is None else (last, kept)
 
     def append(self, record: Mapping[str, Any]) -> None:
-        """Write a record to the disk before returning.
-
-        Raises ``TypeError`` if it is not plain data, and ``OSError`` if the disk is full.
-        """
+        """Write a record of plain data to the disk before returning; ``OSError`` if it is full."""
         append_json(self._results, dict(record))
 
     def save(self, step: int, state: Mapping[str, Tensor]) -> None:
