@@ -54,7 +54,7 @@ def run_command(
     from regraft.moral.answers import choose_responses
     from regraft.moral.experiment import run_moral
     from regraft.moral.library import DOWNLOAD, choose_library
-    from regraft.moral.writing import remarks, result_tables, write_moral
+    from regraft.moral.tables import remarks, result_tables, write_moral
 
     if records < 1:
         raise ValueError(f"records is {records}: pass 1 or more of each panel.")
