@@ -70,7 +70,7 @@ def load_text_encoder(name: str, *, device: str = "cpu") -> TextEncoder:
 
         return load_minilm(device)
     if name == _HASHED:
-        from regraft.encoders.hashing import HashedEncoder
+        from regraft.encoders.text_models import HashedEncoder
 
         return HashedEncoder()
     if name.startswith((_SENTENCES, _SENTENCE_MODELS)):

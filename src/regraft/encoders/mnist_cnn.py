@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from regraft.data.image_files import to_rgb
-from regraft.encoders.network_encoder import NetworkEncoder
+from regraft.encoders.base import NetworkEncoder
 from regraft.encoders.weights import put_weights, read_weights
 
 if TYPE_CHECKING:

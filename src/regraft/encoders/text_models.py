@@ -1,7 +1,8 @@
-"""Text encoders of sentence-transformers, one of which is a package, and of transformers."""
+"""Text encoders: hashed words, and networks of sentence-transformers and of transformers."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,14 +11,18 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.feature_extraction.text import HashingVectorizer
 
 from regraft.encoders.base import TextEncoder
 from regraft.encoders.weights import fingerprint, load_pretrained
+from regraft.support.digests import digest_text
 from regraft.support.extras import require
 
 _EXTRA = "text"
 _SENTENCES, _TRANSFORMERS = "sentence-transformers:", "transformers:"  # before names
 _MINILM = "minilm"
+_HASHED_FEATURES = 384
+_WORDS = (1, 2)  # in a row, that are hashed
 # A layer for classifying pairs of texts, which no encoder here asks. Many checkpoints lack it, and
 # it is then drawn at random.
 _UNUSED_LAYER = "pooler"
@@ -25,6 +30,33 @@ _NO_LIMIT = 1_000_000  # tokens; a tokenizer that allows more does not know its 
 _RESERVED = 2  # places that some networks keep for padding
 
 T = TypeVar("T")
+
+
+class HashedEncoder(TextEncoder):
+    """Counts of hashed words and pairs of neighbours, scaled to length one; zeros without words.
+
+    Two that share a feature may cancel out, for their hash gives them a sign too.
+    """
+
+    def __init__(self) -> None:
+        self.name = "hashed"
+        self.n_features = _HASHED_FEATURES
+        self.device = "cpu"
+        self.preprocessing = {"words": list(_WORDS), "sign": "alternate", "norm": "l2"}
+        settings = self.preprocessing | {"features": _HASHED_FEATURES}
+        self.fingerprint = digest_text(json.dumps(settings, sort_keys=True))
+        self._vectorizer = HashingVectorizer(
+            n_features=_HASHED_FEATURES,
+            ngram_range=_WORDS,
+            alternate_sign=True,
+            norm="l2",
+            dtype=np.float32,
+        )
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Compute features (n, 384) of texts, each independent of the others."""
+        features: NDArray[np.float32] = self._vectorizer.transform(texts).toarray()
+        return features
 
 
 def load_minilm(device: str) -> TextEncoder:

@@ -17,7 +17,7 @@ from regraft.moral.prompts import Question, parse_answer, system_prompt, user_pr
 from regraft.moral.scenarios import Library
 from regraft.moral.values import PROFILES
 from regraft.support.extras import quiet_loggers, require
-from regraft.support.files import claim
+from regraft.support.files import own
 from regraft.support.progress import OnCount
 from regraft.support.records import Records
 
@@ -103,11 +103,8 @@ def elicit(
     """
     check_positive(concurrency=concurrency, timeout=timeout)
     key, sdk = api_key(), require("anthropic", "elicit")
-    with claim(out) as is_ours:
-        if not is_ours:
-            raise ValueError(
-                f"another elicitation is at work in {out}: wait for it, or choose another folder."
-            )
+    refusal = f"another elicitation is at work in {out}: wait for it, or choose another folder."
+    with own(out, refusal):
         todo = plan(library, model=model, out=out, limit=limit)
         total = len(todo.questions) + todo.cached
 

@@ -31,7 +31,7 @@ from regraft.bench.protocol.worker import Assignment, perform
 from regraft.core.domains import check_device
 from regraft.core.surrogates import SurrogateKind, check_surrogate
 from regraft.support.extras import MissingExtra
-from regraft.support.files import claim, write_text
+from regraft.support.files import own, write_text
 from regraft.support.json_files import dumps
 from regraft.support.pictures import write_figure
 from regraft.support.progress import Countdown, OnProgress, Stopwatch
@@ -319,12 +319,10 @@ def _perform(
 @contextmanager
 def own_folder(out: Path, data: str, preset: Preset | Recipe) -> Iterator[None]:
     """Make ``out``, and keep other processes, other ``data`` (by fingerprint) and presets out."""
-    with claim(out) as is_ours:
-        if not is_ours:
-            raise ValueError(
-                f"{out} is in use by another process: wait for it or choose another folder with "
-                "--out."
-            )
+    refusal = (
+        f"{out} is in use by another process: wait for it or choose another folder with --out."
+    )
+    with own(out, refusal):
         _write_settings(out, data, preset)
         yield
 
