@@ -65,18 +65,12 @@ def load_text_encoder(name: str, *, device: str = "cpu") -> TextEncoder:
         raise ValueError(
             f"{name} encodes images: run regraft embed images, or name another encoder."
         )
+    from regraft.encoders import text_models
+
     if name == TEXT_DEFAULT:
-        from regraft.encoders.text_models import load_minilm
-
-        return load_minilm(device)
+        return text_models.load_minilm(device)
     if name == _HASHED:
-        from regraft.encoders.text_models import HashedEncoder
-
-        return HashedEncoder()
+        return text_models.HashedEncoder()
     if name.startswith((_SENTENCES, _SENTENCE_MODELS)):
-        from regraft.encoders.text_models import load_sentence_transformer
-
-        return load_sentence_transformer(name.removeprefix(_SENTENCES), device)
-    from regraft.encoders.text_models import load_transformer
-
-    return load_transformer(name.removeprefix(_TRANSFORMERS), device)
+        return text_models.load_sentence_transformer(name.removeprefix(_SENTENCES), device)
+    return text_models.load_transformer(name.removeprefix(_TRANSFORMERS), device)

@@ -1,9 +1,10 @@
-"""Questions to a language model about what people with given values do, none asked twice."""
+"""Questions to a language model about what people with given values do, and what they cost."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -30,6 +31,9 @@ _RETRIED = (408, 409, 429)  # by the SDK, like all from 500 on; other errors are
 _PAUSES = (0.25, 0.5, 1.0)  # seconds before a question is asked again after a malformed reply
 _HOPELESS = 25  # questions that fail in a row, with all their retries, end a run
 _KEPT = 200  # characters of a reply or of an error
+_CHARACTERS_PER_TOKEN = 3.5  # of English; a rule of thumb, off by some ten percent either way
+_TOKENS_PER_ANSWER = 5  # a letter and the end of the reply
+_PER_MILLION = 1e6
 _LOGGERS = ("anthropic", "httpx", "httpx2", "httpcore", "httpcore2")
 
 
@@ -248,3 +252,59 @@ def _message(error: Any) -> str:
     described = body.get("error")
     words = described.get("message") if isinstance(described, dict) else None
     return words if isinstance(words, str) else str(error.message)
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Numbers of tokens sent and received."""
+
+    input: int
+    output: int
+
+
+@dataclass(frozen=True)
+class Prices:
+    """US dollars for a million tokens."""
+
+    input: float
+    output: float
+
+    def cost(self, tokens: Tokens) -> float:
+        """Return the cost in US dollars."""
+        return (self.input * tokens.input + self.output * tokens.output) / _PER_MILLION
+
+
+PRICES = {DEFAULT_MODEL: Prices(1.0, 5.0)}
+
+
+def choose_prices(
+    model: str, input_price: float | None, output_price: float | None
+) -> Prices | None:
+    """Return the prices given, else those known for ``model``; None if there are neither."""
+    if model in PRICES:
+        known = PRICES[model]
+        input_price = known.input if input_price is None else input_price
+        output_price = known.output if output_price is None else output_price
+    if input_price is None and output_price is None:
+        return None
+    if input_price is None or output_price is None:
+        raise ValueError("one price is missing: pass both --input-price and --output-price.")
+    for price in (input_price, output_price):
+        if not 0 <= price < math.inf:
+            raise ValueError(f"the price {price} is none: pass US dollars per million tokens.")
+    return Prices(input_price, output_price)
+
+
+def estimate(questions: Sequence[Question]) -> Tokens:
+    """Estimate the tokens that ``questions`` will take, by the rules of thumb above."""
+    characters = sum(
+        len(system_prompt(q.profile)) + len(user_prompt(q.scenario, q.swapped)) for q in questions
+    )
+    return Tokens(
+        math.ceil(characters / _CHARACTERS_PER_TOKEN), _TOKENS_PER_ANSWER * len(questions)
+    )
+
+
+def dollars(cost: float) -> str:
+    """Format a cost, with more digits where it is small."""
+    return f"${cost:,.2f}" if cost >= 1 else f"${cost:.4f}"

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, get_args
 
@@ -133,13 +134,6 @@ class PlannedRun:
         """Where it is written."""
         return self.assignment.folder(self.job)
 
-    def read(self) -> dict[str, Any]:
-        """Return the record of the finished run, or raise ``ValueError`` with one sentence."""
-        records = self.folder.records()
-        if not records:
-            raise ValueError(f"{self.folder.path} is damaged: remove it to run it again.")
-        return records[-1]
-
 
 @dataclass(frozen=True)
 class ExperimentPlan:
@@ -250,7 +244,11 @@ def conduct(
     _perform(runs, phase1, plan.family, watch, on_progress)
     with watch.part(REPORT):
         on_progress("writing tables and figures")
-        found = [(run, run.read()) for job in runs for run in runs[job]]
+        found = []
+        for run in chain(*runs.values()):
+            if not (written := run.folder.records()):
+                raise ValueError(f"{run.folder.path} is damaged: remove it to run it again.")
+            found.append((run, written[-1]))
         games = [record for run, record in found if run.part == PHASE_2]
         records = _of_algorithm(games, CRO)
         select = RULES["training-domain"].select
