@@ -175,10 +175,7 @@ def _public_name(name: str) -> str:
 
 
 def _batch_size(device: str) -> int:
-    """Return how many texts, padded to the longest, go through a network together.
-
-    A CPU is fastest where little is padded and what is computed stays in its caches.
-    """
+    """Return how many texts are padded together; a CPU is fastest where that is little."""
     return 8 if torch.device(device).type == "cpu" else 128
 
 

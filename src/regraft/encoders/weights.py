@@ -23,10 +23,7 @@ T = TypeVar("T")
 
 
 def fingerprint(network: nn.Module, without: str = "") -> str:
-    """Compute the checksum of the names, types, shapes and bytes of the state dict.
-
-    Layers of the name ``without`` do not count, wherever they are.
-    """
+    """Compute the checksum of the state dict, but for layers of the name ``without`` anywhere."""
 
     def parts() -> Iterator[bytes | memoryview]:
         for name, tensor in sorted(network.state_dict().items()):

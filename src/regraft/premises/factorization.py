@@ -129,10 +129,7 @@ def group_rows(domains: Domains, group: Tensor, n_groups: int, *, seed: int = 0)
 
 
 def choose_penalties(rows: GroupedRows, held_out: Tensor | None = None) -> Penalties:
-    """Choose the penalties under which held-out groups, and held-out labels, are most likely.
-
-    ``held_out`` is a mask (n,); by default every third row.
-    """
+    """Choose the likeliest penalties for rows held out, a mask (n,), by default every third row."""
     by_domain = by_group = None
     if held_out is not None:
         by_domain = [held_out[rows.domain == s] for s in range(rows.n_domains)]

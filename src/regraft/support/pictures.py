@@ -56,10 +56,7 @@ def panels(
 
 
 def write_picture(figure: Spec, path: str | Path) -> None:
-    """Write the whole picture or nothing, making its folder; the suffix says the format.
-
-    The same figure gives the same bytes every time.
-    """
+    """Write the picture or nothing, in the format of its suffix; equal figures give equal bytes."""
     path = Path(path)
     kind = path.suffix.lstrip(".").lower() or "png"
     if kind not in FORMATS:
