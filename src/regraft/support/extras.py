@@ -59,15 +59,11 @@ def repair_torchvision() -> None:
     except RuntimeError as error:
         if "operator torchvision::" not in str(error):
             return
-        _declare_operators()
+        import torch
+
+        schema = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
+        for name in ("nms", "qnms"):
+            if not hasattr(torch.ops.torchvision, name):
+                torch.library.define(f"torchvision::{name}", schema)
         for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
             del sys.modules[name]  # imported halfway
-
-
-def _declare_operators() -> None:
-    import torch
-
-    for name in ("nms", "qnms"):
-        if not hasattr(torch.ops.torchvision, name):
-            schema = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
-            torch.library.define(f"torchvision::{name}", schema)

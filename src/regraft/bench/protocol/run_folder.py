@@ -61,7 +61,7 @@ class RunFolder:
         kept = read_cache(self._checkpoint, {"run": self._run})
         last = -1 if kept is None else int(kept.pop(_STEP))
         content = b"".join(line for line, rec in self._whole_lines() if rec[_STEP] <= last)
-        if self._content() != content:
+        if self._results.exists() and self._results.read_bytes() != content:
             write_bytes(self._results, content)
         return None if kept is None else (last, kept)
 
@@ -96,9 +96,6 @@ class RunFolder:
     def records(self) -> list[dict[str, Any]]:
         """Return all whole records, in the order of their steps."""
         return [record for _, record in self._whole_lines()]
-
-    def _content(self) -> bytes:
-        return self._results.read_bytes() if self._results.exists() else b""
 
     def _whole_lines(self) -> Iterator[tuple[bytes, dict[str, Any]]]:
         """Yield the lines that are whole records; torn and damaged ones are left out."""
