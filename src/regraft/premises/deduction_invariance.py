@@ -16,12 +16,7 @@ from regraft.premises.multinomial_maps import (
     deal_folds,
     fit_map,
 )
-from regraft.premises.randomization import (
-    DRAWS,
-    Randomization,
-    crossfit_residuals,
-    residual_test,
-)
+from regraft.premises.randomization import DRAWS, Randomization, crossfit_residuals, residual_test
 from regraft.premises.verdicts import LEVEL, Verdict, format_p_value
 from regraft.support.plain_data import PlainData
 

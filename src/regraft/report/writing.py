@@ -9,12 +9,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from regraft._version import __version__
-from regraft.report import (
-    abduction_chapter,
-    head_chapters,
-    premise_chapters,
-    protocol_chapters,
-)
+from regraft.report import abduction_chapter, head_chapters, premise_chapters, protocol_chapters
 from regraft.report.elements import Chapter, Chart, Report
 from regraft.report.provenance import read_provenance
 from regraft.support.extras import require

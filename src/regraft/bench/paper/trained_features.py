@@ -10,12 +10,7 @@ import torch
 from torch import Tensor
 
 from regraft.bench.algorithms import Entry
-from regraft.bench.algorithms.games import (
-    GameFamily,
-    HeadOnFeatures,
-    PhaseOneResult,
-    game_space,
-)
+from regraft.bench.algorithms.games import GameFamily, HeadOnFeatures, PhaseOneResult, game_space
 from regraft.bench.datasets.base import Dataset
 from regraft.bench.datasets.features import Vectors
 from regraft.bench.protocol.jobs import Job
