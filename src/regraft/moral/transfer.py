@@ -28,7 +28,7 @@ from regraft.premises.grouped_audit import (
     span_abductions,
 )
 from regraft.premises.multinomial_maps import OutcomeData, choose_penalty, fit_map
-from regraft.premises.placement import Placement, place_domain
+from regraft.premises.placement import HullPlacement, place_domain
 from regraft.support.progress import OnProgress
 
 BETWEEN = (0.5, 0.5)  # weights of the first two panels in one that is plausible by construction
@@ -98,7 +98,7 @@ class TargetRow:
 
     panel: str
     risks: dict[str, MeanLoss]  # by head
-    placement: Placement  # among heads, which is all that can be seen without U
+    placement: HullPlacement  # among heads, which is all that can be seen without U
     abduction: AbductionPlacement  # among abductions, which U shows
     is_plausible: bool  # by construction: whether its log prior is in the hull of the sources'
 
