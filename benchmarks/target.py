@@ -129,9 +129,7 @@ def measure_labels(key: str, seed: int, n: int) -> dict[str, Any]:
         made["adapt"] = adapt(fitted("latent"), X, y)
         made["adapt hull"] = adapt(fitted("hull"), X, y)
         made["refit"] = ERMClassifier().fit(X[often], y[often])
-    kinds = {
-        way: model.certificate_.kind for way, model in made.items() if way.startswith("adapt")
-    }
+    kinds = {way: model.certificate_.kind for way, model in made.items() if way.startswith("adapt")}
     return {"accuracy": {way: m.score(*rows.test) for way, m in made.items()}, "kind": kinds}
 
 
