@@ -70,6 +70,17 @@ def test_labels_correct_a_head_that_misses_a_direction() -> None:
     assert right[1] > right[0] + 0.05
 
 
+def test_labels_alone_win_where_a_head_misleads() -> None:
+    """A correction must first undo a head that is sure of the wrong class."""
+    rows, base = _problem(60, strength=3.0)
+    misleading = torch.log_softmax(-8 * base, dim=1)
+    ignorant = torch.full_like(base, np.log(0.5))
+    choice = choose_correction(
+        rows, [each.expand(FOLDS, -1, -1) for each in (misleading, ignorant)]
+    )
+    assert choice.base == 1 and choice.ridge is not None
+
+
 def test_few_labels_take_the_first_head_as_it_is() -> None:
     rows, base = _problem(12, strength=3.0)
     choice = choose_correction(rows, [base.expand(FOLDS, -1, -1), -base.expand(FOLDS, -1, -1)])

@@ -6,7 +6,8 @@ drawn as they were: Student's distribution, whose tails are so heavy that labels
 
 With more labels, a correction may leave the family. It is a head on the log-probabilities of the
 placed head and on the features, pulled by a ridge towards the placed head. A strong ridge keeps the
-placed head and a weak one fits a new head, so the path joins the two. Held-out labels choose.
+placed head and a weak one fits a new head, so the path joins the two. A head of the labels alone
+is the correction of a head that knows nothing. Held-out labels choose.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def fit_coordinates(log_likelihood: Callable[[Tensor], Tensor], prior: Coordinat
         point = torch.from_numpy(z).requires_grad_(True)
         value = share * prior.penalty(point) - log_likelihood(point)
         (slope,) = torch.autograd.grad(value, point)
-        return float(value), slope.numpy()
+        return float(value.detach()), slope.numpy()
 
     start = prior.center.numpy()
     # The penalty has two hollows if the labels are far from the prior, so search from both.
@@ -98,12 +99,17 @@ class Choice:
         """Return the mean cross-entropy of labels (n,)."""
         return float(losses(self.log_p, y).mean())
 
+    def accuracy(self, y: Tensor) -> float:
+        """Return the share of labels (n,) that are right."""
+        return float((self.log_p.argmax(dim=1) == y).double().mean())
+
 
 def choose_correction(rows: LabelledRows, bases: Sequence[Tensor]) -> Choice:
     """Choose one of several heads, and whether and how much it is corrected.
 
     ``bases`` are log-probabilities (F, n, C) of the rows, by heads that have not seen the labels of
-    each fold. The first is taken as it is unless another choice is better by a standard error.
+    each fold. The first is taken as it is unless another choice has less risk by a standard error.
+    Of the choices within a standard error of the least risk, the most accurate one is taken then.
     """
     fold = rows.folds
     own = [base[fold, torch.arange(len(fold))] for base in bases]
@@ -125,10 +131,17 @@ def choose_correction(rows: LabelledRows, bases: Sequence[Tensor]) -> Choice:
                 break
             lowest = choice.risk(rows.y)
             choices.append(choice)
-    best, first = min(choices, key=lambda each: each.risk(rows.y)), choices[0]
-    gain = losses(first.log_p, rows.y) - losses(best.log_p, rows.y)
-    clear = float(gain.mean()) > float(gain.std()) / len(gain) ** 0.5
-    return best if clear else first
+    least = losses(min(choices, key=lambda each: each.risk(rows.y)).log_p, rows.y)
+    gains = [losses(each.log_p, rows.y) - least for each in choices]
+    near = [
+        each
+        for each, gain in zip(choices, gains, strict=True)
+        if float(gain.mean()) <= float(gain.std()) / len(gain) ** 0.5
+    ]
+    if near[0] is choices[0]:
+        return choices[0]
+    # Risks that cannot be told apart may go with accuracies that can.
+    return max(near, key=lambda each: (each.accuracy(rows.y), -each.risk(rows.y)))
 
 
 def fit_correction(rows: LabelledRows, base: Tensor, ridge: float) -> Tensor:

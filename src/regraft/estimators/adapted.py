@@ -19,6 +19,7 @@ _KINDS = {
     "kept": "The head is the one that the model had",
     "placed": "The head is the one of the place that the rows point to",
     "corrected": "The head was corrected by the labels, beyond what the family of the model allows",
+    "refitted": "The head was fitted on the labels alone",
 }
 
 
@@ -33,7 +34,7 @@ class TargetCertificate(PlainData):
     """
 
     family: str
-    kind: str  # "kept", "placed" or "corrected"
+    kind: str  # "kept", "placed", "corrected" or "refitted"
     rows: int  # of the domain
     labels: int  # of these rows
     weights: dict[str, float]  # of the groups, or affine ones of the sources; empty if not placed
@@ -42,7 +43,7 @@ class TargetCertificate(PlainData):
     p_value: float | None  # of "the domain is a mixture of the groups"; None in the hull
     labelled: Evidence | None  # None if labels are too few
     labelled_before: Evidence | None  # of the head that the model had, on the same rows
-    mixture: Evidence | None  # None in the hull, or if the head was corrected
+    mixture: Evidence | None  # None in the hull, or if the head was corrected or refitted
     mixture_before: Evidence | None
 
     @classmethod

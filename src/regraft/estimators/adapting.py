@@ -49,8 +49,9 @@ def adapt(
     """Adapt a fitted model to a new domain, with the rows and labels that are at hand.
 
     Without labels, the head is minimax over the mixtures of the groups that the rows leave
-    possible. A few labels place it in the family of the model, and more may correct it beyond. What
-    is not better than the head of the model, on rows that were held out, is not taken.
+    possible. A few labels place it in the family of the model, and more may correct it beyond, or
+    be fitted alone. What is not better than the head of the model, on rows that were held out, is
+    not taken.
 
     Parameters
     ----------
@@ -189,7 +190,7 @@ def _adapt_latent(model: CROClassifier, target: _Target) -> AdaptedClassifier:
         p_value=p_value,
         labelled=head.measure(target),
         labelled_before=head.measure_before(target),
-        mixture=None if head.kind == "corrected" else _measure_mixture(region, reference, now),
+        mixture=_measure_mixture(region, reference, now) if head.is_known else None,
         mixture_before=_measure_mixture(region, reference, before),
     )
     return _assemble(model, groups, head, certificate)
@@ -252,7 +253,7 @@ def _adapt_hull(model: CROClassifier, target: _Target) -> AdaptedClassifier:
 class _Head:
     """What the rows of a target lead to."""
 
-    base: str  # "placed" or "kept"
+    base: str  # "placed", "kept" or "refitted"
     coordinates: Tensor
     correction: Tensor | None = None
     held_out: Tensor | None = None  # (l, C) log P(y | x) by heads that have not seen the label
@@ -260,7 +261,13 @@ class _Head:
 
     @property
     def kind(self) -> str:
-        return self.base if self.correction is None else "corrected"
+        is_base = self.correction is None or self.base == "refitted"
+        return self.base if is_base else "corrected"
+
+    @property
+    def is_known(self) -> bool:
+        """Whether source rows were judged by such a head that has not seen them."""
+        return self.kind in ("placed", "kept")
 
     def measure(self, target: _Target) -> Evidence | None:
         return _measure_labels(self.held_out, target)
@@ -279,7 +286,7 @@ def _measure_labels(log_p: Tensor | None, target: _Target) -> Evidence | None:
 def _adapt_by_labels(
     model: CROClassifier, target: _Target, family: Family, *, prefer_placed: bool
 ) -> _Head:
-    """Return the head that labels choose: of the family, or as it was, corrected or not."""
+    """Return the head that labels choose: of the family, as it was, corrected, or a new one."""
     features = target.features[: target.n_labels]
     scaled = (torch.from_numpy(features).double() - torch.from_numpy(model.feature_mean_)) / (
         model.feature_scale_
@@ -288,14 +295,17 @@ def _adapt_by_labels(
     before = torch.log_softmax(torch.from_numpy(model._logits_of(features)).double(), dim=1)
     fold = rows.folds
     placed = torch.stack([family.log_p(family.fit(fold != f)) for f in range(FOLDS)])
+    ignorant = torch.full_like(before, -math.log(before.shape[1]))
     bases = {"placed": placed, "kept": before.expand(FOLDS, -1, -1)}
+    bases["refitted"] = ignorant.expand(FOLDS, -1, -1)
     order = ["placed", "kept"] if prefer_placed else ["kept", "placed"]
+    order.append("refitted")
     choice = choose_correction(rows, [bases[kind] for kind in order])
     kind = order[choice.base]
     coordinates = family.fit(torch.ones_like(target.y, dtype=torch.bool))
     correction = None
     if choice.ridge is not None:
-        base = family.log_p(coordinates) if kind == "placed" else before
+        base = family.log_p(coordinates) if kind == "placed" else bases[kind][0]
         correction = fit_correction(rows, base, choice.ridge)
     return _Head(kind, coordinates, correction, choice.log_p, before)
 
@@ -312,6 +322,7 @@ def _assemble(
         adapted.group_heads_ = family.heads(head.coordinates).numpy()
     else:
         adapted.group_heads_ = np.column_stack([model.coef_, model.intercept_])[None]
+        adapted.group_heads_ *= head.base == "kept"
     correction = head.correction
     if correction is None:
         correction = no_correction(len(model.classes_), model.n_features_in_)
