@@ -62,18 +62,13 @@ def draw_cell(target: int, mnist: Path, seed: int) -> Draw:
     return Draw(environments, names, held_out, train, generator)
 
 
-def make_cell(target: int, mnist: Path, seed: int, device: str) -> dict[str, np.ndarray]:
-    """Train Phase 1 with environment ``target`` held out and embed every environment."""
-    torch.manual_seed(seed)
-    draw = draw_cell(target, mnist, seed)
-    environments = [e.to(device) for e in draw.environments]
-    generator, train, held_out = draw.generator, draw.train, draw.held_out
-    sources = [environments[i] for i in draw.sources]
-
+def train_featurizer(draw: Draw, device: str) -> nn.Module:
+    """Train Phase 1 on the sources of ``draw``, and return its network without the head."""
+    sources = [draw.environments[i].to(device) for i in draw.sources]
     featurizer, head = mnist_cnn().to(device), nn.Linear(N_FEATURES, 2).to(device)
     optimizer = torch.optim.Adam([*featurizer.parameters(), *head.parameters()], LEARNING_RATE)
     for _ in range(STEPS):
-        picks = [t[torch.randint(len(t), (BATCH,), generator=generator)] for t in train]
+        picks = [t[torch.randint(len(t), (BATCH,), generator=draw.generator)] for t in draw.train]
         batch = [(e, p.to(device)) for e, p in zip(sources, picks, strict=True)]
         inputs = torch.cat([e.inputs(p) for e, p in batch])
         label = torch.cat([e.y[p] for e, p in batch])
@@ -81,8 +76,16 @@ def make_cell(target: int, mnist: Path, seed: int, device: str) -> dict[str, np.
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+    return featurizer.eval()
 
-    featurizer.eval()
+
+def make_cell(target: int, mnist: Path, seed: int, device: str) -> dict[str, np.ndarray]:
+    """Train Phase 1 with environment ``target`` held out and embed every environment."""
+    torch.manual_seed(seed)
+    draw = draw_cell(target, mnist, seed)
+    environments = [e.to(device) for e in draw.environments]
+    train, held_out = draw.train, draw.held_out
+    featurizer = train_featurizer(draw, device)
     columns: dict[str, list[np.ndarray]] = {k: [] for k in ("X", "y", "colour", "env", "held_out")}
     rows = [
         (draw.sources[k], index, is_held_out)
