@@ -179,7 +179,10 @@ def mean(values: NDArray[np.float64] | None) -> str:
 
 
 def list_peers() -> dict[str, Callable[[], Any]]:
-    """Methods of skada, each before or around the same logistic regression."""
+    """Methods of skada before the same logistic regression.
+
+    Reweighting by kernels over all pairs of rows (KMM, kernel densities) takes minutes a fit here.
+    """
     try:
         import skada
     except ImportError:
@@ -191,14 +194,14 @@ def list_peers() -> dict[str, Callable[[], Any]]:
     weighted = head().set_fit_request(sample_weight=True)
     return {
         "skada, no adaptation": lambda: skada.make_da_pipeline(StandardScaler(), head()),
-        "skada DensityReweight": lambda: skada.make_da_pipeline(
-            StandardScaler(), skada.DensityReweightAdapter(), weighted
-        ),
         "skada DiscriminatorReweight": lambda: skada.make_da_pipeline(
             StandardScaler(), skada.DiscriminatorReweightAdapter(), weighted
         ),
-        "skada KMMReweight": lambda: skada.make_da_pipeline(
-            StandardScaler(), skada.KMMReweightAdapter(), weighted
+        "skada GaussianReweight": lambda: skada.make_da_pipeline(
+            StandardScaler(), skada.GaussianReweightAdapter(), weighted
+        ),
+        "skada NearestNeighborReweight": lambda: skada.make_da_pipeline(
+            StandardScaler(), skada.NearestNeighborReweightAdapter(), weighted
         ),
         "skada CORAL": lambda: skada.make_da_pipeline(
             StandardScaler(), skada.CORALAdapter(), head()

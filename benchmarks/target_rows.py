@@ -7,7 +7,7 @@ with a featurizer trained as in make_banks.py: as they are, noisy, and printed i
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from regraft.bench.datasets.colored_mnist import ColouredDigits, make_environmen
 from regraft.bench.paper.pretraining import embed
 
 PIXELS = HERE / "data" / "target" / "pixels.safetensors"
-SOURCE_ROWS, FONT_ROWS = 6_000, 9_000
+SOURCE_ROWS, TARGET_ROWS, ALIEN_ROWS = 6_000, 12_000, 3_000
 NOISE = 64.0  # of pixels, 0 to 255
 CELL = 2  # the environment -90 % is the target
 FEATURES = 10
@@ -99,10 +99,11 @@ def embed_digits(mnist: Path, seed: int = 0) -> dict[str, NDArray[Any]]:
     draw = draw_cell(CELL, mnist, seed)
     network = train_featurizer(draw, "cpu")
     random = np.random.default_rng(seed)
-    target = draw.environments[CELL]
-    noise = NOISE * torch.from_numpy(random.standard_normal(target.images.shape))
-    noisy = (target.images + noise).clamp(0, 255).to(torch.uint8)
-    digits = random.integers(10, size=3 * FONT_ROWS).astype(np.uint8)
+    target = take(draw.environments[CELL], torch.arange(TARGET_ROWS))
+    noisy = take(draw.environments[CELL], TARGET_ROWS + torch.arange(ALIEN_ROWS))
+    noise = NOISE * torch.from_numpy(random.standard_normal(noisy.images.shape))
+    noisy = replace(noisy, images=(noisy.images + noise).clamp(0, 255).to(torch.uint8))
+    digits = random.integers(10, size=3 * ALIEN_ROWS).astype(np.uint8)
     printed = make_environments(print_digits(digits, random), digits, seed)[CELL]
     rows = [
         take(draw.environments[i], t[:SOURCE_ROWS])
@@ -114,7 +115,7 @@ def embed_digits(mnist: Path, seed: int = 0) -> dict[str, NDArray[Any]]:
         "domain": torch.arange(len(rows)).repeat_interleave(SOURCE_ROWS),
         "target": embed(network, target),
         "agrees": (target.colour == target.y).long(),
-        "noisy": embed(network, ColouredDigits(noisy, target.y, target.colour)),
+        "noisy": embed(network, noisy),
         "printed": embed(network, printed),
     }
     return {name: values.numpy() for name, values in found.items()}
