@@ -13,7 +13,7 @@ is the correction of a head that knows nothing. Held-out labels choose.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -94,6 +94,7 @@ class Choice:
     base: int  # number of the head that is corrected, or taken as it is
     ridge: float | None  # of the correction; None takes the head as it is
     log_p: Tensor  # (n, C) of each row, by the chosen kind of head fitted without it
+    tried: int = 1  # how many kinds of head it was chosen from
 
     def risk(self, y: Tensor) -> float:
         """Return the mean cross-entropy of labels (n,)."""
@@ -138,10 +139,11 @@ def choose_correction(rows: LabelledRows, bases: Sequence[Tensor]) -> Choice:
         for each, gain in zip(choices, gains, strict=True)
         if float(gain.mean()) <= float(gain.std()) / len(gain) ** 0.5
     ]
-    if near[0] is choices[0]:
-        return choices[0]
-    # Risks that cannot be told apart may go with accuracies that can.
-    return max(near, key=lambda each: (each.accuracy(rows.y), -each.risk(rows.y)))
+    chosen = near[0]
+    if chosen is not choices[0]:
+        # Risks that cannot be told apart may go with accuracies that can.
+        chosen = max(near, key=lambda each: (each.accuracy(rows.y), -each.risk(rows.y)))
+    return replace(chosen, tried=len(choices))
 
 
 def fit_correction(rows: LabelledRows, base: Tensor, ridge: float) -> Tensor:

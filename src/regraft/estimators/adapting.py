@@ -258,6 +258,7 @@ class _Head:
     correction: Tensor | None = None
     held_out: Tensor | None = None  # (l, C) log P(y | x) by heads that have not seen the label
     before: Tensor | None = None  # (l, C) by the head of the model
+    tried: int = 1  # how many kinds of head were compared on the labels
 
     @property
     def kind(self) -> str:
@@ -270,17 +271,18 @@ class _Head:
         return self.kind in ("placed", "kept")
 
     def measure(self, target: _Target) -> Evidence | None:
-        return _measure_labels(self.held_out, target)
+        return _measure_labels(self.held_out, target, self.tried)
 
     def measure_before(self, target: _Target) -> Evidence | None:
-        return _measure_labels(self.before, target)
+        return _measure_labels(self.before, target, 1)
 
 
-def _measure_labels(log_p: Tensor | None, target: _Target) -> Evidence | None:
+def _measure_labels(log_p: Tensor | None, target: _Target, tried: int) -> Evidence | None:
     if log_p is None or target.n_labels < MIN_TO_CHOOSE:
         return None
     weight = log_p.new_full((target.n_labels,), 1 / target.n_labels)
-    return measure("labels of the domain", weight, judge(log_p.T, target.y))
+    # The labels that judge a head have also chosen its kind, so the bounds hold for all kinds.
+    return measure("labels of the domain", weight, judge(log_p.T, target.y), together=tried)
 
 
 def _adapt_by_labels(
@@ -307,7 +309,7 @@ def _adapt_by_labels(
     if choice.ridge is not None:
         base = family.log_p(coordinates) if kind == "placed" else bases[kind][0]
         correction = fit_correction(rows, base, choice.ridge)
-    return _Head(kind, coordinates, correction, choice.log_p, before)
+    return _Head(kind, coordinates, correction, choice.log_p, before, choice.tried)
 
 
 def _assemble(
