@@ -21,7 +21,7 @@ from PIL import Image, ImageDraw, ImageFont
 from safetensors.numpy import load_file
 from scipy.special import logsumexp
 
-from regraft import CROClassifier
+from regraft import CROClassifier, load_demo
 from regraft.bench.datasets.colored_mnist import ColouredDigits, make_environments
 from regraft.bench.paper.pretraining import embed
 
@@ -80,6 +80,14 @@ def read_pacs() -> tuple[CROClassifier, NDArray[np.float64]]:
     names, X = data["domains"][data["domain"]], data["X"].astype(np.float64)
     unseen = names == "photo"
     return CROClassifier().fit(X[~unseen], data["y"][~unseen], names[~unseen]), X[unseen]
+
+
+@functools.cache
+def read_demo() -> tuple[CROClassifier, NDArray[np.float64], NDArray[np.bool_]]:
+    """A model of the demo bank, its target rows, and whether their colours agree with labels."""
+    demo = load_demo("-90%")
+    model = CROClassifier().fit(demo.X, demo.y, demo.sample_domain)
+    return model, demo.X_target, demo.colour_target == demo.y_target
 
 
 @functools.cache
