@@ -98,6 +98,26 @@ class ShareRegion:
         return torch.tensor(ends).to(self.shares)
 
 
+def expected_accuracy(
+    log_joint: Tensor, shares: Tensor, region: ShareRegion, predicted: Tensor
+) -> tuple[float, float]:
+    """Return the accuracy of ``predicted`` classes (n,) at a region's shares, and its error.
+
+    The standard error is that of the rows and of the shares; the groups count as known.
+    """
+    log_p = target_log_probabilities(log_joint, shares, region.shares)
+    chance = log_p.gather(1, predicted.unsqueeze(1)).squeeze(1).exp()
+    of_class = log_ratios(log_joint, shares, predicted)
+    of_row = log_ratios(log_joint, shares)
+    density = torch.logsumexp(of_row + region.shares.clamp_min(_TINY).log(), dim=1, keepdim=True)
+    change = (of_class - density).exp() - chance.unsqueeze(1) * (of_row - density).exp()
+    slope = change.mean(dim=0)
+    span = float((region.farthest(slope) - region.farthest(-slope)) @ slope) / 2
+    by_shares = span / float(chi2.ppf(region.confidence, max(len(shares) - 1, 1))) ** 0.5
+    by_rows = float(chance.var(unbiased=False)) / len(chance)
+    return float(chance.mean()), (by_rows + by_shares**2) ** 0.5
+
+
 def estimate_shares(
     log_ratio: Tensor, n_labelled: int, reference: Reference, confidence: float = CONFIDENCE
 ) -> ShareRegion:

@@ -314,7 +314,7 @@ def _read_csv(path: Path, roles: Sequence[Role]) -> FeatureTable:
 
 def _parse_csv(path: Path, rows: Iterator[Row], roles: Sequence[Role]) -> FeatureTable:
     header = next(rows).cells
-    features = _feature_names(path, header, roles)
+    features = feature_names(path, header, roles)
     others = set(header).difference(features)
     places = [i for i in reversed(range(len(header))) if header[i] in others]
     cells: dict[str, list[str]] = {name: [] for name in others}
@@ -326,12 +326,12 @@ def _parse_csv(path: Path, rows: Iterator[Row], roles: Sequence[Role]) -> Featur
         try:
             values.extend(map(float, numbers))
         except ValueError:
-            raise _not_a_number(path, n_rows, features, numbers) from None
+            raise not_a_number(path, n_rows, features, numbers) from None
     X = np.asarray(values).reshape(n_rows, len(features))
     return _table(X, {r.option: _column(path, cells, r, typed) for r in roles}, features)
 
 
-def _feature_names(path: Path, columns: Sequence[str], roles: Sequence[Role]) -> tuple[str, ...]:
+def feature_names(path: Path, columns: Sequence[str], roles: Sequence[Role]) -> tuple[str, ...]:
     """Return the columns that have none of the ``roles``, which are looked for."""
     others = [role.find(path, columns) for role in roles]
     check_columns(path, columns)
@@ -348,9 +348,10 @@ def _column(
     return None if values is None else make(values)
 
 
-def _not_a_number(
+def not_a_number(
     path: Path, row: int, features: Sequence[str], cells: Sequence[Any]
 ) -> TableError:
+    """Describe the first of the ``cells`` of a row that is no number."""
     column = next(i for i, cell in enumerate(cells) if not _is_number(cell))
     shown = repr(cells[column]) if len(str(cells[column])) <= 40 else "a long text"
     return TableError(
@@ -370,21 +371,28 @@ def _is_number(cell: Any) -> bool:
 def _read_parquet(path: Path, roles: Sequence[Role]) -> FeatureTable:
     with open_parquet(path) as file:
         table = file.read()
-        features = _feature_names(path, table.column_names, roles)
-        columns = [_parquet_feature(path, table, name) for name in features]
+        features = feature_names(path, table.column_names, roles)
+        X = parquet_features(path, table, features)
         names = set(table.column_names).difference(features)
         cells = {name: table.column(name).to_pylist() for name in names}
-    X = np.column_stack(columns) if columns else np.empty((table.num_rows, 0))
     others = {role.option: _column(path, cells, role, np.array) for role in roles}
-    return _table(_floats(X), others, features)
+    return _table(X, others, features)
 
 
-def _parquet_feature(path: Path, table: Any, name: str) -> NDArray[Any]:
-    values: NDArray[Any] = table.column(name).to_numpy()
+def parquet_features(
+    path: Path, rows: Any, names: Sequence[str], first: int = 1
+) -> NDArray[np.floating[Any]]:
+    """Return columns of Parquet ``rows`` (n, d), the number of the first of which is ``first``."""
+    columns = [_parquet_feature(path, rows, name, first) for name in names]
+    return _floats(np.column_stack(columns) if columns else np.empty((rows.num_rows, 0)))
+
+
+def _parquet_feature(path: Path, rows: Any, name: str, first: int) -> NDArray[Any]:
+    values: NDArray[Any] = rows.column(name).to_numpy(zero_copy_only=False)
     if values.dtype.kind in "fiub":
         return values
     row = next((i for i, cell in enumerate(values.tolist()) if not _is_number(cell)), 0)
-    raise _not_a_number(path, row + 1, (name,), (values[row],))
+    raise not_a_number(path, first + row, (name,), (values[row],))
 
 
 def _floats(values: NDArray[Any]) -> NDArray[np.floating[Any]]:

@@ -16,8 +16,8 @@ from regraft.core.evidence import CONFIDENCE
 from regraft.core.group_shares import (
     ShareRegion,
     estimate_shares,
+    expected_accuracy,
     log_ratios,
-    target_log_probabilities,
 )
 from regraft.core.reference import Reference
 from regraft.support.plain_data import PlainData
@@ -130,9 +130,7 @@ def describe_place(
 ) -> Placement:
     """Return a region of shares in plain numbers, with the test of closure."""
     closure = closure_of(reference, features, region)
-    log_p = target_log_probabilities(log_joint, reference.shares, region.shares)
-    predicted = torch.from_numpy(np.searchsorted(model.classes_, model.predict(features)))
-    chance = log_p.gather(1, predicted.unsqueeze(1)).exp().mean()
+    accuracy, _ = accuracy_of(model, reference, features, log_joint, region)
     found = model.certificate_.abduction  # type: ignore[attr-defined]
     low, high = region.bounds.tolist()
     top = closure.scores.argsort(descending=True)[:_ALIEN_ROWS]
@@ -145,12 +143,24 @@ def describe_place(
         p_value=closure.p_value,
         gap=closure.gap,
         alien_rows=tuple(closure.rows[top].tolist()),
-        expected_accuracy=float(chance),
+        expected_accuracy=accuracy,
         source_shares={
             name: tuple(share)
             for name, share in zip(found["domains"], found["shares"], strict=True)
         },
     )
+
+
+def accuracy_of(
+    model: CROClassifier,
+    reference: Reference,
+    features: NDArray[np.floating[Any]],
+    log_joint: Tensor,
+    region: ShareRegion,
+) -> tuple[float, float]:
+    """Return the accuracy that the model's head is expected to have, and its standard error."""
+    predicted = torch.from_numpy(np.searchsorted(model.classes_, model.predict(features)))
+    return expected_accuracy(log_joint, reference.shares, region, predicted)
 
 
 def closure_of(
