@@ -99,23 +99,38 @@ class ShareRegion:
 
 
 def expected_accuracy(
-    log_joint: Tensor, shares: Tensor, region: ShareRegion, predicted: Tensor
+    region: ShareRegion,
+    log_joint: Tensor,
+    predicted: Tensor,
+    reference: Reference,
+    reference_predicted: Tensor,
 ) -> tuple[float, float]:
     """Return the accuracy of ``predicted`` classes (n,) at a region's shares, and its error.
 
-    The standard error is that of the rows and of the shares; the groups count as known.
+    What the groups say of the rows is corrected by how far they are wrong about the predictions
+    (m,) for ``reference``. The standard error is that of both kinds of rows and of the shares.
     """
-    log_p = target_log_probabilities(log_joint, shares, region.shares)
-    chance = log_p.gather(1, predicted.unsqueeze(1)).squeeze(1).exp()
-    of_class = log_ratios(log_joint, shares, predicted)
-    of_row = log_ratios(log_joint, shares)
-    density = torch.logsumexp(of_row + region.shares.clamp_min(_TINY).log(), dim=1, keepdim=True)
-    change = (of_class - density).exp() - chance.unsqueeze(1) * (of_row - density).exp()
-    slope = change.mean(dim=0)
+    laws = reference.laws
+    weight = region.shares @ laws
+    chance = _chance(log_joint, predicted, region.shares, reference.shares)
+    known = _chance(reference.log_joint, reference_predicted, region.shares, reference.shares)
+    off = reference.correct - known
+    bias = float(weight @ off)
+    # In a mixture, the correction leaves the accuracy of the groups as what moves with the shares.
+    slope = laws @ reference.correct
     span = float((region.farthest(slope) - region.farthest(-slope)) @ slope) / 2
-    by_shares = span / float(chi2.ppf(region.confidence, max(len(shares) - 1, 1))) ** 0.5
-    by_rows = float(chance.var(unbiased=False)) / len(chance)
-    return float(chance.mean()), (by_rows + by_shares**2) ** 0.5
+    variance = (
+        float(chance.var(unbiased=False)) / len(chance)
+        + float(weight.square() @ (off - bias).square())
+        + span**2 / float(chi2.ppf(region.confidence, max(len(laws) - 1, 1)))
+    )
+    return min(max(float(chance.mean()) + bias, 0.0), 1.0), variance**0.5
+
+
+def _chance(log_joint: Tensor, predicted: Tensor, target: Tensor, shares: Tensor) -> Tensor:
+    """Return the probabilities (n,) of ``predicted`` classes in a domain of shares ``target``."""
+    log_p = target_log_probabilities(log_joint, shares, target)
+    return log_p.gather(1, predicted.unsqueeze(1)).squeeze(1).exp()
 
 
 def estimate_shares(

@@ -348,9 +348,7 @@ def _column(
     return None if values is None else make(values)
 
 
-def not_a_number(
-    path: Path, row: int, features: Sequence[str], cells: Sequence[Any]
-) -> TableError:
+def not_a_number(path: Path, row: int, features: Sequence[str], cells: Sequence[Any]) -> TableError:
     """Describe the first of the ``cells`` of a row that is no number."""
     column = next(i for i, cell in enumerate(cells) if not _is_number(cell))
     shown = repr(cells[column]) if len(str(cells[column])) <= 40 else "a long text"

@@ -130,7 +130,13 @@ def describe_place(
 ) -> Placement:
     """Return a region of shares in plain numbers, with the test of closure."""
     closure = closure_of(reference, features, region)
-    accuracy, _ = accuracy_of(model, reference, features, log_joint, region)
+    accuracy, _ = expected_accuracy(
+        region,
+        log_joint,
+        predicted_classes(model, features),
+        reference,
+        predicted_classes(model, reference.X.numpy()),
+    )
     found = model.certificate_.abduction  # type: ignore[attr-defined]
     low, high = region.bounds.tolist()
     top = closure.scores.argsort(descending=True)[:_ALIEN_ROWS]
@@ -151,16 +157,9 @@ def describe_place(
     )
 
 
-def accuracy_of(
-    model: CROClassifier,
-    reference: Reference,
-    features: NDArray[np.floating[Any]],
-    log_joint: Tensor,
-    region: ShareRegion,
-) -> tuple[float, float]:
-    """Return the accuracy that the model's head is expected to have, and its standard error."""
-    predicted = torch.from_numpy(np.searchsorted(model.classes_, model.predict(features)))
-    return expected_accuracy(log_joint, reference.shares, region, predicted)
+def predicted_classes(model: CROClassifier, features: NDArray[np.floating[Any]]) -> Tensor:
+    """Return the numbers (n,) of the classes that the model predicts for rows (n, d)."""
+    return torch.from_numpy(np.searchsorted(model.classes_, model.predict(features)))
 
 
 def closure_of(
