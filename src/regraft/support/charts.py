@@ -8,14 +8,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from regraft.support.looks import FAINT, INK, SOFT, Look, head_looks, look
+from regraft.support.chart_parts import Spec
+from regraft.support.chart_parts import axis as _axis
+from regraft.support.chart_parts import in_percent as _percent
+from regraft.support.chart_parts import layer as _layer
+from regraft.support.chart_parts import layered_chart as _chart
+from regraft.support.chart_parts import scales as _scales
+from regraft.support.chart_parts import told_apart as _told_apart
+from regraft.support.chart_parts import tooltip as _tooltip
+from regraft.support.looks import INK, SOFT, Look, head_looks, look
 
-Spec = dict[str, Any]
 Line = Mapping[Any, float]  # heights by their place on the x axis, a number
 
 ERM_HEAD, BETWEEN, LAST_HEAD = "ERM head (step 0)", "head in between", "last head"
 _STAGE_SIZES = {ERM_HEAD: 60, BETWEEN: 20, LAST_HEAD: 60}
-_HEIGHT = 300
 _TOUCHING = 0.05  # shares of an axis: points nearer than this have one label
 _STEP_LABELS = {"labelAngle": 0, "labelOverlap": True}
 _SMALLEST_SPAN = 5.0  # points of accuracy on an axis
@@ -274,49 +280,6 @@ def _lines(
     )
 
 
-def _layer(kind: str, encoding: Spec, **mark: Any) -> Spec:
-    return {"mark": {"type": kind, **mark}, "encoding": encoding}
-
-
-def _chart(values: Sequence[Mapping[str, Any]], layers: Sequence[Spec]) -> Spec:
-    return {
-        "width": "container",
-        "height": _HEIGHT,
-        "background": "transparent",
-        "autosize": {"type": "fit-x", "contains": "padding"},
-        "data": {"values": [dict(value) for value in values]},
-        "layer": list(layers),
-        "config": _CONFIG,
-    }
-
-
-def _told_apart(field: str, looks: Mapping[str, Look], *channels: str) -> Spec:
-    """Give each name its look on these ``channels``, in the order of ``looks``."""
-    ranges: dict[str, list[Any]] = {
-        "shape": [each.shape for each in looks.values()],
-        "strokeDash": [list(each.dashes) for each in looks.values()],
-    }
-    colours = [each.colour for each in looks.values()]
-    used = {channel: ranges.get(channel, colours) for channel in channels}
-    return _scales(field, list(looks), used)
-
-
-def _scales(field: str, names: list[str], ranges: Mapping[str, list[Any]], **legend: Any) -> Spec:
-    return {
-        channel: {
-            "field": field,
-            "type": "ordinal" if channel == "size" else "nominal",
-            "scale": {"type": "ordinal", "domain": names, "range": range_},
-            "legend": {"title": None, **legend},
-        }
-        for channel, range_ in ranges.items()
-    }
-
-
-def _tooltip(**titles: str) -> list[Spec]:
-    return [{"field": field, "title": title} for field, title in titles.items()]
-
-
 def _labels(points: Sequence[Mapping[str, Any]], spans: Mapping[str, float]) -> list[str]:
     """Label each point; points that all but touch share one label, right of them all."""
     groups: list[list[int]] = []
@@ -346,33 +309,6 @@ def _around(values: Sequence[float]) -> list[float]:
     return [low - margin, high + margin]
 
 
-def _axis(field: str, title: str, ends: Sequence[float] | None = None) -> Spec:
-    scale = {"zero": False, "nice": True} if ends is None else {"domain": list(ends)}
-    return {"field": field, "type": "quantitative", "title": title, "scale": scale,
-            "axis": {"tickCount": 6}}  # fmt: skip
-
-
 def _steps(field: str, title: str, **more: Spec) -> Spec:
     """Return an axis on which the numbers that occur are evenly spaced."""
     return {"field": field, "type": "ordinal", "title": title, "axis": _STEP_LABELS, **more}
-
-
-def _percent(share: float) -> float:
-    return round(100 * share, 2)
-
-
-_TEXT = {"labelColor": INK, "titleColor": INK, "labelFontSize": 12, "titleFontSize": 12}
-_CONFIG: Spec = {
-    "font": "system-ui, sans-serif",
-    "view": {"stroke": None},
-    "point": {"opacity": 1},
-    "axis": {
-        **_TEXT, "gridColor": FAINT, "domainColor": FAINT, "tickColor": FAINT,
-        "titleFontWeight": "normal", "labelLimit": 140, "labelFlush": False,
-    },
-    "legend": {
-        **_TEXT, "orient": "bottom", "columns": {"expr": "width < 420 ? 1 : 3"},
-        "labelLimit": {"expr": "clamp(width - 30, 80, 260)"},
-        "symbolSize": 90, "symbolStrokeWidth": 0, "symbolOpacity": 1,
-    },
-}  # fmt: skip
