@@ -15,6 +15,7 @@ from regraft.cli import (  # noqa: F401
     demo,
     diagnose,
     doctor,
+    drift,
     embed,
     fit,
     frontier,

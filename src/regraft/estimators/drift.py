@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from regraft.estimators.placing import (
     reference_of,
 )
 from regraft.support.plain_data import PlainData
+from regraft.support.table import Table
 
 if TYPE_CHECKING:
     from regraft.estimators.cro import CROClassifier
@@ -48,6 +49,13 @@ class Batch(PlainData):
     accuracy_error: float  # its standard error
     alarms: tuple[str, ...]
 
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Batch:
+        """Read what ``to_dict`` returns, also after a round trip through JSON."""
+        plain: dict[str, Any] = {field.name: document[field.name] for field in fields(cls)}
+        plain |= {name: tuple(each) for name, each in plain.items() if isinstance(each, list)}
+        return cls(**plain)
+
     def describe(self, certified: float) -> str:
         """Say what is wrong, for a model whose certificate states the accuracy ``certified``."""
         last = self.first_row + self.rows - 1
@@ -57,7 +65,7 @@ class Batch(PlainData):
             "certified",
         }
         what = " and ".join(said[alarm] for alarm in self.alarms) or "raises no alarm"
-        return f"batch {self.number} (rows {self.first_row:,} to {last:,}) {what}"
+        return f"Batch {self.number} (rows {self.first_row:,} to {last:,}) {what}."
 
 
 @dataclass(frozen=True)
@@ -101,6 +109,29 @@ class DriftSummary(PlainData):
         )
 
 
+def batch_table(title: str, batches: Sequence[Batch]) -> Table:
+    """Make a table with a line for each batch; those with alarms are marked."""
+    groups = range(len(batches[0].shares)) if batches and len(batches[0].shares) > 1 else ()
+    rows = tuple(
+        (
+            f"{batch.number:,}",
+            f"{batch.first_row:,}",
+            *(f"{batch.shares[u]:.0%} ({batch.lower[u]:.0%}–{batch.upper[u]:.0%})" for u in groups),
+            f"{batch.p_value:.3f}" if batch.p_value >= LEVEL else f"{batch.p_value:.0e}",
+            f"{batch.accuracy:.1%} ± {batch.accuracy_error:.1%}",
+            ", ".join(batch.alarms) or "–",
+        )
+        for batch in batches
+    )
+    columns = (
+        *("batch", "first row"),
+        *(f"group {u}" for u in groups),
+        *("closure p", "expected accuracy", "alarms"),
+    )
+    marked = frozenset(i for i, batch in enumerate(batches) if batch.alarms)
+    return Table(title, columns, rows, marked, align="rr")
+
+
 class ThinnedBatches:
     """Batches that are evenly spaced over a stream of unknown length, at most ``most`` of them."""
 
@@ -115,9 +146,10 @@ class ThinnedBatches:
         if len(self._kept) > self._most:
             self._step, self._kept = 2 * self._step, self._kept[::2]
 
-    def batches(self) -> tuple[Batch, ...]:
-        """Return those that are kept, in their order."""
-        return tuple(self._kept)
+    def batches(self, most: int | None = None) -> tuple[Batch, ...]:
+        """Return those that are kept, in their order, or at most so many of them."""
+        step = 1 if most is None else -(-len(self._kept) // most)
+        return tuple(self._kept[:: max(step, 1)])
 
 
 def watch(

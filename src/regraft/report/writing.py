@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 from regraft.report import (
     abduction_chapter,
+    drift_chapter,
     head_chapters,
     premise_chapters,
     protocol_chapters,
@@ -27,6 +28,7 @@ _KINDS: dict[str, Callable[[Any], Chapter]] = {
     "audit.json": head_chapters.audit_chapter,
     "frontier.json": head_chapters.frontier_chapter,
     "comparison.json": head_chapters.comparison_chapter,
+    "drift.json": drift_chapter.drift_chapter,
     "moral.json": premise_chapters.moral_chapter,
     "diagnosis.json": premise_chapters.diagnosis_chapter,
     "reproduction.json": protocol_chapters.reproduction_chapter,

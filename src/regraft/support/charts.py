@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from regraft.support.chart_parts import Spec
+from regraft.support.chart_parts import Spec as Spec
 from regraft.support.chart_parts import axis as _axis
 from regraft.support.chart_parts import in_percent as _percent
 from regraft.support.chart_parts import layer as _layer
