@@ -190,7 +190,7 @@ def _centre(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return ``values`` up to a constant and a scale, which do not move an extreme on a simplex."""
     centred: NDArray[np.float64] = values - values.mean()
     centred /= max(float(np.abs(centred).max()), _TINY)
-    return centred
+    return centred.round(12)  # so that directions that are the same look the same
 
 
 def _minimize_on_simplex(
