@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     )
     from regraft.estimators.comparison import Comparison, compare
     from regraft.estimators.cro import CROClassifier
+    from regraft.estimators.drift import DriftBatch, in_batches, watch
     from regraft.estimators.free_audit import FreeAudit, audit_free
     from regraft.estimators.frontier import Frontier, frontier
     from regraft.estimators.group_audit import GroupAudit, audit_groups
@@ -47,6 +48,7 @@ __all__ = [
     "Certificate",
     "Comparison",
     "Diagnosis",
+    "DriftBatch",
     "EIILClassifier",
     "ERMClassifier",
     "Factorization",
@@ -76,6 +78,7 @@ __all__ = [
     "fit_latent",
     "fit_observed",
     "frontier",
+    "in_batches",
     "load",
     "load_demo",
     "make_confounded_domains",
@@ -83,6 +86,7 @@ __all__ = [
     "place",
     "plant_confounder",
     "save",
+    "watch",
     "write_bank",
 ]
 
@@ -92,6 +96,7 @@ _HOMES = {
     "estimators.adapted": ("AdaptedClassifier", "TargetCertificate"),
     "estimators.adapting": ("adapt",),
     "estimators.audit": ("AuditCurve", "audit"),
+    "estimators.drift": ("DriftBatch", "in_batches", "watch"),
     "estimators.free_audit": ("FreeAudit", "audit_free"),
     "estimators.frontier": ("Frontier", "frontier"),
     "estimators.group_audit": ("GroupAudit", "audit_groups"),

@@ -25,6 +25,10 @@ ABSENT: dict[str, dict[str, str]] = {
         "--device": "one product of matrices, done where the rows are",
         "--seed": NOTHING_RANDOM,
     },
+    "drift": {
+        "--device": "batches are small, and read from a file",
+        "--seed": NOTHING_RANDOM,
+    },
     "abduct": {"--seed": "only its test draws at random, with a seed that is fixed"},
     "audit": {"--seed": NOTHING_RANDOM},
     "frontier": {},

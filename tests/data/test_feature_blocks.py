@@ -59,7 +59,7 @@ def test_names_and_cells_are_checked(tmp_path: Path, kind: str) -> None:
     with pytest.raises(TableError, match="the model was not fitted on 'c'"):
         _read(path, ("a", "b"), 2)
     path = write_columns(tmp_path / f"w.{kind}", {"a": ["1", "2", "x"]})
-    with pytest.raises(TableError, match="row 3 of .* holds 'x' in feature column 'a'"):
+    with pytest.raises(TableError, match=r"row 3 of .* holds 'x' in feature column 'a'"):
         _read(path, ("a",), 1)
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from regraft import CROClassifier, ERMClassifier, place
 from regraft.estimators.drift import (
-    Batch,
+    DriftBatch,
     DriftSummary,
     ThinnedBatches,
     batch_table,
@@ -27,9 +27,9 @@ def model() -> CROClassifier:
     return fit_stream_model()
 
 
-def _batch(number: int, share: float, *alarms: str) -> Batch:
+def _batch(number: int, share: float, *alarms: str) -> DriftBatch:
     two = share, 1 - share
-    return Batch(number, 10 * number - 9, 10, two, two, two, 0.5, share, 0.01, alarms)
+    return DriftBatch(number, 10 * number - 9, 10, two, two, two, 0.5, share, 0.01, alarms)
 
 
 def test_shares_are_followed_and_mixtures_raise_no_alarm(model: CROClassifier) -> None:
@@ -133,7 +133,7 @@ def test_a_summary_has_the_ends_of_all_batches(shares: list[float]) -> None:
 
 def test_a_batch_survives_json_and_its_table_marks_alarms() -> None:
     batches = [_batch(1, 0.25), _batch(2, 0.75, "closure", "accuracy")]
-    assert [Batch.from_dict(json.loads(json.dumps(b.to_dict()))) for b in batches] == batches
+    assert [DriftBatch.from_dict(json.loads(json.dumps(b.to_dict()))) for b in batches] == batches
     table = batch_table("All", batches)
     assert table.marked == {1}
     assert table.columns[2:4] == ("group 0", "group 1")

@@ -18,7 +18,7 @@ from regraft.cli.session import Session
 
 if TYPE_CHECKING:
     from regraft.data.feature_blocks import Block
-    from regraft.estimators.drift import Batch
+    from regraft.estimators.drift import DriftBatch
 
 ALARMS = 3  # exit code with --fail-on-alarm
 _LINES = "drift.jsonl"
@@ -133,7 +133,7 @@ class _Stream:
                 row += len(block)
                 yield block
 
-    def locate(self, batch: Batch) -> dict[str, Any]:
+    def locate(self, batch: DriftBatch) -> dict[str, Any]:
         """Name the target that a batch begins in, and its first row there."""
         number = bisect(self.starts, batch.first_row) - 1
         first = batch.first_row - self.starts[number] + 1
@@ -153,14 +153,16 @@ class _Stream:
         return read_blocks(path, names, self.head.n_features_in_, roles)
 
 
-def _tell(session: Session, batch: Batch, certified: float, alarms: int) -> None:
+def _tell(session: Session, batch: DriftBatch, certified: float, alarms: int) -> None:
     if alarms <= _SHOWN_ALARMS:
         session.note(batch.describe(certified))
     elif alarms == _SHOWN_ALARMS + 1:
         session.note("Further alarms are counted, and written to --out only.")
 
 
-def _show(session: Session, sentence: str, batches: tuple[Batch, ...], certified: float) -> None:
+def _show(
+    session: Session, sentence: str, batches: tuple[DriftBatch, ...], certified: float
+) -> None:
     from regraft.estimators.drift import batch_table
 
     session.tables([batch_table("Batches, evenly spaced", batches)])

@@ -31,7 +31,7 @@ _BELOW = 1.645  # standard errors: one-sided 95 %
 
 
 @dataclass(frozen=True)
-class Batch(PlainData):
+class DriftBatch(PlainData):
     """Where a batch of rows lies among the mixtures of the groups, and what is wrong with it.
 
     Shares have 95 % confidence intervals. Alarms are "closure", if the rows are no mixture of the
@@ -50,7 +50,7 @@ class Batch(PlainData):
     alarms: tuple[str, ...]
 
     @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> Batch:
+    def from_dict(cls, document: Mapping[str, Any]) -> DriftBatch:
         """Read what ``to_dict`` returns, also after a round trip through JSON."""
         plain: dict[str, Any] = {field.name: document[field.name] for field in fields(cls)}
         plain |= {name: tuple(each) for name, each in plain.items() if isinstance(each, list)}
@@ -81,7 +81,7 @@ class DriftSummary(PlainData):
     largest_shares: tuple[float, ...] = ()
     least_accuracy: float = 1.0
 
-    def add(self, batch: Batch) -> DriftSummary:
+    def add(self, batch: DriftBatch) -> DriftSummary:
         """Return the summary with one batch more."""
         return DriftSummary(
             self.batches + 1,
@@ -109,7 +109,7 @@ class DriftSummary(PlainData):
         )
 
 
-def batch_table(title: str, batches: Sequence[Batch]) -> Table:
+def batch_table(title: str, batches: Sequence[DriftBatch]) -> Table:
     """Make a table with a line for each batch; those with alarms are marked."""
     groups = range(len(batches[0].shares)) if batches and len(batches[0].shares) > 1 else ()
     rows = tuple(
@@ -137,16 +137,16 @@ class ThinnedBatches:
 
     def __init__(self, most: int) -> None:
         self._most, self._step = most, 1
-        self._kept: list[Batch] = []
+        self._kept: list[DriftBatch] = []
 
-    def add(self, batch: Batch) -> None:
+    def add(self, batch: DriftBatch) -> None:
         """Take the next batch in."""
         if (batch.number - 1) % self._step == 0:
             self._kept.append(batch)
         if len(self._kept) > self._most:
             self._step, self._kept = 2 * self._step, self._kept[::2]
 
-    def batches(self, most: int | None = None) -> tuple[Batch, ...]:
+    def batches(self, most: int | None = None) -> tuple[DriftBatch, ...]:
         """Return those that are kept, in their order, or at most so many of them."""
         step = 1 if most is None else -(-len(self._kept) // most)
         return tuple(self._kept[:: max(step, 1)])
@@ -154,7 +154,7 @@ class ThinnedBatches:
 
 def watch(
     model: CROClassifier, batches: Iterable[ArrayLike], level: float = LEVEL
-) -> Iterator[Batch]:
+) -> Iterator[DriftBatch]:
     """Place each batch of a stream among the mixtures of the groups, and raise alarms.
 
     One batch is in memory at a time. Batches are tested one by one: if all of them are mixtures of
@@ -171,7 +171,7 @@ def watch(
 
     Yields
     ------
-    Batch
+    DriftBatch
 
     Raises
     ------
@@ -185,7 +185,7 @@ def watch(
 
 def _watch(
     model: CROClassifier, reference: Reference, batches: Iterable[ArrayLike], level: float
-) -> Iterator[Batch]:
+) -> Iterator[DriftBatch]:
     known = predicted_classes(model, reference.X.numpy())
     certified = model.certificate_.accuracy
     first = 1
@@ -198,7 +198,7 @@ def _watch(
         accuracy, error = expected_accuracy(region, log_joint, predicted, reference, known)
         low, high = region.bounds.tolist()
         alarms = {CLOSURE: p_value < level, ACCURACY: accuracy + _BELOW * error < certified}
-        yield Batch(
+        yield DriftBatch(
             number=number,
             first_row=first,
             rows=len(X),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from regraft.estimators.drift import Batch, batch_table
+from regraft.estimators.drift import DriftBatch, batch_table
 from regraft.report.elements import Chapter, Chart, Document, Part, Section, Text
 from regraft.support.band_chart import band_chart
 from regraft.support.table import percent
@@ -13,8 +13,8 @@ _ERRORS = 1.645  # a band of 90 %, at whose upper end the alarm is raised
 def drift_chapter(document: Document) -> Chapter:
     """Build the chapter for ``drift.json``."""
     summary, certified = document["summary"], document["certified_accuracy"]
-    batches = [Batch.from_dict(each) for each in document["batches"]]
-    raised = [Batch.from_dict(each) for each in document["alarms"]]
+    batches = [DriftBatch.from_dict(each) for each in document["batches"]]
+    raised = [DriftBatch.from_dict(each) for each in document["alarms"]]
     said = {batch.number: ", ".join(batch.alarms) for batch in raised}
     groups = range(len(batches[0].shares))
     shares = {
