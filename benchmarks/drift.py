@@ -63,7 +63,8 @@ def make(path: Path, rows: int) -> None:
     """Write the stream, one block in memory at a time."""
     names = [f"f{i}" for i in range(FEATURES)]
     schema = pyarrow.schema([(name, pyarrow.float32()) for name in names])
-    with pyarrow.parquet.ParquetWriter(path, schema) as writer:
+    settings = {"compression": "none", "use_dictionary": False}
+    with pyarrow.parquet.ParquetWriter(path, schema, **settings) as writer:
         for start in range(0, rows, BLOCK):
             at = np.arange(start, min(start + BLOCK, rows)) / rows
             share = LEAST + (LARGEST - LEAST) * (1 - np.cos(2 * np.pi * PERIODS * at)) / 2

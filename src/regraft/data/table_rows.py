@@ -176,7 +176,8 @@ def open_parquet(path: Path) -> Iterator[Any]:
     parquet = require("pyarrow.parquet", "parquet")
     with path.open("rb") as file:
         try:
-            yield parquet.ParquetFile(file)
+            # Buffers read ahead are kept until the file is closed.
+            yield parquet.ParquetFile(file, pre_buffer=False)
         except TableError:
             raise
         except (OSError, ValueError):
