@@ -67,9 +67,9 @@ def test_embed_goes_on(tmp_path: Path, run: Run) -> None:
 
 
 def test_fit_and_demo_leave_nothing(tmp_path: Path) -> None:
-    problem = make_problem(seed=5, n=6000, d=150, classes=4, sources=3)
+    problem = make_problem(seed=5, n=4000, d=100, classes=4, sources=3)
     data = write_npz(tmp_path / "data.npz", problem)
-    for when, *line in (("fitting 18000 rows", "fit", data), ("fitting GroupDRO", "demo")):
+    for when, *line in (("fitting 12000 rows", "fit", data), ("fitting ERM", "demo")):
         stopped = interrupt(tmp_path, lambda out: when in out, *line, "--out", "out")  # noqa: B023
         assert (stopped.code, stopped.err) == (130, "regraft: interrupted: nothing was written.\n")
         assert [path.name for path in tmp_path.iterdir()] == ["data.npz"]

@@ -10,7 +10,6 @@ import pytest
 
 from regraft.bench.datasets import mnist
 from regraft.bench.paper import experiment
-from regraft.bench.paper.experiment import RANKS
 from regraft.bench.paper.pretraining import PRESETS, Preset
 from regraft.bench.paper.reproduce import reproduce
 from regraft.cli.app import app
@@ -19,6 +18,7 @@ from tests.helpers.commands import apart, interrupt
 from tests.helpers.idx_files import write_mnist
 from tests.helpers.problems import Digits
 
+RANKS = (1, 128)
 TINY = Preset("paper", steps=4, batch=8)
 PROGRAM = """
 import json, sys
@@ -54,6 +54,7 @@ def tiny(checksums: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     for name, checksum in checksums.items():
         monkeypatch.setitem(mnist.CHECKSUMS, name, checksum)
     monkeypatch.setitem(PRESETS, "paper", TINY)
+    monkeypatch.setattr(experiment, "RANKS", RANKS)
 
 
 @pytest.mark.usefixtures("tiny")
@@ -128,7 +129,6 @@ def test_wrong_arguments_are_told_before_any_work(
 def test_one_process_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(experiment, "RANKS", (1,))
     monkeypatch.chdir(tmp_path)
     Path("out").mkdir()
     line = ["reproduce", "cmnist", "--quick", "--configs", "1", "--data", "data", "--out", "out"]

@@ -71,7 +71,7 @@ def parses(words: list[str]) -> None:
 
 def _placeholders() -> dict[str, Any]:
     """What the guides call the reader's own: arrays, and a bank in the working folder."""
-    problem = make_problem(n=120, d=10, sources=3)
+    problem = make_problem(n=60, d=10, sources=3)
     group = np.arange(len(problem.y)) % 2
     write_bank("bank", problem.X, problem.y, problem.domain)
     names = {"X": problem.X, "y": problem.y, "domain": problem.domain, "group": group}

@@ -163,12 +163,17 @@ def test_every_extra_has_its_command() -> None:
 
 
 @pytest.mark.parametrize("extra", EXTRAS)
-def test_a_missing_extra_is_one_sentence(without_extras: Mapping[str, Ran], extra: str) -> None:
+def test_a_missing_extra_is_one_sentence(
+    without_extras: Mapping[str, Ran], extra: str, folder: Path
+) -> None:
+    """Told before anything is computed or written, but for pictures."""
     ran = without_extras[extra]
     sentence = rf'\w+ is not installed: run pip install "regraft\[{extra}\]"\.\n'
     if extra == "plots":
         assert ran.code == 0
         assert re.search(rf"^warning: audit\.png is not drawn: {sentence}\Z", ran.err, re.MULTILINE)
+        assert list_files(folder / "audit") == {"audit.json", "provenance.json"}
     else:
         assert ran.code == 2
         assert re.fullmatch(f"regraft: {sentence}", ran.err)
+        assert not (folder / "other").exists()

@@ -26,7 +26,7 @@ from tests.helpers.toy_sweep import (
     wait_until,
 )
 
-STEPS = 501
+STEPS = 301
 # The folders of the data and of the sweep, then "here" or a number of worker processes.
 LAUNCHER = """
 import json, sys, time
