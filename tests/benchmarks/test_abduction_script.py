@@ -1,7 +1,5 @@
 """The benchmark of false alarms, power and coverage: its generator, and a short run."""
 
-from __future__ import annotations
-
 import sys
 from importlib import import_module
 from pathlib import Path

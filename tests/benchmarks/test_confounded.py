@@ -1,7 +1,5 @@
 """The benchmark of planted confounders, on a small problem."""
 
-from __future__ import annotations
-
 import sys
 from importlib import import_module
 from pathlib import Path

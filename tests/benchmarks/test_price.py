@@ -1,7 +1,5 @@
 """The benchmark of the price on data as they are, and the tables that it reads."""
 
-from __future__ import annotations
-
 import sys
 from importlib import import_module
 from pathlib import Path

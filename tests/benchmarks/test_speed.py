@@ -1,7 +1,5 @@
 """The benchmark of speed prints its tables; the numbers are for the machine that runs it."""
 
-from __future__ import annotations
-
 import sys
 from importlib import import_module
 

@@ -11,11 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from regraft import CROClassifier, GroupCertificate, load
 from regraft._version import __version__
-from regraft.core.group_certificate import GroupCertificate
 from regraft.estimators.abduction import summarize_factor
-from regraft.estimators.cro import CROClassifier
-from regraft.estimators.saving import load
 from tests.helpers.commands import Run, apart, list_names
 from tests.helpers.problems import make_problem, write_table
 

@@ -1,7 +1,5 @@
 """Baselines minimize what they say: checked against brute force and independent objectives."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import replace
 from functools import cache

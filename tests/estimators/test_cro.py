@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -16,10 +14,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from regraft import CROClassifier, ERMClassifier, make_confounded_domains
 from regraft.core.latent_game import NO_FACTOR
-from regraft.data.examples import make_confounded_domains
-from regraft.estimators.baselines import ERMClassifier
-from regraft.estimators.cro import CROClassifier
 from tests.helpers.errors import refused
 from tests.helpers.problems import Problem, make_problem
 

@@ -1,7 +1,5 @@
 """Intervals of fitted models hold the known conditionals of every domain."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +8,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from regraft import CROClassifier, load, load_demo, make_confounded_domains, save
-from regraft.core.intervals import Interval
+from regraft import CROClassifier, Interval, load, load_demo, make_confounded_domains, save
 from regraft.data.examples import ConfoundedDomains, DemoBank
 from tests.helpers.problems import Problem, make_problem
 

@@ -1,7 +1,5 @@
 """Reports of every kind of run, from the folders that the commands leave."""
 
-from __future__ import annotations
-
 import json
 import re
 from html import unescape
