@@ -178,8 +178,8 @@ def test_audit_matches_labels_by_name(tmp_path: Path, problem: Any, run: Run) ->
 
 
 def test_audit_and_frontier_take_a_rank(tmp_path: Path, run: Run) -> None:
-    data = write_table(tmp_path / "data.csv", make_problem(seed=1, n=60, classes=3, sources=3))
-    radii = ("--family", "hull", "--radii", "2", "--json")
+    data = write_table(tmp_path / "data.csv", make_problem(seed=1, n=60, sources=3))
+    radii = ("--family", "hull", "--radii", "1", "--json")
     run("fit", data, "--out", tmp_path / "fit", "--family", "hull", "--radius", "1")
     for line in (("audit", tmp_path / "fit", data), ("frontier", data)):
         ranks = [
