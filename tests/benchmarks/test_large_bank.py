@@ -68,10 +68,10 @@ def test_it_measures_and_reports(
     out = tmp_path / "result.json"
     arguments = ["large_bank.py", "--folder", str(tmp_path / "b"), "--features", "10"]
     arguments += ["--out", str(out), "--rows"]
-    monkeypatch.setattr(sys, "argv", [*arguments, "3000"])
+    monkeypatch.setattr(sys, "argv", [*arguments, "1500"])
     large_bank.main()
     result = json.loads(out.read_text())
-    assert result["file_bytes"] > 3000 * 10 * 4
+    assert result["file_bytes"] > 1500 * 10 * 4
     assert set(result["fit"]["part_seconds"]) > {"validation", "cross-validation", "game"}
     assert sum(result["fit"]["part_seconds"].values()) <= result["fit"]["fit_seconds"]
     assert result["fit"]["peak_bytes"] >= result["fit"]["imports_bytes"]

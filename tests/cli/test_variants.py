@@ -8,7 +8,7 @@ import pytest
 
 from regraft.core import heads, hull_game
 from regraft.estimators import audit, baselines, cro, frontier
-from tests.helpers.commands import Once, Ran, Run, RunOnce, call, list_names
+from tests.helpers.commands import MORAL, Once, Ran, Run, RunOnce, call, list_names
 from tests.helpers.problems import make_problem, write_npz
 
 # What says when, or how long it took, pictures, and the page.
@@ -65,7 +65,7 @@ LINES = {
     "frontier of the hull": "frontier {data} --family hull --radii 0,1",
     "compare": "compare {data} --radii 1",
     "diagnose": "diagnose {data}",
-    "moral run": "moral run --records 40",
+    "moral run": " ".join(map(str, MORAL)),
 }
 
 
@@ -84,7 +84,7 @@ def test_the_files_are_the_same_and_a_page_comes_again(
     page = () if name == "predict" else ("--html",)
     if name == "moral run":  # which warns of so few records, and takes long
         assert all(said.startswith("warning: ") for said in quiet.err.splitlines())
-        other, _ = run_once("moral-page", *line.split(), "--html")
+        other, _ = run_once("moral-page", *MORAL, "--html")
     else:
         assert quiet.err == ""
         spoken, both = write("spoken"), write("both", "--quiet", "--json", *page)

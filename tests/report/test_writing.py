@@ -22,7 +22,7 @@ from regraft.report.premise_chapters import diagnosis_chapter
 from regraft.report.provenance import read_provenance
 from regraft.report.rendering import render
 from regraft.report.writing import read_report
-from tests.helpers.commands import Run, RunOnce
+from tests.helpers.commands import MORAL, Run, RunOnce
 from tests.helpers.evidence import make_evidence
 from tests.helpers.problems import Digits, Problem
 from tests.helpers.toy_sweep import write_bank
@@ -168,7 +168,7 @@ def test_one_domain_has_a_report_too(problem: Problem, tmp_path: Path, run: Run)
 
 @pytest.mark.slow
 def test_moral_questions(run_once: RunOnce) -> None:
-    folder, ran = run_once("moral-page", "moral", "run", "--records", 40, "--html")
+    folder, ran = run_once("moral-page", *MORAL, "--html")
     assert ran.code == 0
     report = read_report(folder)
     assert len(report.chapters) == 2  # and the diagnosis
