@@ -15,7 +15,7 @@ import torch
 
 from regraft._version import __version__
 from regraft.bench.algorithms import games
-from regraft.bench.algorithms.games import game_space
+from regraft.bench.algorithms.games import GameFamily, game_space
 from regraft.bench.paper import experiment
 from regraft.bench.paper.experiment import PARTS, Reproduction
 from regraft.bench.paper.pretraining import Preset
@@ -236,40 +236,34 @@ def test_another_radius_is_not_answered_from_old_records(
     assert before.items() <= results(copy).items() and len(results(copy)) == len(before) + 3
 
 
-def test_the_free_family_has_a_folder_and_a_surrogate_of_its_own(
-    blobs: Digits, copy: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("family", "surrogate", "ranks"),
+    [("free", "relabelled", (1, 128)), ("latent", "reweighted", ())],
+)
+def test_another_family_has_a_folder_of_its_own(
+    blobs: Digits,
+    copy: Path,
+    family: GameFamily,
+    surrogate: str,
+    ranks: tuple[int, ...],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(experiment, "RANKS", (1, 128))
     before, written = contents(copy), caches(copy)
     size = SIZE | {"trials": 1, "configs": 1}
-    free = reproduce(*blobs, **size, out=copy, family="free")
-    assert free.label == "CRO, free, relabelled (regraft, preset tiny)"
-    folder = copy / "tiny-free-relabelled"
-    assert free.files == [folder / name for name in FILES]
+    found = reproduce(*blobs, **size, out=copy, family=family)
+    named = f"{family}, {surrogate}" if family == "free" else family
+    assert found.label == f"CRO, {named} (regraft, preset tiny)"
+    folder = copy / f"tiny-{family}-{surrogate}"
+    assert found.files == [folder / name for name in FILES if ranks or name[:5] != "ranks"]
     assert before.items() <= contents(copy).items() and caches(copy) == written
-    (record,) = free.records
-    assert record["hparams"] == draw_configuration(
-        game_space("free", None, 2, "ColoredMNIST"), 0, 0
-    )
-    assert record["hparams"]["surrogate"] == "relabelled"
-    ranks = [json.loads(path.read_text()) for path in folder.glob("cpu-ranks/*/results.jsonl")]
-    assert sorted(rank["hparams"]["cro_rank"] for rank in ranks) == [1, 128]
-
-
-def test_the_latent_family_has_a_folder_of_its_own_and_no_ranks(blobs: Digits, copy: Path) -> None:
-    before, written = contents(copy), caches(copy)
-    size = SIZE | {"trials": 1, "configs": 1}
-    latent = reproduce(*blobs, **size, out=copy, family="latent")
-    assert latent.label == "CRO, latent (regraft, preset tiny)"
-    folder = copy / "tiny-latent-reweighted"
-    names = [name for name in FILES if not name.startswith("ranks")]
-    assert latent.files == [folder / name for name in names]
-    assert before.items() <= contents(copy).items() and caches(copy) == written
-    (record,) = latent.records
-    assert record["hparams"] == draw_configuration(
-        game_space("latent", None, 2, "ColoredMNIST"), 0, 0
-    )
+    (record,) = found.records
+    space = game_space(family, None, 2, "ColoredMNIST")
+    assert record["hparams"] == draw_configuration(space, 0, 0)
+    assert record["hparams"].get("surrogate", "reweighted") == surrogate
     assert record["rounds"] + bool(record.get("reason")) >= 1
+    swept = [json.loads(path.read_text()) for path in folder.glob("cpu-ranks/*/results.jsonl")]
+    assert sorted(each["hparams"]["cro_rank"] for each in swept) == list(ranks)
 
 
 def test_a_run_that_fails_or_is_damaged_is_told_and_done_the_next_time(
