@@ -14,7 +14,7 @@ from PIL import Image
 
 from regraft import make_confounded_domains, write_bank
 from regraft.encoders.embedding import embed_images, embed_texts
-from regraft.encoders.hashing import HashedEncoder
+from regraft.encoders.text_models import HashedEncoder
 from tests.helpers.commands import Once, Run, list_names
 from tests.helpers.hostile_table import HOSTILE, write_hostile_table
 from tests.helpers.tables import write_columns
