@@ -10,6 +10,7 @@ import pytest
 SCRIPT = "drift"
 
 
+@pytest.mark.slow
 def test_alarms_are_counted_inside_and_outside_of_the_stretch(
     script: ModuleType,
     run_script: Callable[..., str],

@@ -84,7 +84,8 @@ def drift_command(
             record = each.to_dict() | stream.locate(each)
             if each.alarms:
                 _tell(session, each, certified, summary.alarms)
-                alarms += [record] * (summary.alarms <= _KEPT_ALARMS)
+                if summary.alarms <= _KEPT_ALARMS:
+                    alarms.append(record)
             if files and log is None:  # nothing is written if the first batch is not usable
                 files[0].parent.mkdir(parents=True, exist_ok=True)
                 log = stack.enter_context(files[0].open("xb"))
