@@ -111,8 +111,21 @@ def run(model: Path, stream: Path, rows: int, batch: int, out: Path) -> dict[str
 
 def report(results: list[dict[str, Any]], batch: int) -> str:
     columns = [
-        *("rows", "file (GB)", "peak memory (MB)", "seconds", "of a core", "page (MB)"),
-        *("closure alarms in the stretch", "outside", "accuracy alarms", "intervals with truth"),
+        *(
+            "rows",
+            "rows of a batch",
+            "file (GB)",
+            "peak memory (MB)",
+            "seconds",
+            "of a core",
+            "page (MB)",
+        ),
+        *(
+            "closure alarms in the stretch",
+            "outside",
+            "accuracy alarms",
+            "intervals with the true share",
+        ),
     ]
     lines = []
     for each in results:
@@ -120,6 +133,7 @@ def report(results: list[dict[str, Any]], batch: int) -> str:
         lines.append(
             [
                 f"{each['rows']:,}",
+                f"{batch:,}",
                 f"{each['file_bytes'] / 1e9:.2f}",
                 f"{each['peak_bytes'] / 1e6:.0f}",
                 f"{each['seconds']:.0f}",
@@ -131,7 +145,7 @@ def report(results: list[dict[str, Any]], batch: int) -> str:
                 f"{each['covered']} of {outside[0]}",
             ]
         )
-    return f"Batches of {batch:,} rows.\n\n" + table(columns, lines)
+    return table(columns, lines)
 
 
 def main() -> None:
