@@ -79,7 +79,8 @@ def _whiten(known: Tensor, weight: Tensor) -> Tensor:
     """Return a map (k, m) to uncorrelated columns of unit size, among which a search is short."""
     values, vectors = torch.linalg.eigh(known.T @ (known * weight.unsqueeze(1)) / weight.sum())
     kept = values > _SMALLEST * values[-1]
-    return vectors[:, kept] / values[kept].sqrt()
+    basis: Tensor = vectors[:, kept] / values[kept].sqrt()
+    return basis
 
 
 def _on_whitened(maps: Tensor, whitening: Whitening) -> Tensor:
