@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from regraft.data.examples import load_demo, make_confounded_domains
     from regraft.data.planting import plant_confounder
     from regraft.estimators.abduction import Abduction, abduct
+    from regraft.estimators.adapted import AdaptedClassifier, TargetCertificate
+    from regraft.estimators.adapting import adapt
     from regraft.estimators.audit import AuditCurve, audit
     from regraft.estimators.baselines import (
         ERMClassifier,
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from regraft.estimators.group_audit import GroupAudit, audit_groups
     from regraft.estimators.group_search import EIILClassifier, JTTClassifier, XRMClassifier
     from regraft.estimators.literal import LiteralCROClassifier
+    from regraft.estimators.placing import Placement, place
     from regraft.estimators.saving import load, save
     from regraft.premises.diagnose import Diagnosis, diagnose
     from regraft.premises.factorization import Factorization, fit_observed
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Abduction",
+    "AdaptedClassifier",
     "AuditCurve",
     "Bank",
     "CROClassifier",
@@ -57,10 +61,13 @@ __all__ = [
     "JTTClassifier",
     "LatentFit",
     "LiteralCROClassifier",
+    "Placement",
+    "TargetCertificate",
     "VRExClassifier",
     "XRMClassifier",
     "__version__",
     "abduct",
+    "adapt",
     "audit",
     "audit_free",
     "audit_groups",
@@ -73,6 +80,7 @@ __all__ = [
     "load_demo",
     "make_confounded_domains",
     "open_bank",
+    "place",
     "plant_confounder",
     "save",
     "write_bank",
@@ -81,6 +89,8 @@ __all__ = [
 # Imported at first use: torch takes seconds, which `regraft --help` need not wait for.
 _HOMES = {
     "estimators.abduction": ("Abduction", "abduct"),
+    "estimators.adapted": ("AdaptedClassifier", "TargetCertificate"),
+    "estimators.adapting": ("adapt",),
     "estimators.audit": ("AuditCurve", "audit"),
     "estimators.free_audit": ("FreeAudit", "audit_free"),
     "estimators.frontier": ("Frontier", "frontier"),
@@ -105,6 +115,7 @@ _HOMES = {
     "premises.factorization": ("Factorization", "fit_observed"),
     "premises.latent_groups": ("LatentFit", "fit_latent"),
     "estimators.literal": ("LiteralCROClassifier",),
+    "estimators.placing": ("Placement", "place"),
     "estimators.saving": ("load", "save"),
 }
 

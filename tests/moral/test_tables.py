@@ -4,17 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from regraft.estimators.cro import CROClassifier
+from regraft import CROClassifier, diagnose
 from regraft.moral.examples import Example
 from regraft.moral.experiment import MoralResult
 from regraft.moral.tables import paper_tables, published_spread, targets_table, transfer_table
 from regraft.moral.transfer import BoundedHead, HeadRow, MeanLoss, TargetRow, Transfer
 from regraft.premises.abduction_angles import AnglePair
 from regraft.premises.deduction_invariance import DeductionCell
-from regraft.premises.diagnose import diagnose
 from regraft.premises.factorization_closure import Prediction
 from regraft.premises.grouped_audit import AbductionPlacement, GroupedAudit
-from regraft.premises.placement import Placement
+from regraft.premises.placement import HullPlacement
 from regraft.premises.transplant_basis import BasisPoint
 from regraft.support.table import Table
 from tests.helpers.factorized_domains import draw_domains
@@ -42,7 +41,7 @@ def transfer() -> Transfer:
             TargetRow(
                 panel="Centrist",
                 risks={"CRO, hull": MeanLoss(0.6, 0.01)},
-                placement=Placement(1.234, {}, risk=0.65, own_risk=0.6),
+                placement=HullPlacement(1.234, {}, risk=0.65, own_risk=0.6),
                 abduction=AbductionPlacement(along=0.567, off=2.891),
                 is_plausible=False,
             ),

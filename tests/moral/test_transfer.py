@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regraft.core.group_certificate import GroupCertificate
-from regraft.estimators.cro import CROClassifier
+from regraft import CROClassifier, GroupCertificate
 from regraft.moral.transfer import (
     BoundedHead,
     MeanLoss,
@@ -18,7 +17,7 @@ from regraft.moral.transfer import (
 )
 from regraft.moral.values import PANELS
 from regraft.premises.grouped_audit import AbductionPlacement, GroupedAudit
-from regraft.premises.placement import Placement
+from regraft.premises.placement import HullPlacement
 from tests.helpers.problems import make_problem
 
 BETWEEN = "log prior 0.5 Pragmatist + 0.5 Idealist"
@@ -49,7 +48,7 @@ def sentences(
     row = TargetRow(
         panel="Elsewhere",
         risks={name: MeanLoss(risk, 0.0123) for name in heads},
-        placement=Placement(1.234, {}, risk=0.65, own_risk=0.6),
+        placement=HullPlacement(1.234, {}, risk=0.65, own_risk=0.6),
         abduction=AbductionPlacement(along=0.567, off=2.891),
         is_plausible=is_plausible,
     )

@@ -57,15 +57,20 @@ class GroupModels:
     log_prior: Tensor  # (F, C, G) of the groups in a class, with the same mass for each source
 
     @cached_property
-    def maps(self) -> Tensor:
-        """Logits (C, G, d + 1) of P(u | x, y) on ``[x, 1]``, the mean over the models.
+    def maps_by_fold(self) -> Tensor:
+        """Logits (F, C, G, d + 1) of P(u | x, y) on ``[x, 1]`` of each model.
 
         They are linear, because the groups have the same variance along a score.
         """
         slope = self.mean / self.variance.unsqueeze(2)
         level = self.log_prior + slope * (self.offsets.unsqueeze(2) - 0.5 * self.mean)
-        coef = torch.einsum("fcg,fcd->cgd", slope, self.weights) / len(slope)
-        return torch.cat([coef, level.mean(dim=0).unsqueeze(2)], dim=2)
+        coef = slope.unsqueeze(3) * self.weights.unsqueeze(2)
+        return torch.cat([coef, level.unsqueeze(3)], dim=3)
+
+    @cached_property
+    def maps(self) -> Tensor:
+        """Logits (C, G, d + 1) of P(u | x, y) on ``[x, 1]``, the mean over the models."""
+        return self.maps_by_fold.mean(dim=0)
 
     def log_posterior(self, X: Tensor, y: Tensor) -> Tensor:
         """Return log P(u | x, y) (n, G) of new rows."""
@@ -82,6 +87,7 @@ class Groups:
     """What abduction found; with one group, that is no hidden factor, there are no models."""
 
     posterior: Tensor  # (n, G) P(u | x, y) of each row, by models that have not seen the row
+    fold: Tensor  # (n,) of each row: which of the models has not seen it
     shares: Tensor  # (K, C, G) of the groups in each source and class
     source_shares: Tensor  # (K, G) in each source
     gain: float  # nats a row that the groups tell about the source, on outer folds
@@ -185,6 +191,7 @@ def find_groups(data: PrincipalRows) -> Groups:
     shares = best.mixture.shares.reshape(FOLDS, C, K, -1).mean(dim=0).transpose(0, 1)
     found = Groups(
         posterior=torch.softmax(log_joint, dim=1),
+        fold=rows.fold,
         shares=shares,
         source_shares=_source_shares(rows, shares),
         gain=gain,
@@ -214,6 +221,7 @@ def _reverse(found: Groups, models: GroupModels) -> Groups:
 def _one_group(rows: ClassRows, test: PermutationTest) -> Groups:
     return Groups(
         posterior=rows.T.new_ones((len(rows.y), 1)),
+        fold=rows.fold,
         shares=rows.T.new_ones((rows.n_sources, rows.n_classes, 1)),
         source_shares=rows.T.new_ones((rows.n_sources, 1)),
         gain=0.0,

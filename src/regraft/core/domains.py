@@ -75,6 +75,12 @@ def check_domains(
     )
 
 
+def is_target(sample_domain: ArrayLike) -> NDArray[np.bool_]:
+    """Return which rows (n,) are of a target: those whose domain is a negative integer."""
+    domain = np.asarray(sample_domain)
+    return domain < 0 if domain.dtype.kind == "i" else np.zeros(domain.shape, dtype=bool)
+
+
 def equal_domain_weights(domain: Tensor, n_domains: int) -> Tensor:
     """Return weights (n,) that sum to one and give every domain of ``domain`` (n,) equal mass."""
     counts = torch.bincount(domain, minlength=n_domains)

@@ -10,12 +10,14 @@ Only how they add up is fitted, so few rows suffice, and it costs little.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 import torch
 from torch import Tensor
 
 from regraft.core.abduction import Groups
 from regraft.core.heads import SourceHeads
-from regraft.core.newton import logits, minimax_newton
+from regraft.core.newton import log_probabilities, minimax_newton
 from regraft.core.whitening import Whitening
 
 _RIDGE = 1e-6  # there are few directions
@@ -23,28 +25,41 @@ _MAX_ROWS = 50_000
 _TOLERANCE = 1e-5  # nats
 
 
-def fit_group_heads(sources: SourceHeads, groups: Groups) -> Tensor:
-    """Return heads (G, C, k) on whitened rows, whose softmax over both is P(y, u | x).
+@dataclass(frozen=True)
+class GroupHeads:
+    """Heads whose softmax over groups and classes is P(y, u | x), and rows to check them on."""
+
+    heads: Tensor  # (G, C, k) on whitened rows
+    rows: Tensor  # (m,) numbers of source rows
+    log_joint: Tensor  # (m, G, C) of these rows, along directions that have not seen them
+
+
+def fit_group_heads(sources: SourceHeads, groups: Groups) -> GroupHeads:
+    """Fit P(y, u | x) of the pooled sources.
 
     Each row counts for every group as much as it is believed to belong to it. Without a hidden
     factor the only head is the pooled one.
     """
     G, C = groups.n_groups, len(sources.pooled)
-    if groups.models is None:
-        return sources.pooled.unsqueeze(0)
-    pooled = sources.pooled - sources.pooled.mean(dim=0)
-    maps = _on_whitened(groups.models.maps, sources.whitening)
-    contrasts = (maps[:, 1:] - maps[:, :1]).flatten(0, 1)  # (C (G - 1), k)
     # The rows are sorted by source, class and distance from the mean, so this is a fair sample.
-    every = slice(None, None, -(-len(sources.y) // _MAX_ROWS))
+    chosen = torch.arange(0, len(sources.y), -(-len(sources.y) // _MAX_ROWS)).to(sources.y.device)
+    held_out = replace(sources.held_out, fold=sources.held_out.fold[chosen])
+    Z = sources.Z[chosen]
     # Of heads that have not seen the row: those that have give larger logits than new rows get.
-    unseen = sources.held_out.logits(sources.held_out.pooled, sources.Z).T[every]
-    scores = logits(sources.Z[every], contrasts)
+    unseen = held_out.logits(held_out.pooled, Z).T
+    if groups.models is None:
+        return GroupHeads(
+            sources.pooled.unsqueeze(0), chosen, torch.log_softmax(unseen, dim=1).unsqueeze(1)
+        )
+    pooled = sources.pooled - sources.pooled.mean(dim=0)
+    maps = _on_whitened(groups.models.maps_by_fold, sources.whitening)
+    contrasts = (maps[:, :, 1:] - maps[:, :, :1]).flatten(1, 2)  # (F, C (G - 1), k)
+    scores = replace(held_out, fold=groups.fold[chosen]).logits(contrasts, Z).T
     known = torch.cat([unseen - unseen.mean(dim=1, keepdim=True), scores], dim=1)
-    joint = (groups.posterior * sources.weight.unsqueeze(1))[every].T  # (G, n)
+    joint = (groups.posterior * sources.weight.unsqueeze(1))[chosen].T  # (G, m)
     scale = (joint.sum(dim=0) @ known.square() / joint.sum()).sqrt().clamp_min(_TOLERANCE)
     rows = torch.cat([known / scale, torch.ones_like(known[:, :1])], dim=1)
-    pairs = sources.y[every] + C * torch.arange(G, device=joint.device).unsqueeze(1)
+    pairs = sources.y[chosen] + C * torch.arange(G, device=joint.device).unsqueeze(1)
     sums = minimax_newton(
         rows.repeat(G, 1),
         pairs.flatten(),
@@ -53,9 +68,10 @@ def fit_group_heads(sources: SourceHeads, groups: Groups) -> Tensor:
         start=rows.new_zeros((G * C, rows.shape[1])),
         tolerance=_TOLERANCE,
     ).head
-    heads = sums[:, :-1] / scale @ torch.cat([pooled, contrasts])
+    heads = sums[:, :-1] / scale @ torch.cat([pooled, contrasts.mean(dim=0)])
     heads[:, -1] += sums[:, -1]
-    return heads.reshape(G, C, -1)
+    log_joint = log_probabilities(rows, sums).reshape(-1, G, C)
+    return GroupHeads(heads.reshape(G, C, -1), chosen, log_joint)
 
 
 def _on_whitened(maps: Tensor, whitening: Whitening) -> Tensor:

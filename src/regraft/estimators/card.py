@@ -32,7 +32,7 @@ from regraft.estimators.evidence_tables import (
     track_record,
 )
 from regraft.estimators.game_head import GameHead
-from regraft.estimators.linear import LinearHead
+from regraft.estimators.linear import SoftmaxHead
 from regraft.support.data_files import read_toml
 from regraft.support.table import Table
 
@@ -54,7 +54,7 @@ def _texts() -> dict[str, Any]:
     return read_toml("regraft.estimators", "card.toml")
 
 
-def model_card(model: LinearHead) -> str:
+def model_card(model: SoftmaxHead) -> str:
     """Return the card of a fitted head of Regraft: Markdown under a YAML header."""
     sections = [_describe_head(model), _describe_sources(model)]
     if isinstance(model, GameHead):
@@ -104,7 +104,7 @@ def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{plural if number != 1 else ''}"
 
 
-def _header(model: LinearHead) -> str:
+def _header(model: SoftmaxHead) -> str:
     lines = ["library_name: regraft", "pipeline_tag: tabular-classification", "tags:"]
     lines += [f"- {tag}" for tag in _TAGS]
     if isinstance(model, GameHead):
@@ -142,7 +142,7 @@ def _model_index(model: GameHead) -> list[str]:
     ]
 
 
-def _describe_head(model: LinearHead) -> str:
+def _describe_head(model: SoftmaxHead) -> str:
     name, names = type(model).__name__, getattr(model, "feature_names_in_", ())
     features = f" ({_list_names(names, escape)})" if len(names) else ""
     method = _texts()["methods"][name]
@@ -157,14 +157,14 @@ def _describe_head(model: LinearHead) -> str:
     )
 
 
-def _describe_sources(model: LinearHead) -> str:
+def _describe_sources(model: SoftmaxHead) -> str:
     return (
         "## Sources\n\nThe domains that it was fitted on, and all that it knows of how domains "
         f"differ.\n\n{_cut(_tabulate_sources(model)).markdown()}"
     )
 
 
-def _tabulate_sources(model: LinearHead) -> Table:
+def _tabulate_sources(model: SoftmaxHead) -> Table:
     names = [escape(str(name)) for name in model.domains_]
     table = {"source": names}
     if isinstance(model, GameHead):
@@ -264,7 +264,7 @@ def _describe_limits(certificate: Certificate) -> str:
     return "## Limits\n\n" + "\n".join(f"- {limit}" for limit in said if limit)
 
 
-def _describe_loading(model: LinearHead) -> str:
+def _describe_loading(model: SoftmaxHead) -> str:
     certified = isinstance(model, GameHead)
     return "\n".join(
         [
@@ -283,7 +283,7 @@ def _describe_loading(model: LinearHead) -> str:
     )
 
 
-def _describe_settings(model: LinearHead) -> str:
+def _describe_settings(model: SoftmaxHead) -> str:
     values = [[f"`{name}`", escape(str(value))] for name, value in model.get_params().items()]
     table = _table(["setting", "value"], values) if values else "There are none."
     return f"## Settings\n\n{table}"

@@ -34,9 +34,12 @@ from regraft.core.hull_game import play_hull
 from regraft.core.intervals import Interval
 from regraft.core.latent_game import LatentOutcome, play_latent
 from regraft.core.latent_witness import fit_group_map
+from regraft.core.reference import Reference, take_reference
 from regraft.core.surrogates import SurrogateKind, check_surrogate
 from regraft.core.transplant import Witness
 from regraft.estimators.abduction import Abduction, describe_groups
+from regraft.estimators.adapted import AdaptedClassifier
+from regraft.estimators.adapting import adapt
 from regraft.estimators.families import Family, check_settings
 from regraft.estimators.game_head import GameHead, warn_unless_converged
 from regraft.estimators.intervals import interval_of
@@ -122,6 +125,8 @@ class CROClassifier(GameHead):
     group_heads_, group_prior_ : ndarray (G, C, d + 1), ndarray (C, G)
         Latent family: log P(y, u | x) of the pooled sources on ``[x, 1]``, up to a constant, and
         P(u | y).
+    reference_ : Reference
+        Latent family: up to 4,000 source rows, for :func:`regraft.place` and :func:`regraft.adapt`.
     hull_heads_ : ndarray (K, C, d + 1)
         Hull: source heads as points of the hull, cut to ``rank``, up to a constant over classes.
     hull_mixing_ : ndarray (m, K)
@@ -146,6 +151,7 @@ class CROClassifier(GameHead):
     feature_mean_: NDArray[np.float64]
     feature_scale_: float
     abduction_: Abduction
+    reference_: Reference
 
     def __init__(
         self,
@@ -266,7 +272,8 @@ class CROClassifier(GameHead):
         )
         self.group_map_ = sources.whitening.to_features(group_map).cpu().numpy()
         group_heads = fit_group_heads(sources, groups)
-        self.group_heads_ = sources.whitening.to_features(group_heads).cpu().numpy()
+        self.group_heads_ = sources.whitening.to_features(group_heads.heads).cpu().numpy()
+        self.reference_ = take_reference(domains, sources, groups, group_heads, outcome.held_out)
         self.group_prior_ = outcome.targets.prior.cpu().numpy()
         return outcome.head
 
@@ -366,10 +373,18 @@ class CROClassifier(GameHead):
         It is about each target's own conditional, so it need not hold what ``predict_proba`` says,
         which answers for all targets at once. Exact for the latent family, and for the others as
         stated in :func:`~regraft.core.intervals.hull_bounds` and
-        :func:`~regraft.core.intervals.factorized_bounds`. Raises ``ValueError`` if the model
-        was saved by a version without intervals.
+        :func:`~regraft.core.intervals.factorized_bounds`.
         """
         return interval_of(self, self._check_rows(X))
+
+    def adapt(
+        self, X: ArrayLike, y: ArrayLike | None = None, sample_domain: ArrayLike | None = None
+    ) -> AdaptedClassifier:
+        """Return a classifier for a new domain, from rows ``X`` (n, d) and labels ``y`` (n,).
+
+        See :func:`regraft.adapt`.
+        """
+        return adapt(self, X, y, sample_domain)
 
     def witness(self, weights: Mapping[Any, float] | None = None) -> Witness:
         """Return the transplants behind a plausible target, in raw features with a constant 1.

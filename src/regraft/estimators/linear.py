@@ -12,27 +12,30 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 from torch import Tensor
 
-from regraft.core.domains import Domains, check_domains, check_features, iterate_row_chunks
+from regraft.core.domains import (
+    Domains,
+    check_domains,
+    check_features,
+    is_target,
+    iterate_row_chunks,
+)
 from regraft.core.heads import SourceHeads
 
 
-class LinearHead(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Base of classifiers ``argmax_c coef_[c] · x + intercept_[c]`` fitted on several domains.
+class SoftmaxHead(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Base of classifiers that predict by logits of the features.
 
-    Attributes after ``fit``: ``coef_`` (C, d) and ``intercept_`` (C,) on the raw features,
-    ``classes_`` (C,), ``domains_`` (K,), ``n_features_in_``.
+    Attributes: ``classes_`` (C,), ``domains_`` (K,) of the sources, ``n_features_in_``.
     """
 
-    # Requested at class level, so that pipelines and searches route it once routing is enabled.
-    __metadata_request__fit = {"sample_domain": True}
-
-    coef_: NDArray[np.float64]
-    intercept_: NDArray[np.float64]
     classes_: NDArray[Any]
     domains_: NDArray[Any]
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_domain: ArrayLike | None = None) -> Self:
-        """Fit on rows ``X`` (n, d), labels ``y`` (n,) and the domain of each row (n,)."""
+        """Fit on rows ``X`` (n, d), labels ``y`` (n,) and the domain of each row (n,).
+
+        Negative integers are domains of targets: their rows are left out.
+        """
         raise NotImplementedError
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
@@ -53,24 +56,51 @@ class LinearHead(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _logits(self, X: ArrayLike) -> NDArray[np.float64]:
         features = self._check_rows(X)
-        logits = np.empty((len(features), len(self.coef_)))
+        logits = np.empty((len(features), len(self.classes_)))
         for rows in iterate_row_chunks(features):
-            logits[rows] = features[rows] @ self.coef_.T + self.intercept_
+            logits[rows] = self._logits_of(features[rows])
         return logits
+
+    def _logits_of(self, features: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+        """Return the logits (n, C) of a part of the rows, which are checked already."""
+        raise NotImplementedError
 
     def _check_rows(self, X: ArrayLike) -> NDArray[np.floating[Any]]:
         """Validate rows to predict, and return them."""
         check_is_fitted(self)
         return check_features(validate_data(self, X, reset=False, ensure_all_finite=False))
 
+
+class LinearHead(SoftmaxHead):
+    """Base of classifiers ``argmax_c coef_[c] · x + intercept_[c]`` fitted on several domains.
+
+    Attributes after ``fit``: ``coef_`` (C, d) and ``intercept_`` (C,) on the raw features, and
+    those of :class:`SoftmaxHead`.
+    """
+
+    # Requested at class level, so that pipelines and searches route it once routing is enabled.
+    __metadata_request__fit = {"sample_domain": True}
+
+    coef_: NDArray[np.float64]
+    intercept_: NDArray[np.float64]
+
+    def _logits_of(self, features: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+        logits: NDArray[np.float64] = features @ self.coef_.T + self.intercept_
+        return logits
+
     def _check(
         self, X: ArrayLike, y: ArrayLike, sample_domain: ArrayLike | None, device: str = "cpu"
     ) -> Domains:
-        """Validate the data of ``fit`` and pack them as domains."""
+        """Validate the data of ``fit`` and pack them as domains, without the rows of targets."""
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None.")
-        X = validate_data(self, X, ensure_all_finite=False)
+        X = np.asarray(validate_data(self, X, ensure_all_finite=False))
         y = column_or_1d(y, warn=True)
+        if sample_domain is not None:
+            kept = ~is_target(sample_domain)
+            if len(kept) == len(X) and kept.any() and not kept.all():
+                X, y = X[kept], np.asarray(y)[kept]
+                sample_domain = np.asarray(sample_domain)[kept]
         check_classification_targets(y)
         return check_domains(X, y, sample_domain, device=device)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 ARRAYS = "model.safetensors"
 DESCRIPTION = "model.json"
 CARD = "README.md"
+REFERENCE = "reference.safetensors"  # rows of the sources; a model works without it
 
 
 def is_model(path: Path) -> bool:

@@ -5,19 +5,22 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import safetensors
 import safetensors.numpy
+import torch
 from numpy.typing import NDArray
 
 from regraft._version import __version__
 from regraft.core.certificates import certificate_from_dict
 from regraft.core.group_certificate import GroupCertificate
 from regraft.core.heads import Regularization
+from regraft.core.reference import Reference
+from regraft.estimators.adapted import AdaptedClassifier, TargetCertificate
 from regraft.estimators.baselines import (
     ERMClassifier,
     GroupDROClassifier,
@@ -28,13 +31,13 @@ from regraft.estimators.card import model_card
 from regraft.estimators.cro import CROClassifier
 from regraft.estimators.game_head import GameHead
 from regraft.estimators.group_search import EIILClassifier, JTTClassifier, XRMClassifier
-from regraft.estimators.linear import LinearHead
+from regraft.estimators.linear import SoftmaxHead
 from regraft.estimators.literal import LiteralCROClassifier
-from regraft.estimators.model_files import ARRAYS, CARD, DESCRIPTION, is_model
+from regraft.estimators.model_files import ARRAYS, CARD, DESCRIPTION, REFERENCE, is_model
 from regraft.support.files import sibling
 
 FORMAT = 3
-_CLASSES: dict[str, type[LinearHead]] = {
+_CLASSES: dict[str, type[SoftmaxHead]] = {
     cls.__name__: cls
     for cls in (
         CROClassifier,
@@ -46,13 +49,13 @@ _CLASSES: dict[str, type[LinearHead]] = {
         EIILClassifier,
         JTTClassifier,
         XRMClassifier,
+        AdaptedClassifier,
     )
 }
 _LABEL_KINDS = "biufUO"
-_ADDED = {"group_heads", "group_prior", "hull_mixing"}  # which models of older versions lack
 
 
-def save(model: LinearHead, path: str | Path) -> None:
+def save(model: SoftmaxHead, path: str | Path) -> None:
     """Save a fitted head to the folder ``path``, replacing a model saved there before.
 
     A model card, README.md, is written beside it, for people and for Hugging Face's hub. The folder
@@ -60,7 +63,7 @@ def save(model: LinearHead, path: str | Path) -> None:
 
     Parameters
     ----------
-    model, path : LinearHead, str or Path
+    model, path : SoftmaxHead, str or Path
         Fitted head of Regraft, and the folder to write.
 
     Raises
@@ -72,12 +75,9 @@ def save(model: LinearHead, path: str | Path) -> None:
     check_destination(path)
     description = json.dumps(_describe(model), indent=2)
     arrays = safetensors.numpy.save(
-        {
-            name: np.ascontiguousarray(getattr(model, f"{name}_"))
-            for name in _shapes(model)
-            if name not in _ADDED or hasattr(model, f"{name}_")
-        }
+        {name: np.ascontiguousarray(getattr(model, f"{name}_")) for name in _shapes(model)}
     )
+    reference = _reference_bytes(model)
     card = model_card(model)
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh, old = sibling(path), sibling(path)
@@ -86,6 +86,8 @@ def save(model: LinearHead, path: str | Path) -> None:
         (fresh / ARRAYS).write_bytes(arrays)
         (fresh / DESCRIPTION).write_text(description, encoding="utf-8")
         (fresh / CARD).write_text(card, encoding="utf-8")
+        if reference is not None:
+            (fresh / REFERENCE).write_bytes(reference)
         if path.exists():
             path.rename(old)
         fresh.rename(path)
@@ -99,7 +101,7 @@ def save(model: LinearHead, path: str | Path) -> None:
             shutil.rmtree(old, ignore_errors=True)
 
 
-def load(path: str | Path) -> LinearHead:
+def load(path: str | Path) -> SoftmaxHead:
     """Load a head; its predictions are the same bit by bit.
 
     Parameters
@@ -109,7 +111,7 @@ def load(path: str | Path) -> LinearHead:
 
     Returns
     -------
-    LinearHead
+    SoftmaxHead
 
     Raises
     ------
@@ -122,16 +124,51 @@ def load(path: str | Path) -> LinearHead:
             f"{path} is not a saved model: pass a folder with {DESCRIPTION} and {ARRAYS}."
         )
     description = _read_description(path / DESCRIPTION)
+    arrays = _read_arrays(path / ARRAYS)
+    rows = _read_arrays(path / REFERENCE) if (path / REFERENCE).is_file() else None
     try:
-        arrays = safetensors.numpy.load((path / ARRAYS).read_bytes())
-    except safetensors.SafetensorError:
-        raise ValueError(f"{path / ARRAYS} is damaged: save the model again.") from None
-    try:
-        return _rebuild(description, arrays)
+        model = _rebuild(description, arrays)
+        if rows is not None and isinstance(model, CROClassifier):
+            model.reference_ = _restore_reference(model, rows)
+        return model
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError(
             f"{path} is damaged ({type(error).__name__}: {error}): save the model again."
         ) from None
+
+
+def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    try:
+        return safetensors.numpy.load(path.read_bytes())
+    except safetensors.SafetensorError:
+        raise ValueError(f"{path} is damaged: save the model again.") from None
+
+
+def _reference_bytes(model: SoftmaxHead) -> bytes | None:
+    """Return the file of source rows that a model carries; None if it carries none."""
+    if not hasattr(model, "reference_"):
+        return None
+    arrays = {name: value.numpy() for name, value in vars(model.reference_).items()}
+    return safetensors.numpy.save(
+        {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    )
+
+
+def _restore_reference(model: CROClassifier, arrays: dict[str, NDArray[Any]]) -> Reference:
+    G, C, _ = model.group_heads_.shape
+    m = len(arrays["y"])
+    shapes: dict[str, tuple[int, ...]] = {
+        "X": (m, model.n_features_in_),
+        "belief": (m, G),
+        "log_joint": (m, G, C),
+        "shares": (G,),
+        "sampled": (1,),
+    }
+    for field in fields(Reference):
+        _check_shape(field.name, arrays[field.name], shapes.get(field.name, (m,)))
+    return Reference(
+        **{field.name: torch.from_numpy(arrays[field.name].copy()) for field in fields(Reference)}
+    )
 
 
 def check_destination(path: Path) -> None:
@@ -142,7 +179,7 @@ def check_destination(path: Path) -> None:
         raise ValueError(f"{path} is not writable: choose another folder.")
     others = {entry.name for entry in path.iterdir()} if path.is_dir() else set()
     if is_model(path):
-        others -= {DESCRIPTION, ARRAYS}
+        others -= {DESCRIPTION, ARRAYS, REFERENCE}
         if (path / CARD).is_file():
             others.remove(CARD)
     if others:
@@ -152,11 +189,11 @@ def check_destination(path: Path) -> None:
         )
 
 
-def _describe(model: LinearHead) -> dict[str, Any]:
+def _describe(model: SoftmaxHead) -> dict[str, Any]:
     name = type(model).__name__
     if _CLASSES.get(name) is not type(model):
         raise ValueError(f"{name} cannot be saved: pass one of {', '.join(_CLASSES)}.")
-    if not hasattr(model, "coef_"):
+    if not hasattr(model, "classes_"):
         raise ValueError(f"this {name} is not fitted: call fit before saving it.")
     description = {
         "format": FORMAT,
@@ -172,17 +209,25 @@ def _describe(model: LinearHead) -> dict[str, Any]:
     if isinstance(model, GameHead):
         description["certificate"] = model.certificate_.to_dict()
         description["regularization"] = asdict(model.regularization_)
-    if isinstance(model, CROClassifier):
+    if isinstance(model, AdaptedClassifier):
+        description["certificate"] = model.certificate_.to_dict()
+    if isinstance(model, CROClassifier | AdaptedClassifier):
         description["feature_scale"] = model.feature_scale_
     return description
 
 
-def _shapes(model: LinearHead) -> dict[str, tuple[int | None, ...]]:
+def _shapes(model: SoftmaxHead) -> dict[str, tuple[int | None, ...]]:
     """Return the arrays of a head, with the shapes that its labels and features ask for.
 
     None stands for any number.
     """
     C, K, d = len(model.classes_), len(model.domains_), int(model.n_features_in_)
+    if isinstance(model, AdaptedClassifier):
+        return {
+            "group_heads": (None, C, d + 1),
+            "correction": (C, C + d + 1),
+            "feature_mean": (d,),
+        }
     shapes: dict[str, tuple[int | None, ...]] = {"coef": (C, d), "intercept": (C,)}
     if isinstance(model, CROClassifier):
         shapes |= {"source_heads": (K, C, d + 1), "pooled_head": (C, d + 1), "feature_mean": (d,)}
@@ -233,7 +278,7 @@ def _read_description(path: Path) -> dict[str, Any]:
     return description
 
 
-def _rebuild(description: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> LinearHead:
+def _rebuild(description: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> SoftmaxHead:
     model = _CLASSES[description["class"]](**description["parameters"])
     if isinstance(model, GameHead):
         model.certificate_ = certificate_from_dict(description["certificate"])
@@ -242,15 +287,15 @@ def _rebuild(description: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Li
     model.domains_ = _restore(description["domains"])
     model.n_features_in_ = int(description["n_features"])
     for name, shape in _shapes(model).items():
-        if name in _ADDED and name not in arrays:
-            continue
         _check_shape(name, arrays[name], shape)
         # A copy, because what safetensors reads is neither writable nor aligned.
         setattr(model, f"{name}_", np.array(arrays[name], dtype=np.float64))
     if "feature_names" in description:
         model.feature_names_in_ = np.array(description["feature_names"], dtype=object)
         _check_shape("feature_names", model.feature_names_in_, (model.n_features_in_,))
-    if isinstance(model, CROClassifier):
+    if isinstance(model, AdaptedClassifier):
+        model.certificate_ = TargetCertificate.from_dict(description["certificate"])
+    if isinstance(model, CROClassifier | AdaptedClassifier):
         model.feature_scale_ = float(description["feature_scale"])
     return model
 

@@ -94,8 +94,7 @@ def accuracies_chart(accuracies: Mapping[str, Mapping[str, float]]) -> Spec:
         for head, row in accuracies.items()
         for domain, accuracy in row.items()
     ]
-    y = {"field": "domain", "type": "nominal", "sort": domains, "title": None}
-    place = {"x": _axis("accuracy", "accuracy (%)", [0, 100]), "y": y}
+    place = {"x": _axis("accuracy", "accuracy (%)", [0, 100]), "y": _names("domain", domains)}
     marks = {
         **place,
         "tooltip": _tooltip(head="head", domain="domain", accuracy="accuracy (%)"),
@@ -120,7 +119,7 @@ def group_accuracy_chart(evidence: Mapping[str, Sequence[tuple[str, float, float
     ]
     place = {
         "x": _axis("accuracy", "accuracy, and at least (%)", [0, 100]),
-        "y": {"field": "name", "type": "nominal", "sort": names, "title": None},
+        "y": _names("name", names),
         "yOffset": {"field": "head", "type": "nominal", "sort": list(evidence)},
     }
     looks = head_looks(evidence)
@@ -141,7 +140,7 @@ def shares_chart(shares: Mapping[str, Mapping[str, float]]) -> Spec:
     looks = {label: look(i) for i, label in enumerate(shares)}
     marks = {
         "x": _axis("share", "share of the last group (%)", [0, 100]),
-        "y": {"field": "source", "type": "nominal", "sort": sources, "title": None},
+        "y": _names("source", sources),
         "tooltip": _tooltip(label="class", source="source", share="share (%)"),
         **_told_apart("label", looks, "color", "shape"),
     }
@@ -355,6 +354,10 @@ def _axis(field: str, title: str, ends: Sequence[float] | None = None) -> Spec:
 def _steps(field: str, title: str, **more: Spec) -> Spec:
     """Return an axis on which the numbers that occur are evenly spaced."""
     return {"field": field, "type": "ordinal", "title": title, "axis": _STEP_LABELS, **more}
+
+
+def _names(field: str, order: Sequence[str]) -> Spec:
+    return {"field": field, "type": "nominal", "sort": list(order), "title": None}
 
 
 def _percent(share: float) -> float:

@@ -1,0 +1,216 @@
+"""Where a new domain lies among the mixtures of a fitted model, from unlabelled rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from regraft.core.closure_test import ClosureTest, compare_with_mixture
+from regraft.core.domains import iterate_row_chunks
+from regraft.core.evidence import CONFIDENCE
+from regraft.core.group_shares import (
+    ShareRegion,
+    estimate_shares,
+    log_ratios,
+    target_log_probabilities,
+)
+from regraft.core.reference import Reference
+from regraft.support.plain_data import PlainData
+
+if TYPE_CHECKING:
+    from regraft.estimators.cro import CROClassifier
+
+MIN_ROWS = 10
+_WIDE = 0.9  # a share whose interval is this wide is unknown
+LEVEL = 1 - CONFIDENCE
+_ALIEN_ROWS = 6
+
+
+@dataclass(frozen=True)
+class Placement(PlainData):
+    """Where a domain lies among the mixtures of the groups, by its rows alone.
+
+    Shares are those of the groups, in the order of their numbers, with 95 % confidence intervals.
+    """
+
+    rows: int
+    shares: tuple[float, ...]
+    lower: tuple[float, ...]
+    upper: tuple[float, ...]
+    told: float  # how much of its group a row tells: 1 all of it, 0 nothing
+    p_value: float  # of "the domain is a mixture of the groups"
+    gap: float  # how far a classifier tells it from the nearest mixture, in standard deviations
+    alien_rows: tuple[int, ...]  # numbers of the rows (from 0) that look least like the mixture
+    expected_accuracy: float  # of the model's head at these shares, if the domain is a mixture
+    source_shares: dict[str, tuple[float, ...]]  # of the groups in each source
+
+    @property
+    def is_mixture(self) -> bool:
+        """Whether the rows look like a mixture of the groups that the sources have."""
+        return self.p_value > LEVEL
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether the rows say anything about the shares."""
+        widths = [high - low for low, high in zip(self.lower, self.upper, strict=True)]
+        return len(widths) > 1 and min(widths) < _WIDE
+
+    def summary(self) -> tuple[str, ...]:
+        """Say in plain words where the domain lies, one sentence each."""
+        return self._place(), self._closure()
+
+    def _place(self) -> str:
+        if len(self.shares) == 1:
+            return "No hidden factor was found in the sources, so there are no shares to estimate."
+        if not self.is_placed:
+            return (
+                f"These {self.rows:,} rows tell nothing about the mixture: the groups look alike "
+                f"without labels (a row tells {self.told:.1%} of its group). Label some rows."
+            )
+        parts = [
+            f"group {u} is {share:.0%} ({low:.0%} to {high:.0%})"
+            for u, (share, low, high) in enumerate(
+                zip(self.shares, self.lower, self.upper, strict=True)
+            )
+        ]
+        return f"By {self.rows:,} rows, {', '.join(parts)} of the new domain, with 95 % confidence."
+
+    def _closure(self) -> str:
+        chance = f"p = {self.p_value:.3f}" if self.p_value >= 0.001 else "p < 0.001"
+        if self.is_mixture:
+            return f"Nothing speaks against a mix of what the sources have ({chance})."
+        return (
+            f"Your domain is not a mix of what the sources have ({chance}): no certificate of this "
+            "model speaks of it. Look at the rows that are least alike."
+        )
+
+
+def place(model: CROClassifier, X: ArrayLike) -> Placement:
+    """Place a new domain among the mixtures of the groups that a model found, without labels.
+
+    Parameters
+    ----------
+    model : CROClassifier
+        Fitted with ``family="latent"``, the default.
+    X : array-like (n, d)
+        Rows of the new domain, 10 or more.
+
+    Returns
+    -------
+    Placement
+
+    Raises
+    ------
+    ValueError
+        If the model or the rows are not usable; the message says how to fix it.
+    """
+    reference = reference_of(model)
+    features = check_target(model, X)
+    if len(features) < MIN_ROWS:
+        raise ValueError(
+            f"the target has {len(features)} rows: pass {MIN_ROWS} or more to place it."
+        )
+    check_new(model, reference, features)
+    log_joint = joint_of(model, features)
+    region = estimate_shares(log_ratios(log_joint, reference.shares), 0, reference)
+    return describe_place(model, reference, features, log_joint, region)
+
+
+def describe_place(
+    model: CROClassifier,
+    reference: Reference,
+    features: NDArray[np.floating[Any]],
+    log_joint: Tensor,
+    region: ShareRegion,
+) -> Placement:
+    """Return a region of shares in plain numbers, with the test of closure."""
+    closure = closure_of(reference, features, region)
+    log_p = target_log_probabilities(log_joint, reference.shares, region.shares)
+    predicted = torch.from_numpy(np.searchsorted(model.classes_, model.predict(features)))
+    chance = log_p.gather(1, predicted.unsqueeze(1)).exp().mean()
+    found = model.certificate_.abduction  # type: ignore[attr-defined]
+    low, high = region.bounds.tolist()
+    top = closure.scores.argsort(descending=True)[:_ALIEN_ROWS]
+    return Placement(
+        rows=len(features),
+        shares=tuple(region.shares.tolist()),
+        lower=tuple(low),
+        upper=tuple(high),
+        told=region.told,
+        p_value=closure.p_value,
+        gap=closure.gap,
+        alien_rows=tuple(closure.rows[top].tolist()),
+        expected_accuracy=float(chance),
+        source_shares={
+            name: tuple(share)
+            for name, share in zip(found["domains"], found["shares"], strict=True)
+        },
+    )
+
+
+def closure_of(
+    reference: Reference, features: NDArray[np.floating[Any]], region: ShareRegion
+) -> ClosureTest:
+    """Test whether rows (n, d) are a mixture of the groups, in the most likely shares."""
+    return compare_with_mixture(
+        torch.from_numpy(features), reference.X, region.shares @ reference.laws
+    )
+
+
+def reference_of(model: CROClassifier) -> Reference:
+    """Return the source rows that stayed with ``model``; raise ``ValueError`` if it has none."""
+    from regraft.estimators.cro import CROClassifier
+
+    if not isinstance(model, CROClassifier):
+        raise ValueError(
+            f"{type(model).__name__} has no hidden groups: pass a model made by regraft fit."
+        )
+    if model.family != "latent":
+        raise ValueError(
+            f"the family {model.family} learns nothing from unlabelled rows: pass labels to adapt, "
+            'or fit with the family "latent".'
+        )
+    if not hasattr(model, "reference_"):
+        raise ValueError(
+            "the model has no reference rows of its sources: fit it again with this version, and "
+            "keep reference.safetensors in its folder."
+        )
+    return model.reference_
+
+
+def check_target(model: CROClassifier, X: ArrayLike) -> NDArray[np.floating[Any]]:
+    """Validate rows of a new domain, and return them."""
+    return model._check_rows(X)
+
+
+def check_new(
+    model: CROClassifier, reference: Reference, features: NDArray[np.floating[Any]]
+) -> None:
+    """Raise ``ValueError`` if a whole source is among the rows (n, d)."""
+    sources = reference.X.numpy()
+    alike = features[np.isin(features[:, 0].astype(np.float32), sources[:, 0])]
+    rows = {row.tobytes() for row in alike.astype(np.float32)}
+    known = np.array([row.tobytes() in rows for row in sources])
+    domain = reference.domain.numpy()
+    for k, name in enumerate(model.domains_):
+        if (domain == k).any() and known[domain == k].all():
+            raise ValueError(
+                f"the target holds the rows of the source {name}, which the model was fitted on: "
+                "pass rows of a new domain."
+            )
+
+
+def joint_of(model: CROClassifier, features: NDArray[np.floating[Any]]) -> Tensor:
+    """Return log P(y, u | x) (n, G, C) of the pooled sources for rows (n, d)."""
+    G, C, _ = model.group_heads_.shape
+    heads = torch.from_numpy(model.group_heads_.reshape(G * C, -1))
+    joint = heads.new_empty((len(features), G * C))
+    for rows in iterate_row_chunks(features):
+        X = torch.from_numpy(features[rows]).to(heads)
+        joint[rows] = torch.log_softmax(X @ heads[:, :-1].T + heads[:, -1], dim=1)
+    return joint.reshape(-1, G, C)
