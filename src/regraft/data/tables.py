@@ -31,12 +31,14 @@ class FeatureTable:
     """Features with what else is known of their rows."""
 
     X: NDArray[np.floating[Any]]  # (n, d)
-    y: NDArray[Any] | None  # (n,), None where the file has no label column or one with gaps
+    y: NDArray[Any] | None  # (n,), None where the file has no labels, or gaps that it may not have
     domain: NDArray[Any] | None  # (n,), None likewise
     group: NDArray[Any] | None = None  # (n,), None where no group was asked for
     id: NDArray[Any] | None = None  # (n,), None likewise, or where the file has none
     # (d,) names of the columns of X; empty if the file has none
     features: tuple[str, ...] = field(default=(), kw_only=True)
+    # name and checksum of the encoder that made a bank's features; None if it is not known
+    encoder: tuple[str, str] | None = field(default=None, kw_only=True)
 
 
 def read_table(
@@ -48,6 +50,7 @@ def read_table(
     id: str | None = None,
     need_label: bool = True,
     need_domain: bool = True,
+    label_gaps: bool = False,
 ) -> FeatureTable:
     """Read a .npz, .csv or .parquet file, or a bank, whose features stay on disk.
 
@@ -66,6 +69,8 @@ def read_table(
         Column that names the rows, if the file has it.
     need_label, need_domain : bool
         Whether a file without labels or domains is refused.
+    label_gaps : bool
+        Whether rows may have no label: their labels are None, NaN or empty texts.
 
     Returns
     -------
@@ -78,7 +83,10 @@ def read_table(
         If the file cannot be read; the message is one sentence.
     """
     path = Path(path)
-    roles = [Role(label, "label", need_label), Role(domain, "domain", need_domain)]
+    roles = [
+        Role(label, "label", need_label, allowed=label_gaps),
+        Role(domain, "domain", need_domain),
+    ]
     if group is not None:
         roles.append(Role(group, "group", gap="fill it in, drop the row, or leave out --group"))
     if id is not None:
@@ -199,10 +207,11 @@ def _table(
     X: NDArray[np.floating[Any]],
     columns: Mapping[str, NDArray[Any] | None],
     features: tuple[str, ...] = (),
+    encoder: tuple[str, str] | None = None,
 ) -> FeatureTable:
     """Make a table of features and of columns named by their options."""
     others = {"y" if name == "label" else name: column for name, column in columns.items()}
-    return FeatureTable(X=X, **others, features=features)
+    return FeatureTable(X=X, **others, features=features, encoder=encoder)
 
 
 def _read_bank(path: Path, roles: Sequence[Role]) -> FeatureTable:
@@ -219,7 +228,8 @@ def _read_bank(path: Path, roles: Sequence[Role]) -> FeatureTable:
             )
     names = {role.option: role.find(path, tuple(held)) for role in roles}
     columns = {option: None if name is None else held[name] for option, name in names.items()}
-    return _table(bank.X, columns)
+    known = (bank.encoder, bank.fingerprint) if bank.fingerprint else None
+    return _table(bank.X, columns, encoder=known)
 
 
 def _read_npz(path: Path, roles: Sequence[Role]) -> FeatureTable:

@@ -82,15 +82,15 @@ def adapt(
                 "some."
             )
         X, y = np.asarray(X)[rows], None if y is None else np.asarray(y)[rows]
-    target = _check(model, X, y)
+    target = check_target_rows(model, X, y)
     if model.family == "hull":
         return _adapt_hull(model, target)
     return _adapt_latent(model, target)
 
 
 @dataclass(frozen=True)
-class _Target:
-    """Rows of a new domain; the first ones have labels."""
+class PartlyLabelled:
+    """Rows of a new domain, of which the first ones have labels."""
 
     features: NDArray[np.floating[Any]]  # (n, d)
     y: Tensor  # (l,) class numbers of the first rows
@@ -100,7 +100,8 @@ class _Target:
         return len(self.y)
 
 
-def _check(model: CROClassifier, X: ArrayLike, y: ArrayLike | None) -> _Target:
+def check_target_rows(model: CROClassifier, X: ArrayLike, y: ArrayLike | None) -> PartlyLabelled:
+    """Validate rows (n, d) of a new domain and labels (n,), of which some or all may be missing."""
     from regraft.estimators.cro import CROClassifier
 
     if not isinstance(model, CROClassifier):
@@ -132,7 +133,7 @@ def _check(model: CROClassifier, X: ArrayLike, y: ArrayLike | None) -> _Target:
             "or more, or pass no labels."
         )
     order = np.concatenate([np.flatnonzero(known), np.flatnonzero(~known)])
-    return _Target(features[order], torch.tensor(index, dtype=torch.long))
+    return PartlyLabelled(features[order], torch.tensor(index, dtype=torch.long))
 
 
 def _key(label: Any) -> float | str | None:
@@ -144,7 +145,7 @@ def _key(label: Any) -> float | str | None:
     return None if math.isnan(number) else number
 
 
-def _adapt_latent(model: CROClassifier, target: _Target) -> AdaptedClassifier:
+def _adapt_latent(model: CROClassifier, target: PartlyLabelled) -> AdaptedClassifier:
     reference, n = reference_of(model), target.n_labels
     check_new(model, reference, target.features)
     if len(target.features) < MIN_ROWS and not n:
@@ -223,7 +224,7 @@ def _measure_mixture(region: ShareRegion, reference: Reference, rows: HeldOutRow
     )
 
 
-def _adapt_hull(model: CROClassifier, target: _Target) -> AdaptedClassifier:
+def _adapt_hull(model: CROClassifier, target: PartlyLabelled) -> AdaptedClassifier:
     if not target.n_labels:
         reference_of(model)  # says that this family learns nothing from unlabelled rows
     hull = HullFamily(model, target.features[: target.n_labels], target.y)
@@ -262,14 +263,14 @@ class _Head:
     def kind(self) -> str:
         return self.base if self.correction is None else "corrected"
 
-    def measure(self, target: _Target) -> Evidence | None:
+    def measure(self, target: PartlyLabelled) -> Evidence | None:
         return _measure_labels(self.held_out, target)
 
-    def measure_before(self, target: _Target) -> Evidence | None:
+    def measure_before(self, target: PartlyLabelled) -> Evidence | None:
         return _measure_labels(self.before, target)
 
 
-def _measure_labels(log_p: Tensor | None, target: _Target) -> Evidence | None:
+def _measure_labels(log_p: Tensor | None, target: PartlyLabelled) -> Evidence | None:
     if log_p is None or target.n_labels < MIN_TO_CHOOSE:
         return None
     weight = log_p.new_full((target.n_labels,), 1 / target.n_labels)
@@ -277,7 +278,7 @@ def _measure_labels(log_p: Tensor | None, target: _Target) -> Evidence | None:
 
 
 def _adapt_by_labels(
-    model: CROClassifier, target: _Target, family: Family, *, prefer_placed: bool
+    model: CROClassifier, target: PartlyLabelled, family: Family, *, prefer_placed: bool
 ) -> _Head:
     """Return the head that labels choose: of the family, or as it was, corrected or not."""
     features = target.features[: target.n_labels]
@@ -306,8 +307,8 @@ def _assemble(
     adapted = AdaptedClassifier()
     adapted.classes_, adapted.domains_ = model.classes_, model.domains_
     adapted.n_features_in_ = model.n_features_in_
-    if hasattr(model, "feature_names_in_"):
-        adapted.feature_names_in_ = model.feature_names_in_
+    for name in {"feature_names_in_", "encoder_"} & vars(model).keys():
+        setattr(adapted, name, getattr(model, name))
     if head.base == "placed":
         adapted.group_heads_ = family.heads(head.coordinates).numpy()
     else:

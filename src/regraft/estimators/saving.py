@@ -53,6 +53,7 @@ _CLASSES: dict[str, type[SoftmaxHead]] = {
     )
 }
 _LABEL_KINDS = "biufUO"
+_ENCODER = "name", "fingerprint"
 _ADDED = {"group_prior", "hull_mixing"}  # which models of older versions lack
 
 
@@ -211,6 +212,8 @@ def _describe(model: SoftmaxHead) -> dict[str, Any]:
     }
     if hasattr(model, "feature_names_in_"):
         description["feature_names"] = [str(feature) for feature in model.feature_names_in_]
+    if hasattr(model, "encoder_"):
+        description["encoder"] = dict(zip(_ENCODER, model.encoder_, strict=True))
     if isinstance(model, GameHead):
         description["certificate"] = model.certificate_.to_dict()
         description["regularization"] = asdict(model.regularization_)
@@ -300,6 +303,9 @@ def _rebuild(description: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> So
     if "feature_names" in description:
         model.feature_names_in_ = np.array(description["feature_names"], dtype=object)
         _check_shape("feature_names", model.feature_names_in_, (model.n_features_in_,))
+    if "encoder" in description:
+        name, fingerprint = (str(description["encoder"][key]) for key in _ENCODER)
+        model.encoder_ = name, fingerprint
     if isinstance(model, AdaptedClassifier):
         model.certificate_ = TargetCertificate.from_dict(description["certificate"])
     if isinstance(model, CROClassifier | AdaptedClassifier):
