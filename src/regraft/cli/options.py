@@ -73,6 +73,7 @@ Inputs = Annotated[
 
 # For what fits, audits and compares heads.
 Data = Annotated[Path, path_argument("A .npz, .csv or .parquet file, or a bank.")]
+Model = Annotated[Path, path_argument("Folder of a saved model.")]
 Radii = Annotated[str, typer.Option(help="Radii in nats, separated by commas.")]
 _HULLS = "Hull, factorized"
 AUDIT_RADII = "0,0.5,1,2,4,8,16"

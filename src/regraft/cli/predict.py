@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regraft.cli.command import command
-from regraft.cli.options import Data, Domain, Label, Out, path_argument
+from regraft.cli.options import Data, Domain, Label, Model, Out
 from regraft.cli.session import Session
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _Interval = Annotated[
 @command()
 def predict(
     session: Session,
-    model: Annotated[Path, path_argument("Folder of a saved model.")],
+    model: Model,
     data: Data,
     label: Label = "label",
     domain: Domain = "domain",

@@ -97,6 +97,7 @@ class PartlyLabelled:
 
     @property
     def n_labels(self) -> int:
+        """How many of the rows have labels."""
         return len(self.y)
 
 
