@@ -75,7 +75,7 @@ def read_target(
         target,
         label=label,
         domain=domain,
-        need_label=False,
+        need_label=label_gaps and label != "label",  # which was typed, so it is there
         need_domain=False,
         label_gaps=label_gaps,
     )
