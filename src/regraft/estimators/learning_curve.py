@@ -56,6 +56,8 @@ class LearningCurve(PlainData):
             accuracy, error = self.accuracy[head][i], self.error[head][i]
             return None if accuracy is None else Number(100 * accuracy, error and 100 * error)
 
+        many = f"Mean and standard error over {self.draws} draws"
+        what = many if self.draws > 1 else "One draw"
         return Table(
             "Accuracy (%) by the number of labels of the domain",
             ("labels", *self.accuracy),
@@ -63,8 +65,7 @@ class LearningCurve(PlainData):
                 (f"{n:,}", *(cell(head, i) for head in self.accuracy))
                 for i, n in enumerate(self.labels)
             ),
-            note=f"Mean and standard error over {self.draws} draws of the labels, each judged on "
-            f"{self.rows:,} other rows.",
+            note=f"{what} of the labels, judged on {self.rows:,} other rows.",
         )
 
 
@@ -153,10 +154,8 @@ def _refit(X: NDArray[Any], y: NDArray[Any], judged: tuple[NDArray[Any], NDArray
 
 def _errors(accuracies: NDArray[np.float64]) -> tuple[float | None, ...]:
     """Return the standard errors of means over draws (draws, n); none of a single draw."""
-    draws = len(accuracies)
-    if draws == 1:
-        return (None,) * accuracies.shape[1]
-    return _plain(accuracies.std(axis=0, ddof=1) / draws**0.5)
+    draws, n = accuracies.shape
+    return (None,) * n if draws == 1 else _plain(accuracies.std(axis=0, ddof=1) / draws**0.5)
 
 
 def _plain(values: NDArray[np.float64]) -> tuple[float | None, ...]:

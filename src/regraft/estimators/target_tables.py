@@ -37,9 +37,9 @@ def place_table(certificate: TargetCertificate, write: Callable[[str], str] = st
     """Show where an adapted head's domain lies; ``write`` escapes names."""
     c = certificate
     if not c.lower:
-        rows = tuple((write(name), f"{weight:+.2f}") for name, weight in c.weights.items())
+        weights = tuple((write(name), f"{weight:+.2f}") for name, weight in c.weights.items())
         note = "Weights sum to one; negative ones go beyond the sources."
-        return Table("Weights of the sources' heads", ("source", "weight"), rows, note=note)
+        return Table("Weights of the sources' heads", ("source", "weight"), weights, note=note)
     rows = tuple(
         (name, *map(percent, (share, c.lower[name], c.upper[name])))
         for name, share in c.weights.items()

@@ -29,29 +29,33 @@ def radius_chart(
     Radii that double are evenly spaced, and 0 has a place. The axis of accuracies shows small
     differences, or goes over ``ends``.
     """
-    return _doubling_chart(lines, _axis("radius", "radius (nats)"), 0.5, title, looks, ends)
+    shown = _in_percent(lines)
+    heights = [height for line in shown.values() for height in line.values()]
+    y = _axis("accuracy", title, ends or _range(heights))
+    return _lines(shown, _doubling("radius", "radius (nats)", shown, 0.5, "~g"), y, looks, " (%)")
 
 
 def labels_chart(lines: Mapping[str, Line]) -> Spec:
-    """Draw accuracies over the number of labels, a line per head, as ``radius_chart`` does."""
-    x = _axis("labels", "labels of the domain")
-    return _doubling_chart(lines, x, 5, "accuracy on other rows (%)", head_looks(lines))
+    """Draw accuracies over the number of labels, a line per head."""
+    shown = _in_percent(lines)
+    x = _doubling("labels", "labels of the domain", shown, 5, ",d")
+    y = _axis("accuracy", "accuracy on other rows (%)")
+    return _lines(shown, x, y, head_looks(lines), " (%)")
 
 
-def _doubling_chart(
-    lines: Mapping[str, Line],
-    x: Spec,
-    constant: float,
-    title: str,
-    looks: Mapping[str, Look],
-    ends: Sequence[float] = (),
+def _in_percent(lines: Mapping[str, Line]) -> dict[str, dict[Any, float]]:
+    return {name: {x: _percent(line[x]) for x in line} for name, line in lines.items()}
+
+
+def _doubling(
+    field: str, title: str, lines: Mapping[str, Line], constant: float, form: str
 ) -> Spec:
-    """Draw accuracies over an axis that is even near 0, up to ``constant``, and doubles beyond."""
-    shown = {name: {r: _percent(line[r]) for r in line} for name, line in lines.items()}
-    x["scale"] = {"type": "symlog", "constant": constant, "zero": False, "nice": False}
-    x["axis"] = {"values": sorted({r for line in shown.values() for r in line}), "format": "~g"}
-    heights = [height for line in shown.values() for height in line.values()]
-    return _lines(shown, x, _axis("accuracy", title, ends or _range(heights)), looks, unit=" (%)")
+    """Return an axis that is even near 0, up to ``constant``, and on which numbers then double."""
+    values = sorted({x for line in lines.values() for x in line})
+    return _axis(field, title) | {
+        "scale": {"type": "symlog", "constant": constant, "zero": False, "nice": False},
+        "axis": {"values": values, "format": form},
+    }
 
 
 def frontier_chart(points: Sequence[tuple[str, float, float]], trained: str, worst: str) -> Spec:
