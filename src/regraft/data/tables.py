@@ -204,14 +204,11 @@ def _check_shapes(path: Path, table: FeatureTable) -> None:
 
 
 def _table(
-    X: NDArray[np.floating[Any]],
-    columns: Mapping[str, NDArray[Any] | None],
-    features: tuple[str, ...] = (),
-    encoder: tuple[str, str] | None = None,
+    X: NDArray[np.floating[Any]], columns: Mapping[str, NDArray[Any] | None], **known: Any
 ) -> FeatureTable:
     """Make a table of features and of columns named by their options."""
     others = {"y" if name == "label" else name: column for name, column in columns.items()}
-    return FeatureTable(X=X, **others, features=features, encoder=encoder)
+    return FeatureTable(X=X, **others, **known)
 
 
 def _read_bank(path: Path, roles: Sequence[Role]) -> FeatureTable:
@@ -338,7 +335,7 @@ def _parse_csv(path: Path, rows: Iterator[Row], roles: Sequence[Role]) -> Featur
         except ValueError:
             raise _not_a_number(path, n_rows, features, numbers) from None
     X = np.asarray(values).reshape(n_rows, len(features))
-    return _table(X, {r.option: _column(path, cells, r, typed) for r in roles}, features)
+    return _table(X, {r.option: _column(path, cells, r, typed) for r in roles}, features=features)
 
 
 def _feature_names(path: Path, columns: Sequence[str], roles: Sequence[Role]) -> tuple[str, ...]:
@@ -386,7 +383,7 @@ def _read_parquet(path: Path, roles: Sequence[Role]) -> FeatureTable:
         cells = {name: table.column(name).to_pylist() for name in names}
     X = np.column_stack(columns) if columns else np.empty((table.num_rows, 0))
     others = {role.option: _column(path, cells, role, np.array) for role in roles}
-    return _table(_floats(X), others, features)
+    return _table(_floats(X), others, features=features)
 
 
 def _parquet_feature(path: Path, table: Any, name: str) -> NDArray[Any]:
