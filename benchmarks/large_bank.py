@@ -24,8 +24,7 @@ import numpy as np
 from common import HERE, machine, table
 from numpy.typing import NDArray
 
-from regraft.data.bank_format import ARRAYS
-from regraft.data.bank_writer import BankWriter, Origin, row_inputs
+from regraft.data.bank_writer import ARRAYS, BankWriter, Origin, row_inputs
 from regraft.data.banks import is_bank, open_bank
 from regraft.support.files import write_text
 

@@ -27,7 +27,7 @@ from regraft.moral.responses import (
     response_probabilities,
 )
 from regraft.moral.scenarios import Library, read_library
-from regraft.moral.writing import remarks, result_tables
+from regraft.moral.tables import remarks, result_tables
 from regraft.premises.deduction_invariance import WELL_SAMPLED
 from regraft.support.table import Table
 

@@ -9,7 +9,7 @@ import pytest
 import regraft.bench.demo
 from regraft.bench.demo import AUDITED, CEILING, DemoResult, describe_demo, run_demo
 from regraft.core.game import Round
-from regraft.data.demo_pixels import load_demo_pixels
+from regraft.data.examples import load_demo_pixels
 from regraft.estimators.abduction_ends import ClassEnds
 from regraft.support.thumbnails import encode_png
 from tests.helpers.commands import RunOnce, call

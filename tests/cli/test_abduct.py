@@ -17,7 +17,7 @@ from PIL import Image
 from regraft.data.banks import write_bank
 from regraft.data.examples import make_confounded_domains
 from regraft.encoders.embedding import embed_images, embed_texts
-from regraft.encoders.hashing import HashedEncoder
+from regraft.encoders.text_models import HashedEncoder
 from tests.helpers.commands import Once, Run, list_names
 from tests.helpers.hostile_table import HOSTILE, write_hostile_table
 from tests.helpers.tables import write_columns

@@ -14,8 +14,7 @@ import pytest
 
 from regraft.cli.command import RESUMES
 from regraft.moral.answers import ANSWERS
-from regraft.moral.costs import Prices, Tokens, choose_prices, estimate
-from regraft.moral.elicitation import DEFAULT_MODEL
+from regraft.moral.elicitation import DEFAULT_MODEL, Prices, Tokens, choose_prices, estimate
 from regraft.moral.library import make_library
 from regraft.moral.prompts import Question, system_prompt, user_prompt
 from regraft.moral.scenarios import SCENARIOS_FILE

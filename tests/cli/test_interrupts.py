@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 # Texts are hashed slowly, so that there is a moment between the blocks.
 SLOW_HASHES = """
 import time
-from regraft.encoders.hashing import HashedEncoder
+from regraft.encoders.text_models import HashedEncoder
 encode = HashedEncoder.encode
 HashedEncoder.encode = lambda self, texts: (time.sleep(0.2), encode(self, texts))[1]
 """

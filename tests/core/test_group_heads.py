@@ -29,7 +29,8 @@ def test_each_group_has_the_head_of_its_rows() -> None:
     problem, agrees, odds = _shapes_and_colours()
     sources = problem.sources
     groups = find_groups(rows_of_sources(sources))
-    heads = fit_group_heads(sources, groups)
+    found = fit_group_heads(sources, groups)
+    heads = found.heads
     assert heads.shape == (2, 2, 3)
     order = sources.order.numpy()
     logits = (sources.Z @ heads.flatten(0, 1).T).reshape(-1, 2, 2)
@@ -42,6 +43,11 @@ def test_each_group_has_the_head_of_its_rows() -> None:
     bins = np.digitize(share, [0.5, 0.7, 0.9])
     for b in range(4):
         assert abs(agrees[order][bins == b].mean() - share[bins == b].mean()) < 0.05
+    # Models that have not seen the rows say nearly the same of them, and no more on average.
+    unseen = found.log_joint.exp()
+    assert torch.equal(found.rows, torch.arange(len(order)))
+    np.testing.assert_allclose(unseen.sum(dim=2)[:, 1].numpy(), share, atol=0.1)
+    np.testing.assert_allclose(unseen.sum(dim=2).mean(0), groups.posterior.mean(0), atol=1e-3)
 
 
 def test_without_a_factor_the_head_is_the_pooled_one() -> None:
@@ -50,4 +56,4 @@ def test_without_a_factor_the_head_is_the_pooled_one() -> None:
     sources = Problem(problem.X, problem.y, shuffled).sources
     groups = find_groups(rows_of_sources(sources))
     assert groups.n_groups == 1
-    assert torch.equal(fit_group_heads(sources, groups)[0], sources.pooled)
+    assert torch.equal(fit_group_heads(sources, groups).heads[0], sources.pooled)

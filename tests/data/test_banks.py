@@ -17,8 +17,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regraft.data.bank_format import DATA_START, header
-from regraft.data.bank_writer import BankWriter, Input, Origin, Skipped
+from regraft.data.bank_writer import DATA_START, BankWriter, Input, Origin, Skipped, header
 from regraft.data.banks import (
     Bank,
     check_place,

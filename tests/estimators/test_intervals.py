@@ -162,14 +162,6 @@ def test_a_loaded_model_has_the_same_interval(
     before, after = (head.predict_interval(problem.X) for head in (model, loaded))
     for name in ("lower", "upper", "decided", "classes"):
         np.testing.assert_array_equal(getattr(before, name), getattr(after, name))
-    for name in ("group_heads_", "hull_mixing_"):
-        if hasattr(loaded, name):
-            delattr(loaded, name)
-    save(loaded, tmp_path / "old")  # as if an earlier version had
-    old = load(tmp_path / "old")
-    np.testing.assert_array_equal(old.predict(problem.X), model.predict(problem.X))
-    with pytest.raises(ValueError, match="fit it again"):
-        old.predict_interval(problem.X)  # type: ignore[attr-defined]
 
 
 def test_single_precision_rows_are_taken(problem: Problem) -> None:

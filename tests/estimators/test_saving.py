@@ -23,7 +23,7 @@ from regraft.estimators.cro import CROClassifier
 from regraft.estimators.group_search import EIILClassifier, JTTClassifier, XRMClassifier
 from regraft.estimators.linear import LinearHead
 from regraft.estimators.literal import LiteralCROClassifier
-from regraft.estimators.model_files import ARRAYS, CARD, DESCRIPTION
+from regraft.estimators.model_files import ARRAYS, CARD, DESCRIPTION, REFERENCE
 from regraft.estimators.saving import load, save
 from tests.helpers.errors import refused
 
@@ -78,7 +78,8 @@ def test_every_head_predicts_the_same_bits(
         arrays = (getattr(head, name, None) for head in (loaded, fitted))
         np.testing.assert_array_equal(*arrays)
     assert entries(tmp_path) == ["m"]
-    assert entries(tmp_path / "m") == [CARD, DESCRIPTION, ARRAYS]
+    rows = [REFERENCE] if hasattr(fitted, "reference_") else []
+    assert entries(tmp_path / "m") == [CARD, DESCRIPTION, ARRAYS, *rows]
 
 
 def test_the_evidence_of_the_game_comes_back_from_plain_json(

@@ -14,8 +14,7 @@ from regraft.moral.experiment import MoralResult, run_moral
 from regraft.moral.library import make_library
 from regraft.moral.process import DrawnRecords, action2_shares, draw_records
 from regraft.moral.responses import MECHANISM, response_probabilities
-from regraft.moral.sample import Sample
-from regraft.moral.transfer import Transfer
+from regraft.moral.transfer import Sample, Transfer
 from regraft.moral.values import PROFILES, profile_name
 from regraft.premises.abduction_angles import describe_angles
 from regraft.premises.factorization import choose_penalties, fit_factorization

@@ -9,7 +9,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import cross_val_predict
 
-from regraft.encoders.hashing import HashedEncoder
+from regraft.encoders.text_models import HashedEncoder
 from regraft.moral.library import make_library
 from regraft.moral.scenarios import (
     ANSWERS_FILE,

@@ -14,7 +14,7 @@ from regraft.premises.deduction_invariance import DeductionCell
 from regraft.premises.diagnose import diagnose
 from regraft.premises.factorization_closure import Prediction
 from regraft.premises.grouped_audit import AbductionPlacement, GroupedAudit
-from regraft.premises.placement import Placement
+from regraft.premises.placement import HullPlacement
 from regraft.premises.transplant_basis import BasisPoint
 from regraft.support.table import Table
 from tests.helpers.factorized_domains import draw_domains
@@ -42,7 +42,7 @@ def transfer() -> Transfer:
             TargetRow(
                 panel="Centrist",
                 risks={"CRO, hull": MeanLoss(0.6, 0.01)},
-                placement=Placement(1.234, {}, risk=0.65, own_risk=0.6),
+                placement=HullPlacement(1.234, {}, risk=0.65, own_risk=0.6),
                 abduction=AbductionPlacement(along=0.567, off=2.891),
                 is_plausible=False,
             ),

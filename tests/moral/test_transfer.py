@@ -18,7 +18,7 @@ from regraft.moral.transfer import (
 )
 from regraft.moral.values import PANELS
 from regraft.premises.grouped_audit import AbductionPlacement, GroupedAudit
-from regraft.premises.placement import Placement
+from regraft.premises.placement import HullPlacement
 from tests.helpers.problems import make_problem
 
 BETWEEN = "log prior 0.5 Pragmatist + 0.5 Idealist"
@@ -49,7 +49,7 @@ def sentences(
     row = TargetRow(
         panel="Elsewhere",
         risks={name: MeanLoss(risk, 0.0123) for name in heads},
-        placement=Placement(1.234, {}, risk=0.65, own_risk=0.6),
+        placement=HullPlacement(1.234, {}, risk=0.65, own_risk=0.6),
         abduction=AbductionPlacement(along=0.567, off=2.891),
         is_plausible=is_plausible,
     )

@@ -15,7 +15,7 @@ from regraft.estimators.abduction_ends import abduction_document, compare_column
 from regraft.report import write_report
 from regraft.report.abduction_chapter import abduction_chapter
 from regraft.report.elements import Chart, Report, Section, Strip, Terms, Text
-from regraft.report.rendering import render
+from regraft.report.writing import render
 from regraft.support.table import Table
 from regraft.support.thumbnails import encode_png
 

@@ -21,8 +21,7 @@ from regraft.report import write_report
 from regraft.report.elements import Chapter, Chart, Report, Section, Text
 from regraft.report.premise_chapters import diagnosis_chapter
 from regraft.report.provenance import read_provenance
-from regraft.report.rendering import render
-from regraft.report.writing import read_report
+from regraft.report.writing import read_report, render
 from tests.helpers.commands import Run, RunOnce
 from tests.helpers.evidence import make_evidence
 from tests.helpers.problems import Digits, Problem

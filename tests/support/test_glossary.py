@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from regraft.report.rendering import WORDS
+from regraft.report.writing import WORDS
 from regraft.support.data_files import read_toml
 from regraft.support.glossary import meaning, read_glossary
 from tests.helpers.paths import SOURCE

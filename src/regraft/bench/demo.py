@@ -16,8 +16,7 @@ from regraft.core.domains import check_domains
 from regraft.core.game import Round
 from regraft.core.group_certificate import GroupCertificate
 from regraft.core.heads import fit_source_heads
-from regraft.data.demo_pixels import load_demo_pixels
-from regraft.data.examples import DemoBank, load_demo
+from regraft.data.examples import DemoBank, load_demo, load_demo_pixels
 from regraft.estimators.abduction import abduct
 from regraft.estimators.abduction_ends import EndRow, abduction_document, find_ends
 from regraft.estimators.baselines import (

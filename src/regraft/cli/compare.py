@@ -47,7 +47,7 @@ def compare_command(
     from regraft.estimators.comparison import compare
     from regraft.estimators.comparison_tables import write_tables
     from regraft.estimators.plots import plot_comparison
-    from regraft.support.files import claim
+    from regraft.support.files import own
     from regraft.support.pictures import write_result
 
     compared_heads(steps)  # refuses a wrong radius before anything is read
@@ -58,15 +58,11 @@ def compare_command(
         else:
             table = read_labelled(data, label, domain)
     n, d = table.X.shape
-    with (
-        claim(out) as is_ours,
-        session.working(f"comparing heads on {n} rows of {d} features") as step,
-    ):
-        if not is_ours:
-            raise ValueError(
-                f"another comparison is at work in {out}: wait for it, or choose another folder "
-                "with --out."
-            )
+    refusal = (
+        f"another comparison is at work in {out}: wait for it, or choose another folder with --out."
+    )
+    working = session.working(f"comparing heads on {n} rows of {d} features")
+    with own(out, refusal), working as step:
         comparison = compare(
             table.X,
             table.y,

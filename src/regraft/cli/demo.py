@@ -24,7 +24,7 @@ def demo(
     """See on Colored MNIST what an unseen domain does to ERM, and what CRO does about it."""
     from regraft.bench.demo import describe_demo, run_demo
     from regraft.core.domains import check_device
-    from regraft.data.demo_pixels import load_demo_pixels
+    from regraft.data.examples import load_demo_pixels
     from regraft.estimators.plots import plot_group_audit
     from regraft.support.pictures import write_result
     from regraft.support.table import percent
@@ -59,7 +59,7 @@ def _diagnose(session: Session, cell: str, seed: int, device: str) -> dict[str, 
     """Check the premises on the sources."""
     from regraft.data.examples import load_demo
     from regraft.premises.diagnose import diagnose
-    from regraft.premises.diagnosis_files import diagnosis_document
+    from regraft.premises.diagnosis_tables import diagnosis_document
 
     bank = load_demo(cell)
     with session.working("checking the premises") as step:

@@ -33,7 +33,7 @@ def diagnose(
     """Say what the data show and what to do: four answers, and the method's premises."""
     from regraft.data.labelled import read_labelled
     from regraft.premises.diagnose import diagnose as check_premises
-    from regraft.premises.diagnosis_files import write_diagnosis
+    from regraft.premises.diagnosis_tables import write_diagnosis
 
     with session.working(f"reading {data}"):
         table = read_labelled(data, label, domain, group)

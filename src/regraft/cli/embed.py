@@ -134,7 +134,7 @@ def _embed(
 
 def _show(session: Session, embedding: Embedding) -> None:
     """Print what a bank holds, and what to do with it."""
-    from regraft.data.bank_format import ARRAYS, DESCRIPTION, INPUTS
+    from regraft.data.bank_writer import ARRAYS, DESCRIPTION, INPUTS
 
     bank = embedding.bank
     if embedding.was_there:

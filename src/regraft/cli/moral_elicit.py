@@ -17,8 +17,7 @@ from regraft.cli.session import Session
 
 if TYPE_CHECKING:
     from regraft.moral.answers import Answers
-    from regraft.moral.costs import Prices
-    from regraft.moral.elicitation import Elicited, Plan
+    from regraft.moral.elicitation import Elicited, Plan, Prices
 
 
 @command("elicit", group=group, resumes=True)
@@ -47,8 +46,7 @@ def elicit_command(
     Tells the cost first. Answers are kept in --out: the same command goes on where it stopped.
     """
     from regraft.moral.answers import read_answers
-    from regraft.moral.costs import choose_prices
-    from regraft.moral.elicitation import api_key, check_positive, elicit, plan
+    from regraft.moral.elicitation import api_key, check_positive, choose_prices, elicit, plan
     from regraft.moral.library import make_library
     from regraft.moral.scenarios import read_library
     from regraft.support.extras import require
@@ -80,7 +78,7 @@ def elicit_command(
 
 def _offer(todo: Plan, model: str, prices: Prices | None) -> str:
     """Say what would be asked, and what it may cost."""
-    from regraft.moral.costs import dollars, estimate
+    from regraft.moral.elicitation import dollars, estimate
 
     asked = f"{len(todo.questions):,} questions to ask {model}, {todo.cached:,} answered before"
     if not todo.questions:
@@ -108,7 +106,7 @@ def _show(
     session: Session, elicited: Elicited, answers: Answers, prices: Prices | None
 ) -> dict[str, Any]:
     """Print what was asked and what it cost; returns it as a document."""
-    from regraft.moral.costs import Tokens, dollars
+    from regraft.moral.elicitation import Tokens, dollars
     from regraft.support.table import percent
 
     now = Tokens(elicited.input_tokens, elicited.output_tokens)

@@ -51,9 +51,10 @@ def run_command(
     """Run section 5.4 of the paper: panels, the four diagnostics, and CRO on a panel held out."""
     from regraft.core.hull import check_radius
     from regraft.encoders import load_text_encoder
+    from regraft.moral.answers import choose_responses
     from regraft.moral.experiment import run_moral
-    from regraft.moral.inputs import DOWNLOAD, choose_library, choose_responses
-    from regraft.moral.writing import remarks, result_tables, write_moral
+    from regraft.moral.library import DOWNLOAD, choose_library
+    from regraft.moral.tables import remarks, result_tables, write_moral
 
     if records < 1:
         raise ValueError(f"records is {records}: pass 1 or more of each panel.")

@@ -25,6 +25,7 @@ from regraft.core.reference import Reference
 
 _TINY = 1e-12
 _INNER = 0.05
+_HALVINGS = 30
 
 
 def log_ratios(log_joint: Tensor, shares: Tensor, y: Tensor | None = None) -> Tensor:
@@ -79,15 +80,24 @@ class ShareRegion:
         return {}
 
     def _search(self, goal: NDArray[np.float64]) -> Tensor:
-        best = self.shares.cpu().numpy()
+        best, likelihood = self.shares.cpu().numpy(), self._likelihood
         slack = float(chi2.ppf(self.confidence, len(best) - 1)) / (2 * self.certainty)
-        least = self._likelihood.value(best) - slack / len(self.log_ratio)
+        width = slack / len(self.log_ratio)  # of the mean log-likelihood; the unit of the search
+        least = likelihood.value(best) - width
         likely = {
             "type": "ineq",
-            "fun": lambda p: self._likelihood.value(p) - least,
-            "jac": self._likelihood.slope,
+            "fun": lambda p: (likelihood.value(p) - least) / width,
+            "jac": lambda p: likelihood.slope(p) / width,
         }
         found = _minimize_on_simplex(lambda p: (-float(goal @ p), -goal), best, likely)
+        # A search may end outside. The region is convex, so its edge is met on the way back.
+        inside, outside = 0.0, 1.0
+        if likelihood.value(found) < least:
+            for _ in range(_HALVINGS):
+                middle = (inside + outside) / 2
+                far = likelihood.value(best + middle * (found - best)) < least
+                inside, outside = (inside, middle) if far else (middle, outside)
+            found = best + inside * (found - best)
         return torch.from_numpy(found).to(self.shares)
 
     @cached_property

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from regraft.data.bank_format import AGAIN, INPUTS
+from regraft.data.bank_writer import AGAIN, INPUTS
 from regraft.data.banks import Bank
 from regraft.data.columns import Role
 from regraft.data.image_files import BrokenImage, read_image, to_rgb

@@ -19,20 +19,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from regraft.data.bank_format import (
+from regraft.data.bank_writer import (
     AGAIN,
     ARRAYS,
     DESCRIPTION,
     FORMAT,
     INPUTS,
     UNFINISHED,
+    BankWriter,
+    Origin,
     Place,
+    Skipped,
     data_checksum,
     inputs_checksum,
     read_places,
+    row_inputs,
 )
-from regraft.data.bank_writer import BankWriter, Origin, Skipped, row_inputs
-from regraft.support.files import claim
+from regraft.support.files import own
 
 _OWN_FILES = {ARRAYS, DESCRIPTION, INPUTS}
 _ROWS_AT_ONCE = 8192
@@ -139,6 +142,12 @@ def open_bank(folder: str | Path) -> Bank:
     return bank
 
 
+def read_encoder(folder: Path) -> tuple[str, str] | None:
+    """Return the name and the checksum of a bank's encoder; None if they are not known."""
+    encoder = _read_description(folder / DESCRIPTION)["encoder"]
+    return (encoder["name"], encoder["fingerprint"]) if encoder["fingerprint"] else None
+
+
 def verify(bank: Bank) -> None:
     """Read the whole bank; raise ``ValueError`` if a byte is not as it was written."""
     if data_checksum(bank.folder / ARRAYS) != bank.checksum:
@@ -218,11 +227,8 @@ def check_place(folder: Path) -> None:
 def claim_place(folder: Path) -> Iterator[None]:
     """Check a folder for a bank, make it and lock it; raise ``ValueError`` if it is in use."""
     check_place(folder)
-    with claim(folder) as is_ours:
-        if not is_ours:
-            raise ValueError(
-                f"another process is writing to {folder}: wait for it, or choose another folder."
-            )
+    refusal = f"another process is writing to {folder}: wait for it, or choose another folder."
+    with own(folder, refusal):
         yield
 
 

@@ -21,7 +21,7 @@ class TableError(ValueError):
 
 @dataclass(frozen=True)
 class Role:
-    """A column that is not a feature; ``option`` of the command line names it.
+    """A column that is no feature, named by an ``option``.
 
     ``gap`` says what to do about a missing value, unless those are ``allowed``.
     """
@@ -68,13 +68,6 @@ def check_roles(roles: Sequence[Role]) -> None:
             raise TableError(
                 f"{one.option} and {other.option} are both {one.name!r}: name two columns."
             )
-
-
-def check_columns(path: Path, columns: Sequence[str]) -> None:
-    """Raise ``TableError`` if two columns of the file have the same name."""
-    if len(set(columns)) != len(columns):
-        twice = sorted({name for name in columns if columns.count(name) > 1})
-        raise TableError(f"{path} has more than one column {quoted(twice)}: rename or drop them.")
 
 
 def is_missing(cell: Any) -> bool:

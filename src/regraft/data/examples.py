@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import as_file, files
 from typing import Any
@@ -15,6 +16,7 @@ from sklearn.utils import check_random_state
 
 # The shipped bank of each Colored MNIST cell, a cell being the domain that stays unseen.
 _BANKS = {"-90%": "cmnist_2.safetensors", "+90%": "cmnist_0.safetensors"}
+_PIXELS = "cmnist_pixels.safetensors"
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,16 @@ class DemoBank:
     target: str  # name of the unseen domain
 
 
+@dataclass(frozen=True)
+class DemoPixels:
+    """Coloured digits, and the rows of the demo's sources that were made from them."""
+
+    row: NDArray[np.int64]  # (m,) into the source rows of load_demo
+    images: NDArray[np.uint8]  # (m, 28, 28, 3) red, green and blue
+    y: NDArray[np.uint8]  # (m,)
+    colour: NDArray[np.uint8]  # (m,) 0 is red, 1 is green
+
+
 def load_demo(cell: str = "-90%") -> DemoBank:
     """Load the shipped Colored MNIST embeddings.
 
@@ -77,10 +89,7 @@ def load_demo(cell: str = "-90%") -> DemoBank:
     ValueError
         If there is no such cell.
     """
-    with (
-        as_file(files("regraft") / "data" / demo_file(cell)) as path,
-        safe_open(path, framework="numpy") as bank,
-    ):
+    with _open_shipped(_demo_file(cell)) as bank:
         metadata = bank.metadata()
         columns = {name: bank.get_tensor(name).astype(np.int64) for name in ("y", "colour")}
         columns["X"] = bank.get_tensor("X").astype(np.float64)
@@ -94,8 +103,28 @@ def load_demo(cell: str = "-90%") -> DemoBank:
     )
 
 
-def demo_file(cell: str) -> str:
-    """Return the name of the shipped bank of a cell; raise ``ValueError`` if there is none."""
+def load_demo_pixels(cell: str = "-90%") -> DemoPixels:
+    """Load the images of the first rows of each source of a cell."""
+    number = _demo_file(cell).removeprefix("cmnist_").partition(".")[0]
+    with _open_shipped(_PIXELS) as pixels:
+        row, grey, y, colour = (
+            pixels.get_tensor(f"{name}_{number}") for name in ("row", "images", "y", "colour")
+        )
+    images = np.zeros((*grey.shape, 3), np.uint8)
+    images[np.arange(len(grey)), :, :, colour] = grey
+    return DemoPixels(row, images, y, colour)
+
+
+@contextmanager
+def _open_shipped(name: str) -> Iterator[Any]:
+    with (
+        as_file(files("regraft") / "data" / name) as path,
+        safe_open(path, framework="numpy") as file,
+    ):
+        yield file
+
+
+def _demo_file(cell: str) -> str:
     if cell not in _BANKS:
         raise ValueError(f"cell is {cell!r}: pass one of {', '.join(map(repr, _BANKS))}.")
     return _BANKS[cell]

@@ -8,7 +8,6 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -29,14 +28,7 @@ _AHEAD = 2  # blocks decoded while one is encoded
 Pixels = NDArray[np.uint8]
 
 
-@dataclass(frozen=True)
-class _Read:
-    """An image that was read."""
-
-    input: Input
-    label: str
-    domain: str
-    pixels: Pixels
+_Read = tuple[Pixels, Input, str, str]  # with label and domain
 
 
 class ImageInputs(InputSource[Pixels]):
@@ -75,10 +67,7 @@ class ImageInputs(InputSource[Pixels]):
             return list_table(self._path, file, **self._columns)
 
     def blocks(self, folder: Path, first: int) -> Iterator[Block[Pixels]]:
-        """Yield blocks of pixels (b, h, w, 3), keyed by paths from the folder or from the table's.
-
-        A broken image raises ``ValueError``, or is left out with a warning.
-        """
+        """Yield blocks of pixels (b, h, w, 3), keyed by paths from the folder or the table's."""
         pool = ThreadPoolExecutor(os.cpu_count())
         coming: deque[list[Future[_Read | Skipped]]] = deque()
         try:
@@ -103,21 +92,18 @@ class ImageInputs(InputSource[Pixels]):
             pixels, sha256 = read_image(self._root / key, self._pixels)
         except BrokenImage as error:
             return Skipped(key, error.reason)
-        return _Read(Input(key, sha256), label, domain, pixels)
+        return pixels, Input(key, sha256), label, domain
 
     def _gather(self, coming: Sequence[Future[_Read | Skipped]]) -> Block[Pixels]:
         results = [future.result() for future in coming]
         skipped = tuple(each for each in results if isinstance(each, Skipped))
         for each in skipped:
             self._report(each)
-        read = [each for each in results if isinstance(each, _Read)]
-        return Block(
-            np.stack([each.pixels for each in read]) if read else np.empty((0, 0, 0, 3), np.uint8),
-            tuple(each.input for each in read),
-            tuple(each.label for each in read),
-            tuple(each.domain for each in read),
-            skipped,
-        )
+        read = [each for each in results if not isinstance(each, Skipped)]
+        if not read:
+            return Block(np.empty((0, 0, 0, 3), np.uint8), (), (), (), skipped)
+        pixels, inputs, labels, domains = zip(*read, strict=True)
+        return Block(np.stack(pixels), inputs, labels, domains, skipped)
 
     def _report(self, broken: Skipped) -> None:
         path = str(self._root / broken.key).encode(errors="backslashreplace").decode()

@@ -43,10 +43,7 @@ class Block(Generic[T]):
 
 
 class InputSource(ABC, Generic[T]):
-    """A source of inputs, which come in a fixed order.
-
-    What cannot be read raises ``ValueError`` or ``FileNotFoundError`` with one sentence.
-    """
+    """A source of inputs in a fixed order; what cannot be read raises an error in one sentence."""
 
     kind: str
     block_rows: int  # inputs in a block, the last one apart

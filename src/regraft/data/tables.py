@@ -6,6 +6,7 @@ import csv
 import zipfile
 import zlib
 from array import array
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,15 +16,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regraft.data.banks import is_bank, is_unfinished, open_bank
-from regraft.data.columns import Role, TableError, check_columns, check_roles, quoted, typed
+from regraft.data.banks import is_bank, is_unfinished, open_bank, read_encoder
+from regraft.data.columns import Role, TableError, check_roles, quoted, typed
 from regraft.data.table_rows import Row, check_csv, open_parquet
 
-_SUFFIXES = (".npz", ".csv", ".parquet")
 _PROBABILITY = "probability_"  # and a label: a column that `regraft predict` writes
 # The names that fit() uses are understood too where the file holds arrays, not named features.
 _NPZ_ALIASES = {"label": "y", "domain": "sample_domain"}
 _NAMES = "domains"  # the array of a .npz file that names the domains 0, 1, …
+
+_Columns = Mapping[str, NDArray[Any] | None]  # by option
+_Parts = tuple[NDArray[np.floating[Any]], _Columns, tuple[str, ...]]  # features, others, names
 
 
 @dataclass(frozen=True)
@@ -54,33 +57,11 @@ def read_table(
 ) -> FeatureTable:
     """Read a .npz, .csv or .parquet file, or a bank, whose features stay on disk.
 
-    All columns but ``label``, ``domain``, ``group`` and ``id`` are features. A .npz file holds them
-    as one array ``X`` (or ``features``) of shape (n, d), and may name the domains that it numbers
-    in an array ``domains``.
-
-    Parameters
-    ----------
-    path : str or Path
-        The file, or the folder of the bank.
-    label, domain, group : str, str, str or None
-        Columns of labels, of domains and of an observed group, which must be in the file; a bank
-        holds no group.
-    id : str or None
-        Column that names the rows, if the file has it.
-    need_label, need_domain : bool
-        Whether a file without labels or domains is refused.
-    label_gaps : bool
-        Whether rows may have no label: their labels are None, NaN or empty texts.
-
-    Returns
-    -------
-    FeatureTable
-        The rows.
-
-    Raises
-    ------
-    TableError
-        If the file cannot be read; the message is one sentence.
+    All columns but ``label``, ``domain``, ``group`` and ``id`` are features; of these the file must
+    have all but ``id``, unless labels or domains are not needed. A .npz file holds the features as
+    one array ``X`` (or ``features``) of shape (n, d), and may name the domains that it numbers in
+    an array ``domains``; a bank has no groups. With ``label_gaps``, rows may have no label, but
+    None, NaN or an empty text. Raises ``TableError`` with one sentence.
     """
     path = Path(path)
     roles = [
@@ -92,13 +73,15 @@ def read_table(
     if id is not None:
         roles.append(Role(id, "id", needed=False))
     check_roles(roles)
-    if is_bank(path) or is_unfinished(path):
-        return _read_bank(path, roles)
-    _check_file(path)
-    read = {".npz": _read_npz, ".csv": _read_csv, ".parquet": _read_parquet}[path.suffix.lower()]
-    table = read(path, roles)
-    _check_shapes(path, table)
-    return table
+    in_bank = is_bank(path) or is_unfinished(path)
+    if not in_bank:
+        _check_file(path)
+    read = _read_bank if in_bank else _READERS[path.suffix.lower()]
+    X, columns, features = read(path, roles)
+    _check_shapes(path, X, columns)
+    others = (columns.get(option) for option in ("label", "domain", "group", "id"))
+    encoder = read_encoder(path) if in_bank else None
+    return FeatureTable(X, *others, features=features, encoder=encoder)
 
 
 def read_probabilities(path: str | Path, labels: NDArray[Any]) -> NDArray[np.floating[Any]]:
@@ -182,20 +165,19 @@ def _check_file(path: Path) -> None:
             f"{path} is a folder but no bank of features: pass one that regraft embed made, or the "
             "file inside it."
         )
-    if path.suffix.lower() not in _SUFFIXES:
+    if path.suffix.lower() not in _READERS:
         raise TableError(
             f"{path} does not end in .npz, .csv or .parquet: convert it to one of them."
         )
 
 
-def _check_shapes(path: Path, table: FeatureTable) -> None:
-    n, d = table.X.shape
+def _check_shapes(path: Path, X: NDArray[Any], columns: _Columns) -> None:
+    n, d = X.shape
     if d == 0:
         raise TableError(f"{path} has no feature columns: add numeric columns beside the label.")
     if n == 0:
         raise TableError(f"{path} has no rows: add data below the header.")
-    others = {"label": table.y, "domain": table.domain, "group": table.group, "id": table.id}
-    for name, column in others.items():
+    for name, column in columns.items():
         if column is not None and column.shape != (n,):
             raise TableError(
                 f"{path} has {n} rows of features but a {name} array of shape {column.shape}: "
@@ -203,15 +185,7 @@ def _check_shapes(path: Path, table: FeatureTable) -> None:
             )
 
 
-def _table(
-    X: NDArray[np.floating[Any]], columns: Mapping[str, NDArray[Any] | None], **known: Any
-) -> FeatureTable:
-    """Make a table of features and of columns named by their options."""
-    others = {"y" if name == "label" else name: column for name, column in columns.items()}
-    return FeatureTable(X=X, **others, **known)
-
-
-def _read_bank(path: Path, roles: Sequence[Role]) -> FeatureTable:
+def _read_bank(path: Path, roles: Sequence[Role]) -> _Parts:
     try:
         bank = open_bank(path)
     except ValueError as error:
@@ -225,11 +199,10 @@ def _read_bank(path: Path, roles: Sequence[Role]) -> FeatureTable:
             )
     names = {role.option: role.find(path, tuple(held)) for role in roles}
     columns = {option: None if name is None else held[name] for option, name in names.items()}
-    known = (bank.encoder, bank.fingerprint) if bank.fingerprint else None
-    return _table(bank.X, columns, encoder=known)
+    return bank.X, columns, ()
 
 
-def _read_npz(path: Path, roles: Sequence[Role]) -> FeatureTable:
+def _read_npz(path: Path, roles: Sequence[Role]) -> _Parts:
     with _open_npz(path) as arrays:
         features = next((name for name in ("X", "features") if name in arrays.files), None)
         if features is None:
@@ -241,7 +214,7 @@ def _read_npz(path: Path, roles: Sequence[Role]) -> FeatureTable:
         columns = {role.option: _npz_column(path, arrays, role) for role in roles}
         if (domain := columns["domain"]) is not None:
             columns["domain"] = _name_domains(path, arrays, domain)
-        return _table(X, columns)
+        return X, columns, ()
 
 
 @contextmanager
@@ -310,7 +283,7 @@ def _name_domains(path: Path, arrays: Any, domain: NDArray[Any]) -> NDArray[Any]
     return named
 
 
-def _read_csv(path: Path, roles: Sequence[Role]) -> FeatureTable:
+def _read_csv(path: Path, roles: Sequence[Role]) -> _Parts:
     with path.open(newline="", encoding="utf-8-sig") as file:
         reader = csv.reader(file, skipinitialspace=True)
         try:
@@ -319,7 +292,7 @@ def _read_csv(path: Path, roles: Sequence[Role]) -> FeatureTable:
             raise TableError(f"{path} is not text in UTF-8: save it in that encoding.") from None
 
 
-def _parse_csv(path: Path, rows: Iterator[Row], roles: Sequence[Role]) -> FeatureTable:
+def _parse_csv(path: Path, rows: Iterator[Row], roles: Sequence[Role]) -> _Parts:
     header = next(rows).cells
     features = _feature_names(path, header, roles)
     others = set(header).difference(features)
@@ -335,13 +308,15 @@ def _parse_csv(path: Path, rows: Iterator[Row], roles: Sequence[Role]) -> Featur
         except ValueError:
             raise _not_a_number(path, n_rows, features, numbers) from None
     X = np.asarray(values).reshape(n_rows, len(features))
-    return _table(X, {r.option: _column(path, cells, r, typed) for r in roles}, features=features)
+    return X, {role.option: _column(path, cells, role, typed) for role in roles}, features
 
 
 def _feature_names(path: Path, columns: Sequence[str], roles: Sequence[Role]) -> tuple[str, ...]:
     """Return the columns that have none of the ``roles``, which are looked for."""
     others = [role.find(path, columns) for role in roles]
-    check_columns(path, columns)
+    twice = sorted(name for name, times in Counter(columns).items() if times > 1)
+    if twice:
+        raise TableError(f"{path} has more than one column {quoted(twice)}: rename or drop them.")
     return tuple(name for name in columns if name not in others)
 
 
@@ -374,7 +349,7 @@ def _is_number(cell: Any) -> bool:
     return True
 
 
-def _read_parquet(path: Path, roles: Sequence[Role]) -> FeatureTable:
+def _read_parquet(path: Path, roles: Sequence[Role]) -> _Parts:
     with open_parquet(path) as file:
         table = file.read()
         features = _feature_names(path, table.column_names, roles)
@@ -383,7 +358,7 @@ def _read_parquet(path: Path, roles: Sequence[Role]) -> FeatureTable:
         cells = {name: table.column(name).to_pylist() for name in names}
     X = np.column_stack(columns) if columns else np.empty((table.num_rows, 0))
     others = {role.option: _column(path, cells, role, np.array) for role in roles}
-    return _table(_floats(X), others, features=features)
+    return _floats(X), others, features
 
 
 def _parquet_feature(path: Path, table: Any, name: str) -> NDArray[Any]:
@@ -396,3 +371,6 @@ def _parquet_feature(path: Path, table: Any, name: str) -> NDArray[Any]:
 
 def _floats(values: NDArray[Any]) -> NDArray[np.floating[Any]]:
     return values if values.dtype.kind == "f" else values.astype(np.float64)
+
+
+_READERS = {".npz": _read_npz, ".csv": _read_csv, ".parquet": _read_parquet}

@@ -42,7 +42,7 @@ def load_image_encoder(
 
         return load_efficientnet_lite0(device, weights)
     if name == _MNIST:
-        from regraft.encoders.mnist import load_mnist_cnn
+        from regraft.encoders.mnist_cnn import load_mnist_cnn
 
         return load_mnist_cnn(device, weights)
     from regraft.encoders.timm import load_timm
@@ -65,18 +65,12 @@ def load_text_encoder(name: str, *, device: str = "cpu") -> TextEncoder:
         raise ValueError(
             f"{name} encodes images: run regraft embed images, or name another encoder."
         )
+    from regraft.encoders import text_models
+
     if name == TEXT_DEFAULT:
-        from regraft.encoders.sentences import load_minilm
-
-        return load_minilm(device)
+        return text_models.load_minilm(device)
     if name == _HASHED:
-        from regraft.encoders.hashing import HashedEncoder
-
-        return HashedEncoder()
+        return text_models.HashedEncoder()
     if name.startswith((_SENTENCES, _SENTENCE_MODELS)):
-        from regraft.encoders.sentences import load_sentence_transformer
-
-        return load_sentence_transformer(name.removeprefix(_SENTENCES), device)
-    from regraft.encoders.transformers import load_transformer
-
-    return load_transformer(name.removeprefix(_TRANSFORMERS), device)
+        return text_models.load_sentence_transformer(name.removeprefix(_SENTENCES), device)
+    return text_models.load_transformer(name.removeprefix(_TRANSFORMERS), device)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from regraft.data.image_files import to_rgb
-from regraft.encoders.network_encoder import NetworkEncoder
+from regraft.encoders.base import NetworkEncoder
 from regraft.encoders.weights import put_weights, read_weights
 from regraft.support.extras import require
 

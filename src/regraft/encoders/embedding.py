@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from regraft.data.bank_format import UNFINISHED
 from regraft.data.bank_inputs import remember_source
-from regraft.data.bank_writer import BankWriter, Origin
+from regraft.data.bank_writer import UNFINISHED, BankWriter, Origin
 from regraft.data.banks import Bank, check_finite, claim_place, is_bank, open_bank
 from regraft.data.image_inputs import ImageInputs
 from regraft.data.input_blocks import Block, InputSource, Survey

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -28,16 +27,6 @@ _OFFICE_CALTECH = {
     "webcam": "webcam_SURF_L10.mat",
 }
 _SHOWN_EVERY = 5.0  # seconds, while features are computed
-
-
-@dataclass(frozen=True)
-class Request:
-    """The place and the way to read a known dataset."""
-
-    data: Path  # the user's folder or file
-    bank: Path  # where features are computed into, if they must be
-    device: str
-    on_progress: OnProgress
 
 
 def check_choice(data: Path, folder: Path | None) -> None:
@@ -72,50 +61,49 @@ def read_known_dataset(
         raise FileNotFoundError(f"{data} does not exist: check --data.")
     if is_bank(data):
         return read_labelled(data)
-    return KNOWN_DATASETS[name](Request(data, out / f"{name}-bank", device, on_progress))
+    return KNOWN_DATASETS[name](data, out / f"{name}-bank", device, on_progress)
 
 
-def _read_pacs(request: Request) -> LabelledTable:
+def _read_pacs(data: Path, bank: Path, device: str, on_progress: OnProgress) -> LabelledTable:
     """Read PACS: features in a .npz file, or pictures in the layout domain/class/file."""
-    data = request.data
     if data.is_file():
         return read_labelled(data)
     if (data / _PACS_FEATURES).is_file():
         return read_labelled(data / _PACS_FEATURES)
     root = data / "PACS" if (data / "PACS").is_dir() else data
     if list_entries(root).folders == list(_PACS):
-        encoder = load_image_encoder(IMAGE_DEFAULT, device=request.device)
-        meter = Meter(request.on_progress, "images", _SHOWN_EVERY)
-        embed_images(root, encoder, request.bank, on_count=meter)
-        return read_labelled(request.bank)
+        encoder = load_image_encoder(IMAGE_DEFAULT, device=device)
+        meter = Meter(on_progress, "images", _SHOWN_EVERY)
+        embed_images(root, encoder, bank, on_count=meter)
+        return read_labelled(bank)
     raise FileNotFoundError(
         f"{root} holds neither {_PACS_FEATURES} nor just the folders {', '.join(_PACS)}: pass one "
         "that does with --data."
     )
 
 
-def _read_amazon(request: Request) -> LabelledTable:
+def _read_amazon(data: Path, bank: Path, device: str, on_progress: OnProgress) -> LabelledTable:
     """Read Amazon reviews: JSON lines with text, label and domain."""
-    places = [request.data / name for name in _AMAZON]
-    path = next((p for p in (request.data, *places) if p.is_file()), None)
+    places = [data / name for name in _AMAZON]
+    path = next((p for p in (data, *places) if p.is_file()), None)
     if path is None:
         raise FileNotFoundError(
-            f"{request.data} holds no {' or '.join(_AMAZON)}: pass a folder that does with --data, "
+            f"{data} holds no {' or '.join(_AMAZON)}: pass a folder that does with --data, "
             "with text, label and domain on each line."
         )
-    encoder = load_text_encoder(TEXT_DEFAULT, device=request.device)
-    meter = Meter(request.on_progress, "texts", _SHOWN_EVERY)
-    embed_texts(path, encoder, request.bank, on_count=meter)
-    return read_labelled(request.bank)
+    encoder = load_text_encoder(TEXT_DEFAULT, device=device)
+    meter = Meter(on_progress, "texts", _SHOWN_EVERY)
+    embed_texts(path, encoder, bank, on_count=meter)
+    return read_labelled(bank)
 
 
-def _read_office_caltech10(request: Request) -> LabelledTable:
+def _read_office_caltech10(data: Path, *_: object) -> LabelledTable:
     """Read Office-Caltech10: four domains, ten classes, 800-bin histograms of SURF words.
 
     Rows are divided by their sum, so that a picture's number of keypoints, which follows from its
     size, does not count; rows that are shares already stay as they are.
     """
-    parts = {name: _read_mat(request.data / file) for name, file in _OFFICE_CALTECH.items()}
+    parts = {name: _read_mat(data / file) for name, file in _OFFICE_CALTECH.items()}
     X = np.concatenate([counts for counts, _ in parts.values()])
     totals = X.sum(axis=1, keepdims=True)
     sizes = [len(y) for _, y in parts.values()]
@@ -153,7 +141,8 @@ def _read_mat(path: Path) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     return counts, labels.reshape(-1)
 
 
-KNOWN_DATASETS: dict[str, Callable[[Request], LabelledTable]] = {
+# From the user's folder or file, and where features are computed into, on a device.
+KNOWN_DATASETS: dict[str, Callable[[Path, Path, str, OnProgress], LabelledTable]] = {
     "amazon": _read_amazon,
     "office-caltech10": _read_office_caltech10,
     "pacs": _read_pacs,

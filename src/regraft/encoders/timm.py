@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from torch import nn
 
 from regraft.data.image_files import to_rgb
-from regraft.encoders.network_encoder import NetworkEncoder
-from regraft.encoders.pretrained import load_pretrained
-from regraft.encoders.weights import put_weights, read_weights
+from regraft.encoders.base import NetworkEncoder
+from regraft.encoders.weights import load_pretrained, put_weights, read_weights
 from regraft.support.extras import require
 
 if TYPE_CHECKING:

@@ -1,9 +1,12 @@
-"""The weights of encoders: read from files, identified by a checksum."""
+"""The weights of encoders: read from files, from model hubs, identified by a checksum."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+import logging
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import safetensors
 import safetensors.torch
@@ -11,15 +14,16 @@ import torch
 from torch import Tensor, nn
 
 from regraft.support.digests import digest_parts
+from regraft.support.extras import quiet_loggers
 
 _SHOWN = 3
+_CHATTERING = ("huggingface_hub", "sentence_transformers")
+
+T = TypeVar("T")
 
 
 def fingerprint(network: nn.Module, without: str = "") -> str:
-    """Compute the checksum of the names, types, shapes and bytes of the state dict.
-
-    Layers of the name ``without`` do not count, wherever they are.
-    """
+    """Compute the checksum of the state dict, but for layers of the name ``without`` anywhere."""
 
     def parts() -> Iterator[bytes | memoryview]:
         for name, tensor in sorted(network.state_dict().items()):
@@ -69,3 +73,26 @@ def put_weights(
             "those of the same architecture."
         )
     network.load_state_dict(kept)
+
+
+@contextmanager
+def loading(name: str, way_out: str) -> Iterator[None]:
+    """Turn errors inside into ``FileNotFoundError`` or ``ValueError`` with one sentence."""
+    try:
+        # Warnings of failed tries to download are kept back; the last one is an error.
+        with quiet_loggers(_CHATTERING, logging.ERROR):
+            yield
+    except Exception as error:  # of whichever library meets the problem
+        reason = str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__
+        if isinstance(error, OSError):  # those of downloads too
+            raise FileNotFoundError(
+                f"the network {name} can be neither found nor downloaded ({reason}): {way_out}."
+            ) from None
+        raise ValueError(f"the network {name} does not load ({reason}): {way_out}.") from None
+
+
+def load_pretrained(name: str, load: Callable[[], T], way_out: str) -> T:
+    """Load the model ``name`` by calling ``load``, with the errors of ``loading``."""
+    # Initial weights are drawn, only to be replaced.
+    with loading(name, way_out), torch.random.fork_rng(devices=[]):
+        return load()

@@ -16,6 +16,7 @@ from regraft.core.adaptation import (
     MIN_TO_CHOOSE,
     LabelledRows,
     choose_correction,
+    deal_folds,
     fit_correction,
     no_correction,
 )
@@ -189,8 +190,7 @@ def _adapt_latent(model: CROClassifier, target: PartlyLabelled) -> AdaptedClassi
         lower=dict(zip(numbers, low, strict=True)),
         upper=dict(zip(numbers, high, strict=True)),
         p_value=p_value,
-        labelled=head.measure(target),
-        labelled_before=head.measure_before(target),
+        **_measure_labels(head.judged),
         mixture=None if head.kind == "corrected" else _measure_mixture(region, reference, now),
         mixture_before=_measure_mixture(region, reference, before),
     )
@@ -240,8 +240,7 @@ def _adapt_hull(model: CROClassifier, target: PartlyLabelled) -> AdaptedClassifi
         lower={},
         upper={},
         p_value=None,
-        labelled=head.measure(target),
-        labelled_before=head.measure_before(target),
+        **_measure_labels(head.judged),
         mixture=None,
         mixture_before=None,
     )
@@ -257,25 +256,31 @@ class _Head:
     base: str  # "placed" or "kept"
     coordinates: Tensor
     correction: Tensor | None = None
-    held_out: Tensor | None = None  # (l, C) log P(y | x) by heads that have not seen the label
-    before: Tensor | None = None  # (l, C) by the head of the model
+    judged: _Judged | None = None  # None without labels
 
     @property
     def kind(self) -> str:
         return self.base if self.correction is None else "corrected"
 
-    def measure(self, target: PartlyLabelled) -> Evidence | None:
-        return _measure_labels(self.held_out, target)
 
-    def measure_before(self, target: PartlyLabelled) -> Evidence | None:
-        return _measure_labels(self.before, target)
+@dataclass(frozen=True)
+class _Judged:
+    """Labelled rows as heads see them that have not seen their labels."""
+
+    y: Tensor  # (l,)
+    log_p: Tensor  # (l, C) by the chosen kind of head
+    before: Tensor  # (l, C) by the head of the model
 
 
-def _measure_labels(log_p: Tensor | None, target: PartlyLabelled) -> Evidence | None:
-    if log_p is None or target.n_labels < MIN_TO_CHOOSE:
-        return None
-    weight = log_p.new_full((target.n_labels,), 1 / target.n_labels)
-    return measure("labels of the domain", weight, judge(log_p.T, target.y))
+def _measure_labels(judged: _Judged | None) -> dict[str, Evidence | None]:
+    if judged is None or len(judged.y) < MIN_TO_CHOOSE:
+        return {"labelled": None, "labelled_before": None}
+    weight = judged.log_p.new_full((len(judged.y),), 1 / len(judged.y))
+    now, before = (
+        measure("labels of the domain", weight, judge(log_p.T, judged.y))
+        for log_p in (judged.log_p, judged.before)
+    )
+    return {"labelled": now, "labelled_before": before}
 
 
 def _adapt_by_labels(
@@ -286,20 +291,21 @@ def _adapt_by_labels(
     scaled = (torch.from_numpy(features).double() - torch.from_numpy(model.feature_mean_)) / (
         model.feature_scale_
     )
-    rows = LabelledRows(scaled, target.y)
+    rows = LabelledRows(scaled, target.y, deal_folds(target.y))
     before = torch.log_softmax(torch.from_numpy(model._logits_of(features)).double(), dim=1)
-    fold = rows.folds
-    placed = torch.stack([family.log_p(family.fit(fold != f)) for f in range(FOLDS)])
+    placed = torch.stack([family.log_p(family.fit(rows.fold != f)) for f in range(FOLDS)])
     bases = {"placed": placed, "kept": before.expand(FOLDS, -1, -1)}
     order = ["placed", "kept"] if prefer_placed else ["kept", "placed"]
-    choice = choose_correction(rows, [bases[kind] for kind in order])
+    few = rows.thin()
+    choice = choose_correction(rows.take(few), [bases[kind][:, few] for kind in order])
     kind = order[choice.base]
     coordinates = family.fit(torch.ones_like(target.y, dtype=torch.bool))
     correction = None
     if choice.ridge is not None:
         base = family.log_p(coordinates) if kind == "placed" else before
         correction = fit_correction(rows, base, choice.ridge)
-    return _Head(kind, coordinates, correction, choice.log_p, before)
+    judged = _Judged(target.y[few], choice.log_p, before[few])
+    return _Head(kind, coordinates, correction, judged)
 
 
 def _assemble(

@@ -373,8 +373,7 @@ class CROClassifier(GameHead):
         It is about each target's own conditional, so it need not hold what ``predict_proba`` says,
         which answers for all targets at once. Exact for the latent family, and for the others as
         stated in :func:`~regraft.core.intervals.hull_bounds` and
-        :func:`~regraft.core.intervals.factorized_bounds`. Raises ``ValueError`` if the model
-        was saved by a version without intervals.
+        :func:`~regraft.core.intervals.factorized_bounds`.
         """
         return interval_of(self, self._check_rows(X))
 

@@ -28,12 +28,7 @@ if TYPE_CHECKING:
 
 def interval_of(model: CROClassifier, features: NDArray[np.floating[Any]]) -> Interval:
     """Return the interval of the rows ``features`` (n, d), which are checked already."""
-    needed, bounds = _FAMILIES[model.family]
-    if not hasattr(model, needed):
-        raise ValueError(
-            "this model was saved by a version without intervals and lacks what they need: fit it "
-            "again."
-        )
+    bounds = _FAMILIES[model.family]
     rows = join_bounds(
         [
             bounds(model, torch.from_numpy(features[rows].astype(np.float64)))
@@ -64,11 +59,10 @@ def _factorized(model: CROClassifier, X: Tensor) -> RowBounds:
     return factorized_bounds(*maps, torch.from_numpy(model.hull_mixing_), certificate.radius)
 
 
-# For each family, what old models lack, and the function from rows to bounds.
-_FAMILIES: dict[str, tuple[str, Callable[[CROClassifier, Tensor], RowBounds]]] = {
-    "latent": ("group_heads_", _latent),
-    "hull": ("hull_mixing_", _hull),
-    "factorized": ("hull_mixing_", _factorized),
+_FAMILIES: dict[str, Callable[[CROClassifier, Tensor], RowBounds]] = {
+    "latent": _latent,
+    "hull": _hull,
+    "factorized": _factorized,
 }
 
 

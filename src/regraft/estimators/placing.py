@@ -201,8 +201,10 @@ def check_new(
     model: CROClassifier, reference: Reference, features: NDArray[np.floating[Any]]
 ) -> None:
     """Raise ``ValueError`` if a whole source is among the rows (n, d)."""
-    rows = {row.tobytes() for row in np.ascontiguousarray(features, dtype=np.float32)}
-    known = np.array([row.tobytes() in rows for row in reference.X.numpy()])
+    sources = reference.X.numpy()
+    alike = features[np.isin(features[:, 0].astype(np.float32), sources[:, 0])]
+    rows = {row.tobytes() for row in alike.astype(np.float32)}
+    known = np.array([row.tobytes() in rows for row in sources])
     domain = reference.domain.numpy()
     for k, name in enumerate(model.domains_):
         if (domain == k).any() and known[domain == k].all():

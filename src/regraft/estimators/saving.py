@@ -54,7 +54,6 @@ _CLASSES: dict[str, type[SoftmaxHead]] = {
 }
 _LABEL_KINDS = "biufUO"
 _ENCODER = "name", "fingerprint"
-_ADDED = {"group_prior", "hull_mixing"}  # which models of older versions lack
 
 
 def save(model: SoftmaxHead, path: str | Path) -> None:
@@ -77,11 +76,7 @@ def save(model: SoftmaxHead, path: str | Path) -> None:
     check_destination(path)
     description = json.dumps(_describe(model), indent=2)
     arrays = safetensors.numpy.save(
-        {
-            name: np.ascontiguousarray(getattr(model, f"{name}_"))
-            for name in _shapes(model)
-            if name not in _ADDED or hasattr(model, f"{name}_")
-        }
+        {name: np.ascontiguousarray(getattr(model, f"{name}_")) for name in _shapes(model)}
     )
     reference = _reference_bytes(model)
     card = model_card(model)
@@ -295,8 +290,6 @@ def _rebuild(description: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> So
     model.domains_ = _restore(description["domains"])
     model.n_features_in_ = int(description["n_features"])
     for name, shape in _shapes(model).items():
-        if name in _ADDED and name not in arrays:
-            continue
         _check_shape(name, arrays[name], shape)
         # A copy, because what safetensors reads is neither writable nor aligned.
         setattr(model, f"{name}_", np.array(arrays[name], dtype=np.float64))

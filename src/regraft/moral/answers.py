@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regraft.moral.prompts import PROMPT_VERSION, Question
+from regraft.moral.responses import describe_mechanism, response_probabilities
 from regraft.moral.scenarios import Library, Scenario, collect
 from regraft.moral.values import PROFILES
 from regraft.support.digests import digest_text
@@ -83,10 +84,7 @@ def read_answers(path: Path, library: Library, *, model: str | None = None) -> A
 
 
 def usable(library: Library, answers: Answers) -> tuple[Library, NDArray[np.float64]]:
-    """Keep the scenarios with an answer for every profile, with their probabilities (m, 27).
-
-    Raises ``ValueError`` with one sentence if none is left.
-    """
+    """Keep the scenarios with an answer for every profile, and their probabilities (m, 27)."""
     kept = np.flatnonzero(~answers.missing.any(axis=1))
     if len(kept) == 0:
         raise ValueError(
@@ -98,6 +96,21 @@ def usable(library: Library, answers: Answers) -> tuple[Library, NDArray[np.floa
     origin = f"{library.origin}; {len(kept)} of them, with an answer for every profile"
     scenarios = [library.scenarios[i] for i in kept]
     return collect(scenarios, library.lean[kept], origin), answers.probabilities[kept]
+
+
+def choose_responses(
+    library: Library, answers: Path | None, model: str | None, permissiveness: float = 0.0
+) -> tuple[Library, NDArray[np.float64], str]:
+    """Return the probabilities of action 1 by elicited answers, or by the documented model if None.
+
+    With them come the scenarios that have them, and a sentence that says what made the labels.
+    """
+    if answers is None:
+        mechanism = describe_mechanism(permissiveness)
+        return library, response_probabilities(library, permissiveness=permissiveness), mechanism
+    elicited = read_answers(answers, library, model=model)
+    library, probabilities = usable(library, elicited)
+    return library, probabilities, elicited.mechanism
 
 
 def _digest(scenario: Scenario) -> str:

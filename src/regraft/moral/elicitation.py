@@ -1,12 +1,13 @@
-"""Questions to a language model about what people with given values do, none asked twice."""
+"""Questions to a language model about what people with given values do, and what they cost."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -16,8 +17,8 @@ from regraft.moral.answers import ANSWERS, question_args
 from regraft.moral.prompts import Question, parse_answer, system_prompt, user_prompt
 from regraft.moral.scenarios import Library
 from regraft.moral.values import PROFILES
-from regraft.support.extras import require
-from regraft.support.files import claim
+from regraft.support.extras import quiet_loggers, require
+from regraft.support.files import own
 from regraft.support.progress import OnCount
 from regraft.support.records import Records
 
@@ -30,6 +31,9 @@ _RETRIED = (408, 409, 429)  # by the SDK, like all from 500 on; other errors are
 _PAUSES = (0.25, 0.5, 1.0)  # seconds before a question is asked again after a malformed reply
 _HOPELESS = 25  # questions that fail in a row, with all their retries, end a run
 _KEPT = 200  # characters of a reply or of an error
+_CHARACTERS_PER_TOKEN = 3.5  # of English; a rule of thumb, off by some ten percent either way
+_TOKENS_PER_ANSWER = 5  # a letter and the end of the reply
+_PER_MILLION = 1e6
 _LOGGERS = ("anthropic", "httpx", "httpx2", "httpcore", "httpcore2")
 
 
@@ -69,10 +73,7 @@ def api_key() -> str:
 
 
 def plan(library: Library, *, model: str, out: Path, limit: int | None = None) -> Plan:
-    """List what is left to ask about the first ``limit`` scenarios: each profile, both orders.
-
-    Raises ``ValueError`` with one sentence for a wrong limit or a damaged file in ``out``.
-    """
+    """List what is left to ask about the first ``limit`` scenarios: each profile, both orders."""
     if limit is not None:
         check_positive(limit=limit)
     questions = [
@@ -106,11 +107,8 @@ def elicit(
     """
     check_positive(concurrency=concurrency, timeout=timeout)
     key, sdk = api_key(), require("anthropic", "elicit")
-    with claim(out) as is_ours:
-        if not is_ours:
-            raise ValueError(
-                f"another elicitation is at work in {out}: wait for it, or choose another folder."
-            )
+    refusal = f"another elicitation is at work in {out}: wait for it, or choose another folder."
+    with own(out, refusal):
         todo = plan(library, model=model, out=out, limit=limit)
         total = len(todo.questions) + todo.cached
 
@@ -119,7 +117,8 @@ def elicit(
                 on_count(todo.cached + answered, total)
 
         interview = _Interview(sdk, key, model, todo.records, report_progress)
-        with _quiet(_LOGGERS):
+        # They print headers and the content of requests.
+        with quiet_loggers(_LOGGERS, logging.CRITICAL + 1):
             asyncio.run(interview.hold(todo.questions, concurrency, max_retries, timeout))
     taken = interview.taken
     if interview.refusal is not None:
@@ -182,25 +181,20 @@ class _Interview:
                 return
 
     async def _ask(self, client: Any, question: Question) -> tuple[str, dict[str, int]]:
-        for pause in _PAUSES:
-            try:
-                return await self._ask_once(client, question)
-            except _Malformed:
-                await asyncio.sleep(pause)
-        return await self._ask_once(client, question)
-
-    async def _ask_once(self, client: Any, question: Question) -> tuple[str, dict[str, int]]:
         content = user_prompt(question.scenario, question.swapped)
-        try:
-            message = await client.messages.create(
-                model=self._model,
-                max_tokens=MAX_TOKENS,
-                system=system_prompt(question.profile),
-                messages=[{"role": "user", "content": content}],
-            )
-        except (ValueError, self._sdk.APIResponseValidationError):  # no JSON, or not even text
-            raise _Malformed from None
-        return _read_reply(message)
+        for pause in (*_PAUSES, None):
+            # A ValueError: the reply is no JSON, or not even text.
+            with suppress(ValueError, self._sdk.APIResponseValidationError, _Malformed):
+                message = await client.messages.create(
+                    model=self._model,
+                    max_tokens=MAX_TOKENS,
+                    system=system_prompt(question.profile),
+                    messages=[{"role": "user", "content": content}],
+                )
+                return _read_reply(message)
+            if pause is not None:
+                await asyncio.sleep(pause)
+        raise _Malformed
 
     def _take_reply(self, question: Question, text: str, tokens: Mapping[str, int]) -> None:
         record = {
@@ -260,15 +254,57 @@ def _message(error: Any) -> str:
     return words if isinstance(words, str) else str(error.message)
 
 
-@contextmanager
-def _quiet(names: Sequence[str]) -> Iterator[None]:
-    """Silence these loggers, which print headers and the content of requests."""
-    loggers = [logging.getLogger(name) for name in names]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.CRITICAL + 1)
-    try:
-        yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
+@dataclass(frozen=True)
+class Tokens:
+    """Numbers of tokens sent and received."""
+
+    input: int
+    output: int
+
+
+@dataclass(frozen=True)
+class Prices:
+    """US dollars for a million tokens."""
+
+    input: float
+    output: float
+
+    def cost(self, tokens: Tokens) -> float:
+        """Return the cost in US dollars."""
+        return (self.input * tokens.input + self.output * tokens.output) / _PER_MILLION
+
+
+PRICES = {DEFAULT_MODEL: Prices(1.0, 5.0)}
+
+
+def choose_prices(
+    model: str, input_price: float | None, output_price: float | None
+) -> Prices | None:
+    """Return the prices given, else those known for ``model``; None if there are neither."""
+    if model in PRICES:
+        known = PRICES[model]
+        input_price = known.input if input_price is None else input_price
+        output_price = known.output if output_price is None else output_price
+    if input_price is None and output_price is None:
+        return None
+    if input_price is None or output_price is None:
+        raise ValueError("one price is missing: pass both --input-price and --output-price.")
+    for price in (input_price, output_price):
+        if not 0 <= price < math.inf:
+            raise ValueError(f"the price {price} is none: pass US dollars per million tokens.")
+    return Prices(input_price, output_price)
+
+
+def estimate(questions: Sequence[Question]) -> Tokens:
+    """Estimate the tokens that ``questions`` will take, by the rules of thumb above."""
+    characters = sum(
+        len(system_prompt(q.profile)) + len(user_prompt(q.scenario, q.swapped)) for q in questions
+    )
+    return Tokens(
+        math.ceil(characters / _CHARACTERS_PER_TOKEN), _TOKENS_PER_ANSWER * len(questions)
+    )
+
+
+def dollars(cost: float) -> str:
+    """Format a cost, with more digits where it is small."""
+    return f"${cost:,.2f}" if cost >= 1 else f"${cost:.4f}"

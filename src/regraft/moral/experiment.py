@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from regraft.encoders.base import TextEncoder
 from regraft.moral.examples import Example, choose_examples
 from regraft.moral.process import DrawnRecords, action2_shares, draw_records
-from regraft.moral.sample import Sample
 from regraft.moral.scenarios import Library
-from regraft.moral.transfer import Transfer, measure_transfer
+from regraft.moral.transfer import Sample, Transfer, measure_transfer
 from regraft.moral.values import PANELS, PROFILES, Panel, profile_name
 from regraft.premises.abduction_angles import describe_angles
 from regraft.premises.diagnose import Diagnosis, diagnose

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from regraft.moral.scenarios import RULES, TOPICS, Library, Scenario, collect
+from regraft.moral.scenarios import (
+    RULES,
+    TOPICS,
+    Library,
+    Scenario,
+    collect,
+    download_library,
+    read_library,
+)
 from regraft.support.data_files import read_toml
 
+DOWNLOAD = "download"  # in place of a file of scenarios
 _SENTENCE = 0.7  # probability that a sentence names one more rule that an action breaks
 _DISPUTED = 0.25  # probability that such a sentence calls this disputed
 _AGREED, _OPEN = 1.0, 0.5  # violations
@@ -30,6 +40,13 @@ def make_library(n: int = 200, *, seed: int = 0) -> Library:
     scenarios = [_make_scenario(i, texts) for i in range(n)]
     origin = f"{n} scenarios generated from templates (seed {seed}), with leans drawn at random"
     return collect(scenarios, leans.standard_normal(n), origin)
+
+
+def choose_library(scenarios: str | None, out: Path) -> Library:
+    """Read the scenarios from a file or folder, download them, or generate them if None."""
+    if scenarios is None:
+        return make_library()
+    return download_library(out) if scenarios == DOWNLOAD else read_library(Path(scenarios))
 
 
 @cache

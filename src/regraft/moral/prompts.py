@@ -74,10 +74,5 @@ def _letter(found: str) -> Letter:
     return "A" if found in "Aa" else "B"
 
 
-def _version() -> str:
-    """Hash (sha256) everything that is said to the model, apart from the scenario."""
-    texts = [*map(system_prompt, PROFILES), _USER]
-    return digest_text("\n".join(texts))
-
-
-PROMPT_VERSION = _version()
+# Of everything that is said to the model, apart from the scenario.
+PROMPT_VERSION = digest_text("\n".join([*map(system_prompt, PROFILES), _USER]))

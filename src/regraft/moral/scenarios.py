@@ -253,8 +253,12 @@ def _read_answers(path: Path) -> dict[str, float]:
     rows = _read(path, [_ID])
     ids = [_text(path, line, row, _ID) for line, row in rows]
     _check_ids(path, ids)
-    shares = [_shares(path, line, row) for line, row in rows]
-    return {key: _lean(given) for key, given in zip(ids, shares, strict=True) if given}
+    leans = {}
+    for key, (line, row) in zip(ids, rows, strict=True):
+        if given := _shares(path, line, row):
+            first = math.fsum(given)
+            leans[key] = math.log((first + _HALF) / (len(given) - first + _HALF))
+    return leans
 
 
 def _shares(path: Path, line: int, row: Row) -> list[float]:
@@ -273,9 +277,3 @@ def _shares(path: Path, line: int, row: Row) -> list[float]:
             )
         shares.append(share)
     return shares
-
-
-def _lean(shares: Sequence[float]) -> float:
-    """Compute the log-odds of action 1, with half an answer added to both sides."""
-    first = math.fsum(shares)
-    return math.log((first + _HALF) / (len(shares) - first + _HALF))

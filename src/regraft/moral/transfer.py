@@ -18,8 +18,8 @@ from regraft.core.head_certificate import HeadCertificate
 from regraft.estimators.audit import AuditCurve, audit
 from regraft.estimators.baselines import ERMClassifier
 from regraft.estimators.cro import CROClassifier
-from regraft.moral.sample import Sample
 from regraft.moral.values import PANELS, PROFILES, Panel, profile_name
+from regraft.premises.factorization import GroupedRows, group_rows
 from regraft.premises.grouped_audit import (
     AbductionPlacement,
     GroupedAudit,
@@ -28,12 +28,33 @@ from regraft.premises.grouped_audit import (
     span_abductions,
 )
 from regraft.premises.multinomial_maps import OutcomeData, choose_penalty, fit_map
-from regraft.premises.placement import Placement, place_domain
+from regraft.premises.placement import HullPlacement, place_domain
 from regraft.support.progress import OnProgress
 
 BETWEEN = (0.5, 0.5)  # weights of the first two panels in one that is plausible by construction
 CLEAR_ERRORS = 3.0  # standard errors by which a risk is above another beyond doubt
 HULL, LATENT = "CRO, hull", "CRO, latent"
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Records of some panels, with their features."""
+
+    X: NDArray[np.float64]
+    y: NDArray[np.int64]
+    panel: NDArray[np.str_]
+    profile: NDArray[np.int64]
+
+    def take(self, rows: NDArray[np.bool_]) -> Sample:
+        """Select some of the records."""
+        return Sample(self.X[rows], self.y[rows], self.panel[rows], self.profile[rows])
+
+    def grouped(self, seed: int, device: str) -> tuple[GroupedRows, list[str]]:
+        """Whiten the records; also return the names of the panels in the order used there."""
+        domains = check_domains(self.X, self.y, self.panel, device=device)
+        profile = torch.from_numpy(self.profile).to(device)
+        rows = group_rows(domains, profile, len(PROFILES), seed=seed)
+        return rows, [str(name) for name in domains.names]
 
 
 @dataclass(frozen=True)
@@ -77,7 +98,7 @@ class TargetRow:
 
     panel: str
     risks: dict[str, MeanLoss]  # by head
-    placement: Placement  # among heads, which is all that can be seen without U
+    placement: HullPlacement  # among heads, which is all that can be seen without U
     abduction: AbductionPlacement  # among abductions, which U shows
     is_plausible: bool  # by construction: whether its log prior is in the hull of the sources'
 
@@ -151,10 +172,7 @@ def measure_transfer(
     device: str,
     on_progress: OnProgress,
 ) -> Transfer:
-    """Fit on all panels but the last; measure and audit on fresh records.
-
-    ``draw`` returns records of the panels by a seed.
-    """
+    """Fit on all panels but the last; measure and audit on fresh records, which ``draw`` gives."""
     *known, unseen = PANELS
     between = mix_panels(known, BETWEEN)
     train, fresh = draw(known, seed), draw(known, seed + 1)

@@ -14,12 +14,7 @@ from torch import Tensor
 
 from regraft.premises.factorization import GroupedRows
 from regraft.premises.multinomial_maps import OutcomeData, fit_map
-from regraft.premises.randomization import (
-    DRAWS,
-    Randomization,
-    crossfit_residuals,
-    pooled_test,
-)
+from regraft.premises.randomization import DRAWS, Randomization, crossfit_residuals, pooled_test
 from regraft.premises.verdicts import LEVEL, Verdict, format_p_value
 from regraft.support.plain_data import PlainData
 

@@ -16,12 +16,7 @@ from regraft.premises.multinomial_maps import (
     deal_folds,
     fit_map,
 )
-from regraft.premises.randomization import (
-    DRAWS,
-    Randomization,
-    crossfit_residuals,
-    residual_test,
-)
+from regraft.premises.randomization import DRAWS, Randomization, crossfit_residuals, residual_test
 from regraft.premises.verdicts import LEVEL, Verdict, format_p_value
 from regraft.support.plain_data import PlainData
 
@@ -72,10 +67,7 @@ def check_invariance(
     draws: int = DRAWS,
     seed: int = 0,
 ) -> DeductionInvariance:
-    """Compare the deductions of the domains to the pooled one, ``deduction`` (k, r, C).
-
-    ``penalty`` is the penalty with which the pooled one was fitted.
-    """
+    """Compare the domains' deductions to ``deduction`` (k, r, C), the pooled one of ``penalty``."""
     test = deduction_test(rows, penalty, draws=draws, seed=seed)
     cells, pull = _compare(rows, deduction, penalty, test, names, groups)
     verdict: Verdict = "violated" if test.p_value <= LEVEL else "consistent"
@@ -97,10 +89,7 @@ def check_invariance(
 def deduction_test(
     rows: GroupedRows, penalty: float, *, draws: int = DRAWS, seed: int = 0
 ) -> Randomization:
-    """Test y independent of s given x and u, by residuals of deductions that pool the domains.
-
-    The deductions are fitted with ``penalty``.
-    """
+    """Test y independent of s given x and u, by residuals of pooled deductions of ``penalty``."""
     residuals = torch.empty(len(rows.y), rows.n_classes).to(rows.Z)
     for u, data in enumerate(rows.labels_by_group()):
         residuals[rows.group == u] = crossfit_residuals(data, penalty)

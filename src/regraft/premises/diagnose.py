@@ -36,8 +36,17 @@ from regraft.premises.sample_size import SampleSize, measure_sample_size
 from regraft.premises.shifts import Shifts, measure_shifts
 from regraft.premises.transplant_basis import TransplantBasis, check_basis
 from regraft.premises.verdicts import ONE_SOURCE
+from regraft.support.plain_data import PlainData
 from regraft.support.progress import OnProgress, ignore_progress
 
+# By the name of their check.
+PREMISES = {
+    "heterogeneity": "sources disagree",
+    "closure": "factorization closes",
+    "angles": "abductions differ",
+    "invariance": "deduction is invariant",
+    "basis": "a transplant basis exists",
+}
 _MAX_OBSERVED_GROUPS = 100
 _RESTARTS, _ITERATIONS = 3, 200  # for unobserved groups; fewer, as only predictions count here
 _MAX_ROWS = 50_000  # that are looked at
@@ -75,13 +84,7 @@ class Diagnosis:
     @property
     def checks(self) -> dict[str, Check]:
         """Checks that have a verdict, by the premise that they test."""
-        return {
-            "sources disagree": self.heterogeneity,
-            "factorization closes": self.closure,
-            "abductions differ": self.angles,
-            "deduction is invariant": self.invariance,
-            "a transplant basis exists": self.basis,
-        }
+        return {title: getattr(self, name) for name, title in PREMISES.items()}
 
     def summary(self) -> tuple[str, ...]:
         """Return the answers, then the verdicts on the premises, one sentence each."""
@@ -105,17 +108,9 @@ class Diagnosis:
             "groups_observed": self.observed,
             "answers": [answer.to_dict() for answer in self.answers],
         }
-        for name in (
-            "factor",
-            "size",
-            "heterogeneity",
-            "closure",
-            "angles",
-            "invariance",
-            "basis",
-            "shifts",
-        ):
-            document[name] = getattr(self, name).to_dict()
+        for name, value in vars(self).items():
+            if isinstance(value, PlainData):
+                document[name] = value.to_dict()
         return document | {"remarks": list(self.remarks), "summary": list(self.summary())}
 
 

@@ -1,8 +1,10 @@
-"""The numbers of a diagnosis as tables of text."""
+"""The numbers of a diagnosis as tables of text, and as files: JSON and Markdown."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 from regraft.premises.abduction_angles import AbductionAngles
 from regraft.premises.deduction_invariance import WELL_SAMPLED, DeductionInvariance
@@ -12,6 +14,8 @@ from regraft.premises.hidden_factor import HiddenFactor
 from regraft.premises.sample_size import SampleSize
 from regraft.premises.shifts import Shifts
 from regraft.premises.transplant_basis import TransplantBasis
+from regraft.support.files import write_text
+from regraft.support.json_files import dumps
 from regraft.support.table import Table, percent
 
 _MOST_CELLS = 30
@@ -43,6 +47,21 @@ def details(diagnosis: Diagnosis) -> list[Table]:
         shifts_table(diagnosis.shifts),
     ]
     return [table for table in tables if table.rows]
+
+
+def write_diagnosis(folder: Path, diagnosis: Diagnosis) -> list[Path]:
+    """Write diagnosis.json and diagnosis.md into ``folder``; returns the files."""
+    files = [folder / "diagnosis.json", folder / "diagnosis.md"]
+    write_text(files[0], dumps(diagnosis_document(diagnosis)))
+    words = "\n".join(f"- {sentence}" for sentence in diagnosis.summary())
+    text = markdown([answers(diagnosis), verdicts(diagnosis), *details(diagnosis)])
+    write_text(files[1], f"# Diagnosis\n\n{words}\n\n{text}")
+    return files
+
+
+def diagnosis_document(diagnosis: Diagnosis) -> dict[str, Any]:
+    """Return all numbers, and the tables in which they are shown."""
+    return diagnosis.to_dict() | {"tables": [table.to_dict() for table in details(diagnosis)]}
 
 
 def size_table(size: SampleSize) -> Table:

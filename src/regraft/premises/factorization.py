@@ -80,14 +80,8 @@ class GroupedRows:
 
     def take(self, rows: Tensor) -> GroupedRows:
         """Select rows by a mask or an index (n,)."""
-        return replace(
-            self,
-            Z=self.Z[rows],
-            y=self.y[rows],
-            domain=self.domain[rows],
-            group=self.group[rows],
-            order=self.order[rows],
-        )
+        columns = ("Z", "y", "domain", "group", "order")
+        return replace(self, **{name: getattr(self, name)[rows] for name in columns})
 
     def groups_by_domain(self) -> list[OutcomeData]:
         """Return the data of each A_s: predict U from the rows of domain s."""
@@ -135,10 +129,7 @@ def group_rows(domains: Domains, group: Tensor, n_groups: int, *, seed: int = 0)
 
 
 def choose_penalties(rows: GroupedRows, held_out: Tensor | None = None) -> Penalties:
-    """Choose the penalties under which held-out groups, and held-out labels, are most likely.
-
-    ``held_out`` is a mask (n,); by default every third row.
-    """
+    """Choose the likeliest penalties for rows held out, a mask (n,), by default every third row."""
     by_domain = by_group = None
     if held_out is not None:
         by_domain = [held_out[rows.domain == s] for s in range(rows.n_domains)]

@@ -47,10 +47,7 @@ class DomainClosure:
 
 @dataclass(frozen=True)
 class FactorizationClosure(PlainData):
-    """Result of predicting y by softmax(A_s^T w) · softmax(D^T w) (eq. `AD-entanglement`).
-
-    Every row is predicted by maps that have not seen it.
-    """
+    """Result of predicting unseen y by softmax(A_s^T w) · softmax(D^T w), eq. `AD-entanglement`."""
 
     verdict: Verdict
     sentence: str

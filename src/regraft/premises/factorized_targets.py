@@ -65,10 +65,7 @@ def check_n_groups(n_groups: int) -> None:
 
 
 def fit_factorized_targets(sources: SourceHeads, n_groups: int) -> FactorizedTargets:
-    """Fit the maps, with the shift and the ridge under which rows held out are most likely.
-
-    Reasons to doubt the maps are given in one warning.
-    """
+    """Fit maps of the likeliest shift and ridge, by rows held out; doubts come in a warning."""
     found = max(
         (_choose_ridge(sources, n_groups, shift) for shift in get_args(Shift)),
         key=lambda held_out: held_out.log_likelihood,

@@ -1,4 +1,4 @@
-"""Placement of a labelled domain among the plausible targets of other domains."""
+"""HullPlacement of a labelled domain among the plausible targets of other domains."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from regraft.premises.multinomial_maps import OutcomeData, choose_penalty, cross
 
 
 @dataclass(frozen=True)
-class Placement:
+class HullPlacement:
     """Plausible target under which a domain's labels are most likely."""
 
     distance: float  # from the mean of the sources, in nats: the radius that includes it
@@ -31,7 +31,7 @@ class Placement:
         return self.risk - self.own_risk
 
 
-def place_domain(domains: Domains, X: ArrayLike, y: ArrayLike, *, seed: int = 0) -> Placement:
+def place_domain(domains: Domains, X: ArrayLike, y: ArrayLike, *, seed: int = 0) -> HullPlacement:
     """Find the plausible target of two or more ``domains`` that is nearest to a labelled domain.
 
     ``X`` (n, d) and ``y`` (n,) are its features and labels; if their columns or classes differ
@@ -70,7 +70,7 @@ def place_domain(domains: Domains, X: ArrayLike, y: ArrayLike, *, seed: int = 0)
     own = OutcomeData(Z, target, len(domains.classes))
     p = crossfit_probabilities(own, choose_penalty([own]))
     weights = hull.coefficients(torch.from_numpy(best.x).to(hull.center)).tolist()
-    return Placement(
+    return HullPlacement(
         distance=float(np.linalg.norm(best.x)),
         weights={str(name): w for name, w in zip(domains.names, weights, strict=True)},
         risk=float(best.fun),

@@ -219,10 +219,7 @@ def _multiple(view: Tensor) -> float:
 
 
 def _p_value(views: Tensor) -> Tensor:
-    """Return the p-value (...) of the most surprising of ``views`` (v, draws + 1, ...).
-
-    The first of the draws is the real one.
-    """
+    """Return the p-value (...) of the most surprising of ``views`` (v, 1 + draws, ...)."""
     surprise = torch.stack([_surprise(view) for view in views]).amax(dim=0)
     return (surprise >= surprise[0] - _ROUNDING_TOLERANCE).double().mean(dim=0)
 

@@ -42,10 +42,7 @@ class Shifts(PlainData):
 
 
 def measure_shifts(domains: Domains, *, seed: int = 0) -> Shifts:
-    """Measure how every pair of domains differs, by models that have not seen the rows they judge.
-
-    Two domains or more are needed.
-    """
+    """Measure how each pair of domains differs, by models that have not seen the rows."""
     sources = fit_source_heads(domains)
     order = torch.randperm(len(domains.y), generator=torch.Generator().manual_seed(seed))
     order = order.to(domains.y.device)

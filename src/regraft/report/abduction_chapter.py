@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from regraft.core.domain_scores import PERMUTATIONS
-from regraft.estimators.abduction_ends import ClassEnds, End, share_table
+from regraft.estimators.abduction_ends import ClassEnds, share_table
 from regraft.estimators.certificate_terms import Term
 from regraft.premises.verdicts import format_p_value
 from regraft.report.elements import (
@@ -90,16 +90,15 @@ def _verdict(document: Document) -> str:
 def _show_class(ends: ClassEnds) -> Iterator[Part]:
     for end in (ends.last, ends.first):
         title = f"class {ends.label}: {end.title}"
-        pictures = tuple(_picture(ends, end, i) for i, row in enumerate(end.rows) if row.picture)
+        pictures = tuple(
+            Picture(row.picture, f"{row.describe()}, {ends.label} of {row.domain}")
+            for row in end.rows
+            if row.picture
+        )
         lines = () if pictures else tuple(row.describe() for row in end.rows)
         yield Strip(title, pictures, lines)
     if ends.columns:
         yield ends.column_table()
-
-
-def _picture(ends: ClassEnds, end: End, i: int) -> Picture:
-    row = end.rows[i]
-    return Picture(row.picture, f"{row.describe()}, {ends.label} of {row.domain}")
 
 
 def _chance(document: Document) -> str:

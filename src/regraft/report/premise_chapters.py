@@ -6,18 +6,11 @@ from dataclasses import replace
 
 from regraft.core.certificates import certificate_from_dict
 from regraft.estimators.audit import AuditCurve
+from regraft.premises.diagnose import PREMISES
 from regraft.report.elements import Chapter, Document, Section, Text
 from regraft.report.sections import proof_sections, stress_section, tables_sections
 from regraft.support.table import Table, percent
 
-# By key in the document.
-_PREMISES = {
-    "heterogeneity": "sources disagree",
-    "closure": "factorization closes",
-    "angles": "abductions differ",
-    "invariance": "deduction is invariant",
-    "basis": "a transplant basis exists",
-}
 _MARKS = {"consistent": "✓ looks true", "violated": "✗ violated", "undecided": "? cannot tell"}
 
 
@@ -72,7 +65,7 @@ def moral_chapter(document: Document) -> Chapter:
 
 
 def _verdicts_section(document: Document) -> Section:
-    found = {name: document[key]["verdict"] for key, name in _PREMISES.items()}
+    found = {name: document[key]["verdict"] for key, name in PREMISES.items()}
     rows = tuple((name, _MARKS[verdict]) for name, verdict in found.items())
     violated = frozenset(i for i, v in enumerate(found.values()) if v == "violated")
     table = Table("Verdicts", ("premise", "verdict"), rows, violated)

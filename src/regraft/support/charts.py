@@ -29,33 +29,30 @@ def radius_chart(
     Radii that double are evenly spaced, and 0 has a place. The axis of accuracies shows small
     differences, or goes over ``ends``.
     """
-    shown = _in_percent(lines)
-    heights = [height for line in shown.values() for height in line.values()]
-    y = _axis("accuracy", title, ends or _range(heights))
-    return _lines(shown, _doubling("radius", "radius (nats)", shown, 0.5, "~g"), y, looks, " (%)")
+    x = "radius", "radius (nats)", 0.5, "~g"
+    return _doubling_chart(lines, x, title, looks, ends)
 
 
 def labels_chart(lines: Mapping[str, Line]) -> Spec:
     """Draw accuracies over the number of labels, a line per head."""
-    shown = _in_percent(lines)
-    x = _doubling("labels", "labels of the domain", shown, 5, ",d")
-    y = _axis("accuracy", "accuracy on other rows (%)")
-    return _lines(shown, x, y, head_looks(lines), " (%)")
+    x = "labels", "labels of the domain", 5.0, ",d"
+    return _doubling_chart(lines, x, "accuracy on other rows (%)", head_looks(lines))
 
 
-def _in_percent(lines: Mapping[str, Line]) -> dict[str, dict[Any, float]]:
-    return {name: {x: _percent(line[x]) for x in line} for name, line in lines.items()}
-
-
-def _doubling(
-    field: str, title: str, lines: Mapping[str, Line], constant: float, form: str
+def _doubling_chart(
+    lines: Mapping[str, Line],
+    axis: tuple[str, str, float, str],  # field, title, up to where it is even, format
+    title: str,
+    looks: Mapping[str, Look],
+    ends: Sequence[float] = (),
 ) -> Spec:
-    """Return an axis that is even near 0, up to ``constant``, and on which numbers then double."""
-    values = sorted({x for line in lines.values() for x in line})
-    return _axis(field, title) | {
-        "scale": {"type": "symlog", "constant": constant, "zero": False, "nice": False},
-        "axis": {"values": values, "format": form},
-    }
+    """Draw accuracies over an axis that is even near 0, and on which numbers then double."""
+    shown = {name: {r: _percent(line[r]) for r in line} for name, line in lines.items()}
+    x = _axis(*axis[:2])
+    x["scale"] = {"type": "symlog", "constant": axis[2], "zero": False, "nice": False}
+    x["axis"] = {"values": sorted({r for line in shown.values() for r in line}), "format": axis[3]}
+    heights = [height for line in shown.values() for height in line.values()]
+    return _lines(shown, x, _axis("accuracy", title, ends or _range(heights)), looks, unit=" (%)")
 
 
 def frontier_chart(points: Sequence[tuple[str, float, float]], trained: str, worst: str) -> Spec:
@@ -115,8 +112,7 @@ def accuracies_chart(accuracies: Mapping[str, Mapping[str, float]]) -> Spec:
         for head, row in accuracies.items()
         for domain, accuracy in row.items()
     ]
-    y = {"field": "domain", "type": "nominal", "sort": domains, "title": None}
-    place = {"x": _axis("accuracy", "accuracy (%)", [0, 100]), "y": y}
+    place = {"x": _axis("accuracy", "accuracy (%)", [0, 100]), "y": _names("domain", domains)}
     marks = {
         **place,
         "tooltip": _tooltip(head="head", domain="domain", accuracy="accuracy (%)"),
@@ -141,7 +137,7 @@ def group_accuracy_chart(evidence: Mapping[str, Sequence[tuple[str, float, float
     ]
     place = {
         "x": _axis("accuracy", "accuracy, and at least (%)", [0, 100]),
-        "y": {"field": "name", "type": "nominal", "sort": names, "title": None},
+        "y": _names("name", names),
         "yOffset": {"field": "head", "type": "nominal", "sort": list(evidence)},
     }
     looks = head_looks(evidence)
@@ -162,7 +158,7 @@ def shares_chart(shares: Mapping[str, Mapping[str, float]], of: str = "class") -
     looks = {label: look(i) for i, label in enumerate(shares)}
     marks = {
         "x": _axis("share", "share of the last group (%)", [0, 100]),
-        "y": {"field": "source", "type": "nominal", "sort": sources, "title": None},
+        "y": _names("source", sources),
         "tooltip": _tooltip(label=of, source="source", share="share (%)"),
         **_told_apart("label", looks, "color", "shape"),
     }
@@ -376,6 +372,10 @@ def _axis(field: str, title: str, ends: Sequence[float] | None = None) -> Spec:
 def _steps(field: str, title: str, **more: Spec) -> Spec:
     """Return an axis on which the numbers that occur are evenly spaced."""
     return {"field": field, "type": "ordinal", "title": title, "axis": _STEP_LABELS, **more}
+
+
+def _names(field: str, order: Sequence[str]) -> Spec:
+    return {"field": field, "type": "nominal", "sort": list(order), "title": None}
 
 
 def _percent(share: float) -> float:

@@ -51,11 +51,6 @@ class Extra:
     packages: tuple[Package, ...]
 
     @property
-    def missing(self) -> list[str]:
-        """The packages that are not installed."""
-        return [package.name for package in self.packages if package.version is None]
-
-    @property
     def problem(self) -> str | None:
         """A sentence about the first package that does not load, None if there is none."""
         return next((package.problem for package in self.packages if package.problem), None)
@@ -65,7 +60,8 @@ class Extra:
         """Whether it works, or how to install it, in a few words."""
         if self.problem:
             return "broken"
-        return f'pip install "regraft[{self.name}]"' if self.missing else "installed"
+        is_whole = all(package.version for package in self.packages)
+        return "installed" if is_whole else f'pip install "regraft[{self.name}]"'
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import sys
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from types import ModuleType
 
@@ -32,6 +35,16 @@ def require(module: str, extra: str) -> ModuleType:
         ) from None
 
 
+@contextmanager
+def quiet_loggers(names: Iterable[str], level: int) -> Iterator[None]:
+    """Keep back what these loggers of libraries say below ``level``."""
+    with ExitStack() as stack:
+        for logger in map(logging.getLogger, names):
+            stack.callback(logger.setLevel, logger.level)
+            logger.setLevel(level)
+        yield
+
+
 def repair_torchvision() -> None:
     """Let torchvision be imported where its compiled operators do not load.
 
@@ -46,15 +59,11 @@ def repair_torchvision() -> None:
     except RuntimeError as error:
         if "operator torchvision::" not in str(error):
             return
-        _declare_operators()
+        import torch
+
+        schema = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
+        for name in ("nms", "qnms"):
+            if not hasattr(torch.ops.torchvision, name):
+                torch.library.define(f"torchvision::{name}", schema)
         for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
             del sys.modules[name]  # imported halfway
-
-
-def _declare_operators() -> None:
-    import torch
-
-    for name in ("nms", "qnms"):
-        if not hasattr(torch.ops.torchvision, name):
-            schema = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
-            torch.library.define(f"torchvision::{name}", schema)

@@ -70,6 +70,15 @@ def claim(folder: Path) -> Iterator[bool]:
         lock.release()
 
 
+@contextmanager
+def own(folder: Path, refusal: str) -> Iterator[None]:
+    """Make ``folder`` and lock it; raise ``ValueError(refusal)`` if another process has it."""
+    with claim(folder) as is_ours:
+        if not is_ours:
+            raise ValueError(refusal)
+        yield
+
+
 def append_line(path: Path, line: bytes) -> None:
     """Add a whole line to a file and flush it to disk; raise ``OSError`` if the disk is full.
 

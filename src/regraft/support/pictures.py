@@ -56,10 +56,7 @@ def panels(
 
 
 def write_picture(figure: Spec, path: str | Path) -> None:
-    """Write the whole picture or nothing, making its folder; the suffix says the format.
-
-    The same figure gives the same bytes every time.
-    """
+    """Write the picture or nothing, in the format of its suffix; equal figures give equal bytes."""
     path = Path(path)
     kind = path.suffix.lstrip(".").lower() or "png"
     if kind not in FORMATS:
@@ -89,10 +86,7 @@ def write_result(
     picture: str,
     plot: Callable[[Path], None],
 ) -> list[Path]:
-    """Write a result as JSON and as a picture, if a folder is given; return their paths.
-
-    Without vl-convert the picture is left out with a warning.
-    """
+    """Write a result as JSON and, with vl-convert, as a picture into a given folder; the paths."""
     if folder is None:
         return []
     write_text(folder / name, dumps(result))

@@ -61,10 +61,7 @@ class Countdown:
 
 
 class Meter:
-    """An ``OnCount`` that describes number, speed and time left to ``on_progress``.
-
-    It does so at most every ``every`` seconds, and at the end.
-    """
+    """An ``OnCount`` that describes number, speed and time left at most every ``every`` seconds."""
 
     def __init__(self, on_progress: OnProgress, name: str, every: float) -> None:
         self._on_progress, self._name, self._every = on_progress, name, every

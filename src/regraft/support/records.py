@@ -34,7 +34,12 @@ class Records:
         Raises ``TypeError`` or ``ValueError`` with one sentence if the record is not plain data
         with ``args`` or if the file is damaged; NaN and infinity become null.
         """
-        _check_record(record)
+        if not isinstance(record.get("args"), Mapping):
+            raise ValueError(
+                "the record has no args to identify its run by: add a dictionary of them."
+            )
+        for key, value in record.items():
+            _check_plain(key, value)
         if self._known is None or not self._ends_whole:
             self._known = set(self._load())  # refuses a file that holds something else
             drop_torn_line(self._path)
@@ -71,13 +76,6 @@ class Records:
                 )
             records.setdefault(_identity(args), record)
         return records
-
-
-def _check_record(record: Mapping[str, Any]) -> None:
-    if not isinstance(record.get("args"), Mapping):
-        raise ValueError("the record has no args to identify its run by: add a dictionary of them.")
-    for key, value in record.items():
-        _check_plain(key, value)
 
 
 def _check_plain(name: str, value: Any) -> None:

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from regraft.bench.paper.benchmark import COLORED_MNIST, IMAGE_BENCHMARKS
-from regraft.bench.paper.published import ORACLE
+from regraft.bench.paper.benchmark import COLORED_MNIST, IMAGE_BENCHMARKS, published_rows
 from regraft.bench.paper.report import accuracy_table, full_table, write_tables
 from regraft.bench.protocol.selection import Cell, Selection
 
@@ -49,7 +48,9 @@ def test_markdown_and_csv_show_ours_beside_the_published() -> None:
     assert (ours["-90% mean"], ours["-90% error"]) == (70.449, 1.04)
     assert (ours["-90% lowest"], ours["-90% highest"]) == (9.87, 76.01)
     assert ours["average"] == 71.6833
-    text = accuracy_table({"x": FULL}, replace(COLORED_MNIST, published=ORACLE)).markdown()
+    text = accuracy_table(
+        {"x": FULL}, replace(COLORED_MNIST, published=published_rows("oracle"))
+    ).markdown()
     assert "| IRM | DomainBed | 72.0 ± 0.1 | 72.5 ± 0.3 | 58.5 ± 3.3 | 67.7 |" in text
     assert "CRO paper" not in text
 

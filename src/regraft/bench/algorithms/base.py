@@ -68,17 +68,11 @@ class Algorithm(nn.Module):
         return None
 
     def schedule(self, steps: int, every: int) -> list[int]:
-        """Return the steps, in order, after which the run is evaluated; the run ends with the last.
-
-        ``steps`` and ``every`` are what the protocol asks for.
-        """
+        """Return the steps, of those asked for, after which a run is evaluated, in order."""
         return sorted({*range(0, steps, every), steps - 1}) if self.has_steps else [0]
 
     def conclude(self, sources: Iterable[tuple[int, Tensor, Tensor]]) -> None:
-        """Finish after the last step and before the last evaluation; called once.
-
-        ``sources`` yields all training rows in parts: the number of the domain, ``x`` and ``y``.
-        """
+        """Finish after the last step; ``sources`` yields all rows: domain, ``x`` and ``y``."""
 
     def summary(self) -> dict[str, Any]:
         """Return additional facts about the run for its record, in JSON's types."""

@@ -22,10 +22,7 @@ _VECTOR_CONTEXT = 8  # numbers of context that are appended to a vector
 
 
 def group_means(rows: Tensor, size: int) -> Tensor:
-    """Return for each of the ``rows`` (n, ...) the mean of its group, in the same shape.
-
-    A group is ``size`` consecutive rows; the last may be smaller.
-    """
+    """Return for each of the ``rows`` (n, ...) the mean of its ``size`` consecutive ones."""
     whole = len(rows) - len(rows) % size
     parts = [part for part in (rows[:whole], rows[whole:]) if len(part)]
     groups = [part.reshape(-1, min(size, len(part)), *part.shape[1:]) for part in parts]

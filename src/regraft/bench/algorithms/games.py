@@ -152,10 +152,7 @@ def play_latent_game(
 
 @dataclass(frozen=True)
 class PhaseOneResult:
-    """The training rows in Phase 1's features, its head, and the heads that follow from them.
-
-    What these share is computed once.
-    """
+    """The training rows in Phase 1's features, its head, and what heads share, computed once."""
 
     domains: Domains
     head: Tensor  # (C, d + 1) on [x, 1]

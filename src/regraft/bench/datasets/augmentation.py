@@ -11,11 +11,11 @@ import numpy as np
 from regraft.support.extras import require
 
 SIZE = 224  # pixels on each side of what the network sees
-_AREA = (0.7, 1.0)  # of the crop, as a share of the image
-_ASPECT = (3 / 4, 4 / 3)  # of the crop, width to height
-_ATTEMPTS = 10  # at a crop that fits into the image
-_P_FLIP, _P_GREY = 0.5, 0.1
-_JITTER = 0.3
+AREA = (0.7, 1.0)  # of the crop, as a share of the image
+ASPECT = (3 / 4, 4 / 3)  # of the crop, width to height
+ATTEMPTS = 10  # at a crop that fits into the image
+P_FLIP, P_GREY = 0.5, 0.1
+JITTER = 0.3
 
 Box = tuple[int, int, int, int]  # left, top, right and bottom edge
 
@@ -33,12 +33,12 @@ class Change:
 def draw_change(rng: np.random.Generator, width: int, height: int) -> Change:
     """Draw a random change of an image of ``width`` x ``height`` pixels."""
     box = _draw_box(rng, width, height)
-    is_flipped = rng.random() < _P_FLIP
-    factors = rng.uniform(1 - _JITTER, 1 + _JITTER, size=3).tolist()
-    hue = rng.uniform(-_JITTER, _JITTER)
+    is_flipped = rng.random() < P_FLIP
+    factors = rng.uniform(1 - JITTER, 1 + JITTER, size=3).tolist()
+    hue = rng.uniform(-JITTER, JITTER)
     jitters = [*zip(("Brightness", "Contrast", "Color"), factors, strict=True), ("hue", hue)]
     order = rng.permutation(len(jitters)).tolist()
-    return Change(box, is_flipped, tuple(jitters[i] for i in order), rng.random() < _P_GREY)
+    return Change(box, is_flipped, tuple(jitters[i] for i in order), rng.random() < P_GREY)
 
 
 def change_image(image: Any, change: Change) -> Any:
@@ -47,7 +47,10 @@ def change_image(image: Any, change: Change) -> Any:
     if change.is_flipped:
         image = image.transpose(require("PIL.Image", "images").Transpose.FLIP_LEFT_RIGHT)
     for name, amount in change.jitters:
-        image = _turn_hue(image, amount) if name == "hue" else _enhance(image, name, amount)
+        if name == "hue":
+            image = _turn_hue(image, amount)
+        else:
+            image = getattr(require("PIL.ImageEnhance", "images"), name)(image).enhance(amount)
     return image.convert("L").convert("RGB") if change.is_grey else image
 
 
@@ -57,22 +60,18 @@ def resize(image: Any) -> Any:
 
 
 def _draw_box(rng: np.random.Generator, width: int, height: int) -> Box:
-    for _ in range(_ATTEMPTS):
-        area = width * height * rng.uniform(*_AREA)
-        aspect = math.exp(rng.uniform(math.log(_ASPECT[0]), math.log(_ASPECT[1])))
+    for _ in range(ATTEMPTS):
+        area = width * height * rng.uniform(*AREA)
+        aspect = math.exp(rng.uniform(math.log(ASPECT[0]), math.log(ASPECT[1])))
         w, h = round(math.sqrt(area * aspect)), round(math.sqrt(area / aspect))
         if 0 < w <= width and 0 < h <= height:
             left, top = int(rng.integers(width - w + 1)), int(rng.integers(height - h + 1))
             return left, top, left + w, top + h
     # The middle of the image, as much of it as has an allowed aspect.
-    w = min(width, round(height * _ASPECT[1]))
-    h = min(height, round(width / _ASPECT[0]))
+    w = min(width, round(height * ASPECT[1]))
+    h = min(height, round(width / ASPECT[0]))
     left, top = (width - w) // 2, (height - h) // 2
     return left, top, left + w, top + h
-
-
-def _enhance(image: Any, name: str, factor: float) -> Any:
-    return getattr(require("PIL.ImageEnhance", "images"), name)(image).enhance(factor)
 
 
 def _turn_hue(image: Any, share: float) -> Any:

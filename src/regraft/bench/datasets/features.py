@@ -66,7 +66,8 @@ class FeatureBank(Dataset):
         self.n_classes = len(classes)
         self._units: dict[str, tuple[Tensor, Tensor]] = {}  # known means and scales, by rows
         self._check(path)
-        self.fingerprint = _checksum(path)[:_DIGITS]
+        checksum = open_bank(path).checksum if path.is_dir() else digest_file(path)
+        self.fingerprint = checksum[:_DIGITS]
 
     def environments(self, seed: int, device: torch.device) -> list[Vectors]:
         """Return the rows of every domain; nothing is drawn, so ``seed`` does not matter."""
@@ -163,8 +164,3 @@ def _rank(path: Path) -> int | None:
 
 def _name(path: Path) -> str:
     return path.absolute().name if path.is_dir() else path.stem
-
-
-def _checksum(path: Path) -> str:
-    """Compute the checksum of a file, or read the one that a bank has of itself."""
-    return open_bank(path).checksum if path.is_dir() else digest_file(path)

@@ -77,10 +77,7 @@ class ImageFolders(RegisteredDataset):
         self.root = (data or Path(os.environ.get("REGRAFT_DATA") or ".")) / self.folder
 
     def environments(self, seed: int, device: torch.device) -> list[Images]:
-        """List the images of every environment; nothing is drawn, so ``seed`` does not matter.
-
-        Missing or wrong folders raise ``FileNotFoundError`` or ``ValueError``.
-        """
+        """List the images of every environment; nothing is drawn, so ``seed`` does not matter."""
         return [Images(listing, device) for listing in self.listings]
 
     def check(self) -> None:
@@ -120,51 +117,23 @@ class ImageFolders(RegisteredDataset):
             )
 
 
-@dataset("VLCS")
-class VLCS(ImageFolders):
-    """Photographs from Caltech101, LabelMe, SUN09 and VOC2007."""
-
-    folder = "VLCS"
-    env_names = ("C", "L", "S", "V")
-    n_classes = 5
+def _register(name: str, folder: str, environments: str, n_classes: int, **others: Any) -> None:
+    """Register one of DomainBed's datasets, which differ in these facts only."""
+    facts = {"folder": folder, "env_names": tuple(environments.split()), "n_classes": n_classes}
+    dataset(name)(type(name, (ImageFolders,), facts | others))
 
 
-@dataset("PACS")
-class PACS(ImageFolders):
-    """Art paintings, cartoons, photographs and sketches."""
-
-    folder = "PACS"
-    env_names = ("A", "C", "P", "S")
-    n_classes = 7
-
-
-@dataset("OfficeHome")
-class OfficeHome(ImageFolders):
-    """Things of office and home: art, clip art, products and the real world."""
-
-    folder = "office_home"
-    env_names = ("A", "C", "P", "R")
-    n_classes = 65
-
-
-@dataset("TerraIncognita")
-class TerraIncognita(ImageFolders):
-    """Wild animals at four camera traps, whose folders are sorted as text."""
-
-    folder = "terra_incognita"
-    env_names = ("L100", "L38", "L43", "L46")
-    n_classes = 10
-
-
-@dataset("DomainNet")
-class DomainNet(ImageFolders):
-    """Clip art, infographics, paintings, quick drawings, photographs and sketches."""
-
-    folder = "domain_net"
-    env_names = ("clip", "info", "paint", "quick", "real", "sketch")
-    n_classes = 345
-    checkpoint_freq = 1000
-    own_space = {"batch_size": whole_power(32, 2, 3, 5)}
+_register("VLCS", "VLCS", "C L S V", 5)  # photographs of Caltech101, LabelMe, SUN09 and VOC2007
+_register("PACS", "PACS", "A C P S", 7)  # art paintings, cartoons, photographs and sketches
+_register("OfficeHome", "office_home", "A C P R", 65)  # art, clip art, products, the real world
+# Wild animals at four camera traps, whose folders are sorted as text.
+_register("TerraIncognita", "terra_incognita", "L100 L38 L43 L46", 10)
+# Clip art, infographics, paintings, quick drawings, photographs and sketches.
+_register(
+    *("DomainNet", "domain_net", "clip info paint quick real sketch", 345),
+    checkpoint_freq=1000,
+    own_space={"batch_size": whole_power(32, 2, 3, 5)},
+)
 
 
 def _list_images(environment: Path, classes: Sequence[str]) -> Listing:

@@ -27,10 +27,7 @@ class LocalEngine:
         self.workers = _default_workers(self._device) if workers is None else workers
 
     def run(self, assignments: Sequence[Assignment]) -> OutcomeStream:
-        """Give each worker the next assignment when it has finished its last.
-
-        A single worker on a GPU is this process itself, which saves the start of another.
-        """
+        """Give each worker its next assignment; a single one on a GPU is this process itself."""
         if self.workers == 1 and self._device.type == "cuda":
             yield from map(run_assignment, assignments)
             return

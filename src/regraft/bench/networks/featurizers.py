@@ -26,10 +26,7 @@ class Featurizer:
     deviation: tuple[float, ...]  # by which to divide the differences
 
     def n_features(self, size: int) -> int:
-        """Return the number of features for images of ``size`` x ``size`` pixels.
-
-        A size that the network does not accept raises ``ValueError``.
-        """
+        """Count the features of ``size`` x ``size`` pixels; ``ValueError`` if it takes none."""
         try:
             with torch.no_grad():
                 return int(self.network(torch.zeros(1, 3, size, size)).shape[1])

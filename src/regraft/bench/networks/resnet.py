@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from regraft.bench.networks.domainbed import Dropout
-from regraft.encoders.pretrained import loading
+from regraft.encoders.weights import loading
 from regraft.support.extras import require
 
 _N_COLOURS = 3

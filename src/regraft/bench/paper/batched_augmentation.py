@@ -19,11 +19,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-_AREA = (0.7, 1.0)  # of the crop, as a share of the image
-_ASPECT = (3 / 4, 4 / 3)  # of the crop, width to height
-_ATTEMPTS = 10  # at a crop that fits into the image
-_P_FLIP, _P_GREY = 0.5, 0.1
-_JITTER = 0.3
+from regraft.bench.datasets.augmentation import AREA, ASPECT, ATTEMPTS, JITTER, P_FLIP, P_GREY
+
 _BRIGHTNESS, _CONTRAST, _SATURATION, _HUE = range(4)
 _SLOTS = 3  # of blends before the hue is turned, and as many after it
 _LUMA = (0.299, 0.587, 0.114)  # of red, green and blue in grey (ITU-R 601)
@@ -52,15 +49,15 @@ class Changes:
 def draw_changes(aspects: Tensor, generator: torch.Generator) -> Changes:
     """Draw changes of images whose width is ``aspects`` (...) times their height."""
     shape = aspects.shape
-    jitter = _JITTER * (2 * torch.rand((*shape, 4), generator=generator) - 1)
+    jitter = JITTER * (2 * torch.rand((*shape, 4), generator=generator) - 1)
     orders = torch.tensor(list(permutations(range(4))))
     order = orders[torch.randint(len(orders), shape, generator=generator)]
     return Changes(
         box=_draw_boxes(aspects, generator),
-        is_flipped=torch.rand(shape, generator=generator) < _P_FLIP,
+        is_flipped=torch.rand(shape, generator=generator) < P_FLIP,
         blends=arrange_blends(1 + jitter[..., :_HUE], order),
         hue=jitter[..., _HUE],
-        is_grey=torch.rand(shape, generator=generator) < _P_GREY,
+        is_grey=torch.rand(shape, generator=generator) < P_GREY,
     )
 
 
@@ -95,10 +92,7 @@ def change(pixels: Tensor, changes: Changes, size: int) -> Tensor:
 
 
 def crop(pixels: Tensor, box: Tensor, is_flipped: Tensor, size: int) -> Tensor:
-    """Resample the parts ``box`` (b, 4) of images (b, 3, h, w) bilinearly to ``size``.
-
-    Where ``is_flipped`` (b,), left and right change places.
-    """
+    """Resample parts ``box`` (b, 4) of images to ``size``, mirrored where ``is_flipped`` (b,)."""
     left, top, width, height = box.unbind(dim=1)
     across = torch.where(is_flipped, -width, width)
     nothing = torch.zeros_like(width)
@@ -152,15 +146,15 @@ def turn_hue(x: Tensor, turn: Tensor) -> Tensor:
 
 def _draw_boxes(aspects: Tensor, generator: torch.Generator) -> Tensor:
     """Draw crops (..., 4): of several attempts the first that fits, or else the middle."""
-    shape = (_ATTEMPTS, *aspects.shape)
-    area = _AREA[0] + (_AREA[1] - _AREA[0]) * torch.rand(shape, generator=generator)
-    low, high = (math.log(ratio) for ratio in _ASPECT)
+    shape = (ATTEMPTS, *aspects.shape)
+    area = AREA[0] + (AREA[1] - AREA[0]) * torch.rand(shape, generator=generator)
+    low, high = (math.log(ratio) for ratio in ASPECT)
     ratio = torch.exp(low + (high - low) * torch.rand(shape, generator=generator))
     widths, heights = (area * ratio / aspects).sqrt(), (area / ratio * aspects).sqrt()
     fits = (widths <= 1) & (heights <= 1)
     first = fits.long().argmax(dim=0, keepdim=True)
     found = fits.any(dim=0)
-    middle = aspects.clamp(*_ASPECT)  # the nearest aspect that is allowed
+    middle = aspects.clamp(*ASPECT)  # the nearest aspect that is allowed
     width = torch.where(found, widths.gather(0, first)[0], (middle / aspects).clamp(max=1))
     height = torch.where(found, heights.gather(0, first)[0], (aspects / middle).clamp(max=1))
     places = torch.rand((2, *aspects.shape), generator=generator)

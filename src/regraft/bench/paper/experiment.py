@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, get_args
 
@@ -31,7 +32,7 @@ from regraft.bench.protocol.worker import Assignment, perform
 from regraft.core.domains import check_device
 from regraft.core.surrogates import SurrogateKind, check_surrogate
 from regraft.support.extras import MissingExtra
-from regraft.support.files import claim, write_text
+from regraft.support.files import own, write_text
 from regraft.support.json_files import dumps
 from regraft.support.pictures import write_figure
 from regraft.support.progress import Countdown, OnProgress, Stopwatch
@@ -132,13 +133,6 @@ class PlannedRun:
     def folder(self) -> RunFolder:
         """Where it is written."""
         return self.assignment.folder(self.job)
-
-    def read(self) -> dict[str, Any]:
-        """Return the record of the finished run, or raise ``ValueError`` with one sentence."""
-        records = self.folder.records()
-        if not records:
-            raise ValueError(f"{self.folder.path} is damaged: remove it to run it again.")
-        return records[-1]
 
 
 @dataclass(frozen=True)
@@ -244,16 +238,17 @@ class ExperimentPlan:
 def conduct(
     plan: ExperimentPlan, phase1: PhaseOne, watch: Stopwatch, on_progress: OnProgress
 ) -> Reproduction:
-    """Finish the runs of ``plan``, and write tables, figures and timings.
-
-    Nobody else may be at work in the folder.
-    """
+    """Finish the runs of ``plan``, alone in its folder, and write tables, figures and timings."""
     phase1.remove_unfinished()
     runs = {job: plan.runs(job) for job in plan.jobs(phase1)}
     _perform(runs, phase1, plan.family, watch, on_progress)
     with watch.part(REPORT):
         on_progress("writing tables and figures")
-        found = [(run, run.read()) for job in runs for run in runs[job]]
+        found = []
+        for run in chain(*runs.values()):
+            if not (written := run.folder.records()):
+                raise ValueError(f"{run.folder.path} is damaged: remove it to run it again.")
+            found.append((run, written[-1]))
         games = [record for run, record in found if run.part == PHASE_2]
         records = _of_algorithm(games, CRO)
         select = RULES["training-domain"].select
@@ -321,16 +316,11 @@ def _perform(
 
 @contextmanager
 def own_folder(out: Path, data: str, preset: Preset | Recipe) -> Iterator[None]:
-    """Keep other processes out of the folder ``out``, which is made, and other data or presets.
-
-    ``data`` is the fingerprint of the data.
-    """
-    with claim(out) as is_ours:
-        if not is_ours:
-            raise ValueError(
-                f"{out} is in use by another process: wait for it or choose another folder with "
-                "--out."
-            )
+    """Make ``out``, and keep other processes, other ``data`` (by fingerprint) and presets out."""
+    refusal = (
+        f"{out} is in use by another process: wait for it or choose another folder with --out."
+    )
+    with own(out, refusal):
         _write_settings(out, data, preset)
         yield
 

@@ -41,10 +41,7 @@ def sweep_figures(
 
 
 def draw_checkpoints(records: Runs, benchmark: Benchmark = COLORED_MNIST) -> Spec:
-    """Draw the target risk of every checkpoint against its source risk, both error rates.
-
-    The second panel has the last head of every run alone.
-    """
+    """Draw target risk against source risk of every checkpoint, and of the last heads alone."""
     runs = group_runs(records)
     looks = {_held_out(env, benchmark): look(env) for env in runs}
     games = [

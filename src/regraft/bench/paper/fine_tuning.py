@@ -188,10 +188,7 @@ class ImageTrainer:
 
 
 def make_pool(pictures: list[Pictures], device: torch.device) -> Pictures:
-    """Put all images on ``device``, one environment of ``pictures`` after another.
-
-    The list is emptied meanwhile, so that the pixels are not in memory twice.
-    """
+    """Put all images on ``device`` in turn, emptying ``pictures``, so that none is kept twice."""
     y, aspects = (
         torch.cat([getattr(each, name) for each in pictures]) for name in ("y", "aspects")
     )

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -21,8 +21,8 @@ from regraft.support.files import remove_unfinished
 from regraft.support.progress import Countdown, OnProgress
 
 if TYPE_CHECKING:
-    from regraft.bench.paper.fine_tuning import Recipe
-    from regraft.bench.paper.pretraining import Preset
+    from regraft.bench.paper.fine_tuning import ImageTrainer
+    from regraft.bench.paper.pretraining import DigitTrainer
 
 # Raised by hand when the code changes what a training gives, so that old caches do not answer.
 FORMAT = 1
@@ -37,30 +37,6 @@ Progress = Callable[[int], None]  # is told the steps taken
 Checkpoint = dict[str, Tensor]  # parameters of Sequential(featurizer, Linear), on the CPU
 
 
-class Trainer(Protocol):
-    """How Phase 1 trains a network on the sources of a job, and embeds all environments."""
-
-    @property
-    def preset(self) -> Preset | Recipe:
-        """All that a training depends on besides the data and the device."""
-
-    @property
-    def device(self) -> torch.device:
-        """Where it trains."""
-
-    @property
-    def is_parallel(self) -> bool:
-        """Whether trainings run side by side."""
-
-    def train(
-        self, jobs: Sequence[Job], kept: Kept, keep: Keep, on_progress: Progress
-    ) -> list[Checkpoint]:
-        """Train each of ``jobs``, from its state ``kept`` if there is one."""
-
-    def embed(self, job: Job, checkpoint: Checkpoint) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
-        """Return features (n_i, d) and labels (n_i,) of every environment, on the CPU."""
-
-
 @dataclass(frozen=True)
 class PhaseOne:
     """Trains with ``trainer`` and keeps what it makes in ``folder``.
@@ -72,7 +48,7 @@ class PhaseOne:
     """
 
     benchmark: Benchmark
-    trainer: Trainer
+    trainer: DigitTrainer | ImageTrainer
     data: str
     folder: Path
 
@@ -118,7 +94,8 @@ class PhaseOne:
     ) -> TrainedFeatures:
         """Return what the runs of a job see, after computing what is missing or damaged."""
         # A checkpoint trained again elsewhere may differ: its features must not be the old ones.
-        path, key = self._path(_FEATURES, job), self._key(job) | {"checkpoint": _digest(checkpoint)}
+        digest = digest_parts(t.contiguous().numpy().data for _, t in sorted(checkpoint.items()))
+        path, key = self._path(_FEATURES, job), self._key(job) | {"checkpoint": digest}
         kept = read_cache(path, key)
         if kept is None:
             X, y = self.trainer.embed(job, checkpoint)
@@ -167,8 +144,3 @@ class PhaseOne:
 def steps_taken(kept: Tensors | None) -> int:
     """Return the steps after which the state of a training was kept, 0 if it was not."""
     return 0 if kept is None else int(kept[STEP])
-
-
-def _digest(checkpoint: Checkpoint) -> str:
-    """Compute the checksum of the parameters."""
-    return digest_parts(t.contiguous().numpy().data for _, t in sorted(checkpoint.items()))

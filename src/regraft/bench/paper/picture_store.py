@@ -41,10 +41,7 @@ class Pictures:
 
 
 def fingerprint(listings: Sequence[Listing]) -> str:
-    """Compute the checksum of the content of all files, their classes and their order.
-
-    Where they lie does not matter. Raises ``OSError`` for a file that cannot be read.
-    """
+    """Compute the checksum of the content, class and order of all files, wherever they lie."""
 
     def parts() -> Iterator[bytes]:
         for listing in listings:
@@ -75,7 +72,8 @@ def load_pictures(
     kept = [read_cache(path, key) for path, key in zip(paths, keys, strict=True)]
     if None in kept:
         countdown = Countdown("images", sum(len(listing.paths) for listing in listings))
-        side = min(math.ceil(_MARGIN * size), _largest_side(listings))
+        paths_of_all = [path for listing in listings for path in listing.paths]
+        side = min(math.ceil(_MARGIN * size), max(_map(_longer_side, paths_of_all)))
         done = 0
         for env, listing in enumerate(listings):
             if kept[env] is None:
@@ -101,10 +99,6 @@ def _decode(listing: Listing, side: int, on_progress: Callable[[int], None]) -> 
         if i % _TELL_EVERY == 0 or i == n:
             on_progress(i)
     return {"pixels": pixels, "y": torch.tensor(listing.labels), "aspects": aspects}
-
-
-def _largest_side(listings: Sequence[Listing]) -> int:
-    return max(side for listing in listings for side in _map(_longer_side, listing.paths))
 
 
 def _map(function: Callable[[str], _Result], paths: Sequence[str]) -> Iterator[_Result]:

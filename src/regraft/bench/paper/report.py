@@ -6,12 +6,11 @@ stand the published rows of the benchmark.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from regraft.bench.paper.benchmark import COLORED_MNIST, Benchmark
-from regraft.bench.paper.published import Published
 from regraft.bench.protocol.selection import Cell, Selection
 from regraft.support.files import write_text
 from regraft.support.table import Number, Table
@@ -25,21 +24,8 @@ class _Row:
 
     algorithm: str
     source: str
-    means: tuple[Number | None, ...]  # by environment
-    spreads: tuple[tuple[float, float] | tuple[None, None], ...]  # by environment
-    average: float | None
-
-    def summary(self, benchmark: Benchmark) -> tuple[Number | None, ...]:
-        """Return what stands under ``summary_heads``; of an incomplete row no worst is known."""
-        average = None if self.average is None else Number(self.average)
-        if not benchmark.compares_erm:
-            return (average,)
-        known = [mean.value for mean in self.means if mean is not None]
-        return average, Number(min(known)) if len(known) == len(self.means) else None
-
-    def numbers(self, benchmark: Benchmark) -> tuple[Number | None, ...]:
-        """Return the means, then what stands under ``summary_heads``."""
-        return *self.means, *self.summary(benchmark)
+    numbers: tuple[Number | None, ...]  # by environment, then under ``summary_heads``
+    spreads: tuple[tuple[float | None, float | None], ...]  # by environment
 
 
 def summary_heads(benchmark: Benchmark) -> list[str]:
@@ -50,7 +36,7 @@ def summary_heads(benchmark: Benchmark) -> list[str]:
 def accuracy_table(ours: Mapping[str, Selection], benchmark: Benchmark = COLORED_MNIST) -> Table:
     """Build the table of the published rows and ours; its note has the spread of our cells."""
     sections = [
-        [(row.algorithm, row.source, *row.numbers(benchmark)) for row in rows]
+        [(row.algorithm, row.source, *row.numbers) for row in rows]
         for rows in _rows(ours, benchmark)
     ]
     return Table.from_sections(
@@ -78,8 +64,7 @@ def short_rows(
     theirs, mine = _rows(ours, replace(benchmark, published=(by_name["ERM"], best, by_name["CRO"])))
 
     def texts(row: _Row, label: str) -> tuple[str, ...]:
-        numbers = row.numbers(benchmark)
-        return label, *("–" if number is None else f"{number.value:.1f}" for number in numbers)
+        return label, *("–" if number is None else number.digits for number in row.numbers)
 
     return (
         [texts(row, f"{row.algorithm} ({row.source})") for row in theirs],
@@ -94,10 +79,10 @@ def full_table(ours: Mapping[str, Selection], benchmark: Benchmark = COLORED_MNI
     rows = []
     for row in (row for part in _rows(ours, benchmark) for row in part):
         numbers: list[float | None] = []
-        for mean, spread in zip(row.means, row.spreads, strict=True):
-            numbers += [mean.value, mean.error] if mean is not None else [None, None]
-            numbers += spread
-        numbers += [None if x is None else x.value for x in row.summary(benchmark)]
+        for mean, spread in zip(row.numbers, row.spreads, strict=False):
+            numbers += [mean.value, mean.error, *spread] if mean is not None else [None] * 4
+        summary = row.numbers[len(row.spreads) :]
+        numbers += [None if x is None else x.value for x in summary]
         rounded = (None if x is None else round(x, _DECIMALS) for x in numbers)
         rows.append((row.algorithm, row.source, *rounded))
     last = ("average", "worst") if benchmark.compares_erm else ("average",)
@@ -122,26 +107,31 @@ def write_tables(
 
 def _rows(ours: Mapping[str, Selection], benchmark: Benchmark) -> tuple[list[_Row], list[_Row]]:
     """Return the published rows, and ours."""
-    return (
-        [_published_row(row, benchmark) for row in benchmark.published],
-        [_our_row(label, selection, benchmark) for label, selection in ours.items()],
-    )
+    theirs, mine = [], []
+    for row in benchmark.published:
+        published = [Number(*row.cells[env]) for env in benchmark.environments]
+        unknown = ((None, None),) * len(published)
+        numbers = _add_summary(published, row.average, benchmark)
+        theirs.append(_Row(row.algorithm, row.source, numbers, unknown))
+    for label, selection in ours.items():
+        cells = [selection.cells.get(env) for env in range(len(benchmark.environments))]
+        spreads = tuple(
+            (100 * c.spread[0], 100 * c.spread[1]) if c else (None, None) for c in cells
+        )
+        average = None if selection.average is None else 100 * selection.average
+        means = [_percent(cell) if cell else None for cell in cells]
+        mine.append(_Row(label, "this run", _add_summary(means, average, benchmark), spreads))
+    return theirs, mine
 
 
-def _published_row(row: Published, benchmark: Benchmark) -> _Row:
-    means = tuple(Number(*row.cells[env]) for env in benchmark.environments)
-    return _Row(row.algorithm, row.source, means, ((None, None),) * len(means), row.average)
-
-
-def _our_row(label: str, selection: Selection, benchmark: Benchmark) -> _Row:
-    cells = [selection.cells.get(env) for env in range(len(benchmark.environments))]
-    return _Row(
-        label,
-        "this run",
-        tuple(_percent(cell) if cell else None for cell in cells),
-        tuple((100 * c.spread[0], 100 * c.spread[1]) if c else (None, None) for c in cells),
-        None if selection.average is None else 100 * selection.average,
-    )
+def _add_summary(
+    means: Sequence[Number | None], average: float | None, benchmark: Benchmark
+) -> tuple[Number | None, ...]:
+    """Append what stands under ``summary_heads``; of an incomplete row no worst is known."""
+    known = [mean.value for mean in means if mean is not None]
+    worst = Number(min(known)) if len(known) == len(means) else None
+    summary = None if average is None else Number(average), worst
+    return *means, *summary[: len(summary_heads(benchmark))]
 
 
 def _percent(cell: Cell) -> Number:

@@ -10,7 +10,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from regraft.bench.datasets.folders import PACS, ImageFolders, Listing, OfficeHome
+from regraft.bench.datasets import open_dataset
+from regraft.bench.datasets.folders import ImageFolders, Listing
 from regraft.bench.networks.featurizers import load_featurizer
 from regraft.bench.paper import picture_store, pretraining
 from regraft.bench.paper.benchmark import COLORED_MNIST, Benchmark
@@ -30,7 +31,6 @@ from regraft.support.progress import OnProgress, Stopwatch, ignore_progress
 
 STEPS = 5000
 SIZE = 224
-_DATASETS: dict[str, type[ImageFolders]] = {"PACS": PACS, "OfficeHome": OfficeHome}
 
 
 def reproduce(
@@ -49,34 +49,10 @@ def reproduce(
     families, surrogates, presets and types of devices can be added to a folder, in which each
     preset, family and surrogate has a folder of its own.
 
-    Parameters
-    ----------
-    images, digits
-        MNIST, (n, 28, 28) and (n,).
-    preset
-        How Phase 1 trains.
-    out
-        The folder for all files.
-    stopwatch
-        Counts the time by ``PARTS``; by default it starts now.
-    on_progress
-        Called with a line of text from time to time.
-    **settings
-        What is run: ``cells``, the environments held out in turn, by default all; ``trials``, by
-        default 3, from the number ``seed`` on, by default 0; ``configs``, by default 20 with the
-        default one included; ``family``, the adversary's domains, by default "hull"; ``surrogate``,
-        what the learner sees of them, by default the family's usual; ``device``, by default "cpu".
-
-    Returns
-    -------
-    Reproduction
-        The records, what was selected among them, and the files.
-
-    Raises
-    ------
-    ValueError
-        With one sentence, if an argument is wrong, if the folder was made with other images or
-        another preset of the same name, or if another process is at work in it.
+    ``images`` (n, 28, 28) and ``digits`` (n,) are MNIST, ``preset`` says how Phase 1 trains, and
+    ``settings`` are the further fields of an ``ExperimentPlan``: what is run, and on which device.
+    Raises ``ValueError`` with one sentence if an argument is wrong, if the folder ``out`` was made
+    with other images or another preset of the same name, or if another process is at work in it.
     """
     plan = ExperimentPlan(COLORED_MNIST, preset.name, out, **settings)
     plan.check()
@@ -104,26 +80,10 @@ def reproduce_images(
 
     Stopped at any moment, it goes on from there when called again.
 
-    Parameters
-    ----------
-    benchmark
-        Which of the two.
-    data
-        The folder with a folder of class folders for each environment, or the one that holds it
-        under DomainBed's name.
-    encoder
-        The network that Phase 1 fine-tunes.
-    weights
-        The file of its pretrained parameters; None takes its own.
-    steps, size
-        How long it is trained, and the pixels on each side of what it sees.
-    out, on_progress, **settings
-        As of ``reproduce``.
-
-    Raises
-    ------
-    ValueError, FileNotFoundError, MissingExtra
-        With one sentence.
+    ``data`` holds a folder of class folders for each environment, or has such a folder under
+    DomainBed's name. Phase 1 fine-tunes the network ``encoder`` on images of ``size`` x ``size``
+    pixels, from its own pretrained parameters or from those in the file ``weights``. Raises
+    ``ValueError``, ``FileNotFoundError`` or ``MissingExtra`` with one sentence.
     """
     recipe = Recipe(encoder, "", steps, size)
     plan = ExperimentPlan(benchmark, recipe.name, out, **settings)
@@ -158,7 +118,8 @@ def list_images(benchmark: Benchmark, data: Path) -> list[Listing]:
     ``data`` is the folder of the dataset, or the one that holds it. Raises ``FileNotFoundError``
     or ``ValueError`` with one sentence.
     """
-    dataset = _DATASETS[benchmark.name](data)
+    dataset = open_dataset(benchmark.name, data)
+    assert isinstance(dataset, ImageFolders)
     if data.is_dir() and not dataset.root.is_dir():
         dataset.root = data
     for listing in dataset.listings:

@@ -10,12 +10,7 @@ import torch
 from torch import Tensor
 
 from regraft.bench.algorithms import Entry
-from regraft.bench.algorithms.games import (
-    GameFamily,
-    HeadOnFeatures,
-    PhaseOneResult,
-    game_space,
-)
+from regraft.bench.algorithms.games import GameFamily, HeadOnFeatures, PhaseOneResult, game_space
 from regraft.bench.datasets.base import Dataset
 from regraft.bench.datasets.features import Vectors
 from regraft.bench.protocol.jobs import Job
@@ -28,10 +23,6 @@ class _Rows(Vectors):
     """Features as they are; a head takes many rows at once."""
 
     rows_at_once = 65_536
-
-    def inputs(self, rows: Tensor, augmentation: int | None = None) -> Tensor:
-        """Return rows (b, d)."""
-        return self.x[rows]
 
 
 class TrainedFeatures(Dataset):

@@ -14,10 +14,7 @@ _LATEX_CAPTION = r"test accuracy (\%) $\pm$ standard error over trials"
 
 
 def tables(collection: Collection) -> list[Table]:
-    """Make for each rule a table of each dataset and, of several, their averages.
-
-    Tables without any number are left out.
-    """
+    """Make for each rule the tables of datasets and of their averages that have a number."""
     found = []
     for rule, datasets in collection.selections.items():
         title = RULES[rule].title

@@ -91,10 +91,7 @@ class Job:
 
 
 def parse_overrides(text: str, datasets: Iterable[Dataset], algorithms: Iterable[str]) -> str:
-    """Bring ``text``, a JSON object of hyperparameters, into the form that a job keeps.
-
-    Raises ``ValueError`` with one sentence if it is none or names what no algorithm reads.
-    """
+    """Check ``text``, a JSON object of hyperparameters, and bring it into the form of a job."""
     try:
         values = json.loads(text)
     except ValueError:

@@ -101,10 +101,7 @@ def launch(
 
 
 def check_folder(out: Path, jobs: Sequence[Job]) -> None:
-    """Raise ``ValueError`` if ``out`` holds one of ``jobs`` with other settings.
-
-    No table could be made from both.
-    """
+    """Raise ``ValueError`` if ``out`` has one of ``jobs`` with settings that no table can mix."""
     ids = {job.id for job in jobs}
     keys = {run_key({"args": job.args}) for job in jobs}
     for path in sorted(out.glob(f"*/{RESULTS}")):

@@ -77,10 +77,7 @@ class TrainedModel:
 
 
 def load_model(path: str | Path, device: str = "cpu") -> TrainedModel:
-    """Load the model in a run's ``model.safetensors``.
-
-    Raises ``FileNotFoundError`` or ``ValueError`` with one sentence.
-    """
+    """Load a run's ``model.safetensors``; ``FileNotFoundError`` or ``ValueError`` if it is none."""
     path, place = Path(path), torch.device(device)
     if not path.is_file():
         raise FileNotFoundError(f"there is no {path}: pass a run's model.safetensors.")

@@ -74,7 +74,8 @@ def read_results(folder: Path) -> Results:
     records: list[dict[str, Any]] = []
     owners: dict[RunKey, Path] = {}
     unfinished = 0
-    for job in _jobs(folder):
+    is_job = (folder / RESULTS).is_file()
+    for job in [folder] if is_job else sorted(path.parent for path in folder.glob(f"*/{RESULTS}")):
         checkpoints = dict(_read(job / RESULTS, damaged))
         unfinished += bool(checkpoints) and not (job / DONE).exists()
         for key in {key for key, _ in checkpoints}:
@@ -90,12 +91,6 @@ def read_results(folder: Path) -> Results:
             f"{folder} holds no records{lines}: pass a folder whose subfolders have a {RESULTS}."
         )
     return Results(records, len(owners), unfinished, damaged)
-
-
-def _jobs(folder: Path) -> list[Path]:
-    if (folder / RESULTS).is_file():
-        return [folder]
-    return sorted(path for path in folder.iterdir() if (path / RESULTS).is_file())
 
 
 def _describe(key: RunKey) -> str:

@@ -61,15 +61,12 @@ class RunFolder:
         kept = read_cache(self._checkpoint, {"run": self._run})
         last = -1 if kept is None else int(kept.pop(_STEP))
         content = b"".join(line for line, rec in self._whole_lines() if rec[_STEP] <= last)
-        if self._content() != content:
+        if self._results.exists() and self._results.read_bytes() != content:
             write_bytes(self._results, content)
         return None if kept is None else (last, kept)
 
     def append(self, record: Mapping[str, Any]) -> None:
-        """Write a record to the disk before returning.
-
-        Raises ``TypeError`` if it is not plain data, and ``OSError`` if the disk is full.
-        """
+        """Write a record of plain data to the disk before returning; ``OSError`` if it is full."""
         append_json(self._results, dict(record))
 
     def save(self, step: int, state: Mapping[str, Tensor]) -> None:
@@ -99,9 +96,6 @@ class RunFolder:
     def records(self) -> list[dict[str, Any]]:
         """Return all whole records, in the order of their steps."""
         return [record for _, record in self._whole_lines()]
-
-    def _content(self) -> bytes:
-        return self._results.read_bytes() if self._results.exists() else b""
 
     def _whole_lines(self) -> Iterator[tuple[bytes, dict[str, Any]]]:
         """Yield the lines that are whole records; torn and damaged ones are left out."""

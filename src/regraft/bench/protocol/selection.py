@@ -65,10 +65,7 @@ class Rule:
     validation: _Validation
 
     def select(self, records: Iterable[Record], n_envs: int | None = None) -> Selection:
-        """Select from one sweep of one algorithm on one dataset, its ``records`` in any order.
-
-        Without ``n_envs`` environments are counted in the records.
-        """
+        """Select from one algorithm's sweep on one dataset; without ``n_envs`` they are counted."""
         records = list(records)
         if n_envs is None:
             n_envs = max(map(count_environments, records), default=0)

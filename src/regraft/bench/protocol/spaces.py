@@ -102,16 +102,11 @@ def common_space(group: Group) -> dict[str, Hparam]:
 def draw_configuration(
     space: Space, hparams_seed: int, trial_seed: int, *, compat: bool = False
 ) -> dict[str, Any]:
-    """Draw configuration ``hparams_seed`` of a trial; number 0 has the defaults.
-
-    With ``compat`` values stay NumPy's where DomainBed leaves them so, which no record can hold.
-    """
+    """Draw configuration ``hparams_seed``, 0 for defaults; ``compat`` leaves NumPy's scalars."""
     values = {
         name: draw(hparam_state(hparams_seed, trial_seed, name)) if hparams_seed else default
         for name, (default, draw) in space.items()
     }
-    return values if compat else {name: _plain(value) for name, value in values.items()}
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
+    if compat:
+        return values
+    return {name: v.item() if isinstance(v, np.generic) else v for name, v in values.items()}

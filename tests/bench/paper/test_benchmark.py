@@ -6,8 +6,16 @@ from dataclasses import replace
 import pytest
 
 from regraft.bench.datasets.colored_mnist import ENVIRONMENTS
-from regraft.bench.paper.benchmark import COLORED_MNIST, IMAGE_BENCHMARKS, Benchmark
-from regraft.bench.paper.published import OFFICE_HOME, ORACLE, PACS, TRAINING_DOMAIN
+from regraft.bench.paper.benchmark import (
+    COLORED_MNIST,
+    IMAGE_BENCHMARKS,
+    Benchmark,
+    published_rows,
+)
+
+TRAINING_DOMAIN, ORACLE, PACS, OFFICE_HOME = map(
+    published_rows, ("training_domain", "oracle", "pacs", "office_home")
+)
 
 
 @pytest.mark.parametrize(

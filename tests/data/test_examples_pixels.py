@@ -10,8 +10,7 @@ from sklearn.linear_model import Ridge
 from sklearn.model_selection import cross_val_predict
 from sklearn.preprocessing import StandardScaler
 
-from regraft.data.demo_pixels import load_demo_pixels
-from regraft.data.examples import load_demo
+from regraft.data.examples import load_demo, load_demo_pixels
 
 
 @pytest.mark.parametrize("cell", ["-90%", "+90%"])

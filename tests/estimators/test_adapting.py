@@ -1,0 +1,172 @@
+"""Adapt a fitted model to a new domain, from no labels to many."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from regraft import AdaptedClassifier, CROClassifier, ERMClassifier, adapt, load, save
+from regraft.data.examples import DemoBank, load_demo
+
+
+@pytest.fixture(scope="module")
+def demo() -> DemoBank:
+    return load_demo()
+
+
+@pytest.fixture(scope="module")
+def model(demo: DemoBank) -> CROClassifier:
+    return CROClassifier().fit(demo.X, demo.y, demo.sample_domain)
+
+
+@pytest.fixture(scope="module")
+def hull(demo: DemoBank) -> CROClassifier:
+    return CROClassifier("hull").fit(demo.X, demo.y, demo.sample_domain)
+
+
+def _score(adapted: AdaptedClassifier, demo: DemoBank) -> float:
+    """Accuracy on rows that no test below adapts to."""
+    return float((adapted.predict(demo.X_target[1500:]) == demo.y_target[1500:]).mean())
+
+
+def _labels(demo: DemoBank, n: int, rows: int) -> NDArray[Any]:
+    """The labels of the first n rows, of so many."""
+    return np.where(np.arange(rows) < n, demo.y_target[:rows], np.nan)
+
+
+def test_unlabelled_rows_alone_adapt_the_head(demo: DemoBank, model: CROClassifier) -> None:
+    adapted = adapt(model, demo.X_target[:1000])
+    before = (model.predict(demo.X_target[1500:]) == demo.y_target[1500:]).mean()
+    assert _score(adapted, demo) > before + 0.1
+    found = adapted.certificate_
+    assert found.kind == "placed" and found.labels == 0 and found.labelled is None
+    assert found.mixture is not None and found.mixture_before is not None
+    assert (
+        found.mixture_before.accuracy_bound < found.mixture.accuracy_bound < _score(adapted, demo)
+    )
+    claim, added, limits = found.summary()
+    assert "if the domain is a mixture" in claim
+    assert "1,000 rows, 0 of them with labels" in added
+    assert "any other domain" in limits
+
+
+@pytest.mark.parametrize("family", ["model", "hull"])
+@pytest.mark.parametrize("n", [10, 100])
+def test_labels_adapt_the_head(
+    demo: DemoBank, family: str, n: int, request: pytest.FixtureRequest
+) -> None:
+    fitted: CROClassifier = request.getfixturevalue(family)
+    adapted = fitted.adapt(demo.X_target[:n], demo.y_target[:n])
+    assert _score(adapted, demo) > (0.78 if n == 10 else 0.86)
+    found = adapted.certificate_
+    assert found.kind in ("placed", "corrected")
+    assert (found.labelled is None) == (n == 10)
+    assert sum(found.weights.values()) == pytest.approx(1)
+
+
+def test_the_hull_has_a_witness(demo: DemoBank, hull: CROClassifier) -> None:
+    adapted = adapt(hull, demo.X_target[:30], demo.y_target[:30])
+    assert adapted.witness_.fit_residual < 1e-6
+    same = hull.witness(adapted.certificate_.weights)
+    np.testing.assert_allclose(adapted.witness_.target, same.target)
+
+
+def test_unlabelled_rows_help_where_labels_are_few(demo: DemoBank, model: CROClassifier) -> None:
+    adapted = adapt(model, demo.X_target[:1000], _labels(demo, 10, 1000))
+    assert adapted.certificate_.labels == 10
+    assert _score(adapted, demo) > 0.87
+
+
+def test_missing_labels_are_written_in_many_ways(demo: DemoBank, model: CROClassifier) -> None:
+    X, y = demo.X_target[:60], demo.y_target[:60]
+    known = np.arange(60) < 30
+    ways: list[Any] = [
+        np.where(known, y, np.nan),
+        np.where(known, y, -1),
+        [int(label) if k else None for label, k in zip(y, known, strict=True)],
+        [str(label) if k else "" for label, k in zip(y, known, strict=True)],
+    ]
+    first, *others = [adapt(model, X, way) for way in ways]
+    for other in others:
+        assert other.certificate_ == first.certificate_
+        np.testing.assert_array_equal(other.group_heads_, first.group_heads_)
+
+
+def test_the_order_of_labelled_and_unlabelled_rows_does_not_matter(
+    demo: DemoBank, model: CROClassifier
+) -> None:
+    X, y = demo.X_target[:40], _labels(demo, 15, 40)
+    order = np.random.default_rng(0).permutation(40)
+    heads = [adapt(model, X[rows], y[rows]).group_heads_ for rows in (np.arange(40), order)]
+    np.testing.assert_allclose(heads[0], heads[1], atol=1e-3)
+
+
+def test_a_domain_that_is_no_mixture_keeps_the_head(demo: DemoBank, model: CROClassifier) -> None:
+    noise = np.random.default_rng(0).standard_normal((300, demo.X.shape[1])) * demo.X.std(axis=0)
+    X = demo.X_target[:300] + noise
+    adapted = adapt(model, X)
+    assert adapted.certificate_.kind == "kept"
+    np.testing.assert_allclose(adapted.predict_proba(X), model.predict_proba(X), atol=1e-9)
+    assert "do not look like a mixture" in adapted.certificate_.limits()
+
+
+def test_a_saved_one_predicts_the_same_bits(
+    demo: DemoBank, model: CROClassifier, tmp_path: Path
+) -> None:
+    adapted = adapt(model, demo.X_target[:100], demo.y_target[:100])
+    save(adapted, tmp_path / "m")
+    loaded = load(tmp_path / "m")
+    assert isinstance(loaded, AdaptedClassifier)
+    X = demo.X_target[:200]
+    np.testing.assert_array_equal(loaded.predict_proba(X), adapted.predict_proba(X))
+    assert loaded.certificate_ == adapted.certificate_
+    with pytest.raises(ValueError, match="adapt of the model it came from"):
+        loaded.fit(X, X[:, 0])
+    with pytest.raises(ValueError, match="AdaptedClassifier has no family"):
+        adapt(loaded, X)  # type: ignore[arg-type]
+
+
+def test_negative_domains_are_targets(demo: DemoBank) -> None:
+    sources = slice(None, None, 10)
+    n_target = 50
+    X = np.concatenate([demo.X[sources], demo.X_target[:n_target]])
+    y = np.concatenate([demo.y[sources], np.full(n_target, -1)])
+    domain = np.concatenate(
+        [np.where(demo.sample_domain[sources] == "+90%", 1, 2), np.full(n_target, -3)]
+    )
+    both = CROClassifier().fit(X, y, domain)
+    alone = CROClassifier().fit(X[:-n_target], y[:-n_target], domain[:-n_target])
+    np.testing.assert_array_equal(both.coef_, alone.coef_)
+    assert both.domains_.tolist() == [1, 2]
+    by_sign, by_hand = both.adapt(X, y, domain), alone.adapt(demo.X_target[:n_target])
+    assert by_sign.certificate_ == by_hand.certificate_
+    with pytest.raises(ValueError, match="no negative number"):
+        both.adapt(X, y, np.abs(domain))
+
+
+@pytest.mark.parametrize(
+    ("n", "y", "message"),
+    [
+        (3, None, "the target has 3 rows and no labels: pass 10 rows or more"),
+        (30, [1] * 30, "all labels of the target are 1"),
+        (30, [0, 7] * 15, "the label 7, which the model does not know: its classes are 0, 1"),
+        (30, [0, 1], "y has 2 entries for 30 rows"),
+    ],
+)
+def test_labels_that_are_no_use(
+    demo: DemoBank, model: CROClassifier, n: int, y: Any, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        adapt(model, demo.X_target[:n], y)
+
+
+def test_models_that_cannot_adapt(demo: DemoBank, hull: CROClassifier) -> None:
+    X = demo.X_target[:40]
+    with pytest.raises(ValueError, match="hull learns nothing from unlabelled rows: pass labels"):
+        adapt(hull, X)
+    with pytest.raises(ValueError, match="ERMClassifier has no family"):
+        adapt(ERMClassifier().fit(demo.X[::50], demo.y[::50]), X)  # type: ignore[arg-type]
