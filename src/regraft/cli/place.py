@@ -81,8 +81,9 @@ def read_target(
     )
     names = [] if table.domain is None else sorted(set(table.domain.tolist()))
     if len(names) > 1:
+        shown = ", ".join(map(str, names[:2])) + (", …" if len(names) > 2 else "")
         warnings.warn(
-            f"the target has {len(names)} domains ({names[0]}, {names[1]}, …), which are taken for "
+            f"the target has {len(names)} domains ({shown}), which are taken for "
             "one: pass the rows of one.",
             stacklevel=2,
         )
