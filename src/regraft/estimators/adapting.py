@@ -27,7 +27,7 @@ from regraft.core.guard import WorstCase, compare_worst_cases
 from regraft.core.least_favourable import find_least_favourable
 from regraft.core.reference import Reference
 from regraft.estimators.adaptation_families import Family, GroupFamily, HullFamily
-from regraft.estimators.adapted import AdaptedClassifier, TargetCertificate
+from regraft.estimators.adapted import AdaptedClassifier
 from regraft.estimators.placing import (
     LEVEL,
     MIN_ROWS,
@@ -36,6 +36,7 @@ from regraft.estimators.placing import (
     joint_of,
     reference_of,
 )
+from regraft.estimators.target_certificate import TargetCertificate
 
 if TYPE_CHECKING:
     from regraft.estimators.cro import CROClassifier

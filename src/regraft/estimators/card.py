@@ -25,7 +25,7 @@ from regraft.core.group_certificate import GroupCertificate
 from regraft.core.head_certificate import HeadCertificate
 from regraft.core.reference import MAX_ROWS
 from regraft.estimators.abduction import summarize_factor
-from regraft.estimators.adapted import AdaptedClassifier, TargetCertificate
+from regraft.estimators.adapted import AdaptedClassifier
 from regraft.estimators.certificate_terms import explain_certificate
 from regraft.estimators.evidence_tables import (
     evidence_table,
@@ -36,6 +36,7 @@ from regraft.estimators.evidence_tables import (
 from regraft.estimators.game_head import GameHead
 from regraft.estimators.linear import SoftmaxHead
 from regraft.estimators.model_files import REFERENCE
+from regraft.estimators.target_certificate import TargetCertificate
 from regraft.estimators.target_tables import adapted_table, place_table
 from regraft.support.data_files import read_toml
 from regraft.support.table import Table

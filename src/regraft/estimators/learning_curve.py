@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from regraft.estimators.adapting import adapt, check_target_rows
-from regraft.estimators.baselines import ERMClassifier
 from regraft.support.plain_data import PlainData
 from regraft.support.table import Number, Table
 
+# Estimators are imported where they are used, so that a report need not wait for scikit-learn.
 if TYPE_CHECKING:
     from regraft.estimators.cro import CROClassifier
 
@@ -86,6 +85,8 @@ def learning_curve(
     have None, NaN or an empty text in ``y`` (n,). ``on_cell`` takes the numbers of heads that are
     done and of all. Raises ``ValueError`` with one sentence if there are too few labels.
     """
+    from regraft.estimators.adapting import adapt, check_target_rows
+
     target = check_target_rows(model, X, y)
     if target.n_labels < MIN_LABELS:
         raise ValueError(
@@ -142,6 +143,8 @@ def _draw(generator: np.random.Generator, labels: NDArray[Any]) -> NDArray[np.in
 
 def _refit(X: NDArray[Any], y: NDArray[Any], judged: tuple[NDArray[Any], NDArray[Any]]) -> float:
     """Return the accuracy of a head that is fitted on these rows alone."""
+    from regraft.estimators.baselines import ERMClassifier
+
     names, index, counts = np.unique(y, return_inverse=True, return_counts=True)
     enough = counts > 1  # a ridge is not chosen with one row of a class
     if enough.sum() < 2:

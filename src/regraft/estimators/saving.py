@@ -20,7 +20,7 @@ from regraft.core.certificates import certificate_from_dict
 from regraft.core.group_certificate import GroupCertificate
 from regraft.core.heads import Regularization
 from regraft.core.reference import Reference
-from regraft.estimators.adapted import AdaptedClassifier, TargetCertificate
+from regraft.estimators.adapted import AdaptedClassifier
 from regraft.estimators.baselines import (
     ERMClassifier,
     GroupDROClassifier,
@@ -34,6 +34,7 @@ from regraft.estimators.group_search import EIILClassifier, JTTClassifier, XRMCl
 from regraft.estimators.linear import SoftmaxHead
 from regraft.estimators.literal import LiteralCROClassifier
 from regraft.estimators.model_files import ARRAYS, CARD, DESCRIPTION, REFERENCE, is_model
+from regraft.estimators.target_certificate import TargetCertificate
 from regraft.support.files import sibling
 
 FORMAT = 3

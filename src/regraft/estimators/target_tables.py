@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from regraft.estimators.adapted import TargetCertificate
 from regraft.estimators.placing import Placement
+from regraft.estimators.target_certificate import TargetCertificate
 from regraft.support.table import Table, percent
 
 

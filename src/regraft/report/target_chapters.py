@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from regraft.estimators.abduction_ends import ShownRow
-from regraft.estimators.adapted import TargetCertificate
 from regraft.estimators.learning_curve import LearningCurve
 from regraft.estimators.placing import Placement
+from regraft.estimators.target_certificate import TargetCertificate
 from regraft.estimators.target_tables import adapted_table, place_table, placement_table
 from regraft.report.elements import Chapter, Chart, Document, Part, Picture, Section, Strip, Text
 from regraft.support.charts import labels_chart, shares_chart
