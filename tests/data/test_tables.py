@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from regraft.data.banks import write_bank
+from regraft import CROClassifier, write_bank
 from regraft.data.columns import is_missing
 from regraft.data.tables import (
     FeatureTable,
@@ -18,7 +18,6 @@ from regraft.data.tables import (
     read_table,
     score,
 )
-from regraft.estimators.cro import CROClassifier
 from tests.helpers.errors import one_sentence, refused
 from tests.helpers.tables import write_columns
 

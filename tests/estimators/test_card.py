@@ -1,7 +1,5 @@
 """Cards tell of the head, parse as YAML and Markdown, and run what they tell people to run."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Saved heads come back as they were, and nothing else is taken for one."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -3,8 +3,7 @@ import warnings
 import numpy as np
 import pytest
 
-from regraft.estimators.baselines import ERMClassifier
-from regraft.estimators.cro import CROClassifier
+from regraft import CROClassifier, ERMClassifier
 from regraft.estimators.unseen import judge_unseen
 from tests.helpers.problems import Problem
 
