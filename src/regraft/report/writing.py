@@ -9,7 +9,13 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from regraft._version import __version__
-from regraft.report import abduction_chapter, head_chapters, premise_chapters, protocol_chapters
+from regraft.report import (
+    abduction_chapter,
+    head_chapters,
+    premise_chapters,
+    protocol_chapters,
+    target_chapters,
+)
 from regraft.report.elements import Chapter, Chart, Report
 from regraft.report.provenance import read_provenance
 from regraft.support.extras import require
@@ -21,6 +27,8 @@ REPORT = "report.html"
 _KINDS: dict[str, Callable[[Any], Chapter]] = {
     "demo.json": head_chapters.demo_chapter,
     "fit.json": head_chapters.fit_chapter,
+    "place.json": target_chapters.place_chapter,
+    "adapt.json": target_chapters.adapt_chapter,
     "abduct.json": abduction_chapter.abduction_chapter,
     "audit.json": head_chapters.audit_chapter,
     "frontier.json": head_chapters.frontier_chapter,

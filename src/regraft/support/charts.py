@@ -29,10 +29,28 @@ def radius_chart(
     Radii that double are evenly spaced, and 0 has a place. The axis of accuracies shows small
     differences, or goes over ``ends``.
     """
+    x = "radius", "radius (nats)", 0.5, "~g"
+    return _doubling_chart(lines, x, title, looks, ends)
+
+
+def labels_chart(lines: Mapping[str, Line]) -> Spec:
+    """Draw accuracies over the number of labels, a line per head."""
+    x = "labels", "labels of the domain", 5.0, ",d"
+    return _doubling_chart(lines, x, "accuracy on other rows (%)", head_looks(lines))
+
+
+def _doubling_chart(
+    lines: Mapping[str, Line],
+    axis: tuple[str, str, float, str],  # field, title, up to where it is even, format
+    title: str,
+    looks: Mapping[str, Look],
+    ends: Sequence[float] = (),
+) -> Spec:
+    """Draw accuracies over an axis that is even near 0, and on which numbers then double."""
     shown = {name: {r: _percent(line[r]) for r in line} for name, line in lines.items()}
-    x = _axis("radius", "radius (nats)")
-    x["scale"] = {"type": "symlog", "constant": 0.5, "zero": False, "nice": False}
-    x["axis"] = {"values": sorted({r for line in shown.values() for r in line}), "format": "~g"}
+    x = _axis(*axis[:2])
+    x["scale"] = {"type": "symlog", "constant": axis[2], "zero": False, "nice": False}
+    x["axis"] = {"values": sorted({r for line in shown.values() for r in line}), "format": axis[3]}
     heights = [height for line in shown.values() for height in line.values()]
     return _lines(shown, x, _axis("accuracy", title, ends or _range(heights)), looks, unit=" (%)")
 
@@ -134,14 +152,14 @@ def group_accuracy_chart(evidence: Mapping[str, Sequence[tuple[str, float, float
     ) | {"height": (28 + 16 * len(evidence)) * len(names)}
 
 
-def shares_chart(shares: Mapping[str, Mapping[str, float]]) -> Spec:
-    """Draw the share of a group in each source, a mark for each class."""
+def shares_chart(shares: Mapping[str, Mapping[str, float]], of: str = "class") -> Spec:
+    """Draw the share of a group in each source, a mark for each class or for what ``of`` names."""
     sources = list(dict.fromkeys(name for row in shares.values() for name in row))
     looks = {label: look(i) for i, label in enumerate(shares)}
     marks = {
         "x": _axis("share", "share of the last group (%)", [0, 100]),
         "y": _names("source", sources),
-        "tooltip": _tooltip(label="class", source="source", share="share (%)"),
+        "tooltip": _tooltip(label=of, source="source", share="share (%)"),
         **_told_apart("label", looks, "color", "shape"),
     }
     values = [
