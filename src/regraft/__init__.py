@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from regraft.data.examples import load_demo, make_confounded_domains
     from regraft.data.planting import plant_confounder
     from regraft.estimators.abduction import Abduction, abduct
-    from regraft.estimators.adapted import AdaptedClassifier, TargetCertificate
+    from regraft.estimators.adapted import AdaptedClassifier
     from regraft.estimators.adapting import adapt
     from regraft.estimators.audit import AuditCurve, audit
     from regraft.estimators.baselines import (
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from regraft.estimators.literal import LiteralCROClassifier
     from regraft.estimators.placing import Placement, place
     from regraft.estimators.saving import load, save
+    from regraft.estimators.target_certificate import TargetCertificate
     from regraft.premises.diagnose import Diagnosis, diagnose
     from regraft.premises.factorization import Factorization, fit_observed
     from regraft.premises.latent_groups import LatentFit, fit_latent
@@ -93,7 +94,7 @@ __all__ = [
 # Imported at first use: torch takes seconds, which `regraft --help` need not wait for.
 _HOMES = {
     "estimators.abduction": ("Abduction", "abduct"),
-    "estimators.adapted": ("AdaptedClassifier", "TargetCertificate"),
+    "estimators.adapted": ("AdaptedClassifier",),
     "estimators.adapting": ("adapt",),
     "estimators.audit": ("AuditCurve", "audit"),
     "estimators.drift": ("DriftBatch", "in_batches", "watch"),
@@ -122,6 +123,7 @@ _HOMES = {
     "estimators.literal": ("LiteralCROClassifier",),
     "estimators.placing": ("Placement", "place"),
     "estimators.saving": ("load", "save"),
+    "estimators.target_certificate": ("TargetCertificate",),
 }
 
 

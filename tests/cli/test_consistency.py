@@ -15,6 +15,7 @@ SHARED = ("--out", "--html", "--json", "--quiet", "--device", "--seed")
 
 NOTHING_RANDOM = "nothing is drawn at random"
 NO_TORCH = "nothing is computed that a GPU would speed up"
+FEW_ROWS = "rows of one domain and a few of the sources, done where they are"
 NO_PAGE = "report has no chapter for it"
 # What a command does without, and why. A new command must be written down here.
 ABSENT: dict[str, dict[str, str]] = {
@@ -25,6 +26,8 @@ ABSENT: dict[str, dict[str, str]] = {
         "--device": "one product of matrices, done where the rows are",
         "--seed": NOTHING_RANDOM,
     },
+    "place": {"--device": FEW_ROWS, "--seed": NOTHING_RANDOM},
+    "adapt": {"--device": FEW_ROWS},
     "drift": {
         "--device": "batches are small, and read from a file",
         "--seed": NOTHING_RANDOM,

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from regraft import CROClassifier, write_bank
+from regraft.data.columns import is_missing
 from regraft.data.tables import (
     FeatureTable,
     TableError,
@@ -139,6 +140,9 @@ def test_optional_columns_may_be_absent_or_have_gaps(tmp_path: Path, suffix: str
     path = write(tmp_path / f"d{suffix}", y=gaps)
     table = read_table(path, need_label=False)
     assert table.y is None
+    with_gaps = read_table(path, label_gaps=True).y
+    assert with_gaps is not None
+    assert [is_missing(label) for label in with_gaps.tolist()] == [False, True, False, False]
     assert table.domain is not None
     with refused(r"row 2 .*has no label", TableError):
         read_table(path)

@@ -9,6 +9,7 @@ import typer
 from regraft._version import __version__
 from regraft.cli import (  # noqa: F401
     abduct,
+    adapt,
     audit,
     collect,
     compare,
@@ -21,6 +22,7 @@ from regraft.cli import (  # noqa: F401
     frontier,
     moral_elicit,
     moral_run,
+    place,
     predict,
     report,
     reproduce,

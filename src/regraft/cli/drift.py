@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regraft.cli.command import command
-from regraft.cli.options import Domain, Label, Out, path_argument
+from regraft.cli.options import Domain, Label, Model, Out, path_argument
 from regraft.cli.predict import load_head
 from regraft.cli.session import Session
 
@@ -47,7 +47,7 @@ _FailOnAlarm = Annotated[
 @command("drift", html=True)
 def drift_command(
     session: Session,
-    model: Annotated[Path, path_argument("Folder of a saved model.")],
+    model: Model,
     targets: _Targets,
     batch: _Batch = 1000,
     level: _Level = 0.001,

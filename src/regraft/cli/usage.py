@@ -17,6 +17,8 @@ _ORDER = (
         "demo",
         "fit",
         "predict",
+        "place",
+        "adapt",
         "drift",
         "abduct",
         "audit",

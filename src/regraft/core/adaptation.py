@@ -60,7 +60,7 @@ def fit_coordinates(log_likelihood: Callable[[Tensor], Tensor], prior: Coordinat
         point = torch.from_numpy(z).requires_grad_(True)
         value = share * prior.penalty(point) - log_likelihood(point)
         (slope,) = torch.autograd.grad(value, point)
-        return float(value), slope.numpy()
+        return float(value.detach()), slope.numpy()
 
     start = prior.center.numpy()
     # The penalty has two hollows if the labels are far from the prior, so search from both.

@@ -147,6 +147,12 @@ def open_bank(folder: str | Path) -> Bank:
     return bank
 
 
+def read_encoder(folder: Path) -> tuple[str, str] | None:
+    """Return the name and the checksum of a bank's encoder; None if they are not known."""
+    encoder = _read_description(folder / DESCRIPTION)["encoder"]
+    return (encoder["name"], encoder["fingerprint"]) if encoder["fingerprint"] else None
+
+
 def verify(bank: Bank) -> None:
     """Read the whole bank; raise ``ValueError`` if a byte is not as it was written."""
     if data_checksum(bank.folder / ARRAYS) != bank.checksum:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regraft.data.banks import is_bank, is_unfinished, open_bank
+from regraft.data.banks import is_bank, is_unfinished, open_bank, read_encoder
 from regraft.data.columns import Role, TableError, check_roles, quoted, typed
 from regraft.data.table_rows import Row, check_csv, open_parquet
 
@@ -34,12 +34,14 @@ class FeatureTable:
     """Features with what else is known of their rows."""
 
     X: NDArray[np.floating[Any]]  # (n, d)
-    y: NDArray[Any] | None  # (n,), None where the file has no label column or one with gaps
+    y: NDArray[Any] | None  # (n,), None where the file has no labels, or gaps that it may not have
     domain: NDArray[Any] | None  # (n,), None likewise
     group: NDArray[Any] | None = None  # (n,), None where no group was asked for
     id: NDArray[Any] | None = None  # (n,), None likewise, or where the file has none
     # (d,) names of the columns of X; empty if the file has none
     features: tuple[str, ...] = field(default=(), kw_only=True)
+    # name and checksum of the encoder that made a bank's features; None if it is not known
+    encoder: tuple[str, str] | None = field(default=None, kw_only=True)
 
 
 def read_table(
@@ -51,16 +53,21 @@ def read_table(
     id: str | None = None,
     need_label: bool = True,
     need_domain: bool = True,
+    label_gaps: bool = False,
 ) -> FeatureTable:
     """Read a .npz, .csv or .parquet file, or a bank, whose features stay on disk.
 
     All columns but ``label``, ``domain``, ``group`` and ``id`` are features; of these the file must
     have all but ``id``, unless labels or domains are not needed. A .npz file holds the features as
     one array ``X`` (or ``features``) of shape (n, d), and may name the domains that it numbers in
-    an array ``domains``; a bank has no groups. Raises ``TableError`` with one sentence.
+    an array ``domains``; a bank has no groups. With ``label_gaps``, rows may have no label, but
+    None, NaN or an empty text. Raises ``TableError`` with one sentence.
     """
     path = Path(path)
-    roles = [Role(label, "label", need_label), Role(domain, "domain", need_domain)]
+    roles = [
+        Role(label, "label", need_label, allowed=label_gaps),
+        Role(domain, "domain", need_domain),
+    ]
     if group is not None:
         roles.append(Role(group, "group", gap="fill it in, drop the row, or leave out --group"))
     if id is not None:
@@ -73,7 +80,8 @@ def read_table(
     X, columns, features = read(path, roles)
     _check_shapes(path, X, columns)
     others = (columns.get(option) for option in ("label", "domain", "group", "id"))
-    return FeatureTable(X, *others, features=features)
+    encoder = read_encoder(path) if in_bank else None
+    return FeatureTable(X, *others, features=features, encoder=encoder)
 
 
 def read_probabilities(path: str | Path, labels: NDArray[Any]) -> NDArray[np.floating[Any]]:

@@ -27,7 +27,7 @@ from regraft.core.guard import WorstCase, compare_worst_cases
 from regraft.core.least_favourable import find_least_favourable
 from regraft.core.reference import Reference
 from regraft.estimators.adaptation_families import Family, GroupFamily, HullFamily
-from regraft.estimators.adapted import AdaptedClassifier, TargetCertificate
+from regraft.estimators.adapted import AdaptedClassifier
 from regraft.estimators.placing import (
     LEVEL,
     MIN_ROWS,
@@ -36,6 +36,7 @@ from regraft.estimators.placing import (
     joint_of,
     reference_of,
 )
+from regraft.estimators.target_certificate import TargetCertificate
 
 if TYPE_CHECKING:
     from regraft.estimators.cro import CROClassifier
@@ -83,25 +84,27 @@ def adapt(
                 "some."
             )
         X, y = np.asarray(X)[rows], None if y is None else np.asarray(y)[rows]
-    target = _check(model, X, y)
+    target = check_target_rows(model, X, y)
     if model.family == "hull":
         return _adapt_hull(model, target)
     return _adapt_latent(model, target)
 
 
 @dataclass(frozen=True)
-class _Target:
-    """Rows of a new domain; the first ones have labels."""
+class PartlyLabelled:
+    """Rows of a new domain, of which the first ones have labels."""
 
     features: NDArray[np.floating[Any]]  # (n, d)
     y: Tensor  # (l,) class numbers of the first rows
 
     @property
     def n_labels(self) -> int:
+        """How many of the rows have labels."""
         return len(self.y)
 
 
-def _check(model: CROClassifier, X: ArrayLike, y: ArrayLike | None) -> _Target:
+def check_target_rows(model: CROClassifier, X: ArrayLike, y: ArrayLike | None) -> PartlyLabelled:
+    """Validate rows (n, d) of a new domain and labels (n,), of which some or all may be missing."""
     from regraft.estimators.cro import CROClassifier
 
     if not isinstance(model, CROClassifier):
@@ -133,7 +136,7 @@ def _check(model: CROClassifier, X: ArrayLike, y: ArrayLike | None) -> _Target:
             "or more, or pass no labels."
         )
     order = np.concatenate([np.flatnonzero(known), np.flatnonzero(~known)])
-    return _Target(features[order], torch.tensor(index, dtype=torch.long))
+    return PartlyLabelled(features[order], torch.tensor(index, dtype=torch.long))
 
 
 def _key(label: Any) -> float | str | None:
@@ -145,7 +148,7 @@ def _key(label: Any) -> float | str | None:
     return None if math.isnan(number) else number
 
 
-def _adapt_latent(model: CROClassifier, target: _Target) -> AdaptedClassifier:
+def _adapt_latent(model: CROClassifier, target: PartlyLabelled) -> AdaptedClassifier:
     reference, n = reference_of(model), target.n_labels
     check_new(model, reference, target.features)
     if len(target.features) < MIN_ROWS and not n:
@@ -223,7 +226,7 @@ def _measure_mixture(region: ShareRegion, reference: Reference, rows: HeldOutRow
     )
 
 
-def _adapt_hull(model: CROClassifier, target: _Target) -> AdaptedClassifier:
+def _adapt_hull(model: CROClassifier, target: PartlyLabelled) -> AdaptedClassifier:
     if not target.n_labels:
         reference_of(model)  # says that this family learns nothing from unlabelled rows
     hull = HullFamily(model, target.features[: target.n_labels], target.y)
@@ -282,7 +285,7 @@ def _measure_labels(judged: _Judged | None) -> dict[str, Evidence | None]:
 
 
 def _adapt_by_labels(
-    model: CROClassifier, target: _Target, family: Family, *, prefer_placed: bool
+    model: CROClassifier, target: PartlyLabelled, family: Family, *, prefer_placed: bool
 ) -> _Head:
     """Return the head that labels choose: of the family, or as it was, corrected or not."""
     features = target.features[: target.n_labels]
@@ -312,8 +315,8 @@ def _assemble(
     adapted = AdaptedClassifier()
     adapted.classes_, adapted.domains_ = model.classes_, model.domains_
     adapted.n_features_in_ = model.n_features_in_
-    if hasattr(model, "feature_names_in_"):
-        adapted.feature_names_in_ = model.feature_names_in_
+    for name in {"feature_names_in_", "encoder_"} & vars(model).keys():
+        setattr(adapted, name, getattr(model, name))
     if head.base == "placed":
         adapted.group_heads_ = family.heads(head.coordinates).numpy()
     else:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,6 +49,14 @@ class Placement(PlainData):
     alien_rows: tuple[int, ...]  # numbers of the rows (from 0) that look least like the mixture
     expected_accuracy: float  # of the model's head at these shares, if the domain is a mixture
     source_shares: dict[str, tuple[float, ...]]  # of the groups in each source
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Placement:
+        """Read what ``to_dict`` returns, also after a round trip through JSON."""
+        plain = {f.name: document[f.name] for f in fields(cls)}
+        plain |= {name: tuple(each) for name, each in plain.items() if isinstance(each, list)}
+        plain["source_shares"] = {k: tuple(v) for k, v in plain["source_shares"].items()}
+        return cls(**plain)
 
     @property
     def is_mixture(self) -> bool:

@@ -15,6 +15,7 @@ from regraft.report import (
     head_chapters,
     premise_chapters,
     protocol_chapters,
+    target_chapters,
 )
 from regraft.report.elements import Chapter, Chart, Report
 from regraft.report.provenance import read_provenance
@@ -27,6 +28,8 @@ REPORT = "report.html"
 _KINDS: dict[str, Callable[[Any], Chapter]] = {
     "demo.json": head_chapters.demo_chapter,
     "fit.json": head_chapters.fit_chapter,
+    "place.json": target_chapters.place_chapter,
+    "adapt.json": target_chapters.adapt_chapter,
     "abduct.json": abduction_chapter.abduction_chapter,
     "audit.json": head_chapters.audit_chapter,
     "frontier.json": head_chapters.frontier_chapter,
