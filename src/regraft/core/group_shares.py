@@ -84,12 +84,14 @@ class ShareRegion:
         slack = float(chi2.ppf(self.confidence, len(best) - 1)) / (2 * self.certainty)
         width = slack / len(self.log_ratio)  # of the mean log-likelihood; the unit of the search
         least = likelihood.value(best) - width
-        likely = {
-            "type": "ineq",
-            "fun": lambda p: (likelihood.value(p) - least) / width,
-            "jac": lambda p: likelihood.slope(p) / width,
-        }
-        found = _minimize_on_simplex(lambda p: (-float(goal @ p), -goal), best, likely)
+        found = np.eye(len(best))[goal.argmax()]
+        if len(best) > 2:  # two groups: the farthest point lies on the way to one of them
+            likely = {
+                "type": "ineq",
+                "fun": lambda p: (likelihood.value(p) - least) / width,
+                "jac": lambda p: likelihood.slope(p) / width,
+            }
+            found = _minimize_on_simplex(lambda p: (-float(goal @ p), -goal), best, likely)
         # A search may end outside. The region is convex, so its edge is met on the way back.
         inside, outside = 0.0, 1.0
         if likelihood.value(found) < least:
