@@ -1,6 +1,7 @@
 """Every reading of the paper's algorithm that was tried, on the three Colored MNIST cells.
 
     python benchmarks/readings.py --out regraft-cmnist [--data DIR] [--device cuda] [--jobs 16]
+        [--test-envs 2]
 
 Phase 1 (preset paper, trial 0) is taken from the folder or trained into it; each reading then
 plays the same draws of the paper's hyperparameter ranges. Records are appended to
@@ -132,12 +133,14 @@ class Task:
 CELLS: dict[int, Cell] = {}  # filled before the workers are forked
 
 
-def load_features(data: Path | None, device: str, out: Path) -> list[TrainedFeatures]:
-    """Phase 1 of every cell, from the folder or trained into it."""
+def load_features(
+    data: Path | None, device: str, out: Path, envs: list[int]
+) -> list[TrainedFeatures]:
+    """Phase 1 of the cells, from the folder or trained into it."""
     images, digits = load_mnist(data)
     trainer = DigitTrainer(images, digits, PRESETS["paper"], torch.device(device))
     phase1 = PhaseOne(COLORED_MNIST, trainer, fingerprint(images, digits), out)
-    jobs = [phase1.job(env, 0) for env in range(len(ENVIRONMENTS))]
+    jobs = [phase1.job(env, 0) for env in envs]
     checkpoints = phase1.checkpoints(jobs, print)
     return [phase1.features(job, checkpoints[job]) for job in jobs]
 
@@ -242,9 +245,9 @@ def accuracies(features: TrainedFeatures, head: Tensor) -> dict[str, float]:
     return {"target": target, "source": float(np.mean(sources))}
 
 
-def every_task(names: list[str]) -> Iterator[Task]:
+def every_task(names: list[str], envs: list[int]) -> Iterator[Task]:
     for name in names:
-        for env in reversed(range(len(ENVIRONMENTS))):  # the diagnostic one first
+        for env in sorted(envs, reverse=True):  # the diagnostic one first
             if name == RANK_READING:
                 yield from (Task(name, env, 0, rank) for rank in RANKS)
             yield from (Task(name, env, draw) for draw in range(1, READINGS[name].draws + 1))
@@ -258,9 +261,10 @@ def report(records: list[dict[str, Any]], out: Path) -> None:
     for name, reading in READINGS.items():
         runs = [r for r in records if r["args"]["reading"] == name and "cro_rank" not in r["args"]]
         cells = [[r for r in runs if r["args"]["test_env"] == env] for env in range(3)]
-        if not runs or any(len(cell) < reading.draws for cell in cells):
+        if not runs or len(cells[2]) < reading.draws:
             continue
-        spans = [span([r["target"] for r in cell]) for cell in cells]
+        done = [cell if len(cell) >= reading.draws else [] for cell in cells]
+        spans = [span([r["target"] for r in cell]) if cell else "" for cell in done]
         last = cells[2]
         rounds = sorted({r["rounds"] for r in last})
         chosen = max(last, key=lambda r: r["source"])
@@ -309,10 +313,12 @@ def main() -> None:
     parser.add_argument("--device", default="cpu", help="of Phase 1, if it must be trained")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--readings", nargs="+", choices=list(READINGS), default=list(READINGS))
+    envs = list(range(len(ENVIRONMENTS)))
+    parser.add_argument("--test-envs", type=int, nargs="+", choices=envs, default=envs)
     args = parser.parse_args()
     torch.set_num_threads(1)  # the workers share the cores
 
-    phase1 = args.data, args.device, args.out
+    phase1 = args.data, args.device, args.out, args.test_envs
     # Training in a process of its own: autograd's threads do not survive the forks below.
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         pool.submit(load_features, *phase1).result()
@@ -320,7 +326,9 @@ def main() -> None:
         CELLS[features.test_env] = Cell(features, fit_source_heads(features.domains()))
 
     records = Records(args.out / "readings.jsonl")
-    tasks = [task for task in every_task(args.readings) if not records.done(task.args)]
+    tasks = [
+        task for task in every_task(args.readings, args.test_envs) if not records.done(task.args)
+    ]
     started = time.perf_counter()
     with ProcessPoolExecutor(args.jobs, mp_context=get_context("fork")) as pool:
         futures = [pool.submit(perform, task) for task in tasks]

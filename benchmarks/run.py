@@ -27,6 +27,7 @@ SECTIONS = {
     "speed": "Speed and memory",
     "embedding_speed": "Embedding",
     "large_bank": "A large bank",
+    "drift": "A stream of 10,000,000 rows",
     "report": "Reports",
 }
 INTRODUCTION = """# Results

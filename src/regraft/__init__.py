@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from regraft.data.examples import load_demo, make_confounded_domains
     from regraft.data.planting import plant_confounder
     from regraft.estimators.abduction import Abduction, abduct
-    from regraft.estimators.adapted import AdaptedClassifier, TargetCertificate
+    from regraft.estimators.adapted import AdaptedClassifier
     from regraft.estimators.adapting import adapt
     from regraft.estimators.audit import AuditCurve, audit
     from regraft.estimators.baselines import (
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     )
     from regraft.estimators.comparison import Comparison, compare
     from regraft.estimators.cro import CROClassifier
+    from regraft.estimators.drift import DriftBatch, in_batches, watch
     from regraft.estimators.free_audit import FreeAudit, audit_free
     from regraft.estimators.frontier import Frontier, frontier
     from regraft.estimators.group_audit import GroupAudit, audit_groups
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from regraft.estimators.literal import LiteralCROClassifier
     from regraft.estimators.placing import Placement, place
     from regraft.estimators.saving import load, save
+    from regraft.estimators.target_certificate import TargetCertificate
     from regraft.premises.diagnose import Diagnosis, diagnose
     from regraft.premises.factorization import Factorization, fit_observed
     from regraft.premises.latent_groups import LatentFit, fit_latent
@@ -47,6 +49,7 @@ __all__ = [
     "Certificate",
     "Comparison",
     "Diagnosis",
+    "DriftBatch",
     "EIILClassifier",
     "ERMClassifier",
     "Factorization",
@@ -76,6 +79,7 @@ __all__ = [
     "fit_latent",
     "fit_observed",
     "frontier",
+    "in_batches",
     "load",
     "load_demo",
     "make_confounded_domains",
@@ -83,15 +87,17 @@ __all__ = [
     "place",
     "plant_confounder",
     "save",
+    "watch",
     "write_bank",
 ]
 
 # Imported at first use: torch takes seconds, which `regraft --help` need not wait for.
 _HOMES = {
     "estimators.abduction": ("Abduction", "abduct"),
-    "estimators.adapted": ("AdaptedClassifier", "TargetCertificate"),
+    "estimators.adapted": ("AdaptedClassifier",),
     "estimators.adapting": ("adapt",),
     "estimators.audit": ("AuditCurve", "audit"),
+    "estimators.drift": ("DriftBatch", "in_batches", "watch"),
     "estimators.free_audit": ("FreeAudit", "audit_free"),
     "estimators.frontier": ("Frontier", "frontier"),
     "estimators.group_audit": ("GroupAudit", "audit_groups"),
@@ -117,6 +123,7 @@ _HOMES = {
     "estimators.literal": ("LiteralCROClassifier",),
     "estimators.placing": ("Placement", "place"),
     "estimators.saving": ("load", "save"),
+    "estimators.target_certificate": ("TargetCertificate",),
 }
 
 

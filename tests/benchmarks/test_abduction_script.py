@@ -1,9 +1,6 @@
 """The benchmark of false alarms, power and coverage: its generator, and a short run."""
 
-from __future__ import annotations
-
-import sys
-from importlib import import_module
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -12,14 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.helpers.paths import ROOT
-
-
-@pytest.fixture(scope="module")
-def script() -> ModuleType:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(ROOT / "benchmarks")
-        return import_module("abduction")
+SCRIPT = "abduction"
 
 
 @settings(deadline=None, max_examples=20)
@@ -58,21 +48,18 @@ def test_rates_have_exact_intervals(script: ModuleType) -> None:
 
 def test_it_measures_and_keeps(
     script: ModuleType,
+    run_script: Callable[..., str],
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(script, "RECORDS", tmp_path / "abduction.jsonl")
     monkeypatch.setattr(script, "FRESH_ROWS", 5_000)
     parts = {"halves": script.split_gauss, "mixed": script.confound}
     monkeypatch.setattr(script, "PARTS", parts)
-    options = ["--repetitions", "1", "--power-repetitions", "1"]
-    monkeypatch.setattr(sys, "argv", ["abduction.py", *options])
-    script.main()
-    first = capsys.readouterr().out
+    options = "--repetitions", 1, "--power-repetitions", 1
+    first = run_script(*options)
     assert "| halves | 1 | 0.0 (" in first and "| mixed | 1 | 100.0 (" in first
     assert "| all | 1 | 100.0 (" in first
     for name in ("abduct", "CROClassifier"):
         monkeypatch.setattr(script, name, None)  # cannot be called
-    script.main()
-    assert capsys.readouterr().out == first
+    assert run_script(*options) == first

@@ -1,21 +1,14 @@
 """The paper's learner, which the readings compare to the solved one."""
 
-from importlib import import_module
 from types import ModuleType
 
-import pytest
 import torch
 
 from regraft.core.learner import Learner
 from regraft.core.surrogates import WeightedSample
-from tests.helpers.paths import ROOT
 from tests.helpers.problems import make_problem
 
-
-@pytest.fixture
-def adam_learner(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    return import_module("adam_learner")
+SCRIPT = "adam_learner"
 
 
 def _learner() -> tuple[Learner, list[WeightedSample]]:
@@ -29,12 +22,12 @@ def _learner() -> tuple[Learner, list[WeightedSample]]:
     return learner, [WeightedSample(Z, y, row) for row in weights]
 
 
-def test_adam_approaches_the_solved_answer(adam_learner: ModuleType) -> None:
+def test_adam_approaches_the_solved_answer(script: ModuleType) -> None:
     solved, samples = _learner()
     start = samples[0].Z.new_zeros((2, 4))
     heads = []
     for _ in range(2):
-        adam = adam_learner.AdamLearner(ridge=1e-2, lr=1e-2, epochs=60, batch=50)
+        adam = script.AdamLearner(ridge=1e-2, lr=1e-2, epochs=60, batch=50)
         answer, head = None, start
         for sample in samples:
             adam.add(sample)
@@ -52,9 +45,9 @@ def test_adam_approaches_the_solved_answer(adam_learner: ModuleType) -> None:
     assert torch.equal(*heads)
 
 
-def test_adam_steps_even_on_fewer_rows_than_a_batch(adam_learner: ModuleType) -> None:
+def test_adam_steps_even_on_fewer_rows_than_a_batch(script: ModuleType) -> None:
     _, samples = _learner()
-    adam = adam_learner.AdamLearner(ridge=1e-2, lr=1e-1, epochs=3, batch=10_000)
+    adam = script.AdamLearner(ridge=1e-2, lr=1e-1, epochs=3, batch=10_000)
     start = samples[0].Z.new_zeros((2, 4))
     adam.add(samples[0])
     assert adam.respond(start).value < samples[0].risk(start)

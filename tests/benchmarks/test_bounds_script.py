@@ -1,24 +1,20 @@
 """The benchmark of the certificates' coverage: a small problem of every family, kept as records."""
 
-import sys
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-from tests.helpers.paths import ROOT
+SCRIPT = "bounds"
 
 
-@pytest.fixture
-def script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    found = import_module("bounds")
-    monkeypatch.setattr(found, "HULL_FRESH_ROWS", 4_000)
+@pytest.fixture(autouse=True)
+def few_rows(script: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(script, "HULL_FRESH_ROWS", 4_000)
     for name in ("MOST_ROWS", "MOST_FACTORIZED_ROWS"):
-        monkeypatch.setattr(found, name, 301)
+        monkeypatch.setattr(script, name, 301)
     monkeypatch.setattr(import_module("abduction"), "FRESH_ROWS", 5_000)
-    return found
 
 
 @pytest.mark.parametrize("family", ["latent", "hull", "factorized"])
@@ -37,7 +33,7 @@ def test_records_are_kept(
     script: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(script, "RECORDS", tmp_path / "bounds.jsonl")
-    monkeypatch.setattr(sys, "argv", ["bounds.py"])
+    monkeypatch.setattr("sys.argv", ["bounds.py"])
     job = {"family": "hull", "seed": 1}
     script.Records(script.RECORDS).append({"args": job, "true heads": [1.0, 2.0, 0.5, 0.4]})
     (found,) = script.measure([job], workers=1)

@@ -1,7 +1,6 @@
 """The script that draws the paper's figures from the records that there are."""
 
-import sys
-from importlib import import_module
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,13 +12,8 @@ from regraft.support.pictures import FORMATS
 from regraft.support.records import Records
 from tests.helpers.paths import ROOT
 
+SCRIPT = "figures"
 SCHEMATICS = ["causal_graph", "transplant"]
-
-
-@pytest.fixture
-def script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    return import_module("figures")
 
 
 def record(dataset: str, env: int, config: int = 0, rank: int = 1) -> dict[str, Any]:
@@ -58,22 +52,12 @@ def colored(tmp_path: Path) -> Path:
     return folder.parent
 
 
-def call(script: ModuleType, monkeypatch: pytest.MonkeyPatch, out: Path, *runs: Path) -> None:
-    arguments = ["figures.py", "--out", str(out)]
-    monkeypatch.setattr(sys, "argv", arguments + (["--runs", *map(str, runs)] if runs else []))
-    script.main()
-
-
 def test_without_runs_the_schematics_are_drawn_and_the_rest_is_told(
-    script: ModuleType,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    script: ModuleType, run_script: Callable[..., str], tmp_path: Path
 ) -> None:
-    call(script, monkeypatch, tmp_path)
+    lines = run_script("--out", tmp_path).splitlines()
     files = [f"{name}.{kind}" for name in SCHEMATICS for kind in FORMATS]
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(files)
-    lines = capsys.readouterr().out.splitlines()
     assert lines[:6] == [str(tmp_path / file) for file in files]
     assert lines[6:] == [
         f"left out: {name}, for which run {command}" for name, command in script.NEEDS_DATA.items()
@@ -111,7 +95,7 @@ def test_images_have_checkpoints_alone(script: ModuleType, tmp_path: Path) -> No
 
 
 def test_what_cannot_be_drawn_is_one_sentence(
-    script: ModuleType, colored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run_script: Callable[..., str], colored: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "empty").mkdir()
     write(tmp_path / "again", "cpu", record("ColoredMNIST", 0))
@@ -122,6 +106,6 @@ def test_what_cannot_be_drawn_is_one_sentence(
         ([colored, tmp_path / "again"], "again gives cmnist_checkpoints a second time: pass one"),
     ):
         with pytest.raises(SystemExit, match=message) as caught:
-            call(script, monkeypatch, out, *runs)
+            run_script("--out", out, "--runs", *runs)
         assert str(caught.value).endswith(".")
         assert not out.exists()

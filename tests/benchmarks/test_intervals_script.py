@@ -1,23 +1,13 @@
 """The benchmark of the intervals: its truth is the truth, and a short run."""
 
-from __future__ import annotations
-
-import sys
-from importlib import import_module
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
 
-from tests.helpers.paths import ROOT
-
-
-@pytest.fixture(scope="module")
-def script() -> ModuleType:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(ROOT / "benchmarks")
-        return import_module("intervals")
+SCRIPT = "intervals"
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
@@ -37,17 +27,15 @@ def test_the_conditional_is_that_of_the_rows_drawn(script: ModuleType, share: fl
 
 def test_a_short_run(
     script: ModuleType,
+    run_script: Callable[..., str],
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(script, "RECORDS", tmp_path / "intervals.jsonl")
     monkeypatch.setattr(script, "SHIFTS", (3.0,))
     monkeypatch.setattr(script, "HULLS", ((2, 2.0),))
     monkeypatch.setattr(script, "demo_rows", lambda shift: [["d", shift, "0.5", "10.0"]])
-    monkeypatch.setattr(sys, "argv", ["intervals.py", "--repetitions", "1"])
-    script.main()
-    printed = capsys.readouterr().out
+    printed = run_script("--repetitions", 1)
     assert "| hull, 2 classes, 3 sources, radius 2 |" in printed
     assert "| latent, two groups, prior shift 3 |" in printed and "| d | 3.0 |" in printed
     assert len((tmp_path / "intervals.jsonl").read_text().splitlines()) == 2

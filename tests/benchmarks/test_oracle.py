@@ -1,6 +1,5 @@
 """Heads that are told the hidden factor do what their names say."""
 
-from importlib import import_module
 from types import ModuleType
 
 import numpy as np
@@ -10,15 +9,9 @@ from numpy.typing import NDArray
 from regraft import ERMClassifier
 from regraft.data.examples import ConfoundedDomains, make_confounded_domains
 from regraft.estimators.linear import LinearHead
-from tests.helpers.paths import ROOT
 
+SCRIPT = "oracle"
 TOLD = "told_group_dro", "told_balanced"
-
-
-@pytest.fixture
-def oracle(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    return import_module("oracle")
 
 
 @pytest.fixture(scope="module")
@@ -33,23 +26,23 @@ def group_losses(data: ConfoundedDomains, model: LinearHead) -> NDArray[np.float
 
 
 def test_the_told_heads_hold_in_the_unseen_domain(
-    oracle: ModuleType, data: ConfoundedDomains
+    script: ModuleType, data: ConfoundedDomains
 ) -> None:
     """Where ERM is misled; three quarters of the labels can be known."""
     erm = ERMClassifier().fit(data.X, data.y, data.sample_domain)
     assert erm.score(data.X_target, data.y_target) < 0.4
     for name in TOLD:
-        head = getattr(oracle, name)(data.X, data.y, data.confounder, data.sample_domain)
+        head = getattr(script, name)(data.X, data.y, data.confounder, data.sample_domain)
         assert head.score(data.X_target, data.y_target) > 0.68
         assert group_losses(data, head).max() < group_losses(data, erm).max() - 0.1
 
 
 def test_group_dro_has_the_smaller_worst_group_and_balance_the_smaller_mean(
-    oracle: ModuleType, data: ConfoundedDomains
+    script: ModuleType, data: ConfoundedDomains
 ) -> None:
     dro, balanced = (
         group_losses(
-            data, getattr(oracle, name)(data.X, data.y, data.confounder, data.sample_domain)
+            data, getattr(script, name)(data.X, data.y, data.confounder, data.sample_domain)
         )
         for name in TOLD
     )
@@ -59,12 +52,12 @@ def test_group_dro_has_the_smaller_worst_group_and_balance_the_smaller_mean(
 
 @pytest.mark.parametrize("name", TOLD)
 def test_names_and_row_order_do_not_matter(
-    oracle: ModuleType, data: ConfoundedDomains, name: str
+    script: ModuleType, data: ConfoundedDomains, name: str
 ) -> None:
-    plain = getattr(oracle, name)(data.X, data.y, data.confounder, data.sample_domain)
+    plain = getattr(script, name)(data.X, data.y, data.confounder, data.sample_domain)
     order = np.random.default_rng(0).permutation(len(data.y))
     factor = np.array(["striped", "dotted"])[data.confounder]
-    other = getattr(oracle, name)(
+    other = getattr(script, name)(
         data.X[order], data.y[order], factor[order], data.sample_domain[order]
     )
     np.testing.assert_allclose(other.coef_, plain.coef_, atol=1e-3)
@@ -72,7 +65,7 @@ def test_names_and_row_order_do_not_matter(
 
 @pytest.mark.parametrize("name", TOLD)
 def test_a_factor_that_is_constant_leaves_the_classes(
-    oracle: ModuleType, data: ConfoundedDomains, name: str
+    script: ModuleType, data: ConfoundedDomains, name: str
 ) -> None:
-    head = getattr(oracle, name)(data.X, data.y, np.zeros(len(data.y)), data.sample_domain)
+    head = getattr(script, name)(data.X, data.y, np.zeros(len(data.y)), data.sample_domain)
     assert head.score(data.X, data.y) > 0.8

@@ -1,48 +1,42 @@
 """The benchmark of the price on data as they are, and the tables that it reads."""
 
-from __future__ import annotations
-
-import sys
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from regraft.data.labelled import LabelledTable
-from tests.helpers.paths import ROOT
 
-
-@pytest.fixture(autouse=True)
-def scripts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+SCRIPT = "price"
 
 
 def test_each_domain_is_left_out_once(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    script: ModuleType,
+    run_script: Callable[..., str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     """Halves of one population have no hidden factor: the head is ERM's."""
-    price = import_module("price")
     random = np.random.default_rng(0)
     X, y = random.standard_normal((240, 4)), np.arange(240) % 2
     X[:, 0] += 3 * y
     data = LabelledTable(X=X, y=y, domain=np.repeat(["a", "b", "c"], 80))
-    monkeypatch.setattr(price, "read", lambda name: data)
-    monkeypatch.setattr(price, "RECORDS", tmp_path / "price.jsonl")
-    monkeypatch.setattr(sys, "argv", ["price.py", "heart"])
-    price.main()
-    first = capsys.readouterr().out
+    monkeypatch.setattr(script, "read", lambda name: data)
+    monkeypatch.setattr(script, "RECORDS", tmp_path / "price.jsonl")
+    first = run_script("heart")
     assert "| heart | " in first and "| +0.0 | +0.0 | 3 of 3 |" in first
     assert all(f"| heart | {name} | 80 | " in first for name in "abc")
-    monkeypatch.setattr(price, "leave_out", None)  # cannot be called
-    price.main()
-    assert capsys.readouterr().out == first
-    monkeypatch.setattr(sys, "argv", ["price.py", "hart"])
+    monkeypatch.setattr(script, "leave_out", None)  # cannot be called
+    assert run_script("heart") == first
     with pytest.raises(SystemExit, match="there is no 'hart': choose among"):
-        price.main()
+        run_script("hart")
 
 
+@pytest.mark.usefixtures("script")
 def test_tables_become_standardized_features() -> None:
     to_features = import_module("raw_tables").to_features
     frame = pd.DataFrame({"age": [1.0, 2.0, None, 9.0], "job": ["a", "b", None, "a"]})

@@ -1,7 +1,5 @@
 """``regraft abduct``: what it says of tables, images and texts, and what it writes."""
 
-from __future__ import annotations
-
 import base64
 import io
 import json
@@ -14,8 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from regraft.data.banks import write_bank
-from regraft.data.examples import make_confounded_domains
+from regraft import make_confounded_domains, write_bank
 from regraft.encoders.embedding import embed_images, embed_texts
 from regraft.encoders.text_models import HashedEncoder
 from tests.helpers.commands import Once, Run, list_names

@@ -11,13 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from regraft import CROClassifier, GroupCertificate, load
 from regraft._version import __version__
-from regraft.core.group_certificate import GroupCertificate
 from regraft.estimators.abduction import summarize_factor
-from regraft.estimators.cro import CROClassifier
-from regraft.estimators.saving import load
-from tests.helpers.commands import Run, apart, hide_packages, list_names, run_apart
-from tests.helpers.problems import write_table
+from tests.helpers.commands import Run, apart, list_names
+from tests.helpers.problems import make_problem, write_table
 
 # Tests compare with arrays, which have no names.
 pytestmark = pytest.mark.filterwarnings("ignore:X does not have valid feature names")
@@ -179,9 +177,9 @@ def test_audit_matches_labels_by_name(tmp_path: Path, problem: Any, run: Run) ->
     assert curves[0] == pytest.approx(curves[1], abs=0.01)
 
 
-def test_audit_and_frontier_take_a_rank(tmp_path: Path, three_sources: Any, run: Run) -> None:
-    data = write_table(tmp_path / "data.csv", three_sources)
-    radii = ("--family", "hull", "--radii", "4", "--json")
+def test_audit_and_frontier_take_a_rank(tmp_path: Path, run: Run) -> None:
+    data = write_table(tmp_path / "data.csv", make_problem(seed=1, n=60, sources=3))
+    radii = ("--family", "hull", "--radii", "1", "--json")
     run("fit", data, "--out", tmp_path / "fit", "--family", "hull", "--radius", "1")
     for line in (("audit", tmp_path / "fit", data), ("frontier", data)):
         ranks = [
@@ -221,22 +219,6 @@ def test_a_folder_without_permission(tmp_path: Path, folder: Path, run: Run) -> 
     ran = run("fit", folder / "data.csv", "--out", tmp_path / "o")
     tmp_path.chmod(0o700)
     assert ran.code == 2 and "not writable" in ran.err
-
-
-@pytest.mark.slow
-def test_without_the_extras(tmp_path: Path, folder: Path) -> None:
-    path = [hide_packages(tmp_path / "path", "vl_convert", "pyarrow")]
-    audit = ("audit", "fit", "data.csv", "--out", tmp_path / "o", "--json")
-    ran = run_apart(*audit, cwd=folder, path=path)
-    assert ran.code == 0
-    files = ["audit.json", "provenance.json"]
-    assert json.loads(ran.out)["files"] == [str(tmp_path / "o" / name) for name in files]
-    assert "warning: audit.png is not drawn: vl_convert is not installed" in ran.err
-    assert 'pip install "regraft[plots]"' in ran.err
-    assert list_names(tmp_path / "o") == files
-    ran = run_apart("predict", "fit", "data.parquet", cwd=folder, path=path)
-    assert ran.code == 2
-    assert ran.err == 'regraft: pyarrow is not installed: run pip install "regraft[parquet]".\n'
 
 
 @pytest.mark.slow

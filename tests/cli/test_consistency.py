@@ -15,6 +15,7 @@ SHARED = ("--out", "--html", "--json", "--quiet", "--device", "--seed")
 
 NOTHING_RANDOM = "nothing is drawn at random"
 NO_TORCH = "nothing is computed that a GPU would speed up"
+FEW_ROWS = "rows of one domain and a few of the sources, done where they are"
 NO_PAGE = "report has no chapter for it"
 # What a command does without, and why. A new command must be written down here.
 ABSENT: dict[str, dict[str, str]] = {
@@ -23,6 +24,12 @@ ABSENT: dict[str, dict[str, str]] = {
     "predict": {
         "--html": "labels are for a table, not for a page",
         "--device": "one product of matrices, done where the rows are",
+        "--seed": NOTHING_RANDOM,
+    },
+    "place": {"--device": FEW_ROWS, "--seed": NOTHING_RANDOM},
+    "adapt": {"--device": FEW_ROWS},
+    "drift": {
+        "--device": "batches are small, and read from a file",
         "--seed": NOTHING_RANDOM,
     },
     "abduct": {"--seed": "only its test draws at random, with a seed that is fixed"},

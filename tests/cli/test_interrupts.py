@@ -36,7 +36,7 @@ def results(folder: Path) -> Any:
 
 
 def test_compare_goes_on(tmp_path: Path, run: Run) -> None:
-    data = write_npz(tmp_path / "data.npz", make_problem(seed=3, n=150, d=8, sources=3))
+    data = write_npz(tmp_path / "data.npz", make_problem(seed=3, n=80, d=8, sources=3))
     out = tmp_path / "out"
     line = ("compare", data, "--radii", "1,4", "--out", out)
     stopped = interrupt(tmp_path, lambda _: count_lines(out / RECORDS) >= 3, *line)
@@ -53,7 +53,7 @@ def test_compare_goes_on(tmp_path: Path, run: Run) -> None:
 def test_embed_goes_on(tmp_path: Path, run: Run) -> None:
     table, out = tmp_path / "texts.csv", tmp_path / "bank"
     with table.open("w", newline="") as file:
-        rows = ((f"word{i} and word{i % 7}", i % 2, "ab"[i % 3 == 0]) for i in range(8000))
+        rows = ((f"word{i} and word{i % 7}", i % 2, "ab"[i % 3 == 0]) for i in range(5000))
         csv.writer(file).writerows([("text", "label", "domain"), *rows])
     line = ("embed", "text", table, "--encoder", "hashed", "--out", out)
     journal = out / ".unfinished" / "journal.jsonl"
@@ -67,9 +67,9 @@ def test_embed_goes_on(tmp_path: Path, run: Run) -> None:
 
 
 def test_fit_and_demo_leave_nothing(tmp_path: Path) -> None:
-    problem = make_problem(seed=5, n=6000, d=150, classes=4, sources=3)
+    problem = make_problem(seed=5, n=4000, d=100, classes=4, sources=3)
     data = write_npz(tmp_path / "data.npz", problem)
-    for when, *line in (("fitting 18000 rows", "fit", data), ("fitting GroupDRO", "demo")):
+    for when, *line in (("fitting 12000 rows", "fit", data), ("fitting ERM", "demo")):
         stopped = interrupt(tmp_path, lambda out: when in out, *line, "--out", "out")  # noqa: B023
         assert (stopped.code, stopped.err) == (130, "regraft: interrupted: nothing was written.\n")
         assert [path.name for path in tmp_path.iterdir()] == ["data.npz"]

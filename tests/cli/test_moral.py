@@ -16,11 +16,10 @@ from regraft.moral.responses import describe_mechanism, response_probabilities
 from regraft.moral.scenarios import TOPICS, read_library
 from regraft.moral.values import PROFILES, profile_name
 from regraft.support.records import Records
-from tests.helpers.commands import Run
+from tests.helpers.commands import MORAL, Run, RunOnce
 from tests.helpers.small_library import write_scenarios
 
-RECORDS = 40
-PERMISSIVE = 1.68
+*_, RECORDS, _, PERMISSIVE = MORAL
 MECHANISM = describe_mechanism(PERMISSIVE)
 FILES = (
     "diagnosis.json",
@@ -40,11 +39,10 @@ def run(run: Run) -> Run:
 
 
 @pytest.mark.slow
-def test_words_and_files(tmp_path: Path, run: Run) -> None:
-    out = tmp_path / "out"
-    ran = run("--records", RECORDS, "--permissiveness", PERMISSIVE, "--out", out)
+def test_words_and_files(run_once: RunOnce) -> None:
+    out, ran = run_once("moral-page", *MORAL, "--html")
     assert ran.code == 0
-    assert sorted(entry.name for entry in out.iterdir()) == sorted(FILES)
+    assert {entry.name for entry in out.iterdir()} == {*FILES, "report.html"}
     document = json.loads((out / "moral.json").read_text())
     assert all(table["title"] in ran.out for table in document["tables"])
     library = make_library()

@@ -8,9 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from regraft.estimators.baselines import ERMClassifier
-from regraft.estimators.cro import CROClassifier
-from regraft.estimators.saving import load, save
+from regraft import CROClassifier, ERMClassifier, load, save
 from tests.helpers.commands import Run
 
 # Tests compare with arrays, which have no names.

@@ -10,15 +10,14 @@ import pytest
 
 from regraft.bench.datasets import mnist
 from regraft.bench.paper import experiment
-from regraft.bench.paper.experiment import RANKS
 from regraft.bench.paper.pretraining import PRESETS, Preset
 from regraft.bench.paper.reproduce import reproduce
-from regraft.cli.app import app
 from regraft.cli.command import RESUMES
-from tests.helpers.commands import apart, interrupt
+from tests.helpers.commands import Ran, Run, apart, interrupt
 from tests.helpers.idx_files import write_mnist
 from tests.helpers.problems import Digits
 
+RANKS = (1, 128)
 TINY = Preset("paper", steps=4, batch=8)
 PROGRAM = """
 import json, sys
@@ -54,19 +53,18 @@ def tiny(checksums: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     for name, checksum in checksums.items():
         monkeypatch.setitem(mnist.CHECKSUMS, name, checksum)
     monkeypatch.setitem(PRESETS, "paper", TINY)
+    monkeypatch.setattr(experiment, "RANKS", RANKS)
 
 
 @pytest.mark.usefixtures("tiny")
 @pytest.mark.slow
 def test_quick_runs_one_cell_and_resumes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    line = ["reproduce", "cmnist", "--quick", "--data", "data"]
-    with pytest.raises(SystemExit) as ended:
-        app(line, prog_name="regraft")
-    shown = capsys.readouterr()
-    assert ended.value.code == 0 and shown.err == ""
+    line = "reproduce", "cmnist", "--quick", "--data", "data"
+    shown = run(*line)
+    assert shown.code == 0 and shown.err == ""
     for text in (
         "Phase 1, steps: 4 of 4",
         f"Phase 2, runs: {3 + len(RANKS)} of {3 + len(RANKS)}",
@@ -91,17 +89,12 @@ def test_quick_runs_one_cell_and_resumes(
     before = runs("cpu")
     assert sorted(before) == [(0, config) for config in range(3)]
     # Another trial is added to these, with a rank sweep of its own.
-    with pytest.raises(SystemExit):
-        app([*line, "--configs", "1", "--seed", "2", "--quiet"], prog_name="regraft")
-    shown = capsys.readouterr()
-    assert (shown.out, shown.err) == ("", "")
+    assert run(*line, "--configs", 1, "--seed", 2, "--quiet") == Ran(0, "", "")
     after = runs("cpu")
     assert before.items() <= after.items() and after.keys() - before.keys() == {(2, 0)}
     ranks = {key: len(written) for key, written in runs("cpu-ranks").items()}
     assert ranks == {(0, 0): len(RANKS), (2, 0): len(RANKS)}
-    with pytest.raises(SystemExit):
-        app([*line, "--configs", "1", "--json"], prog_name="regraft")
-    document = json.loads(capsys.readouterr().out)
+    document = json.loads(run(*line, "--configs", 1, "--json").out)
     assert document["runs"] == 1 and list(document["cells"]) == ["-90%"]
     assert document["seconds"]["Phase 1"] == 0 and runs("cpu") == after
 
@@ -125,27 +118,21 @@ def test_wrong_arguments_are_told_before_any_work(
 
 
 @pytest.mark.usefixtures("tiny")
-def test_one_process_at_a_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(experiment, "RANKS", (1,))
+def test_one_process_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
     monkeypatch.chdir(tmp_path)
     Path("out").mkdir()
-    line = ["reproduce", "cmnist", "--quick", "--configs", "1", "--data", "data", "--out", "out"]
+    line = "reproduce", "cmnist", "--quick", "--configs", 1, "--data", "data", "--out", "out"
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen(**apart("out/.lock", code=HOLDER), **pipes) as holder:
         assert holder.stdout.readline() == "held\n"
-        with pytest.raises(SystemExit) as ended:
-            app(line, prog_name="regraft")
-        assert ended.value.code == 2 and os.listdir("out") == [".lock"]
-        assert capsys.readouterr().err == (
+        refused = run(*line)
+        assert refused.code == 2 and os.listdir("out") == [".lock"]
+        assert refused.err == (
             "regraft: out is in use by another process: wait for it or choose another folder "
             "with --out.\n"
         )
         holder.kill()
-    with pytest.raises(SystemExit) as ended:  # a kill gives the folder back
-        app(line, prog_name="regraft")
-    assert ended.value.code == 0
+    assert run(*line).code == 0  # a kill gives the folder back
 
 
 @pytest.mark.slow

@@ -133,7 +133,7 @@ def test_failures_are_listed(data: Path, capsys: pytest.CaptureFixture[str]) -> 
 @pytest.mark.slow
 def test_an_interrupt_stops_the_workers_quietly(data: Path) -> None:
     out = data.parent / "out"
-    line = ("sweep", "--datasets", "toy", "--algorithms", "ERM", "--steps", 300_000)
+    line = ("sweep", "--datasets", "toy", "--algorithms", "ERM", "--steps", 300_000, "--workers", 1)
 
     def is_running(_: str) -> bool:
         return any(path.stat().st_size for path in out.glob("*/results.jsonl"))

@@ -8,7 +8,7 @@ import pytest
 
 from regraft.core import heads, hull_game
 from regraft.estimators import audit, baselines, cro, frontier
-from tests.helpers.commands import Once, Ran, Run, call, hide_packages, list_names, run_apart
+from tests.helpers.commands import MORAL, Once, Ran, Run, RunOnce, call, list_names
 from tests.helpers.problems import make_problem, write_npz
 
 # What says when, or how long it took, pictures, and the page.
@@ -65,13 +65,13 @@ LINES = {
     "frontier of the hull": "frontier {data} --family hull --radii 0,1",
     "compare": "compare {data} --radii 1",
     "diagnose": "diagnose {data}",
-    "moral run": "moral run --records 40",
+    "moral run": " ".join(map(str, MORAL)),
 }
 
 
 @pytest.mark.parametrize("name", LINES)
 def test_the_files_are_the_same_and_a_page_comes_again(
-    name: str, place: Path, data: Path, tmp_path: Path, run: Run
+    name: str, place: Path, data: Path, tmp_path: Path, run: Run, run_once: RunOnce
 ) -> None:
     line = LINES[name].format(data=data, other=place / "other.npz", model=place / "model")
 
@@ -80,24 +80,26 @@ def test_the_files_are_the_same_and_a_page_comes_again(
 
     quiet = write("quiet", "--quiet")
     assert (quiet.code, quiet.out) == (0, "")
+    pytest.importorskip("vl_convert")
+    page = () if name == "predict" else ("--html",)
     if name == "moral run":  # which warns of so few records, and takes long
         assert all(said.startswith("warning: ") for said in quiet.err.splitlines())
+        other, _ = run_once("moral-page", *MORAL, "--html")
     else:
         assert quiet.err == ""
-        spoken, both = write("spoken"), write("both", "--quiet", "--json")
+        spoken, both = write("spoken"), write("both", "--quiet", "--json", *page)
         assert spoken.code == 0 and spoken.out
         assert contents(tmp_path / "quiet") == contents(tmp_path / "spoken")
         assert list_names(tmp_path / "quiet") == list_names(tmp_path / "spoken")
         assert both.code == 0 and both.err == ""
         assert json.loads(both.out)["files"] and both.out.count("\n") == 1
-    if name == "predict":  # which has no page
-        return
-    pytest.importorskip("vl_convert")
-    assert write("html", "--quiet", "--html").code == 0
-    assert results(tmp_path / "quiet") and results(tmp_path / "quiet") == results(tmp_path / "html")
-    assert contents(tmp_path / "quiet") == contents(tmp_path / "html")
-    assert run("report", tmp_path / "html", "--out", tmp_path / "again.html", "--quiet").code == 0
-    assert (tmp_path / "again.html").read_text() == (tmp_path / "html" / "report.html").read_text()
+        other = tmp_path / "both"
+    assert contents(tmp_path / "quiet") == contents(other)
+    if page:
+        assert results(tmp_path / "quiet") and results(tmp_path / "quiet") == results(other)
+        again = tmp_path / "again.html"
+        assert run("report", other, "--out", again, "--quiet").code == 0
+        assert again.read_text() == (other / "report.html").read_text()
 
 
 def test_fit_fits_source_heads_once_and_plays_one_game(
@@ -165,11 +167,3 @@ def test_a_page_with_the_results_or_after_them(tmp_path: Path, data: Path, run: 
     assert json.loads(ran.out) == {"report": str(elsewhere), "files": [str(elsewhere)]}
     assert elsewhere.read_text() == (without / "report.html").read_text()
     assert run("report", without, "--quiet") == Ran(0, "", "")
-
-
-def test_without_the_extra(tmp_path: Path, data: Path) -> None:
-    """Told before anything is computed."""
-    path = [hide_packages(tmp_path / "path", "vl_convert")]
-    ran = run_apart("frontier", data, "--out", tmp_path / "out", "--html", path=path)
-    assert ran.code == 2 and not (tmp_path / "out").exists()
-    assert ran.err == 'regraft: vl_convert is not installed: run pip install "regraft[report]".\n'

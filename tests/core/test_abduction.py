@@ -1,7 +1,5 @@
 """Abduction finds planted groups, and nothing where there is nothing."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -12,6 +12,7 @@ from regraft.core.adaptation import (
     LabelledRows,
     apply_correction,
     choose_correction,
+    deal_folds,
     fit_coordinates,
     fit_correction,
     no_correction,
@@ -48,7 +49,8 @@ def _problem(n: int, strength: float, seed: int = 0) -> tuple[LabelledRows, Tens
     X = rng.standard_normal((n, 5))
     y = (rng.random(n) < 1 / (1 + np.exp(-2 * X[:, 0] - strength * X[:, 1]))).astype(int)
     base = torch.log_softmax(torch.tensor(np.outer(X[:, 0], [-1.0, 1.0])), dim=1)
-    return LabelledRows(torch.from_numpy(X), torch.from_numpy(y)), base
+    labels = torch.from_numpy(y)
+    return LabelledRows(torch.from_numpy(X), labels, deal_folds(labels)), base
 
 
 def test_a_head_that_is_right_is_not_corrected() -> None:
@@ -94,8 +96,15 @@ def test_a_strong_ridge_changes_nothing() -> None:
     np.testing.assert_allclose(apply_correction(no_correction(2, 5), base, rows.X), base)
 
 
+def test_very_many_rows_are_thinned_over_all_of_them() -> None:
+    rows, _ = _problem(9000, strength=0.0)
+    few = rows.thin()
+    assert len(few) <= 4000 and int(few[-1]) > 8990
+    assert torch.equal(rows.take(few).y, rows.y[few])
+
+
 def test_folds_spread_the_classes() -> None:
     rows, _ = _problem(53, strength=0.0)
-    counts = [torch.bincount(rows.y[rows.folds == f], minlength=2) for f in range(FOLDS)]
+    counts = [torch.bincount(rows.y[rows.fold == f], minlength=2) for f in range(FOLDS)]
     spread = torch.stack(counts).amax(dim=0) - torch.stack(counts).amin(dim=0)
     assert (spread <= 1).all()

@@ -1,7 +1,5 @@
 """Bounds of log-sums over a ball hold every value in it, and are tight."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -5,11 +5,8 @@ import json
 import numpy as np
 import pytest
 
+from regraft import CROClassifier, ERMClassifier, GroupCertificate, HeadCertificate
 from regraft.core.certificates import certificate_from_dict
-from regraft.core.group_certificate import GroupCertificate
-from regraft.core.head_certificate import HeadCertificate
-from regraft.estimators.baselines import ERMClassifier
-from regraft.estimators.cro import CROClassifier
 from tests.helpers.problems import Problem
 
 

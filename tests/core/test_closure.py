@@ -1,7 +1,5 @@
 """Hausdorff distances against brute force, closure residuals, and thm:robustness."""
 
-from __future__ import annotations
-
 import math
 from itertools import permutations
 

@@ -1,7 +1,5 @@
 """Twin heads: each is the best fit to its half, and what both miss is what a shortcut misleads."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor

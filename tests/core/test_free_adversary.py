@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, replace
 from functools import cache
@@ -12,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from regraft import HeadCertificate, LiteralCROClassifier
 from regraft.core.free_adversary import FreeAdversary, FreeAdversaryOptions
 from regraft.core.game import GameOutcome, play
-from regraft.core.head_certificate import HeadCertificate
 from regraft.core.learner import Learner
 from regraft.core.standardization import standardize
 from regraft.core.surrogates import (
@@ -25,7 +23,6 @@ from regraft.core.surrogates import (
     relabel_moved,
     reweight,
 )
-from regraft.estimators.literal import LiteralCROClassifier
 from tests.helpers.problems import make_problem, normal
 
 SURROGATES: tuple[SurrogateKind, ...] = ("reweighted", "transplanted", "relabelled")

@@ -1,11 +1,9 @@
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
@@ -75,6 +73,7 @@ def test_reaches_the_minimax_value_of_a_tiny_problem(seed: int, radius: float) -
     assert outcome.worst_value + penalty == pytest.approx(value, abs=1e-3)
 
 
+@settings(max_examples=10)
 @given(st.integers(0, 20), st.sampled_from([1.0, 8.0]), st.sampled_from(["risk", "regret"]))
 @pytest.mark.slow
 def test_value_never_falls_and_the_rule_stops_it(

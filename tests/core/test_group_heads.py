@@ -1,7 +1,5 @@
 """P(y, u | x) of the pooled sources, where it is known."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 

@@ -1,7 +1,5 @@
 """The adversary over mixtures of groups is exact, against brute force."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """The comparison of two worst cases on the same rows."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """The game over the hull, and the guard that keeps ERM's head where it must."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np

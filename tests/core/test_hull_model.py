@@ -3,8 +3,6 @@
 Each source has inputs of its own, and labels that follow its own head.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

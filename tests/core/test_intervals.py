@@ -1,7 +1,5 @@
 """Intervals of P(y | x) against brute force over mixtures of groups and heads of a hull."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

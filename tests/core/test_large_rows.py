@@ -1,7 +1,5 @@
 """Rows too many for float64: stored in float32, computed with in float64."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The game over groups: its head, its guard, its certificate and its transplants."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

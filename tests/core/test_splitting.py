@@ -1,7 +1,5 @@
 """Rows to fit on and rows to measure on."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

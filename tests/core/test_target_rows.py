@@ -1,7 +1,5 @@
 """Factorized targets against the truth, in finite models where every probability is known."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

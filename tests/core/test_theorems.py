@@ -1,7 +1,5 @@
 """Formal statements that no other test file checks: see the table in docs/method.md."""
 
-from __future__ import annotations
-
 import functools
 import math
 from itertools import pairwise
@@ -13,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from regraft import CROClassifier, Factorization, HeadCertificate, audit, make_confounded_domains
 from regraft.core.domains import check_domains
 from regraft.core.game import Target, play
-from regraft.core.head_certificate import FiniteSample, HeadCertificate, _longest_contrast
+from regraft.core.head_certificate import FiniteSample, _longest_contrast
 from regraft.core.heads import fit_source_heads
 from regraft.core.hull import attack, plausible_targets, tilt_rows
 from regraft.core.learner import Learner
@@ -28,11 +27,8 @@ from regraft.core.transplant import (
     kernel_condition,
     transplant_bases,
 )
-from regraft.data.examples import make_confounded_domains
-from regraft.estimators.audit import audit
-from regraft.estimators.cro import CROClassifier
 from regraft.premises.deduction_invariance import deduction_test
-from regraft.premises.factorization import Factorization, group_rows
+from regraft.premises.factorization import group_rows
 from tests.helpers.problems import normal, with_constant
 
 seeds = st.integers(0, 2**31)

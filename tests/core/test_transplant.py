@@ -1,7 +1,5 @@
 """The algebra of transplants, checked against the statements it implements."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from hypothesis import given, settings

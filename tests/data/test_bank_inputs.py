@@ -1,7 +1,5 @@
 """Inputs of a bank's rows are found again, checked, and left out with one sentence if lost."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from pathlib import Path

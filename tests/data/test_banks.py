@@ -17,16 +17,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from regraft import Bank, open_bank, write_bank
 from regraft.data.bank_writer import DATA_START, BankWriter, Input, Origin, Skipped, header
-from regraft.data.banks import (
-    Bank,
-    check_place,
-    is_bank,
-    is_unfinished,
-    open_bank,
-    verify,
-    write_bank,
-)
+from regraft.data.banks import check_place, is_bank, is_unfinished, verify
 from regraft.support.files import claim
 from tests.helpers.errors import refused
 from tests.helpers.toy_encoders import contents

@@ -10,9 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from regraft.data.examples import load_demo, make_confounded_domains
-from regraft.estimators.baselines import ERMClassifier
-from regraft.estimators.cro import CROClassifier
+from regraft import CROClassifier, ERMClassifier, load_demo, make_confounded_domains
 
 seeds = st.integers(0, 2**32 - 1)
 

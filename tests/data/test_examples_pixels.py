@@ -1,7 +1,5 @@
 """The shipped images are those behind the shipped embeddings."""
 
-from __future__ import annotations
-
 from importlib.resources import files
 
 import numpy as np

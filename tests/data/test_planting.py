@@ -1,7 +1,5 @@
 """Planted domains are disjoint, balanced, of the stated strength, and as large as they can be."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 from typing import Any
 

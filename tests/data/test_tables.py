@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from regraft.data.banks import write_bank
+from regraft import CROClassifier, write_bank
+from regraft.data.columns import is_missing
 from regraft.data.tables import (
     FeatureTable,
     TableError,
@@ -17,7 +18,6 @@ from regraft.data.tables import (
     read_table,
     score,
 )
-from regraft.estimators.cro import CROClassifier
 from tests.helpers.errors import one_sentence, refused
 from tests.helpers.tables import write_columns
 
@@ -140,6 +140,9 @@ def test_optional_columns_may_be_absent_or_have_gaps(tmp_path: Path, suffix: str
     path = write(tmp_path / f"d{suffix}", y=gaps)
     table = read_table(path, need_label=False)
     assert table.y is None
+    with_gaps = read_table(path, label_gaps=True).y
+    assert with_gaps is not None
+    assert [is_missing(label) for label in with_gaps.tolist()] == [False, True, False, False]
     assert table.domain is not None
     with refused(r"row 2 .*has no label", TableError):
         read_table(path)

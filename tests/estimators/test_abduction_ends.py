@@ -1,7 +1,5 @@
 """The rows at both ends are the surest ones of their class, and the columns those that differ."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -10,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regraft.data.examples import make_confounded_domains
-from regraft.estimators.abduction import Abduction, abduct
+from regraft import Abduction, abduct, make_confounded_domains
 from regraft.estimators.abduction_ends import (
     MOST_CLASSES,
     ClassEnds,

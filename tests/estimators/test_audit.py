@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -12,10 +10,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
 import regraft.estimators.audit
+from regraft import AuditCurve, CROClassifier, audit, frontier
 from regraft.core.hull import Attack, plausible_targets
-from regraft.estimators.audit import AuditCurve, audit
-from regraft.estimators.cro import CROClassifier
-from regraft.estimators.frontier import frontier
 from tests.helpers.errors import refused
 from tests.helpers.problems import Problem, make_problem
 

@@ -1,7 +1,5 @@
 """Cards tell of the head, parse as YAML and Markdown, and run what they tell people to run."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from itertools import pairwise
@@ -27,11 +25,12 @@ from regraft import (
     VRExClassifier,
     XRMClassifier,
     __version__,
+    adapt,
     save,
 )
 from regraft.core.group_certificate import GroupCertificate
 from regraft.estimators.abduction import summarize_factor
-from regraft.estimators.card import escape, model_card, quote
+from regraft.estimators.card import describe_reference, escape, model_card, quote
 from regraft.estimators.certificate_terms import explain_certificate
 from regraft.estimators.evidence_tables import evidence_table
 from regraft.estimators.linear import LinearHead
@@ -283,6 +282,46 @@ def test_one_source_tells_nothing_about_others() -> None:
         "one plausible domain, in which ERM's head is the best" in card
         and "1 source domain, listed" in card
     )
+
+
+@pytest.mark.parametrize("family", ["model", "latent"])
+@pytest.mark.parametrize("labels", [0, 12, 60])
+def test_the_card_of_an_adapted_head_is_about_one_domain(
+    problem: Problem, family: str, labels: int, request: pytest.FixtureRequest
+) -> None:
+    if family == "model" and not labels:
+        pytest.skip("the hull learns from labels alone")
+    X, y = problem.X[:120] + 0.1, problem.y[:120].astype(object)
+    y[labels:] = None
+    adapted = adapt(request.getfixturevalue(family), X, y)
+    card, c = model_card(adapted), adapted.certificate_
+    assert headings(card)[1:] == [SECTIONS[0], "Place of the domain", "Certificate", *SECTIONS[1:]]
+    assert all(paragraph in card for paragraph in c.summary())
+    assert "coef_" not in card and "`group_heads_[u] · [x, 1]`" in card
+    assert ("by `correction_`" in card) == (c.kind == "corrected")
+    assert "certificate_.summary()" in card and "reference.safetensors" not in card
+    assert ("| labels of the domain | 60 |" in card) == (labels == 60)
+    assert [f"| {name} | " in card for name in c.weights] == [True] * len(c.weights)
+
+
+def test_places_in_the_hull_are_named_as_they_are(model: CROClassifier, problem: Problem) -> None:
+    adapted = adapt(model, problem.X[:40] + 0.1, problem.y[:40])
+    weights = dict.fromkeys(HOSTILE, 0.5)
+    adapted.certificate_ = replace(adapted.certificate_, weights=weights)
+    adapted.domains_ = np.array(HOSTILE, object)
+    card = model_card(adapted)
+    assert [len(row) for row in first_table(card)] == [1] * (len(HOSTILE) + 1)
+    assert card.count("&lt;script&gt;alert(1)") == 2 and "<script>" not in card
+
+
+def test_rows_that_are_saved_with_a_model_are_told(latent: CROClassifier) -> None:
+    told = describe_reference(latent)
+    assert "features and labels of 600 rows of the sources (never more than 4,000)" in told
+    assert "may be deleted" in told and told in model_card(latent)
+    without = renamed(latent, [str(name) for name in latent.domains_])
+    del without.reference_
+    assert describe_reference(without) == ""
+    assert "reference.safetensors" not in model_card(without)
 
 
 @pytest.mark.parametrize("family", ["model", "latent"])

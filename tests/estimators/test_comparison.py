@@ -1,7 +1,5 @@
 """Leave-one-domain-out: the shared path against separate fits, resuming, and what is refused."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

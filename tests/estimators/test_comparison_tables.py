@@ -1,7 +1,5 @@
 """The tables and the picture of a comparison whose numbers are known."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """CROClassifier's family ``factorized``: the head, the certificate, the witness, the audit."""
 
-from __future__ import annotations
-
 import json
 import warnings
 from collections.abc import Iterator

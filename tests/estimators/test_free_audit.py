@@ -1,7 +1,5 @@
 """One attack of the free adversary on a fixed head."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The price of robustness over the prior shift, on rows held out."""
 
-from __future__ import annotations
-
 import json
 import math
 from typing import Any

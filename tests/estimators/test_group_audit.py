@@ -1,7 +1,5 @@
 """A predictor audited by hidden groups, against brute force over mixtures."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from typing import Any
@@ -11,8 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
-from regraft import abduct, audit_groups, make_confounded_domains
-from regraft.estimators.group_audit import GroupAudit
+from regraft import GroupAudit, abduct, audit_groups, make_confounded_domains
 from tests.helpers.errors import refused
 from tests.helpers.problems import Problem, make_problem
 

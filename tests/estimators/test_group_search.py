@@ -1,7 +1,5 @@
 """Heads that look for groups: they find the rows that their definitions name, and use them so."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -13,25 +11,21 @@ from numpy.typing import NDArray
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from torch import Tensor
 
+from regraft import (
+    EIILClassifier,
+    ERMClassifier,
+    GroupDROClassifier,
+    JTTClassifier,
+    XRMClassifier,
+    make_confounded_domains,
+)
 from regraft.core.cross_mistakes import find_cross_mistakes
 from regraft.core.domains import check_domains
 from regraft.core.heads import SourceHeads, fit_source_heads
 from regraft.core.newton import log_probabilities, losses
-from regraft.data.examples import ConfoundedDomains, make_confounded_domains
-from regraft.estimators.baselines import (
-    ERMClassifier,
-    GroupDROClassifier,
-    group_weights,
-    minimax_over_groups,
-)
-from regraft.estimators.group_search import (
-    EIILClassifier,
-    JTTClassifier,
-    XRMClassifier,
-    find_mistakes,
-    infer_environments,
-    underfitted_head,
-)
+from regraft.data.examples import ConfoundedDomains
+from regraft.estimators.baselines import group_weights, minimax_over_groups
+from regraft.estimators.group_search import find_mistakes, infer_environments, underfitted_head
 from regraft.estimators.linear import LinearHead
 
 PEERS = (JTTClassifier, EIILClassifier, XRMClassifier)

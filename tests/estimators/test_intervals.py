@@ -1,7 +1,5 @@
 """Intervals of fitted models hold the known conditionals of every domain."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +8,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from regraft import CROClassifier, load, load_demo, make_confounded_domains, save
-from regraft.core.intervals import Interval
+from regraft import CROClassifier, Interval, load, load_demo, make_confounded_domains, save
 from regraft.data.examples import ConfoundedDomains, DemoBank
 from tests.helpers.problems import Problem, make_problem
 
@@ -140,7 +137,7 @@ def test_without_a_factor_the_interval_is_the_answer_of_erm(problem: Problem) ->
 
 @pytest.mark.parametrize("classes, sources", [(2, 2), (3, 3), (4, 5)])
 def test_heads_of_the_sources_are_inside_a_ball_that_holds_them(classes: int, sources: int) -> None:
-    problem = make_problem(seed=4, classes=classes, sources=sources)
+    problem = make_problem(seed=4, n=120, classes=classes, sources=sources)
     model = CROClassifier("hull", radius=3.0).fit(*problem.data)
     coordinates = np.linalg.pinv(model.hull_mixing_)
     assert np.linalg.norm(coordinates, axis=1).max() < 3.0

@@ -1,7 +1,5 @@
 """Pictures of audits, frontiers and comparisons: what is drawn, and what is refused."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

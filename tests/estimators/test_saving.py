@@ -1,7 +1,5 @@
 """Saved heads come back as they were, and nothing else is taken for one."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path
@@ -145,6 +143,15 @@ def test_feature_names_come_back(tmp_path: Path, problem: Any) -> None:
     np.testing.assert_array_equal(loaded.predict(frame), fitted.predict(frame))
     with pytest.raises(ValueError, match="feature names"):
         loaded.predict(frame[frame.columns[::-1]])
+
+
+def test_the_encoder_comes_back(tmp_path: Path, problem: Any) -> None:
+    model = ERMClassifier().fit(*problem.data)
+    save(model, tmp_path / "model")
+    assert not hasattr(load(tmp_path / "model"), "encoder_")
+    model.encoder_ = "resnet", "a" * 64
+    save(model, tmp_path / "model")
+    assert load(tmp_path / "model").encoder_ == ("resnet", "a" * 64)
 
 
 def test_saving_replaces_a_model_and_creates_parents(

@@ -3,8 +3,7 @@ import warnings
 import numpy as np
 import pytest
 
-from regraft.estimators.baselines import ERMClassifier
-from regraft.estimators.cro import CROClassifier
+from regraft import CROClassifier, ERMClassifier
 from regraft.estimators.unseen import judge_unseen
 from tests.helpers.problems import Problem
 
@@ -26,3 +25,9 @@ def test_a_model_is_told_from_its_own_rows(three_sources: Problem) -> None:
         warnings.simplefilter("error")
         assert judge_unseen(model, p.X[5:], p.y[5:], p.domain[5:]) is model
         assert judge_unseen(erm, X, p.y, p.domain) is erm  # which keeps no mean of its rows
+
+
+def test_an_adapted_model_cannot_be_fitted_again(problem: Problem) -> None:
+    adapted = CROClassifier().fit(*problem.data).adapt(problem.X[:60] + 0.1)
+    with pytest.warns(UserWarning, match="fitted on these very rows"):
+        assert judge_unseen(adapted, problem.X, problem.y, problem.domain) is adapted

@@ -16,6 +16,8 @@ from regraft.cli.app import app
 from regraft.cli.session import Invocation, Session
 from tests.helpers.paths import SOURCE
 
+# The moral experiment on few records, which several tests read the results of.
+MORAL = ("moral", "run", "--records", 40, "--permissiveness", 1.68)
 MAIN = "from regraft.cli.app import main; main()"
 # A shell that starts tests in the background may leave SIGINT ignored.
 _HEED_INTERRUPTS = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"

@@ -1,7 +1,5 @@
 """Evidence for the answers of a diagnosis, made by hand."""
 
-from __future__ import annotations
-
 from itertools import product
 from typing import Literal
 

@@ -43,10 +43,10 @@ def test_a_run_on_the_papers_scenarios_stands_beside_its_numbers() -> None:
         response_probabilities(library, permissiveness=PAPER_PERMISSIVENESS),
         describe_mechanism(PAPER_PERMISSIVENESS),
         load_text_encoder("hashed"),
-        records=200,
+        records=100,
     )
     assert result.origin.startswith("680 scenarios of moralchoice_high_ambiguity.csv")
-    assert len(drawn.y) == 600 and result.diagnosis.domains == dict.fromkeys(sorted(NAMES), 200)
+    assert len(drawn.y) == 300 and result.diagnosis.domains == dict.fromkeys(sorted(NAMES), 100)
     # It closes by construction, but so few records cannot tell that.
     assert result.diagnosis.closure.verdict == "undecided"
     assert max(part.excess for part in result.diagnosis.closure.domains) < 0.02
@@ -55,5 +55,5 @@ def test_a_run_on_the_papers_scenarios_stands_beside_its_numbers() -> None:
     unseen = result.transfer.targets[0]
     assert unseen.panel == "Centrist" and unseen.risks[LATENT].error < 0.05
     assert unseen.risks[LATENT].risk <= result.transfer.bounded[LATENT].certificate.risk
-    assert json.loads(dumps(result.to_dict()))["records"] == 200
+    assert json.loads(dumps(result.to_dict()))["records"] == 100
     assert [len(table.rows) for table in paper_tables(result)] == [3, 6, 3, 4, 5]

@@ -4,14 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from regraft.estimators.cro import CROClassifier
+from regraft import CROClassifier, diagnose
 from regraft.moral.examples import Example
 from regraft.moral.experiment import MoralResult
 from regraft.moral.tables import paper_tables, published_spread, targets_table, transfer_table
 from regraft.moral.transfer import BoundedHead, HeadRow, MeanLoss, TargetRow, Transfer
 from regraft.premises.abduction_angles import AnglePair
 from regraft.premises.deduction_invariance import DeductionCell
-from regraft.premises.diagnose import diagnose
 from regraft.premises.factorization_closure import Prediction
 from regraft.premises.grouped_audit import AbductionPlacement, GroupedAudit
 from regraft.premises.placement import HullPlacement

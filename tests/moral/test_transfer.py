@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regraft.core.group_certificate import GroupCertificate
-from regraft.estimators.cro import CROClassifier
+from regraft import CROClassifier, GroupCertificate
 from regraft.moral.transfer import (
     BoundedHead,
     MeanLoss,

@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regraft import make_confounded_domains
+from regraft import Diagnosis, diagnose, make_confounded_domains
 from regraft.premises.answers import QUESTIONS
-from regraft.premises.diagnose import Diagnosis, diagnose
 from regraft.support.json_files import dumps
 from tests.helpers.factorized_domains import FactorizedDomains, draw_domains
 

@@ -9,13 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from regraft import Factorization, fit_observed
 from regraft.core.domains import check_domains
 from regraft.premises.factorization import (
-    Factorization,
     Penalties,
     choose_penalties,
     fit_factorization,
-    fit_observed,
     fix_gauge,
     group_rows,
     read_out,

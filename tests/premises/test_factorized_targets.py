@@ -1,7 +1,5 @@
 """The maps behind factorized targets: from rows that they have not seen, and what is doubted."""
 
-from __future__ import annotations
-
 import warnings
 from functools import cache
 

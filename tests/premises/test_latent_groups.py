@@ -11,17 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from regraft import Factorization, LatentFit
 from regraft.core.domains import Domains, check_domains
 from regraft.core.newton import minimax_newton
 from regraft.core.whitening import fit_whitening
-from regraft.premises.factorization import Factorization
-from regraft.premises.latent_groups import (
-    LatentFit,
-    LatentOptions,
-    OnRestart,
-    Shift,
-    fit_latent_domains,
-)
+from regraft.premises.latent_groups import LatentOptions, OnRestart, Shift, fit_latent_domains
 from tests.helpers.factorized_domains import FactorizedDomains
 from tests.helpers.problems import make_problem
 

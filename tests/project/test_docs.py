@@ -21,6 +21,7 @@ import typer
 import regraft
 from regraft.cli.app import app
 from regraft.data.banks import write_bank
+from regraft.data.examples import ConfoundedDomains, make_confounded_domains
 from regraft.support.glossary import meaning, read_glossary
 from tests.helpers.commands import Once, call
 from tests.helpers.paths import ROOT
@@ -71,11 +72,15 @@ def parses(words: list[str]) -> None:
 
 def _placeholders() -> dict[str, Any]:
     """What the guides call the reader's own: arrays, and a bank in the working folder."""
-    problem = make_problem(n=120, d=10, sources=3)
+    problem = make_problem(n=60, d=10, sources=3)
     group = np.arange(len(problem.y)) % 2
     write_bank("bank", problem.X, problem.y, problem.domain)
     names = {"X": problem.X, "y": problem.y, "domain": problem.domain, "group": group}
     return {**names, "sample_domain": problem.domain}
+
+
+def _few_rows(n_samples: int, **options: Any) -> ConfoundedDomains:
+    return make_confounded_domains(min(n_samples, 120), **options)
 
 
 def _resembles(expected: str, line: str) -> bool:
@@ -101,6 +106,8 @@ def test_blocks_of_a_page_work_in_their_order(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "400")  # tables and sentences in one line
+    if page not in PRINTED:
+        monkeypatch.setattr(regraft, "make_confounded_domains", _few_rows)
     state: dict[str, Any] = {} if page in RUN else _placeholders()
     printed = ""
     for language, text in _blocks(page):

@@ -1,7 +1,5 @@
 """The chapter on the hidden factor: what it shows, and what it never lets onto the page."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -9,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from regraft.data.examples import make_confounded_domains
-from regraft.estimators.abduction import abduct
+from regraft import abduct, make_confounded_domains
 from regraft.estimators.abduction_ends import abduction_document, compare_columns, find_ends
 from regraft.report import write_report
 from regraft.report.abduction_chapter import abduction_chapter

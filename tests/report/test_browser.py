@@ -3,8 +3,6 @@
 Screenshots are left in the folder ``artefacts`` of the project.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Where results come from, on real files, banks and models."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from dataclasses import asdict

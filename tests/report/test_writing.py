@@ -1,7 +1,5 @@
 """Reports of every kind of run, from the folders that the commands leave."""
 
-from __future__ import annotations
-
 import json
 import re
 from html import unescape
@@ -10,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from regraft.bench.paper import experiment
 from regraft.bench.paper.pretraining import Preset
 from regraft.bench.paper.reproduce import reproduce
 from regraft.core.certificates import certificate_from_dict
@@ -22,7 +21,7 @@ from regraft.report.elements import Chapter, Chart, Report, Section, Text
 from regraft.report.premise_chapters import diagnosis_chapter
 from regraft.report.provenance import read_provenance
 from regraft.report.writing import read_report, render
-from tests.helpers.commands import Run, RunOnce
+from tests.helpers.commands import MORAL, Run, RunOnce
 from tests.helpers.evidence import make_evidence
 from tests.helpers.problems import Digits, Problem
 from tests.helpers.toy_sweep import write_bank
@@ -167,12 +166,13 @@ def test_one_domain_has_a_report_too(problem: Problem, tmp_path: Path, run: Run)
 
 
 @pytest.mark.slow
-def test_moral_questions(tmp_path: Path, run: Run) -> None:
-    assert run("moral", "run", "--records", 40, "--out", tmp_path, "--html").code == 0
-    report = read_report(tmp_path)
+def test_moral_questions(run_once: RunOnce) -> None:
+    folder, ran = run_once("moral-page", *MORAL, "--html")
+    assert ran.code == 0
+    report = read_report(folder)
     assert len(report.chapters) == 2  # and the diagnosis
     assert "Centrist" in report.chapters[0].verdict
-    assert "Principal angles in degrees: ours (paper)" in words(tmp_path / "report.html")
+    assert "Principal angles in degrees: ours (paper)" in words(folder / "report.html")
 
 
 @pytest.mark.slow
@@ -192,15 +192,10 @@ def test_a_sweep(tmp_path: Path, run: Run) -> None:
 
 
 @pytest.mark.slow
-def test_a_reproduction(blobs: Digits, tmp_path: Path) -> None:
-    result = reproduce(
-        *blobs,
-        preset=Preset("paper", steps=4, batch=8),
-        out=tmp_path,
-        cells=[2],
-        trials=1,
-        configs=2,
-    )
+def test_a_reproduction(blobs: Digits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(experiment, "RANKS", (1, 2))
+    tiny = Preset("paper", steps=4, batch=8)
+    result = reproduce(*blobs, preset=tiny, out=tmp_path, cells=[2], trials=1, configs=2)
     report = read_report(tmp_path)
     cell = result.selection.cells[2]
     assert f"{100 * cell.mean:.1f} on -90%" in report.chapters[0].verdict
@@ -256,9 +251,7 @@ def test_what_makes_little_sense_is_told(problem: Problem, tmp_path: Path, run: 
     assert "column 'row' numbers the rows and is taken as a feature" in ran.err
 
 
-def test_the_other_cell_of_the_demo_tells_its_own_story(
-    run_once: RunOnce,
-) -> None:
+def test_the_other_cell_of_the_demo_tells_its_own_story(run_once: RunOnce) -> None:
     folder, _ = run_once("demo-of-the-other-cell", "demo", "--cell", "+90%", "--json")
     chapter = read_report(folder).chapters[0]
     assert "holds in +90%" in chapter.asked and "other label" not in chapter.asked

@@ -17,14 +17,19 @@ from typing import Any
 import pytest
 
 from regraft import __version__
-from tests.helpers.commands import Once, Ran, Run
+from tests.helpers.commands import Once, Ran
 from tests.helpers.paths import ROOT, SOURCE
 from tests.helpers.problems import make_problem
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = sorted(PROJECT["optional-dependencies"].keys() - {"docs", "test"})
-# One command for each extra. Pictures are left out with a warning; all else is an error.
 COMMANDS = {
+    "demo": "demo --out demo",
+    "fit": "fit rows.csv --out run",
+    "predict": "predict run rows.csv --out run",
+}
+# One command for each extra. Pictures are left out with a warning; all else is an error.
+OF_EXTRAS = {
     "efficientnet": "embed images photos --out bank",
     "elicit": "moral elicit --out answers",
     "images": "embed images photos --encoder timm:resnet18 --out bank",
@@ -99,34 +104,17 @@ def folder(once: Once) -> Path:
 
 
 @pytest.fixture(scope="session")
-def regraft(environment: Path, folder: Path) -> Run:
-    """Run the executable in the folder."""
+def ran(environment: Path, folder: Path, once: Once) -> Mapping[str, Ran]:
+    """What each command does."""
 
-    def run(*arguments: str) -> Ran:
-        done = subprocess.run([environment / "regraft", *arguments], **settings(folder))
-        return Ran(done.returncode, done.stdout, done.stderr)
+    def run(path: Path) -> None:
+        lines = {name: line.split() for name, line in (COMMANDS | OF_EXTRAS).items()}
+        start = [environment / "python", "-c", DRIVER]
+        done = subprocess.run(start, input=json.dumps(lines), check=True, **settings(folder))
+        path.write_text(done.stdout)
 
-    return run
-
-
-@pytest.fixture(scope="session")
-def fitted(regraft: Run, once: Once) -> None:
-    """Make the folder ``run`` of a fitted head."""
-
-    def fit(_: Path) -> None:
-        ran = regraft("fit", "rows.csv", "--out", "run")
-        assert (ran.code, ran.err) == (0, ""), ran
-
-    once("minimal-fit", fit)
-
-
-@pytest.fixture(scope="session")
-def without_extras(environment: Path, folder: Path, fitted: None) -> Mapping[str, Ran]:
-    """What the command for each extra does."""
-    commands = json.dumps({extra: command.split() for extra, command in COMMANDS.items()})
-    start = [environment / "python", "-c", DRIVER]
-    done = subprocess.run(start, input=commands, check=True, **settings(folder))
-    return {extra: Ran(*ran) for extra, ran in json.loads(done.stdout).items()}
+    printed = json.loads(once("minimal-commands", run).read_text())
+    return {name: Ran(*each) for name, each in printed.items()}
 
 
 def test_the_wheel_holds_every_file_of_the_source(environment: Path) -> None:
@@ -140,35 +128,39 @@ def list_files(folder: Path) -> set[str]:
     return {path.relative_to(folder).as_posix() for path in paths if path.suffix != ".pyc"}
 
 
-def test_version_and_help(regraft: Run) -> None:
-    assert regraft("--version") == Ran(0, f"regraft {__version__}\n", "")
-    ran = regraft("--help")
-    assert ran.code == 0 and "Commands:" in ran.out and not ran.err
+def test_version_and_help(environment: Path, folder: Path) -> None:
+    for option, words in (("--version", f"regraft {__version__}\n"), ("--help", "Commands:")):
+        done = subprocess.run([environment / "regraft", option], **settings(folder))
+        assert done.returncode == 0 and words in done.stdout and not done.stderr
 
 
-def test_the_demo_runs(regraft: Run, folder: Path) -> None:
-    ran = regraft("demo", "--out", "demo")
-    assert ran.code == 0 and "CRO" in ran.out
+def test_the_demo_runs(ran: Mapping[str, Ran], folder: Path) -> None:
+    assert ran["demo"].code == 0 and "CRO" in ran["demo"].out
     assert json.loads((folder / "demo" / "demo.json").read_text())["rows"][-1]["name"] == "CRO"
 
 
-def test_a_head_is_fitted_and_predicts(regraft: Run, folder: Path, fitted: None) -> None:
-    ran = regraft("predict", "run", "rows.csv", "--out", "run")
-    assert (ran.code, ran.err) == (0, "")
+def test_a_head_is_fitted_and_predicts(ran: Mapping[str, Ran], folder: Path) -> None:
+    for name in ("fit", "predict"):
+        assert (ran[name].code, ran[name].err) == (0, ""), ran[name]
     assert len((folder / "run" / "predictions.csv").read_text().splitlines()) == 81
 
 
 def test_every_extra_has_its_command() -> None:
-    assert sorted(COMMANDS) == EXTRAS
+    assert sorted(OF_EXTRAS) == EXTRAS
 
 
 @pytest.mark.parametrize("extra", EXTRAS)
-def test_a_missing_extra_is_one_sentence(without_extras: Mapping[str, Ran], extra: str) -> None:
-    ran = without_extras[extra]
+def test_a_missing_extra_is_one_sentence(ran: Mapping[str, Ran], extra: str, folder: Path) -> None:
+    """Told before anything is computed or written, but for pictures."""
+    found = ran[extra]
     sentence = rf'\w+ is not installed: run pip install "regraft\[{extra}\]"\.\n'
     if extra == "plots":
-        assert ran.code == 0
-        assert re.search(rf"^warning: audit\.png is not drawn: {sentence}\Z", ran.err, re.MULTILINE)
+        assert found.code == 0
+        assert re.search(
+            rf"^warning: audit\.png is not drawn: {sentence}\Z", found.err, re.MULTILINE
+        )
+        assert list_files(folder / "audit") == {"audit.json", "provenance.json"}
     else:
-        assert ran.code == 2
-        assert re.fullmatch(f"regraft: {sentence}", ran.err)
+        assert found.code == 2
+        assert re.fullmatch(f"regraft: {sentence}", found.err)
+        assert not (folder / "other").exists()

@@ -4,11 +4,13 @@ from typing import Any
 
 import pytest
 
+from regraft.support.band_chart import band_chart
 from regraft.support.charts import (
     accuracies_chart,
     frontier_chart,
     game_chart,
     group_accuracy_chart,
+    labels_chart,
     lengths_chart,
     radius_chart,
     ranks_chart,
@@ -37,9 +39,11 @@ SPECS = {
     "game": game_chart([1.5, 0.6], [0.2, 0.6], "risk"),
     "accuracies": accuracies_chart(ACCURACIES),
     "radius": radius_chart(CURVES, "accuracy (%)", head_looks(CURVES)),
+    "labels": labels_chart({"adapt": {0: 0.7, 10: 0.8, 1000: 0.9}, "a.b[c]": {10: 0.6}}),
     "risks": risks_chart([POINT], head_looks(["S"])),
     "ranks": ranks_chart({"S": [(8, 0.1), (1, 0.2)]}, head_looks(["S"])),
     "shares": shares_chart({"a.b[c]": {"x": 0.9, "y": 0.1}, "dog": {"x": 0.2, "y": 0.25}}),
+    "bands": band_chart({"a.b[c]": [(1, 0.5, 0.4, 0.6), (3, 0.2, 0, 1)]}, "%", {3: "x"}, 0.7),
     "lengths": lengths_chart({"S": {2: 0.25, 4: 0.75}}, head_looks(["S"])),
 }
 

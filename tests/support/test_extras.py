@@ -83,17 +83,11 @@ print(module.extension.__name__, module.__file__)
     )
 
 
+@pytest.mark.skipif(not find_spec("timm"), reason="timm is not installed")
 @pytest.mark.slow
-def test_libraries_that_import_torchvision_load() -> None:
-    used = {
-        "timm": "create_model",
-        "transformers": "RobertaModel",
-        "sentence_transformers": "SentenceTransformer",
-    }
-    there = {name: attribute for name, attribute in used.items() if find_spec(name)}
-    lines = [f"print(require({name!r}, '').{there[name]}.__name__)" for name in there]
-    code = "\n".join(["from regraft.support.extras import require", *lines])
-    assert run(code).splitlines() == list(there.values())
+def test_a_library_that_imports_torchvision_loads() -> None:
+    code = "from regraft.support.extras import require; print(require('timm', '').__name__)"
+    assert run(code) == "timm"
 
 
 def test_repairing_leaves_a_working_torchvision_alone() -> None:

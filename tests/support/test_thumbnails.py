@@ -1,7 +1,5 @@
 """Small pictures are those that were given."""
 
-from __future__ import annotations
-
 import base64
 import io
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regraft.cli.command import command
-from regraft.cli.options import Data, Device, Domain, Label, Out, path_option
+from regraft.cli.options import Data, Device, Domain, Inputs, Label, Out
 from regraft.cli.session import Session
+from regraft.cli.shown_rows import announce_pictures, describe_rows, show_rows
 
 if TYPE_CHECKING:
-    from regraft.data.bank_inputs import BankInput
     from regraft.data.labelled import LabelledTable
     from regraft.estimators.abduction import Abduction
-    from regraft.estimators.abduction_ends import ClassEnds, End, EndRow
+    from regraft.estimators.abduction_ends import ClassEnds
     from regraft.support.thumbnails import Pixels
 
 
@@ -28,10 +27,7 @@ def abduct_command(
     label: Label = "label",
     domain: Domain = "domain",
     show: Annotated[int, typer.Option(help="Rows to show of each class at either end.")] = 6,
-    inputs: Annotated[
-        Path | None,
-        path_option("Folder or table that a bank was made from. Default: where it was then."),
-    ] = None,
+    inputs: Inputs = None,
     device: Device = "cpu",
     out: Out = None,
 ) -> None:
@@ -73,16 +69,10 @@ def show_abduction(
         f"Neighbouring groups lie {document['separation']:.1f} standard deviations apart.", ""
     )
     session.tables([share_table(document)])
-    if pictures and not session.draws:
-        session.say("Pictures are shown by terminals in colours, and in the report (--html).")
+    announce_pictures(session, pictures)
     for each in map(ClassEnds.from_dict, document["ends"]):
         for end in (each.last, each.first):
-            session.say(f"class {each.label}, {end.title}:")
-            drawn = [pictures[row.number] for row in end.rows if row.number in pictures]
-            if drawn and session.draws:
-                session.pictures(drawn)
-            else:
-                session.say(*_lines(end))
+            show_rows(session, f"class {each.label}, {end.title}:", end.rows, pictures)
         if each.columns:
             session.tables([each.column_table()])
     session.say("")
@@ -92,34 +82,11 @@ def _describe_ends(
     found: Abduction, table: LabelledTable, data: Path, show: int, inputs: Path | None
 ) -> tuple[tuple[ClassEnds, ...], Mapping[int, Pixels]]:
     """Find the rows at both ends, and the pictures, texts or columns that describe them."""
-    from regraft.data.bank_inputs import read_inputs
-    from regraft.data.banks import is_bank, open_bank
     from regraft.estimators.abduction_ends import compare_columns, find_ends
 
     ends = find_ends(found, table.y, table.domain, show)
-    shown: Mapping[int, BankInput] = {}
-    if is_bank(data):
-        rows = [row.number - 1 for each in ends for row in each.rows]
-        shown = read_inputs(open_bank(data), rows, inputs)
-    if not shown:
+    shown = describe_rows([row for each in ends for row in each.rows], data, inputs)
+    if not shown.rows:
         return compare_columns(found, table.X, table.y, ends, table.features), {}
-    return tuple(
-        each.change_rows(lambda row: _describe_row(row, shown[row.number - 1])) for each in ends
-    ), {row + 1: each.pixels for row, each in shown.items() if each.pixels is not None}
-
-
-def _describe_row(row: EndRow, made_from: BankInput) -> EndRow:
-    from regraft.estimators.abduction_ends import shorten
-    from regraft.support.thumbnails import encode_png
-
-    picture = "" if made_from.pixels is None else encode_png(made_from.pixels)
-    text = shorten(made_from.text)
-    return dataclasses.replace(row, name=shorten(made_from.name), text=text, picture=picture)
-
-
-def _lines(end: End) -> list[str]:
-    """Write a line for each text or file; row numbers alone fit into one."""
-    if not any(row.name or row.text for row in end.rows):
-        numbers = ", ".join(str(row.number) for row in end.rows)
-        return [f"  rows {numbers} (the first row is 1)" if numbers else "  none"]
-    return [f"  {row.describe()}" for row in end.rows]
+    changed = tuple(each.change_rows(lambda row: shown.rows[row.number]) for each in ends)
+    return changed, shown.pictures

@@ -49,6 +49,7 @@ def fit(
 
     from regraft.core.domains import check_device
     from regraft.data.labelled import read_labelled
+    from regraft.estimators.card import describe_reference
     from regraft.estimators.cro import CROClassifier
     from regraft.estimators.saving import check_destination, save
     from regraft.support.files import write_text
@@ -76,6 +77,8 @@ def fit(
         model.fit(table.X, table.y, table.domain, on_round=session.round)
     if table.features:
         model.feature_names_in_ = np.array(table.features, dtype=object)
+    if table.encoder is not None:
+        model.encoder_ = table.encoder
     # What takes longest comes last, and costs nothing but itself if it is stopped.
     save(model, out / "model")
     certificate = model.certificate_
@@ -90,6 +93,8 @@ def fit(
     write_text(out / "fit.json", dumps(document | details))
     _show_sources(session, certificate)
     session.say(*certificate.summary())
+    if notice := describe_reference(model):
+        session.say(notice.replace("`", ""))
     files = [out / "model", out / "certificate.json", out / "fit.json"]
     session.finish(document, files, read=[data])
 

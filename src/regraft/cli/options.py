@@ -66,9 +66,14 @@ FIRST_TRIAL = "Number of the trial, or of the first of several."
 TrialSeed = Annotated[int, typer.Option(help=FIRST_TRIAL)]
 Label = Annotated[str, typer.Option(help="Column of labels.")]
 Domain = Annotated[str, typer.Option(help="Column of domains.")]
+Inputs = Annotated[
+    Path | None,
+    path_option("Folder or table that a bank was made from. Default: where it was then."),
+]
 
 # For what fits, audits and compares heads.
 Data = Annotated[Path, path_argument("A .npz, .csv or .parquet file, or a bank.")]
+Model = Annotated[Path, path_argument("Folder of a saved model.")]
 Radii = Annotated[str, typer.Option(help="Radii in nats, separated by commas.")]
 _HULLS = "Hull, factorized"
 AUDIT_RADII = "0,0.5,1,2,4,8,16"

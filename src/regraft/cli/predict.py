@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regraft.cli.command import command
-from regraft.cli.options import Data, Domain, Label, Out, path_argument
+from regraft.cli.options import Data, Domain, Label, Model, Out
 from regraft.cli.session import Session
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from regraft.core.intervals import Interval
     from regraft.data.tables import FeatureTable
-    from regraft.estimators.linear import LinearHead
+    from regraft.estimators.linear import SoftmaxHead
 
 _ID = "id"  # the column that is carried over, unless the model was fitted on it
 _Interval = Annotated[
@@ -32,7 +32,7 @@ _Interval = Annotated[
 @command()
 def predict(
     session: Session,
-    model: Annotated[Path, path_argument("Folder of a saved model.")],
+    model: Model,
     data: Data,
     label: Label = "label",
     domain: Domain = "domain",
@@ -89,7 +89,7 @@ def predict(
     session.finish(document, files, read=[model, data])
 
 
-def load_head(path: Path) -> LinearHead:
+def load_head(path: Path) -> SoftmaxHead:
     """Load the model in ``path``, or in its folder model."""
     from regraft.estimators.model_files import is_model
     from regraft.estimators.saving import load
@@ -97,22 +97,38 @@ def load_head(path: Path) -> LinearHead:
     return load(path / "model" if is_model(path / "model") else path)
 
 
-def features_for(head: LinearHead, table: FeatureTable) -> NDArray[Any]:
-    """Return the features (n, d) of ``table`` in the order of the model."""
+def features_for(head: SoftmaxHead, table: FeatureTable) -> NDArray[Any]:
+    """Return the features (n, d) of ``table`` in the order of the model.
+
+    Raises ``ValueError`` with one sentence if they are not those that it was fitted on.
+    """
     from regraft.data.tables import align
 
+    fitted, found = getattr(head, "encoder_", None), table.encoder
+    if fitted and found and fitted[1] != found[1]:
+        name = f"other weights of {found[0]}" if found[0] == fitted[0] else found[0]
+        raise ValueError(
+            f"the data are features of {name}, but the model was fitted on those of {fitted[0]}: "
+            "embed them in the same way."
+        )
     return align(table, getattr(head, "feature_names_in_", ()), head.n_features_in_)
 
 
-def _by_class(what: str, head: LinearHead, values: NDArray[Any]) -> dict[str, Any]:
+def _by_class(what: str, head: SoftmaxHead, values: NDArray[Any]) -> dict[str, Any]:
     """Return the columns of ``values`` (n, C) with their names."""
     names = (f"{what}_{name}" for name in head.classes_)
     return dict(zip(names, values.T.tolist(), strict=True))
 
 
-def _interval_of(head: LinearHead, X: NDArray[Any]) -> Interval:
+def _interval_of(head: SoftmaxHead, X: NDArray[Any]) -> Interval:
+    from regraft.estimators.adapted import AdaptedClassifier
     from regraft.estimators.cro import CROClassifier
 
+    if isinstance(head, AdaptedClassifier):
+        raise ValueError(
+            "an adapted model speaks of one domain, so it has no interval: leave out --interval, "
+            "or pass the model that it was made from."
+        )
     if not isinstance(head, CROClassifier):
         raise ValueError(
             f"{type(head).__name__} has no family of plausible domains: leave out --interval, or "

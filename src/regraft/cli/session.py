@@ -111,7 +111,7 @@ def _words(context: typer.Context) -> Iterator[str]:
             continue
         value = context.params[name]
         if parameter.param_type_name == "argument":
-            yield str(value)
+            yield from map(str, value if isinstance(value, list) else [value])
         elif isinstance(value, bool):
             yield parameter.opts[0] if value else parameter.secondary_opts[0]
         else:
@@ -119,4 +119,6 @@ def _words(context: typer.Context) -> Iterator[str]:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
     return str(value) if isinstance(value, Path) else value

@@ -13,7 +13,20 @@ from typer.core import TyperGroup
 PROGRAM = "regraft"
 # The commands in the order of the help: those that one meets first are first.
 _ORDER = (
-    *("demo", "fit", "predict", "abduct", "audit", "frontier", "compare", "diagnose", "report"),
+    *(
+        "demo",
+        "fit",
+        "predict",
+        "place",
+        "adapt",
+        "drift",
+        "abduct",
+        "audit",
+        "frontier",
+        "compare",
+        "diagnose",
+        "report",
+    ),
     *("embed", "reproduce", "train", "sweep", "collect", "doctor", "moral"),
 )
 # Of typer's own copy of click, or of click itself where typer is older.

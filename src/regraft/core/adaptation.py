@@ -27,6 +27,7 @@ FOLDS = 5
 MIN_TO_CHOOSE = 20  # labels; fewer place a head, and that is it
 _RIDGES = tuple(10.0 ** (1 - 0.5 * step) for step in range(13))
 _TOLERANCE = 1e-4  # nats
+_MAX_ROWS = 4000
 _SMALLEST_SCALE = 1e-3  # of a prior, in nats
 
 
@@ -77,14 +78,23 @@ class LabelledRows:
 
     X: Tensor  # (n, d) features, centred and scaled by what is known from the sources
     y: Tensor  # (n,)
+    fold: Tensor  # (n,) as :func:`deal_folds` has it
 
-    @property
-    def folds(self) -> Tensor:
-        """Fold (n,) of each row; classes are spread evenly."""
-        order = torch.argsort(self.y, stable=True)
-        fold = torch.empty_like(self.y)
-        fold[order] = torch.arange(len(order), device=order.device) % FOLDS
-        return fold
+    def thin(self) -> Tensor:
+        """Return numbers of rows, spread over all, that are enough to choose by."""
+        return torch.arange(0, len(self.y), -(-len(self.y) // _MAX_ROWS), device=self.y.device)
+
+    def take(self, rows: Tensor) -> LabelledRows:
+        """Return the rows with these numbers."""
+        return LabelledRows(self.X[rows], self.y[rows], self.fold[rows])
+
+
+def deal_folds(y: Tensor) -> Tensor:
+    """Return the fold (n,) of each row; classes are spread evenly."""
+    order = torch.argsort(y, stable=True)
+    fold = torch.empty_like(y)
+    fold[order] = torch.arange(len(order), device=order.device) % FOLDS
+    return fold
 
 
 @dataclass(frozen=True)
@@ -112,7 +122,7 @@ def choose_correction(rows: LabelledRows, bases: Sequence[Tensor]) -> Choice:
     each fold. The first is taken as it is unless another choice has less risk by a standard error.
     Of the choices within a standard error of the least risk, the most accurate one is taken then.
     """
-    fold = rows.folds
+    fold = rows.fold
     own = [base[fold, torch.arange(len(fold))] for base in bases]
     if len(rows.y) < MIN_TO_CHOOSE:
         return Choice(0, None, own[0])

@@ -20,9 +20,10 @@ from regraft.core.heads import SourceHeads
 from regraft.core.newton import log_probabilities, minimax_newton
 from regraft.core.whitening import Whitening
 
-_RIDGE = 1e-6  # there are few directions
+_RIDGE = 1e-5  # there are few directions
 _MAX_ROWS = 50_000
-_TOLERANCE = 1e-5  # nats
+_TOLERANCE = 1e-4  # nats
+_SMALLEST = 1e-9  # of the largest variance; directions of less carry rounding errors
 
 
 @dataclass(frozen=True)
@@ -57,8 +58,8 @@ def fit_group_heads(sources: SourceHeads, groups: Groups) -> GroupHeads:
     scores = replace(held_out, fold=groups.fold[chosen]).logits(contrasts, Z).T
     known = torch.cat([unseen - unseen.mean(dim=1, keepdim=True), scores], dim=1)
     joint = (groups.posterior * sources.weight.unsqueeze(1))[chosen].T  # (G, m)
-    scale = (joint.sum(dim=0) @ known.square() / joint.sum()).sqrt().clamp_min(_TOLERANCE)
-    rows = torch.cat([known / scale, torch.ones_like(known[:, :1])], dim=1)
+    basis = _whiten(known, joint.sum(dim=0))
+    rows = torch.cat([known @ basis, torch.ones_like(known[:, :1])], dim=1)
     pairs = sources.y[chosen] + C * torch.arange(G, device=joint.device).unsqueeze(1)
     sums = minimax_newton(
         rows.repeat(G, 1),
@@ -68,10 +69,18 @@ def fit_group_heads(sources: SourceHeads, groups: Groups) -> GroupHeads:
         start=rows.new_zeros((G * C, rows.shape[1])),
         tolerance=_TOLERANCE,
     ).head
-    heads = sums[:, :-1] / scale @ torch.cat([pooled, contrasts.mean(dim=0)])
+    heads = sums[:, :-1] @ basis.T @ torch.cat([pooled, contrasts.mean(dim=0)])
     heads[:, -1] += sums[:, -1]
     log_joint = log_probabilities(rows, sums).reshape(-1, G, C)
     return GroupHeads(heads.reshape(G, C, -1), chosen, log_joint)
+
+
+def _whiten(known: Tensor, weight: Tensor) -> Tensor:
+    """Return a map (k, m) to uncorrelated columns of unit size, among which a search is short."""
+    values, vectors = torch.linalg.eigh(known.T @ (known * weight.unsqueeze(1)) / weight.sum())
+    kept = values > _SMALLEST * values[-1]
+    basis: Tensor = vectors[:, kept] / values[kept].sqrt()
+    return basis
 
 
 def _on_whitened(maps: Tensor, whitening: Whitening) -> Tensor:

@@ -84,12 +84,14 @@ class ShareRegion:
         slack = float(chi2.ppf(self.confidence, len(best) - 1)) / (2 * self.certainty)
         width = slack / len(self.log_ratio)  # of the mean log-likelihood; the unit of the search
         least = likelihood.value(best) - width
-        likely = {
-            "type": "ineq",
-            "fun": lambda p: (likelihood.value(p) - least) / width,
-            "jac": lambda p: likelihood.slope(p) / width,
-        }
-        found = _minimize_on_simplex(lambda p: (-float(goal @ p), -goal), best, likely)
+        found = np.eye(len(best))[goal.argmax()]
+        if len(best) > 2:  # two groups: the farthest point lies on the way to one of them
+            likely = {
+                "type": "ineq",
+                "fun": lambda p: (likelihood.value(p) - least) / width,
+                "jac": lambda p: likelihood.slope(p) / width,
+            }
+            found = _minimize_on_simplex(lambda p: (-float(goal @ p), -goal), best, likely)
         # A search may end outside. The region is convex, so its edge is met on the way back.
         inside, outside = 0.0, 1.0
         if likelihood.value(found) < least:
@@ -106,6 +108,41 @@ class ShareRegion:
         axes = torch.eye(len(self.shares)).to(self.shares)
         ends = [[float(self.farthest(sign * axis) @ axis) for axis in axes] for sign in (-1, 1)]
         return torch.tensor(ends).to(self.shares)
+
+
+def expected_accuracy(
+    region: ShareRegion,
+    log_joint: Tensor,
+    predicted: Tensor,
+    reference: Reference,
+    reference_predicted: Tensor,
+) -> tuple[float, float]:
+    """Return the accuracy of ``predicted`` classes (n,) at a region's shares, and its error.
+
+    What the groups say of the rows is corrected by how far they are wrong about the predictions
+    (m,) for ``reference``. The standard error is that of both kinds of rows and of the shares.
+    """
+    laws = reference.laws
+    weight = region.shares @ laws
+    chance = _chance(log_joint, predicted, region.shares, reference.shares)
+    known = _chance(reference.log_joint, reference_predicted, region.shares, reference.shares)
+    off = reference.correct - known
+    bias = float(weight @ off)
+    # In a mixture, the correction leaves the accuracy of the groups as what moves with the shares.
+    slope = laws @ reference.correct
+    span = float((region.farthest(slope) - region.farthest(-slope)) @ slope) / 2
+    variance = (
+        float(chance.var(unbiased=False)) / len(chance)
+        + float(weight.square() @ (off - bias).square())
+        + span**2 / float(chi2.ppf(region.confidence, max(len(laws) - 1, 1)))
+    )
+    return min(max(float(chance.mean()) + bias, 0.0), 1.0), variance**0.5
+
+
+def _chance(log_joint: Tensor, predicted: Tensor, target: Tensor, shares: Tensor) -> Tensor:
+    """Return the probabilities (n,) of ``predicted`` classes in a domain of shares ``target``."""
+    log_p = target_log_probabilities(log_joint, shares, target)
+    return log_p.gather(1, predicted.unsqueeze(1)).squeeze(1).exp()
 
 
 def estimate_shares(
@@ -165,7 +202,7 @@ def _centre(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return ``values`` up to a constant and a scale, which do not move an extreme on a simplex."""
     centred: NDArray[np.float64] = values - values.mean()
     centred /= max(float(np.abs(centred).max()), _TINY)
-    return centred
+    return centred.round(12)  # so that directions that are the same look the same
 
 
 def _minimize_on_simplex(

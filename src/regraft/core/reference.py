@@ -12,6 +12,7 @@ from regraft.core.domains import Domains
 from regraft.core.evidence import HeldOutRows
 from regraft.core.group_heads import GroupHeads
 from regraft.core.heads import SourceHeads
+from regraft.support.memory_map import release
 
 MAX_ROWS = 4000
 
@@ -63,4 +64,5 @@ def take_reference(
         shares=sources.weight @ groups.posterior,
         sampled=weight.new_tensor([len(rows) / len(group_heads.rows)]),
     )
+    release(domains.mapping)
     return Reference(**{name: value.cpu() for name, value in vars(parts).items()})

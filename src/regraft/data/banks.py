@@ -36,9 +36,11 @@ from regraft.data.bank_writer import (
     row_inputs,
 )
 from regraft.support.files import own
+from regraft.support.memory_map import find_mapping, released
 
 _OWN_FILES = {ARRAYS, DESCRIPTION, INPUTS}
 _ROWS_AT_ONCE = 8192
+_NUMBERS_AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +52,7 @@ class Bank(Origin):
     folder : Path
         Where the bank lies.
     X, y, domain : arrays of shape (n, d), (n,), (n,)
-        Features, a read-only memory map; indices into ``classes`` and ``domains``.
+        Features, and indices into ``classes`` and ``domains``; all are read-only memory maps.
     classes, domains : tuple of str or int
         Their names.
     kind, encoder, fingerprint, preprocessing, listing : str, str, str, mapping, str or None
@@ -137,9 +139,18 @@ def open_bank(folder: str | Path) -> Bank:
             f"{DESCRIPTION} and {ARRAYS} of {folder} are not of one bank: make it again."
         )
     for index, names in ((bank.y, bank.classes), (bank.domain, bank.domains)):
-        if index.min() < 0 or index.max() >= len(names):
-            raise _damage(folder / ARRAYS)
+        starts = range(0, rows, _NUMBERS_AT_ONCE)
+        chunks = (slice(start, start + _NUMBERS_AT_ONCE) for start in starts)
+        for part in released(chunks, find_mapping(index)):
+            if index[part].min() < 0 or index[part].max() >= len(names):
+                raise _damage(folder / ARRAYS)
     return bank
+
+
+def read_encoder(folder: Path) -> tuple[str, str] | None:
+    """Return the name and the checksum of a bank's encoder; None if they are not known."""
+    encoder = _read_description(folder / DESCRIPTION)["encoder"]
+    return (encoder["name"], encoder["fingerprint"]) if encoder["fingerprint"] else None
 
 
 def verify(bank: Bank) -> None:
@@ -270,7 +281,7 @@ def _assemble(folder: Path, description: dict[str, Any], places: dict[str, Place
     path = folder / ARRAYS
     features, inputs = places["features"], description["inputs"]
     y, domain = (
-        np.fromfile(path, "<i8", count=place.shape[0], offset=place.start)
+        np.memmap(path, "<i8", mode="r", offset=place.start, shape=place.shape)
         for place in (places["label"], places["domain"])
     )
     return Bank(

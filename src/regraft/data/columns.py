@@ -21,12 +21,16 @@ class TableError(ValueError):
 
 @dataclass(frozen=True)
 class Role:
-    """A column that is no feature, named by an ``option``; ``gap`` says what to do about gaps."""
+    """A column that is no feature, named by an ``option``.
+
+    ``gap`` says what to do about a missing value, unless those are ``allowed``.
+    """
 
     name: str
     option: str
     needed: bool = True
     gap: str = "fill it in or drop the row"
+    allowed: bool = False
 
     def find(self, path: Path, columns: Sequence[str]) -> str | None:
         """Return the column's name if the file has it; raise ``TableError`` if it must."""
@@ -45,6 +49,8 @@ class Role:
 
     def values(self, path: Path, cells: list[Any]) -> list[Any] | None:
         """Return ``cells``, None if one is missing; raise ``TableError`` if all are needed."""
+        if self.allowed:
+            return cells
         for row, cell in enumerate(cells, 1):
             if is_missing(cell):
                 if not self.needed:

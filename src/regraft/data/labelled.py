@@ -58,5 +58,4 @@ def read_labelled(
 ) -> LabelledTable:
     """Read a file or a bank as :func:`read_table` does, and demand labels and domains."""
     table = read_table(path, label=label, domain=domain, group=group)
-    assert table.y is not None and table.domain is not None  # needed by default
-    return LabelledTable(table.X, table.y, table.domain, table.group, features=table.features)
+    return LabelledTable(**vars(table))

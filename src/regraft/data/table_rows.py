@@ -39,6 +39,18 @@ def read_rows(path: Path, roles: Sequence[Role]) -> Iterator[Row]:
     return read(path, roles)
 
 
+def read_names(path: Path) -> Sequence[str]:
+    """Return the names of the columns of a table; of .jsonl, those of its first row."""
+    check_table(path)
+    if path.suffix.lower() == ".parquet":
+        with open_parquet(path) as table:
+            names: list[str] = table.schema_arrow.names
+            return names
+    if ".csv" in path.name.lower():
+        return list(next(_open_csv(path)).cells)
+    return list(next(_records(path), (0, {}))[1])
+
+
 def check_table(path: Path) -> None:
     """Raise an error with one sentence unless ``path`` is a file with one of the suffixes."""
     if not path.exists():
@@ -97,8 +109,7 @@ def _lines(path: Path) -> Iterator[str]:
 
 
 def _csv_rows(path: Path, roles: Sequence[Role]) -> Iterator[Row]:
-    reader = csv.reader(_lines(path), skipinitialspace=True, strict=True)
-    rows = check_csv(path, reader, "repair it, or write the table as .jsonl")
+    rows = _open_csv(path)
     header = next(rows).cells
     columns = []
     for role in roles:
@@ -108,6 +119,11 @@ def _csv_rows(path: Path, roles: Sequence[Role]) -> Iterator[Row]:
         columns.append(header.index(role.name))
     for row in rows:
         yield replace(row, cells=[row.cells[column] for column in columns])
+
+
+def _open_csv(path: Path) -> Iterator[Row]:
+    reader = csv.reader(_lines(path), skipinitialspace=True, strict=True)
+    return check_csv(path, reader, "repair it, or write the table as .jsonl")
 
 
 def check_csv(path: Path, reader: Any, way_out: str) -> Iterator[Row]:
@@ -132,22 +148,26 @@ def check_csv(path: Path, reader: Any, way_out: str) -> Iterator[Row]:
 
 
 def _json_rows(path: Path, roles: Sequence[Role]) -> Iterator[Row]:
-    number = 0
-    for line_number, line in enumerate(_lines(path), 1):
-        if not line.strip():
-            continue
-        number += 1
-        try:
-            record = parse_object(line)
-        except ValueError:
-            raise TableError(
-                f"line {line_number} of {path} is not a JSON object: write one object a line."
-            ) from None
+    for number, (line_number, record) in enumerate(_records(path), 1):
         if number == 1:
             for role in roles:
                 role.find(path, list(record))
         cells = [record.get(role.name) for role in roles]
         yield Row(number, f"row {number} (line {line_number}) of {path}", cells)
+
+
+def _records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the objects of a .jsonl file, each with the number of its line."""
+    for number, line in enumerate(_lines(path), 1):
+        if not line.strip():
+            continue
+        try:
+            record = parse_object(line)
+        except ValueError:
+            raise TableError(
+                f"line {number} of {path} is not a JSON object: write one object a line."
+            ) from None
+        yield number, record
 
 
 @contextmanager
@@ -156,7 +176,8 @@ def open_parquet(path: Path) -> Iterator[Any]:
     parquet = require("pyarrow.parquet", "parquet")
     with path.open("rb") as file:
         try:
-            yield parquet.ParquetFile(file)
+            # Buffers read ahead are kept until the file is closed.
+            yield parquet.ParquetFile(file, pre_buffer=False)
         except TableError:
             raise
         except (OSError, ValueError):

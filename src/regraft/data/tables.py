@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regraft.data.banks import is_bank, is_unfinished, open_bank
+from regraft.data.banks import is_bank, is_unfinished, open_bank, read_encoder
 from regraft.data.columns import Role, TableError, check_roles, quoted, typed
 from regraft.data.table_rows import Row, check_csv, open_parquet
 
@@ -34,12 +34,14 @@ class FeatureTable:
     """Features with what else is known of their rows."""
 
     X: NDArray[np.floating[Any]]  # (n, d)
-    y: NDArray[Any] | None  # (n,), None where the file has no label column or one with gaps
+    y: NDArray[Any] | None  # (n,), None where the file has no labels, or gaps that it may not have
     domain: NDArray[Any] | None  # (n,), None likewise
     group: NDArray[Any] | None = None  # (n,), None where no group was asked for
     id: NDArray[Any] | None = None  # (n,), None likewise, or where the file has none
     # (d,) names of the columns of X; empty if the file has none
     features: tuple[str, ...] = field(default=(), kw_only=True)
+    # name and checksum of the encoder that made a bank's features; None if it is not known
+    encoder: tuple[str, str] | None = field(default=None, kw_only=True)
 
 
 def read_table(
@@ -51,16 +53,21 @@ def read_table(
     id: str | None = None,
     need_label: bool = True,
     need_domain: bool = True,
+    label_gaps: bool = False,
 ) -> FeatureTable:
     """Read a .npz, .csv or .parquet file, or a bank, whose features stay on disk.
 
     All columns but ``label``, ``domain``, ``group`` and ``id`` are features; of these the file must
     have all but ``id``, unless labels or domains are not needed. A .npz file holds the features as
     one array ``X`` (or ``features``) of shape (n, d), and may name the domains that it numbers in
-    an array ``domains``; a bank has no groups. Raises ``TableError`` with one sentence.
+    an array ``domains``; a bank has no groups. With ``label_gaps``, rows may have no label, but
+    None, NaN or an empty text. Raises ``TableError`` with one sentence.
     """
     path = Path(path)
-    roles = [Role(label, "label", need_label), Role(domain, "domain", need_domain)]
+    roles = [
+        Role(label, "label", need_label, allowed=label_gaps),
+        Role(domain, "domain", need_domain),
+    ]
     if group is not None:
         roles.append(Role(group, "group", gap="fill it in, drop the row, or leave out --group"))
     if id is not None:
@@ -73,7 +80,8 @@ def read_table(
     X, columns, features = read(path, roles)
     _check_shapes(path, X, columns)
     others = (columns.get(option) for option in ("label", "domain", "group", "id"))
-    return FeatureTable(X, *others, features=features)
+    encoder = read_encoder(path) if in_bank else None
+    return FeatureTable(X, *others, features=features, encoder=encoder)
 
 
 def read_probabilities(path: str | Path, labels: NDArray[Any]) -> NDArray[np.floating[Any]]:
@@ -286,7 +294,7 @@ def _read_csv(path: Path, roles: Sequence[Role]) -> _Parts:
 
 def _parse_csv(path: Path, rows: Iterator[Row], roles: Sequence[Role]) -> _Parts:
     header = next(rows).cells
-    features = _feature_names(path, header, roles)
+    features = feature_names(path, header, roles)
     others = set(header).difference(features)
     places = [i for i in reversed(range(len(header))) if header[i] in others]
     cells: dict[str, list[str]] = {name: [] for name in others}
@@ -298,12 +306,12 @@ def _parse_csv(path: Path, rows: Iterator[Row], roles: Sequence[Role]) -> _Parts
         try:
             values.extend(map(float, numbers))
         except ValueError:
-            raise _not_a_number(path, n_rows, features, numbers) from None
+            raise not_a_number(path, n_rows, features, numbers) from None
     X = np.asarray(values).reshape(n_rows, len(features))
     return X, {role.option: _column(path, cells, role, typed) for role in roles}, features
 
 
-def _feature_names(path: Path, columns: Sequence[str], roles: Sequence[Role]) -> tuple[str, ...]:
+def feature_names(path: Path, columns: Sequence[str], roles: Sequence[Role]) -> tuple[str, ...]:
     """Return the columns that have none of the ``roles``, which are looked for."""
     others = [role.find(path, columns) for role in roles]
     twice = sorted(name for name, times in Counter(columns).items() if times > 1)
@@ -322,9 +330,8 @@ def _column(
     return None if values is None else make(values)
 
 
-def _not_a_number(
-    path: Path, row: int, features: Sequence[str], cells: Sequence[Any]
-) -> TableError:
+def not_a_number(path: Path, row: int, features: Sequence[str], cells: Sequence[Any]) -> TableError:
+    """Describe the first of the ``cells`` of a row that is no number."""
     column = next(i for i, cell in enumerate(cells) if not _is_number(cell))
     shown = repr(cells[column]) if len(str(cells[column])) <= 40 else "a long text"
     return TableError(
@@ -344,21 +351,28 @@ def _is_number(cell: Any) -> bool:
 def _read_parquet(path: Path, roles: Sequence[Role]) -> _Parts:
     with open_parquet(path) as file:
         table = file.read()
-        features = _feature_names(path, table.column_names, roles)
-        columns = [_parquet_feature(path, table, name) for name in features]
+        features = feature_names(path, table.column_names, roles)
+        X = parquet_features(path, table, features)
         names = set(table.column_names).difference(features)
         cells = {name: table.column(name).to_pylist() for name in names}
-    X = np.column_stack(columns) if columns else np.empty((table.num_rows, 0))
     others = {role.option: _column(path, cells, role, np.array) for role in roles}
-    return _floats(X), others, features
+    return X, others, features
 
 
-def _parquet_feature(path: Path, table: Any, name: str) -> NDArray[Any]:
-    values: NDArray[Any] = table.column(name).to_numpy()
+def parquet_features(
+    path: Path, rows: Any, names: Sequence[str], first: int = 1
+) -> NDArray[np.floating[Any]]:
+    """Return columns of Parquet ``rows`` (n, d), the number of the first of which is ``first``."""
+    columns = [_parquet_feature(path, rows, name, first) for name in names]
+    return _floats(np.column_stack(columns) if columns else np.empty((rows.num_rows, 0)))
+
+
+def _parquet_feature(path: Path, rows: Any, name: str, first: int) -> NDArray[Any]:
+    values: NDArray[Any] = rows.column(name).to_numpy(zero_copy_only=False)
     if values.dtype.kind in "fiub":
         return values
     row = next((i for i, cell in enumerate(values.tolist()) if not _is_number(cell)), 0)
-    raise _not_a_number(path, row + 1, (name,), (values[row],))
+    raise not_a_number(path, first + row, (name,), (values[row],))
 
 
 def _floats(values: NDArray[Any]) -> NDArray[np.floating[Any]]:

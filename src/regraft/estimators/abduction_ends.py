@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,12 +19,11 @@ _LINE = 160  # characters
 
 
 @dataclass(frozen=True)
-class EndRow:
-    """A row that is surely in one of the groups, and what it was made from if that is known."""
+class ShownRow:
+    """A row to show, and what it was made from if that is known."""
 
     number: int  # from 1
     domain: str
-    posterior: float  # of its group
     name: str = ""  # of the file that it was made from
     text: str = ""
     picture: str = ""  # a PNG in base64
@@ -32,6 +31,13 @@ class EndRow:
     def describe(self) -> str:
         """Return the text, else the name, else the number."""
         return self.text or self.name or f"row {self.number}"
+
+
+@dataclass(frozen=True)
+class EndRow(ShownRow):
+    """A row that is surely in one of the groups."""
+
+    posterior: float = field(kw_only=True)  # of its group
 
 
 @dataclass(frozen=True)
@@ -120,7 +126,8 @@ def find_ends(
         belief = abduction.groups[rows, u]
         surest = rows[np.argsort(-belief, kind="stable")[:n]]
         found = tuple(
-            EndRow(int(i) + 1, str(domain[i]), float(abduction.groups[i, u])) for i in surest
+            EndRow(int(i) + 1, str(domain[i]), posterior=float(abduction.groups[i, u]))
+            for i in surest
         )
         return End(_compare_sources(abduction, c, u), found)
 

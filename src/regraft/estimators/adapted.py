@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
@@ -10,97 +9,9 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from regraft.core.adaptation import apply_correction
-from regraft.core.evidence import Evidence
 from regraft.core.transplant import Witness
 from regraft.estimators.linear import SoftmaxHead
-from regraft.support.plain_data import PlainData
-
-_KINDS = {
-    "kept": "The head is the one that the model had",
-    "placed": "The head is the one of the place that the rows point to",
-    "corrected": "The head was corrected by the labels, beyond what the family of the model allows",
-    "refitted": "The head was fitted on the labels alone",
-}
-
-
-@dataclass(frozen=True, kw_only=True)
-class TargetCertificate(PlainData):
-    """How good an adapted head is in the domain that it was adapted to.
-
-    ``labelled`` is measured on labels of the domain, by heads fitted without each fold of them. It
-    assumes nothing but that further rows are drawn as these were. ``mixture`` is measured on source
-    rows that the heads have not seen, in the worst mixture that the rows leave possible. It holds
-    if the domain is a mixture of the groups. Each bound holds with a confidence of 95 %.
-    """
-
-    family: str
-    kind: str  # "kept", "placed", "corrected" or "refitted"
-    rows: int  # of the domain
-    labels: int  # of these rows
-    weights: dict[str, float]  # of the groups, or affine ones of the sources; empty if not placed
-    lower: dict[str, float]  # ends of the confidence region; empty in the hull
-    upper: dict[str, float]
-    p_value: float | None  # of "the domain is a mixture of the groups"; None in the hull
-    labelled: Evidence | None  # None if labels are too few
-    labelled_before: Evidence | None  # of the head that the model had, on the same rows
-    mixture: Evidence | None  # None in the hull, or if the head was corrected or refitted
-    mixture_before: Evidence | None
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> TargetCertificate:
-        """Rebuild a certificate from :meth:`to_dict`, also after a round trip through JSON."""
-        names = "labelled", "labelled_before", "mixture", "mixture_before"
-        parts = {name: data[name] and Evidence(**data[name]) for name in names}
-        return cls(**{**data, **parts})
-
-    def summary(self) -> tuple[str, ...]:
-        """Return the certificate in plain words, one paragraph each."""
-        return self.claim(), self.added(), self.limits()
-
-    def claim(self) -> str:
-        """Say what is certified."""
-        said = []
-        if self.labelled is not None:
-            said.append(
-                "Certified: in the domain that the labelled rows were drawn from, "
-                f"{_bounds(self.labelled)} (95 % confidence, labels that the heads have not seen)."
-            )
-        if self.mixture is not None:
-            said.append(
-                "Certified: if the domain is a mixture of the groups found, "
-                f"{_bounds(self.mixture)} (95 % confidence, source rows that the heads have not "
-                "seen, in the worst mixture that the rows leave possible)."
-            )
-        return " ".join(said) or "Nothing is certified: labels are too few to measure on."
-
-    def added(self) -> str:
-        """Say what the rows of the domain added."""
-        what = f"{self.rows:,} rows, {self.labels:,} of them with labels"
-        said = [f"{_KINDS[self.kind]}; {what}."]
-        for now, before, where in (
-            (self.labelled, self.labelled_before, "On labels of the domain"),
-            (self.mixture, self.mixture_before, "In the worst mixture that is left"),
-        ):
-            if now is not None and before is not None:
-                said.append(
-                    f"{where}, it has {now.accuracy:.1%} and {now.risk:.3f} nats; the model before "
-                    f"had {before.accuracy:.1%} and {before.risk:.3f} nats."
-                )
-        return " ".join(said)
-
-    def limits(self) -> str:
-        """Say what is not certified."""
-        doubt = ""
-        if self.p_value is not None and self.p_value <= 0.05:
-            doubt = "The rows do not look like a mixture of what the sources have. "
-        return f"{doubt}Not certified: any other domain, and this one once it changes."
-
-
-def _bounds(evidence: Evidence) -> str:
-    return (
-        f"the risk is at most {evidence.risk_bound:.3f} nats and the accuracy at least "
-        f"{evidence.accuracy_bound:.1%}"
-    )
+from regraft.estimators.target_certificate import TargetCertificate
 
 
 class AdaptedClassifier(SoftmaxHead):

@@ -16,6 +16,7 @@ from regraft.core.adaptation import (
     MIN_TO_CHOOSE,
     LabelledRows,
     choose_correction,
+    deal_folds,
     fit_correction,
     no_correction,
 )
@@ -26,7 +27,7 @@ from regraft.core.guard import WorstCase, compare_worst_cases
 from regraft.core.least_favourable import find_least_favourable
 from regraft.core.reference import Reference
 from regraft.estimators.adaptation_families import Family, GroupFamily, HullFamily
-from regraft.estimators.adapted import AdaptedClassifier, TargetCertificate
+from regraft.estimators.adapted import AdaptedClassifier
 from regraft.estimators.placing import (
     LEVEL,
     MIN_ROWS,
@@ -35,6 +36,7 @@ from regraft.estimators.placing import (
     joint_of,
     reference_of,
 )
+from regraft.estimators.target_certificate import TargetCertificate
 
 if TYPE_CHECKING:
     from regraft.estimators.cro import CROClassifier
@@ -83,25 +85,27 @@ def adapt(
                 "some."
             )
         X, y = np.asarray(X)[rows], None if y is None else np.asarray(y)[rows]
-    target = _check(model, X, y)
+    target = check_target_rows(model, X, y)
     if model.family == "hull":
         return _adapt_hull(model, target)
     return _adapt_latent(model, target)
 
 
 @dataclass(frozen=True)
-class _Target:
-    """Rows of a new domain; the first ones have labels."""
+class PartlyLabelled:
+    """Rows of a new domain, of which the first ones have labels."""
 
     features: NDArray[np.floating[Any]]  # (n, d)
     y: Tensor  # (l,) class numbers of the first rows
 
     @property
     def n_labels(self) -> int:
+        """How many of the rows have labels."""
         return len(self.y)
 
 
-def _check(model: CROClassifier, X: ArrayLike, y: ArrayLike | None) -> _Target:
+def check_target_rows(model: CROClassifier, X: ArrayLike, y: ArrayLike | None) -> PartlyLabelled:
+    """Validate rows (n, d) of a new domain and labels (n,), of which some or all may be missing."""
     from regraft.estimators.cro import CROClassifier
 
     if not isinstance(model, CROClassifier):
@@ -133,7 +137,7 @@ def _check(model: CROClassifier, X: ArrayLike, y: ArrayLike | None) -> _Target:
             "or more, or pass no labels."
         )
     order = np.concatenate([np.flatnonzero(known), np.flatnonzero(~known)])
-    return _Target(features[order], torch.tensor(index, dtype=torch.long))
+    return PartlyLabelled(features[order], torch.tensor(index, dtype=torch.long))
 
 
 def _key(label: Any) -> float | str | None:
@@ -145,7 +149,7 @@ def _key(label: Any) -> float | str | None:
     return None if math.isnan(number) else number
 
 
-def _adapt_latent(model: CROClassifier, target: _Target) -> AdaptedClassifier:
+def _adapt_latent(model: CROClassifier, target: PartlyLabelled) -> AdaptedClassifier:
     reference, n = reference_of(model), target.n_labels
     check_new(model, reference, target.features)
     if len(target.features) < MIN_ROWS and not n:
@@ -188,8 +192,7 @@ def _adapt_latent(model: CROClassifier, target: _Target) -> AdaptedClassifier:
         lower=dict(zip(numbers, low, strict=True)),
         upper=dict(zip(numbers, high, strict=True)),
         p_value=p_value,
-        labelled=head.measure(target),
-        labelled_before=head.measure_before(target),
+        **_measure_labels(head.judged),
         mixture=_measure_mixture(region, reference, now) if head.is_known else None,
         mixture_before=_measure_mixture(region, reference, before),
     )
@@ -224,7 +227,7 @@ def _measure_mixture(region: ShareRegion, reference: Reference, rows: HeldOutRow
     )
 
 
-def _adapt_hull(model: CROClassifier, target: _Target) -> AdaptedClassifier:
+def _adapt_hull(model: CROClassifier, target: PartlyLabelled) -> AdaptedClassifier:
     if not target.n_labels:
         reference_of(model)  # says that this family learns nothing from unlabelled rows
     hull = HullFamily(model, target.features[: target.n_labels], target.y)
@@ -239,8 +242,7 @@ def _adapt_hull(model: CROClassifier, target: _Target) -> AdaptedClassifier:
         lower={},
         upper={},
         p_value=None,
-        labelled=head.measure(target),
-        labelled_before=head.measure_before(target),
+        **_measure_labels(head.judged),
         mixture=None,
         mixture_before=None,
     )
@@ -256,9 +258,7 @@ class _Head:
     base: str  # "placed", "kept" or "refitted"
     coordinates: Tensor
     correction: Tensor | None = None
-    held_out: Tensor | None = None  # (l, C) log P(y | x) by heads that have not seen the label
-    before: Tensor | None = None  # (l, C) by the head of the model
-    tried: int = 1  # how many kinds of head were compared on the labels
+    judged: _Judged | None = None  # None without labels
 
     @property
     def kind(self) -> str:
@@ -270,46 +270,55 @@ class _Head:
         """Whether source rows were judged by such a head that has not seen them."""
         return self.kind in ("placed", "kept")
 
-    def measure(self, target: _Target) -> Evidence | None:
-        return _measure_labels(self.held_out, target, self.tried)
 
-    def measure_before(self, target: _Target) -> Evidence | None:
-        return _measure_labels(self.before, target, 1)
+@dataclass(frozen=True)
+class _Judged:
+    """Labelled rows as heads see them that have not seen their labels."""
+
+    y: Tensor  # (l,)
+    log_p: Tensor  # (l, C) by the chosen kind of head
+    before: Tensor  # (l, C) by the head of the model
+    tried: int  # how many kinds of head the labels chose from
 
 
-def _measure_labels(log_p: Tensor | None, target: _Target, tried: int) -> Evidence | None:
-    if log_p is None or target.n_labels < MIN_TO_CHOOSE:
-        return None
-    weight = log_p.new_full((target.n_labels,), 1 / target.n_labels)
+def _measure_labels(judged: _Judged | None) -> dict[str, Evidence | None]:
+    if judged is None or len(judged.y) < MIN_TO_CHOOSE:
+        return {"labelled": None, "labelled_before": None}
+    weight = judged.log_p.new_full((len(judged.y),), 1 / len(judged.y))
     # The labels that judge a head have also chosen its kind, so the bounds hold for all kinds.
-    return measure("labels of the domain", weight, judge(log_p.T, target.y), together=tried)
+    now, before = (
+        measure("labels of the domain", weight, judge(log_p.T, judged.y), together=tried)
+        for log_p, tried in ((judged.log_p, judged.tried), (judged.before, 1))
+    )
+    return {"labelled": now, "labelled_before": before}
 
 
 def _adapt_by_labels(
-    model: CROClassifier, target: _Target, family: Family, *, prefer_placed: bool
+    model: CROClassifier, target: PartlyLabelled, family: Family, *, prefer_placed: bool
 ) -> _Head:
     """Return the head that labels choose: of the family, as it was, corrected, or a new one."""
     features = target.features[: target.n_labels]
     scaled = (torch.from_numpy(features).double() - torch.from_numpy(model.feature_mean_)) / (
         model.feature_scale_
     )
-    rows = LabelledRows(scaled, target.y)
+    rows = LabelledRows(scaled, target.y, deal_folds(target.y))
     before = torch.log_softmax(torch.from_numpy(model._logits_of(features)).double(), dim=1)
-    fold = rows.folds
-    placed = torch.stack([family.log_p(family.fit(fold != f)) for f in range(FOLDS)])
+    placed = torch.stack([family.log_p(family.fit(rows.fold != f)) for f in range(FOLDS)])
     ignorant = torch.full_like(before, -math.log(before.shape[1]))
     bases = {"placed": placed, "kept": before.expand(FOLDS, -1, -1)}
     bases["refitted"] = ignorant.expand(FOLDS, -1, -1)
     order = ["placed", "kept"] if prefer_placed else ["kept", "placed"]
     order.append("refitted")
-    choice = choose_correction(rows, [bases[kind] for kind in order])
+    few = rows.thin()
+    choice = choose_correction(rows.take(few), [bases[kind][:, few] for kind in order])
     kind = order[choice.base]
     coordinates = family.fit(torch.ones_like(target.y, dtype=torch.bool))
     correction = None
     if choice.ridge is not None:
         base = family.log_p(coordinates) if kind == "placed" else bases[kind][0]
         correction = fit_correction(rows, base, choice.ridge)
-    return _Head(kind, coordinates, correction, choice.log_p, before, choice.tried)
+    judged = _Judged(target.y[few], choice.log_p, before[few], choice.tried)
+    return _Head(kind, coordinates, correction, judged)
 
 
 def _assemble(
@@ -318,8 +327,8 @@ def _assemble(
     adapted = AdaptedClassifier()
     adapted.classes_, adapted.domains_ = model.classes_, model.domains_
     adapted.n_features_in_ = model.n_features_in_
-    if hasattr(model, "feature_names_in_"):
-        adapted.feature_names_in_ = model.feature_names_in_
+    for name in {"feature_names_in_", "encoder_"} & vars(model).keys():
+        setattr(adapted, name, getattr(model, name))
     if head.base == "placed":
         adapted.group_heads_ = family.heads(head.coordinates).numpy()
     else:

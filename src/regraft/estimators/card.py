@@ -23,7 +23,9 @@ from regraft._version import __version__
 from regraft.core.certificate import Certificate
 from regraft.core.group_certificate import GroupCertificate
 from regraft.core.head_certificate import HeadCertificate
+from regraft.core.reference import MAX_ROWS
 from regraft.estimators.abduction import summarize_factor
+from regraft.estimators.adapted import AdaptedClassifier
 from regraft.estimators.certificate_terms import explain_certificate
 from regraft.estimators.evidence_tables import (
     evidence_table,
@@ -33,6 +35,9 @@ from regraft.estimators.evidence_tables import (
 )
 from regraft.estimators.game_head import GameHead
 from regraft.estimators.linear import SoftmaxHead
+from regraft.estimators.model_files import REFERENCE
+from regraft.estimators.target_certificate import TargetCertificate
+from regraft.estimators.target_tables import adapted_table, place_table
 from regraft.support.data_files import read_toml
 from regraft.support.table import Table
 
@@ -57,7 +62,9 @@ def _texts() -> dict[str, Any]:
 def model_card(model: SoftmaxHead) -> str:
     """Return the card of a fitted head of Regraft: Markdown under a YAML header."""
     sections = [_describe_head(model), _describe_sources(model)]
-    if isinstance(model, GameHead):
+    if isinstance(model, AdaptedClassifier):
+        sections += _describe_adaptation(model.certificate_)
+    elif isinstance(model, GameHead):
         c = model.certificate_
         if isinstance(c, GroupCertificate):
             sections.append(_describe_factor(c))
@@ -69,9 +76,20 @@ def model_card(model: SoftmaxHead) -> str:
         sections.append(
             f"## Limits\n\n{_texts()['no_certificate']} {_texts()['limits']['features']}"
         )
+    if notice := describe_reference(model):
+        sections.append(f"## Rows of the sources\n\n{notice}")
     sections += [_describe_loading(model), _describe_settings(model)]
     sections += [f"## Licence\n\n{_texts()['licence']}", _describe_versions()]
     return _header(model) + "\n\n".join(sections) + "\n"
+
+
+def describe_reference(model: SoftmaxHead) -> str:
+    """Say that rows of the sources are saved with a model, and why; empty if there are none."""
+    reference = getattr(model, "reference_", None)
+    if reference is None:
+        return ""
+    text: str = _texts()["reference"]
+    return text.format(file=REFERENCE, rows=f"{len(reference.y):,}", most=f"{MAX_ROWS:,}")
 
 
 def escape(text: str) -> str:
@@ -148,20 +166,45 @@ def _describe_head(model: SoftmaxHead) -> str:
     method = _texts()["methods"][name]
     if isinstance(getattr(model, "certificate_", None), GroupCertificate):
         method = _texts()["latent_method"]
+    kind, formula = "a linear head fitted", "`coef_ · x + intercept_`"
+    if isinstance(model, AdaptedClassifier):
+        kind, formula = "a head for one domain, made", _describe_formula(model)
     return (
-        f"# {name}: a linear head fitted by Regraft\n\n{method}\n\n"
+        f"# {name}: {kind} by Regraft\n\n{method}\n\n"
         f"- {_count(len(model.classes_), 'class')}: {_list_names(model.classes_, escape)}\n"
         f"- {_count(model.n_features_in_, 'feature')}{features}\n"
         f"- {_count(len(model.domains_), 'source domain')}, listed below\n"
-        "- softmax of `coef_ · x + intercept_`, on features as they come"
+        f"- softmax of {formula}, on features as they come"
     )
+
+
+def _describe_formula(model: AdaptedClassifier) -> str:
+    """Write the logits of an adapted head, which are linear in x where it has one group."""
+    G = len(model.group_heads_)
+    base = "`group_heads_[u] · [x, 1]`"
+    base = f"the log of the sum over {G} groups u of exp {base}" if G > 1 else f"{base} with u = 0"
+    return f"{base}, corrected by `correction_`" if model.certificate_.kind == "corrected" else base
 
 
 def _describe_sources(model: SoftmaxHead) -> str:
+    fitted = "it" if not isinstance(model, AdaptedClassifier) else "the model before"
     return (
-        "## Sources\n\nThe domains that it was fitted on, and all that it knows of how domains "
-        f"differ.\n\n{_cut(_tabulate_sources(model)).markdown()}"
+        f"## Sources\n\nThe domains that {fitted} was fitted on, and all that it knows of how "
+        f"domains differ.\n\n{_cut(_tabulate_sources(model)).markdown()}"
     )
+
+
+def _describe_adaptation(certificate: TargetCertificate) -> list[str]:
+    """Describe where the domain of an adapted head lies, and how good the head is there."""
+    c, measured = certificate, adapted_table(certificate)
+    certified = [escape(c.claim()), escape(c.added())]
+    certified += [] if measured is None else [measured.markdown()]
+    limits = [escape(c.limits()), _texts()["limits"]["features"]]
+    return [
+        f"## Place of the domain\n\n{_cut(place_table(c, escape)).markdown()}",
+        "\n\n".join(["## Certificate", *certified]),
+        "## Limits\n\n" + "\n".join(f"- {limit}" for limit in limits),
+    ]
 
 
 def _tabulate_sources(model: SoftmaxHead) -> Table:
@@ -265,7 +308,7 @@ def _describe_limits(certificate: Certificate) -> str:
 
 
 def _describe_loading(model: SoftmaxHead) -> str:
-    certified = isinstance(model, GameHead)
+    certified = isinstance(model, GameHead | AdaptedClassifier)
     return "\n".join(
         [
             "## How to load it\n",

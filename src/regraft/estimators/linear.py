@@ -25,11 +25,13 @@ from regraft.core.heads import SourceHeads
 class SoftmaxHead(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Base of classifiers that predict by logits of the features.
 
-    Attributes: ``classes_`` (C,), ``domains_`` (K,) of the sources, ``n_features_in_``.
+    Attributes: ``classes_`` (C,), ``domains_`` (K,) of the sources, ``n_features_in_``; and, if it
+    was fitted on a bank by the command line, the name and checksum of its ``encoder_``.
     """
 
     classes_: NDArray[Any]
     domains_: NDArray[Any]
+    encoder_: tuple[str, str]
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_domain: ArrayLike | None = None) -> Self:
         """Fit on rows ``X`` (n, d), labels ``y`` (n,) and the domain of each row (n,).

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,8 +17,8 @@ from regraft.core.evidence import CONFIDENCE
 from regraft.core.group_shares import (
     ShareRegion,
     estimate_shares,
+    expected_accuracy,
     log_ratios,
-    target_log_probabilities,
 )
 from regraft.core.reference import Reference
 from regraft.support.plain_data import PlainData
@@ -48,6 +49,14 @@ class Placement(PlainData):
     alien_rows: tuple[int, ...]  # numbers of the rows (from 0) that look least like the mixture
     expected_accuracy: float  # of the model's head at these shares, if the domain is a mixture
     source_shares: dict[str, tuple[float, ...]]  # of the groups in each source
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Placement:
+        """Read what ``to_dict`` returns, also after a round trip through JSON."""
+        plain = {f.name: document[f.name] for f in fields(cls)}
+        plain |= {name: tuple(each) for name, each in plain.items() if isinstance(each, list)}
+        plain["source_shares"] = {k: tuple(v) for k, v in plain["source_shares"].items()}
+        return cls(**plain)
 
     @property
     def is_mixture(self) -> bool:
@@ -130,9 +139,13 @@ def describe_place(
 ) -> Placement:
     """Return a region of shares in plain numbers, with the test of closure."""
     closure = closure_of(reference, features, region)
-    log_p = target_log_probabilities(log_joint, reference.shares, region.shares)
-    predicted = torch.from_numpy(np.searchsorted(model.classes_, model.predict(features)))
-    chance = log_p.gather(1, predicted.unsqueeze(1)).exp().mean()
+    accuracy, _ = expected_accuracy(
+        region,
+        log_joint,
+        predicted_classes(model, features),
+        reference,
+        predicted_classes(model, reference.X.numpy()),
+    )
     found = model.certificate_.abduction  # type: ignore[attr-defined]
     low, high = region.bounds.tolist()
     top = closure.scores.argsort(descending=True)[:_ALIEN_ROWS]
@@ -145,12 +158,17 @@ def describe_place(
         p_value=closure.p_value,
         gap=closure.gap,
         alien_rows=tuple(closure.rows[top].tolist()),
-        expected_accuracy=float(chance),
+        expected_accuracy=accuracy,
         source_shares={
             name: tuple(share)
             for name, share in zip(found["domains"], found["shares"], strict=True)
         },
     )
+
+
+def predicted_classes(model: CROClassifier, features: NDArray[np.floating[Any]]) -> Tensor:
+    """Return the numbers (n,) of the classes that the model predicts for rows (n, d)."""
+    return torch.from_numpy(np.searchsorted(model.classes_, model.predict(features)))
 
 
 def closure_of(

@@ -12,6 +12,7 @@ from regraft.estimators.free_audit import FreeAudit
 from regraft.estimators.frontier import Frontier
 from regraft.estimators.group_audit import GroupAudit
 from regraft.support import charts
+from regraft.support.chart_parts import Spec
 from regraft.support.looks import head_looks, look
 from regraft.support.pictures import panels, picture, write_picture
 
@@ -29,24 +30,24 @@ _PANELS = {
 _BOUNDS = "the line ends at the bound, below the true accuracy with 95 % confidence"
 
 
-def stress_chart(curves: Mapping[str, AuditCurve]) -> charts.Spec:
+def stress_chart(curves: Mapping[str, AuditCurve]) -> Spec:
     """Draw the lowest accuracy of each predictor over the radius."""
     lines = {name: {p.radius: p.accuracy for p in curve.points} for name, curve in curves.items()}
     return charts.radius_chart(lines, "lowest accuracy (%)", head_looks(lines), ends=(0, 100))
 
 
-def frontier_chart(frontier: Frontier) -> charts.Spec:
+def frontier_chart(frontier: Frontier) -> Spec:
     """Draw accuracy on the sources against that in the worst domain, a point per head."""
     points = [(p.label, p.source_accuracy, p.worst_case_accuracy) for p in frontier.points]
     return charts.frontier_chart(points, frontier.trained, frontier.scope)
 
 
-def group_chart(audits: Mapping[str, GroupAudit]) -> charts.Spec:
+def group_chart(audits: Mapping[str, GroupAudit]) -> Spec:
     """Draw the accuracy of each predictor in each group, mixture and source, with its bound."""
     return evidence_chart({name: (*a.mixtures, *a.sources) for name, a in audits.items()})
 
 
-def evidence_chart(measured: Mapping[str, Sequence[Evidence]]) -> charts.Spec:
+def evidence_chart(measured: Mapping[str, Sequence[Evidence]]) -> Spec:
     """Draw the accuracy of each predictor wherever it was measured, with its bound."""
     return charts.group_accuracy_chart(
         {
@@ -56,7 +57,7 @@ def evidence_chart(measured: Mapping[str, Sequence[Evidence]]) -> charts.Spec:
     )
 
 
-def comparison_chart(swept: charts.Line, others: Mapping[str, float], title: str) -> charts.Spec:
+def comparison_chart(swept: charts.Line, others: Mapping[str, float], title: str) -> Spec:
     """Draw CRO's accuracy over the radius, and the other heads' as horizontal lines."""
     radii = swept or {0.0: 0.0}  # where no radius was tried, the lines still need a place
     lines = {name: dict.fromkeys(radii, accuracy) for name, accuracy in others.items()}

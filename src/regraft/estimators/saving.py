@@ -20,7 +20,7 @@ from regraft.core.certificates import certificate_from_dict
 from regraft.core.group_certificate import GroupCertificate
 from regraft.core.heads import Regularization
 from regraft.core.reference import Reference
-from regraft.estimators.adapted import AdaptedClassifier, TargetCertificate
+from regraft.estimators.adapted import AdaptedClassifier
 from regraft.estimators.baselines import (
     ERMClassifier,
     GroupDROClassifier,
@@ -34,6 +34,7 @@ from regraft.estimators.group_search import EIILClassifier, JTTClassifier, XRMCl
 from regraft.estimators.linear import SoftmaxHead
 from regraft.estimators.literal import LiteralCROClassifier
 from regraft.estimators.model_files import ARRAYS, CARD, DESCRIPTION, REFERENCE, is_model
+from regraft.estimators.target_certificate import TargetCertificate
 from regraft.support.files import sibling
 
 FORMAT = 3
@@ -53,6 +54,7 @@ _CLASSES: dict[str, type[SoftmaxHead]] = {
     )
 }
 _LABEL_KINDS = "biufUO"
+_ENCODER = "name", "fingerprint"
 
 
 def save(model: SoftmaxHead, path: str | Path) -> None:
@@ -206,6 +208,8 @@ def _describe(model: SoftmaxHead) -> dict[str, Any]:
     }
     if hasattr(model, "feature_names_in_"):
         description["feature_names"] = [str(feature) for feature in model.feature_names_in_]
+    if hasattr(model, "encoder_"):
+        description["encoder"] = dict(zip(_ENCODER, model.encoder_, strict=True))
     if isinstance(model, GameHead):
         description["certificate"] = model.certificate_.to_dict()
         description["regularization"] = asdict(model.regularization_)
@@ -293,6 +297,9 @@ def _rebuild(description: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> So
     if "feature_names" in description:
         model.feature_names_in_ = np.array(description["feature_names"], dtype=object)
         _check_shape("feature_names", model.feature_names_in_, (model.n_features_in_,))
+    if "encoder" in description:
+        name, fingerprint = (str(description["encoder"][key]) for key in _ENCODER)
+        model.encoder_ = name, fingerprint
     if isinstance(model, AdaptedClassifier):
         model.certificate_ = TargetCertificate.from_dict(description["certificate"])
     if isinstance(model, CROClassifier | AdaptedClassifier):

@@ -10,14 +10,15 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold
 
-from regraft.estimators.linear import LinearHead
+from regraft.estimators.adapted import AdaptedClassifier
+from regraft.estimators.linear import SoftmaxHead
 
 _N_COMPARED_FEATURES = 16  # whose means are compared to recognize the training rows
 
 
 def judge_unseen(
-    head: LinearHead, X: NDArray[Any], y: NDArray[Any], sample_domain: NDArray[Any]
-) -> LinearHead | NDArray[np.float64]:
+    head: SoftmaxHead, X: NDArray[Any], y: NDArray[Any], sample_domain: NDArray[Any]
+) -> SoftmaxHead | NDArray[np.float64]:
     """Return the head; or, if it was fitted on these rows, probabilities of heads like it.
 
     On rows that it was fitted on, a head looks better than it is. So each row is judged by a head
@@ -29,6 +30,13 @@ def judge_unseen(
     few = X[:, :_N_COMPARED_FEATURES].astype(np.float64)
     mean = np.mean([few[sample_domain == s].mean(axis=0) for s in np.unique(sample_domain)], axis=0)
     if not np.allclose(fitted[:_N_COMPARED_FEATURES], mean, rtol=1e-9, atol=1e-12):
+        return head
+    if isinstance(head, AdaptedClassifier):
+        warnings.warn(
+            "the model that was adapted was fitted on these very rows, where it looks better than "
+            "it is: audit other rows.",
+            stacklevel=2,
+        )
         return head
     warnings.warn(
         "the model was fitted on these very rows: heads with its settings, fitted without each "

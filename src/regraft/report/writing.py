@@ -9,7 +9,14 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from regraft._version import __version__
-from regraft.report import abduction_chapter, head_chapters, premise_chapters, protocol_chapters
+from regraft.report import (
+    abduction_chapter,
+    drift_chapter,
+    head_chapters,
+    premise_chapters,
+    protocol_chapters,
+    target_chapters,
+)
 from regraft.report.elements import Chapter, Chart, Report
 from regraft.report.provenance import read_provenance
 from regraft.support.extras import require
@@ -21,10 +28,13 @@ REPORT = "report.html"
 _KINDS: dict[str, Callable[[Any], Chapter]] = {
     "demo.json": head_chapters.demo_chapter,
     "fit.json": head_chapters.fit_chapter,
+    "place.json": target_chapters.place_chapter,
+    "adapt.json": target_chapters.adapt_chapter,
     "abduct.json": abduction_chapter.abduction_chapter,
     "audit.json": head_chapters.audit_chapter,
     "frontier.json": head_chapters.frontier_chapter,
     "comparison.json": head_chapters.comparison_chapter,
+    "drift.json": drift_chapter.drift_chapter,
     "moral.json": premise_chapters.moral_chapter,
     "diagnosis.json": premise_chapters.diagnosis_chapter,
     "reproduction.json": protocol_chapters.reproduction_chapter,

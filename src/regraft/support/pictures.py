@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from regraft.support.charts import Spec
+from regraft.support.chart_parts import Spec
 from regraft.support.extras import MissingExtra, require
 from regraft.support.files import write_bytes, write_text
 from regraft.support.json_files import dumps

@@ -37,19 +37,19 @@ class Stopwatch:
 
 
 class Countdown:
-    """A count of equal steps, of which ``done`` were done before."""
+    """A count of equal steps, of which ``done`` were done before; ``total`` may be unknown."""
 
-    def __init__(self, name: str, total: int, done: int = 0) -> None:
+    def __init__(self, name: str, total: int | None, done: int = 0) -> None:
         self._name, self._total, self._done, self._before = name, total, done, done
         self._start = time.perf_counter()
 
     def advance(self, done: int, *, with_speed: bool = False) -> str:
         """Describe the progress after ``done`` steps in all, and their speed if asked for."""
         self._done = done
-        text = f"{self._name}: {done} of {self._total}"
+        text = f"{self._name}: {done}" + ("" if self._total is None else f" of {self._total}")
         if done > self._before:
             pace = (time.perf_counter() - self._start) / (done - self._before)
-            if done < self._total:
+            if self._total is not None and done < self._total:
                 text += f", {duration(pace * (self._total - done))} left"
             if with_speed:
                 text += f", {1 / pace:.0f} {self._name}/s"
@@ -68,12 +68,12 @@ class Meter:
         self._countdown: Countdown | None = None
         self._shown_at = float("-inf")
 
-    def __call__(self, done: int, total: int) -> None:
+    def __call__(self, done: int, total: int | None) -> None:
         """Take in the numbers, and pass them on if it is time."""
         now = time.perf_counter()
         if self._countdown is None:
             self._countdown = Countdown(self._name, total, done)
-        if now - self._shown_at >= self._every or done >= total:
+        if now - self._shown_at >= self._every or (total is not None and done >= total):
             self._shown_at = now
             self._on_progress(self._countdown.advance(done, with_speed=True))
 

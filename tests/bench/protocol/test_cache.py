@@ -104,12 +104,11 @@ def test_the_file_is_safetensors_and_any_damage_is_found(raw: bytes, place: Path
     assert same(safetensors.torch.load(raw), TENSORS)
     for metadata in (None, {"format": "pt"}, {"key": json.dumps(KEY)}):
         assert_damaged(place, safetensors.torch.save(TENSORS, metadata))
-    # Every bit of the file, header, padding and tensors.
+    # A bit of every byte of the file, header, padding and tensors.
     for position in range(len(raw)):
-        for bit in range(8):
-            damaged = bytearray(raw)
-            damaged[position] ^= 1 << bit
-            assert_damaged(place, bytes(damaged))
+        damaged = bytearray(raw)
+        damaged[position] ^= 1 << position % 8
+        assert_damaged(place, bytes(damaged))
 
 
 @given(st.data())

@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 from regraft.bench.paper.benchmark import COLORED_MNIST, Benchmark
+from regraft.support.chart_parts import Spec
 from regraft.support.charts import (
     BETWEEN,
     ERM_HEAD,
     LAST_HEAD,
-    Spec,
     lengths_chart,
     ranks_chart,
     risks_chart,

@@ -1,0 +1,91 @@
+"""``regraft adapt``: a model and rows of a new domain in, a model for that domain out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from regraft.cli.command import command
+from regraft.cli.options import Data, Domain, Folder, Label, Model, Seed
+from regraft.cli.place import read_target
+from regraft.cli.session import Session
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from regraft.estimators.learning_curve import LearningCurve
+
+
+@command("adapt", html=True)
+def adapt_command(
+    session: Session,
+    model: Model,
+    target: Data,
+    out: Annotated[Path, Folder],
+    label: Label = "label",
+    domain: Domain = "domain",
+    no_labels: Annotated[
+        bool, typer.Option("--no-labels", help="Leave out the labels that the data have.")
+    ] = False,
+    draws: Annotated[
+        int, typer.Option(help="Draws of labels for the learning curve; 0 leaves it out.")
+    ] = 5,
+    seed: Seed = 0,
+) -> None:
+    """Adapt a model to a new domain with its rows, of which none, some or all have labels."""
+    from regraft.estimators.adapting import adapt
+    from regraft.estimators.saving import check_destination, save
+    from regraft.estimators.target_tables import adapted_table, place_table
+    from regraft.support.files import write_text
+    from regraft.support.json_files import dumps
+
+    if draws < 0:
+        raise ValueError(f"draws is {draws}: pass 0 or more.")
+    with session.working(f"reading {target}"):
+        place = out / "model"
+        if place.resolve() in (model.resolve(), (model / "model").resolve()):
+            raise ValueError(f"{place} is the model to adapt: choose another folder with --out.")
+        check_destination(place)
+        head, table, X = read_target(model, target, label, domain, label_gaps=True)
+    y = None if no_labels else table.y
+    with session.working(f"adapting to {len(X)} rows"):
+        adapted = adapt(head, X, y)
+    certificate = adapted.certificate_
+    curve = _draw_curve(session, head, X, y, draws, seed, certificate.labels)
+    document: dict[str, Any] = {
+        "certificate": certificate.to_dict(),
+        "summary": certificate.summary(),
+        "classes": [str(name) for name in adapted.classes_],
+        "curve": None if curve is None else curve.to_dict(),
+    }
+    save(adapted, place)
+    write_text(out / "adapt.json", dumps(document))
+    session.tables(
+        each for each in (place_table(certificate), adapted_table(certificate)) if each is not None
+    )
+    session.say(*certificate.summary())
+    if curve is not None:
+        session.say("")
+        session.tables([curve.table()])
+        session.say(curve.table().note)
+    session.finish(document, [place, out / "adapt.json"], read=[model, target])
+
+
+def _draw_curve(
+    session: Session,
+    head: Any,
+    X: NDArray[Any],
+    y: NDArray[Any] | None,
+    draws: int,
+    seed: int,
+    n_labels: int,
+) -> LearningCurve | None:
+    """Draw a learning curve if it is asked for and if there are labels enough."""
+    from regraft.estimators.learning_curve import MIN_LABELS, learning_curve
+
+    if y is None or not draws or n_labels < MIN_LABELS:
+        return None
+    with session.counting("measuring the learning curve", "heads") as count:
+        return learning_curve(head, X, y, draws=draws, seed=seed, on_cell=count)

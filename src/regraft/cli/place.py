@@ -1,0 +1,118 @@
+"""``regraft place``: a model and unlabelled rows in, where their domain lies out."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from regraft.cli.command import command
+from regraft.cli.options import Data, Domain, Inputs, Label, Model, Out
+from regraft.cli.session import Session
+from regraft.cli.shown_rows import Described, announce_pictures, describe_rows, show_rows
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from regraft.data.tables import FeatureTable
+    from regraft.estimators.abduction_ends import ShownRow
+    from regraft.estimators.placing import Placement
+
+
+@command("place", html=True)
+def place_command(
+    session: Session,
+    model: Model,
+    target: Data,
+    label: Label = "label",
+    domain: Domain = "domain",
+    inputs: Inputs = None,
+    out: Out = None,
+) -> None:
+    """Place a new domain among the sources, without labels, and show what is alien to them."""
+    from regraft.estimators.evidence_tables import name_domains
+    from regraft.estimators.placing import place
+    from regraft.estimators.target_tables import expect_accuracy
+    from regraft.support.files import write_text
+    from regraft.support.json_files import dumps
+
+    with session.working(f"reading {target}"):
+        head, table, X = read_target(model, target, label, domain)
+    with session.working(f"placing {len(X)} rows"):
+        placement = place(head, X)
+    with session.working("reading the rows that are least alike"):
+        rows = _alien_rows(placement, table)
+        shown = describe_rows(rows, target, inputs)
+        rows = tuple(shown.rows.get(row.number, row) for row in rows)
+    certificate = head.certificate_
+    certified, scope = certificate.accuracy, name_domains(certificate)
+    document: dict[str, Any] = placement.to_dict() | {
+        "summary": [*placement.summary(), expect_accuracy(placement, certified, scope)],
+        "certified_accuracy": certified,
+        "alien": [dict(vars(row)) for row in rows],
+    }
+    files = []
+    if out is not None:
+        files = [out / "place.json"]
+        write_text(files[0], dumps(document))
+    _show(session, placement, document["summary"], rows, shown)
+    session.finish(document, files, read=[model, target])
+
+
+def read_target(
+    model: Path, target: Path, label: str, domain: str, *, label_gaps: bool = False
+) -> tuple[Any, FeatureTable, NDArray[Any]]:
+    """Read a model, the table of a new domain, and its features in the order of the model.
+
+    With ``label_gaps``, some or all rows may have no label. Warns of several domains.
+    """
+    from regraft.cli.predict import features_for, load_head
+    from regraft.data.tables import read_table
+
+    head = load_head(model)
+    table = read_table(
+        target,
+        label=label,
+        domain=domain,
+        need_label=label_gaps and label != "label",  # which was typed, so it is there
+        need_domain=False,
+        label_gaps=label_gaps,
+    )
+    names = [] if table.domain is None else sorted(set(table.domain.tolist()))
+    if len(names) > 1:
+        shown = ", ".join(map(str, names[:2])) + (", …" if len(names) > 2 else "")
+        warnings.warn(
+            f"the target has {len(names)} domains ({shown}), which are taken for "
+            "one: pass the rows of one.",
+            stacklevel=2,
+        )
+    return head, table, features_for(head, table)
+
+
+def _alien_rows(placement: Placement, table: FeatureTable) -> tuple[ShownRow, ...]:
+    from regraft.estimators.abduction_ends import ShownRow
+
+    domain = table.domain
+    return tuple(
+        ShownRow(i + 1, "" if domain is None else str(domain[i])) for i in placement.alien_rows
+    )
+
+
+def _show(
+    session: Session,
+    placement: Placement,
+    summary: Sequence[str],
+    rows: Sequence[ShownRow],
+    shown: Described,
+) -> None:
+    from regraft.estimators.target_tables import placement_table
+
+    session.say(*summary)
+    if len(placement.shares) > 1:
+        session.say("")
+        session.tables([placement_table(placement)])
+    announce_pictures(session, shown.pictures)
+    show_rows(
+        session, "Rows that look least like the mixture, the least first:", rows, shown.pictures
+    )

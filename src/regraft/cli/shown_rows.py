@@ -1,0 +1,66 @@
+"""Rows that commands show: as pictures, as lines of text, or by their numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from regraft.cli.session import Session
+
+if TYPE_CHECKING:
+    from regraft.estimators.abduction_ends import ShownRow
+    from regraft.support.thumbnails import Pixels
+
+
+@dataclass(frozen=True)
+class Described:
+    """Rows with what they were made from, and their pictures, by number; empty for tables."""
+
+    rows: Mapping[int, Any]  # of the kind that was described
+    pictures: Mapping[int, Pixels]
+
+
+def describe_rows(rows: Sequence[ShownRow], data: Path, inputs: Path | None) -> Described:
+    """Add the names, texts and pictures that rows of a bank were made from."""
+    from regraft.data.bank_inputs import read_inputs
+    from regraft.data.banks import is_bank, open_bank
+    from regraft.estimators.abduction_ends import shorten
+    from regraft.support.thumbnails import encode_png
+
+    if not is_bank(data):
+        return Described({}, {})
+    made_from = read_inputs(open_bank(data), [row.number - 1 for row in rows], inputs)
+    described, pictures = {}, {}
+    for row in rows:
+        if (found := made_from.get(row.number - 1)) is None:
+            continue
+        picture = "" if found.pixels is None else encode_png(found.pixels)
+        described[row.number] = replace(
+            row, name=shorten(found.name), text=shorten(found.text), picture=picture
+        )
+        if found.pixels is not None:
+            pictures[row.number] = found.pixels
+    return Described(described, pictures)
+
+
+def announce_pictures(session: Session, pictures: Mapping[int, Pixels]) -> None:
+    """Say where pictures are seen, if that is not here."""
+    if pictures and not session.draws:
+        session.say("Pictures are shown by terminals in colours, and in the report (--html).")
+
+
+def show_rows(
+    session: Session, title: str, rows: Sequence[ShownRow], pictures: Mapping[int, Pixels]
+) -> None:
+    """Print rows under a title: pictures, a line for each text or file, or the numbers in one."""
+    session.say(title)
+    drawn = [pictures[row.number] for row in rows if row.number in pictures]
+    if drawn and session.draws:
+        session.pictures(drawn)
+    elif any(row.name or row.text for row in rows):
+        session.say(*(f"  {row.describe()}" for row in rows))
+    else:
+        numbers = ", ".join(str(row.number) for row in rows)
+        session.say(f"  rows {numbers} (the first row is 1)" if numbers else "  none")

@@ -1,0 +1,88 @@
+"""Parts that all charts are made of: layers, axes, looks of series, tooltips."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from regraft.support.looks import FAINT, INK, Look
+
+Spec = dict[str, Any]
+
+_HEIGHT = 300
+
+
+def layer(kind: str, encoding: Spec, **mark: Any) -> Spec:
+    """Make a layer of marks of one ``kind``."""
+    return {"mark": {"type": kind, **mark}, "encoding": encoding}
+
+
+def layered_chart(values: Sequence[Mapping[str, Any]], layers: Sequence[Spec]) -> Spec:
+    """Make a chart of ``layers`` that share the ``values``."""
+    return {
+        "width": "container",
+        "height": _HEIGHT,
+        "background": "transparent",
+        "autosize": {"type": "fit-x", "contains": "padding"},
+        "data": {"values": [dict(value) for value in values]},
+        "layer": list(layers),
+        "config": _CONFIG,
+    }
+
+
+def told_apart(field: str, looks: Mapping[str, Look], *channels: str) -> Spec:
+    """Give each name its look on these ``channels``, in the order of ``looks``."""
+    ranges: dict[str, list[Any]] = {
+        "shape": [each.shape for each in looks.values()],
+        "strokeDash": [list(each.dashes) for each in looks.values()],
+    }
+    colours = [each.colour for each in looks.values()]
+    used = {channel: ranges.get(channel, colours) for channel in channels}
+    return scales(field, list(looks), used)
+
+
+def scales(field: str, names: list[str], ranges: Mapping[str, list[Any]], **legend: Any) -> Spec:
+    """Give each name its own value on each channel, with a legend."""
+    return {
+        channel: {
+            "field": field,
+            "type": "ordinal" if channel == "size" else "nominal",
+            "scale": {"type": "ordinal", "domain": names, "range": range_},
+            "legend": {"title": None, **legend},
+        }
+        for channel, range_ in ranges.items()
+    }
+
+
+def tooltip(**titles: str) -> list[Spec]:
+    """Show these fields under their titles where one points."""
+    return [{"field": field, "title": title} for field, title in titles.items()]
+
+
+def axis(field: str, title: str, ends: Sequence[float] | None = None) -> Spec:
+    """Make an axis of numbers, between its ``ends`` or around the values."""
+    scale = {"zero": False, "nice": True} if ends is None else {"domain": list(ends)}
+    return {"field": field, "type": "quantitative", "title": title, "scale": scale,
+            "axis": {"tickCount": 6}}  # fmt: skip
+
+
+def in_percent(share: float) -> float:
+    """Turn a share into percent, to the hundredth."""
+    return round(100 * share, 2)
+
+
+_TEXT = {"labelColor": INK, "titleColor": INK, "labelFontSize": 12, "titleFontSize": 12}
+_CONFIG: Spec = {
+    "font": "system-ui, sans-serif",
+    "view": {"stroke": None},
+    "point": {"opacity": 1},
+    "axis": {
+        **_TEXT, "gridColor": FAINT, "domainColor": FAINT, "tickColor": FAINT,
+        "titleFontWeight": "normal", "labelLimit": 140, "labelFlush": False,
+    },
+    "legend": {
+        **_TEXT, "orient": "bottom", "columns": {"expr": "width < 420 ? 1 : 3"},
+        "labelLimit": {"expr": "clamp(width - 30, 80, 260)"},
+        "symbolSize": 90, "symbolStrokeWidth": 0, "symbolOpacity": 1,
+    },
+}  # fmt: skip

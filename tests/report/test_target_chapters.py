@@ -1,0 +1,96 @@
+"""The chapters on a new domain: the answer first, what is alien, and what labels are worth."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from regraft import CROClassifier, adapt, make_confounded_domains, place
+from regraft.estimators.learning_curve import learning_curve
+from regraft.report import write_report
+from regraft.report.elements import Chapter, Chart, Strip, Text
+from regraft.report.target_chapters import adapt_chapter, place_chapter
+from regraft.support.table import Table
+from regraft.support.thumbnails import encode_png
+
+DATA = make_confounded_domains(250, strengths=(0.9, 0.55), n_features=8, random_state=1)
+
+
+@pytest.fixture(scope="module")
+def model() -> CROClassifier:
+    return CROClassifier().fit(DATA.X, DATA.y, DATA.sample_domain)
+
+
+@pytest.fixture(scope="module")
+def placed(model: CROClassifier) -> dict[str, Any]:
+    placement = place(model, DATA.X_target)
+    row = {"domain": "", "name": "", "text": "", "picture": ""}
+    document = placement.to_dict() | {
+        "summary": [*placement.summary(), "It is expected to be good."],
+        "alien": [{"number": i + 1, **row} for i in placement.alien_rows],
+    }
+    plain: dict[str, Any] = json.loads(json.dumps(document))
+    return plain
+
+
+@pytest.fixture(scope="module")
+def adapted(model: CROClassifier) -> dict[str, Any]:
+    rows = DATA.X_target, DATA.y_target
+    curve = learning_curve(model, *rows, draws=1).to_dict()
+    document = {"certificate": adapt(model, *rows).certificate_.to_dict(), "curve": curve}
+    plain: dict[str, Any] = json.loads(json.dumps(document))
+    return plain
+
+
+def parts(chapter: Chapter, kind: type) -> list[Any]:
+    return [part for each in chapter.sections for part in each.parts if isinstance(part, kind)]
+
+
+def test_a_place_has_its_shares_and_its_alien_rows(placed: dict[str, Any]) -> None:
+    chapter = place_chapter(placed)
+    place, closure, accuracy = placed["summary"]
+    assert "250 rows" in chapter.asked and chapter.verdict == f"{closure} {place}"
+    (chart,), (table,), (strip,) = (parts(chapter, kind) for kind in (Chart, Table, Strip))
+    assert len(table.rows) == 2 and table.columns[:2] == ("group", "new domain")
+    marks = {(v["label"], v["source"]): v["share"] for v in chart.spec["data"]["values"]}
+    assert len(marks) == 5
+    low, high = marks["at least", "new domain"], marks["at most", "new domain"]
+    assert low < marks["estimated", "new domain"] < high
+    assert strip.lines == tuple(f"row {row['number']}" for row in placed["alien"])
+    assert Text(accuracy) in parts(chapter, Text)
+
+
+def test_pictures_take_the_place_of_numbers(placed: dict[str, Any]) -> None:
+    picture = encode_png(np.zeros((2, 2, 3), np.uint8))
+    rows = [row | {"picture": picture, "name": "<b>"} for row in placed["alien"]]
+    (strip,) = parts(place_chapter(placed | {"alien": rows}), Strip)
+    assert len(strip.pictures) == len(rows) and not strip.lines
+    assert strip.pictures[0].description == "<b> of the new domain"
+
+
+def test_without_a_factor_there_are_no_shares(placed: dict[str, Any]) -> None:
+    one = {"shares": [1.0], "lower": [1.0], "upper": [1.0], "source_shares": {"a": [1.0]}}
+    chapter = place_chapter(placed | one)
+    assert not parts(chapter, Table) and not parts(chapter, Chart)
+
+
+def test_an_adaptation_begins_with_its_certificate(adapted: dict[str, Any]) -> None:
+    chapter = adapt_chapter(adapted)
+    assert chapter.verdict.startswith("Certified: ") and "250 of them with labels" in chapter.asked
+    measured, curve, place = parts(chapter, Table)
+    assert measured.rows[0][0] == "labels of the domain" and place.columns[0] == "group"
+    (chart,) = parts(chapter, Chart)
+    assert chart.description.startswith("With 100 labels: adapt ")
+    assert [row[0] for row in curve.rows] == ["0", "10", "30", "100"]
+    assert len(parts(adapt_chapter(adapted | {"curve": None}), Chart)) == 0
+
+
+def test_an_address_is_no_picture(placed: dict[str, Any], tmp_path: Path) -> None:
+    rows = [row | {"picture": "http://example.org/a.png"} for row in placed["alien"]]
+    (tmp_path / "place.json").write_text(json.dumps(placed | {"alien": rows}))
+    with pytest.raises(ValueError, match=r"place\.json is damaged or of another version"):
+        write_report(tmp_path)
