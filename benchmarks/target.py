@@ -181,7 +181,7 @@ def mean(values: NDArray[np.float64] | None) -> str:
 def list_peers() -> dict[str, Callable[[], Any]]:
     """Methods of skada before the same logistic regression.
 
-    Reweighting by kernels over all pairs of rows (KMM, kernel densities) takes a minute or more a fit here.
+    Reweighting by kernels over all pairs of rows (KMM, kernel densities) takes a minute or more.
     """
     try:
         import skada
