@@ -133,19 +133,19 @@ def measure_labels(key: str, seed: int, n: int) -> dict[str, Any]:
     return {"accuracy": {way: m.score(*rows.test) for way, m in made.items()}, "kind": kinds}
 
 
-def run_curves(keys: Sequence[str], draws: int) -> None:
+def run_curves(keys: Sequence[str], first: int, draws: int) -> None:
     print(INTRODUCTION)
     for key in keys:
         problem = PROBLEMS[key]
         found: dict[int, list[dict[str, Any]]] = {n: [] for n in LABELS}
         n_draws = min(draws, problem.most_draws)
-        for seed in range(n_draws):
+        for seed in range(first, first + n_draws):
             for n in LABELS:
                 args = {"problem": key, "draw": seed, "labels": n}
                 measure = functools.partial(measure_labels, key, seed, n)
                 found[n].append(measure_once(FOLDER / "curves.jsonl", args, measure))
             print(f"{problem.name}: draw {seed}", file=sys.stderr, flush=True)
-        print(f"{problem.name}, {n_draws} draws:\n")
+        print(f"{problem.name}, {n_draws} draws from {first} on:\n")
         print(show_curves(found, BARS.get(key, {})), "\n")
 
 
@@ -266,12 +266,13 @@ def main() -> None:
     parser.add_argument("parts", nargs="*", metavar="PART", help="curves, peers; both if none")
     parser.add_argument("--problems", default=",".join(PROBLEMS))
     parser.add_argument("--draws", type=int, default=20)
+    parser.add_argument("--first", type=int, default=0, help="seed of the first draw of curves")
     options = parser.parse_args()
     keys = choose(options.problems, PROBLEMS)
     warnings.filterwarnings("ignore", message="X has more features")
     parts = choose(",".join(options.parts or ["curves", "peers"]), ["curves", "peers"])
     if "curves" in parts:
-        run_curves(keys, options.draws)
+        run_curves(keys, options.first, options.draws)
     if "peers" in parts:
         run_peers([key for key in keys if key != "pacs"], options.draws)
 

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from torch import Tensor
 
+from regraft.core.guard import STANDARD_ERRORS
 from regraft.core.newton import log_probabilities, losses, minimax_newton
 
 FOLDS = 5
@@ -119,8 +120,9 @@ def choose_correction(rows: LabelledRows, bases: Sequence[Tensor]) -> Choice:
     """Choose one of several heads, and whether and how much it is corrected.
 
     ``bases`` are log-probabilities (F, n, C) of the rows, by heads that have not seen the labels of
-    each fold. The first is taken as it is unless another choice has less risk by a standard error.
-    Of the choices within a standard error of the least risk, the most accurate one is taken then.
+    each fold. The first is taken as it is unless another has less risk by two standard errors, as
+    in the guard of the game. Then, of the choices within a standard error of the least risk, the
+    most accurate one is taken.
     """
     fold = rows.fold
     own = [base[fold, torch.arange(len(fold))] for base in bases]
@@ -144,15 +146,13 @@ def choose_correction(rows: LabelledRows, bases: Sequence[Tensor]) -> Choice:
             choices.append(choice)
     least = losses(min(choices, key=lambda each: each.risk(rows.y)).log_p, rows.y)
     gains = [losses(each.log_p, rows.y) - least for each in choices]
-    near = [
-        each
-        for each, gain in zip(choices, gains, strict=True)
-        if float(gain.mean()) <= float(gain.std()) / len(gain) ** 0.5
-    ]
-    chosen = near[0]
-    if chosen is not choices[0]:
-        # Risks that cannot be told apart may go with accuracies that can.
-        chosen = max(near, key=lambda each: (each.accuracy(rows.y), -each.risk(rows.y)))
+    errors = [float(gain.std()) / len(gain) ** 0.5 for gain in gains]
+    if float(gains[0].mean()) <= STANDARD_ERRORS * errors[0]:
+        return replace(choices[0], tried=len(choices))
+    # Risks that cannot be told apart may go with accuracies that can.
+    columns = zip(choices, gains, errors, strict=True)
+    near = [each for each, gain, error in columns if float(gain.mean()) <= error]
+    chosen = max(near, key=lambda each: (each.accuracy(rows.y), -each.risk(rows.y)))
     return replace(chosen, tried=len(choices))
 
 
