@@ -18,7 +18,7 @@ demo: install
 # All that CI checks: mypy beside the tests, and among the tests an installation without extras.
 test: lint
 	@$(BIN)/mypy > $(VENV)/mypy.log 2>&1 & types=$$!; \
-	$(PYTEST) --minimal $(VENV)-minimal; tests=$$?; \
+	$(PYTEST) --minimal=$(VENV)-minimal; tests=$$?; \
 	wait $$types || { cat $(VENV)/mypy.log; exit 1; }; exit $$tests
 
 # Leave out the slow tests and the second installation.
