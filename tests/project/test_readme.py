@@ -18,16 +18,19 @@ def _blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
 
 
-def test_python_block(
+def test_python_blocks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (code,) = _blocks("python")
+    code, with_target = _blocks("python")
     exec(compile(code, "README.md", "exec"), {})
     accuracy, worst = map(float, capsys.readouterr().out.split())
     assert accuracy > 0.65 and worst > 0.65
     assert f"# {accuracy:.2f} where" in code
     assert (tmp_path / "groups.png").exists() and (tmp_path / "model" / "model.json").exists()
+    exec(compile(with_target, "README.md", "exec"), {})
+    adapted = float(capsys.readouterr().out.splitlines()[-1])
+    assert f"# no labels: {adapted:.2f} where the model had {accuracy:.2f}" in with_target
 
 
 def test_four_commands_lead_to_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
