@@ -48,7 +48,7 @@ def adapt_command(
         if place.resolve() in (model.resolve(), (model / "model").resolve()):
             raise ValueError(f"{place} is the model to adapt: choose another folder with --out.")
         check_destination(place)
-        head, table, X = read_target(model, target, label, domain, label_gaps=True)
+        head, table, X = read_target(model, target, label, domain, label_gaps=not no_labels)
     y = None if no_labels else table.y
     with session.working(f"adapting to {len(X)} rows"):
         adapted = adapt(head, X, y)

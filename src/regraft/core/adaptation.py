@@ -26,7 +26,9 @@ from regraft.core.newton import log_probabilities, losses, minimax_newton
 
 FOLDS = 5
 MIN_TO_CHOOSE = 20  # labels; fewer place a head, and that is it
+MIN_TO_MEASURE = 40  # labels; of fewer, losses near zero say nothing about the risk
 _RIDGES = tuple(10.0 ** (1 - 0.5 * step) for step in range(13))
+_WEAKEST = 0.05  # divided by the number of labels: a ridge below makes heads that are too sure
 _TOLERANCE = 1e-4  # nats
 _MAX_ROWS = 4000
 _SMALLEST_SCALE = 1e-3  # of a prior, in nats
@@ -133,7 +135,7 @@ def choose_correction(rows: LabelledRows, bases: Sequence[Tensor]) -> Choice:
         known = [_extend(each, rows.X) for each in base]
         anchor = no_correction(base.shape[2], rows.X.shape[1])
         heads, lowest = [anchor] * FOLDS, choices[number].risk(rows.y)
-        for ridge in _RIDGES:
+        for ridge in (each for each in _RIDGES if each * len(rows.y) >= _WEAKEST):
             log_p = torch.empty_like(own[number])
             for f in range(FOLDS):
                 kept, left = fold != f, fold == f

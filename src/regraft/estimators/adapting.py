@@ -13,7 +13,7 @@ from torch import Tensor
 
 from regraft.core.adaptation import (
     FOLDS,
-    MIN_TO_CHOOSE,
+    MIN_TO_MEASURE,
     LabelledRows,
     choose_correction,
     deal_folds,
@@ -52,8 +52,8 @@ def adapt(
 
     Without labels, the head is minimax over the mixtures of the groups that the rows leave
     possible. A few labels place it in the family of the model, and more may correct it beyond, or
-    be fitted alone. What is not better than the head of the model, on rows that were held out, is
-    not taken.
+    be fitted alone. Without labels, and with 20 or more, what is not better than the head of the
+    model, on rows that were held out, is not taken.
 
     Parameters
     ----------
@@ -182,7 +182,7 @@ def _adapt_latent(model: CROClassifier, target: PartlyLabelled) -> AdaptedClassi
         head = _Head("placed" if better else "kept", groups.coordinates(minimax.shares))
     numbers = [str(u) for u in range(len(region.shares))]
     low, high = region.bounds.tolist()
-    shares = groups.shares(head.coordinates) if head.base == "placed" else region.shares
+    shares = groups.shares(head.coordinates) if n and head.base == "placed" else region.shares
     certificate = TargetCertificate(
         family="latent",
         kind=head.kind,
@@ -282,7 +282,7 @@ class _Judged:
 
 
 def _measure_labels(judged: _Judged | None) -> dict[str, Evidence | None]:
-    if judged is None or len(judged.y) < MIN_TO_CHOOSE:
+    if judged is None or len(judged.y) < MIN_TO_MEASURE:
         return {"labelled": None, "labelled_before": None}
     weight = judged.log_p.new_full((len(judged.y),), 1 / len(judged.y))
     # The labels that judge a head have also chosen its kind, so the bounds hold for all kinds.

@@ -64,7 +64,8 @@ class LearningCurve(PlainData):
                 (f"{n:,}", *(cell(head, i) for head in self.accuracy))
                 for i, n in enumerate(self.labels)
             ),
-            note=f"{what} of the labels, judged on {self.rows:,} other rows.",
+            note=f"{what} of the labels, judged on {self.rows:,} other rows, whose own noise is "
+            "not in it.",
         )
 
 

@@ -69,7 +69,10 @@ class TargetCertificate(PlainData):
     def added(self) -> str:
         """Say what the rows of the domain added."""
         what = f"{self.rows:,} rows, {self.labels:,} of them with labels"
-        said = [f"{_KINDS[self.kind]}; {what}."]
+        kind = _KINDS[self.kind]
+        if self.kind == "placed" and not self.labels:
+            kind = "The head is the best one for the worst mixture that the rows leave possible"
+        said = [f"{kind}; {what}."]
         for now, before, where in (
             (self.labelled, self.labelled_before, "On labels of the domain"),
             (self.mixture, self.mixture_before, "In the worst mixture that is left"),
