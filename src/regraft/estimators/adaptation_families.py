@@ -13,6 +13,7 @@ from regraft.core.evidence import HeldOutRows, judge
 from regraft.core.group_shares import target_log_probabilities
 from regraft.core.newton import losses
 from regraft.core.reference import Reference
+from regraft.estimators.linear_maps import apply_maps
 
 if TYPE_CHECKING:
     from regraft.estimators.cro import CROClassifier
@@ -96,9 +97,8 @@ class HullFamily:
         self._heads = torch.from_numpy(model.hull_heads_)
         self._mixing = torch.from_numpy(model.hull_mixing_)
         self._names, K = [str(name) for name in model.domains_], len(self._heads)
-        X = torch.from_numpy(features).double()
-        self._logits = torch.einsum("kcd,nd->knc", self._heads[..., :-1], X)
-        self._logits += self._heads[:, None, :, -1]
+        values = apply_maps(model.hull_heads_, torch.from_numpy(features).double())
+        self._logits = values.transpose(0, 1)  # (K, n, C)
         self._y = y
         apart = torch.eye(K, dtype=torch.float64) - 1 / K
         self.prior = predict_coordinates(torch.linalg.lstsq(self._mixing.T, apart).solution.T)

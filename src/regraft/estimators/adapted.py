@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from regraft.core.adaptation import apply_correction
 from regraft.core.transplant import Witness
 from regraft.estimators.linear import SoftmaxHead
+from regraft.estimators.linear_maps import apply_maps
 from regraft.estimators.target_certificate import TargetCertificate
 
 
@@ -49,8 +50,6 @@ class AdaptedClassifier(SoftmaxHead):
 
     def _logits_of(self, features: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
         X = torch.from_numpy(features).double()
-        heads = torch.from_numpy(self.group_heads_)
-        values = torch.einsum("gcd,nd->ngc", heads[..., :-1], X) + heads[..., -1]
-        base = torch.log_softmax(torch.logsumexp(values, dim=1), dim=1)
+        base = torch.log_softmax(torch.logsumexp(apply_maps(self.group_heads_, X), dim=1), dim=1)
         scaled = (X - torch.from_numpy(self.feature_mean_)) / self.feature_scale_
         return apply_correction(torch.from_numpy(self.correction_), base, scaled).numpy()

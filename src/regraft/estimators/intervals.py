@@ -21,6 +21,7 @@ from regraft.core.intervals import (
     join_bounds,
     mixture_bounds,
 )
+from regraft.estimators.linear_maps import apply_maps
 
 if TYPE_CHECKING:
     from regraft.estimators.cro import CROClassifier
@@ -42,20 +43,20 @@ def _latent(model: CROClassifier, X: Tensor) -> RowBounds:
     certificate = model.certificate_
     assert isinstance(certificate, GroupCertificate)
     prior = torch.from_numpy(model.group_prior_) if certificate.class_groups else None
-    return mixture_bounds(_apply(model.group_heads_, X), certificate.prior_shift, prior)
+    return mixture_bounds(apply_maps(model.group_heads_, X), certificate.prior_shift, prior)
 
 
 def _hull(model: CROClassifier, X: Tensor) -> RowBounds:
     certificate = model.certificate_
     assert isinstance(certificate, HeadCertificate) and certificate.radius is not None
     mixing = torch.from_numpy(model.hull_mixing_)
-    return hull_bounds(_apply(model.hull_heads_, X), mixing, certificate.radius)
+    return hull_bounds(apply_maps(model.hull_heads_, X), mixing, certificate.radius)
 
 
 def _factorized(model: CROClassifier, X: Tensor) -> RowBounds:
     certificate = model.certificate_
     assert isinstance(certificate, HeadCertificate) and certificate.radius is not None
-    maps = _apply(model.abductions_, X), _apply(model.deduction_, X)
+    maps = apply_maps(model.abductions_, X), apply_maps(model.deduction_, X)
     return factorized_bounds(*maps, torch.from_numpy(model.hull_mixing_), certificate.radius)
 
 
@@ -64,10 +65,3 @@ _FAMILIES: dict[str, Callable[[CROClassifier, Tensor], RowBounds]] = {
     "hull": _hull,
     "factorized": _factorized,
 }
-
-
-def _apply(maps: NDArray[np.float64], X: Tensor) -> Tensor:
-    """Return the values (n, ...) of linear maps (..., d + 1) on ``[x, 1]`` of rows (n, d)."""
-    flat = torch.from_numpy(maps.reshape(-1, maps.shape[-1]))
-    values = X @ flat[:, :-1].T + flat[:, -1]
-    return values.reshape(len(X), *maps.shape[:-1])

@@ -21,6 +21,7 @@ from regraft.core.group_shares import (
     log_ratios,
 )
 from regraft.core.reference import Reference
+from regraft.estimators.linear_maps import apply_maps
 from regraft.support.plain_data import PlainData
 
 if TYPE_CHECKING:
@@ -226,9 +227,8 @@ def check_new(
 def joint_of(model: CROClassifier, features: NDArray[np.floating[Any]]) -> Tensor:
     """Return log P(y, u | x) (n, G, C) of the pooled sources for rows (n, d)."""
     G, C, _ = model.group_heads_.shape
-    heads = torch.from_numpy(model.group_heads_.reshape(G * C, -1))
-    joint = heads.new_empty((len(features), G * C))
+    joint = torch.empty((len(features), G, C), dtype=torch.float64)
     for rows in iterate_row_chunks(features):
-        X = torch.from_numpy(features[rows]).to(heads)
-        joint[rows] = torch.log_softmax(X @ heads[:, :-1].T + heads[:, -1], dim=1)
-    return joint.reshape(-1, G, C)
+        values = apply_maps(model.group_heads_, torch.from_numpy(features[rows]).double())
+        joint[rows] = torch.log_softmax(values.flatten(1), dim=1).reshape(-1, G, C)
+    return joint
