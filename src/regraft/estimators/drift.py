@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from regraft.core.group_shares import estimate_shares, expected_accuracy, log_ratios
 from regraft.core.reference import Reference
 from regraft.estimators.placing import (
     MIN_ROWS,
     check_target,
-    closure_of,
-    joint_of,
+    locate,
     predicted_classes,
     reference_of,
 )
@@ -191,11 +189,9 @@ def _watch(
     first = 1
     for number, rows in enumerate(batches, 1):
         X = _check_batch(model, rows, number, first)
-        log_joint = joint_of(model, X)
-        region = estimate_shares(log_ratios(log_joint, reference.shares), 0, reference)
-        p_value = closure_of(reference, X, region).p_value
-        predicted = predicted_classes(model, X)
-        accuracy, error = expected_accuracy(region, log_joint, predicted, reference, known)
+        located = locate(model, reference, X, known)
+        region, p_value = located.region, located.closure.p_value
+        accuracy, error = located.accuracy, located.accuracy_error
         low, high = region.bounds.tolist()
         alarms = {CLOSURE: p_value < level, ACCURACY: accuracy + _BELOW * error < certified}
         yield DriftBatch(

@@ -126,27 +126,8 @@ def place(model: CROClassifier, X: ArrayLike) -> Placement:
             f"the target has {len(features)} rows: pass {MIN_ROWS} or more to place it."
         )
     check_new(model, reference, features)
-    log_joint = joint_of(model, features)
-    region = estimate_shares(log_ratios(log_joint, reference.shares), 0, reference)
-    return describe_place(model, reference, features, log_joint, region)
-
-
-def describe_place(
-    model: CROClassifier,
-    reference: Reference,
-    features: NDArray[np.floating[Any]],
-    log_joint: Tensor,
-    region: ShareRegion,
-) -> Placement:
-    """Return a region of shares in plain numbers, with the test of closure."""
-    closure = closure_of(reference, features, region)
-    accuracy, _ = expected_accuracy(
-        region,
-        log_joint,
-        predicted_classes(model, features),
-        reference,
-        predicted_classes(model, reference.X.numpy()),
-    )
+    located = locate(model, reference, features, predicted_classes(model, reference.X.numpy()))
+    region, closure = located.region, located.closure
     found = model.certificate_.abduction  # type: ignore[attr-defined]
     low, high = region.bounds.tolist()
     top = closure.scores.argsort(descending=True)[:_ALIEN_ROWS]
@@ -159,12 +140,36 @@ def describe_place(
         p_value=closure.p_value,
         gap=closure.gap,
         alien_rows=tuple(closure.rows[top].tolist()),
-        expected_accuracy=accuracy,
+        expected_accuracy=located.accuracy,
         source_shares={
             name: tuple(share)
             for name, share in zip(found["domains"], found["shares"], strict=True)
         },
     )
+
+
+@dataclass(frozen=True)
+class Located:
+    """What unlabelled rows of a domain say about it."""
+
+    region: ShareRegion
+    closure: ClosureTest
+    accuracy: float  # expected of the model's head at the most likely shares
+    accuracy_error: float  # its standard error
+
+
+def locate(
+    model: CROClassifier,
+    reference: Reference,
+    features: NDArray[np.floating[Any]],
+    reference_predicted: Tensor,
+) -> Located:
+    """Find where rows (n, d) lie; the model predicts the classes (m,) for the reference rows."""
+    log_joint = joint_of(model, features)
+    region = estimate_shares(log_ratios(log_joint, reference.shares), 0, reference)
+    predicted = predicted_classes(model, features)
+    accuracy = expected_accuracy(region, log_joint, predicted, reference, reference_predicted)
+    return Located(region, closure_of(reference, features, region), *accuracy)
 
 
 def predicted_classes(model: CROClassifier, features: NDArray[np.floating[Any]]) -> Tensor:
