@@ -101,7 +101,7 @@ def test_gaps_are_told_and_kept_and_many_are_counted(tmp_path: Path) -> None:
     for i in range(5):
         write_images(tmp_path / "many", domains=(f"d{i}",), classes=(f"c{i}",), n=1)
     listing, _ = survey(tmp_path / "many", tmp_path / "w")
-    assert "'c4' in 'd1' and 12 more: regraft fit" in one_sentence(*listing.notes)
+    assert "'c4' in 'd1' and 12 more: that domain" in one_sentence(*listing.notes)
 
 
 def touch(path: Path) -> None:
