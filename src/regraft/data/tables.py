@@ -141,10 +141,12 @@ def to_matrix(table: FeatureTable, names: Sequence[str]) -> NDArray[np.floating[
         gaps = np.union1d(texts, np.flatnonzero(np.isnan(values)))
         if len(gaps):
             cell = str(table.X[name][gaps[0]])
-            shown = repr(cell) if len(cell) <= 40 else "a long text"
+            shown = "is empty"
+            if gaps[0] in texts:
+                shown = f"holds {cell!r}" if len(cell) <= 40 else "holds a long text"
             problems.append(
-                f"row {gaps[0] + 1} holds {shown} in column {name!r}: make it a number, or fit a "
-                "model on tables with texts and gaps."
+                f"row {gaps[0] + 1} {shown} in column {name!r}: make it a number, or fit a model "
+                "on tables with texts and gaps."
             )
         numbers.append(values)
     if problems:
