@@ -69,6 +69,7 @@ def audit_command(
     from regraft.estimators.families import check_settings
     from regraft.estimators.free_audit import audit_free
     from regraft.estimators.group_audit import audit_groups
+    from regraft.estimators.unseen import judge_unseen
     from regraft.support.pictures import write_result
 
     mixtures: dict[str, Any] = {"prior_shift": prior_shift, "class_groups": class_groups}
@@ -82,6 +83,8 @@ def audit_command(
         judged, X, y, places = _read(predictor, data, label, domain, columns)
         check_rank(rank, len(set(y.tolist())))
         rows = X, y, places
+        if predictor.is_dir():
+            judged = judge_unseen(judged, *rows)
         result: GroupAudit | FreeAudit | AuditCurve
         if family == "latent":
             result = audit_groups(judged, *rows, **mixtures, device=device)
@@ -109,7 +112,6 @@ def _read(
     from regraft.data.model_features import features_for
     from regraft.data.tables import read_probabilities, read_table
     from regraft.estimators.pipelines import split_model
-    from regraft.estimators.unseen import judge_unseen
 
     if not predictor.is_dir():
         table = read_labelled(data, label, domain, choice=choice)
@@ -123,7 +125,7 @@ def _read(
     found = read_table(data, label=label, domain=domain, id=choice.id)
     X, y, places = features_for(model, found), found.y, found.domain
     assert y is not None and places is not None  # they are needed
-    return judge_unseen(split_model(model)[1], X, y, places), X, y, places
+    return split_model(model)[1], X, y, places
 
 
 def _show(session: Session, audit: GroupAudit | FreeAudit | AuditCurve) -> None:
