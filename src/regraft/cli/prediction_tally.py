@@ -51,9 +51,10 @@ class Tally:
             self._known += cells
             self._predicted += labels
         if self._keeps_rows:
-            by_row = {name: columns[name] for name in ("path", "row", "id") if name in columns}
+            keys = {"path": "inputs", "row": "inputs", "id": "ids"}
+            by_row = {keys[name]: values for name, values in columns.items() if name in keys}
             for name, values in (by_row | predicted.to_dict()).items():
-                self._document.setdefault(f"{name}s" if name in by_row else name, []).extend(values)
+                self._document.setdefault(name, []).extend(values)
 
     def show(self, session: Session) -> dict[str, Any]:
         """Print the summary, and return it."""
