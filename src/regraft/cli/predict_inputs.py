@@ -16,7 +16,7 @@ import typer
 from regraft.cli.command import RESUMES
 from regraft.cli.options import choice, path_argument
 from regraft.cli.predicted import Predicted, predict_rows
-from regraft.cli.prediction_tally import Tally
+from regraft.cli.prediction_tally import PredictionTally
 from regraft.cli.session import Session
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def predict_inputs(
     """
     with embedded(session, model, inputs, kind, out) as bank:
         files = [] if out is None else [out / "predictions.csv"]
-        tally = Tally(keeps_rows=session.as_json)
+        tally = PredictionTally(keeps_rows=session.as_json)
         with session.counting("predicting", kind) as meter, _writing(files) as write:
             for rows, predicted in _predict_blocks(model, bank, inputs, carried, interval):
                 columns = _describe(rows, kind) | predicted.columns()

@@ -12,7 +12,7 @@ from regraft.cli.session import Session
 _SHOWN = 20  # rows that are printed one by one, at most
 
 
-class Tally:
+class PredictionTally:
     """A summary of predictions, which does not grow with the rows unless their labels are known.
 
     With ``keeps_rows`` all are kept, for a JSON document.
