@@ -105,6 +105,25 @@ def embedded(
             raise KeyboardInterrupt("" if out is None else RESUMES) from None
 
 
+def encode_target(session: Session, path: Path, inputs: NewInputs, out: Path | None) -> Path:
+    """Return the bank in ``out`` of new images or texts for the model in ``path``; features as is.
+
+    Raises ``ValueError`` with one sentence if there is no ``out`` to keep the bank in.
+    """
+    from regraft.cli.predict import load_head
+
+    model = load_head(path)
+    kind = inputs.find_kind(model)
+    if kind is None:
+        return inputs.source
+    if out is None:
+        raise ValueError(
+            f"the features of new {kind} are kept in the folder of results: add --out."
+        )
+    with embedded(session, model, inputs, kind, out) as bank:
+        return bank.folder
+
+
 def _predict_blocks(
     model: SoftmaxHead, bank: Bank, inputs: NewInputs, carried: Mapping[str, str], interval: bool
 ) -> Iterator[tuple[list[RowInput], Predicted]]:
