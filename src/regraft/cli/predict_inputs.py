@@ -36,8 +36,8 @@ NewData = Annotated[
         "file of one text a line."
     ),
 ]
-NewText = Annotated[str, typer.Option(help="Column of texts in a table of new texts.")]
-NewPath = Annotated[str, typer.Option(help="Column of paths in a table of new images.")]
+NewText = Annotated[str, typer.Option(help="Column of texts.")]
+NewPath = Annotated[str, typer.Option(help="Column of paths.")]
 NewEncoder = Annotated[
     str | None,
     typer.Option(help="Encoder of new images or texts. Default: the one of the model's bank."),
