@@ -262,6 +262,38 @@ def test_a_writer_goes_on_after_the_last_whole_block(tmp_path: Path) -> None:
     assert first == {"path": "p/0", "sha256": f"{0:064}"}
 
 
+@pytest.mark.parametrize("columns", [(), ("label",), ("domain",)])
+def test_a_bank_may_lack_labels_and_domains(tmp_path: Path, columns: tuple[str, ...]) -> None:
+    folder = tmp_path / "b"
+    names = {"label": ["cat", "dog"], "domain": [3, 5]}
+    index = np.array([0, 1, 1], np.int64)
+    for rows in (slice(0, 2), slice(2, 3)):
+        with closing(BankWriter(folder, 3, columns)) as writer:
+            inputs = [Input(i + 1, f"{i:064}") for i in range(rows.start, rows.stop)]
+            writer.append(X[rows], [index[rows]] * len(columns), inputs)
+            if rows.start:
+                given = (names[c] if c in columns else None for c in ("label", "domain"))
+                writer.finish(ORIGIN, *given)
+    bank = open_bank(folder)
+    verify(bank)
+    np.testing.assert_array_equal(bank.X, X[:3])
+    arrays = safetensors.numpy.load((folder / "features.safetensors").read_bytes())
+    assert set(arrays) == {"features", *columns}
+    if "label" in columns:
+        assert bank.labels is not None and bank.labels.tolist() == ["cat", "dog", "dog"]
+    else:
+        assert bank.y is bank.labels is bank.classes is None
+    if "domain" in columns:
+        assert bank.domain_names is not None and bank.domain_names.tolist() == [3, 5, 5]
+    else:
+        assert bank.domain is bank.domain_names is bank.domains is None
+    told = json.loads((folder / "bank.json").read_bytes())
+    swapped = {name: None if told[name] else ["a", "b"] for name in ("classes", "domains")}
+    (folder / "bank.json").write_text(json.dumps(told | swapped))
+    with refused("are not of one bank"):
+        open_bank(folder)
+
+
 def test_a_bank_outlives_a_power_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is on the disk before the journal goes."""
     synced: list[tuple[int, bool]] = []

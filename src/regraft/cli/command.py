@@ -105,6 +105,8 @@ def guard(function: Callable[..., None], *, resumes: bool = False) -> Callable[.
             warnings.simplefilter("default", UserWarning)
             # Columns are matched by name before arrays, which have none, reach the model.
             warnings.filterwarnings("ignore", message="X does not have valid feature names")
+            # Banks are mapped to be read, and nothing writes to them.
+            warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
             warnings.showwarning = _show_warnings(options.get("context"))
             try:
                 _check_seed(options.get("seed"))

@@ -8,7 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regraft.cli.command import command
-from regraft.cli.options import Data, Domain, Inputs, Label, Model, Out
+from regraft.cli.options import Device, Domain, Inputs, Label, Model, Out, Weights
+from regraft.cli.predict_inputs import (
+    NewData,
+    NewEncoder,
+    NewPath,
+    NewText,
+    OnBroken,
+    encode_target,
+)
 from regraft.cli.session import Session
 from regraft.cli.shown_rows import Described, announce_pictures, describe_rows, show_rows
 
@@ -24,13 +32,20 @@ if TYPE_CHECKING:
 def place_command(
     session: Session,
     model: Model,
-    target: Data,
+    target: NewData,
     label: Label = "label",
     domain: Domain = "domain",
     inputs: Inputs = None,
     out: Out = None,
+    text: NewText = "text",
+    path: NewPath = "path",
+    encoder: NewEncoder = None,
+    weights: Weights = None,
+    on_broken: OnBroken = "stop",
+    device: Device = "cpu",
 ) -> None:
     """Place a new domain among the sources, without labels, and show what is alien to them."""
+    from regraft.encoders.new_inputs import NewInputs
     from regraft.estimators.evidence_tables import name_domains
     from regraft.estimators.pipelines import split_model
     from regraft.estimators.placing import place
@@ -38,6 +53,8 @@ def place_command(
     from regraft.support.files import write_text
     from regraft.support.json_files import dumps
 
+    new = NewInputs(target, text, path, encoder, weights, device, on_broken)
+    target = encode_target(session, model, new, out)
     with session.working(f"reading {target}"):
         fitted, table, X = read_target(model, target, label, domain)
         head: Any = split_model(fitted)[1]

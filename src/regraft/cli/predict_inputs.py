@@ -16,7 +16,7 @@ import typer
 from regraft.cli.command import RESUMES
 from regraft.cli.options import choice, path_argument
 from regraft.cli.predicted import Predicted, predict_rows
-from regraft.cli.prediction_tally import Tally
+from regraft.cli.prediction_tally import PredictionTally
 from regraft.cli.session import Session
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ NewData = Annotated[
         "file of one text a line."
     ),
 ]
-NewText = Annotated[str, typer.Option(help="Column of texts in a table of new texts.")]
-NewPath = Annotated[str, typer.Option(help="Column of paths in a table of new images.")]
+NewText = Annotated[str, typer.Option(help="Column of texts.")]
+NewPath = Annotated[str, typer.Option(help="Column of paths.")]
 NewEncoder = Annotated[
     str | None,
     typer.Option(help="Encoder of new images or texts. Default: the one of the model's bank."),
@@ -63,7 +63,7 @@ def predict_inputs(
     """
     with embedded(session, model, inputs, kind, out) as bank:
         files = [] if out is None else [out / "predictions.csv"]
-        tally = Tally(keeps_rows=session.as_json)
+        tally = PredictionTally(keeps_rows=session.as_json)
         with session.counting("predicting", kind) as meter, _writing(files) as write:
             for rows, predicted in _predict_blocks(model, bank, inputs, carried, interval):
                 columns = _describe(rows, kind) | predicted.columns()
@@ -103,6 +103,25 @@ def embedded(
             yield embedding.bank
         except KeyboardInterrupt:
             raise KeyboardInterrupt("" if out is None else RESUMES) from None
+
+
+def encode_target(session: Session, path: Path, inputs: NewInputs, out: Path | None) -> Path:
+    """Return the bank in ``out`` of new images or texts for the model in ``path``; features as is.
+
+    Raises ``ValueError`` with one sentence if there is no ``out`` to keep the bank in.
+    """
+    from regraft.cli.predict import load_head
+
+    model = load_head(path)
+    kind = inputs.find_kind(model)
+    if kind is None:
+        return inputs.source
+    if out is None:
+        raise ValueError(
+            f"the features of new {kind} are kept in the folder of results: add --out."
+        )
+    with embedded(session, model, inputs, kind, out) as bank:
+        return bank.folder
 
 
 def _predict_blocks(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _SHOWN = 20  # rows that are printed one by one, at most
 
 
-class Tally:
+class PredictionTally:
     """A summary of predictions, which does not grow with the rows unless their labels are known.
 
     With ``keeps_rows`` all are kept, for a JSON document.
@@ -54,9 +54,10 @@ class Tally:
             self._known += cells
             self._predicted += labels
         if self._keeps_rows:
-            by_row = {name: columns[name] for name in ("path", "row", "id") if name in columns}
+            keys = {"path": "inputs", "row": "inputs", "id": "ids"}
+            by_row = {keys[name]: values for name, values in columns.items() if name in keys}
             for name, values in (by_row | predicted.to_dict()).items():
-                self._document.setdefault(f"{name}s" if name in by_row else name, []).extend(values)
+                self._document.setdefault(name, []).extend(values)
 
     def show(self, session: Session) -> dict[str, Any]:
         """Print the summary, and return it."""
