@@ -7,7 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regraft.core.domains import check_domains, check_features
+from regraft.core.domains import check_domains
+from regraft.core.features import check_features
 from tests.helpers.problems import Problem, make_problem
 
 
