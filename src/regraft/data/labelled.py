@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,9 +9,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from regraft.core.features import warn_of_numbering
 from regraft.data.tables import FeatureTable, read_table
-
-_FEW = 30  # rows of a domain
 
 
 @dataclass(frozen=True)
@@ -37,20 +35,8 @@ class LabelledTable(FeatureTable):
         return f"{d} features{named}"
 
     def warn_of_doubts(self) -> None:
-        """Warn of what can be fitted and makes little sense."""
-        for name, rows in sorted(Counter(self.domain.tolist()).items()):
-            if rows < _FEW:
-                warnings.warn(
-                    f"domain {name!s} has {rows} rows: what is said about so few is mostly noise.",
-                    stacklevel=2,
-                )
-        for name, column in zip(self.features, self.X.T, strict=False):
-            if len(column) > 1 and (column[1:] - column[:-1] == 1).all():
-                warnings.warn(
-                    f"column {name!r} numbers the rows and is taken as a feature: drop it from the "
-                    "file.",
-                    stacklevel=2,
-                )
+        """Warn of columns that number the rows; a fit warns of the rest."""
+        warn_of_numbering(self.X, self.features)
 
 
 def read_labelled(

@@ -115,6 +115,7 @@ class LinearHead(SoftmaxHead):
 
     # Requested at class level, so that pipelines and searches route it once routing is enabled.
     __metadata_request__fit = {"sample_domain": True, "sample_weight": True}
+    __metadata_request__score = {"sample_weight": True}
 
     class_weight: ClassWeight
     _head: NDArray[np.float64]  # (C, d + 1) on [x, 1]

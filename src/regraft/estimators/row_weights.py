@@ -40,9 +40,7 @@ def check_sample_weight(sample_weight: ArrayLike | None, n_rows: int) -> NDArray
     if not np.isfinite(weight).all() or weight.min() < 0:
         raise ValueError("sample_weight holds negative, NaN or infinite values: pass weights.")
     if not weight.any():
-        raise ValueError(
-            "sample_weight is 0 in every row: pass weights of which some are not zero."
-        )
+        raise ValueError("sample_weight is zero in every row: pass some positive weights.")
     return weight
 
 
