@@ -306,7 +306,10 @@ def test_features_are_matched_by_name_and_scores_compare_numbers_with_text(tmp_p
         with pytest.raises(TableError, match=sentence):
             align(rows, names, n)
     assert align(table, ["f0"], 1).tolist() == X[:, :1].tolist()
-    for cells, sentence in (("1,2\n3,x\n", "row 2 holds 'x' in column 'b'"), ("1,\n", "row 1 is empty in column 'b'")):
+    for cells, sentence in (
+        ("1,2\n3,x\n", "row 2 holds 'x' in column 'b'"),
+        ("1,\n", "row 1 is empty in column 'b'"),
+    ):
         (tmp_path / "e.csv").write_text(f"a,b\n{cells}")
         rows = read_table(tmp_path / "e.csv", need_label=False, need_domain=False)
         with refused(sentence, TableError):

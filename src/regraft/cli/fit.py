@@ -82,7 +82,6 @@ def fit(
     with session.working(f"reading {data}"):
         check_destination(out / "model")
         table = read_labelled(data, label, domain, choice=columns)
-        table.warn_of_doubts()
     with session.working(f"fitting {len(table.y)} rows of {table.describe_features()}"):
         model.fit(table.X, table.y, table.domain, on_round=session.round)
     if table.encoder is not None:

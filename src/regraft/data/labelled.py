@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,7 +17,6 @@ from regraft.estimators.column_kinds import ColumnProblems, Columns, join_proble
 from regraft.estimators.table_features import TableFeatures
 
 ALL_COLUMNS = ColumnChoice()
-_FEW = 30  # rows of a domain
 
 
 @dataclass(frozen=True)
@@ -45,15 +43,6 @@ class LabelledTable(FeatureTable):
         names, d = self.features, self.X.shape[1]
         named = f" ({names[0]} to {names[-1]})" if len(names) > 1 else ""
         return f"{d} features{named}"
-
-    def warn_of_doubts(self) -> None:
-        """Warn of what can be fitted and makes little sense."""
-        for name, rows in sorted(Counter(self.domain.tolist()).items()):
-            if rows < _FEW:
-                warnings.warn(
-                    f"domain {name!s} has {rows} rows: what is said about so few is mostly noise.",
-                    stacklevel=2,
-                )
 
     def unscaled(self) -> NDArray[np.floating[Any]]:
         """Return the features (n, d) with numbers in the units of the file."""

@@ -340,7 +340,7 @@ def _assemble(
     if head.base == "placed":
         adapted.group_heads_ = family.heads(head.coordinates).numpy()
     else:
-        adapted.group_heads_ = np.column_stack([model.coef_, model.intercept_])[None]
+        adapted.group_heads_ = model._head[None].copy()
         adapted.group_heads_ *= head.base == "kept"
     correction = head.correction
     if correction is None:

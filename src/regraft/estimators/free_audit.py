@@ -119,8 +119,7 @@ def audit_free(
     sources = fit_source_heads(domains)
     scaled = standardize(sources)
     start = scaled.from_features(sources.whitening.to_features(sources.pooled))
-    weights = np.concatenate([head.coef_, head.intercept_[:, None]], axis=1)
-    fixed = scaled.from_features(torch.from_numpy(weights).to(start.device))
+    fixed = scaled.from_features(torch.from_numpy(head._head).to(start.device))
     options = FreeAdversaryOptions(cro_rank=min(FreeAdversaryOptions.cro_rank, domains.X.shape[1]))
     adversary = FreeAdversary(scaled.rows, sources.slices, start, options, surrogate, random_state)
     found = adversary.attack(fixed)
@@ -129,8 +128,10 @@ def audit_free(
     return FreeAudit(
         family="free",
         target=measure_target(found, sources, fixed.expand(folds, -1, -1)),
-        sources=measure_sources(judged, sources.slices, [str(name) for name in domains.names]),
-        source_accuracy=mean_accuracy(judged, sources.slices),
+        sources=measure_sources(
+            judged, sources.slices, [str(name) for name in domains.names], sources.row_weight
+        ),
+        source_accuracy=mean_accuracy(judged, sources.slices, sources.row_weight),
         confidence=CONFIDENCE,
         surrogate=surrogate,
     )

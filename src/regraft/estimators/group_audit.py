@@ -159,12 +159,14 @@ def audit_groups(
     found = find_groups(rows_of_domains(domains))
     rows = (found.posterior, domains.weight, domains.y, len(domains.classes))
     held_out = HeldOutRows(loss, 1 - error)
-    groups = measure_targets(GroupTargets(*rows), held_out)
-    targets = measure_targets(GroupTargets(*rows, prior_shift, class_groups), held_out)
+    told = found.told(domains.y)
+    groups = measure_targets(GroupTargets(*rows, told=told), held_out)
+    targets = measure_targets(GroupTargets(*rows, prior_shift, class_groups, told), held_out)
     order = torch.argsort(domains.domain, stable=True)
     slices = domain_slices(domains.domain[order], len(domains.names))
     by_source = HeldOutRows(held_out.loss[order], held_out.correct[order])
-    sources = measure_sources(by_source, slices, [str(name) for name in domains.names])
+    names = [str(name) for name in domains.names]
+    sources = measure_sources(by_source, slices, names, domains.row_weight[order])
     return GroupAudit(
         family="latent",
         risk=max(each.risk for each in targets),

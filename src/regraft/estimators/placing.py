@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from regraft.core.closure_test import ClosureTest, compare_with_mixture
-from regraft.core.domains import iterate_row_chunks
 from regraft.core.evidence import CONFIDENCE
+from regraft.core.features import iterate_row_chunks
 from regraft.core.group_shares import (
     ShareRegion,
     estimate_shares,

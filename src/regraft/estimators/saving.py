@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import warnings
+from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,7 @@ from regraft.estimators.cro import CROClassifier
 from regraft.estimators.encoder_record import EncoderRecord
 from regraft.estimators.game_head import GameHead
 from regraft.estimators.group_search import EIILClassifier, JTTClassifier, XRMClassifier
-from regraft.estimators.linear import SoftmaxHead
+from regraft.estimators.linear import LinearHead, SoftmaxHead
 from regraft.estimators.literal import LiteralCROClassifier
 from regraft.estimators.model_files import ARRAYS, CARD, DESCRIPTION, REFERENCE, is_model
 from regraft.estimators.pipelines import Model, join_model, split_model
@@ -87,7 +88,7 @@ def save(model: Model, path: str | Path) -> None:
     check_destination(path)
     before, head = split_model(model)
     described = _describe(head)
-    values = {name: np.ascontiguousarray(getattr(head, f"{name}_")) for name in _shapes(head)}
+    values = {name: np.ascontiguousarray(_array(head, name)) for name in _shapes(head)}
     if isinstance(model, Pipeline) and before is not None:
         described |= {
             "format": FORMAT_WITH_PREPROCESSING,
@@ -293,7 +294,17 @@ def _shapes(model: SoftmaxHead) -> dict[str, tuple[int | None, ...]]:
     return shapes
 
 
+def _array(model: SoftmaxHead, name: str) -> NDArray[Any]:
+    """Return an array of a head; of two classes, the files keep the weights of both."""
+    if isinstance(model, LinearHead) and name in ("coef", "intercept"):
+        return model._head[:, :-1] if name == "coef" else model._head[:, -1]
+    array: NDArray[Any] = getattr(model, f"{name}_")
+    return array
+
+
 def _plain(name: str, value: Any) -> Any:
+    if isinstance(value, Mapping):  # JSON knows no keys but strings
+        return {"pairs": [[_plain(name, each) for each in pair] for pair in value.items()]}
     value = value.item() if isinstance(value, np.generic) else value
     if value is None or isinstance(value, bool | int | float | str):
         return value
@@ -329,7 +340,11 @@ def _read_description(path: Path) -> dict[str, Any]:
 
 
 def _rebuild(description: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> SoftmaxHead:
-    model = _CLASSES[description["class"]](**description["parameters"])
+    parameters = {
+        name: dict(value["pairs"]) if isinstance(value, dict) else value
+        for name, value in description["parameters"].items()
+    }
+    model = _CLASSES[description["class"]](**parameters)
     if isinstance(model, GameHead):
         model.certificate_ = certificate_from_dict(description["certificate"])
         model.regularization_ = Regularization(**description["regularization"])
@@ -338,8 +353,11 @@ def _rebuild(description: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> So
     model.n_features_in_ = int(description["n_features"])
     for name, shape in _shapes(model).items():
         _check_shape(name, arrays[name], shape)
-        # A copy, because what safetensors reads is neither writable nor aligned.
-        setattr(model, f"{name}_", np.array(arrays[name], dtype=np.float64))
+        if name not in ("coef", "intercept"):
+            # A copy, because what safetensors reads is neither writable nor aligned.
+            setattr(model, f"{name}_", np.array(arrays[name], dtype=np.float64))
+    if isinstance(model, LinearHead):
+        model._head = np.column_stack([arrays["coef"], arrays["intercept"]]).astype(np.float64)
     if "feature_names" in description:
         model.feature_names_in_ = np.array(description["feature_names"], dtype=object)
         _check_shape("feature_names", model.feature_names_in_, (model.n_features_in_,))
