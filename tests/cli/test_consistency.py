@@ -23,10 +23,9 @@ ABSENT: dict[str, dict[str, str]] = {
     "fit": {"--seed": NOTHING_RANDOM},
     "predict": {
         "--html": "labels are for a table, not for a page",
-        "--device": "one product of matrices, done where the rows are",
         "--seed": NOTHING_RANDOM,
     },
-    "place": {"--device": FEW_ROWS, "--seed": NOTHING_RANDOM},
+    "place": {"--seed": NOTHING_RANDOM},
     "adapt": {"--device": FEW_ROWS},
     "drift": {
         "--device": "batches are small, and read from a file",
@@ -74,7 +73,7 @@ DIFFERENT = {
     "--seed": "of a draw, of the rows held out, or of a trial, as DomainBed numbers them",
     "--data": "each reads other files",
     "--radii": "compare always takes some, the others only for the hull",
-    "--encoder": "images and texts have other encoders",
+    "--encoder": "images and texts have other encoders, and a model has its own",
     "--steps": "defaults of another kind",
     "--test-envs": "held out together, or in turn",
     "--scenarios": "only one of the two can download them",

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
+from torch import Tensor
+
 from regraft.core.evidence import (
     CONFIDENCE,
     Evidence,
@@ -51,6 +53,7 @@ class Certificate(PlainData):
     converged: bool
     rounds: tuple[Round, ...]
     source_rows: tuple[int, ...]
+    notes: tuple[str, ...] = ()  # what to know of the rows: classes that sources lack, weights
 
     def to_json(self) -> str:
         """Return the certificate as JSON."""
@@ -64,12 +67,14 @@ class Certificate(PlainData):
             **{kind: tuple(Evidence(**each) for each in data[kind]) for kind in kinds},
             "rounds": tuple(Round(**{**r, "risks": tuple(r["risks"])}) for r in data["rounds"]),
             "source_rows": tuple(data["source_rows"]),
+            "notes": tuple(data.get("notes", ())),
         }
         return cls(**{**data, **changed})
 
     def summary(self) -> tuple[str, ...]:
         """Return the certificate in plain words, one paragraph each."""
-        return self.claim(), self.choice(), self.limits()
+        notes = (f"{note[0].upper()}{note[1:]}" for note in self.notes)
+        return self.claim(), self.choice(), *notes, self.limits()
 
     def scope(self) -> str:
         """Name the domains that it covers, as in "in every domain that ..."."""
@@ -111,7 +116,9 @@ def collect_evidence(
     pooled: HeldOutRows,
     slices: Sequence[slice],
     names: Sequence[str],
+    row_weight: Tensor,
     *,
+    notes: tuple[str, ...],
     sources_have_bounds: bool,
     reason: str,
     advantage: Advantage | None,
@@ -119,19 +126,23 @@ def collect_evidence(
 ) -> dict[str, Any]:
     """Return the fields that all certificates share, of a head and of ERM's on rows held out.
 
+    ``slices`` are the rows of the sources that ``names`` names, which count ``row_weight`` (n,)
+    each. ``notes`` say what to know of them.
+
     A certificate is the worst of the bounds of its targets and of what was measured on the sources,
     or of the sources' bounds where they are no target that has one.
     """
 
     def collect(rows: HeldOutRows) -> dict[str, Any]:
-        targets, sources = measure_targets(rows), measure_sources(rows, slices, names)
+        targets = measure_targets(rows)
+        sources = measure_sources(rows, slices, names, row_weight)
         bounded = (*targets, *sources) if sources_have_bounds else targets
         return {
             "targets": targets,
             "sources": sources,
             "risk": largest_risk(bounded, sources),
             "accuracy": lowest_accuracy(bounded, sources),
-            "source_accuracy": mean_accuracy(rows, slices),
+            "source_accuracy": mean_accuracy(rows, slices, row_weight),
         }
 
     fields = collect(held_out)
@@ -148,5 +159,6 @@ def collect_evidence(
             "converged": game is None or game.converged,
             "rounds": () if game is None else game.rounds,
             "source_rows": tuple(rows.stop - rows.start for rows in slices),
+            "notes": notes,
         }
     )

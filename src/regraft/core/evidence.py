@@ -78,20 +78,28 @@ def _wilson(accuracy: float, rows: float, level: float) -> float:
 
 
 def measure_sources(
-    held_out: HeldOutRows, slices: Sequence[slice], names: Sequence[str]
+    held_out: HeldOutRows, slices: Sequence[slice], names: Sequence[str], row_weight: Tensor
 ) -> tuple[Evidence, ...]:
-    """Measure heads or a predictor on every source."""
+    """Measure heads or a predictor on every source, by rows that count ``row_weight`` (n,) each."""
     evidence = []
     for rows, name in zip(slices, names, strict=True):
         weight = torch.zeros_like(held_out.loss)
-        weight[rows] = 1 / (rows.stop - rows.start)
+        weight[rows] = row_weight[rows] / row_weight[rows].sum()
         evidence.append(measure(name, weight, held_out))
     return tuple(evidence)
 
 
-def mean_accuracy(held_out: HeldOutRows, slices: Sequence[slice]) -> float:
+def mean_by_source(values: Tensor, slices: Sequence[slice], row_weight: Tensor) -> Tensor:
+    """Return the weighted mean (K,) of ``values`` (n,) over the rows of each source."""
+    return torch.stack(
+        [(values[rows] * row_weight[rows]).mean() / row_weight[rows].mean() for rows in slices]
+    )
+
+
+def mean_accuracy(held_out: HeldOutRows, slices: Sequence[slice], row_weight: Tensor) -> float:
     """Return the accuracy, mean over the sources."""
-    return sum(float(held_out.correct[rows].mean()) for rows in slices) / len(slices)
+    total: float = sum(mean_by_source(held_out.correct, slices, row_weight).tolist())
+    return total / len(slices)
 
 
 def largest_risk(bounded: Sequence[Evidence], measured: Sequence[Evidence]) -> float:

@@ -12,6 +12,7 @@ from torch import Tensor
 from regraft.core.certificate import Certificate, collect_evidence
 from regraft.core.evidence import Evidence, HeldOutRows, measure
 from regraft.core.group_targets import GroupTargets
+from regraft.core.heads import SourceHeads
 from regraft.core.latent_game import LatentOutcome
 from regraft.core.uncertain_groups import bound_group_mean
 
@@ -59,21 +60,24 @@ class GroupCertificate(Certificate):
 
 def certify_latent(
     outcome: LatentOutcome,
-    slices: Sequence[slice],
+    sources: SourceHeads,
     names: Sequence[str],
     abduction: dict[str, Any],
+    notes: tuple[str, ...] = (),
 ) -> GroupCertificate:
     """Collect the evidence for the head of a game over groups, or for ERM's where that was kept.
 
-    ``slices`` are the rows of the sources that ``names`` names.
+    ``names`` are those of the sources, and ``notes`` say what to know of their rows.
     """
     targets = outcome.targets
     shared = collect_evidence(
         partial(measure_targets, targets),
         outcome.held_out,
         outcome.pooled,
-        slices,
+        sources.slices,
         names,
+        sources.row_weight,
+        notes=notes,
         sources_have_bounds=False,  # they are mixtures, which the bounds cover
         reason=outcome.reason,
         advantage=outcome.advantage,

@@ -59,6 +59,7 @@ class GroupTargets:
     n_classes: int
     prior_shift: float | None = None
     class_groups: bool = False
+    told: Tensor | None = None  # (n,) rows of classes that tell groups apart; None for all of them
 
     @cached_property
     def favoured(self) -> tuple[tuple[int, ...], ...]:
@@ -107,7 +108,8 @@ class GroupTargets:
     def purity(self) -> tuple[Tensor, ...]:
         """Share (V,) of each extreme target's weight that lies on rows of its groups, by block.
 
-        It is what the beliefs expect: the rows' groups are not known for certain.
+        It is what the beliefs expect: the rows' groups are not known for certain. Rows of a class
+        that tells nothing are taken to be alike in all groups, so they are always right.
         """
         purities = []
         for rows in self._members:
@@ -119,6 +121,8 @@ class GroupTargets:
                 ],
                 dim=1,
             )
+            if self.told is not None:
+                right = torch.where(self.told[rows].unsqueeze(1), right, weight)
             purities.append((base @ right) / (base @ weight))
         return tuple(purities)
 

@@ -149,6 +149,7 @@ def certify_hull(
     objective: Objective,
     surrogate: SurrogateKind,
     radius: float,
+    notes: tuple[str, ...] = (),
 ) -> HeadCertificate:
     """Collect the evidence of a game over the hull of the source heads, or of their abductions."""
     hull, rows = targets.hull, targets.rows
@@ -170,6 +171,8 @@ def certify_hull(
         pooled,
         sources.slices,
         names,
+        sources.row_weight,
+        notes=notes,
         sources_have_bounds=True,
         reason=reason,
         advantage=outcome.advantage,
@@ -220,6 +223,7 @@ def certify_free(
     names: list[str],
     ridge: float,
     surrogate: SurrogateKind,
+    notes: tuple[str, ...] = (),
 ) -> HeadCertificate:
     """Collect what a free adversary found on source ``rows``, in the order of ``sources``.
 
@@ -241,6 +245,8 @@ def certify_free(
         pooled,
         sources.slices,
         names,
+        sources.row_weight,
+        notes=notes,
         sources_have_bounds=True,
         reason="",
         advantage=None,

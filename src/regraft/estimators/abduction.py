@@ -10,9 +10,11 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from regraft.core.abduction import LEVEL, GroupModels, Groups, find_groups, rows_of_domains
+from regraft.core.abduction import LEVEL, Groups, find_groups, rows_of_domains
 from regraft.core.domain_scores import PERMUTATIONS
-from regraft.core.domains import Domains, check_domains, check_features, index_column
+from regraft.core.domains import Domains, check_domains, index_column
+from regraft.core.features import check_features, join_names
+from regraft.core.group_models import GroupModels
 from regraft.premises.verdicts import format_p_value
 
 _CLEAR_SEPARATION = 2.0  # standard deviations; groups nearer than this overlap much
@@ -30,7 +32,8 @@ class Abduction:
     classes: NDArray[Any]  # (C,)
     domains: NDArray[Any]  # (K,)
     shares: NDArray[np.float64]  # (K, G) of the groups in each source
-    class_shares: NDArray[np.float64]  # (K, C, G) in each source and class
+    class_shares: NDArray[np.float64]  # (K, C, G) in each source and class; where a source has no
+    # rows of a class, or the class is in one source only, those of the source's other classes
     gain: float  # nats a row that the groups tell about the source, on rows that no step has seen
     gain_error: float  # its standard error
     possible_gain: float  # what they would tell if each row's group were known
@@ -107,9 +110,10 @@ def abduct(
 
     Sources are taken for different mixtures of the same groups of rows. The groups are found within
     each class, along the direction on which the sources differ, and every choice is made by the
-    log-likelihood of the source on rows that no step has seen. The result does not depend on the
-    order of the rows, and no random numbers enter but those of the permutation test, whose seed is
-    fixed.
+    log-likelihood of the source on rows that no step has seen. A class that is in one source only
+    tells nothing: its rows are in each group with the group's share. The result does not depend on
+    the order of the rows, and no random numbers enter but those of the permutation test, whose seed
+    is fixed.
 
     Parameters
     ----------
@@ -163,6 +167,13 @@ def _doubts(found: Groups, domains: Domains) -> list[str]:
         doubts.append(
             f"The groups overlap: they lie {found.separation:.1f} standard deviations apart, so "
             "many rows cannot be told."
+        )
+    labels = zip(map(str, domains.classes), found.tells.tolist(), strict=True)
+    silent = [label for label, tells in labels if not tells]
+    if silent:
+        doubts.append(
+            f"Class {join_names(silent)} tells nothing about the factor, as it is in too few "
+            "sources: it is taken for the same in every group."
         )
     for u, column in enumerate(found.holders.T.tolist()):
         names = [str(name) for name, holds in zip(domains.names, column, strict=True) if holds]

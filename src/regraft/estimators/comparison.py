@@ -220,8 +220,12 @@ def _measure(
     except ValueError as error:
         raise ValueError(f"without domain {domains.names[target]!s}, {error}") from None
     sources = fit_source_heads(rest)
+    known = np.isin(domains.classes, rest.classes)
     for head in heads:
-        coefficients = solve_on_sources(head.model, sources).cpu().numpy()
+        # Of a class that only the target has, nothing is known: it is never predicted.
+        coefficients = np.zeros((len(known), X.shape[1] + 1))
+        coefficients[known] = solve_on_sources(head.model, sources).cpu().numpy()
+        coefficients[~known, -1] = -np.inf
         accuracy = _accuracies(X, y, domain, coefficients)
         now = time.perf_counter()
         yield {

@@ -132,7 +132,8 @@ def audit_groups(
         Fitted classifier with ``predict_proba``, or its probabilities on the rows of ``X``, with
         columns in sorted order of the labels.
     X, y, sample_domain : array-like (n, d), (n,), (n,)
-        Features, labels and the domain of each row.
+        Features, labels and the domain of each row. If the predictor is a pipeline that ends in a
+        head of Regraft, ``X`` is what the pipeline takes, such as a data frame.
     prior_shift, class_groups
         Which mixtures count, as in :class:`~regraft.estimators.cro.CROClassifier`.
     device : str
@@ -147,19 +148,25 @@ def audit_groups(
     ValueError
         If the data or the predictor is not usable; the message says how to fix it.
     """
+    # Reports read audits, and need not wait for scikit-learn.
+    from regraft.estimators.pipelines import split_rows
+
     check_prior_shift(prior_shift)
+    predictor, X = split_rows(predictor, X)
     domains = check_domains(X, y, sample_domain, device=device)
     loss, error = judge_rows(predictor, X, domains)
     warn_if_one_domain(domains, ONE_SOURCE_CONSEQUENCE)
     found = find_groups(rows_of_domains(domains))
     rows = (found.posterior, domains.weight, domains.y, len(domains.classes))
     held_out = HeldOutRows(loss, 1 - error)
-    groups = measure_targets(GroupTargets(*rows), held_out)
-    targets = measure_targets(GroupTargets(*rows, prior_shift, class_groups), held_out)
+    told = found.told(domains.y)
+    groups = measure_targets(GroupTargets(*rows, told=told), held_out)
+    targets = measure_targets(GroupTargets(*rows, prior_shift, class_groups, told), held_out)
     order = torch.argsort(domains.domain, stable=True)
     slices = domain_slices(domains.domain[order], len(domains.names))
     by_source = HeldOutRows(held_out.loss[order], held_out.correct[order])
-    sources = measure_sources(by_source, slices, [str(name) for name in domains.names])
+    names = [str(name) for name in domains.names]
+    sources = measure_sources(by_source, slices, names, domains.row_weight[order])
     return GroupAudit(
         family="latent",
         risk=max(each.risk for each in targets),

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from regraft.core.closure_test import ClosureTest, compare_with_mixture
-from regraft.core.domains import iterate_row_chunks
 from regraft.core.evidence import CONFIDENCE
+from regraft.core.features import iterate_row_chunks
 from regraft.core.group_shares import (
     ShareRegion,
     estimate_shares,
@@ -26,6 +26,8 @@ from regraft.support.plain_data import PlainData
 from regraft.support.table import write_p_value
 
 if TYPE_CHECKING:
+    from sklearn.pipeline import Pipeline
+
     from regraft.estimators.cro import CROClassifier
 
 MIN_ROWS = 10
@@ -106,15 +108,15 @@ class Placement(PlainData):
         )
 
 
-def place(model: CROClassifier, X: ArrayLike) -> Placement:
+def place(model: CROClassifier | Pipeline, X: ArrayLike) -> Placement:
     """Place a new domain among the mixtures of the groups that a model found, without labels.
 
     Parameters
     ----------
-    model : CROClassifier
-        Fitted with ``family="latent"``, the default.
+    model : CROClassifier or Pipeline
+        Fitted with ``family="latent"``, the default; or a pipeline that ends in such a head.
     X : array-like (n, d)
-        Rows of the new domain, 10 or more.
+        Rows of the new domain, 10 or more; for a pipeline, what it takes.
 
     Returns
     -------
@@ -125,6 +127,10 @@ def place(model: CROClassifier, X: ArrayLike) -> Placement:
     ValueError
         If the model or the rows are not usable; the message says how to fix it.
     """
+    # Reports read placements, and need not wait for scikit-learn.
+    from regraft.estimators.pipelines import split_rows
+
+    model, X = split_rows(model, X)
     reference = reference_of(model)
     features = check_target(model, X)
     if len(features) < MIN_ROWS:
@@ -134,7 +140,7 @@ def place(model: CROClassifier, X: ArrayLike) -> Placement:
     check_new(model, reference, features)
     located = locate(model, reference, features, predicted_classes(model, reference.X.numpy()))
     region, closure = located.region, located.closure
-    found = model.certificate_.abduction  # type: ignore[attr-defined]
+    found = model.certificate_.abduction
     low, high = region.bounds.tolist()
     top = closure.scores.argsort(descending=True)[:_ALIEN_ROWS]
     return Placement(

@@ -314,8 +314,8 @@ def _check_latent(data: _Data) -> _Checks:
 
 def _check_latent_closure(data: _Data) -> FactorizationClosure:
     """Predict a third of the rows by maps of unobserved groups fitted to the others."""
-    cells = data.domains.domain * len(data.domains.classes) + data.domains.y
-    if int(torch.bincount(cells).min()) < _CLOSURE_ROWS:
+    counts = data.domains.counts
+    if int(counts[counts > 0].min()) < _CLOSURE_ROWS:
         sentence = "Some class of a source has too few rows to hold a third of them out."
         return FactorizationClosure("undecided", sentence, ())
     train, test = hold_out(data.domains)
