@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any
@@ -19,7 +20,6 @@ from regraft.cli.session import Session
 from regraft.support.extras import require
 
 _MAX_CONNECTIONS = 256  # of a worker; further ones are told to come back
-_BODY_SECONDS = 10.0
 _STOP_SECONDS = 10  # for requests that are being answered
 
 
@@ -35,6 +35,9 @@ def serve(
     port: Annotated[int, typer.Option(help="Port to listen on; 0 for any that is free.")] = 8000,
     max_rows: Annotated[int, typer.Option(help="Most rows of a request.", min=1)] = 10_000,
     max_bytes: Annotated[int, typer.Option(help="Most bytes of a request.", min=1)] = 4 * 2**20,
+    timeout: Annotated[
+        float, typer.Option(help="Seconds in which a request has to arrive.", min=0.1)
+    ] = 10.0,
     workers: Annotated[int, typer.Option(help="Processes that answer requests.", min=1)] = 1,
     interval: Annotated[
         bool,
@@ -50,29 +53,33 @@ def serve(
     os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
     with TemporaryDirectory(prefix="regraft-serve-") as folder:
         with session.working(f"reading {model}"):
-            document = model if model.is_file() else _export(model, Path(folder) / "model.json")
+            whole = None if model.is_file() and not interval else _find_folder(model)
+            document = model if whole is None else _export(whole, Path(folder) / "model.json")
             listening = _listen(host, port)
         port = listening.getsockname()[1]
         from regraft.cli.server import ServerSettings
 
         settings = ServerSettings(
             str(document.resolve()),
-            str(_find_folder(model)) if interval else None,
+            str(whole) if interval else None,
             max_rows,
             max_bytes,
-            _BODY_SECONDS,
+            timeout,
         )
         shown = f"[{host}]" if ":" in host else host
         _run(session, settings, listening, workers, f"http://{shown}:{port}")
 
 
 def _find_folder(model: Path) -> Path:
-    """Return the folder of the whole model, which intervals need."""
+    """Return the folder of a saved model, which may be that of ``fit --out``."""
     from regraft.estimators.model_files import is_model
 
     folder = model / "model" if is_model(model / "model") else model
     if not is_model(folder):
-        raise ValueError(f"{model} is no folder of a saved model, which --interval needs.")
+        raise ValueError(
+            f"{model} is not a saved model: pass its folder, or without --interval a file made by "
+            "regraft export --to json."
+        )
     return folder.resolve()
 
 
@@ -92,6 +99,7 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((host, port))
+        listening.listen()  # so that clients wait from now on, and are not turned away
     except (OSError, OverflowError) as error:
         listening.close()
         reason = getattr(error, "strerror", None) or str(error)
@@ -102,9 +110,7 @@ def _listen(host: str, port: int) -> socket.socket:
     return listening
 
 
-def _run(
-    session: Session, settings: Any, listening: socket.socket, workers: int, url: str
-) -> None:
+def _run(session: Session, settings: Any, listening: socket.socket, workers: int, url: str) -> None:
     """Serve until a signal comes; SIGTERM lets requests finish and ends with 0."""
     import uvicorn
 
@@ -112,7 +118,7 @@ def _run(
     from regraft.cli.server_protocol import TimedProtocol
 
     options: dict[str, Any] = {
-        "http": TimedProtocol,
+        "http": partial(TimedProtocol, header_seconds=settings.request_seconds),
         "ws": "none",
         "lifespan": "off",
         "log_level": "warning",

@@ -39,7 +39,7 @@ class ServerSettings:
     model: str | None  # folder of the saved model, for intervals
     max_rows: int
     max_bytes: int
-    body_seconds: float  # in which a body has to arrive
+    request_seconds: float  # in which a request has to arrive
 
     def publish(self) -> None:
         """Tell workers that are started from this process."""
@@ -124,11 +124,14 @@ class _Answers:
         sentence = f"the body has more than {most:,} bytes: send the rows in parts."
         length = request.headers.get("content-length", "0")
         if not length.isdecimal() or int(length[:20]) > most:
-            await _drain(request)
+            if (
+                "expect" not in request.headers
+            ):  # else the body waits for leave that it does not get
+                await _drain(request)
             raise BadRequest(sentence, 413)
         body = bytearray()
         try:
-            async with asyncio.timeout(self._settings.body_seconds):
+            async with asyncio.timeout(self._settings.request_seconds):
                 async for chunk in request.stream():
                     body += chunk
                     if len(body) > most:
@@ -148,7 +151,9 @@ class _Answers:
         """Show the certificate and the model card, for programs or for people."""
         about, wanted = self._scorer.about, request.headers.get("accept", "")
         if "text/html" in wanted:
-            page = f"<!doctype html><title>Model card</title><pre>{html.escape(about['card'])}</pre>"
+            page = (
+                f"<!doctype html><title>Model card</title><pre>{html.escape(about['card'])}</pre>"
+            )
             return HTMLResponse(page, headers=_SAFE)
         if "text/markdown" in wanted:
             return Response(about["card"], media_type="text/markdown", headers=_SAFE)
@@ -161,13 +166,24 @@ def _load_bounds(path: str, scorer: Scorer) -> Callable[[Query], dict[str, Any]]
     """Load the whole model, which takes torch, and return a function for its intervals."""
     import torch
 
+    from regraft.estimators.cro import CROClassifier
+    from regraft.estimators.pipelines import split_model
     from regraft.estimators.saving import load
 
     torch.set_num_threads(1)
-    model = load(Path(path))
+    before, head = split_model(load(Path(path)))
+    if not isinstance(head, CROClassifier):
+        raise ValueError(f"{type(head).__name__} has no intervals: leave out --interval.")
 
     def bounds(query: Query) -> dict[str, Any]:
-        raise NotImplementedError(scorer, model, query)
+        columns = scorer.list_columns(query.rows)
+        X = query.rows.numbers if before is None else before.transform(columns)
+        found = head.predict_interval(X)
+        return {
+            "least": found.lower.tolist(),
+            "largest": found.upper.tolist(),
+            "decided": found.decided.tolist(),
+        }
 
     return bounds
 

@@ -84,13 +84,13 @@ def _refuse_constant(name: str) -> NoReturn:
     raise BadRequest(f"{name} is no JSON: write null for a missing value.")
 
 
-def _read_csv(text: str, max_rows: int) -> list[dict[str, str]]:
+def _read_csv(text: str, max_rows: int) -> list[Any]:
     try:
         lines = csv.reader(io.StringIO(text, newline=""), strict=True)
         names = next(lines, [])
         if len(set(names)) < len(names):
             raise BadRequest("two columns of the table have one name.")
-        rows: list[dict[str, str]] = []
+        rows = []
         for line in lines:
             if not line:
                 continue
@@ -106,9 +106,7 @@ def _read_csv(text: str, max_rows: int) -> list[dict[str, str]]:
     return rows
 
 
-def _read_named(
-    rows: Sequence[dict[str, Any]], scorer: Scorer
-) -> tuple[RawRows, tuple[str, ...]]:
+def _read_named(rows: Sequence[dict[str, Any]], scorer: Scorer) -> tuple[RawRows, tuple[str, ...]]:
     names = set[str]().union(*rows)
     known = set(scorer.columns)
     if len(names) > len(known) + _MAX_EXTRA:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+from typing import Any
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
-
-HEADER_SECONDS = 10.0  # in which the head of a request has to arrive
 
 
 class TimedProtocol(H11Protocol):
     """uvicorn's protocol, which closes connections whose next request does not arrive in time."""
 
-    _timer: asyncio.TimerHandle | None = None
+    def __init__(self, *arguments: Any, header_seconds: float, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._header_seconds = header_seconds  # in which the head of a request has to arrive
+        self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Start to wait for the first request."""
@@ -54,7 +56,7 @@ class TimedProtocol(H11Protocol):
         if not self._is_waiting():
             self._stop()
         elif self._timer is None:  # from the first byte on, however many follow
-            self._timer = self.loop.call_later(HEADER_SECONDS, self._close)
+            self._timer = self.loop.call_later(self._header_seconds, self._close)
 
     def _stop(self) -> None:
         if self._timer is not None:

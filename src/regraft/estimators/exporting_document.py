@@ -12,17 +12,18 @@ from regraft.estimators.adapted import AdaptedClassifier
 from regraft.estimators.card import model_card
 from regraft.estimators.exporting_terms import Features, follow, read_raw
 from regraft.estimators.linear import SoftmaxHead
+from regraft.estimators.pipelines import Model, split_model
 from regraft.estimators.scoring import FORMAT, VERSION
 
 _TOLERANCE = 1e-12
 
 
-def describe_model(model: Any) -> dict[str, Any]:
+def describe_model(model: Model) -> dict[str, Any]:
     """Return the document of a fitted head, or of a ``Pipeline`` that ends in one.
 
     Raises ``ValueError`` with one sentence if the model is no such thing, or cannot be exported.
     """
-    before, head = _split_model(model)
+    before, head = split_model(model)
     first = head if before is None else before
     found = getattr(first, "feature_names_in_", None)
     names = [f"x{j}" for j in range(first.n_features_in_)] if found is None else found.tolist()
@@ -78,18 +79,13 @@ def _describe_head(head: SoftmaxHead, features: Features) -> dict[str, Any]:
             key: (mix @ np.array(parts[key]) + np.array(moves[key])).tolist() for key in parts
         }
         return {"groups": [merged], "correction": None}
-    if np.array_equal(mix, np.eye(C)) and not np.any(moves["weights"]) and not any(
-        moves["intercepts"]
+    if (
+        np.array_equal(mix, np.eye(C))
+        and not np.any(moves["weights"])
+        and not any(moves["intercepts"])
     ):
         return {"groups": groups, "correction": None}
     return {"groups": groups, "correction": {"log_probabilities": mix.tolist(), **moves}}
-
-
-def _split_model(model: Any) -> tuple[Any, SoftmaxHead]:
-    before, head = (model[:-1], model[-1]) if hasattr(model, "steps") else (None, model)
-    if not isinstance(head, SoftmaxHead):
-        raise ValueError(f"{type(head).__name__} is no head of Regraft.")
-    return before, head
 
 
 def _full_head(head: Any) -> NDArray[np.float64]:
@@ -98,7 +94,7 @@ def _full_head(head: Any) -> NDArray[np.float64]:
     return kept if len(kept) > 1 else np.concatenate([np.zeros_like(kept), kept])
 
 
-def _describe_facts(model: Any, head: SoftmaxHead) -> dict[str, Any]:
+def _describe_facts(model: Model, head: SoftmaxHead) -> dict[str, Any]:
     certificate = getattr(head, "certificate_", None)
     facts: dict[str, Any] = {
         "made_by": f"regraft {__version__}",
@@ -106,7 +102,7 @@ def _describe_facts(model: Any, head: SoftmaxHead) -> dict[str, Any]:
         "sources": [str(name) for name in head.domains_],
         "certificate": None if certificate is None else certificate.to_dict(),
         "summary": [] if certificate is None else list(certificate.summary()),
-        "card": model_card(head),
+        "card": model_card(model),
     }
     if hasattr(head, "encoder_"):
         facts["encoder"] = {"name": head.encoder_[0], "fingerprint": head.encoder_[1]}

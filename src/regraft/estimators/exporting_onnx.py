@@ -37,7 +37,7 @@ class _Graph:
         name = f"constant_{len(self.constants)}"
         array = np.asarray(values)
         if array.dtype.kind in "OU":
-            texts = [str(text).encode() for text in array.ravel()]
+            texts: Any = [str(text).encode() for text in array.ravel()]
             tensor = helper.make_tensor(name, TensorProto.STRING, array.shape, texts)
         else:
             tensor = numpy_helper.from_array(array, name)
@@ -85,7 +85,7 @@ def _read_inputs(
     """Return the inputs, the names of the joined numbers and texts, and where each column is."""
     columns = document["columns"]
     if document["layout"] == "matrix":
-        shape = ["rows", len(columns)]
+        shape: list[str | int | None] = ["rows", len(columns)]
         whole = helper.make_tensor_value_info("X", TensorProto.DOUBLE, shape)
         return [whole], "X", "", [(False, j) for j in range(len(columns))]
     names: dict[bool, list[str]] = {False: [], True: []}
@@ -165,9 +165,7 @@ def _make_matches(graph: _Graph, source: str, cells: Sequence[_Cell]) -> str:
 _MAKERS = {"number": _make_numbers, "gap": _make_gaps, "text": _make_matches}
 
 
-def _apply_head(
-    graph: _Graph, head: dict[str, Any], units: str, order: NDArray[np.int64]
-) -> str:
+def _apply_head(graph: _Graph, head: dict[str, Any], units: str, order: NDArray[np.int64]) -> str:
     """Return the logits (n, C)."""
 
     def linear(parts: Sequence[dict[str, Any]]) -> str:

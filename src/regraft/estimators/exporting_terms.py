@@ -266,6 +266,14 @@ def _follow_scaler(scaler: Any, features: Features) -> Features:
     return features.rescale(np.asarray(center, float), np.asarray(scale, float))
 
 
+def _follow_svd(svd: Any, features: Features) -> Features:
+    return features.project(svd.components_)
+
+
+def _follow_selector(selector: Any, features: Features) -> Features:
+    return features.take(selector.get_support(indices=True).tolist())
+
+
 def _follow_pca(pca: Any, features: Features) -> Features:
     components = pca.components_
     if pca.whiten:
@@ -294,5 +302,7 @@ _KNOWN: dict[str, Callable[[Any, Features], Features]] = {
     "MaxAbsScaler": _follow_scaler,
     "RobustScaler": _follow_scaler,
     "PCA": _follow_pca,
+    "TruncatedSVD": _follow_svd,
+    "VarianceThreshold": _follow_selector,
     "FunctionTransformer": _follow_function,
 }

@@ -17,6 +17,17 @@ ABOUT = "about.json"  # a file inside the archive
 class _Probabilities(nn.Module):
     """Class probabilities (n, C) of raw number columns, or of terms if there are categories."""
 
+    column: Tensor
+    is_gap: Tensor
+    fill: Tensor
+    center: Tensor
+    scale: Tensor
+    weights: Tensor
+    intercepts: Tensor
+    correction_weights: Tensor
+    correction_intercepts: Tensor
+    correction_log_probabilities: Tensor
+
     def __init__(self, document: dict[str, Any], takes_columns: bool) -> None:
         super().__init__()
         terms, head = document["terms"], document["head"]
@@ -71,7 +82,7 @@ def make_torchscript(document: dict[str, Any]) -> bytes:
     example = torch.zeros(2, len(columns) if takes_columns else len(document["terms"]))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # torch prefers its newer export
-        traced = torch.jit.trace(module, example.double())
+        traced = torch.jit.trace(module, example.double())  # type: ignore[no-untyped-call]
         file = io.BytesIO()
         torch.jit.save(traced, file, _extra_files={ABOUT: json.dumps(about)})
     return file.getvalue()

@@ -107,7 +107,9 @@ class Scorer:
         left = np.isnan(cells)
         if left.any():
             row, term = (int(index[0]) for index in np.nonzero(left))
-            names = [n for n, kind in zip(self.columns, self.kinds, strict=True) if kind == "number"]
+            names = [
+                n for n, kind in zip(self.columns, self.kinds, strict=True) if kind == "number"
+            ]
             name = names[self._number_columns[term]]
             raise ValueError(f"row {row + 1} has no value in {name!r}, which the model needs.")
 
@@ -148,6 +150,12 @@ class Scorer:
             matrix[:, j] = column.numbers()
         texts = [to_texts(column.values).tolist() for column in raw if column.is_category]
         return RawRows(matrix, texts)
+
+    def list_columns(self, rows: RawRows) -> dict[str, Any]:
+        """Return rows that are read already as columns by name."""
+        numbers, texts = iter(rows.numbers.T), iter(rows.categories)
+        pairs = zip(self.columns, self.kinds, strict=True)
+        return {name: next(numbers) if kind == "number" else next(texts) for name, kind in pairs}
 
     def log_probabilities(self, terms: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the log-probabilities (n, C) of the classes from terms (n, m)."""
@@ -202,6 +210,6 @@ def _normalize(logits: NDArray[np.float64]) -> NDArray[np.float64]:
     return result
 
 
-def load(path: str | Path = Path(__file__).with_name("model.json")) -> Any:
+def load() -> Any:
     """Load the model beside this file as a scikit-learn ``Pipeline``."""
-    return Scorer.read(path).as_pipeline()
+    return Scorer.read(Path(__file__).with_name("model.json")).as_pipeline()
