@@ -52,7 +52,9 @@ def make_bodies(table: dict[str, Any], rows: int) -> list[bytes]:
         name: [None if cell != cell else cell for cell in column.tolist()]
         for name, column in table.items()
     }
-    every = [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values())]
+    every = [
+        dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)
+    ]
     pick = np.random.default_rng(1)
     return [
         json.dumps({"rows": [every[i] for i in pick.integers(len(every), size=rows)]}).encode()

@@ -19,7 +19,7 @@ from regraft.estimators.column_kinds import to_texts
 
 
 @dataclass(frozen=True)
-class Term:
+class ColumnTerm:
     """A function of one raw column: ``(raw - center) / scale``."""
 
     column: int
@@ -45,7 +45,7 @@ class Term:
 class Features:
     """Features as a linear function of terms; without a matrix they are the terms."""
 
-    terms: tuple[Term, ...]
+    terms: tuple[ColumnTerm, ...]
     matrix: NDArray[np.float64] | None = None  # (d, m)
     offset: NDArray[np.float64] | None = None  # (d,), with a matrix
 
@@ -92,7 +92,7 @@ def join(parts: Sequence[Features]) -> Features:
 
 def read_raw(count: int) -> Features:
     """Return the raw columns themselves."""
-    return Features(tuple(Term(column) for column in range(count)))
+    return Features(tuple(ColumnTerm(column) for column in range(count)))
 
 
 def follow(transformer: Any, features: Features) -> Features:
@@ -167,7 +167,7 @@ def _follow_indicator(indicator: Any, features: Features) -> Features:
     if any(term.if_missing is not None for term in terms):
         raise ValueError("MissingIndicator after an imputer cannot be exported: put it first.")
     chosen = (terms[place] for place in indicator.features_.tolist())
-    return Features(tuple(Term(term.column, "match", missing=True) for term in chosen))
+    return Features(tuple(ColumnTerm(term.column, "match", missing=True) for term in chosen))
 
 
 def _check_missing(transformer: Any) -> None:
@@ -178,7 +178,7 @@ def _check_missing(transformer: Any) -> None:
         )
 
 
-def _raw_terms(transformer: Any, features: Features) -> tuple[Term, ...]:
+def _raw_terms(transformer: Any, features: Features) -> tuple[ColumnTerm, ...]:
     """Return the terms of cells that nothing has changed yet, which categories need."""
     if features.matrix is None and all(term.is_raw for term in features.terms):
         return features.terms
@@ -204,7 +204,7 @@ def _follow_one_hot(encoder: Any, features: Features) -> Features:
     return Features(tuple(parts))
 
 
-def _matches(raw: Term, categories: Sequence[Any]) -> list[Term]:
+def _matches(raw: ColumnTerm, categories: Sequence[Any]) -> list[ColumnTerm]:
     """Return one term for each category of a cell, in their order."""
     found = []
     for category in categories:
@@ -218,7 +218,7 @@ def _matches(raw: Term, categories: Sequence[Any]) -> list[Term]:
         is_filled = raw.if_missing is not None and raw.if_missing == category
         missing = is_filled or (is_gap and raw.if_missing is None)
         values = () if is_gap else (str(category),)
-        found.append(Term(raw.column, "match", values=values, missing=missing))
+        found.append(ColumnTerm(raw.column, "match", values=values, missing=missing))
     return found
 
 
