@@ -79,6 +79,7 @@ ABSENT: dict[str, dict[str, str]] = {
 DIFFERENT = {
     "--out": "a bank is a folder of its own kind, a report or an exported model one file, and one "
     "default has a name",
+    "--workers": "of a sweep, or of a server",
     "--interval": "for all rows of a file, or for requests that ask for it",
     "--seed": "of a draw, of the rows held out, or of a trial, as DomainBed numbers them",
     "--data": "each reads other files",
