@@ -19,6 +19,10 @@ def frontier_command(
     data: Data,
     label: Label = "label",
     domain: Domain = "domain",
+    features: options.Features = None,
+    drop: options.Drop = None,
+    categorical: options.Categorical = None,
+    id_column: options.Id = None,
     family: options.Family = "latent",
     prior_shifts: Annotated[
         str | None,
@@ -47,8 +51,9 @@ def frontier_command(
     from regraft.support.pictures import write_result
     from regraft.support.table import percent
 
+    columns = options.choose_columns(features, drop, categorical, id_column)
     with session.working(f"fitting heads on {data}") as step:
-        table = read_labelled(data, label, domain)
+        table = read_labelled(data, label, domain, choice=columns)
         result = frontier(
             table.X,
             table.y,
@@ -71,7 +76,7 @@ def frontier_command(
         (p.label, percent(p.source_accuracy), percent(p.worst_case_accuracy)) for p in result.points
     ]
     if result.has_factor:
-        columns = "accuracy on the sources", f"accuracy in the {result.scope}"
-        session.table((result.trained, *columns), rows)
+        names = "accuracy on the sources", f"accuracy in the {result.scope}"
+        session.table((result.trained, *names), rows)
     session.say(result.summary())
     session.finish(document, files, read=[data])

@@ -32,6 +32,7 @@ from regraft.estimators.baselines import (
 )
 from regraft.estimators.card import model_card
 from regraft.estimators.cro import CROClassifier
+from regraft.estimators.encoder_record import EncoderRecord
 from regraft.estimators.game_head import GameHead
 from regraft.estimators.group_search import EIILClassifier, JTTClassifier, XRMClassifier
 from regraft.estimators.linear import SoftmaxHead
@@ -61,7 +62,6 @@ _CLASSES: dict[str, type[SoftmaxHead]] = {
     )
 }
 _LABEL_KINDS = "biufUO"
-_ENCODER = "name", "fingerprint"
 _PREFIX = "preprocessing/"  # of arrays
 
 
@@ -254,7 +254,7 @@ def _describe(model: SoftmaxHead) -> dict[str, Any]:
     if hasattr(model, "feature_names_in_"):
         description["feature_names"] = [str(feature) for feature in model.feature_names_in_]
     if hasattr(model, "encoder_"):
-        description["encoder"] = dict(zip(_ENCODER, model.encoder_, strict=True))
+        description["encoder"] = model.encoder_._asdict()
     if isinstance(model, GameHead):
         description["certificate"] = model.certificate_.to_dict()
         description["regularization"] = asdict(model.regularization_)
@@ -344,8 +344,7 @@ def _rebuild(description: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> So
         model.feature_names_in_ = np.array(description["feature_names"], dtype=object)
         _check_shape("feature_names", model.feature_names_in_, (model.n_features_in_,))
     if "encoder" in description:
-        name, fingerprint = (str(description["encoder"][key]) for key in _ENCODER)
-        model.encoder_ = name, fingerprint
+        model.encoder_ = EncoderRecord(**description["encoder"])
     if isinstance(model, AdaptedClassifier):
         model.certificate_ = TargetCertificate.from_dict(description["certificate"])
     if isinstance(model, CROClassifier | AdaptedClassifier):
