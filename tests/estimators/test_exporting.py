@@ -367,9 +367,20 @@ def test_an_export_that_disagrees_is_not_written(
     assert not list(tmp_path.iterdir())
 
 
-def test_a_file_that_is_no_exported_model_is_told(tmp_path: Path) -> None:
-    (tmp_path / "other.json").write_text(json.dumps({"format": "other"}))
-    with refused("not a model of the format regraft-scorer"):
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{",
+        '{"format": "other"}',
+        '{"format": "regraft-scorer", "version": 1}',
+        "[" * 9999,
+    ],
+)
+def test_a_file_that_is_no_exported_model_is_told(text: str, tmp_path: Path) -> None:
+    (tmp_path / "other.json").write_text(text)
+    with refused("is not a model of the format regraft-scorer", path=tmp_path / "other.json"):
         Scorer.read(tmp_path / "other.json")
 
 

@@ -38,7 +38,7 @@ class Scorer:
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         if document.get("format") != FORMAT or document.get("version") != VERSION:
-            raise ValueError(f"not a model of the format {FORMAT}, version {VERSION}.")
+            raise ValueError(f"not a document of the format {FORMAT}, version {VERSION}.")
         self.columns = [str(column["name"]) for column in document["columns"]]
         self.kinds = [str(column["kind"]) for column in document["columns"]]
         self.classes: NDArray[Any] = np.array(document["classes"])
@@ -55,8 +55,14 @@ class Scorer:
 
     @classmethod
     def read(cls, path: str | Path) -> Scorer:
-        """Read a model from a JSON file."""
-        return cls(json.loads(Path(path).read_text(encoding="utf-8")))
+        """Read a model from a JSON file; raise ``ValueError`` with one sentence if it is none."""
+        try:
+            return cls(json.loads(Path(path).read_text(encoding="utf-8")))
+        except (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError):
+            raise ValueError(
+                f"{path} is not a model of the format {FORMAT}, version {VERSION}: make one by "
+                "regraft export --to json."
+            ) from None
 
     def _read_terms(self, terms: Sequence[Mapping[str, Any]]) -> None:
         kinds = self.kinds
