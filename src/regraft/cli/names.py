@@ -9,6 +9,7 @@ PRESETS = "paper", "best"
 HEAD_FAMILIES = "latent", "hull", "factorized"  # of CROClassifier
 FAMILIES = "latent", "hull", "free"  # of games on trained features
 SURROGATES = "reweighted", "relabelled", "transplanted"
+EXPORT_FORMATS = "onnx", "sklearn", "torchscript", "json"
 ENGINES = "local", "ray", "slurm"
 RULES = "training-domain", "leave-one-domain-out", "oracle"
 DATASETS = (
