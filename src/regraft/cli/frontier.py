@@ -45,7 +45,6 @@ def frontier_command(
     from regraft.estimators.frontier import frontier
     from regraft.estimators.plots import plot_frontier
     from regraft.support.pictures import write_result
-    from regraft.support.table import percent
 
     with session.working(f"fitting heads on {data}") as step:
         table = read_labelled(data, label, domain)
@@ -67,11 +66,7 @@ def frontier_command(
     document = result.to_dict()
     draw = functools.partial(plot_frontier, result)
     files = write_result(out, "frontier.json", document, "frontier.png", draw)
-    rows = [
-        (p.label, percent(p.source_accuracy), percent(p.worst_case_accuracy)) for p in result.points
-    ]
     if result.has_factor:
-        columns = "accuracy on the sources", f"accuracy in the {result.scope}"
-        session.table((result.trained, *columns), rows)
+        session.tables([result.table()])
     session.say(result.summary())
     session.finish(document, files, read=[data])

@@ -15,7 +15,7 @@ from regraft.core.group_targets import GroupTargets
 from regraft.core.latent_game import LatentOutcome
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class GroupCertificate(Certificate):
     """How good a head is in every domain that mixes the groups found, in any proportion.
 

@@ -23,6 +23,8 @@ from regraft.core.group_shares import (
 from regraft.core.reference import Reference
 from regraft.estimators.linear_maps import apply_maps
 from regraft.support.plain_data import PlainData
+from regraft.support.shown import ShownResult
+from regraft.support.table import Table
 
 if TYPE_CHECKING:
     from regraft.estimators.cro import CROClassifier
@@ -33,8 +35,8 @@ LEVEL = 1 - CONFIDENCE
 _ALIEN_ROWS = 6
 
 
-@dataclass(frozen=True)
-class Placement(PlainData):
+@dataclass(frozen=True, repr=False)
+class Placement(ShownResult, PlainData):
     """Where a domain lies among the mixtures of the groups, by its rows alone.
 
     Shares are those of the groups, in the order of their numbers, with 95 % confidence intervals.
@@ -73,6 +75,12 @@ class Placement(PlainData):
     def summary(self) -> tuple[str, ...]:
         """Say in plain words where the domain lies, one sentence each."""
         return self._place(), self._closure()
+
+    def table(self) -> Table:
+        """Show the share of each group with its interval, beside the sources'."""
+        from regraft.estimators.target_tables import placement_table
+
+        return placement_table(self)
 
     def _place(self) -> str:
         if len(self.shares) == 1:
