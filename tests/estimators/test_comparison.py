@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.metrics import log_loss, roc_auc_score
 
 from regraft import CROClassifier, ERMClassifier
 from regraft.estimators.compared_heads import (
@@ -21,6 +22,7 @@ from regraft.estimators.compared_heads import (
     solve_on_sources,
 )
 from regraft.estimators.comparison import Comparison, ComparisonCell, compare
+from regraft.estimators.comparison_metrics import METRICS
 from tests.helpers.errors import refused
 from tests.helpers.problems import Problem, make_problem
 
@@ -93,9 +95,36 @@ def test_rows_sum_up_the_cells(comparison: Comparison) -> None:
         assert row.worst_gain == pytest.approx(row.worst - erm.worst)
     assert (erm.average_gain, erm.worst_gain) == (0.0, 0.0)
     json.dumps(comparison.to_dict(), allow_nan=False)  # plain data
-    assert f"in the worst ({erm.worst_target})" in comparison.verdict()
+    assert f"in the worst ({erm.worst_target})" in comparison.summary()[0]
     with refused("there is no head 'SVM': the comparison has ERM,"):
         comparison.row("SVM")
+
+
+def test_every_metric_has_an_interval_and_a_paired_difference(
+    data: Problem, comparison: Comparison
+) -> None:
+    cells = {(cell.target, cell.head): cell for cell in comparison.cells}
+    for row in comparison.rows:
+        assert tuple(row.metrics) == tuple(row.minus_erm) == METRICS
+        for metric, mean in row.metrics.items():
+            own = [cells[target, row.head].metrics[metric] for target in comparison.targets]
+            assert mean is not None and mean.low <= mean.value <= mean.high
+            assert mean.value == pytest.approx(np.mean([each.value for each in own if each]))
+            difference = row.minus_erm[metric]
+            erm = comparison.row(ERM).metrics[metric]
+            assert (difference is None) == (row.head == ERM)
+            if difference is not None and erm is not None:
+                assert difference.value == pytest.approx(mean.value - erm.value)
+        accuracy = row.metrics["accuracy"]
+        assert accuracy is not None and accuracy.value == pytest.approx(row.average)
+    for target in comparison.targets:
+        unseen = data.domain == target
+        head = ERMClassifier().fit(*data.take(~unseen).data)
+        p = head.predict_proba(data.X[unseen])
+        metrics, y = cells[target, ERM].metrics, data.y[unseen]
+        assert metrics["auc"] and metrics["auc"].value == pytest.approx(roc_auc_score(y, p[:, 1]))
+        assert metrics["log_loss"]
+        assert metrics["log_loss"].value == pytest.approx(log_loss(y, p), abs=1e-9)
 
 
 @settings(max_examples=5)

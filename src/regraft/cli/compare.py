@@ -9,7 +9,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regraft.cli.command import command
-from regraft.cli.options import Device, Domain, Folder, Label, Radii, numbers, path_option
+from regraft.cli.names import METRICS
+from regraft.cli.options import (
+    Device,
+    Domain,
+    Folder,
+    Label,
+    Radii,
+    choice,
+    numbers,
+    one_of,
+    path_option,
+    words,
+)
 from regraft.cli.session import Session
 
 if TYPE_CHECKING:
@@ -33,6 +45,18 @@ def compare_command(
     label: Label = "label",
     domain: Domain = "domain",
     radii: Radii = "0.5,1,2,4,8,16",
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Also compare this classifier, by the import path of its class, with parameters "
+            "if need be: sklearn.ensemble.RandomForestClassifier(n_estimators=100). NAME=PATH "
+            "names it. Its module is imported. May be given several times."
+        ),
+    ] = None,
+    metrics: Annotated[
+        str | None,
+        choice(f"Also show by domain, with commas between: {one_of(*METRICS)}.", *METRICS),
+    ] = None,
     device: Device = "cpu",
     out: Annotated[Path, Folder] = Path("regraft-compare"),
 ) -> None:
@@ -46,11 +70,17 @@ def compare_command(
     from regraft.estimators.compared_heads import compared_heads
     from regraft.estimators.comparison import compare
     from regraft.estimators.comparison_tables import write_tables
+    from regraft.estimators.given_estimators import read_estimators
     from regraft.estimators.plots import plot_comparison
     from regraft.support.files import own
     from regraft.support.pictures import write_result
 
-    compared_heads(steps)  # refuses a wrong radius before anything is read
+    shown = words(metrics)
+    unknown = [each for each in shown if each not in METRICS]
+    if unknown:
+        raise ValueError(f"metrics has {unknown[0]!r}: choose among {', '.join(METRICS)}.")
+    estimators = read_estimators(model or [])
+    compared_heads(steps, device, estimators)  # refuses what is wrong before anything is read
     with session.working(f"reading {data}") as step:
         check_choice(data, folder)
         if folder is not None:
@@ -68,6 +98,7 @@ def compare_command(
             table.y,
             table.domain,
             radii=steps,
+            estimators=estimators,
             device=device,
             records=out / RECORDS,
             on_progress=step,
@@ -76,17 +107,20 @@ def compare_command(
         draw = functools.partial(plot_comparison, comparison)
         files = write_result(out, "comparison.json", document, "comparison.png", draw)
         files += write_tables(out, comparison)
-    _show(session, comparison)
+    _show(session, comparison, shown)
     session.finish(document, files, read=[folder or data])
 
 
-def _show(session: Session, comparison: Comparison) -> None:
-    from regraft.support.table import percent
+def _show(session: Session, comparison: Comparison, metrics: list[str]) -> None:
+    from regraft.estimators.comparison_tables import (
+        MEANING,
+        accuracy_table,
+        means_table,
+        metric_table,
+        narrow,
+    )
 
-    columns = "unseen domain", *comparison.targets, "sources", "average", "worst"
-    sections: tuple[list[tuple[str, ...]], list[tuple[str, ...]]] = ([], [])
-    for row in comparison.rows:
-        numbers = (*row.accuracy.values(), row.source, row.average, row.worst)
-        sections[row.radius is not None].append((row.head, *map(percent, numbers)))
-    session.table(columns, *sections)
-    session.say(f"{comparison.verdict()}.")
+    others = (metric_table(comparison, each) for each in metrics)
+    narrowed = map(narrow, (means_table(comparison), *others))
+    session.tables([accuracy_table(comparison), *narrowed])
+    session.say(MEANING, "", *comparison.summary())

@@ -11,6 +11,7 @@ FAMILIES = "latent", "hull", "free"  # of games on trained features
 SURROGATES = "reweighted", "relabelled", "transplanted"
 ENGINES = "local", "ray", "slurm"
 RULES = "training-domain", "leave-one-domain-out", "oracle"
+METRICS = "accuracy", "auc", "log_loss", "calibration_error"  # of compare
 DATASETS = (
     *("ColoredMNIST", "RotatedMNIST", "PACS", "VLCS"),
     *("OfficeHome", "TerraIncognita", "DomainNet"),

@@ -39,7 +39,9 @@ class Number:
         return f"{self.value:{self.format}}"
 
     def __str__(self) -> str:
-        return self.digits if self.error is None else f"{self.digits} ± {self.error:{self.format}}"
+        if self.error is None:
+            return self.digits
+        return f"{self.digits} ± {self.error:{self.format.lstrip('+')}}"
 
 
 Cell = str | float | Number | None  # None where there is nothing to show
