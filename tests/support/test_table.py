@@ -37,6 +37,7 @@ def test_every_form_by_hand() -> None:
         ("Z", "", "3", "0.5"),
     ]
     assert percent(0.71249) == "71.2%"
+    assert percent(-1e-9) == "0.0%"
     lines = ["Head,Source,-90%,a|b", 'ERM,"x, y",71.24,', "CRO_1,é,71.16,0.25", "Z,,3,0.5", ""]
     assert TABLE.csv() == "\n".join(lines)
     document = json.loads(json.dumps(TABLE.to_dict()))

@@ -33,6 +33,7 @@ from regraft.estimators.placing import (
     MIN_ROWS,
     check_new,
     closure_of,
+    describe_other,
     joint_of,
     reference_of,
 )
@@ -51,9 +52,9 @@ def adapt(
     """Adapt a fitted model to a new domain, with the rows and labels that are at hand.
 
     Without labels, the head is minimax over the mixtures of the groups that the rows leave
-    possible. A few labels place it in the family of the model, and more may correct it beyond, or
-    be fitted alone. Without labels, and with 20 or more, what is not better than the head of the
-    model, on rows that were held out, is not taken.
+    possible. A few labels place it in the family of the model, and 20 or more may correct it
+    beyond, or be fitted alone. What is not better than the head of the model, on rows that were
+    held out, is not taken.
 
     Parameters
     ----------
@@ -110,7 +111,7 @@ def check_target_rows(model: CROClassifier, X: ArrayLike, y: ArrayLike | None) -
 
     if not isinstance(model, CROClassifier):
         raise ValueError(
-            f"{type(model).__name__} has no family of plausible domains: adapt a model made by "
+            f"{describe_other(model)} has no family of plausible domains: adapt a model made by "
             "regraft fit."
         )
     if model.family == "factorized":

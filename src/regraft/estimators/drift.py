@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
@@ -13,12 +14,13 @@ from regraft.core.reference import Reference
 from regraft.estimators.placing import (
     MIN_ROWS,
     check_target,
+    find_known,
     locate,
     predicted_classes,
     reference_of,
 )
 from regraft.support.plain_data import PlainData
-from regraft.support.table import Table
+from regraft.support.table import Table, write_p_value
 
 if TYPE_CHECKING:
     from regraft.estimators.cro import CROClassifier
@@ -58,7 +60,7 @@ class DriftBatch(PlainData):
         """Say what is wrong, for a model whose certificate states the accuracy ``certified``."""
         last = self.first_row + self.rows - 1
         said = {
-            CLOSURE: f"is not a mix of what the sources have (p = {self.p_value:.1g})",
+            CLOSURE: f"is not a mix of what the sources have ({write_p_value(self.p_value)})",
             ACCURACY: f"has an expected accuracy of {self.accuracy:.1%}, and {certified:.1%} is "
             "certified",
         }
@@ -95,7 +97,8 @@ class DriftSummary(PlainData):
     def sentence(self) -> str:
         """Say how many batches raised an alarm, and between which ends the shares moved."""
         moved = ", ".join(
-            f"group {u} between {low:.0%} and {high:.0%}"
+            f"group {u} "
+            + (f"between {low:.0%} and {high:.0%}" if self.batches > 1 else f"{low:.0%}")
             for u, (low, high) in enumerate(
                 zip(self.least_shares, self.largest_shares, strict=True)
             )
@@ -115,7 +118,7 @@ def batch_table(title: str, batches: Sequence[DriftBatch]) -> Table:
             f"{batch.number:,}",
             f"{batch.first_row:,}",
             *(f"{batch.shares[u]:.0%} ({batch.lower[u]:.0%}–{batch.upper[u]:.0%})" for u in groups),
-            f"{batch.p_value:.3f}" if batch.p_value >= LEVEL else f"{batch.p_value:.0e}",
+            f"{batch.p_value:.3f}" if batch.p_value >= LEVEL else f"< {LEVEL:g}",
             f"{batch.accuracy:.1%} ± {batch.accuracy_error:.1%}",
             ", ".join(batch.alarms) or "–",
         )
@@ -127,7 +130,8 @@ def batch_table(title: str, batches: Sequence[DriftBatch]) -> Table:
         *("closure p", "expected accuracy", "alarms"),
     )
     marked = frozenset(i for i, batch in enumerate(batches) if batch.alarms)
-    return Table(title, columns, rows, marked, align="rr")
+    note = "In brackets: 95 % confidence intervals. After ±: standard errors."
+    return Table(title, columns, rows, marked, note=note, align="rr")
 
 
 class ThinnedBatches:
@@ -189,6 +193,8 @@ def _watch(
     first = 1
     for number, rows in enumerate(batches, 1):
         X = _check_batch(model, rows, number, first)
+        if number == 1:
+            _warn_of_known(reference, X)
         located = locate(model, reference, X, known)
         region, p_value = located.region, located.closure.p_value
         accuracy, error = located.accuracy, located.accuracy_error
@@ -207,6 +213,18 @@ def _watch(
             alarms=tuple(name for name, is_raised in alarms.items() if is_raised),
         )
         first += len(X)
+
+
+def _warn_of_known(reference: Reference, X: NDArray[np.floating[Any]]) -> None:
+    """Warn if most rows of a batch are likely to be those that the model was fitted on."""
+    known = int(find_known(reference, X).sum())
+    # The model keeps only a part of its rows, so it knows only a part of them again.
+    if known > float(reference.sampled) * len(X) / 2:
+        warnings.warn(
+            f"{known} rows of the first batch are rows that the model was fitted on: watch rows "
+            "that are new to it.",
+            stacklevel=3,
+        )
 
 
 def _check_batch(

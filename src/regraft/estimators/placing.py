@@ -24,7 +24,7 @@ from regraft.core.reference import Reference
 from regraft.estimators.linear_maps import apply_maps
 from regraft.support.plain_data import PlainData
 from regraft.support.shown import ShownResult
-from regraft.support.table import Table
+from regraft.support.table import Table, write_p_value
 
 if TYPE_CHECKING:
     from regraft.estimators.cro import CROClassifier
@@ -74,7 +74,11 @@ class Placement(ShownResult, PlainData):
 
     def summary(self) -> tuple[str, ...]:
         """Say in plain words where the domain lies, one sentence each."""
-        return self._place(), self._closure()
+        return self._closure(), self._place()
+
+    def headline(self) -> tuple[str, ...]:
+        """Return both sentences."""
+        return self.summary()
 
     def table(self) -> Table:
         """Show the share of each group with its interval, beside the sources'."""
@@ -96,10 +100,15 @@ class Placement(ShownResult, PlainData):
                 zip(self.shares, self.lower, self.upper, strict=True)
             )
         ]
-        return f"By {self.rows:,} rows, {', '.join(parts)} of the new domain, with 95 % confidence."
+        doubt = "" if self.is_mixture else "If it were one all the same: "
+        by = "by" if doubt else "By"
+        return (
+            f"{doubt}{by} {self.rows:,} rows, {', '.join(parts)} of the new domain, with 95 % "
+            "confidence."
+        )
 
     def _closure(self) -> str:
-        chance = f"p = {self.p_value:.3f}" if self.p_value >= 0.001 else "p < 0.001"
+        chance = write_p_value(self.p_value)
         if self.is_mixture:
             return f"Nothing speaks against a mix of what the sources have ({chance})."
         return (
@@ -200,7 +209,7 @@ def reference_of(model: CROClassifier) -> Reference:
 
     if not isinstance(model, CROClassifier):
         raise ValueError(
-            f"{type(model).__name__} has no hidden groups: pass a model made by regraft fit."
+            f"{describe_other(model)} has no hidden groups: pass a model made by regraft fit."
         )
     if model.family != "latent":
         raise ValueError(
@@ -215,6 +224,12 @@ def reference_of(model: CROClassifier) -> Reference:
     return model.reference_
 
 
+def describe_other(model: object) -> str:
+    """Name a model that is no CROClassifier, for a sentence."""
+    name = type(model).__name__
+    return "an adapted model" if name == "AdaptedClassifier" else name
+
+
 def check_target(model: CROClassifier, X: ArrayLike) -> NDArray[np.floating[Any]]:
     """Validate rows of a new domain, and return them."""
     return model._check_rows(X)
@@ -224,17 +239,21 @@ def check_new(
     model: CROClassifier, reference: Reference, features: NDArray[np.floating[Any]]
 ) -> None:
     """Raise ``ValueError`` if a whole source is among the rows (n, d)."""
-    sources = reference.X.numpy()
-    alike = features[np.isin(features[:, 0].astype(np.float32), sources[:, 0])]
-    rows = {row.tobytes() for row in alike.astype(np.float32)}
-    known = np.array([row.tobytes() in rows for row in sources])
-    domain = reference.domain.numpy()
+    known, domain = find_known(reference, features), reference.domain.numpy()
     for k, name in enumerate(model.domains_):
         if (domain == k).any() and known[domain == k].all():
             raise ValueError(
                 f"the target holds the rows of the source {name}, which the model was fitted on: "
                 "pass rows of a new domain."
             )
+
+
+def find_known(reference: Reference, features: NDArray[np.floating[Any]]) -> NDArray[np.bool_]:
+    """Return which of the reference rows (m,) are among the rows (n, d)."""
+    sources = reference.X.numpy()
+    alike = features[np.isin(features[:, 0].astype(np.float32), sources[:, 0])]
+    rows = {row.tobytes() for row in alike.astype(np.float32)}
+    return np.array([row.tobytes() in rows for row in sources])
 
 
 def joint_of(model: CROClassifier, features: NDArray[np.floating[Any]]) -> Tensor:

@@ -27,7 +27,7 @@ _CURVE = (
 def place_chapter(document: Document) -> Chapter:
     """Build the chapter for ``place.json``."""
     placement = Placement.from_dict(document)
-    place, closure, accuracy = document["summary"]
+    closure, place, accuracy = document["summary"]
     sections = [
         Section("The rows least like the sources", (Text(_ALIEN), _show_rows(document))),
         Section("How good is the model there?", (Text(accuracy),)),

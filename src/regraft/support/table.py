@@ -173,7 +173,12 @@ class Table:
 
 def percent(share: float) -> str:
     """Write a share of one in percent."""
-    return f"{100 * share:.1f}%"
+    return f"{100 * share:z.1f}%"
+
+
+def write_p_value(p_value: float) -> str:
+    """Write a p-value for a sentence; one that is tiny only as a bound."""
+    return f"p = {p_value:.3f}" if p_value >= 0.001 else "p < 0.001"
 
 
 def share(value: float) -> Number:
