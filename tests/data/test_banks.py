@@ -227,7 +227,7 @@ def append(writer: BankWriter, *rows: int) -> None:
     features = X[list(rows)]
     y = np.array([row % 2 for row in rows], np.int64)
     inputs = [Input(f"p/{row}", f"{row:064}") for row in rows]
-    writer.append(features, y, 0 * y, inputs, [Skipped(f"q/{row}", "torn") for row in rows[:1]])
+    writer.append(features, [y, 0 * y], inputs, [Skipped(f"q/{row}", "torn") for row in rows[:1]])
 
 
 def write_in_two_goes(folder: Path, between: Callable[[Path], None]) -> bytes:
@@ -331,13 +331,13 @@ def test_no_rows_are_no_bank_and_only_the_first_skipped_inputs_are_named(tmp_pat
         refused("all 2 inputs were skipped"),
     ):
         empty = np.empty(0, np.int64)
-        writer.append(X[:0], empty, empty, [], [Skipped("a", "torn"), Skipped("b", "torn")])
+        writer.append(X[:0], [empty, empty], [], [Skipped("a", "torn"), Skipped("b", "torn")])
         writer.finish(ORIGIN, *NAMES)
     zero = np.zeros(1, np.int64)
     with closing(BankWriter(tmp_path / "some", 3)) as writer:
         for i in range(60):
             skipped = [Skipped(f"{i}a", "torn"), Skipped(f"{i}b", "torn")]
-            writer.append(X[:1], zero, zero, [Input(i, "00")], skipped)
+            writer.append(X[:1], [zero, zero], [Input(i, "00")], skipped)
         writer.finish(ORIGIN, *NAMES)
     bank = open_bank(tmp_path / "some")
     assert (bank.n_skipped, len(bank.skipped)) == (120, 100)

@@ -96,12 +96,12 @@ def test_gaps_are_told_and_kept_and_many_are_counted(tmp_path: Path) -> None:
     assert (listing.rows, listing.classes) == (9, ("x", "y"))
     unused, gap = map(one_sentence, listing.notes)
     assert unused == "no domain has images of class 'z', which is left out."
-    assert "no images of class 'y' in 'b': regraft fit needs every class" in gap
+    assert "no images of class 'y' in 'b': that domain says nothing" in gap
     assert len(lines) == 9
     for i in range(5):
         write_images(tmp_path / "many", domains=(f"d{i}",), classes=(f"c{i}",), n=1)
     listing, _ = survey(tmp_path / "many", tmp_path / "w")
-    assert "'c4' in 'd1' and 12 more: regraft fit" in one_sentence(*listing.notes)
+    assert "'c4' in 'd1' and 12 more: that domain" in one_sentence(*listing.notes)
 
 
 def touch(path: Path) -> None:

@@ -111,8 +111,9 @@ def guard(function: Callable[..., None], *, resumes: bool = False) -> Callable[.
                 _check_folder(out)
                 before = _entries(out)
                 function(**options)
-            except KeyboardInterrupt:
-                what_stays = RESUMES if resumes else _news(out, before)
+            except KeyboardInterrupt as stop:
+                # What resumes only sometimes says so itself.
+                what_stays = str(stop) or (RESUMES if resumes else _news(out, before))
                 typer.echo(f"{PROGRAM}: interrupted: {what_stays}.", err=True)
                 raise typer.Exit(130) from None
             except (typer.Exit, BrokenPipeError):  # with the latter, typer ends quietly

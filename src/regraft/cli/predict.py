@@ -8,13 +8,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regraft.cli.command import command
-from regraft.cli.options import Data, Domain, Label, Model, Out
+from regraft.cli.options import Device, Domain, Label, Model, Out, Weights
+from regraft.cli.predict_inputs import (
+    NewData,
+    NewEncoder,
+    NewPath,
+    NewText,
+    OnBroken,
+    predict_inputs,
+)
+from regraft.cli.predicted import predict_rows
 from regraft.cli.session import Session
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from regraft.core.intervals import Interval
     from regraft.data.tables import FeatureTable
     from regraft.estimators.linear import SoftmaxHead
 
@@ -33,42 +41,49 @@ _Interval = Annotated[
 def predict(
     session: Session,
     model: Model,
-    data: Data,
+    data: NewData,
     label: Label = "label",
     domain: Domain = "domain",
     interval: _Interval = False,
     out: Out = None,
+    text: NewText = "text",
+    path: NewPath = "path",
+    encoder: NewEncoder = None,
+    weights: Weights = None,
+    on_broken: OnBroken = "stop",
+    device: Device = "cpu",
 ) -> None:
-    """Predict labels and probabilities; score them if the data has a label column."""
+    """Predict labels and probabilities; score them if the data has a label column.
+
+    New images and texts are encoded first, as the model's bank was. Stopped at any moment, this
+    goes on from there when the same command is run again with --out.
+    """
     from regraft.data.tables import read_table, score
+    from regraft.encoders.new_inputs import NewInputs
     from regraft.support.files import write_text
     from regraft.support.table import Table, percent
 
+    head = load_head(model)
+    source = NewInputs(data, text, path, encoder, weights, device, on_broken)
+    if kind := source.find_kind(head):
+        carried = {_ID: _ID, "domain": domain, "label": label}
+        predict_inputs(
+            session, model, head, source, kind, carried=carried, interval=interval, out=out
+        )
+        return
     with session.working(f"reading {data}"):
-        head = load_head(model)
         taken = {label, domain, *getattr(head, "feature_names_in_", ())}
         row_id = None if _ID in taken else _ID
         table = read_table(
             data, label=label, domain=domain, id=row_id, need_label=False, need_domain=False
         )
         X = features_for(head, table)
-    labels, probabilities = head.predict(X), head.predict_proba(X)
-    columns = {"row": range(1, len(X) + 1), _ID: table.id, "domain": table.domain, "label": labels}
-    columns |= _by_class("probability", head, probabilities)
-    document = {
-        "classes": head.classes_.tolist(),
-        "labels": labels.tolist(),
-        "probabilities": probabilities.tolist(),
-    }
-    bounds = None
-    if interval:
-        with session.working("finding the interval of each row"):
-            bounds = _interval_of(head, X)
-        columns |= _by_class("least", head, bounds.lower)
-        columns |= _by_class("largest", head, bounds.upper)
-        columns["decided"] = bounds.decided.astype(int)
-        document["least"], document["largest"] = bounds.lower.tolist(), bounds.upper.tolist()
-        document["decided"] = bounds.decided.tolist()
+    with session.working(f"predicting {len(X)} rows"):
+        predicted = predict_rows(head, X, interval=interval)
+    labels, bounds = predicted.labels, predicted.bounds
+    columns: dict[str, Any] = {"row": range(1, len(X) + 1), _ID: table.id, "domain": table.domain}
+    columns |= predicted.columns()
+    document = {"classes": head.classes_.tolist(), **predicted.to_dict()}
     files = [] if out is None else [out / "predictions.csv"]
     for file in files:
         kept = {name: list(column) for name, column in columns.items() if column is not None}
@@ -112,26 +127,3 @@ def features_for(head: SoftmaxHead, table: FeatureTable) -> NDArray[Any]:
             "embed them in the same way."
         )
     return align(table, getattr(head, "feature_names_in_", ()), head.n_features_in_)
-
-
-def _by_class(what: str, head: SoftmaxHead, values: NDArray[Any]) -> dict[str, Any]:
-    """Return the columns of ``values`` (n, C) with their names."""
-    names = (f"{what}_{name}" for name in head.classes_)
-    return dict(zip(names, values.T.tolist(), strict=True))
-
-
-def _interval_of(head: SoftmaxHead, X: NDArray[Any]) -> Interval:
-    from regraft.estimators.adapted import AdaptedClassifier
-    from regraft.estimators.cro import CROClassifier
-
-    if isinstance(head, AdaptedClassifier):
-        raise ValueError(
-            "an adapted model speaks of one domain, so it has no interval: leave out --interval, "
-            "or pass the model that it was made from."
-        )
-    if not isinstance(head, CROClassifier):
-        raise ValueError(
-            f"{type(head).__name__} has no family of plausible domains: leave out --interval, or "
-            "pass a model made by regraft fit."
-        )
-    return head.predict_interval(X)

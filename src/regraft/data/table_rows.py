@@ -93,7 +93,8 @@ def check_characters(text: str, what: str, where: str) -> str:
     return text
 
 
-def _lines(path: Path) -> Iterator[str]:
+def text_lines(path: Path) -> Iterator[str]:
+    """Yield the lines of a text file in UTF-8, which may be gzipped, with their line breaks."""
     with gzip.open(path) if path.name.lower().endswith(".gz") else path.open("rb") as file:
         try:
             for number, line in enumerate(file, 1):
@@ -122,7 +123,7 @@ def _csv_rows(path: Path, roles: Sequence[Role]) -> Iterator[Row]:
 
 
 def _open_csv(path: Path) -> Iterator[Row]:
-    reader = csv.reader(_lines(path), skipinitialspace=True, strict=True)
+    reader = csv.reader(text_lines(path), skipinitialspace=True, strict=True)
     return check_csv(path, reader, "repair it, or write the table as .jsonl")
 
 
@@ -158,7 +159,7 @@ def _json_rows(path: Path, roles: Sequence[Role]) -> Iterator[Row]:
 
 def _records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the objects of a .jsonl file, each with the number of its line."""
-    for number, line in enumerate(_lines(path), 1):
+    for number, line in enumerate(text_lines(path), 1):
         if not line.strip():
             continue
         try:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from regraft.data.banks import is_bank, is_unfinished, open_bank, read_encoder
 from regraft.data.columns import Role, TableError, check_roles, quoted, typed
 from regraft.data.table_rows import Row, check_csv, open_parquet
+from regraft.estimators.encoder_record import EncoderRecord
 
 _PROBABILITY = "probability_"  # and a label: a column that `regraft predict` writes
 # The names that fit() uses are understood too where the file holds arrays, not named features.
@@ -40,8 +41,8 @@ class FeatureTable:
     id: NDArray[Any] | None = None  # (n,), None likewise, or where the file has none
     # (d,) names of the columns of X; empty if the file has none
     features: tuple[str, ...] = field(default=(), kw_only=True)
-    # name and checksum of the encoder that made a bank's features; None if it is not known
-    encoder: tuple[str, str] | None = field(default=None, kw_only=True)
+    # the encoder that made a bank's features; None if it is not known
+    encoder: EncoderRecord | None = field(default=None, kw_only=True)
 
 
 def read_table(
@@ -192,6 +193,11 @@ def _read_bank(path: Path, roles: Sequence[Role]) -> _Parts:
         raise TableError(str(error)) from None
     held = {"label": bank.labels, "domain": bank.domain_names}
     for role in roles:
+        if role.option in held and held[role.option] is None and role.needed:
+            raise TableError(
+                f"{path} is a bank without {role.option}s, which are needed here: embed its inputs "
+                f"with a {role.option} each, in a folder domain/class/file or in a table."
+            )
         if role.option not in held and role.needed:
             raise TableError(
                 f"{path} is a bank, which holds only labels and domains, no {role.option} "

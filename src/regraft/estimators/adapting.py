@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
+from sklearn.pipeline import Pipeline
 from torch import Tensor
 
 from regraft.core.adaptation import (
@@ -28,6 +29,7 @@ from regraft.core.least_favourable import find_least_favourable
 from regraft.core.reference import Reference
 from regraft.estimators.adaptation_families import Family, GroupFamily, HullFamily
 from regraft.estimators.adapted import AdaptedClassifier
+from regraft.estimators.pipelines import join_model, split_model
 from regraft.estimators.placing import (
     LEVEL,
     MIN_ROWS,
@@ -44,11 +46,11 @@ if TYPE_CHECKING:
 
 
 def adapt(
-    model: CROClassifier,
+    model: CROClassifier | Pipeline,
     X: ArrayLike,
     y: ArrayLike | None = None,
     sample_domain: ArrayLike | None = None,
-) -> AdaptedClassifier:
+) -> AdaptedClassifier | Pipeline:
     """Adapt a fitted model to a new domain, with the rows and labels that are at hand.
 
     Without labels, the head is minimax over the mixtures of the groups that the rows leave
@@ -58,10 +60,11 @@ def adapt(
 
     Parameters
     ----------
-    model : CROClassifier
-        Fitted with the family "latent", or "hull", which needs labels.
+    model : CROClassifier or Pipeline
+        Fitted with the family "latent", or "hull", which needs labels; or a pipeline that ends in
+        such a head.
     X : array-like (n, d)
-        Rows of the new domain.
+        Rows of the new domain; for a pipeline, what it takes.
     y : array-like (n,) or None
         Their labels; None, NaN, an empty text or -1 where a row has none.
     sample_domain : array-like (n,) of int, or None
@@ -70,14 +73,18 @@ def adapt(
 
     Returns
     -------
-    AdaptedClassifier
-        With a ``certificate_`` for the new domain.
+    AdaptedClassifier or Pipeline
+        With a ``certificate_`` for the new domain; for a pipeline, the same steps with this head.
 
     Raises
     ------
     ValueError
         If the model, the rows or the labels are not usable; the message says how to fix it.
     """
+    if isinstance(model, Pipeline):
+        before, head = split_model(model)
+        X = X if before is None else before.transform(X)
+        return join_model(before, adapt(head, X, y, sample_domain), model.steps[-1][0])
     if sample_domain is not None:
         rows = is_target(sample_domain)
         if not rows.any():

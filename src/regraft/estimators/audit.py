@@ -123,7 +123,8 @@ def audit(
         Fitted classifier with ``predict_proba``, or its probabilities on the rows of ``X``, with
         columns in sorted order of the labels.
     X, y, sample_domain : array-like (n, d), (n,), (n,)
-        Features, labels and the domain of each row.
+        Features, labels and the domain of each row. If the predictor is a pipeline that ends in a
+        head of Regraft, ``X`` is what the pipeline takes, such as a data frame.
     radii : sequence of float
         Distances from the sources' mean within which targets are plausible, in nats.
     family : {"hull", "factorized"}
@@ -144,11 +145,15 @@ def audit(
     ValueError
         If the data, the predictor or a radius is not usable; the message says how to fix it.
     """
+    # Reports read audits, and need not wait for scikit-learn.
+    from regraft.estimators.pipelines import split_rows
+
     if family == "latent":
         raise ValueError('the family "latent" has no radii: call audit_groups instead.')
     check_settings(family, {"rank": rank, "n_groups": n_groups})
     check_n_groups(n_groups)
     radii = check_radii(radii)
+    predictor, X = split_rows(predictor, X)
     domains = check_domains(X, y, sample_domain, device=device)
     check_rank(rank, len(domains.classes))
     loss, error = judge_rows(predictor, X, domains)

@@ -23,6 +23,8 @@ from regraft.support.plain_data import PlainData
 from regraft.support.table import Table, write_p_value
 
 if TYPE_CHECKING:
+    from sklearn.pipeline import Pipeline
+
     from regraft.estimators.cro import CROClassifier
 
 LEVEL = 0.001  # one false alarm of closure in 1,000 batches
@@ -155,7 +157,7 @@ class ThinnedBatches:
 
 
 def watch(
-    model: CROClassifier, batches: Iterable[ArrayLike], level: float = LEVEL
+    model: CROClassifier | Pipeline, batches: Iterable[ArrayLike], level: float = LEVEL
 ) -> Iterator[DriftBatch]:
     """Place each batch of a stream among the mixtures of the groups, and raise alarms.
 
@@ -164,8 +166,9 @@ def watch(
 
     Parameters
     ----------
-    model : CROClassifier
-        Fitted with ``family="latent"``, the default.
+    model : CROClassifier or Pipeline
+        Fitted with ``family="latent"``, the default; or a pipeline that ends in such a head, and
+        takes the batches.
     batches : iterable of array-like (n, d)
         Rows without labels, 10 or more in each; :func:`in_batches` cuts blocks of any length.
     level : float
@@ -182,7 +185,12 @@ def watch(
     """
     if not 0 < level < 1:
         raise ValueError(f"level is {level:g}: pass a number between 0 and 1, such as {LEVEL}.")
-    return _watch(model, reference_of(model), batches, level)
+    # Reports read batches, and need not wait for scikit-learn.
+    from regraft.estimators.pipelines import split_model
+
+    before, head = split_model(model)
+    seen = batches if before is None else map(before.transform, batches)
+    return _watch(head, reference_of(head), seen, level)
 
 
 def _watch(

@@ -24,7 +24,7 @@ from regraft.support.shown import ShownResult
 from regraft.support.table import Table, percent
 
 if TYPE_CHECKING:
-    from regraft.estimators.linear import LinearHead
+    from regraft.estimators.pipelines import Model
 
 
 @dataclass(frozen=True, repr=False)
@@ -69,7 +69,7 @@ class FreeAudit(ShownResult, PlainData):
 
 
 def audit_free(
-    head: LinearHead,
+    head: Model,
     X: ArrayLike,
     y: ArrayLike,
     sample_domain: ArrayLike,
@@ -85,8 +85,8 @@ def audit_free(
 
     Parameters
     ----------
-    head : LinearHead
-        Fitted linear head of Regraft.
+    head : LinearHead or Pipeline
+        Fitted linear head of Regraft, or a pipeline that ends in one.
     X, y, sample_domain : array-like (n, d), (n,), (n,)
         Features, labels and the domain of each row; best rows that the head was not fitted on.
     surrogate : {"relabelled", "transplanted", "reweighted"}
@@ -107,8 +107,10 @@ def audit_free(
     """
     # Reports read audits, and need not wait for scikit-learn.
     from regraft.estimators.linear import LinearHead
+    from regraft.estimators.pipelines import split_rows
 
     check_surrogate(surrogate)
+    head, X = split_rows(head, X)
     if not isinstance(head, LinearHead) or not hasattr(head, "coef_"):
         raise ValueError(
             "the free adversary needs a linear head to attack, and rows that it was not fitted "

@@ -139,7 +139,8 @@ def audit_groups(
         Fitted classifier with ``predict_proba``, or its probabilities on the rows of ``X``, with
         columns in sorted order of the labels.
     X, y, sample_domain : array-like (n, d), (n,), (n,)
-        Features, labels and the domain of each row.
+        Features, labels and the domain of each row. If the predictor is a pipeline that ends in a
+        head of Regraft, ``X`` is what the pipeline takes, such as a data frame.
     prior_shift, class_groups
         Which mixtures count, as in :class:`~regraft.estimators.cro.CROClassifier`.
     device : str
@@ -154,7 +155,11 @@ def audit_groups(
     ValueError
         If the data or the predictor is not usable; the message says how to fix it.
     """
+    # Reports read audits, and need not wait for scikit-learn.
+    from regraft.estimators.pipelines import split_rows
+
     check_prior_shift(prior_shift)
+    predictor, X = split_rows(predictor, X)
     domains = check_domains(X, y, sample_domain, device=device)
     loss, error = judge_rows(predictor, X, domains)
     warn_if_one_domain(domains, ONE_SOURCE_CONSEQUENCE)

@@ -20,18 +20,19 @@ from regraft.core.domains import (
     iterate_row_chunks,
 )
 from regraft.core.heads import SourceHeads
+from regraft.estimators.encoder_record import EncoderRecord
 
 
 class SoftmaxHead(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Base of classifiers that predict by logits of the features.
 
     Attributes: ``classes_`` (C,), ``domains_`` (K,) of the sources, ``n_features_in_``; and, if it
-    was fitted on a bank by the command line, the name and checksum of its ``encoder_``.
+    was fitted on a bank by the command line, the record of its ``encoder_``.
     """
 
     classes_: NDArray[Any]
     domains_: NDArray[Any]
-    encoder_: tuple[str, str]
+    encoder_: EncoderRecord
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_domain: ArrayLike | None = None) -> Self:
         """Fit on rows ``X`` (n, d), labels ``y`` (n,) and the domain of each row (n,).

@@ -27,6 +27,8 @@ from regraft.support.shown import ShownResult
 from regraft.support.table import Table, write_p_value
 
 if TYPE_CHECKING:
+    from sklearn.pipeline import Pipeline
+
     from regraft.estimators.cro import CROClassifier
 
 MIN_ROWS = 10
@@ -117,15 +119,15 @@ class Placement(ShownResult, PlainData):
         )
 
 
-def place(model: CROClassifier, X: ArrayLike) -> Placement:
+def place(model: CROClassifier | Pipeline, X: ArrayLike) -> Placement:
     """Place a new domain among the mixtures of the groups that a model found, without labels.
 
     Parameters
     ----------
-    model : CROClassifier
-        Fitted with ``family="latent"``, the default.
+    model : CROClassifier or Pipeline
+        Fitted with ``family="latent"``, the default; or a pipeline that ends in such a head.
     X : array-like (n, d)
-        Rows of the new domain, 10 or more.
+        Rows of the new domain, 10 or more; for a pipeline, what it takes.
 
     Returns
     -------
@@ -136,6 +138,10 @@ def place(model: CROClassifier, X: ArrayLike) -> Placement:
     ValueError
         If the model or the rows are not usable; the message says how to fix it.
     """
+    # Reports read placements, and need not wait for scikit-learn.
+    from regraft.estimators.pipelines import split_rows
+
+    model, X = split_rows(model, X)
     reference = reference_of(model)
     features = check_target(model, X)
     if len(features) < MIN_ROWS:
@@ -145,7 +151,7 @@ def place(model: CROClassifier, X: ArrayLike) -> Placement:
     check_new(model, reference, features)
     located = locate(model, reference, features, predicted_classes(model, reference.X.numpy()))
     region, closure = located.region, located.closure
-    found = model.certificate_.abduction  # type: ignore[attr-defined]
+    found = model.certificate_.abduction
     low, high = region.bounds.tolist()
     top = closure.scores.argsort(descending=True)[:_ALIEN_ROWS]
     return Placement(
