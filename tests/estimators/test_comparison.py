@@ -10,6 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import log_loss, roc_auc_score
+from sklearn.tree import DecisionTreeClassifier
 
 from regraft import CROClassifier, ERMClassifier
 from regraft.estimators.compared_heads import (
@@ -23,6 +24,7 @@ from regraft.estimators.compared_heads import (
 )
 from regraft.estimators.comparison import Comparison, ComparisonCell, compare
 from regraft.estimators.comparison_metrics import METRICS
+from regraft.estimators.table_features import TableFeatures
 from tests.helpers.errors import refused
 from tests.helpers.problems import Problem, make_problem
 
@@ -245,3 +247,29 @@ def test_a_gpu_gives_the_same(data: Problem, comparison: Comparison) -> None:
     found = compare(*data.data, radii=(2.0,), device="cuda")
     for row in found.rows:
         assert row.accuracy == pytest.approx(comparison.row(row.head).accuracy, abs=0.03)
+
+
+def test_a_table_becomes_numbers_by_the_sources_of_each_split_alone() -> None:
+    problem = make_problem(seed=4, n=50, d=2, classes=2, sources=3)
+    table: dict[str, Any] = {"a": problem.X[:, 0].copy(), "b": 100 * problem.X[:, 1]}
+    table["a"][::7] = np.nan
+    table["town"] = np.where(problem.X[:, 1] > 1, "Bern", "Chur").astype(object)
+    table["town"][problem.domain == "source 2"] = "only there"
+    found = compare(
+        table,
+        problem.y,
+        problem.domain,
+        radii=(),
+        features=TableFeatures(),
+        estimators={"tree": DecisionTreeClassifier(max_depth=2, random_state=0)},
+    )
+    models = {ERM: ERMClassifier(), "tree": DecisionTreeClassifier(max_depth=2, random_state=0)}
+    for target in found.targets:
+        kept = problem.domain != target
+        rows = {name: column[kept] for name, column in table.items()}
+        before = TableFeatures().fit(rows)
+        for name, model in models.items():
+            domain = {"sample_domain": problem.domain[kept]} if name == ERM else {}
+            model.fit(before.transform(rows), problem.y[kept], **domain)
+            right = model.predict(before.transform(table)) == problem.y
+            assert found.row(name).accuracy[target] == pytest.approx(right[~kept].mean())

@@ -23,8 +23,8 @@ from regraft.estimators.given_estimators import fit_given, predict_given, spread
 
 
 @dataclass(frozen=True)
-class Split:
-    """All rows, and the sources that remain without one domain."""
+class DomainLeftOut:
+    """All rows, one domain of them left out, and the sources that remain."""
 
     target: int
     name: str  # of the target
@@ -38,7 +38,7 @@ class Split:
 
 def leave_out(
     domains: Domains, target: int, device: str, X: Any = None, features: Any | None = None
-) -> Split:
+) -> DomainLeftOut:
     """Leave a domain out; ``features``, fitted on the others, turn the table ``X`` to numbers."""
     start = time.perf_counter()
     matrix, y, domain = domains.X.numpy(), domains.y.numpy(), domains.domain.numpy()
@@ -56,10 +56,10 @@ def leave_out(
             )
     except ValueError as error:
         raise ValueError(f"without domain {name}, {error}") from None
-    return Split(target, name, matrix, y, domain, domains.classes, rest, start)
+    return DomainLeftOut(target, name, matrix, y, domain, domains.classes, rest, start)
 
 
-def measure_heads(split: Split, heads: Sequence[ComparedHead]) -> Iterator[CellValues]:
+def measure_heads(split: DomainLeftOut, heads: Sequence[ComparedHead]) -> Iterator[CellValues]:
     """Yield what each head, fitted without the target, has there and on its training rows."""
     start, sources = split.start, None
     unseen = split.domain == split.target
@@ -85,7 +85,7 @@ def measure_heads(split: Split, heads: Sequence[ComparedHead]) -> Iterator[CellV
         start = time.perf_counter()
 
 
-def _ask_given(head: ComparedHead, split: Split) -> Predictions:
+def _ask_given(head: ComparedHead, split: DomainLeftOut) -> Predictions:
     """Fit a given classifier on the sources, and ask it about all rows."""
     kept = split.domain != split.target
     labels = split.classes[split.y[kept]]
@@ -96,7 +96,7 @@ def _ask_given(head: ComparedHead, split: Split) -> Predictions:
         raise ValueError(f"without domain {split.name}, {error}") from error
 
 
-def _ask_head(head: ComparedHead, split: Split, sources: SourceHeads) -> Predictions:
+def _ask_head(head: ComparedHead, split: DomainLeftOut, sources: SourceHeads) -> Predictions:
     """Solve for a head on the shared source heads, and ask it about all rows."""
     coefficients = solve_on_sources(head.model, sources).cpu().numpy()
     logits = np.empty((len(split.y), len(coefficients)))
