@@ -11,7 +11,9 @@ from scipy.io import savemat
 from regraft.data.banks import write_bank
 from regraft.support.files import claim
 from tests.helpers.commands import Run, list_names
+from tests.helpers.mixed_table import mixed_columns
 from tests.helpers.problems import make_problem, write_npz
+from tests.helpers.tables import write_columns
 
 TABLES = [f"comparison.{kind}" for kind in ("csv", "json", "md", "png", "tex")]
 FILES = ["cells.jsonl", *TABLES, "provenance.json"]
@@ -83,6 +85,22 @@ def test_classifiers_by_import_path_and_metrics_by_domain(tmp_path: Path, run: R
     ):
         ran = run(*arguments[:5], *wrong)
         assert ran.code == 2 and sentence in ran.err and ran.err.count("\n") == 1
+
+
+def test_a_raw_table_is_compared_as_it_is(tmp_path: Path, run: Run) -> None:
+    columns = mixed_columns(n=60)
+    columns["place"][::3] = "clinic 2"
+    data = write_columns(tmp_path / "data.csv", columns)
+    tree = "tree=sklearn.tree.DecisionTreeClassifier(max_depth=2)"
+    arguments = "--label", "ill", "--domain", "place", "--radii", "1", "--model", tree
+    ran = run(data, *arguments, "--drop", "dose", "--out", tmp_path / "out", "--json")
+    assert ran.code == 0 and ran.err.count("columns left out") == 1
+    document = json.loads(ran.out)
+    assert document["targets"] == ["clinic 0", "clinic 1", "clinic 2"]
+    assert {row["head"] for row in document["rows"]} >= {"ERM", "tree", "CRO (defaults)"}
+    assert all(row["average"] > 0.5 for row in document["rows"] if row["head"] in ("ERM", "tree"))
+    ran = run(data, *arguments, "--drop", "dosis", "--out", tmp_path / "out")
+    assert ran.code == 2 and "dosis" in ran.err
 
 
 def test_banks_and_known_datasets_are_compared_like_files(tmp_path: Path, run: Run) -> None:

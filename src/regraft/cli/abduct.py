@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from regraft.cli.command import command
-from regraft.cli.options import Data, Device, Domain, Inputs, Label, Out
+from regraft.cli.options import (
+    Categorical,
+    Data,
+    Device,
+    Domain,
+    Drop,
+    Features,
+    Id,
+    Inputs,
+    Label,
+    Out,
+    choose_columns,
+)
 from regraft.cli.session import Session
 from regraft.cli.shown_rows import announce_pictures, describe_rows, show_rows
 
@@ -26,6 +39,10 @@ def abduct_command(
     data: Data,
     label: Label = "label",
     domain: Domain = "domain",
+    features: Features = None,
+    drop: Drop = None,
+    categorical: Categorical = None,
+    id_column: Id = None,
     show: Annotated[int, typer.Option(help="Rows to show of each class at either end.")] = 6,
     inputs: Inputs = None,
     device: Device = "cpu",
@@ -40,8 +57,9 @@ def abduct_command(
 
     if show < 1:
         raise ValueError(f"show is {show}: pass 1 or more.")
+    columns = choose_columns(features, drop, categorical, id_column)
     with session.working(f"reading {data}"):
-        table = read_labelled(data, label, domain)
+        table = read_labelled(data, label, domain, choice=columns)
     with session.working(f"looking for a hidden factor in {len(table.y)} rows"):
         found = abduct(table.X, table.y, table.domain, device=device)
     with session.working("reading the rows at both ends"):
@@ -87,6 +105,11 @@ def _describe_ends(
     ends = find_ends(found, table.y, table.domain, show)
     shown = describe_rows([row for each in ends for row in each.rows], data, inputs)
     if not shown.rows:
-        return compare_columns(found, table.X, table.y, ends, table.features), {}
+        if (ids := table.id) is not None:
+            ends = tuple(
+                each.change_rows(lambda row: replace(row, name=str(ids[row.number - 1])))
+                for each in ends
+            )
+        return compare_columns(found, table.unscaled(), table.y, ends, table.features), {}
     changed = tuple(each.change_rows(lambda row: shown.rows[row.number]) for each in ends)
     return changed, shown.pictures

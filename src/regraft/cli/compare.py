@@ -11,12 +11,17 @@ import typer
 from regraft.cli.command import command
 from regraft.cli.names import METRICS
 from regraft.cli.options import (
+    Categorical,
     Device,
     Domain,
+    Drop,
+    Features,
     Folder,
+    Id,
     Label,
     Radii,
     choice,
+    choose_columns,
     numbers,
     one_of,
     path_option,
@@ -44,6 +49,10 @@ def compare_command(
     folder: Annotated[Path | None, path_option("Files of a known dataset.", "--data")] = None,
     label: Label = "label",
     domain: Domain = "domain",
+    features: Features = None,
+    drop: Drop = None,
+    categorical: Categorical = None,
+    id_column: Id = None,
     radii: Radii = "0.5,1,2,4,8,16",
     model: Annotated[
         list[str] | None,
@@ -86,7 +95,8 @@ def compare_command(
         if folder is not None:
             table = read_known_dataset(str(data), folder, out, device=device, on_progress=step)
         else:
-            table = read_labelled(data, label, domain)
+            columns = choose_columns(features, drop, categorical, id_column)
+            table = read_labelled(data, label, domain, choice=columns)
     n, d = table.X.shape
     refusal = (
         f"another comparison is at work in {out}: wait for it, or choose another folder with --out."
@@ -94,11 +104,12 @@ def compare_command(
     working = session.working(f"comparing heads on {n} rows of {d} features")
     with own(out, refusal), working as step:
         comparison = compare(
-            table.X,
+            table.X if table.columns is None else table.columns,
             table.y,
             table.domain,
             radii=steps,
             estimators=estimators,
+            features=table.preprocessing,
             device=device,
             records=out / RECORDS,
             on_progress=step,

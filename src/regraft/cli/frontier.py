@@ -19,6 +19,10 @@ def frontier_command(
     data: Data,
     label: Label = "label",
     domain: Domain = "domain",
+    features: options.Features = None,
+    drop: options.Drop = None,
+    categorical: options.Categorical = None,
+    id_column: options.Id = None,
     family: options.Family = "latent",
     prior_shifts: Annotated[
         str | None,
@@ -46,8 +50,9 @@ def frontier_command(
     from regraft.estimators.plots import plot_frontier
     from regraft.support.pictures import write_result
 
+    columns = options.choose_columns(features, drop, categorical, id_column)
     with session.working(f"fitting heads on {data}") as step:
-        table = read_labelled(data, label, domain)
+        table = read_labelled(data, label, domain, choice=columns)
         result = frontier(
             table.X,
             table.y,

@@ -113,7 +113,7 @@ def _predict_blocks(
     from regraft.data.feature_blocks import read_blocks
 
     rows = iterate_inputs(bank, inputs.source, inputs.column(bank.kind), carried)
-    for X in read_blocks(bank.folder, (), model.n_features_in_, ()):
+    for X in read_blocks(bank.folder, model):
         yield list(islice(rows, len(X))), predict_rows(model, X, interval=interval)
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from regraft.cli.predicted import Predicted
 from regraft.cli.session import Session
+
+if TYPE_CHECKING:
+    from regraft.data.scoring import Score
 
 _SHOWN = 20  # rows that are printed one by one, at most
 
@@ -64,10 +67,8 @@ class Tally:
         session.table(
             ("predicted label", "rows"), [(str(name), str(n)) for name, n in self._counts.items()]
         )
-        accuracy, by_domain = self._score()
-        if accuracy is not None and len(by_domain) != 1:
-            session.say(f"accuracy: {percent(accuracy)}")
-        session.say(*(f"accuracy on {name}: {percent(part)}" for name, part in by_domain.items()))
+        scored = self._score()
+        session.say(*scored.sentences(self.n_rows))
         if self._has_bounds:
             session.say(
                 f"decided whatever the target: {percent(self._n_decided / self.n_rows)} of the "
@@ -76,22 +77,20 @@ class Tally:
         counts = {str(name): n for name, n in self._counts.items()}
         return {
             "predicted": counts,
-            "accuracy": accuracy,
-            "accuracy_by_domain": by_domain,
+            "accuracy": scored.accuracy,
+            "accuracy_by_domain": scored.by_domain,
+            "labelled_rows": scored.n_labelled,
             **self._document,
         }
 
-    def _score(self) -> tuple[float | None, dict[str, float]]:
-        """Compute the accuracy, if all rows have labels."""
+    def _score(self) -> Score:
+        """Compare the rows that have labels with them."""
         import numpy as np
 
         from regraft.data.columns import is_missing, typed
-        from regraft.data.tables import FeatureTable, score
+        from regraft.data.scoring import score
 
-        truth = [row["label"] for row in self._known]
-        if not truth or any(map(is_missing, truth)):
-            return None, {}
+        truth = [row["label"] for row in self._known] or None
         names = [row.get("domain") for row in self._known]
         domain = None if any(map(is_missing, names)) else typed(list(map(str, names)))
-        table = FeatureTable(np.empty((len(truth), 0)), typed(list(map(str, truth))), domain)
-        return score(table, np.array(self._predicted))
+        return score(np.array(self._predicted), truth, domain, np.array(list(self._counts)))

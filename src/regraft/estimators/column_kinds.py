@@ -217,6 +217,14 @@ def _show_rows(rows: NDArray[np.intp], values: NDArray[Any]) -> str:
     return f"{shown} and {more:,} more" if more else shown
 
 
+class ColumnProblems(ValueError):
+    """Columns that cannot be used; the message tells all of their ``problems``."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__(join_problems(problems, "the table"))
+        self.problems = tuple(problems)
+
+
 def join_problems(problems: Sequence[str], what: str) -> str:
     """Write one problem as it is, and several as one message with numbers."""
     if len(problems) == 1:

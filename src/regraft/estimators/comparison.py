@@ -32,6 +32,7 @@ from regraft.estimators.comparison_metrics import (
 )
 from regraft.estimators.comparison_records import CellRecords, CellValues, fingerprint, make_key
 from regraft.estimators.comparison_splits import leave_out, measure_heads
+from regraft.estimators.table_features import TableFeatures
 from regraft.support.plain_data import PlainData
 from regraft.support.progress import Countdown, OnProgress, ignore_progress
 from regraft.support.shown import ShownResult
@@ -133,7 +134,7 @@ def compare(
     *,
     radii: Sequence[float] = RADII,
     estimators: Mapping[str, Any] | None = None,
-    features: Any | None = None,
+    features: TableFeatures | None = None,
     device: str = "cpu",
     records: Path | None = None,
     on_progress: OnProgress = ignore_progress,
@@ -177,7 +178,7 @@ def compare(
     """
     heads = compared_heads(radii, device, estimators)
     check_device(device)
-    matrix = X if features is None else clone(features).fit_transform(X)
+    matrix = X if features is None else _to_numbers(features, X)
     domains = check_domains(matrix, y, sample_domain)
     _check_enough(domains)
     targets = [str(name) for name in domains.names]
@@ -219,6 +220,13 @@ def compare(
         pairs = [(found[t, head.name], found[t, ERM]) for t in range(len(targets))]
         rows.append(_row(head, mine, pairs, rows[0] if rows else None))
     return Comparison(tuple(targets), tuple(rows), cells)
+
+
+def _to_numbers(features: TableFeatures, X: Any) -> Any:
+    """Return all rows as numbers, to check them; what was fitted on them already is not again."""
+    if hasattr(features, "columns_"):
+        return features.transform(X)
+    return clone(features).fit_transform(X)
 
 
 def _check_enough(domains: Domains) -> None:

@@ -20,6 +20,7 @@ from regraft.estimators.compared_heads import ComparedHead, solve_on_sources
 from regraft.estimators.comparison_metrics import Predictions, measure_metrics
 from regraft.estimators.comparison_records import CellValues
 from regraft.estimators.given_estimators import fit_given, predict_given, spread_columns
+from regraft.estimators.table_features import TableFeatures
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class DomainLeftOut:
 
 
 def leave_out(
-    domains: Domains, target: int, device: str, X: Any = None, features: Any | None = None
+    domains: Domains, target: int, device: str, X: Any = None, features: TableFeatures | None = None
 ) -> DomainLeftOut:
     """Leave a domain out; ``features``, fitted on the others, turn the table ``X`` to numbers."""
     start = time.perf_counter()

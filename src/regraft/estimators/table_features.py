@@ -18,9 +18,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from regraft.core.domains import is_target
 from regraft.estimators.column_kinds import (
+    ColumnProblems,
     Columns,
     RawColumn,
-    join_problems,
     to_texts,
 )
 
@@ -113,7 +113,7 @@ class TableFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         columns = self.study(take_rows(table, _sources(sample_domain)))
         problems = [text for column in columns if (text := column.problem()) is not None]
         if problems:
-            raise ValueError(join_problems(problems, "the table"))
+            raise ColumnProblems(problems)
         reasons = {column.name: self._find_reason(column) for column in columns}
         left_out = {name: reason for name, reason in reasons.items() if reason is not None}
         kept = [column for column in columns if column.name not in left_out]
@@ -165,7 +165,7 @@ class TableFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         columns = [RawColumn(name, table[name]) for name in self.numeric_]
         problems = [text for column in columns if (text := column.number_problem()) is not None]
         if problems:
-            raise ValueError(join_problems(problems, "the table"))
+            raise ColumnProblems(problems)
         numbers = {column.name: column.numbers() for column in columns}
         texts = {name: to_texts(table[name]) for name in self.categorical_}
         self._warn_of_unknown(texts)
@@ -193,6 +193,14 @@ class TableFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         encoder = self.transformer_.named_transformers_[_CATEGORIES][1]
         pairs = zip(self.categorical_, encoder.categories_, strict=True)
         return {name: tuple(values.tolist()) for name, values in pairs}
+
+    def unscale(self, features: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
+        """Return features (n, d) with numbers in the units of the table."""
+        if not self.numeric_:
+            return features
+        scaler = self.transformer_.named_transformers_[_NUMBERS][1]
+        d = scaler.n_features_in_
+        return np.hstack([scaler.inverse_transform(features[:, :d]), features[:, d:]])
 
     def study(self, table: Columns) -> list[RawColumn]:
         """Return the columns that were chosen; raise ``ValueError`` for names that are not there.
@@ -233,8 +241,8 @@ class TableFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if not isinstance(X, Mapping) and not hasattr(X, "columns"):
             if len(table) != self.n_features_in_:
                 raise ValueError(
-                    f"X has {len(table)} columns, but TableFeatures was fitted on "
-                    f"{self.n_features_in_}: pass a table with names, or all of them in that order."
+                    f"X has {len(table)} feature(s), but the model was fitted on a table with "
+                    f"{self.n_features_in_} columns: pass all of them, or columns with names."
                 )
             table = dict(zip(self.feature_names_in_.tolist(), table.values(), strict=True))
         absent = [name for name in self.columns_ if name not in table]
@@ -318,7 +326,10 @@ def take_rows(table: Columns, rows: NDArray[Any] | None) -> Columns:
 
 
 def _sources(sample_domain: ArrayLike | None) -> NDArray[np.bool_] | None:
-    return None if sample_domain is None else ~is_target(sample_domain)
+    if sample_domain is None:
+        return None
+    kept = ~is_target(sample_domain)
+    return kept if kept.any() else None
 
 
 def _matrix(numbers: Columns, texts: Columns) -> NDArray[Any]:
