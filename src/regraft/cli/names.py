@@ -12,6 +12,7 @@ SURROGATES = "reweighted", "relabelled", "transplanted"
 EXPORT_FORMATS = "onnx", "sklearn", "torchscript", "json"
 ENGINES = "local", "ray", "slurm"
 RULES = "training-domain", "leave-one-domain-out", "oracle"
+METRICS = "accuracy", "auc", "log_loss", "calibration_error"  # of compare
 DATASETS = (
     *("ColoredMNIST", "RotatedMNIST", "PACS", "VLCS"),
     *("OfficeHome", "TerraIncognita", "DomainNet"),

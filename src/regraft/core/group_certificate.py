@@ -17,7 +17,7 @@ from regraft.core.latent_game import LatentOutcome
 from regraft.core.uncertain_groups import bound_group_mean
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class GroupCertificate(Certificate):
     """How good a head is in every domain that mixes the groups found, in any proportion.
 
