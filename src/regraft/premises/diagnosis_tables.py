@@ -21,8 +21,8 @@ from regraft.support.table import Table, percent
 _MOST_CELLS = 30
 _MOST_CLASSES = 10
 _PREMISES = (
-    "The premises speak of groups that you observed (--group), or else of groups that are fitted as "
-    "the paper fits them. These need not be the groups of the hidden factor in the answers."
+    "The premises speak of groups that you observed (--group), or else of groups fitted as the "
+    "paper fits them. These need not be the groups of the hidden factor in the answers."
 )
 _PAIR = "{0.first} vs. {0.second}"
 
