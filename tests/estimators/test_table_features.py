@@ -166,7 +166,7 @@ def test_every_form_of_a_table_gives_the_same_numbers() -> None:
         np.testing.assert_array_equal(made.transform(other), expected)
     for other in (text, typed, array):
         np.testing.assert_array_equal(TableFeatures().fit_transform(other), expected)
-    with refused("X has 2 columns"):
+    with refused("X has 2 feature"):
         made.transform(array[:, :2])
 
 
