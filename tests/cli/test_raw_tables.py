@@ -131,10 +131,10 @@ def test_every_command_takes_the_raw_tables_without_pandas(
 ) -> None:
     with gzip.open(TABLES / f"{name}.csv.gz", "rt") as file:
         rows = list(csv.DictReader(file))
-    if name != "heart":  # three domains suffice, and some rows
-        kept = {"adult": ("White", "Black", "Other"), "bank": ("may", "jul", "nov")}[name]
-        rows = [row for row in rows if row[domain] in kept]
-        rows = rows[:: max(len(rows) // 900, 1)]
+    if name != "heart":  # some rows of three domains suffice
+        kept = {"adult": ("White", "Black", "Asian-Pac-Islander"), "bank": ("may", "jul", "nov")}
+        parts = [[row for row in rows if row[domain] == each] for each in kept[name]]
+        rows = [row for part in parts for row in part[:200]]
     sources, target = tmp_path / "sources.csv", tmp_path / "target.csv"
     _write_domains(sources, [row for row in rows if row[domain] != left_out])
     _write_domains(target, [row for row in rows if row[domain] == left_out])
@@ -149,9 +149,9 @@ def test_every_command_takes_the_raw_tables_without_pandas(
         ("predict", tmp_path / "out", target, *named, "--quiet"),
         ("drift", model, target, *named, "--batch", "50", *out),
         ("abduct", sources, *named, *options, *out),
-        ("frontier", sources, *named, *options, *out),
-        ("diagnose", sources, *named, *options, *out),
     ]
+    if name == "heart":  # these take longer
+        commands += [(each, sources, *named, *out) for each in ("frontier", "diagnose")]
     ran = run_apart(json.dumps([list(map(str, c)) for c in commands]), code=RUN_ALL)
     assert ran.code == 0, ran.err
     found = predictions(tmp_path / "out")

@@ -83,6 +83,7 @@ def test_what_is_no_feature_is_recognized(cells: Any, reason: str) -> None:
         [*"ab"] * 20,
         [None, 1.0] * 20,
         np.arange(40) % 7,
+        np.random.default_rng(0).permutation(40) * 9171,
     ],
 )
 def test_features_are_no_ids(cells: Any) -> None:
