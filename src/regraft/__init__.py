@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from regraft.estimators.comparison import Comparison, compare
     from regraft.estimators.cro import CROClassifier
     from regraft.estimators.drift import DriftBatch, in_batches, watch
+    from regraft.estimators.exporting import export
     from regraft.estimators.free_audit import FreeAudit, audit_free
     from regraft.estimators.frontier import Frontier, frontier
     from regraft.estimators.group_audit import GroupAudit, audit_groups
@@ -79,6 +80,7 @@ __all__ = [
     "audit_groups",
     "compare",
     "diagnose",
+    "export",
     "fit_latent",
     "fit_observed",
     "frontier",
@@ -102,6 +104,7 @@ _HOMES = {
     "estimators.adapting": ("adapt",),
     "estimators.audit": ("AuditCurve", "audit"),
     "estimators.drift": ("DriftBatch", "in_batches", "watch"),
+    "estimators.exporting": ("export",),
     "estimators.free_audit": ("FreeAudit", "audit_free"),
     "estimators.frontier": ("Frontier", "frontier"),
     "estimators.group_audit": ("GroupAudit", "audit_groups"),

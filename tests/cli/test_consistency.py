@@ -36,6 +36,13 @@ ABSENT: dict[str, dict[str, str]] = {
     "frontier": {},
     "compare": {"--seed": "each domain is left out whole"},
     "diagnose": {},
+    "export": {"--html": NO_PAGE, "--device": NO_TORCH, "--seed": NOTHING_RANDOM},
+    "serve": {
+        "--out": "it writes nothing",
+        "--html": NO_PAGE,
+        "--device": NO_TORCH,
+        "--seed": NOTHING_RANDOM,
+    },
     "report": {
         "--html": "it writes nothing else",
         "--device": NO_TORCH,
@@ -69,7 +76,10 @@ ABSENT: dict[str, dict[str, str]] = {
 
 # Options whose help differs between commands, and why.
 DIFFERENT = {
-    "--out": "a bank is a folder of its own kind, a report one file, and one default has a name",
+    "--out": "a bank is a folder of its own kind, a report or an exported model one file, and one "
+    "default has a name",
+    "--workers": "of a sweep, or of a server",
+    "--interval": "for all rows of a file, or for requests that ask for it",
     "--seed": "of a draw, of the rows held out, or of a trial, as DomainBed numbers them",
     "--data": "each reads other files",
     "--radii": "compare always takes some, the others only for the hull",
@@ -113,7 +123,7 @@ def test_every_command_is_in_the_table_and_options_read_the_same(run: Run) -> No
         for name, parameter in options(command).items():
             texts[name].add(parameter.help)
     assert {name for name, found in texts.items() if len(found) > 1} == DIFFERENT.keys()
-    assert len(texts["--out"]) == 4 and len(texts["--seed"]) == 3
+    assert len(texts["--out"]) == 5 and len(texts["--seed"]) == 3
 
 
 @pytest.mark.parametrize("name", ABSENT)

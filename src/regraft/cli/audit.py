@@ -129,26 +129,8 @@ def _read(
 
 
 def _show(session: Session, audit: GroupAudit | FreeAudit | AuditCurve) -> None:
-    from regraft.estimators.audit import AuditCurve
-    from regraft.estimators.free_audit import FreeAudit
-    from regraft.estimators.group_audit import COLUMNS, GroupAudit, evidence_rows
+    from regraft.estimators.group_audit import GroupAudit
 
-    if isinstance(audit, AuditCurve):
-        _show_curve(session, audit)
-        return
-    domains = (audit.target,) if isinstance(audit, FreeAudit) else audit.mixtures
-    session.table(COLUMNS, evidence_rows(domains), evidence_rows(audit.sources))
+    session.tables([audit.table()])
     doubts = audit.abduction["warnings"] if isinstance(audit, GroupAudit) else ()
     session.say(audit.summary(), *doubts)
-
-
-def _show_curve(session: Session, curve: AuditCurve) -> None:
-    from regraft.support.table import percent
-
-    columns = "radius (nats)", "effective rows", "largest risk", "lowest accuracy"
-    rows = [
-        (f"{p.radius:g}", f"{p.sample_size:.0f}", f"{p.risk:.3f}", percent(p.accuracy))
-        for p in curve.points
-    ]
-    session.table(columns, rows)
-    session.say("Measured on the rows audited, in the worst plausible domain within each radius.")

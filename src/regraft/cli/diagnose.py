@@ -78,5 +78,5 @@ def show_diagnosis(session: Session, diagnosis: Diagnosis) -> None:
     n = len(diagnosis.answers)
     for table, said in ((answers(diagnosis), sentences[:n]), (verdicts(diagnosis), sentences[n:])):
         session.tables([table])
-        session.say(*said, "")
+        session.say(*said, *filter(None, [table.note]), "")
     session.tables(details(diagnosis))

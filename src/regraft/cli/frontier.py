@@ -49,7 +49,6 @@ def frontier_command(
     from regraft.estimators.frontier import frontier
     from regraft.estimators.plots import plot_frontier
     from regraft.support.pictures import write_result
-    from regraft.support.table import percent
 
     columns = options.choose_columns(features, drop, categorical, id_column)
     with session.working(f"fitting heads on {data}") as step:
@@ -72,11 +71,7 @@ def frontier_command(
     document = result.to_dict()
     draw = functools.partial(plot_frontier, result)
     files = write_result(out, "frontier.json", document, "frontier.png", draw)
-    rows = [
-        (p.label, percent(p.source_accuracy), percent(p.worst_case_accuracy)) for p in result.points
-    ]
     if result.has_factor:
-        names = "accuracy on the sources", f"accuracy in the {result.scope}"
-        session.table((result.trained, *names), rows)
+        session.tables([result.table()])
     session.say(result.summary())
     session.finish(document, files, read=[data])

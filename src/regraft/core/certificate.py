@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -17,16 +17,19 @@ from regraft.core.evidence import (
     lowest_accuracy,
     mean_accuracy,
     measure_sources,
+    pair_table,
 )
 from regraft.core.game import GameOutcome, Round
 from regraft.core.guard import Advantage
 from regraft.support.plain_data import PlainData
+from regraft.support.shown import ShownResult
+from regraft.support.table import Table
 
 _EVIDENCE = "targets", "sources", "pooled_targets", "pooled_sources"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Certificate(PlainData):
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Certificate(ShownResult, PlainData):
     """How good a head is in every plausible domain of its family.
 
     ``risk`` and ``accuracy`` are the certificate: no plausible domain's risk is above, and no
@@ -75,6 +78,23 @@ class Certificate(PlainData):
         """Return the certificate in plain words, one paragraph each."""
         notes = (f"{note[0].upper()}{note[1:]}" for note in self.notes)
         return self.claim(), self.choice(), *notes, self.limits()
+
+    def table(self) -> Table:
+        """Show accuracy and risk with their bounds wherever they were measured, beside ERM's."""
+        return pair_table("Measured on held-out rows", self.pair_evidence(), "ERM's")
+
+    def pair_evidence(self) -> Iterator[tuple[str, Evidence, Evidence]]:
+        """Yield a name with the evidence of the head and of ERM's: targets, then sources."""
+        names = {each.name for each in self.targets}
+        for ours, theirs in zip(self.targets, self.pooled_targets, strict=True):
+            yield ours.name, ours, theirs
+        yield from self._pair_more()
+        for ours, theirs in zip(self.sources, self.pooled_sources, strict=True):
+            yield f"{ours.name} (source)" if ours.name in names else ours.name, ours, theirs
+
+    def _pair_more(self) -> Iterator[tuple[str, Evidence, Evidence]]:
+        """Yield what a family has measured elsewhere."""
+        yield from ()
 
     def scope(self) -> str:
         """Name the domains that it covers, as in "in every domain that ..."."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -10,6 +10,7 @@ from scipy.stats import norm, t
 from torch import Tensor
 
 from regraft.core.newton import losses
+from regraft.support.table import Cell, Number, Table, share
 
 CONFIDENCE = 0.95
 
@@ -67,6 +68,26 @@ def measure(
         accuracy=accuracy,
         accuracy_bound=max(1 - (1 - _wilson(accuracy, rows, level)) / purity, 0.0),
     )
+
+
+def pair_table(title: str, pairs: Iterable[tuple[str, Evidence, Evidence]], other: str) -> Table:
+    """Show evidence of a head beside that of another, each pair under its name.
+
+    ``other`` names the other head, as in "ERM's".
+    """
+    rows: tuple[tuple[Cell, ...], ...] = tuple(
+        (
+            name,
+            Number(ours.rows, format=",.0f"),
+            *(share(x) for e in (ours, theirs) for x in (e.accuracy, e.accuracy_bound)),
+            *(Number(x, format=".3f") for e in (ours, theirs) for x in (e.risk, e.risk_bound)),
+        )
+        for name, ours, theirs in pairs
+    )
+    accuracy = "accuracy", "at least", f"{other} accuracy", f"{other} at least"
+    risk = "risk (nats)", "at most", f"{other} risk", f"{other} at most"
+    note = f"At least, at most: one-sided bounds with {CONFIDENCE:.0%} confidence."
+    return Table(title, ("measured in", "effective rows", *accuracy, *risk), rows, note=note)
 
 
 def _wilson(accuracy: float, rows: float, level: float) -> float:

@@ -71,6 +71,16 @@ class GroupTargets:
         return extreme_tilts(self.belief.shape[1], self.prior_shift).to(self.belief)
 
     @cached_property
+    def shares(self) -> Tensor:
+        """Expected factor (n, V) of each row in each extreme target."""
+        return self.belief @ self._tilts.T
+
+    @property
+    def least_factor(self) -> float:
+        """Factor of a row that an extreme target does not favour."""
+        return float(self._tilts.min())
+
+    @cached_property
     def _members(self) -> tuple[Tensor, ...]:
         """Masks (n,) of the rows that shift together: all of them, or each class."""
         if not self.class_groups:
@@ -80,7 +90,7 @@ class GroupTargets:
     @cached_property
     def blocks(self) -> tuple[Tensor, ...]:
         """Extreme weights (V, n) of the rows that shift together."""
-        weights = self._tilts @ (self.belief * self.base.unsqueeze(1)).T
+        weights = self.shares.T * self.base
         tiny = torch.finfo(weights.dtype).tiny
         return tuple(
             self.base[rows].sum() * masked / masked.sum(dim=1, keepdim=True).clamp_min(tiny)
@@ -103,8 +113,7 @@ class GroupTargets:
         """
         purities = []
         for rows in self._members:
-            belief, base = self.belief[rows], self.base[rows]
-            weight = belief @ self._tilts.T  # (m, V)
+            belief, base, weight = self.belief[rows], self.base[rows], self.shares[rows]
             right = torch.stack(
                 [
                     (belief * torch.minimum(tilt, each.unsqueeze(1))).sum(dim=1)

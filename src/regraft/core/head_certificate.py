@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -39,7 +39,7 @@ class FiniteSample:
     resolution: float  # eta
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class HeadCertificate(Certificate):
     """How good a head is where the labels given the inputs follow a plausible head.
 
@@ -90,6 +90,10 @@ class HeadCertificate(Certificate):
         terms = data["finite_sample"]
         found = super().from_dict(data)
         return found if terms is None else replace(found, finite_sample=FiniteSample(**terms))
+
+    def _pair_more(self) -> Iterator[tuple[str, Evidence, Evidence]]:
+        for ours, theirs in zip(self.kept, self.pooled_kept, strict=True):
+            yield f"{ours.name}, with the sources' inputs", ours, theirs
 
     def scope(self) -> str:
         """Name the domains that it covers."""

@@ -16,12 +16,14 @@ from regraft.core.domains import Domains, check_domains, index_column
 from regraft.core.features import check_features, join_names
 from regraft.core.group_models import GroupModels
 from regraft.premises.verdicts import format_p_value
+from regraft.support.shown import ShownResult
+from regraft.support.table import Cell, Table, share
 
 _CLEAR_SEPARATION = 2.0  # standard deviations; groups nearer than this overlap much
 
 
-@dataclass(frozen=True)
-class Abduction:
+@dataclass(frozen=True, repr=False)
+class Abduction(ShownResult):
     """Hidden groups of rows, and in which shares the sources hold them.
 
     With one group there is no hidden factor. Group numbers rise with a score that sources with
@@ -84,6 +86,18 @@ class Abduction:
     def summary(self) -> str:
         """Say in plain words what was found."""
         return summarize_factor(self.to_dict())
+
+    def table(self) -> Table:
+        """Show the share of each group in each source, of all rows and of each class."""
+        rows: tuple[tuple[Cell, ...], ...] = tuple(
+            (str(name), str(u), share(own[u]), *(share(by_class[u]) for by_class in classes))
+            for name, own, classes in zip(
+                self.domains, self.shares.tolist(), self.class_shares.tolist(), strict=True
+            )
+            for u in range(self.n_groups)
+        )
+        columns = "source", "group", "all rows", *(f"class {name}" for name in self.classes)
+        return Table("Shares of the groups", columns, rows, align="ll")
 
 
 def summarize_factor(found: Mapping[str, Any]) -> str:

@@ -18,15 +18,17 @@ from regraft.core.newton import log_probabilities
 from regraft.core.standardization import standardize
 from regraft.core.surrogates import SurrogateKind, check_surrogate
 from regraft.estimators.audit import ONE_DOMAIN_CONSEQUENCE
+from regraft.estimators.group_audit import COLUMNS, evidence_rows
 from regraft.support.plain_data import PlainData
-from regraft.support.table import percent
+from regraft.support.shown import ShownResult
+from regraft.support.table import Table, percent
 
 if TYPE_CHECKING:
     from regraft.estimators.pipelines import Model
 
 
-@dataclass(frozen=True)
-class FreeAudit(PlainData):
+@dataclass(frozen=True, repr=False)
+class FreeAudit(ShownResult, PlainData):
     """Risk and accuracy of a fixed head in the worst domain that the free adversary found.
 
     The adversary has no bound but its penalties, and its search may miss the worst domain.
@@ -53,6 +55,11 @@ class FreeAudit(PlainData):
             f"(at least {percent(self.target.accuracy_bound)} with {self.confidence:.0%} "
             "confidence); there may be a worse one."
         )
+
+    def table(self) -> Table:
+        """Show risk and accuracy in the worst domain found, and in each source."""
+        parts = evidence_rows([self.target]), evidence_rows(self.sources)
+        return Table.from_sections("The worst domain found, and each source", COLUMNS, *parts)
 
     def plot(self, path: str, name: str = "predictor") -> None:
         """Draw accuracy by domain to the picture ``path`` (needs the extra ``plots``)."""

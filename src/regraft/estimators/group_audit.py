@@ -24,14 +24,15 @@ from regraft.core.group_targets import GroupTargets, check_prior_shift
 from regraft.estimators.abduction import describe_groups
 from regraft.estimators.audit import Predictor, judge_rows
 from regraft.support.plain_data import PlainData
-from regraft.support.table import percent
+from regraft.support.shown import ShownResult
+from regraft.support.table import Cell, Number, Table, percent, share
 
 COLUMNS = "measured in", "effective rows", "risk", "at most", "accuracy", "at least"
 ONE_SOURCE_CONSEQUENCE = "no hidden groups can be told apart"
 
 
-@dataclass(frozen=True)
-class GroupAudit(PlainData):
+@dataclass(frozen=True, repr=False)
+class GroupAudit(ShownResult, PlainData):
     """Risk and accuracy of one predictor in each hidden group, each source and every mixture.
 
     ``risk`` and ``accuracy`` are of the worst mixture of the groups on these rows. With a
@@ -92,6 +93,11 @@ class GroupAudit(PlainData):
             hardest += f" group, with {percent(worst.accuracy)}"
         return f"{sources} and {percent(self.accuracy)} {scope} ({bound}); {hardest}."
 
+    def table(self) -> Table:
+        """Show risk and accuracy in each group, mixture and source."""
+        parts = evidence_rows(self.mixtures), evidence_rows(self.sources)
+        return Table.from_sections("Each hidden group and source", COLUMNS, *parts)
+
     def plot(self, path: str, name: str = "predictor") -> None:
         """Draw accuracy by group and source to the picture ``path`` (needs the extra ``plots``)."""
         from regraft.estimators.plots import plot_group_audit
@@ -99,12 +105,13 @@ class GroupAudit(PlainData):
         plot_group_audit({name: self}, path)
 
 
-def evidence_rows(evidence: Iterable[Evidence]) -> list[tuple[str, ...]]:
-    """Write evidence as cells under ``COLUMNS``."""
+def evidence_rows(evidence: Iterable[Evidence]) -> list[tuple[Cell, ...]]:
+    """Return evidence as cells under ``COLUMNS``."""
     return [
         (
-            *(each.name, f"{each.rows:.0f}", f"{each.risk:.3f}", f"{each.risk_bound:.3f}"),
-            *(percent(each.accuracy), percent(each.accuracy_bound)),
+            *(each.name, Number(each.rows, format=".0f")),
+            *(Number(risk, format=".3f") for risk in (each.risk, each.risk_bound)),
+            *(share(each.accuracy), share(each.accuracy_bound)),
         )
         for each in evidence
     ]

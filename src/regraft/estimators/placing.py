@@ -23,7 +23,8 @@ from regraft.core.group_shares import (
 from regraft.core.reference import Reference
 from regraft.estimators.linear_maps import apply_maps
 from regraft.support.plain_data import PlainData
-from regraft.support.table import write_p_value
+from regraft.support.shown import ShownResult
+from regraft.support.table import Table, write_p_value
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
@@ -36,8 +37,8 @@ LEVEL = 1 - CONFIDENCE
 _ALIEN_ROWS = 6
 
 
-@dataclass(frozen=True)
-class Placement(PlainData):
+@dataclass(frozen=True, repr=False)
+class Placement(ShownResult, PlainData):
     """Where a domain lies among the mixtures of the groups, by its rows alone.
 
     Shares are those of the groups, in the order of their numbers, with 95 % confidence intervals.
@@ -76,6 +77,16 @@ class Placement(PlainData):
     def summary(self) -> tuple[str, ...]:
         """Say in plain words where the domain lies, one sentence each."""
         return self._closure(), self._place()
+
+    def headline(self) -> tuple[str, ...]:
+        """Return both sentences."""
+        return self.summary()
+
+    def table(self) -> Table:
+        """Show the share of each group with its interval, beside the sources'."""
+        from regraft.estimators.target_tables import placement_table
+
+        return placement_table(self)
 
     def _place(self) -> str:
         if len(self.shares) == 1:

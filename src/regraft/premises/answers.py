@@ -107,8 +107,8 @@ def _compare_inputs(evidence: Findings) -> _Words:
         return _ONE_SOURCE
     if not found.draws:
         return "cannot tell", "no common classes", found.sentence
-    rows = f"about {found.effective_rows:.0f} rows could have come from another source"
-    overlap = f"{found.overlap:.0%} of what inputs that are alike would give"
+    rows = f"as many as {found.effective_rows:.0f} rows have inputs that other sources have too"
+    overlap = f"{found.overlap:.0%} of what sources with the same inputs would have"
     if not found.has_enough_rows:
         sentence = f"The sources share too few inputs to compare their labels: {rows}, {overlap}."
         return "cannot tell", f"{found.effective_rows:.0f} rows", sentence

@@ -14,7 +14,6 @@ from regraft.estimators.certificate_terms import explain_certificate
 from regraft.estimators.evidence_tables import (
     evidence_table,
     name_domains,
-    pair_evidence,
     shares_table,
     track_record,
 )
@@ -145,7 +144,7 @@ def factor_section(certificate: GroupCertificate) -> Section:
 
 
 def _evidence_section(certificate: Certificate) -> Section:
-    c, pairs = certificate, list(pair_evidence(certificate))
+    c, pairs = certificate, list(certificate.pair_evidence())
     heads = {
         "CRO": [(name, each.accuracy, each.accuracy_bound) for name, each, _ in pairs],
         "ERM": [(name, each.accuracy, each.accuracy_bound) for name, _, each in pairs],
