@@ -17,6 +17,7 @@ _TRUTH = {"true": True, "false": False}  # likewise
 _ID_NAME = re.compile(r"(?i)(.*[ _.-])?(id|uuid|guid)|.*[a-z]I[Dd]|unnamed: 0|row_?(number|nr)")
 _MIN_ROWS = 20  # fewer values that all differ say nothing about a column
 _NEARLY_ALL = 0.95  # share of different values in an id or a free text
+_RANGE = 20  # times the number of rows: how far apart ids lie at most
 _LONG, _VERY_LONG = 25, 60  # mean number of characters in a free text, among categories
 _FEW_VALUES, _REPEATS = 20, 5  # of a category that is mostly written in numbers
 _SHOWN = 3  # cells in a sentence
@@ -182,7 +183,9 @@ class RawColumn:
         if (np.diff(present) == 1).all() and len(present) > 2:
             return "numbers the rows"
         share = len(np.unique(present)) / len(present)
-        if share >= _NEARLY_ALL and len(present) >= _MIN_ROWS:
+        # Ids lie close together or rise; sums of money and the like do neither.
+        is_dense = np.ptp(present) <= _RANGE * len(present) or (np.diff(present) > 0).all()
+        if share >= _NEARLY_ALL and len(present) >= _MIN_ROWS and is_dense:
             return "has another whole number in nearly every row, as an id has"
         if share > 0.5 and _ID_NAME.fullmatch(self.name):
             return "is named as an id"
