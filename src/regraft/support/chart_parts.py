@@ -10,6 +10,7 @@ from regraft.support.looks import FAINT, INK, Look
 Spec = dict[str, Any]
 
 _HEIGHT = 300
+_SMALLEST_SPAN = 5.0  # points of accuracy on an axis
 
 
 def layer(kind: str, encoding: Spec, **mark: Any) -> Spec:
@@ -64,6 +65,13 @@ def axis(field: str, title: str, ends: Sequence[float] | None = None) -> Spec:
     scale = {"zero": False, "nice": True} if ends is None else {"domain": list(ends)}
     return {"field": field, "type": "quantitative", "title": title, "scale": scale,
             "axis": {"tickCount": 6}}  # fmt: skip
+
+
+def fit_axis(values: Sequence[float]) -> list[float]:
+    """Return the ends of an axis of percentages, which a difference of tenths does not fill."""
+    middle = (min(values) + max(values)) / 2
+    half = max(0.55 * (max(values) - min(values)), _SMALLEST_SPAN / 2)
+    return [round(max(middle - half, 0), 1), round(min(middle + half, 100), 1)]
 
 
 def in_percent(share: float) -> float:
