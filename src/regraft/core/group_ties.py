@@ -52,7 +52,8 @@ def align_classes(found: Groups, domains: Domains) -> Tensor:
     C = found.shares.shape[1]
     if found.models is None or C == 1:
         return found.posterior.new_ones(C)
-    weights = torch.nn.functional.normalize(found.models.weights.mean(dim=0), dim=1)  # (C, d)
+    maps = found.models.maps[..., :-1]
+    weights = torch.nn.functional.normalize(maps[:, -1] - maps[:, 0], dim=1)  # (C, d)
     first = weights[:1].expand_as(weights)
     signs = torch.where(_correlate(found, domains, first) < 0, -1.0, 1.0).to(weights)
     signs[0] = 1.0

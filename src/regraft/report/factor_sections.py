@@ -24,10 +24,12 @@ from regraft.support.factor_charts import slope_chart
 from regraft.support.glossary import meaning
 from regraft.support.measured import MeasuredShare, around
 from regraft.support.measured_charts import accuracy_chart
-from regraft.support.table import percent
+from regraft.support.table import Table, percent
 
-_CLEAR = 0.3  # of a correlation; below it, the ends of two classes have nothing in common
-_ENDS = "End A", "End B"
+_CLEAR = 0.5  # of a correlation; below it, the ends of two classes have nothing in common
+_FEW_CLASSES = 2  # whose columns are shown at once
+_MOST_LINES = 4  # of text at each end
+_ENDS = "end A", "end B"
 _READING = (
     "The rows that are surest to be at either end. What the rows of one end share, and those of "
     "the other do not, is the factor: nobody named it, look for yourself."
@@ -67,14 +69,14 @@ def describe_group(found: Document) -> str:
 def ends_section(found: Document) -> Section:
     """Show the rows at both ends, by end where the classes agree about them, else by class."""
     ends = [ClassEnds.from_dict(each) for each in found["ends"]]
-    tables = [each.column_table() for each in ends if each.columns]
     strips: Part
     if is_aligned(found):
         signs = dict(zip(found["classes"], found["alignment"], strict=True))
         columns: dict[str, tuple[Strip, ...]] = {}
         for side, name in enumerate(_ENDS):
             chosen = ((e, e.last if (signs[e.label] < 0) == bool(side) else e.first) for e in ends)
-            columns[name] = tuple(_strip(each.label, end) for each, end in chosen)
+            strips_of = (_strip(f"class {each.label}", end) for each, end in chosen)
+            columns[f"{name[0].upper()}{name[1:]}"] = tuple(strips_of)
         strips = StripColumns(columns)
     else:
         strips = StripColumns(
@@ -86,7 +88,14 @@ def ends_section(found: Document) -> Section:
                 for each in ends
             }
         )
+    tables = column_tables(found) if len(ends) <= _FEW_CLASSES else ()
     return Section("The hidden factor", (Text(_READING), strips, *tables))
+
+
+def column_tables(found: Document) -> tuple[Table, ...]:
+    """Show for each class in which columns its groups differ most, where rows have columns."""
+    ends = map(ClassEnds.from_dict, found["ends"])
+    return tuple(each.column_table() for each in ends if each.columns)
 
 
 def tie_section(found: Document) -> Section:
@@ -134,6 +143,7 @@ def sureness_section(found: Document) -> Section:
     }
     terms = tuple(Term(word, value, meaning(word)) for word, value in values.items())
     table = [share_table(found)] if found["ends"] else []
+    table += column_tables(found) if len(found["ends"]) > _FEW_CLASSES else ()
     parts: tuple[Part, ...] = Text(found["summary"]), *table, Terms("", terms, len(terms))
     return Section("How sure is the factor?", parts, folded=True)
 
@@ -173,7 +183,7 @@ def _strip(name: str, end: End) -> Strip:
     pictures = tuple(
         Picture(row.picture, f"{row.describe()}, {row.domain}") for row in end.rows if row.picture
     )
-    lines = () if pictures else tuple(row.describe() for row in end.rows)
+    lines = () if pictures else tuple(row.describe() for row in end.rows[:_MOST_LINES])
     return Strip(f"{name}: {end.title}", pictures, lines)
 
 

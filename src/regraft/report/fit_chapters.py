@@ -19,13 +19,12 @@ from regraft.report.factor_sections import (
     group_section,
     sureness_section,
     tie_section,
-    without_bound,
 )
 from regraft.report.premise_chapters import diagnosis_chapter
 from regraft.report.prevalence import (
+    accuracies_of,
     heads_of,
     new_place,
-    places_of,
     prevalence_section,
     source_places,
 )
@@ -48,17 +47,19 @@ _NOT_SETTLED = "The game had not settled when it ended, so a better head may exi
 def demo_chapter(document: Document) -> Chapter:
     """Build the chapter for ``demo.json``."""
     certificate = certificate_from_dict(document["certificate"])
-    found, target, sizes = document["abduction"], document["target"], document["rows_measured"]
+    found, target = document["abduction"], document["target"]
+    unseen = f"{target} (unseen)"
+    sizes = document["rows_measured"] | {unseen: document["rows_measured"][target]}
     rows = [*document["rows"], document["ceiling"]]
     measured = {
         row["name"]: {
             name: MeasuredShare(accuracy, *accuracy_interval(accuracy, sizes[name]))
-            for name, accuracy in {**row["by_source"], target: row["target_accuracy"]}.items()
+            for name, accuracy in {**row["by_source"], unseen: row["target_accuracy"]}.items()
         }
         for row in rows
     }
-    there = {name: row[target] for name, row in measured.items()}
-    sections = [*_demo_factor(document, there)]
+    there = {name: row[unseen] for name, row in measured.items()}
+    sections = [*_demo_factor(document, measured, unseen)]
     sections.append(domains_section(measured, "rows that no head was fitted on", "CRO"))
     sections += [sureness_section(found), *game_sections(certificate)]
     # What cross-validation measured on fewer rows would be a second accuracy of each head.
@@ -90,11 +91,13 @@ def fit_chapter(document: Document) -> Chapter:
     rows = document["rows"]
     n = sum(sum(counts.values()) for counts in rows.values())
     given = f"From {n} rows of {document['n_features']} features in {_sources(rows)}, fit the head"
-    doubts = () if c.converged else (_NOT_SETTLED,)
+    doubts: tuple[str, ...] = () if c.converged else (_NOT_SETTLED,)
+    accuracies = accuracies_of(c)
     if isinstance(c, GroupCertificate):
         asked = f"{given} that is best in the worst domain that mixes their hidden groups."
         doubts = (*c.abduction["warnings"], *doubts)
-        first = factor_sections(document["abduction"], c, places_of(c))
+        places = source_places(c.abduction, accuracies)
+        first = _factor_sections(document["abduction"], c, places)
         sure = (sureness_section(document["abduction"]),)
     else:
         assert isinstance(c, HeadCertificate)
@@ -107,7 +110,7 @@ def fit_chapter(document: Document) -> Chapter:
         first, sure = (), (_scale_section(c.distances),)
     sections = (
         *first,
-        domains_section(_by_source(c), "held-out rows", "ERM" if c.reason else "CRO"),
+        domains_section(accuracies, "held-out rows", "ERM" if c.reason else "CRO"),
         evidence_section(c),
         *sure,
         certificate_section(c),
@@ -117,7 +120,7 @@ def fit_chapter(document: Document) -> Chapter:
     return Chapter(_FIT, asked, _verdict(c), sections, _figure(c), doubts)
 
 
-def factor_sections(
+def _factor_sections(
     found: Document, certificate: GroupCertificate, places: Sequence[Place]
 ) -> tuple[Section, ...]:
     """Show the hidden factor in pictures, if one was found."""
@@ -132,7 +135,9 @@ def factor_sections(
     )
 
 
-def _demo_factor(document: Document, there: Mapping[str, MeasuredShare]) -> Iterator[Section]:
+def _demo_factor(
+    document: Document, measured: Mapping[str, Mapping[str, MeasuredShare]], unseen: str
+) -> Iterator[Section]:
     """Yield the factor in pictures, with the heads that were audited on rows new to them."""
     found = document["abduction"]
     if not found["ends"]:
@@ -145,19 +150,11 @@ def _demo_factor(document: Document, there: Mapping[str, MeasuredShare]) -> Iter
     if sizes != {found["n_groups"]}:  # the rows held out are too few to show the same groups
         return
     heads = {name: audit.groups for name, audit in audits.items()}
-    places = source_places(found, {name: audit.sources for name, audit in audits.items()})
-    places.append(new_place(document["target"], placement, there))
+    audited = {name: measured[name] for name in audits}
+    there = {name: row[unseen] for name, row in audited.items()}
+    places = [*source_places(found, audited), new_place(unseen, placement, there)]
     yield group_section(heads, found)
     yield prevalence_section(found, heads, places)
-
-
-def _by_source(c: Certificate) -> dict[str, dict[str, MeasuredShare]]:
-    """Return the accuracy of each head in each source."""
-    heads = {"ERM": c.sources} if c.reason else {"CRO": c.sources, "ERM": c.pooled_sources}
-    return {
-        head: {each.name: without_bound(each) for each in evidence}
-        for head, evidence in heads.items()
-    }
 
 
 def _verdict(c: Certificate) -> str:
@@ -174,6 +171,8 @@ def _verdict(c: Certificate) -> str:
         but = f"{found}, but this" if found else "This"
         return f"{but} is the usual head (ERM's), because {c.reason}. It is {certified}."
     this = f"{found}, and this head" if found else "This head"
+    if isinstance(c, GroupCertificate) and c.prior_shift is None:
+        this += ", however common the factor is,"
     if isinstance(c, HeadCertificate) and c.kept:
         certified += f" (at least {percent(c.kept_accuracy)} if the inputs stay the sources')"
     return f"{this} is {certified}; the usual head (ERM's), at least {percent(c.pooled_accuracy)}."

@@ -124,7 +124,7 @@ def _group_audit_chapter(audit: GroupAudit) -> Chapter:
     sources = {_PREDICTOR: {each.name: without_bound(each) for each in audit.sources}}
     sections = []
     if audit.n_groups > 1:
-        places = source_places(found, {_PREDICTOR: audit.sources})
+        places = source_places(found, sources)
         sections += [group_section(heads, found), prevalence_section(found, heads, places)]
     sections += [domains_section(sources, "the rows audited", _PREDICTOR), _accuracy_section(audit)]
     worst = min(audit.targets, key=lambda each: each.accuracy)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from regraft.core.certificate import Certificate
 from regraft.core.evidence import Evidence
 from regraft.core.group_certificate import GroupCertificate
 from regraft.estimators.placing import Placement
 from regraft.report.elements import Chart, Document, Section, Slider, SliderLine, Text
-from regraft.report.factor_sections import describe_group, source_shares
+from regraft.report.factor_sections import describe_group, source_shares, without_bound
 from regraft.support.factor_charts import Place, prevalence_chart
 from regraft.support.measured import MeasuredShare
 from regraft.support.table import Table, percent
@@ -19,6 +20,7 @@ _TEXT = (
     "held-out rows, mixed in these shares. Bands and bars are 95 % intervals; dashed rules are the "
     "sources."
 )
+_START = 50  # percent
 _NEW = " The solid rule is the new domain."
 
 
@@ -29,20 +31,20 @@ def heads_of(certificate: GroupCertificate) -> dict[str, tuple[Evidence, ...]]:
     return {"CRO": certificate.groups, "ERM": certificate.pooled_groups}
 
 
-def places_of(certificate: GroupCertificate) -> list[Place]:
-    """Return where the sources of a certificate lie, with what its heads were measured to have."""
+def accuracies_of(certificate: Certificate) -> dict[str, dict[str, MeasuredShare]]:
+    """Return the accuracy in each source of the head of a certificate and of ERM's."""
     c = certificate
     heads = {"ERM": c.sources} if c.reason else {"CRO": c.sources, "ERM": c.pooled_sources}
-    return source_places(c.abduction, heads)
-
-
-def source_places(found: Document, heads: Mapping[str, Sequence[Evidence]]) -> list[Place]:
-    """Return where the sources lie; ``heads`` holds the evidence in each source by head."""
-    by_head = {
-        head: {each.name: each.measured for each in evidence} for head, evidence in heads.items()
+    return {
+        head: {each.name: without_bound(each) for each in evidence}
+        for head, evidence in heads.items()
     }
+
+
+def source_places(found: Document, heads: Mapping[str, Mapping[str, MeasuredShare]]) -> list[Place]:
+    """Return where the sources lie; ``heads`` holds the accuracy of each head by domain."""
     return [
-        Place(name, share, {h: row[name] for h, row in by_head.items() if name in row})
+        Place(name, share, {head: row[name] for head, row in heads.items() if name in row})
         for name, share in source_shares(found).items()
     ]
 
@@ -63,9 +65,6 @@ def prevalence_section(
     The other groups keep the proportions that they have in the pooled sources.
     """
     lines = {head: _ends(found, evidence) for head, evidence in heads.items()}
-    new = [place for place in places if place.is_new]
-    shown = new or places
-    start = round(100 * sum(place.share.value for place in shown) / len(shown))
     group = f"group {found['n_groups'] - 1}"
     described = "; ".join(
         f"{head} goes from {percent(none.value)} without {group} to {percent(only.value)} in "
@@ -74,32 +73,26 @@ def prevalence_section(
     )
     chart = Chart(
         f"Accuracy over the share of {group}",
-        prevalence_chart(lines, places, start),
+        prevalence_chart(lines, places, _START),
         f"{described}.",
     )
     slider = Slider(
         chart,
         f"Share of {group} in the new domain",
-        start,
+        _START,
         tuple(SliderLine(head, *ends) for head, ends in lines.items()),
     )
-    text = f"{describe_group(found)} {_TEXT}{_NEW if new else ''}"
+    new = _NEW if any(place.is_new for place in places) else ""
+    text = f"{describe_group(found)} {_TEXT}{new}"
     title = "If the factor becomes more or less common"
-    return Section(title, (Text(text), slider, _place_table(places, list(heads), group)))
+    return Section(title, (Text(text), slider, _place_table(places, group)))
 
 
-def _place_table(places: Sequence[Place], heads: Sequence[str], group: str) -> Table:
-    """Show where the domains lie, and what was measured there."""
-    rows = tuple(
-        (
-            f"{place.name} (new)" if place.is_new else place.name,
-            str(place.share),
-            *(str(place.accuracy[h]) if h in place.accuracy else None for h in heads),
-        )
-        for place in places
-    )
-    columns = "domain", f"share of {group}", *(f"{head}, measured" for head in heads)
-    return Table("Where the domains lie; in brackets: 95 % intervals", columns, rows)
+def _place_table(places: Sequence[Place], group: str) -> Table:
+    """Show where the domains lie."""
+    rows = tuple((place.name, str(place.share)) for place in places)
+    title = "Where the domains lie; in brackets: 95 % intervals"
+    return Table(title, ("domain", f"share of {group}"), rows)
 
 
 def _ends(found: Document, evidence: Sequence[Evidence]) -> tuple[MeasuredShare, MeasuredShare]:

@@ -20,7 +20,14 @@ from regraft.report.elements import (
     Strip,
     Text,
 )
-from regraft.report.prevalence import heads_of, new_place, places_of, prevalence_section
+from regraft.report.factor_sections import source_shares
+from regraft.report.prevalence import (
+    accuracies_of,
+    heads_of,
+    new_place,
+    prevalence_section,
+    source_places,
+)
 from regraft.support.charts import labels_chart
 from regraft.support.measured import around
 from regraft.support.measured_charts import accuracy_chart, share_chart
@@ -50,8 +57,9 @@ def place_chapter(document: Document) -> Chapter:
     alien = Section("The rows least like the sources", (Text(_ALIEN), _show_rows(document)))
     sections: list[Section] = []
     if len(placement.shares) > 1:
-        sections.append(_shares_section(placement))
-        sections += _prevalence(document.get("model"), placement)
+        model = document.get("model")
+        sections.append(_shares_section(placement, model))
+        sections += _prevalence(model, placement)
     sections.append(Section("How good is the model there?", (Text(accuracy),)))
     return Chapter(
         "Where a new domain lies",
@@ -76,18 +84,31 @@ def adapt_chapter(document: Document) -> Chapter:
         sections.append(_curve_section(LearningCurve.from_dict(document["curve"])))
     sections += [
         Section("Where the domain lies", (place_table(certificate),)),
-        Section("What is not certified", (Text(certificate.limits()),)),
+        Section("The certificate", (Text(certificate.claim()), Text(certificate.limits()))),
     ]
     is_doubted = certificate.p_value is not None and certificate.p_value <= LEVEL
     return Chapter(
         "A head for a new domain",
         f"How good is the head that {certificate.rows:,} rows of the domain lead to, "
         f"{certificate.labels:,} of them with labels?",
-        certificate.claim(),
+        _short_claim(certificate),
         tuple(sections),
         _adapted_figure(certificate),
         (_NO_MIXTURE,) if is_doubted else (),
     )
+
+
+def _short_claim(certificate: TargetCertificate) -> str:
+    """Say what accuracy is certified, and leave risks to the certificate."""
+    c = certificate
+    said = []
+    if c.labelled is not None:
+        bound = percent(c.labelled.accuracy_bound)
+        said.append(f"at least {bound} accuracy in the domain that the labels were drawn from")
+    if c.mixture is not None:
+        bound = percent(c.mixture.accuracy_bound)
+        said.append(f"at least {bound} accuracy if the domain is a mixture of the groups found")
+    return f"Certified: {', and '.join(said)} (95 % confidence each)." if said else c.claim()
 
 
 def _share_figure(placement: Placement) -> Figure | None:
@@ -135,14 +156,16 @@ def _list_shares(placement: Placement) -> str:
     return ", ".join(f"{percent(share[-1])} ({name})" for name, share in shares)
 
 
-def _shares_section(placement: Placement) -> Section:
+def _shares_section(placement: Placement, model: Document | None) -> Section:
     new = new_place(_NEW, placement).share
     sources = {name: around(shares[-1], None) for name, shares in placement.source_shares.items()}
+    if model is not None:
+        sources = source_shares(model["abduction"])
     return Section(
         "Which groups it mixes",
         (
             Chart(
-                "Share of the last group; the bar is the 95 % interval",
+                "Share of the last group; bars: 95 % intervals",
                 share_chart({_NEW: new, **sources}),
                 f"The new domain has {new} of the last group; the sources have "
                 f"{_list_shares(placement)}.",
@@ -159,8 +182,9 @@ def _prevalence(model: Document | None, placement: Placement) -> tuple[Section, 
     certificate = certificate_from_dict(dict(model))
     if not isinstance(certificate, GroupCertificate) or not certificate.groups:
         return ()  # made by a version that did not measure each group alone
-    places = [*places_of(certificate), new_place(_NEW, placement)]
-    return (prevalence_section(certificate.abduction, heads_of(certificate), places),)
+    found = certificate.abduction
+    places = [*source_places(found, accuracies_of(certificate)), new_place(_NEW, placement)]
+    return (prevalence_section(found, heads_of(certificate), places),)
 
 
 def _show_rows(document: Document) -> Strip:

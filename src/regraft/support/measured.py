@@ -17,7 +17,7 @@ class MeasuredShare:
     bound: float | None = None
 
     def __str__(self) -> str:
-        return f"{percent(self.value)} ({self.interval})"
+        return f"{percent(self.value)} ({100 * self.low:.1f} to {100 * self.high:.1f})"
 
     @property
     def interval(self) -> str:

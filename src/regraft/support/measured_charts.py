@@ -61,7 +61,13 @@ def _interval_chart(
     has_bounds = any("bound" in value for value in values)
     at: dict[str, Any] = {
         "x": axis("value", title, fit_axis(ends)),
-        "y": {"field": "place", "type": "nominal", "sort": places, "title": None},
+        "y": {
+            "field": "place",
+            "type": "nominal",
+            "sort": places,
+            "title": None,
+            "scale": {"paddingInner": 0.2, "paddingOuter": 0.1},
+        },
         "yOffset": {"field": "series", "type": "nominal", "sort": list(measured)},
     }
     bound = {"bound": "at least (%), certified"} if has_bounds else {}

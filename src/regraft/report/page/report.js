@@ -41,7 +41,6 @@
     drawWhatShows();
   });
 
-  const percent = (share) => `${(100 * share).toFixed(1)}%`;
   const slide = (slider, view) => {
     const input = slider.querySelector("input");
     const output = slider.querySelector("output");
@@ -51,11 +50,11 @@
       const share = input.value / 100;
       slider.querySelector("label b").textContent = `${input.value}%`;
       const said = lines.map(({ name, ends: [none, all] }) => {
-        const [value, low, high] = none.map((end, i) => percent((1 - share) * end + share * all[i]));
+        const [value, low, high] = none.map((end, i) => (100 * ((1 - share) * end + share * all[i])).toFixed(1));
         const bold = document.createElement("b");
         bold.textContent = name;
         const span = document.createElement("span");
-        span.append(bold, ` ${value} (${low} to ${high})`);
+        span.append(bold, ` ${value}% (${low} to ${high})`);
         return span;
       });
       output.replaceChildren(...said);
