@@ -108,6 +108,7 @@ def test_a_fit_has_one_number_in_terminal_report_and_card(
         (head, name): round(100 * each.accuracy, 2)
         for name, *pair in pair_evidence(c)
         for head, each in zip(("CRO", "ERM"), pair, strict=True)
+        if not (c.reason and head == "CRO")  # which is ERM's head then
     }
 
 
@@ -278,7 +279,7 @@ def test_parts_have_headings_and_warnings_are_kept(table: Path, tmp_path: Path, 
     assert headings[0][1] == "2. An audit by hidden groups" and 'href="#part-2"' in text
     fit, audit = read_report(out).chapters
     assert any("the model was fitted on these very rows" in doubt for doubt in audit.doubts)
-    assert fit.doubts == ()
+    assert not any("fitted on these very rows" in doubt for doubt in fit.doubts)
     assert "Before you rely on this" in words(out / "report.html")
 
 
