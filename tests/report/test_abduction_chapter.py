@@ -88,7 +88,7 @@ def test_an_end_is_the_same_thing_in_every_class(found: dict[str, Any]) -> None:
 
 def test_pictures_take_the_place_of_names(found: dict[str, Any]) -> None:
     picture = encode_png(np.zeros((2, 2, 3), np.uint8))
-    chapter = abduction_chapter(with_rows(found, picture=picture, name=ATTACK))
+    chapter = abduction_chapter(with_rows(found, picture=picture, name=ATTACK, text=""))
     shown = strips(chapter.sections[0])
     assert all(len(strip.pictures) == 3 and not strip.lines for strip in shown)
     page = render(Report((chapter,), {}))

@@ -212,8 +212,8 @@ def test_all_that_was_asked_for_is_there(demo: Path, watch: Callable[..., Any]) 
     worst = min(cro["target_accuracy"], *cro["by_source"].values())
     assert marked.count() == 1 and f"▼ {100 * worst:.1f}%" in marked.inner_text()
     certified = json.loads((demo / "demo.json").read_text())["certificate"]
-    for twice in (certified["source_accuracy"], certified["pooled_source_accuracy"]):
-        assert f"{100 * twice:.1f}%" not in page.locator("main").inner_text()  # one for one head
+    again = f"{100 * certified['source_accuracy']:.1f}%"  # by cross-validation on fewer rows
+    assert again not in page.locator("main").inner_text()  # one accuracy for one head
     assert page.locator("pre").first.inner_text() == f"regraft demo --out {demo} --html"
 
 

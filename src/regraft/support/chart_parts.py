@@ -89,7 +89,7 @@ _CONFIG: Spec = {
         "titleFontWeight": "normal", "labelLimit": 140, "labelFlush": False,
     },
     "legend": {
-        **_TEXT, "orient": "bottom", "columns": {"expr": "width < 420 ? 1 : 3"},
+        **_TEXT, "orient": "bottom", "columns": {"expr": "width < 600 ? 1 : width < 780 ? 2 : 3"},
         "labelLimit": {"expr": "clamp(width - 30, 80, 260)"},
         "symbolSize": 90, "symbolStrokeWidth": 0, "symbolOpacity": 1,
     },
