@@ -8,7 +8,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
 # Two processes; each takes neighbouring tests, which share what is made once for a module.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
 
-.PHONY: install demo test quick lint types docs build benchmarks clean
+.PHONY: install demo test quick lint types docs build benchmarks notebooks clean
 
 install: $(VENV)/.installed
 
@@ -42,6 +42,10 @@ build: $(VENV)/.installed-build
 
 benchmarks: $(VENV)/.installed-test
 	$(BIN)/python benchmarks/run.py
+
+# gallery/*.ipynb from the scripts.
+notebooks: $(VENV)/.installed-test
+	$(BIN)/python benchmarks/notebooks.py
 
 $(VENV):
 	$(PYTHON) -m venv $(VENV)

@@ -79,7 +79,7 @@ def make(folder: Path, rows: int, n_features: int, n_classes: int) -> None:
         for start in range(writer.rows, rows, BLOCK):
             domain = np.arange(start, min(start + BLOCK, rows)) % len(STRENGTHS)
             X, y = draw(domain, n_features, n_classes, seed=start)
-            writer.append(X, y, domain, row_inputs(X, start + 1))
+            writer.append(X, [y, domain], row_inputs(X, start + 1))
         names = range(n_classes), [f"source {s}" for s in range(len(STRENGTHS))]
         writer.finish(Origin("arrays", "large_bank.py", "", {}), *names)
 

@@ -1,12 +1,12 @@
 """Is a new domain placed where it lies? Targets whose truth is known.
 
-python benchmarks/target_checks.py [placing] [closure] [--repetitions 100] [--mnist DIR]
+python benchmarks/target_checks.py [placing] [closure] [speed] [--repetitions 100] [--mnist DIR]
 
 Placing: cross-entropy beside the Bayes conditional, and how often the intervals of the shares and
 the certificates of adapted heads hold. Closure: how often a target that is a mixture is rejected,
 and one that is not. With DIR, which holds MNIST's four idx files, a network is trained for noisy
-images and for digits of another font. Finished repetitions are kept in benchmarks/data/target:
-delete a file to measure again.
+images and for digits of another font. Speed: seconds for 100,000 rows. Finished repetitions are
+kept in benchmarks/data/target: delete a file to measure again.
 """
 
 from __future__ import annotations
@@ -21,14 +21,16 @@ from typing import Any
 
 import numpy as np
 from abduction import Mixture, draw_mixture, rate
-from common import HERE, measure_once, table
+from common import HERE, machine, measure_once, table
 from confounded import choose
 from intervals import mixture_conditional
 from numpy.random import Generator
 from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
+from speed import median_seconds
 from target_rows import draw_groups, read_demo, read_digits, read_pacs
 
-from regraft import AdaptedClassifier, CROClassifier, adapt, place
+from regraft import AdaptedClassifier, CROClassifier, adapt, load_demo, place
 from regraft.estimators.placing import LEVEL
 
 FOLDER = HERE / "data" / "target"
@@ -41,6 +43,7 @@ AGREEING = (0.9, 0.5, 0.1)  # shares of the rows whose colour agrees with the la
 DEMO_ROWS = {0.9: 300, 0.5: 300}  # at most; the bank's target has about 300 rows that agree
 FEATURE_NOISE = 0.5
 PACS_DRAWS = 10
+MANY_ROWS = 100_000
 PROBLEMS = ("seen", "hidden")
 INTRODUCTION = f"""Two groups in sources of {SOURCE_ROWS:,} rows each. *Seen*: the groups lie 3 to
 4 deviations apart in x. *Hidden*: random problems of `abduction.py`, in which no feature is the
@@ -241,12 +244,30 @@ def tell(name: str, seed: int, repetitions: int) -> None:
         print(f"{name}: {seed + 1} of {repetitions}", file=sys.stderr, flush=True)
 
 
-PARTS = {"placing": run_placing, "closure": run_closure}
+def run_speed(_: int, __: Path | None) -> None:
+    """Time `place` beside the prediction of the same rows by scikit-learn."""
+    demo, random = load_demo("-90%"), np.random.default_rng(0)
+    model = CROClassifier().fit(demo.X, demo.y, demo.sample_domain)
+    peer = LogisticRegression(max_iter=1000).fit(demo.X, demo.y)
+    rows = random.integers(len(demo.X_target), size=MANY_ROWS)
+    X = demo.X_target[rows] + 1e-3 * random.standard_normal((MANY_ROWS, demo.X.shape[1]))
+    works = {
+        "place": lambda: place(model, X),
+        "LogisticRegression.predict": lambda: peer.predict(X),
+    }
+    lines = [[name, f"{median_seconds(work):.2f}"] for name, work in works.items()]
+    print(f"{MANY_ROWS:,} × {X.shape[1]} rows on {machine()}, median seconds.\n")
+    print(table(["what", "seconds"], lines))
+
+
+PARTS = {"placing": run_placing, "closure": run_closure, "speed": run_speed}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", metavar="PART", help="placing, closure; both if none")
+    parser.add_argument(
+        "parts", nargs="*", metavar="PART", help="placing, closure, speed; all if none"
+    )
     parser.add_argument("--repetitions", type=int, default=100)
     parser.add_argument("--mnist", type=Path, help="folder of MNIST's idx files")
     options = parser.parse_args(arguments)

@@ -105,7 +105,7 @@ def embed_digits(mnist: Path, seed: int = 0) -> dict[str, NDArray[Any]]:
     """Train the featurizer and embed sources, the target, a noisy target, and printed digits."""
     torch.manual_seed(seed)
     draw = draw_cell(CELL, mnist, seed)
-    network = train_featurizer(draw, "cpu")
+    network = train_featurizer(draw, "cuda" if torch.cuda.is_available() else "cpu").cpu()
     random = np.random.default_rng(seed)
     target = take(draw.environments[CELL], torch.arange(TARGET_ROWS))
     noisy = take(draw.environments[CELL], TARGET_ROWS + torch.arange(ALIEN_ROWS))

@@ -25,9 +25,11 @@ if TYPE_CHECKING:
         IRMClassifier,
         VRExClassifier,
     )
+    from regraft.estimators.card import model_card
     from regraft.estimators.comparison import Comparison, compare
     from regraft.estimators.cro import CROClassifier
     from regraft.estimators.drift import DriftBatch, in_batches, watch
+    from regraft.estimators.exporting import export
     from regraft.estimators.free_audit import FreeAudit, audit_free
     from regraft.estimators.frontier import Frontier, frontier
     from regraft.estimators.group_audit import GroupAudit, audit_groups
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from regraft.estimators.literal import LiteralCROClassifier
     from regraft.estimators.placing import Placement, place
     from regraft.estimators.saving import load, save
+    from regraft.estimators.table_features import TableFeatures
     from regraft.estimators.target_certificate import TargetCertificate
     from regraft.premises.diagnose import Diagnosis, diagnose
     from regraft.premises.factorization import Factorization, fit_observed
@@ -65,6 +68,7 @@ __all__ = [
     "LatentFit",
     "LiteralCROClassifier",
     "Placement",
+    "TableFeatures",
     "TargetCertificate",
     "VRExClassifier",
     "XRMClassifier",
@@ -76,6 +80,7 @@ __all__ = [
     "audit_groups",
     "compare",
     "diagnose",
+    "export",
     "fit_latent",
     "fit_observed",
     "frontier",
@@ -83,6 +88,7 @@ __all__ = [
     "load",
     "load_demo",
     "make_confounded_domains",
+    "model_card",
     "open_bank",
     "place",
     "plant_confounder",
@@ -98,6 +104,7 @@ _HOMES = {
     "estimators.adapting": ("adapt",),
     "estimators.audit": ("AuditCurve", "audit"),
     "estimators.drift": ("DriftBatch", "in_batches", "watch"),
+    "estimators.exporting": ("export",),
     "estimators.free_audit": ("FreeAudit", "audit_free"),
     "estimators.frontier": ("Frontier", "frontier"),
     "estimators.group_audit": ("GroupAudit", "audit_groups"),
@@ -113,6 +120,7 @@ _HOMES = {
     "core.group_certificate": ("GroupCertificate",),
     "core.head_certificate": ("HeadCertificate",),
     "core.intervals": ("Interval",),
+    "estimators.card": ("model_card",),
     "estimators.comparison": ("Comparison", "compare"),
     "data.examples": ("load_demo", "make_confounded_domains"),
     "data.planting": ("plant_confounder",),
@@ -123,6 +131,7 @@ _HOMES = {
     "estimators.literal": ("LiteralCROClassifier",),
     "estimators.placing": ("Placement", "place"),
     "estimators.saving": ("load", "save"),
+    "estimators.table_features": ("TableFeatures",),
     "estimators.target_certificate": ("TargetCertificate",),
 }
 

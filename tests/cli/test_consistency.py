@@ -23,10 +23,9 @@ ABSENT: dict[str, dict[str, str]] = {
     "fit": {"--seed": NOTHING_RANDOM},
     "predict": {
         "--html": "labels are for a table, not for a page",
-        "--device": "one product of matrices, done where the rows are",
         "--seed": NOTHING_RANDOM,
     },
-    "place": {"--device": FEW_ROWS, "--seed": NOTHING_RANDOM},
+    "place": {"--seed": NOTHING_RANDOM},
     "adapt": {"--device": FEW_ROWS},
     "drift": {
         "--device": "batches are small, and read from a file",
@@ -37,6 +36,13 @@ ABSENT: dict[str, dict[str, str]] = {
     "frontier": {},
     "compare": {"--seed": "each domain is left out whole"},
     "diagnose": {},
+    "export": {"--html": NO_PAGE, "--device": NO_TORCH, "--seed": NOTHING_RANDOM},
+    "serve": {
+        "--out": "it writes nothing",
+        "--html": NO_PAGE,
+        "--device": NO_TORCH,
+        "--seed": NOTHING_RANDOM,
+    },
     "report": {
         "--html": "it writes nothing else",
         "--device": NO_TORCH,
@@ -70,11 +76,14 @@ ABSENT: dict[str, dict[str, str]] = {
 
 # Options whose help differs between commands, and why.
 DIFFERENT = {
-    "--out": "a bank is a folder of its own kind, a report one file, and one default has a name",
+    "--out": "a bank is a folder of its own kind, a report or an exported model one file, and one "
+    "default has a name",
+    "--workers": "of a sweep, or of a server",
+    "--interval": "for all rows of a file, or for requests that ask for it",
     "--seed": "of a draw, of the rows held out, or of a trial, as DomainBed numbers them",
     "--data": "each reads other files",
     "--radii": "compare always takes some, the others only for the hull",
-    "--encoder": "images and texts have other encoders",
+    "--encoder": "images and texts have other encoders, and a model has its own",
     "--steps": "defaults of another kind",
     "--test-envs": "held out together, or in turn",
     "--scenarios": "only one of the two can download them",
@@ -114,7 +123,7 @@ def test_every_command_is_in_the_table_and_options_read_the_same(run: Run) -> No
         for name, parameter in options(command).items():
             texts[name].add(parameter.help)
     assert {name for name, found in texts.items() if len(found) > 1} == DIFFERENT.keys()
-    assert len(texts["--out"]) == 4 and len(texts["--seed"]) == 3
+    assert len(texts["--out"]) == 5 and len(texts["--seed"]) == 3
 
 
 @pytest.mark.parametrize("name", ABSENT)

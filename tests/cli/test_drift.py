@@ -56,6 +56,7 @@ def test_a_line_for_each_batch_and_a_page(stream: Path, run: Run, tmp_path: Path
     ]
     page = (out / "report.html").read_text()
     assert "Shares of the groups over time" in page and document["sentence"] in page
+    assert "In brackets: 95 % confidence intervals." in page
     command = json.loads((out / "provenance.json").read_text())["drift"]["command"]
     assert f"{stream / 'fine.npz'} {stream / 'moved.csv'} --batch 25" in command
 

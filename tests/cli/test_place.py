@@ -66,6 +66,9 @@ def test_it_says_what_place_says_and_writes_it(newcomer: Path, run: Run, tmp_pat
     listed = ", ".join(str(row + 1) for row in expected.alien_rows)
     assert f"rows {listed} (the first row is 1)" in said
     assert list_names(tmp_path) == ["place.json", "provenance.json"]
+    (tmp_path / "report.html").write_text("from before")
+    again = run("place", newcomer / "latent", newcomer / "rows.npz", "--out", tmp_path)
+    assert "report.html is from before" in again.out + again.err
     document = json.loads((tmp_path / "place.json").read_text())
     assert Placement.from_dict(document) == expected
     assert document["certified_accuracy"] == certified

@@ -83,10 +83,14 @@ def test_labels_alone_win_where_a_head_misleads() -> None:
     assert choice.base == 1 and choice.ridge is not None
 
 
-def test_few_labels_take_the_first_head_as_it_is() -> None:
-    rows, base = _problem(12, strength=3.0)
-    choice = choose_correction(rows, [base.expand(FOLDS, -1, -1), -base.expand(FOLDS, -1, -1)])
-    assert choice.base == 0 and choice.ridge is None
+@pytest.mark.parametrize("better", [0, 1])
+def test_few_labels_take_the_better_of_two_heads_as_it_is(better: int) -> None:
+    rows, _ = _problem(12, strength=3.0)
+    good = torch.log(torch.nn.functional.one_hot(rows.y, 2).double() * 0.6 + 0.2)
+    ignorant = torch.full_like(good, 0.5).log()
+    heads = [good, ignorant] if better == 0 else [ignorant, good]
+    choice = choose_correction(rows, [head.expand(FOLDS, -1, -1) for head in (*heads, 2 * good)])
+    assert choice.base == better and choice.ridge is None and choice.tried == 2
 
 
 def test_a_strong_ridge_changes_nothing() -> None:

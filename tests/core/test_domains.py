@@ -7,7 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regraft.core.domains import check_domains, check_features
+from regraft.core.domains import check_domains
+from regraft.core.features import check_features
 from tests.helpers.problems import Problem, make_problem
 
 
@@ -52,7 +53,6 @@ def _bad_cases() -> dict[str, tuple[object, object, object, str]]:
     rare[0] = "rare"
     lonely = p.domain.astype(object)
     lonely[0] = "alone"
-    absent = np.where(p.domain == "source 1", 0, p.y)
     missing = p.y.astype(float)
     missing[1] = np.nan
     unnamed = p.domain.astype(object)
@@ -64,7 +64,7 @@ def _bad_cases() -> dict[str, tuple[object, object, object, str]]:
         "short domain": (p.X, p.y, p.domain[:-2], "sample_domain has 38"),
         "class of one": (p.X, rare, p.domain, "class rare has one sample"),
         "domain of one": (p.X, p.y, lonely, "domain alone has one sample"),
-        "missing class": (p.X, absent, p.domain, "class 1 is missing from domain source 1"),
+        "domain is label": (p.X, p.domain, p.domain, "no class has rows in two domains"),
         "one class": (p.X, np.zeros(40), p.domain, "one class"),
         "constant": (np.ones_like(p.X), p.y, p.domain, "constant"),
         "text": (np.full(p.X.shape, "a"), p.y, p.domain, "numbers"),

@@ -153,7 +153,7 @@ def test_certificate(data: ConfoundedDomains, model: CROClassifier) -> None:
 def test_certificate_covers_every_mixture(sources: SourceHeads, groups: Groups) -> None:
     for options in ({}, {"prior_shift": 1.0}, {"class_groups": True}):
         outcome = play_latent(sources, groups, **options)
-        certificate = certify_latent(outcome, sources.slices, ["a", "b"], {})
+        certificate = certify_latent(outcome, sources, ["a", "b"], {})
         loss = outcome.held_out.loss
         shares = torch.linspace(0, 1, 21, dtype=torch.float64)
         for block in [outcome.targets.blocks] if not options.get("class_groups") else []:
@@ -185,7 +185,7 @@ def test_witness_moves_every_row_alike(data: ConfoundedDomains, model: CROClassi
     assert torch.allclose(move, move[0].expand_as(move))
     assert move[0, :-1].norm() > 0.1
     # The label is read as before, the group is not: that is what a transplant means.
-    head = torch.from_numpy(np.column_stack([model.coef_, model.intercept_]))
+    head = torch.from_numpy(model._head)
     change = move[0] @ (head[1] - head[0])
     assert abs(float(change)) < 1e-8
     same = model.witness({0: 0.1, 1: 0.9})

@@ -227,7 +227,7 @@ def append(writer: BankWriter, *rows: int) -> None:
     features = X[list(rows)]
     y = np.array([row % 2 for row in rows], np.int64)
     inputs = [Input(f"p/{row}", f"{row:064}") for row in rows]
-    writer.append(features, y, 0 * y, inputs, [Skipped(f"q/{row}", "torn") for row in rows[:1]])
+    writer.append(features, [y, 0 * y], inputs, [Skipped(f"q/{row}", "torn") for row in rows[:1]])
 
 
 def write_in_two_goes(folder: Path, between: Callable[[Path], None]) -> bytes:
@@ -260,6 +260,38 @@ def test_a_writer_goes_on_after_the_last_whole_block(tmp_path: Path) -> None:
     assert (bank.preprocessing, bank.listing) == ({"size": 4}, "11")
     first = json.loads((bank.folder / "inputs.jsonl").read_text().splitlines()[0])
     assert first == {"path": "p/0", "sha256": f"{0:064}"}
+
+
+@pytest.mark.parametrize("columns", [(), ("label",), ("domain",)])
+def test_a_bank_may_lack_labels_and_domains(tmp_path: Path, columns: tuple[str, ...]) -> None:
+    folder = tmp_path / "b"
+    names = {"label": ["cat", "dog"], "domain": [3, 5]}
+    index = np.array([0, 1, 1], np.int64)
+    for rows in (slice(0, 2), slice(2, 3)):
+        with closing(BankWriter(folder, 3, columns)) as writer:
+            inputs = [Input(i + 1, f"{i:064}") for i in range(rows.start, rows.stop)]
+            writer.append(X[rows], [index[rows]] * len(columns), inputs)
+            if rows.start:
+                given = (names[c] if c in columns else None for c in ("label", "domain"))
+                writer.finish(ORIGIN, *given)
+    bank = open_bank(folder)
+    verify(bank)
+    np.testing.assert_array_equal(bank.X, X[:3])
+    arrays = safetensors.numpy.load((folder / "features.safetensors").read_bytes())
+    assert set(arrays) == {"features", *columns}
+    if "label" in columns:
+        assert bank.labels is not None and bank.labels.tolist() == ["cat", "dog", "dog"]
+    else:
+        assert bank.y is bank.labels is bank.classes is None
+    if "domain" in columns:
+        assert bank.domain_names is not None and bank.domain_names.tolist() == [3, 5, 5]
+    else:
+        assert bank.domain is bank.domain_names is bank.domains is None
+    told = json.loads((folder / "bank.json").read_bytes())
+    swapped = {name: None if told[name] else ["a", "b"] for name in ("classes", "domains")}
+    (folder / "bank.json").write_text(json.dumps(told | swapped))
+    with refused("are not of one bank"):
+        open_bank(folder)
 
 
 def test_a_bank_outlives_a_power_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -331,13 +363,13 @@ def test_no_rows_are_no_bank_and_only_the_first_skipped_inputs_are_named(tmp_pat
         refused("all 2 inputs were skipped"),
     ):
         empty = np.empty(0, np.int64)
-        writer.append(X[:0], empty, empty, [], [Skipped("a", "torn"), Skipped("b", "torn")])
+        writer.append(X[:0], [empty, empty], [], [Skipped("a", "torn"), Skipped("b", "torn")])
         writer.finish(ORIGIN, *NAMES)
     zero = np.zeros(1, np.int64)
     with closing(BankWriter(tmp_path / "some", 3)) as writer:
         for i in range(60):
             skipped = [Skipped(f"{i}a", "torn"), Skipped(f"{i}b", "torn")]
-            writer.append(X[:1], zero, zero, [Input(i, "00")], skipped)
+            writer.append(X[:1], [zero, zero], [Input(i, "00")], skipped)
         writer.finish(ORIGIN, *NAMES)
     bank = open_bank(tmp_path / "some")
     assert (bank.n_skipped, len(bank.skipped)) == (120, 100)

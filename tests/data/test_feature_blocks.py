@@ -6,11 +6,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from sklearn.pipeline import make_pipeline
 
 from regraft.data import feature_blocks
 from regraft.data.banks import write_bank
 from regraft.data.columns import Role, TableError
 from regraft.data.feature_blocks import read_blocks
+from regraft.estimators.baselines import ERMClassifier
+from regraft.estimators.pipelines import join_model
+from regraft.estimators.table_features import TableFeatures
+from tests.helpers.mixed_table import features_of, mixed_columns
 from tests.helpers.tables import write_columns
 
 X = np.random.default_rng(0).standard_normal((23, 3)).astype(np.float32)
@@ -28,8 +33,17 @@ def _write(folder: Path, kind: str) -> Path:
     return write_columns(folder / f"t.{kind}", columns)
 
 
+def _head(names: Sequence[str] = (), n_features: int = 3) -> ERMClassifier:
+    """A head that was fitted on so many features, with names or without."""
+    head = ERMClassifier()
+    head.n_features_in_ = n_features
+    if names:
+        head.feature_names_in_ = np.array(names, object)
+    return head
+
+
 def _read(path: Path, names: Sequence[str] = (), n_features: int = 3) -> NDArray[np.floating]:
-    return np.concatenate(list(read_blocks(path, names, n_features, ROLES)))
+    return np.concatenate(list(read_blocks(path, _head(names, n_features), ROLES)))
 
 
 @pytest.mark.parametrize("kind", ["csv", "csv.gz", "jsonl", "jsonl.gz", "parquet", "npz", "bank"])
@@ -38,7 +52,7 @@ def test_blocks_are_the_rows_of_the_file(
 ) -> None:
     monkeypatch.setattr(feature_blocks, "_ROWS", 10)
     path = _write(tmp_path, kind)
-    blocks = list(read_blocks(path, (), 3, ROLES))
+    blocks = list(read_blocks(path, _head(), ROLES))
     assert [len(block) for block in blocks] == [10, 10, 3]
     np.testing.assert_allclose(np.concatenate(blocks), X)
     has_names = kind not in ("npz", "bank")
@@ -56,11 +70,31 @@ def test_names_and_cells_are_checked(tmp_path: Path, kind: str) -> None:
     path = _write(tmp_path, kind)
     with pytest.raises(TableError, match="the data lacks 'd', which the model was fitted on"):
         _read(path, ("a", "b", "d"))
-    with pytest.raises(TableError, match="the model was not fitted on 'c'"):
-        _read(path, ("a", "b"), 2)
+    with pytest.warns(UserWarning, match="the model does not know are not read: 'c'"):
+        np.testing.assert_allclose(_read(path, ("a", "b"), 2), X[:, :2])
     path = write_columns(tmp_path / f"w.{kind}", {"a": ["1", "2", "x"]})
-    with pytest.raises(TableError, match=r"row 3 of .* holds 'x' in feature column 'a'"):
+    with pytest.raises(TableError, match=r"row 3 holds 'x' in column 'a'"):
         _read(path, ("a",), 1)
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_blocks_of_a_raw_table_are_what_the_head_takes(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feature_blocks, "_ROWS", 70)
+    columns = mixed_columns()
+    table = features_of(columns)
+    before = make_pipeline(TableFeatures(drop=["patient", "units"]).fit(table))
+    model = join_model(before, ERMClassifier())
+    path = write_columns(tmp_path / f"t.{kind}", columns)
+    roles = [Role("ill", "label"), Role("place", "domain")]
+    blocks = list(read_blocks(path, model, roles))
+    assert [len(block) for block in blocks] == [70, 70, 70, 70, 20]
+    np.testing.assert_array_equal(np.concatenate(blocks), before.transform(table))
+    columns["age"][200] = "old"
+    path = write_columns(tmp_path / f"t.{kind}", columns)
+    with pytest.raises(TableError, match=r"from row 141 on: column 'age' .*row 61 \('old'\)"):
+        list(read_blocks(path, model, roles))
 
 
 def test_files_without_rows_are_refused(tmp_path: Path) -> None:

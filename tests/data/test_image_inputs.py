@@ -96,12 +96,43 @@ def test_gaps_are_told_and_kept_and_many_are_counted(tmp_path: Path) -> None:
     assert (listing.rows, listing.classes) == (9, ("x", "y"))
     unused, gap = map(one_sentence, listing.notes)
     assert unused == "no domain has images of class 'z', which is left out."
-    assert "no images of class 'y' in 'b': regraft fit needs every class" in gap
+    assert "no images of class 'y' in 'b': that domain says nothing" in gap
     assert len(lines) == 9
     for i in range(5):
         write_images(tmp_path / "many", domains=(f"d{i}",), classes=(f"c{i}",), n=1)
     listing, _ = survey(tmp_path / "many", tmp_path / "w")
-    assert "'c4' in 'd1' and 12 more: regraft fit" in one_sentence(*listing.notes)
+    assert "'c4' in 'd1' and 12 more: that domain" in one_sentence(*listing.notes)
+
+
+NO_TAGS: dict[str, Any] = {"label": None, "domain": None}
+
+
+def test_without_labels_a_folder_has_any_layout(tmp_path: Path) -> None:
+    root = write_images(tmp_path / "r", n=1)
+    (root / "b/x/0000.png").rename(root / "b/late.png")
+    (root / "b/y/0000.png").rename(root / "top.PNG")
+    (root / "a" / "up").symlink_to(root)  # which leads back
+    (root / "notes.md").touch()
+    listing, lines = survey(root, tmp_path / "w", **NO_TAGS)
+    names = ["top.PNG", "a/x/0000.png", "a/y/0000.png", "b/late.png"]
+    assert [line[0][0] for line in lines] == names
+    assert (listing.rows, listing.classes, listing.domains) == (4, None, None)
+    assert [one_sentence(note) for note in listing.notes] == [
+        f"1 entries of {root} are left out: they are no images."
+    ]
+    (block,) = read(root, tmp_path / "w", **NO_TAGS)
+    assert block.labels == block.domains == (None,) * 4
+    assert [each.key for each in block.inputs] == names
+    (block,) = read(root / "top.PNG", tmp_path / "w")
+    assert [each.key for each in block.inputs] == ["top.PNG"] and block.labels == (None,)
+    (tmp_path / "none" / "inside").mkdir(parents=True)
+    with refused("holds no images: pass a folder with"):
+        survey(tmp_path / "none", tmp_path / "w", **NO_TAGS)
+    with refused(re.escape("(--unlabelled)")):
+        survey(root / "b", tmp_path / "w")
+    table = write_table(tmp_path / "t.csv", f"r/{FIRST}", "r/top.PNG", header="path")
+    (block,) = read(table, tmp_path / "w", **NO_TAGS)
+    assert [each.key for each in block.inputs] == [f"r/{FIRST}", "r/top.PNG"]
 
 
 def touch(path: Path) -> None:

@@ -2,23 +2,22 @@
 
 import zipfile
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from regraft import CROClassifier, write_bank
-from regraft.data.columns import is_missing
-from regraft.data.tables import (
-    FeatureTable,
-    TableError,
-    align,
-    read_probabilities,
-    read_table,
-    score,
-)
+from regraft import CROClassifier, TableFeatures, write_bank
+from regraft.data import table_columns
+from regraft.data.columns import ColumnChoice, is_missing
+from regraft.data.labelled import read_labelled
+from regraft.data.scoring import score
+from regraft.data.table_columns import read_columns
+from regraft.data.tables import TableError, align, read_probabilities, read_table
 from tests.helpers.errors import one_sentence, refused
+from tests.helpers.mixed_table import features_of, mixed_columns
 from tests.helpers.tables import write_columns
 
 X = np.array([[0.1, 2.0], [1 / 3, -1e-300], [5.0, 6.0], [7.0, 1e22]])
@@ -39,6 +38,11 @@ def write(
     return write_columns(path, named | others)
 
 
+def matrix(table: Any) -> Any:
+    """The features as numbers, also of named columns."""
+    return align(table, (), len(table.features) or table.X.shape[1])
+
+
 suffixes = pytest.mark.parametrize("suffix", [".npz", ".csv", ".parquet"])
 
 
@@ -49,8 +53,8 @@ def test_every_format_gives_the_same_table(
 ) -> None:
     path = write(tmp_path / f"data{suffix}", group=group)
     table = read_table(path, group="place" if group else None)
-    np.testing.assert_array_equal(table.X, X)
-    assert table.X.dtype == np.float64
+    np.testing.assert_array_equal(matrix(table), X)
+    assert matrix(table).dtype == np.float64
     np.testing.assert_array_equal(table.y, Y)
     assert table.y.dtype.kind == "i"
     np.testing.assert_array_equal(table.domain, DOMAIN)
@@ -63,12 +67,13 @@ def test_every_format_gives_the_same_fit_and_small_floats(tmp_path: Path, proble
     heads = []
     for suffix in (".npz", ".csv", ".parquet"):
         table = read_table(write(tmp_path / f"d{suffix}", problem.X, problem.y, problem.domain))
-        heads.append(CROClassifier().fit(table.X, table.y, table.domain).coef_)
+        heads.append(CROClassifier().fit(matrix(table), table.y, table.domain).coef_)
     np.testing.assert_array_equal(heads[0], heads[1])
     np.testing.assert_array_equal(heads[0], heads[2])
     assert read_table(write(tmp_path / "a.npz", X.astype(np.float32))).X.dtype == np.float32
     assert read_table(write(tmp_path / "b.npz", np.eye(4, dtype=int))).X.dtype == np.float64
-    assert read_table(write(tmp_path / "c.parquet", np.eye(4, dtype=bool))).X.dtype == np.float64
+    table = read_table(write(tmp_path / "c.parquet", np.eye(4, dtype=bool)))
+    np.testing.assert_array_equal(matrix(table), np.eye(4))
 
 
 def test_a_bank_is_a_table_whose_features_stay_on_disk(tmp_path: Path, problem: Any) -> None:
@@ -128,7 +133,7 @@ def test_csv_allows_a_byte_order_mark_blank_lines_and_spaces(tmp_path: Path) -> 
     path = tmp_path / "d.csv"
     path.write_text("\ufeffplace, f0 ,target,f1\n\nx,1, yes,2\ny, 3,no,4\n\n", encoding="utf-8")
     table = read_table(path, label="target", domain="place")
-    np.testing.assert_array_equal(table.X, [[1, 2], [3, 4]])
+    np.testing.assert_array_equal(matrix(table), [[1, 2], [3, 4]])
     assert table.features == ("f0", "f1")
     np.testing.assert_array_equal(table.y, ["yes", "no"])
     np.testing.assert_array_equal(table.domain, ["x", "y"])
@@ -194,7 +199,7 @@ def zipped_text(path: Path) -> None:
 BROKEN: list[tuple[str, Callable[[Path], object], str]] = [
     ("d.npz", lambda p: None, "does not exist"),
     ("d.npz", Path.mkdir, "is a folder"),
-    ("d.json", lambda p: p.write_text("{}"), r"\.npz, \.csv or \.parquet"),
+    ("d.json", lambda p: p.write_text("{}"), r"\.npz, \.csv, \.jsonl, \.parquet"),
     ("d.npz", Path.touch, "damaged or not"),
     ("d.npz", damaged, "damaged or not"),
     ("d.npz", foreign, r"damaged or not a \.npz file: write it again with np\.savez"),
@@ -208,21 +213,16 @@ BROKEN: list[tuple[str, Callable[[Path], object], str]] = [
     ("d.npz", lambda p: np.savez(p, X=X, label=np.eye(4), domain=DOMAIN), r"\(4, 4\)"),
     ("d.npz", lambda p: np.savez(p, X=X[:0], label=Y[:0], domain=DOMAIN[:0]), "no rows"),
     ("d.csv", Path.touch, "is empty"),
-    ("d.csv", lambda p: p.write_text("label;domain;f0\n1;a;0.5\n"), "separated by semicolons"),
     ("d.csv", lambda p: p.write_text("f0,label,domain\n"), "no rows"),
     ("d.csv", lambda p: p.write_text("label,domain\n1,a\n"), "no feature columns"),
     ("d.csv", lambda p: p.write_text("f0,label,domain\n1,1\n"), r"row 1 \(line 2\).*2 cells.*3"),
     ("d.csv", lambda p: p.write_text("f0,label,domain\n1,1,a,b\n"), "4 cells"),
-    ("d.csv", lambda p: p.write_text("f0,label,domain\n1,1,a\nx,0,a\n"), "row 2 .*'x' .*'f0'"),
-    ("d.csv", lambda p: p.write_text("f0,f1,label,domain\n1,,1,a\n"), "row 1 .*'' .*'f1'"),
-    ("d.csv", lambda p: p.write_text(f"f0,label,domain\n{'x' * 99},1,a\n"), "a long text"),
     ("d.csv", lambda p: p.write_text("f0,f0,label,domain\n1,2,1,a\n"), "more than one.*'f0'"),
     ("d.csv", lambda p: p.write_bytes(b"f0,label,domain\n1,\xff\xfe,a\n"), "UTF-8"),
     ("d.csv", lambda p: p.write_text(f"f0,label,domain\n1,{'x' * 200_000},a\n"), "not CSV"),
     ("d.parquet", Path.touch, "damaged or not"),
     ("d.parquet", damaged, "damaged or not"),
     ("d.parquet", foreign, "damaged or not a Parquet file: write it again"),
-    ("d.parquet", lambda p: write(p, np.array([["1", "2"], ["x", "3"]] * 2)), "row 2 .*'x' .*'f0'"),
 ]
 
 
@@ -301,16 +301,105 @@ def test_features_are_matched_by_name_and_scores_compare_numbers_with_text(tmp_p
     np.testing.assert_array_equal(align(unnamed, ["f1", "f0"], 2), X)
     for rows, names, n, sentence in (
         (table, ["f0", "g"], 2, "lacks 'g'"),
-        (table, ["f0"], 1, "not fitted on 'f1'"),
         (unnamed, [], 3, r"2 feature\(s\).*fitted on 3"),
     ):
         with pytest.raises(TableError, match=sentence):
             align(rows, names, n)
-    table = FeatureTable(X, np.array(["1", "0", "0", "0"]), DOMAIN)
-    assert score(table, Y) == (0.75, {"a": 1.0, "b": 0.5})
-    truth = np.array([True, False, True, True])
-    assert score(FeatureTable(X, truth, None), Y == 1) == (0.75, {})
-    assert score(FeatureTable(X, None, DOMAIN), Y) == (None, {})
+    assert align(table, ["f0"], 1).tolist() == X[:, :1].tolist()
+    for cells, sentence in (
+        ("1,2\n3,x\n", "row 2 holds 'x' in column 'b'"),
+        ("1,\n", "row 1 is empty in column 'b'"),
+    ):
+        (tmp_path / "e.csv").write_text(f"a,b\n{cells}")
+        rows = read_table(tmp_path / "e.csv", need_label=False, need_domain=False)
+        with refused(sentence, TableError):
+            align(rows, (), 2)
+
+
+def test_scores_compare_labels_as_files_write_them() -> None:
+    classes = np.array([0, 1])
+    for truth in (["1", "0", "0", "0"], ["1.0", "0", 0, False], [True, "FALSE", 0.0, "0"]):
+        scored = score(Y, truth, DOMAIN, classes)
+        assert (scored.accuracy, scored.by_domain) == (0.75, {"a": 1.0, "b": 0.5})
+        assert scored.n_labelled == 4
+    gaps = score(Y, ["1", "NaN", None, "1"], DOMAIN, classes)
+    assert (gaps.accuracy, gaps.by_domain, gaps.n_labelled) == (0.5, {"a": 1.0, "b": 0.0}, 2)
+    assert "over the 2 of 4 rows with labels: 50.0%" in gaps.sentences(4)[0]
+    assert score(Y, ["", None, "?", np.nan], None, classes).accuracy is None
+    assert score(Y, None, DOMAIN, classes).sentences(4) == []
+    words = np.array(["none", "some"])
+    assert score(words[Y], ["some", "none", "some", "none"], None, words).accuracy == 1
+    with refused("2 of 4 rows have a label that is no class of the model \\('5', 'x' instead of"):
+        score(Y, ["1", "5", "x", "0"], None, classes)
+
+
+@pytest.mark.parametrize("name", ["d.csv", "d.csv.gz", "d.jsonl", "d.jsonl.gz", "d.parquet"])
+def test_every_format_gives_the_same_features(tmp_path: Path, name: str) -> None:
+    columns = mixed_columns()
+    columns |= {"dose": [None if cell == "NA" else float(cell) for cell in columns["dose"]]}
+    if name == "d.parquet":  # numbers may be texts or decimals there
+        columns |= {"age": [Decimal(cell) for cell in columns["age"]]}
+    path = write_columns(tmp_path / name, columns)
+    with pytest.warns(UserWarning, match="columns left out"):
+        table = read_labelled(path, "ill", "place")
+        expected = TableFeatures().fit_transform(features_of(mixed_columns()))
+    np.testing.assert_array_equal(table.X, expected)
+    assert table.columns is not None and list(table.columns)[:2] == ["patient", "age"]
+    np.testing.assert_allclose(table.unscaled()[:, 0], np.array(columns["age"], float))
+
+
+def test_semicolons_separate_too_with_decimal_commas(tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text("label;domain;f0;f1\n1;a;0,5;x, y\n0;b;-2;z\n")
+    table = read_table(tmp_path / "d.csv")
+    assert isinstance(table.X, dict)
+    assert table.X["f0"].tolist() == [0.5, -2] and table.X["f1"].tolist() == ["x, y", "z"]
+
+
+def test_blocks_of_a_long_table_are_one_column(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_columns._read_cells, "__defaults__", (2,))
+    lines = ['{"a": 1}', '{"a": 2, "b": true}', '{"a": "x", "b": "maybe"}', '{"c": [1]}']
+    (tmp_path / "d.jsonl").write_text("\n".join(lines))
+    columns = read_columns(tmp_path / "d.jsonl", plain={"b"})
+    assert columns["a"].tolist() == [1, 2, "x", None]
+    assert columns["b"] == [None, True, "maybe", None]
+    assert columns["c"].tolist()[2:] == [None, [1]]
+
+
+def test_all_problems_of_a_file_are_told_at_once(tmp_path: Path) -> None:
+    columns = {name: cells.copy() for name, cells in mixed_columns().items()}
+    columns["age"][3], columns["dose"][5], columns["ill"][7] = "old", "inf", ""
+    path = write_columns(tmp_path / "d.csv", columns)
+    with refused("d.csv has 4 problems", TableError, path=path) as caught:
+        read_labelled(path, "ill", "clinic")
+    for part in (
+        "row 8 of",
+        "no domain column 'clinic'",
+        "'age' holds numbers, but not in row 4",
+        "'dose' holds an infinite number in row 6",
+    ):
+        assert part in str(caught.value)
+    columns["ill"][7] = "yes"
+    path = write_columns(tmp_path / "d.csv", columns)
+    with refused("d.csv has 2 problems", TableError, path=path):
+        read_labelled(path, "ill", "place")
+    for option in ("features", "drop", "categorical"):
+        with refused(f"{option} names 'nothing'", TableError, path=path):
+            read_labelled(path, "ill", "place", choice=ColumnChoice(**{option: ("nothing",)}))
+        np.savez(tmp_path / "d.npz", X=X, y=Y, domain=DOMAIN)
+        with refused(f"no names: leave out --{option}", TableError, path=tmp_path / "d.npz"):
+            read_labelled(tmp_path / "d.npz", choice=ColumnChoice(**{option: ("f0",)}))
+
+
+@pytest.mark.filterwarnings("ignore:columns left out")
+def test_targets_are_no_part_of_the_preprocessing(tmp_path: Path) -> None:
+    columns = mixed_columns()
+    target = columns["place"] == "clinic 1"
+    columns["place"] = np.where(target, -1, 0)
+    columns["age"] = np.where(target, "900", columns["age"])
+    table = read_labelled(write_columns(tmp_path / "d.csv", columns), "ill", "place")
+    assert abs(table.X[~target, 0].mean()) < 1e-9 and table.X[target, 0].min() > 10
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
@@ -318,7 +407,7 @@ def test_a_group_that_is_not_asked_for_stays_a_feature(tmp_path: Path, suffix: s
     table = read_table(write(tmp_path / f"d{suffix}", group=GROUP))
     assert table.group is None
     assert table.features == ("f0", "f1", "place")
-    np.testing.assert_array_equal(table.X, np.column_stack([X, GROUP]))
+    np.testing.assert_array_equal(matrix(table), np.column_stack([X, GROUP]))
 
 
 @suffixes

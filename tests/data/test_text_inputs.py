@@ -108,6 +108,28 @@ def test_a_text_changed_or_moved_is_another_listing_and_gaps_are_told(tmp_path: 
         assert TextInputs(path).survey(tmp_path).rows == 1
 
 
+def test_lines_of_text_and_tables_of_texts_alone(tmp_path: Path) -> None:
+    path = tmp_path / "t.txt"
+    path.write_bytes("\ufeffgood, really\r\n\n  \nété 🎈\nbad".encode())
+    texts = TextInputs(path)
+    listing = texts.survey(tmp_path)
+    assert (listing.rows, listing.classes, listing.domains) == (3, None, None)
+    (block,) = texts.blocks(tmp_path, 0)
+    assert block.content == ["good, really", "été 🎈", "bad"]
+    assert [each.key for each in block.inputs] == [1, 4, 5]
+    assert block.labels == block.domains == (None,) * 3
+    table = write(tmp_path / "t.csv", [("a", "x", "d"), ("b", "x", "d")])
+    listing = TextInputs(table, label=None).survey(tmp_path)
+    assert (listing.classes, listing.domains, listing.columns) == (None, ("d",), ["domain"])
+    alone = write(tmp_path / "alone.jsonl", [("a",), ("b",)], names=["text"])  # type: ignore[list-item]
+    one = TextInputs(alone, label=None, domain=None).survey(tmp_path)
+    other = TextInputs(table, label=None, domain=None).survey(tmp_path)
+    assert one == other and one.columns == []
+    path.write_text("\n\n")
+    with refused("has no rows: add data", path=path):
+        TextInputs(path).survey(tmp_path)
+
+
 HEADER = b"text,label,domain\n"
 PLAIN = b'{"text": "a", "label": 1, "domain": 2}\n'
 REFUSED: list[tuple[str, bytes, str]] = [
@@ -138,7 +160,7 @@ REFUSED: list[tuple[str, bytes, str]] = [
     ("t.csv.gz", HEADER, "damaged or not gzipped"),
     ("t.csv.gz", gzip.compress(HEADER + b"a,x,d\n", mtime=0)[:-9], "damaged or not gzipped"),
     ("t.parquet", b"PAR1", "damaged or not a Parquet file"),
-    ("t.txt", b"a", "does not end in .csv, .jsonl, .parquet, .csv.gz, .jsonl.gz"),
+    ("t.doc", b"a", "does not end in .csv, .jsonl, .parquet, .csv.gz, .jsonl.gz"),
 ]
 
 

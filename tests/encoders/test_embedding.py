@@ -129,6 +129,23 @@ def test_texts_go_on_too(tmp_path: Path) -> None:
     assert bank.labels[:3].tolist() == ["x", "y", "x"]
 
 
+def test_inputs_without_labels_go_on_too(images: Path, tmp_path: Path) -> None:
+    tags = {"label": None, "domain": None}
+    whole = embed_images(images, ToyImages(), tmp_path / "whole", **tags).bank
+    verify(whole)
+    labelled = embed_images(images, ToyImages(), tmp_path / "labelled").bank
+    np.testing.assert_array_equal(whole.X, labelled.X)
+    assert whole.y is None and whole.domain is None
+    with pytest.raises(RuntimeError, match="out of memory"):
+        embed_images(images, ToyImages(fail_at=3), tmp_path / "bank", **tags)
+    with refused("holds features of other images"):
+        embed_images(images, ToyImages(), tmp_path / "bank")
+    encoder = ToyImages()
+    bank = embed_images(images, encoder, tmp_path / "bank", **tags).bank
+    assert encoder.calls == 4 and contents(bank.folder) == contents(whole.folder)
+    assert embed_images(images, ToyImages(), tmp_path / "bank", **tags).was_there
+
+
 @pytest.mark.parametrize("is_finished", [False, True])
 @pytest.mark.parametrize(
     ("encoder", "message"),

@@ -126,7 +126,7 @@ def test_a_saved_one_predicts_the_same_bits(
     assert loaded.certificate_ == adapted.certificate_
     with pytest.raises(ValueError, match="adapt of the model it came from"):
         loaded.fit(X, X[:, 0])
-    with pytest.raises(ValueError, match="AdaptedClassifier has no family"):
+    with pytest.raises(ValueError, match="an adapted model has no family"):
         adapt(loaded, X)  # type: ignore[arg-type]
 
 

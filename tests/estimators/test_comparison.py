@@ -9,6 +9,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.metrics import log_loss, roc_auc_score
+from sklearn.tree import DecisionTreeClassifier
 
 from regraft import CROClassifier, ERMClassifier
 from regraft.estimators.compared_heads import (
@@ -21,6 +23,8 @@ from regraft.estimators.compared_heads import (
     solve_on_sources,
 )
 from regraft.estimators.comparison import Comparison, ComparisonCell, compare
+from regraft.estimators.comparison_metrics import METRICS
+from regraft.estimators.table_features import TableFeatures
 from tests.helpers.errors import refused
 from tests.helpers.problems import Problem, make_problem
 
@@ -43,8 +47,7 @@ def test_shared_source_heads_give_what_fit_gives(contender: ComparedHead) -> Non
     sources = data.sources
     head = solve_on_sources(contender.model, sources).numpy()
     fitted = contender.model.fit(*data.data)
-    np.testing.assert_array_equal(head[:, :-1], fitted.coef_)
-    np.testing.assert_array_equal(head[:, -1], fitted.intercept_)
+    np.testing.assert_array_equal(head, fitted._head)
 
 
 def test_contenders_are_the_defaults_and_the_radii_in_order() -> None:
@@ -93,9 +96,36 @@ def test_rows_sum_up_the_cells(comparison: Comparison) -> None:
         assert row.worst_gain == pytest.approx(row.worst - erm.worst)
     assert (erm.average_gain, erm.worst_gain) == (0.0, 0.0)
     json.dumps(comparison.to_dict(), allow_nan=False)  # plain data
-    assert f"in the worst ({erm.worst_target})" in comparison.verdict()
+    assert f"in the worst ({erm.worst_target})" in comparison.summary()[0]
     with refused("there is no head 'SVM': the comparison has ERM,"):
         comparison.row("SVM")
+
+
+def test_every_metric_has_an_interval_and_a_paired_difference(
+    data: Problem, comparison: Comparison
+) -> None:
+    cells = {(cell.target, cell.head): cell for cell in comparison.cells}
+    for row in comparison.rows:
+        assert tuple(row.metrics) == tuple(row.minus_erm) == METRICS
+        for metric, mean in row.metrics.items():
+            own = [cells[target, row.head].metrics[metric] for target in comparison.targets]
+            assert mean is not None and mean.low <= mean.value <= mean.high
+            assert mean.value == pytest.approx(np.mean([each.value for each in own if each]))
+            difference = row.minus_erm[metric]
+            erm = comparison.row(ERM).metrics[metric]
+            assert (difference is None) == (row.head == ERM)
+            if difference is not None and erm is not None:
+                assert difference.value == pytest.approx(mean.value - erm.value)
+        accuracy = row.metrics["accuracy"]
+        assert accuracy is not None and accuracy.value == pytest.approx(row.average)
+    for target in comparison.targets:
+        unseen = data.domain == target
+        head = ERMClassifier().fit(*data.take(~unseen).data)
+        p = head.predict_proba(data.X[unseen])
+        metrics, y = cells[target, ERM].metrics, data.y[unseen]
+        assert metrics["auc"] and metrics["auc"].value == pytest.approx(roc_auc_score(y, p[:, 1]))
+        assert metrics["log_loss"]
+        assert metrics["log_loss"].value == pytest.approx(log_loss(y, p), abs=1e-9)
 
 
 @settings(max_examples=5)
@@ -189,7 +219,7 @@ def test_what_cannot_be_compared(data: Problem) -> None:
     kept = ~((data.domain == "source 1") & (data.y == 1))
     cases: tuple[tuple[str, Any, dict[str, Any]], ...] = (
         (r"one domain \(source 0\), so none can be left out", data.domain == "source 0", {}),
-        ("class 1 is missing from domain source 1", kept, {}),
+        ("without domain source 0, y has one class only", kept, {}),
         ("radius", slice(None), {"radii": (-1.0,)}),
         ("device 'tpu9'", slice(None), {"device": "tpu9"}),
     )
@@ -216,3 +246,29 @@ def test_a_gpu_gives_the_same(data: Problem, comparison: Comparison) -> None:
     found = compare(*data.data, radii=(2.0,), device="cuda")
     for row in found.rows:
         assert row.accuracy == pytest.approx(comparison.row(row.head).accuracy, abs=0.03)
+
+
+def test_a_table_becomes_numbers_by_the_sources_of_each_split_alone() -> None:
+    problem = make_problem(seed=4, n=50, d=2, classes=2, sources=3)
+    table: dict[str, Any] = {"a": problem.X[:, 0].copy(), "b": 100 * problem.X[:, 1]}
+    table["a"][::7] = np.nan
+    table["town"] = np.where(problem.X[:, 1] > 1, "Bern", "Chur").astype(object)
+    table["town"][problem.domain == "source 2"] = "only there"
+    found = compare(
+        table,
+        problem.y,
+        problem.domain,
+        radii=(),
+        features=TableFeatures(),
+        estimators={"tree": DecisionTreeClassifier(max_depth=2, random_state=0)},
+    )
+    models = {ERM: ERMClassifier(), "tree": DecisionTreeClassifier(max_depth=2, random_state=0)}
+    for target in found.targets:
+        kept = problem.domain != target
+        rows = {name: column[kept] for name, column in table.items()}
+        before = TableFeatures().fit(rows)
+        for name, model in models.items():
+            domain = {"sample_domain": problem.domain[kept]} if name == ERM else {}
+            model.fit(before.transform(rows), problem.y[kept], **domain)
+            right = model.predict(before.transform(table)) == problem.y
+            assert found.row(name).accuracy[target] == pytest.approx(right[~kept].mean())

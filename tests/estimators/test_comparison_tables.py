@@ -6,9 +6,23 @@ from pathlib import Path
 import pytest
 
 from regraft.estimators.compared_heads import CRO_DEFAULTS, ERM
-from regraft.estimators.comparison import Comparison, ComparisonRow
-from regraft.estimators.comparison_tables import latex, markdown, write_tables
+from regraft.estimators.comparison import Comparison, ComparisonCell, ComparisonRow
+from regraft.estimators.comparison_metrics import METRICS, Estimate
+from regraft.estimators.comparison_tables import (
+    accuracy_table,
+    latex,
+    markdown,
+    means_table,
+    metric_table,
+    narrow,
+    write_tables,
+)
 from regraft.estimators.plots import plot_comparison
+
+
+def estimates(value: float, **missing: None) -> dict[str, Estimate | None]:
+    """The same for all metrics."""
+    return dict.fromkeys(METRICS, Estimate(value, value - 0.01, value + 0.03)) | missing
 
 
 def row(head: str, radius: float | None, a: float, b: float, source: float) -> ComparisonRow:
@@ -16,7 +30,8 @@ def row(head: str, radius: float | None, a: float, b: float, source: float) -> C
     average, worst = (a + b) / 2, min(a, b)
     return ComparisonRow(
         head, radius, {"a|1": a, "b_2": b}, average, worst, "a|1" if a < b else "b_2", source,
-        average - 0.65, worst - 0.5, 1.234,
+        average - 0.65, worst - 0.5, 1.234, estimates(average, log_loss=None),
+        estimates(average - 0.65) if head != ERM else dict.fromkeys(METRICS),
     )  # fmt: skip
 
 
@@ -28,14 +43,14 @@ COMPARISON = Comparison(
         row("CRO (radius 0)", 0.0, 0.8, 0.5, 0.9),
         row("CRO (radius 4)", 4.0, 0.6, 0.75, 0.8),
     ),
-    cells=(),
+    cells=(ComparisonCell("b_2", ERM, 0.5, 0.9, 0.5, 40, estimates(0.5, auc=None)),),
 )
 
 
 def test_markdown() -> None:
     lines = markdown(COMPARISON).splitlines()
     assert "points above ERM" in lines[0]
-    assert lines[2:] == [
+    assert lines[2:8] == [
         r"| Head | a\|1 | b_2 | Average | Worst | Sources |",
         "|---|---:|---:|---:|---:|---:|",
         "| ERM | 80.0 | 50.0 | 65.0 | 50.0 | 90.0 |",
@@ -43,6 +58,37 @@ def test_markdown() -> None:
         "| CRO (radius 0) | 80.0 | 50.0 | 65.0 (+0.0) | 50.0 (+0.0) | 90.0 |",
         "| CRO (radius 4) | 60.0 | 75.0 | 67.5 (+2.5) | 60.0 (+10.0) | 80.0 |",
     ]
+
+
+def test_metrics_have_intervals_and_dashes() -> None:
+    lines = markdown(COMPARISON).splitlines()
+    start = lines.index("On average over the unseen domains.")
+    assert lines[start + 2] == "| head | accuracy (%) | above ERM | AUC (%) | log-loss | ECE (%) |"
+    assert lines[start + 4 : start + 6] == [
+        "| ERM | 65.0 ± 2.0 | – | 65.0 ± 2.0 | – | 65.0 ± 2.0 |",
+        "| CRO (defaults) | 60.0 ± 2.0 | -5.0 ± 2.0 | 60.0 ± 2.0 | – | 60.0 ± 2.0 |",
+    ]
+    assert "by a bootstrap over the rows" in lines[-1]
+    assert metric_table(COMPARISON, "log_loss").texts()[0] == (ERM, "–", "0.500 ± 0.020")
+    assert metric_table(COMPARISON, "auc").texts()[0] == (ERM, "–", "–")
+
+
+def test_the_tables_of_the_terminal_fit() -> None:
+    rich = pytest.importorskip("rich.console")
+    for table in (accuracy_table(COMPARISON), narrow(means_table(COMPARISON))):
+        assert rich.Console(width=1000).measure(table.terminal()).maximum <= 80
+        assert table.sections == {2}
+    assert narrow(means_table(COMPARISON)).texts()[1][2] == "-5.0±2.0"
+
+
+def test_frames_and_pages() -> None:
+    frame = COMPARISON.to_frame()
+    assert frame.shape[0] == 1 and frame["head"].tolist() == [ERM]
+    assert frame["log loss"].tolist() == [0.5] and frame["log loss, high"].tolist() == [0.53]
+    assert frame["auc"].isna().all() and frame["rows"].tolist() == [40]
+    page = COMPARISON._repr_html_()
+    assert "<table>" in page and "CRO (radius 4)" in page and "5.0 points below ERM" in page
+    assert repr(COMPARISON).startswith("Comparison\n  ERM has 65.0%")
 
 
 def test_latex_marks_the_best_as_printed() -> None:
@@ -67,6 +113,8 @@ def test_files(tmp_path: Path) -> None:
     assert rows[3]["worst domain"] == "a|1" and float(rows[3]["worst minus ERM"]) == 10.0
     assert float(rows[1]["average minus ERM"]) == pytest.approx(-4.98)
     assert [float(rows[3][name]) for name in ("a|1", "b_2", "average")] == [60.0, 75.0, 67.5]
+    assert float(rows[3]["auc minus ERM, high"]) == pytest.approx(0.055)
+    assert rows[0]["accuracy minus ERM"] == "" and rows[0]["log loss"] == ""
 
 
 def test_the_picture_has_the_sweep_and_the_other_heads(tmp_path: Path) -> None:

@@ -156,6 +156,12 @@ def test_bad_batches_are_refused(
         list(watch(model, batches, level))
 
 
+def test_rows_of_the_fit_are_warned_of(model: CROClassifier) -> None:
+    rows = model.reference_.X.numpy()[:50].astype(float)
+    with pytest.warns(UserWarning, match="50 rows of the first batch are rows that the model was"):
+        next(watch(model, [rows]))
+
+
 def test_models_without_groups_are_refused_before_a_row_is_read(model: CROClassifier) -> None:
     X, y = draw_rows(0.8, 60, 1)
     domain = np.repeat([0, 1], 30)

@@ -50,7 +50,7 @@ def accuracy(head: np.ndarray, problem: Problem) -> float:
 def test_it_beats_erm_where_the_sources_rare_group_prevails() -> None:
     _, model = fitted()
     far = draw_disagreeing_groups(1, (0.1,), n=4000, d=4)
-    head = np.column_stack([model.coef_, model.intercept_])
+    head = model._head
     assert not certificate_of(model).reason
     assert accuracy(head, far) > accuracy(model.pooled_head_, far) + 0.02
 
@@ -66,7 +66,7 @@ def test_the_certificate_covers_new_rows_of_its_targets(seed: int) -> None:
     new = check_domains(*draw_disagreeing_groups(20 + seed, (0.9, 0.6), n=5000, d=3).data)
     Z = sources.whitening(new.X)
     rows = fit_factorized_targets(sources, 2).prepare(Z, new.y, new.weight, new.domain)
-    head = torch.from_numpy(np.column_stack([model.coef_, model.intercept_]))
+    head = torch.from_numpy(model._head)
     log_p = log_probabilities(torch.cat([new.X, torch.ones(len(Z), 1)], dim=1).double(), head)
     error = (log_p.argmax(dim=1) != new.y).double()
     assert found.radius is not None
@@ -79,7 +79,7 @@ def test_equal_sources_leave_erms_head() -> None:
         *draw_disagreeing_groups(2, (0.7, 0.7), n=250, d=3).data
     )
     assert certificate_of(model).reason
-    head = np.column_stack([model.coef_, model.intercept_])
+    head = model._head
     assert np.array_equal(head, model.pooled_head_)
 
 

@@ -18,6 +18,7 @@ from regraft.estimators.baselines import (
     VRExClassifier,
 )
 from regraft.estimators.cro import CROClassifier
+from regraft.estimators.encoder_record import EncoderRecord
 from regraft.estimators.group_search import EIILClassifier, JTTClassifier, XRMClassifier
 from regraft.estimators.linear import LinearHead
 from regraft.estimators.literal import LiteralCROClassifier
@@ -149,9 +150,9 @@ def test_the_encoder_comes_back(tmp_path: Path, problem: Any) -> None:
     model = ERMClassifier().fit(*problem.data)
     save(model, tmp_path / "model")
     assert not hasattr(load(tmp_path / "model"), "encoder_")
-    model.encoder_ = "resnet", "a" * 64
+    model.encoder_ = EncoderRecord("resnet", "a" * 64, "mine.safetensors", "images", {"size": 4})
     save(model, tmp_path / "model")
-    assert load(tmp_path / "model").encoder_ == ("resnet", "a" * 64)
+    assert load(tmp_path / "model").encoder_ == model.encoder_
 
 
 def test_saving_replaces_a_model_and_creates_parents(

@@ -35,7 +35,7 @@ COMMAND_PAGES = [page for page in PAGES if page.startswith("commands/")]
 RUN = ["tutorial.md", *COMMAND_PAGES]
 # Of these, what takes long or needs data, a device or a service is parsed too: it has tests of its
 # own.
-LONG = {"demo", "doctor", "moral", "reproduce", "sweep"}
+LONG = {"demo", "doctor", "moral", "reproduce", "serve", "sweep"}
 ELSEWHERE = {"cuda", "ray", "ColoredMNIST"}
 PRINTED = {"tutorial.md", "should-i-use-this.md"}  # with ``text`` blocks of what was printed last
 UNRUNNABLE = {"embedding.md": 1}  # blocks fenced as ``py``: a network of timm's, on a GPU

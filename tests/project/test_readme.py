@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
@@ -40,7 +41,7 @@ def test_four_commands_lead_to_a_report(tmp_path: Path, monkeypatch: pytest.Monk
     makefile = (ROOT / "Makefile").read_text()
     assert install[0] == "make" and f"\n{install[1]}:" in makefile
     monkeypatch.chdir(tmp_path)
-    _write_table(Path("PATH/TO/embeddings.csv"))
+    _write_table(Path("PATH/TO/patients.csv"))
     assert fit[0] == ".venv/bin/regraft"
     call(fit[1:])
     assert "<title>A head for domains" in Path("run/report.html").read_text()
@@ -61,10 +62,10 @@ def _write_table(path: Path, **more: list[str]) -> None:
 @pytest.mark.slow
 def test_shell_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    for name in ("train.csv", "new.csv"):
+    for name in ("train.csv", "new.csv", "more.csv"):
         _write_table(Path(name))
-    _write_table(Path("scans.csv"), scanner=["new", "old"] * 80)
     write_photos(Path("photos"), "abc", ("ill", "well"), n=4)
+    shutil.copytree("photos/a/ill", "new_photos")
     commands = [
         line.split("#")[0] for block in _blocks("sh") for line in block.splitlines()
         if line.startswith("regraft ")
@@ -73,12 +74,13 @@ def test_shell_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     of_paper = ("reproduce", "sweep", "collect", "moral")
     long = [command for command in commands if command.split()[1] in of_paper]
     commands = [command for command in commands if command not in long]
-    assert (len(commands), len(long)) == (10, 8)
+    assert (len(commands), len(long)) == (9, 4)
     commands += [f"{command} --help" for command in long]
     for command in commands:
         call(shlex.split(command)[1:])
     written = {entry.name for entry in Path("run").iterdir()}
-    assert {"model", "certificate.json", "predictions.csv", "audit.png", "frontier.png"} <= written
+    assert {"model", "certificate.json", "predictions.csv", "audit.png"} <= written
     assert {"comparison.md", "comparison.png"} <= {e.name for e in Path("comparison").iterdir()}
     assert {"diagnosis.json", "diagnosis.md"} <= {e.name for e in Path("premises").iterdir()}
-    assert {"model", "audit.png"} <= {entry.name for entry in Path("model").iterdir()}
+    predicted = Path("predictions/predictions.csv").read_text().splitlines()
+    assert predicted[0].startswith("path,label,") and len(predicted) == 5

@@ -52,7 +52,7 @@ def parts(chapter: Chapter, kind: type) -> list[Any]:
 
 def test_a_place_has_its_shares_and_its_alien_rows(placed: dict[str, Any]) -> None:
     chapter = place_chapter(placed)
-    place, closure, accuracy = placed["summary"]
+    closure, place, accuracy = placed["summary"]
     assert "250 rows" in chapter.asked and chapter.verdict == f"{closure} {place}"
     (chart,), (table,), (strip,) = (parts(chapter, kind) for kind in (Chart, Table, Strip))
     assert len(table.rows) == 2 and table.columns[:2] == ("group", "new domain")

@@ -14,7 +14,7 @@ from regraft.bench.paper.reproduce import reproduce
 from regraft.core.certificates import certificate_from_dict
 from regraft.core.group_certificate import GroupCertificate
 from regraft.estimators.abduction import summarize_factor
-from regraft.estimators.evidence_tables import evidence_table, pair_evidence
+from regraft.estimators.evidence_tables import evidence_table
 from regraft.premises.answers import answer_questions
 from regraft.report import write_report
 from regraft.report.elements import Chapter, Chart, Report, Section, Text
@@ -106,7 +106,7 @@ def test_a_fit_has_one_number_in_terminal_report_and_card(
     drawn = {(v["series"], v["place"]): v["value"] for v in chart.spec["data"]["values"]}
     assert drawn == {
         (head, name): round(100 * each.accuracy, 2)
-        for name, *pair in pair_evidence(c)
+        for name, *pair in c.pair_evidence()
         for head, each in zip(("CRO", "ERM"), pair, strict=True)
         if not (c.reason and head == "CRO")  # which is ERM's head then
     }

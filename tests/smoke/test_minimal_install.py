@@ -33,10 +33,12 @@ OF_EXTRAS = {
     "efficientnet": "embed images photos --out bank",
     "elicit": "moral elicit --out answers",
     "images": "embed images photos --encoder timm:resnet18 --out bank",
+    "onnx": "export run --to onnx --out model.onnx",
     "parquet": "fit rows.parquet --out other",
     "plots": "audit run rows.csv --out audit",
     "ray": "sweep --datasets rows --data . --engine ray --out sweep",
     "report": "fit rows.csv --out other --html",
+    "serve": "serve run",
     "slurm": "sweep --datasets rows --data . --engine slurm --out sweep",
     "text": "embed text texts.csv --out bank",
 }

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from regraft.support.table import Number, Table, escape_latex, percent
+from regraft.support.table import Number, Table, escape_latex, percent, share
 
 TABLE = Table.from_sections(
     "Accuracy (%)",
@@ -37,6 +37,7 @@ def test_every_form_by_hand() -> None:
         ("Z", "", "3", "0.5"),
     ]
     assert percent(0.71249) == "71.2%"
+    assert percent(-1e-9) == "0.0%"
     lines = ["Head,Source,-90%,a|b", 'ERM,"x, y",71.24,', "CRO_1,é,71.16,0.25", "Z,,3,0.5", ""]
     assert TABLE.csv() == "\n".join(lines)
     document = json.loads(json.dumps(TABLE.to_dict()))
@@ -80,3 +81,44 @@ def test_the_terminal_parts_the_sections() -> None:
     assert [line.split()[0][0] if line.split() else "" for line in lines] == [*"H─E", "", *"CZ"]
     empty = Table.from_sections("", ("a",), [], [("x",)], [])
     assert empty.rows == (("x",),) and not empty.sections
+
+
+def test_html_is_a_table_with_headings_and_all_signs_escaped() -> None:
+    lines = Table.from_sections(
+        "A & B",
+        ("<i>", "n"),
+        [("<script>", Number(1.25))],
+        [("b", share(0.5)), ("c", None)],
+        marked=frozenset({1}),
+        note="x < y",
+    ).html()
+    assert lines.splitlines() == [
+        "<table>",
+        "<caption>A &amp; B</caption>",
+        '<thead><tr><th scope="col" style="text-align: left">&lt;i&gt;</th>'
+        '<th scope="col" style="text-align: right">n</th></tr></thead>',
+        "<tbody>",
+        '<tr><th scope="row" style="text-align: left">&lt;script&gt;</th>'
+        '<td style="text-align: right">1.2</td></tr>',
+        "</tbody>",
+        "<tbody>",
+        '<tr><th scope="row" style="text-align: left"><strong>b</strong></th>'
+        '<td style="text-align: right"><strong>50.0%</strong></td></tr>',
+        '<tr><th scope="row" style="text-align: left">c</th>'
+        '<td style="text-align: right">–</td></tr>',
+        "</tbody>",
+        "</table>",
+        "<p>x &lt; y</p>",
+    ]
+
+
+def test_a_frame_keeps_all_digits() -> None:
+    frame = TABLE.frame()
+    assert list(frame.columns) == list(TABLE.columns)
+    assert frame["-90%"].tolist() == [71.24, 71.16, 3]
+    assert Table("", ("a",), ((share(0.12345),),)).frame()["a"].tolist() == [0.12345]
+
+
+def test_shares_in_latex() -> None:
+    lines = Table("", ("a", "b"), (("x", share(0.1)), ("y", share(0.0912)))).latex().splitlines()
+    assert lines[4:6] == [r"x & \textbf{10.0\%} \\", r"y & 9.1\% \\"]

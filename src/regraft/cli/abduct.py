@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regraft.cli.command import command
-from regraft.cli.options import Data, Device, Domain, Inputs, Label, Out
+from regraft.cli.options import (
+    Categorical,
+    Data,
+    Device,
+    Domain,
+    Drop,
+    Features,
+    Id,
+    Inputs,
+    Label,
+    Out,
+    choose_columns,
+)
 from regraft.cli.session import Session
 from regraft.cli.shown_rows import SHOWN_ROWS, announce_pictures, describe_ends, show_rows
 
@@ -22,6 +34,10 @@ def abduct_command(
     data: Data,
     label: Label = "label",
     domain: Domain = "domain",
+    features: Features = None,
+    drop: Drop = None,
+    categorical: Categorical = None,
+    id_column: Id = None,
     show: Annotated[
         int, typer.Option(help="Rows to show of each class at either end.")
     ] = SHOWN_ROWS,
@@ -38,8 +54,9 @@ def abduct_command(
 
     if show < 1:
         raise ValueError(f"show is {show}: pass 1 or more.")
+    columns = choose_columns(features, drop, categorical, id_column)
     with session.working(f"reading {data}"):
-        table = read_labelled(data, label, domain)
+        table = read_labelled(data, label, domain, choice=columns)
     with session.working(f"looking for a hidden factor in {len(table.y)} rows"):
         found = abduct(table.X, table.y, table.domain, device=device)
     with session.working("reading the rows at both ends"):

@@ -36,6 +36,7 @@ def adapt_command(
 ) -> None:
     """Adapt a model to a new domain with its rows, of which none, some or all have labels."""
     from regraft.estimators.adapting import adapt
+    from regraft.estimators.pipelines import join_model, split_model
     from regraft.estimators.saving import check_destination, save
     from regraft.estimators.target_tables import adapted_table, place_table
     from regraft.support.files import write_text
@@ -48,7 +49,8 @@ def adapt_command(
         if place.resolve() in (model.resolve(), (model / "model").resolve()):
             raise ValueError(f"{place} is the model to adapt: choose another folder with --out.")
         check_destination(place)
-        head, table, X = read_target(model, target, label, domain, label_gaps=not no_labels)
+        fitted, table, X = read_target(model, target, label, domain, label_gaps=not no_labels)
+        before, head = split_model(fitted)
     y = None if no_labels else table.y
     with session.working(f"adapting to {len(X)} rows"):
         adapted = adapt(head, X, y)
@@ -60,7 +62,7 @@ def adapt_command(
         "classes": [str(name) for name in adapted.classes_],
         "curve": None if curve is None else curve.to_dict(),
     }
-    save(adapted, place)
+    save(join_model(before, adapted), place)
     write_text(out / "adapt.json", dumps(document))
     session.tables(
         each for each in (place_table(certificate), adapted_table(certificate)) if each is not None

@@ -18,6 +18,7 @@ from regraft.cli import (  # noqa: F401
     doctor,
     drift,
     embed,
+    export,
     fit,
     frontier,
     moral_elicit,
@@ -26,6 +27,7 @@ from regraft.cli import (  # noqa: F401
     predict,
     report,
     reproduce,
+    serve,
     sweep,
     train,
 )

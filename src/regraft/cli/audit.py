@@ -11,21 +11,27 @@ from regraft.cli.command import command
 from regraft.cli.options import (
     AUDIT_RADII,
     AuditFamily,
+    Categorical,
     ClassGroups,
     Data,
     Device,
     Domain,
+    Drop,
+    Features,
     HullRadii,
+    Id,
     Label,
     NGroups,
     Out,
     PriorShift,
     Rank,
+    choose_columns,
     numbers,
 )
 from regraft.cli.session import Session
 
 if TYPE_CHECKING:
+    from regraft.data.columns import ColumnChoice
     from regraft.estimators.audit import AuditCurve
     from regraft.estimators.families import Family
     from regraft.estimators.free_audit import FreeAudit
@@ -41,6 +47,10 @@ def audit_command(
     data: Data,
     label: Label = "label",
     domain: Domain = "domain",
+    features: Features = None,
+    drop: Drop = None,
+    categorical: Categorical = None,
+    id_column: Id = None,
     family: AuditFamily = "latent",
     prior_shift: PriorShift = None,
     class_groups: ClassGroups = False,
@@ -52,12 +62,9 @@ def audit_command(
 ) -> None:
     """Measure a fixed predictor by hidden group and source, and in the worst plausible domain."""
     steps = None if radii is None else numbers(radii)
-    from regraft.cli.predict import features_for, load_head
     from regraft.core.domains import check_device
     from regraft.core.group_targets import check_prior_shift
     from regraft.core.hull import check_rank
-    from regraft.data.labelled import read_labelled
-    from regraft.data.tables import read_probabilities
     from regraft.estimators.audit import audit, check_radii
     from regraft.estimators.families import check_settings
     from regraft.estimators.free_audit import audit_free
@@ -68,20 +75,16 @@ def audit_command(
     mixtures: dict[str, Any] = {"prior_shift": prior_shift, "class_groups": class_groups}
     chosen: dict[str, Any] = {"rank": rank, "n_groups": n_groups}
     check_settings(family, {**mixtures, **chosen, "radii": steps}, frozen=True)
+    columns = choose_columns(features, drop, categorical, id_column)
     check_device(device)
     check_prior_shift(prior_shift)
     steps = check_radii(steps or numbers(AUDIT_RADII))
     with session.working(f"auditing {predictor} on {data}"):
-        table = read_labelled(data, label, domain)
-        check_rank(rank, len(set(table.y.tolist())))
-        judged: Any
+        judged, X, y, places = _read(predictor, data, label, domain, columns)
+        check_rank(rank, len(set(y.tolist())))
+        rows = X, y, places
         if predictor.is_dir():
-            judged = load_head(predictor)
-            X = features_for(judged, table)
-            judged = judge_unseen(judged, X, table.y, table.domain)
-        else:
-            judged, X = read_probabilities(predictor, table.y), table.X
-        rows = X, table.y, table.domain
+            judged = judge_unseen(judged, *rows)
         result: GroupAudit | FreeAudit | AuditCurve
         if family == "latent":
             result = audit_groups(judged, *rows, **mixtures, device=device)
@@ -99,27 +102,35 @@ def audit_command(
     session.finish(document, files, read=[predictor, data])
 
 
-def _show(session: Session, audit: GroupAudit | FreeAudit | AuditCurve) -> None:
-    from regraft.estimators.audit import AuditCurve
-    from regraft.estimators.free_audit import FreeAudit
-    from regraft.estimators.group_audit import COLUMNS, GroupAudit, evidence_rows
+def _read(
+    predictor: Path, data: Path, label: str, domain: str, choice: ColumnChoice
+) -> tuple[Any, Any, Any, Any]:
+    """Read a model or probabilities, and the features, labels and domains to audit it on."""
+    from regraft.cli.predict import load_head
+    from regraft.data.columns import ColumnChoice
+    from regraft.data.labelled import read_labelled
+    from regraft.data.model_features import features_for
+    from regraft.data.tables import read_probabilities, read_table
+    from regraft.estimators.pipelines import split_model
 
-    if isinstance(audit, AuditCurve):
-        _show_curve(session, audit)
-        return
-    domains = (audit.target,) if isinstance(audit, FreeAudit) else audit.mixtures
-    session.table(COLUMNS, evidence_rows(domains), evidence_rows(audit.sources))
+    if not predictor.is_dir():
+        table = read_labelled(data, label, domain, choice=choice)
+        return read_probabilities(predictor, table.y), table.X, table.y, table.domain
+    if choice != ColumnChoice(id=choice.id):
+        raise ValueError(
+            "the model knows its columns: leave out --features, --drop and --categorical, which "
+            "are for files of probabilities."
+        )
+    model = load_head(predictor)
+    found = read_table(data, label=label, domain=domain, id=choice.id)
+    X, y, places = features_for(model, found), found.y, found.domain
+    assert y is not None and places is not None  # they are needed
+    return split_model(model)[1], X, y, places
+
+
+def _show(session: Session, audit: GroupAudit | FreeAudit | AuditCurve) -> None:
+    from regraft.estimators.group_audit import GroupAudit
+
+    session.tables([audit.table()])
     doubts = audit.abduction["warnings"] if isinstance(audit, GroupAudit) else ()
     session.say(audit.summary(), *doubts)
-
-
-def _show_curve(session: Session, curve: AuditCurve) -> None:
-    from regraft.support.table import percent
-
-    columns = "radius (nats)", "effective rows", "largest risk", "lowest accuracy"
-    rows = [
-        (f"{p.radius:g}", f"{p.sample_size:.0f}", f"{p.risk:.3f}", percent(p.accuracy))
-        for p in curve.points
-    ]
-    session.table(columns, rows)
-    session.say("Measured on the rows audited, in the worst plausible domain within each radius.")

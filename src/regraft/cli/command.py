@@ -105,14 +105,17 @@ def guard(function: Callable[..., None], *, resumes: bool = False) -> Callable[.
             warnings.simplefilter("default", UserWarning)
             # Columns are matched by name before arrays, which have none, reach the model.
             warnings.filterwarnings("ignore", message="X does not have valid feature names")
+            # Banks are mapped to be read, and nothing writes to them.
+            warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
             warnings.showwarning = _show_warnings(options.get("context"))
             try:
                 _check_seed(options.get("seed"))
                 _check_folder(out)
                 before = _entries(out)
                 function(**options)
-            except KeyboardInterrupt:
-                what_stays = RESUMES if resumes else _news(out, before)
+            except KeyboardInterrupt as stop:
+                # What resumes only sometimes says so itself.
+                what_stays = str(stop) or (RESUMES if resumes else _news(out, before))
                 typer.echo(f"{PROGRAM}: interrupted: {what_stays}.", err=True)
                 raise typer.Exit(130) from None
             except (typer.Exit, BrokenPipeError):  # with the latter, typer ends quietly

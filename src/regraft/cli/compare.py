@@ -9,7 +9,24 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regraft.cli.command import command
-from regraft.cli.options import Device, Domain, Folder, Label, Radii, numbers, path_option
+from regraft.cli.names import METRICS
+from regraft.cli.options import (
+    Categorical,
+    Device,
+    Domain,
+    Drop,
+    Features,
+    Folder,
+    Id,
+    Label,
+    Radii,
+    choice,
+    choose_columns,
+    numbers,
+    one_of,
+    path_option,
+    words,
+)
 from regraft.cli.session import Session
 
 if TYPE_CHECKING:
@@ -32,7 +49,23 @@ def compare_command(
     folder: Annotated[Path | None, path_option("Files of a known dataset.", "--data")] = None,
     label: Label = "label",
     domain: Domain = "domain",
+    features: Features = None,
+    drop: Drop = None,
+    categorical: Categorical = None,
+    id_column: Id = None,
     radii: Radii = "0.5,1,2,4,8,16",
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Also compare this classifier, by the import path of its class, with parameters "
+            "if need be: sklearn.ensemble.RandomForestClassifier(n_estimators=100). NAME=PATH "
+            "names it. Its module is imported. May be given several times."
+        ),
+    ] = None,
+    metrics: Annotated[
+        str | None,
+        choice(f"Also show by domain, with commas between: {one_of(*METRICS)}.", *METRICS),
+    ] = None,
     device: Device = "cpu",
     out: Annotated[Path, Folder] = Path("regraft-compare"),
 ) -> None:
@@ -46,17 +79,24 @@ def compare_command(
     from regraft.estimators.compared_heads import compared_heads
     from regraft.estimators.comparison import compare
     from regraft.estimators.comparison_tables import write_tables
+    from regraft.estimators.given_estimators import read_estimators
     from regraft.estimators.plots import plot_comparison
     from regraft.support.files import own
     from regraft.support.pictures import write_result
 
-    compared_heads(steps)  # refuses a wrong radius before anything is read
+    shown = words(metrics)
+    unknown = [each for each in shown if each not in METRICS]
+    if unknown:
+        raise ValueError(f"metrics has {unknown[0]!r}: choose among {', '.join(METRICS)}.")
+    estimators = read_estimators(model or [])
+    compared_heads(steps, device, estimators)  # refuses what is wrong before anything is read
     with session.working(f"reading {data}") as step:
         check_choice(data, folder)
         if folder is not None:
             table = read_known_dataset(str(data), folder, out, device=device, on_progress=step)
         else:
-            table = read_labelled(data, label, domain)
+            columns = choose_columns(features, drop, categorical, id_column)
+            table = read_labelled(data, label, domain, choice=columns)
     n, d = table.X.shape
     refusal = (
         f"another comparison is at work in {out}: wait for it, or choose another folder with --out."
@@ -64,10 +104,12 @@ def compare_command(
     working = session.working(f"comparing heads on {n} rows of {d} features")
     with own(out, refusal), working as step:
         comparison = compare(
-            table.X,
+            table.X if table.columns is None else table.columns,
             table.y,
             table.domain,
             radii=steps,
+            estimators=estimators,
+            features=table.preprocessing,
             device=device,
             records=out / RECORDS,
             on_progress=step,
@@ -76,17 +118,20 @@ def compare_command(
         draw = functools.partial(plot_comparison, comparison)
         files = write_result(out, "comparison.json", document, "comparison.png", draw)
         files += write_tables(out, comparison)
-    _show(session, comparison)
+    _show(session, comparison, shown)
     session.finish(document, files, read=[folder or data])
 
 
-def _show(session: Session, comparison: Comparison) -> None:
-    from regraft.support.table import percent
+def _show(session: Session, comparison: Comparison, metrics: list[str]) -> None:
+    from regraft.estimators.comparison_tables import (
+        MEANING,
+        accuracy_table,
+        means_table,
+        metric_table,
+        narrow,
+    )
 
-    columns = "unseen domain", *comparison.targets, "sources", "average", "worst"
-    sections: tuple[list[tuple[str, ...]], list[tuple[str, ...]]] = ([], [])
-    for row in comparison.rows:
-        numbers = (*row.accuracy.values(), row.source, row.average, row.worst)
-        sections[row.radius is not None].append((row.head, *map(percent, numbers)))
-    session.table(columns, *sections)
-    session.say(f"{comparison.verdict()}.")
+    others = (metric_table(comparison, each) for each in metrics)
+    narrowed = map(narrow, (means_table(comparison), *others))
+    session.tables([accuracy_table(comparison), *narrowed])
+    session.say(MEANING, "", *comparison.summary())

@@ -90,9 +90,12 @@ class Console:
 
     def table(self, columns: Sequence[str], *sections: Iterable[Sequence[Cell]]) -> None:
         """Print rows under ``columns``, the sections apart."""
-        from rich.console import Console as RichConsole
-
         from regraft.support.table import Table
+
+        self._print(Table.from_sections("", columns, *sections))
+
+    def _print(self, table: Table) -> None:
+        from rich.console import Console as RichConsole
 
         # A number cut off at the edge of the screen is worse than a broken line, and a console
         # prints nothing that is wider than itself.
@@ -105,15 +108,15 @@ class Console:
             force_terminal=self._result.is_terminal,
             color_system="auto" if self._result.is_terminal else None,
         )
-        table = Table.from_sections("", columns, *sections).terminal()
-        wide.width = max(self._result.width, wide.measure(table).maximum)
-        wide.print(table)
+        shown = table.terminal()
+        wide.width = max(self._result.width, wide.measure(shown).maximum)
+        wide.print(shown)
 
     def tables(self, tables: Iterable[Table], before: str = "") -> None:
         """Print tables under their titles, which follow the text ``before``."""
         for table in tables:
             self.say(f"{before}{table.title}")
-            self.table(table.columns, table.rows)
+            self._print(table)
 
     @property
     def draws(self) -> bool:

@@ -7,7 +7,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regraft.cli.command import command
-from regraft.cli.options import Data, Device, Domain, Label, Out, Seed
+from regraft.cli.options import (
+    Categorical,
+    Data,
+    Device,
+    Domain,
+    Drop,
+    Features,
+    Id,
+    Label,
+    Out,
+    Seed,
+    choose_columns,
+)
 from regraft.cli.session import Session
 
 if TYPE_CHECKING:
@@ -20,6 +32,10 @@ def diagnose(
     data: Data,
     label: Label = "label",
     domain: Domain = "domain",
+    features: Features = None,
+    drop: Drop = None,
+    categorical: Categorical = None,
+    id_column: Id = None,
     group: Annotated[
         str | None, typer.Option(help="Column of U, where it was observed (not in a bank).")
     ] = None,
@@ -35,8 +51,9 @@ def diagnose(
     from regraft.premises.diagnose import diagnose as check_premises
     from regraft.premises.diagnosis_tables import write_diagnosis
 
+    columns = choose_columns(features, drop, categorical, id_column)
     with session.working(f"reading {data}"):
-        table = read_labelled(data, label, domain, group)
+        table = read_labelled(data, label, domain, group, columns)
     with session.working("checking the premises") as step:
         diagnosis = check_premises(
             table.X,
@@ -61,5 +78,5 @@ def show_diagnosis(session: Session, diagnosis: Diagnosis) -> None:
     n = len(diagnosis.answers)
     for table, said in ((answers(diagnosis), sentences[:n]), (verdicts(diagnosis), sentences[n:])):
         session.tables([table])
-        session.say(*said, "")
+        session.say(*said, *filter(None, [table.note]), "")
     session.tables(details(diagnosis))

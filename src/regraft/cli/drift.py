@@ -62,6 +62,7 @@ def drift_command(
     accuracy is below the certificate's. A folder --out that holds a drift.jsonl is refused.
     """
     from regraft.estimators.drift import DriftSummary, ThinnedBatches, in_batches, watch
+    from regraft.estimators.pipelines import split_model
     from regraft.support.files import write_text
     from regraft.support.json_files import dumps, make_line
 
@@ -69,8 +70,9 @@ def drift_command(
     if files and files[0].exists():
         raise ValueError(f"{files[0]} is there already: delete it, or choose another --out.")
     with session.working(f"reading {model}"):
-        head: Any = load_head(model)
-        stream = _Stream(head, targets, label, domain)
+        fitted = load_head(model)
+        head: Any = split_model(fitted)[1]
+        stream = _Stream(fitted, targets, label, domain)
         batches = watch(head, in_batches(stream.blocks(), batch), level)
         stream.check()
     certified = head.certificate_.accuracy
@@ -115,7 +117,7 @@ def drift_command(
 class _Stream:
     """The rows of all targets, and where each of them began."""
 
-    head: Any
+    model: Any
     targets: list[Path]
     label: str
     domain: str
@@ -143,15 +145,16 @@ class _Stream:
     def _read(self, path: Path) -> Iterator[Block]:
         from regraft.data.columns import Role
         from regraft.data.feature_blocks import read_blocks
+        from regraft.data.model_features import read_columns_of
 
-        names = getattr(self.head, "feature_names_in_", ())
+        names = read_columns_of(self.model)
         columns = {"label": self.label, "domain": self.domain, "id": "id"}
         roles = [
             Role(name, option, needed=False)
             for option, name in columns.items()
             if option != "id" or name not in names
         ]
-        return read_blocks(path, names, self.head.n_features_in_, roles)
+        return read_blocks(path, self.model, roles)
 
 
 def _tell(session: Session, batch: DriftBatch, certified: float, alarms: int) -> None:

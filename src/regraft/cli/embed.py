@@ -20,6 +20,13 @@ if TYPE_CHECKING:
 group = make_group("embed", "Make a bank of features from images or texts.")
 
 Out = Annotated[Path, path_option("Folder for the bank.")]
+Unlabelled = Annotated[
+    bool,
+    typer.Option(
+        "--unlabelled",
+        help="Take all inputs without labels and domains, and images from folders in any layout.",
+    ),
+]
 # What a finished bank is known by, beside labels and domains.
 _COMPARED = {"images": "images of the same names and sizes", "texts": "the same texts"}
 
@@ -31,7 +38,8 @@ def images_command(
     images: Annotated[
         Path,
         path_argument(
-            "A folder in the layout domain/class/file, or a .csv file of paths, labels and domains."
+            "A folder in the layout domain/class/file, a flat one without labels and domains, or a "
+            ".csv file of paths, which may have labels and domains."
         ),
     ],
     out: Out,
@@ -49,22 +57,27 @@ def images_command(
     path: Annotated[str, typer.Option(help="Column of paths.")] = "path",
     label: Label = "label",
     domain: Domain = "domain",
+    unlabelled: Unlabelled = False,
     device: Device = "cpu",
 ) -> None:
     """Make a bank of features from images.
 
     Stopped at any moment, it goes on from there when the same command is run again.
     """
-    columns = {"image": path, "label": label, "domain": domain}
+    tags = {"label": label, "domain": domain, "unlabelled": unlabelled}
     loading = {"device": device, "weights": weights}
-    _embed(session, "images", images, out, encoder, loading, on_broken=on_broken, **columns)
+    _embed(session, "images", images, out, encoder, loading, tags, on_broken=on_broken, image=path)
 
 
 @command("text", group=group, resumes=True, traced=False, loading="loading torch")
 def text_command(
     session: Session,
     table: Annotated[
-        Path, path_argument("A .csv or .jsonl file, which may be gzipped, or a .parquet file.")
+        Path,
+        path_argument(
+            "A .csv or .jsonl file, which may be gzipped, a .parquet file, or a .txt file of one "
+            "text a line."
+        ),
     ],
     out: Out,
     encoder: Annotated[
@@ -78,13 +91,14 @@ def text_command(
     text: Annotated[str, typer.Option(help="Column of texts.")] = "text",
     label: Label = "label",
     domain: Domain = "domain",
+    unlabelled: Unlabelled = False,
 ) -> None:
     """Make a bank of features from the texts of a table.
 
     Stopped at any moment, it goes on from there when the same command is run again.
     """
-    columns = {"text": text, "label": label, "domain": domain}
-    _embed(session, "texts", table, out, encoder, {"device": device}, **columns)
+    tags = {"label": label, "domain": domain, "unlabelled": unlabelled}
+    _embed(session, "texts", table, out, encoder, {"device": device}, tags, text=text)
 
 
 @command("verify", group=group, loading=None)
@@ -109,22 +123,25 @@ def _embed(
     out: Path,
     encoder: str,
     loading: dict[str, Any],
+    tags: dict[str, Any],
     **options: Any,
 ) -> None:
     """Make a bank of the ``inputs``, images or texts, in ``source``, and show it."""
     from regraft import encoders
     from regraft.data.banks import check_place
     from regraft.data.image_folders import check_source
-    from regraft.data.table_rows import check_table
+    from regraft.data.input_tags import choose_tags
+    from regraft.data.text_inputs import check_texts
     from regraft.encoders.embedding import embed_images, embed_texts
 
     check, load, embed = (
         (check_source, encoders.load_image_encoder, embed_images)
         if inputs == "images"
-        else (check_table, encoders.load_text_encoder, embed_texts)
+        else (check_texts, encoders.load_text_encoder, embed_texts)
     )
     check(source)
     check_place(out)
+    options |= choose_tags(source, **tags)
     with session.working(f"loading {encoder}"):
         loaded = load(encoder, **loading)
     with session.counting(f"listing the {inputs}", inputs) as meter:
@@ -139,27 +156,35 @@ def _show(session: Session, embedding: Embedding) -> None:
     bank = embedding.bank
     if embedding.was_there:
         session.say(f"{bank.folder} is finished already, from {_COMPARED[bank.kind]}.")
-    shares = _count_by_domain(bank)
-    rows = [(name, f"{each['rows']}", f"{each['classes']}") for name, each in shares.items()]
-    total = ("all", f"{len(bank.X)}", f"{len(set(bank.y.tolist()))}")
-    session.table(("domain", "rows", "classes"), rows, [total])
+    if bank.domains is not None:
+        shares = _count_by_domain(bank)
+        rows = [(name, *map(str, each.values())) for name, each in shares.items()]
+        total = ("all", *map(str, _count(bank, slice(None)).values()))
+        session.table(("domain", *_count(bank, slice(None))), rows, [total])
     if bank.n_skipped:
         session.say(f"Left out: {bank.n_skipped} broken, the first of them in {DESCRIPTION}.")
     document = _describe(bank) | {"was_there": embedding.was_there}
     session.finish(document, [bank.folder / name for name in (DESCRIPTION, ARRAYS, INPUTS)])
+    place = quote(str(bank.folder))
     session.say(
         f"Bank: {bank.folder} ({len(bank.X)} rows of {bank.X.shape[1]} features, {bank.encoder})",
-        f"Next: regraft fit {quote(str(bank.folder))} --out model",
+        f"Next: regraft fit {place} --out model"
+        if bank.y is not None and bank.domain is not None
+        else f"Next: regraft predict model {place} --out predictions",
     )
 
 
 def _count_by_domain(bank: Bank) -> dict[str, dict[str, int]]:
     """Count the rows and the classes of every domain."""
-    shares = {}
-    for i, name in enumerate(bank.domains):
-        labels = bank.y[bank.domain == i].tolist()
-        shares[str(name)] = {"rows": len(labels), "classes": len(set(labels))}
-    return shares
+    return {str(name): _count(bank, bank.domain == i) for i, name in enumerate(bank.domains or ())}
+
+
+def _count(bank: Bank, rows: Any) -> dict[str, int]:
+    """Count the ``rows``, and their classes in a bank with labels."""
+    if bank.y is None:
+        return {"rows": len(bank.X[rows])}
+    labels = bank.y[rows].tolist()
+    return {"rows": len(labels), "classes": len(set(labels))}
 
 
 def _describe(bank: Bank) -> dict[str, Any]:
@@ -167,8 +192,8 @@ def _describe(bank: Bank) -> dict[str, Any]:
         "bank": str(bank.folder),
         "rows": len(bank.X),
         "features": bank.X.shape[1],
-        "classes": list(bank.classes),
-        "domains": _count_by_domain(bank),
+        "classes": None if bank.classes is None else list(bank.classes),
+        "domains": None if bank.domains is None else _count_by_domain(bank),
         "encoder": {"name": bank.encoder, "fingerprint": bank.fingerprint},
         "skipped": bank.n_skipped,
         "checksums": {"features": bank.checksum, "inputs": bank.inputs_checksum},

@@ -7,19 +7,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from regraft.cli.command import command
 from regraft.cli.options import (
+    Categorical,
     ClassGroups,
     Data,
     Device,
     Domain,
+    Drop,
     Family,
+    Features,
     Folder,
     HullRadius,
+    Id,
     Label,
     NGroups,
     Objective,
     PriorShift,
     Rank,
     Ridge,
+    choose_columns,
 )
 from regraft.cli.session import Session
 from regraft.cli.shown_rows import SHOWN_ROWS, describe_ends
@@ -35,6 +40,10 @@ def fit(
     out: Annotated[Path, Folder],
     label: Label = "label",
     domain: Domain = "domain",
+    features: Features = None,
+    drop: Drop = None,
+    categorical: Categorical = None,
+    id_column: Id = None,
     family: Family = "latent",
     prior_shift: PriorShift = None,
     class_groups: ClassGroups = False,
@@ -46,7 +55,7 @@ def fit(
     device: Device = "cpu",
 ) -> None:
     """Fit the head that is best in the worst plausible unseen domain, and certify it."""
-    import numpy as np
+    from sklearn.pipeline import make_pipeline
 
     from regraft.core.domains import check_device
     from regraft.data.labelled import read_labelled
@@ -71,18 +80,17 @@ def fit(
     model = CROClassifier(**settings)
     model.check_parameters()
     check_device(device)
+    columns = choose_columns(features, drop, categorical, id_column)
     with session.working(f"reading {data}"):
         check_destination(out / "model")
-        table = read_labelled(data, label, domain)
-        table.warn_of_doubts()
+        table = read_labelled(data, label, domain, choice=columns)
     with session.working(f"fitting {len(table.y)} rows of {table.describe_features()}"):
         model.fit(table.X, table.y, table.domain, on_round=session.round)
-    if table.features:
-        model.feature_names_in_ = np.array(table.features, dtype=object)
     if table.encoder is not None:
         model.encoder_ = table.encoder
     # What takes longest comes last, and costs nothing but itself if it is stopped.
-    save(model, out / "model")
+    before = table.preprocessing
+    save(model if before is None else make_pipeline(before, model), out / "model")
     certificate = model.certificate_
     write_text(out / "certificate.json", dumps(certificate.to_dict()))
     details: dict[str, Any] = {

@@ -19,6 +19,10 @@ def frontier_command(
     data: Data,
     label: Label = "label",
     domain: Domain = "domain",
+    features: options.Features = None,
+    drop: options.Drop = None,
+    categorical: options.Categorical = None,
+    id_column: options.Id = None,
     family: options.Family = "latent",
     prior_shifts: Annotated[
         str | None,
@@ -45,10 +49,10 @@ def frontier_command(
     from regraft.estimators.frontier import frontier
     from regraft.estimators.plots import plot_frontier
     from regraft.support.pictures import write_result
-    from regraft.support.table import percent
 
+    columns = options.choose_columns(features, drop, categorical, id_column)
     with session.working(f"fitting heads on {data}") as step:
-        table = read_labelled(data, label, domain)
+        table = read_labelled(data, label, domain, choice=columns)
         result = frontier(
             table.X,
             table.y,
@@ -67,11 +71,7 @@ def frontier_command(
     document = result.to_dict()
     draw = functools.partial(plot_frontier, result)
     files = write_result(out, "frontier.json", document, "frontier.png", draw)
-    rows = [
-        (p.label, percent(p.source_accuracy), percent(p.worst_case_accuracy)) for p in result.points
-    ]
     if result.has_factor:
-        columns = "accuracy on the sources", f"accuracy in the {result.scope}"
-        session.table((result.trained, *columns), rows)
+        session.tables([result.table()])
     session.say(result.summary())
     session.finish(document, files, read=[data])

@@ -9,8 +9,10 @@ PRESETS = "paper", "best"
 HEAD_FAMILIES = "latent", "hull", "factorized"  # of CROClassifier
 FAMILIES = "latent", "hull", "free"  # of games on trained features
 SURROGATES = "reweighted", "relabelled", "transplanted"
+EXPORT_FORMATS = "onnx", "sklearn", "torchscript", "json"
 ENGINES = "local", "ray", "slurm"
 RULES = "training-domain", "leave-one-domain-out", "oracle"
+METRICS = "accuracy", "auc", "log_loss", "calibration_error"  # of compare
 DATASETS = (
     *("ColoredMNIST", "RotatedMNIST", "PACS", "VLCS"),
     *("OfficeHome", "TerraIncognita", "DomainNet"),

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from regraft.cli.names import DATASETS, HEAD_FAMILIES, OBJECTIVES
 from regraft.support.glossary import meaning
+
+if TYPE_CHECKING:
+    from regraft.data.columns import ColumnChoice
 
 
 def among(*values: str) -> Callable[[str], list[str]]:
@@ -66,13 +69,31 @@ FIRST_TRIAL = "Number of the trial, or of the first of several."
 TrialSeed = Annotated[int, typer.Option(help=FIRST_TRIAL)]
 Label = Annotated[str, typer.Option(help="Column of labels.")]
 Domain = Annotated[str, typer.Option(help="Column of domains.")]
+Features = Annotated[
+    str | None,
+    typer.Option(
+        help="Columns to use, separated by commas. Default: all but ids, free text and constants."
+    ),
+]
+Drop = Annotated[str | None, typer.Option(help="Columns to leave out, separated by commas.")]
+Categorical = Annotated[
+    str | None,
+    typer.Option(help="Columns of numbers that name categories, separated by commas."),
+]
+Id = Annotated[
+    str | None,
+    typer.Option(
+        "--id", help="Column that names the rows: no feature, and shown with results. Default: id."
+    ),
+]
 Inputs = Annotated[
     Path | None,
     path_option("Folder or table that a bank was made from. Default: where it was then."),
 ]
 
 # For what fits, audits and compares heads.
-Data = Annotated[Path, path_argument("A .npz, .csv or .parquet file, or a bank.")]
+TABLES = "A table (.csv, .jsonl, both also .gz, .parquet), a .npz file, or a bank."
+Data = Annotated[Path, path_argument(TABLES)]
 Model = Annotated[Path, path_argument("Folder of a saved model.")]
 Radii = Annotated[str, typer.Option(help="Radii in nats, separated by commas.")]
 _HULLS = "Hull, factorized"
@@ -128,6 +149,20 @@ def numbers(text: str, name: str = "radii") -> list[float]:
 def words(text: str | None) -> list[str]:
     """Read names separated by commas."""
     return [name.strip() for name in (text or "").split(",") if name.strip()]
+
+
+def choose_columns(
+    features: str | None, drop: str | None, categorical: str | None, id_column: str | None
+) -> ColumnChoice:
+    """Read the options that name columns of a table."""
+    from regraft.data.columns import ColumnChoice
+
+    return ColumnChoice(
+        None if features is None else tuple(words(features)),
+        tuple(words(drop)),
+        tuple(words(categorical)),
+        id_column,
+    )
 
 
 def environments(text: str) -> list[int]:

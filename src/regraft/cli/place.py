@@ -8,7 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regraft.cli.command import command
-from regraft.cli.options import Data, Domain, Inputs, Label, Model, Out
+from regraft.cli.options import Device, Domain, Inputs, Label, Model, Out, Weights
+from regraft.cli.predict_inputs import (
+    NewData,
+    NewEncoder,
+    NewPath,
+    NewText,
+    OnBroken,
+    encode_target,
+)
 from regraft.cli.session import Session
 from regraft.cli.shown_rows import Described, announce_pictures, describe_rows, show_rows
 
@@ -24,21 +32,32 @@ if TYPE_CHECKING:
 def place_command(
     session: Session,
     model: Model,
-    target: Data,
+    target: NewData,
     label: Label = "label",
     domain: Domain = "domain",
     inputs: Inputs = None,
     out: Out = None,
+    text: NewText = "text",
+    path: NewPath = "path",
+    encoder: NewEncoder = None,
+    weights: Weights = None,
+    on_broken: OnBroken = "stop",
+    device: Device = "cpu",
 ) -> None:
     """Place a new domain among the sources, without labels, and show what is alien to them."""
+    from regraft.encoders.new_inputs import NewInputs
     from regraft.estimators.evidence_tables import name_domains
+    from regraft.estimators.pipelines import split_model
     from regraft.estimators.placing import place
     from regraft.estimators.target_tables import expect_accuracy
     from regraft.support.files import write_text
     from regraft.support.json_files import dumps
 
+    new = NewInputs(target, text, path, encoder, weights, device, on_broken)
+    target = encode_target(session, model, new, out)
     with session.working(f"reading {target}"):
-        head, table, X = read_target(model, target, label, domain)
+        fitted, table, X = read_target(model, target, label, domain)
+        head: Any = split_model(fitted)[1]
     with session.working(f"placing {len(X)} rows"):
         placement = place(head, X)
     with session.working("reading the rows that are least alike"):
@@ -64,14 +83,15 @@ def place_command(
 def read_target(
     model: Path, target: Path, label: str, domain: str, *, label_gaps: bool = False
 ) -> tuple[Any, FeatureTable, NDArray[Any]]:
-    """Read a model, the table of a new domain, and its features in the order of the model.
+    """Read a model, the table of a new domain, and the features that the model's head takes.
 
     With ``label_gaps``, some or all rows may have no label. Warns of several domains.
     """
-    from regraft.cli.predict import features_for, load_head
+    from regraft.cli.predict import load_head
+    from regraft.data.model_features import features_for
     from regraft.data.tables import read_table
 
-    head = load_head(model)
+    fitted = load_head(model)
     table = read_table(
         target,
         label=label,
@@ -88,7 +108,7 @@ def read_target(
             "one: pass the rows of one.",
             stacklevel=2,
         )
-    return head, table, features_for(head, table)
+    return fitted, table, features_for(fitted, table)
 
 
 def _alien_rows(placement: Placement, table: FeatureTable) -> tuple[ShownRow, ...]:

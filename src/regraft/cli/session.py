@@ -90,6 +90,11 @@ class Session(Console):
                     from regraft.report import write_report
 
                     written.append(write_report(self.out))
+            elif self.out is not None and (self.out / "report.html").is_file():
+                self.note(
+                    f"{self.out / 'report.html'} is from before: write it again with regraft "
+                    f"report {self.out}."
+                )
         finally:  # another result in the folder may be damaged: this one is shown all the same
             super().finish(document, written)
 

@@ -59,7 +59,12 @@ def describe_ends(
     ends = find_ends(found, table.y, table.domain, show)
     shown = describe_rows([row for each in ends for row in each.rows], data, inputs)
     if not shown.rows:
-        return compare_columns(found, table.X, table.y, ends, table.features), {}
+        if (ids := table.id) is not None:
+            ends = tuple(
+                each.change_rows(lambda row: replace(row, name=str(ids[row.number - 1])))
+                for each in ends
+            )
+        return compare_columns(found, table.unscaled(), table.y, ends, table.features), {}
     changed = tuple(each.change_rows(lambda row: shown.rows[row.number]) for each in ends)
     return changed, shown.pictures
 

@@ -26,6 +26,8 @@ _ORDER = (
         "compare",
         "diagnose",
         "report",
+        "export",
+        "serve",
     ),
     *("embed", "reproduce", "train", "sweep", "collect", "doctor", "moral"),
 )

@@ -11,7 +11,6 @@ outer folds that no step has seen.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -23,12 +22,16 @@ from regraft.core.domain_scores import (
     PermutationTest,
     Scores,
     arrange_rows,
+    or_one,
     permutation_test,
     score_domains,
     sharpen_scores,
+    silence,
+    telling_classes,
 )
 from regraft.core.domains import Domains
 from regraft.core.group_mixture import MAX_GROUPS, GroupMixture, bin_scores, fit_mixture
+from regraft.core.group_models import GroupModels
 from regraft.core.heads import SourceHeads
 from regraft.core.whitening import fit_whitening, row_chunks
 from regraft.support.memory_map import released
@@ -40,46 +43,6 @@ _SHARE_FLOOR = 1e-3  # keeps the likelihood of a source finite where a group lac
 _STANDARD_ERRORS = 2.0  # by which a third group must be better than two
 # A source whose rows are in a group at a smaller share than this does not have the group.
 SMALLEST_SHARE = 0.02
-
-
-@dataclass(frozen=True)
-class GroupModels:
-    """Models of the groups, one for each fold of the rows, fitted without it.
-
-    A row x of class c has the score ``weights[f, c] · x + offsets[f, c]``, along which the groups
-    are normal with these means and variances.
-    """
-
-    weights: Tensor  # (F, C, d)
-    offsets: Tensor  # (F, C)
-    mean: Tensor  # (F, C, G)
-    variance: Tensor  # (F, C)
-    log_prior: Tensor  # (F, C, G) of the groups in a class, with the same mass for each source
-
-    @cached_property
-    def maps_by_fold(self) -> Tensor:
-        """Logits (F, C, G, d + 1) of P(u | x, y) on ``[x, 1]`` of each model.
-
-        They are linear, because the groups have the same variance along a score.
-        """
-        slope = self.mean / self.variance.unsqueeze(2)
-        level = self.log_prior + slope * (self.offsets.unsqueeze(2) - 0.5 * self.mean)
-        coef = slope.unsqueeze(3) * self.weights.unsqueeze(2)
-        return torch.cat([coef, level.unsqueeze(3)], dim=3)
-
-    @cached_property
-    def maps(self) -> Tensor:
-        """Logits (C, G, d + 1) of P(u | x, y) on ``[x, 1]``, the mean over the models."""
-        return self.maps_by_fold.mean(dim=0)
-
-    def log_posterior(self, X: Tensor, y: Tensor) -> Tensor:
-        """Return log P(u | x, y) (n, G) of new rows."""
-        logits = self.mean.new_empty((len(X), self.mean.shape[2]))
-        for rows in row_chunks(*X.shape):
-            every = torch.einsum("nd,cgd->ncg", X[rows].to(self.maps), self.maps[..., :-1])
-            chosen = y[rows, None, None].expand(-1, 1, logits.shape[1])
-            logits[rows] = every.gather(1, chosen).squeeze(1) + self.maps[y[rows], :, -1]
-        return torch.log_softmax(logits, dim=1)
 
 
 @dataclass(frozen=True)
@@ -97,6 +60,8 @@ class Groups:
     p_value: float  # of "no hidden factor": features say nothing about the source of a class's rows
     noise_gain: float  # nats a row that chance reaches once in twenty times
     contrast: tuple[float, ...]  # (K,) which sources have more of the last group, and how strongly
+    tells: Tensor  # (C,) whether a class tells the groups apart; where not, its rows are in each
+    informed: Tensor  # (K,) whether a source has rows of such a class
     models: GroupModels | None
 
     @property
@@ -104,10 +69,14 @@ class Groups:
         """Number G of groups; 1 if no hidden factor was found."""
         return self.posterior.shape[1]
 
+    def told(self, y: Tensor) -> Tensor | None:
+        """Return which rows of classes ``y`` (n,) tell the groups apart; None if all classes do."""
+        return None if bool(self.tells.all()) else self.tells[y]
+
     @property
     def holders(self) -> Tensor:
-        """Whether each source (K, G) holds each group, in more than a few rows."""
-        return self.source_shares >= SMALLEST_SHARE
+        """Whether each source (K, G) is known to hold each group, in more than a few rows."""
+        return (self.source_shares >= SMALLEST_SHARE) & self.informed.unsqueeze(1)
 
     @property
     def overlap(self) -> bool:
@@ -135,6 +104,7 @@ class PrincipalRows:
     y: Tensor  # (n,)
     s: Tensor  # (n,) the source of each row
     weight: Tensor  # (n,) sums to one, equal mass per source
+    row_weight: Tensor  # (n,) for how many rows each row counts
     n_classes: int
     n_sources: int
 
@@ -147,9 +117,8 @@ def rows_of_domains(domains: Domains) -> PrincipalRows:
     for rows in released(row_chunks(*domains.X.shape), domains.mapping):
         T[rows] = (domains.X[rows].to(basis) - whitening.mean) @ basis
     sizes = len(domains.classes), len(domains.names)
-    return PrincipalRows(
-        T, basis, whitening.mean, domains.y, domains.domain, domains.weight, *sizes
-    )
+    columns = domains.y, domains.domain, domains.weight, domains.row_weight
+    return PrincipalRows(T, basis, whitening.mean, *columns, *sizes)
 
 
 def rows_of_sources(sources: SourceHeads) -> PrincipalRows:
@@ -165,14 +134,19 @@ def rows_of_sources(sources: SourceHeads) -> PrincipalRows:
         sources.y,
         sources.domain,
         sources.weight,
+        sources.row_weight,
         *sizes,
     )
 
 
 def find_groups(data: PrincipalRows) -> Groups:
-    """Find the groups that the sources mix in different shares."""
+    """Find the groups that the sources mix in different shares.
+
+    A class that is in fewer than two sources tells nothing about the groups. Its rows are then in
+    each group with the group's share, so every mixture of the groups leaves them as they are.
+    """
     C, K = data.n_classes, data.n_sources
-    rows, means = arrange_rows(data.T, data.y, data.s, C, K)
+    rows, means = arrange_rows(data.T, data.y, data.s, C, K, data.row_weight)
     if K == 1:
         return _one_group(rows, PermutationTest(p_value=1.0, noise_gain=0.0))
     regression = DomainRegression(rows)
@@ -180,8 +154,10 @@ def find_groups(data: PrincipalRows) -> Groups:
     if test.p_value > LEVEL:
         return _one_group(rows, test)
     scores, contrast = score_domains(regression)
-    best = _choose(regression, scores)
-    gain = float(best.gain.mean())
+    tells = telling_classes(rows, contrast)
+    scores = silence(scores, tells, rows)
+    best = _choose(regression, scores, tells)
+    gain = _mean(best.gain, rows)
     if gain <= 0:
         return _one_group(rows, test)
     models = _models(best, data, means)
@@ -189,18 +165,26 @@ def find_groups(data: PrincipalRows) -> Groups:
     log_joint = best.mixture.log_density(best.scores.outer, own_fold)
     log_joint = log_joint + models.log_prior.flatten(0, 1)[own_fold]
     shares = best.mixture.shares.reshape(FOLDS, C, K, -1).mean(dim=0).transpose(0, 1)
+    posterior = torch.softmax(log_joint, dim=1)
+    counts = rows.counts * tells
+    informed = counts.sum(dim=1) > 0
+    if not bool((counts > 0).all()):
+        posterior, shares, models = _fill_in(posterior, shares, models, data, counts, tells)
+    source_shares = _source_shares(counts, shares)
     found = Groups(
-        posterior=torch.softmax(log_joint, dim=1),
+        posterior=posterior,
         fold=rows.fold,
         shares=shares,
-        source_shares=_source_shares(rows, shares),
+        source_shares=torch.where(informed.unsqueeze(1), source_shares, shares[:, 0]),
         gain=gain,
-        gain_error=_standard_error(best.gain),
-        possible_gain=_possible_gain(rows, shares),
-        separation=float(best.mixture.separation.reshape(FOLDS, C).mean(dim=0).min()),
+        gain_error=_standard_error(best.gain, rows),
+        possible_gain=_possible_gain(counts, shares),
+        separation=float(best.mixture.separation.reshape(FOLDS, C).mean(dim=0)[tells].min()),
         p_value=test.p_value,
         noise_gain=test.noise_gain,
         contrast=tuple(contrast.tolist()),
+        tells=tells,
+        informed=informed,
         models=models,
     )
     return found if contrast[0] >= 0 else _reverse(found, models)
@@ -231,11 +215,48 @@ def _one_group(rows: ClassRows, test: PermutationTest) -> Groups:
         p_value=test.p_value,
         noise_gain=test.noise_gain,
         contrast=(0.0,) * rows.n_sources,
+        tells=torch.ones(rows.n_classes, dtype=torch.bool, device=rows.y.device),
+        informed=torch.ones(rows.n_sources, dtype=torch.bool, device=rows.y.device),
         models=None,
     )
 
 
-def _choose(regression: DomainRegression, scores: Scores) -> _Candidate:
+def _fill_in(
+    posterior: Tensor,
+    shares: Tensor,
+    models: GroupModels,
+    data: PrincipalRows,
+    counts: Tensor,
+    tells: Tensor,
+) -> tuple[Tensor, Tensor, GroupModels]:
+    """Set what the rows do not tell: posteriors (n, G) and shares (K, C, G), and models of them.
+
+    Rows of a class that tells nothing are in each group with its share in the pooled other classes.
+    Where a source has no rows of a class, or the class tells nothing, the shares are those of the
+    source in its other classes.
+    """
+    telling = tells[data.y]
+    weight = data.weight[telling]
+    pooled = weight @ posterior[telling] / weight.sum()  # (G,)
+    known = (counts > 0).unsqueeze(2)
+    own = (counts.unsqueeze(2) * shares).sum(dim=1) / or_one(counts.sum(dim=1, keepdim=True))
+    own = torch.where((counts.sum(dim=1) > 0).unsqueeze(1), own, pooled)
+    shares = torch.where(known, shares, own.unsqueeze(1))
+    silent = ~tells
+    log_prior, mean, variance = (
+        each.clone() for each in (models.log_prior, models.mean, models.variance)
+    )
+    log_prior[:, silent], mean[:, silent], variance[:, silent] = pooled.log(), 0.0, 1.0
+    weights, offsets = (each.clone() for each in (models.weights, models.offsets))
+    weights[:, silent], offsets[:, silent] = 0.0, 0.0
+    return (
+        torch.where(telling.unsqueeze(1), posterior, pooled),
+        shares,
+        GroupModels(weights, offsets, mean, variance, log_prior),
+    )
+
+
+def _choose(regression: DomainRegression, scores: Scores, tells: Tensor) -> _Candidate:
     """Return the rounds of sharpening and the number of groups of the largest gain.
 
     More groups must be better than fewer by two paired standard errors.
@@ -245,14 +266,15 @@ def _choose(regression: DomainRegression, scores: Scores) -> _Candidate:
     current = best
     for _ in range(_ROUNDS):
         belief = _expected_group(rows, current)
-        current = _group(rows, sharpen_scores(regression, belief), 2)
-        if float(current.gain.mean()) <= float(best.gain.mean()):
+        sharper = silence(sharpen_scores(regression, belief), tells, rows)
+        current = _group(rows, sharper, 2)
+        if _mean(current.gain, rows) <= _mean(best.gain, rows):
             break
         best = current
     for n_groups in range(3, MAX_GROUPS + 1):
         more = _group(rows, best.scores, n_groups)
         difference = more.gain - best.gain
-        if float(difference.mean()) <= _STANDARD_ERRORS * _standard_error(difference):
+        if _mean(difference, rows) <= _STANDARD_ERRORS * _standard_error(difference, rows):
             break
         best = more
     return best
@@ -264,8 +286,8 @@ def _group(rows: ClassRows, scores: Scores, n_groups: int) -> _Candidate:
     folds = torch.arange(FOLDS, device=rows.fold.device).unsqueeze(1)
     outside = rows.fold.unsqueeze(0) != folds
     problem = (folds * C + rows.y)[outside]
-    s = rows.s.expand(FOLDS, -1)[outside]
-    binned = bin_scores(scores.nested[outside], problem, s, FOLDS * C, K)
+    s, weight = (column.expand(FOLDS, -1)[outside] for column in (rows.s, rows.weight))
+    binned = bin_scores(scores.nested[outside], problem, s, FOLDS * C, K, weight)
     mixture = fit_mixture(binned, n_groups)
     own_fold = rows.fold * C + rows.y
     count = binned.count.sum(dim=1).unsqueeze(2)  # (P, K, 1) rows of each source
@@ -284,7 +306,7 @@ def _expected_group(rows: ClassRows, candidate: _Candidate) -> Tensor:
     """Return the expected number (F, n) of each row's group, by models without each fold."""
     C = rows.n_classes
     mixture = candidate.mixture
-    prior = mixture.shares.mean(dim=1)
+    prior = _mean_shares(rows, mixture)
     number = torch.arange(candidate.n_groups, device=rows.y.device).to(prior)
     beliefs = []
     for f in range(FOLDS):
@@ -312,24 +334,36 @@ def _models(best: _Candidate, data: PrincipalRows, means: Tensor) -> GroupModels
     )
 
 
-def _counts(rows: ClassRows) -> Tensor:
-    """Return the number of rows (K, C) of each source and class."""
-    K, C = rows.n_sources, rows.n_classes
-    return torch.bincount(rows.s * C + rows.y, minlength=K * C).reshape(K, C).to(rows.T.dtype)
+def _mean_shares(rows: ClassRows, mixture: GroupMixture) -> Tensor:
+    """Return the shares (P, G) of the groups, mean over the sources that have the class."""
+    held = rows.counts > 0
+    if bool(held.all()):
+        return mixture.shares.mean(dim=1)
+    weight = (held / held.sum(dim=0)).T.repeat(FOLDS, 1)  # (P, K)
+    return (weight.unsqueeze(2) * mixture.shares).sum(dim=1)
 
 
-def _source_shares(rows: ClassRows, shares: Tensor) -> Tensor:
-    counts = _counts(rows)
-    return (counts.unsqueeze(2) * shares).sum(dim=1) / counts.sum(dim=1, keepdim=True)
+def _source_shares(counts: Tensor, shares: Tensor) -> Tensor:
+    """Return the shares (K, G) of the groups in each source, given ``counts`` (K, C) of rows."""
+    return (counts.unsqueeze(2) * shares).sum(dim=1) / or_one(counts.sum(dim=1, keepdim=True))
 
 
-def _possible_gain(rows: ClassRows, shares: Tensor) -> float:
+def _possible_gain(counts: Tensor, shares: Tensor) -> float:
     """Return the information (nats a row) that known groups would give about the source."""
-    counts = _counts(rows).unsqueeze(2)
-    pooled = (counts * shares).sum(dim=0) / counts.sum(dim=0)  # (C, G)
+    counts = counts.unsqueeze(2)
+    pooled = (counts * shares).sum(dim=0) / or_one(counts.sum(dim=0))  # (C, G)
     terms = torch.special.xlogy(shares, shares / pooled.clamp_min(torch.finfo(shares.dtype).tiny))
     return float((counts * terms).sum() / counts.sum())
 
 
-def _standard_error(values: Tensor) -> float:
-    return float(values.std() / len(values) ** 0.5)
+def _mean(values: Tensor, rows: ClassRows) -> float:
+    """Return the weighted mean of ``values`` (n,)."""
+    return float((values * rows.weight).mean() / rows.weight.mean())
+
+
+def _standard_error(values: Tensor, rows: ClassRows) -> float:
+    """Return the standard error of the weighted mean of ``values`` (n,)."""
+    relative = rows.weight / rows.weight.mean()
+    # Up to a constant the weighted deviations from the mean; without weights, the values.
+    influence = values * relative - _mean(values, rows) * (relative - 1)
+    return float(influence.std() / len(values) ** 0.5)

@@ -25,7 +25,7 @@ from regraft.core.guard import STANDARD_ERRORS
 from regraft.core.newton import log_probabilities, losses, minimax_newton
 
 FOLDS = 5
-MIN_TO_CHOOSE = 20  # labels; fewer place a head, and that is it
+MIN_TO_CORRECT = 20  # labels; fewer choose between the two heads that are there without them
 MIN_TO_MEASURE = 40  # labels; of fewer, losses near zero say nothing about the risk
 _RIDGES = tuple(10.0 ** (1 - 0.5 * step) for step in range(13))
 _WEAKEST = 0.05  # divided by the number of labels: a ridge below makes heads that are too sure
@@ -124,13 +124,15 @@ def choose_correction(rows: LabelledRows, bases: Sequence[Tensor]) -> Choice:
     ``bases`` are log-probabilities (F, n, C) of the rows, by heads that have not seen the labels of
     each fold. The first is taken as it is unless another has less risk by two standard errors, as
     in the guard of the game. Then, of the choices within a standard error of the least risk, the
-    most accurate one is taken.
+    most accurate one is taken. Few labels cannot show such differences: they take the one of the
+    first two heads that has less risk.
     """
     fold = rows.fold
     own = [base[fold, torch.arange(len(fold))] for base in bases]
-    if len(rows.y) < MIN_TO_CHOOSE:
-        return Choice(0, None, own[0])
     choices = [Choice(number, None, log_p) for number, log_p in enumerate(own)]
+    if len(rows.y) < MIN_TO_CORRECT:
+        few = choices[:2]
+        return replace(min(few, key=lambda each: each.risk(rows.y)), tried=len(few))
     for number, base in enumerate(bases):
         known = [_extend(each, rows.X) for each in base]
         anchor = no_correction(base.shape[2], rows.X.shape[1])

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
+
+from torch import Tensor
 
 from regraft.core.evidence import (
     CONFIDENCE,
@@ -15,18 +17,21 @@ from regraft.core.evidence import (
     lowest_accuracy,
     mean_accuracy,
     measure_sources,
+    pair_table,
 )
 from regraft.core.game import GameOutcome, Round
 from regraft.core.guard import Advantage
 from regraft.support.plain_data import PlainData
+from regraft.support.shown import ShownResult
+from regraft.support.table import Table
 
 _EVIDENCE = tuple(
     f"{of}{kind}" for of in ("", "pooled_") for kind in ("targets", "sources", "kept", "groups")
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Certificate(PlainData):
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Certificate(ShownResult, PlainData):
     """How good a head is in every plausible domain of its family.
 
     ``risk`` and ``accuracy`` are the certificate: no plausible domain's risk is above, and no
@@ -53,6 +58,7 @@ class Certificate(PlainData):
     converged: bool
     rounds: tuple[Round, ...]
     source_rows: tuple[int, ...]
+    notes: tuple[str, ...] = ()  # what to know of the rows: classes that sources lack, weights
 
     def to_json(self) -> str:
         """Return the certificate as JSON."""
@@ -66,12 +72,31 @@ class Certificate(PlainData):
             **{kind: tuple(Evidence(**each) for each in data[kind]) for kind in kinds},
             "rounds": tuple(Round(**{**r, "risks": tuple(r["risks"])}) for r in data["rounds"]),
             "source_rows": tuple(data["source_rows"]),
+            "notes": tuple(data.get("notes", ())),
         }
         return cls(**{**data, **changed})
 
     def summary(self) -> tuple[str, ...]:
         """Return the certificate in plain words, one paragraph each."""
-        return self.claim(), self.choice(), self.limits()
+        notes = (f"{note[0].upper()}{note[1:]}" for note in self.notes)
+        return self.claim(), self.choice(), *notes, self.limits()
+
+    def table(self) -> Table:
+        """Show accuracy and risk with their bounds wherever they were measured, beside ERM's."""
+        return pair_table("Measured on held-out rows", self.pair_evidence(), "ERM's")
+
+    def pair_evidence(self) -> Iterator[tuple[str, Evidence, Evidence]]:
+        """Yield a name with the evidence of the head and of ERM's: targets, then sources."""
+        names = {each.name for each in self.targets}
+        for ours, theirs in zip(self.targets, self.pooled_targets, strict=True):
+            yield ours.name, ours, theirs
+        yield from self._pair_more()
+        for ours, theirs in zip(self.sources, self.pooled_sources, strict=True):
+            yield f"{ours.name} (source)" if ours.name in names else ours.name, ours, theirs
+
+    def _pair_more(self) -> Iterator[tuple[str, Evidence, Evidence]]:
+        """Yield what a family has measured elsewhere."""
+        yield from ()
 
     def scope(self) -> str:
         """Name the domains that it covers, as in "in every domain that ..."."""
@@ -113,7 +138,9 @@ def collect_evidence(
     pooled: HeldOutRows,
     slices: Sequence[slice],
     names: Sequence[str],
+    row_weight: Tensor,
     *,
+    notes: tuple[str, ...],
     sources_have_bounds: bool,
     reason: str,
     advantage: Advantage | None,
@@ -121,19 +148,23 @@ def collect_evidence(
 ) -> dict[str, Any]:
     """Return the fields that all certificates share, of a head and of ERM's on rows held out.
 
+    ``slices`` are the rows of the sources that ``names`` names, which count ``row_weight`` (n,)
+    each. ``notes`` say what to know of them.
+
     A certificate is the worst of the bounds of its targets and of what was measured on the sources,
     or of the sources' bounds where they are no target that has one.
     """
 
     def collect(rows: HeldOutRows) -> dict[str, Any]:
-        targets, sources = measure_targets(rows), measure_sources(rows, slices, names)
+        targets = measure_targets(rows)
+        sources = measure_sources(rows, slices, names, row_weight)
         bounded = (*targets, *sources) if sources_have_bounds else targets
         return {
             "targets": targets,
             "sources": sources,
             "risk": largest_risk(bounded, sources),
             "accuracy": lowest_accuracy(bounded, sources),
-            "source_accuracy": mean_accuracy(rows, slices),
+            "source_accuracy": mean_accuracy(rows, slices, row_weight),
         }
 
     fields = collect(held_out)
@@ -150,5 +181,6 @@ def collect_evidence(
             "converged": game is None or game.converged,
             "rounds": () if game is None else game.rounds,
             "source_rows": tuple(rows.stop - rows.start for rows in slices),
+            "notes": notes,
         }
     )

@@ -9,7 +9,7 @@ over the rows. The features are raw principal coordinates: the ridge must favour
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import torch
@@ -22,6 +22,7 @@ PERMUTATIONS = 99
 _NOISE_QUANTILE = 0.95
 _MAX_TEST_ROWS = 50_000
 _MAX_ENTRIES = 2**24  # of the permuted sources that are held at a time
+_SMALLEST_CONTRAST = 1e-6  # of a source; one of less takes no part in the contrast
 _PAIRS = tuple(combinations(range(FOLDS), 2))
 
 
@@ -32,6 +33,7 @@ class ClassRows:
     T: Tensor  # (n, p) principal coordinates, centred in each class
     y: Tensor  # (n,)
     s: Tensor  # (n,) the source of each row
+    weight: Tensor  # (n,) for how many rows each row counts
     fold: Tensor  # (n,)
     cells: tuple[tuple[Tensor, ...], ...]  # rows of each class and fold
     n_sources: int
@@ -43,8 +45,18 @@ class ClassRows:
 
     def products(self, values: Tensor) -> Tensor:
         """Return the cross-products (C, F, p, m) of the coordinates with ``values`` (n, m)."""
-        blocks = [[self.T[rows].T @ values[rows] for rows in folds] for folds in self.cells]
+        blocks = [
+            [(self.T[rows] * self.weight[rows, None]).T @ values[rows] for rows in folds]
+            for folds in self.cells
+        ]
         return torch.stack([torch.stack(folds) for folds in blocks])
+
+    @property
+    def counts(self) -> Tensor:
+        """Weighted number of rows (K, C) of each source and class."""
+        K, C = self.n_sources, self.n_classes
+        cell = self.s * C + self.y
+        return torch.bincount(cell, weights=self.weight, minlength=K * C).reshape(K, C)
 
 
 @dataclass(frozen=True)
@@ -62,16 +74,19 @@ class Scores:
 
 
 def arrange_rows(
-    T: Tensor, y: Tensor, s: Tensor, n_classes: int, n_sources: int
+    T: Tensor, y: Tensor, s: Tensor, n_classes: int, n_sources: int, weight: Tensor | None = None
 ) -> tuple[ClassRows, Tensor]:
     """Centre the coordinates ``T`` (n, p) in each class, and deal the rows to folds.
+
+    Each row counts for ``weight`` (n,) rows, by default for one.
 
     Rows are dealt in the order of their distance from their class's mean, whatever their source, so
     that permuted sources could have met the same folds. Also return the class means (C, p).
     """
     means = T.new_zeros((n_classes, T.shape[1]))
-    counts = torch.bincount(y, minlength=n_classes).to(T.dtype)
-    means = means.index_add(0, y, T) / counts.unsqueeze(1)
+    weight = T.new_ones(len(T)) if weight is None else weight
+    counts = torch.bincount(y, weights=weight, minlength=n_classes).to(T.dtype)
+    means = means.index_add(0, y, T * weight.unsqueeze(1)) / counts.unsqueeze(1)
     T = T - means[y]
     order = torch.argsort(T.square().sum(dim=1), stable=True)
     order = order[torch.argsort(y[order], stable=True)]
@@ -82,7 +97,7 @@ def arrange_rows(
         tuple(order[(y[order] == c) & (fold[order] == f)] for f in range(FOLDS))
         for c in range(n_classes)
     )
-    return ClassRows(T, y, s, fold, cells, n_sources), means
+    return ClassRows(T, y, s, weight, fold, cells, n_sources), means
 
 
 class DomainRegression:
@@ -90,13 +105,16 @@ class DomainRegression:
 
     def __init__(self, rows: ClassRows) -> None:
         self.rows = rows
-        blocks = [[rows.T[cell] for cell in folds] for folds in rows.cells]
-        self.gram = torch.stack([torch.stack([x.T @ x for x in folds]) for folds in blocks])
-        size = torch.tensor([[len(cell) for cell in folds] for folds in rows.cells])
-        self.size = size.to(self.gram)  # (C, F)
+        blocks = [
+            [(rows.T[cell], rows.weight[cell, None]) for cell in folds] for folds in rows.cells
+        ]
+        self.gram = torch.stack(
+            [torch.stack([(x * w).T @ x for x, w in folds]) for folds in blocks]
+        )
+        self.size = torch.stack([torch.stack([w.sum() for _, w in folds]) for folds in blocks])
         total = self.gram.sum(dim=(0, 1)).diagonal().sum() / self.size.sum()
         self.ridges = (total * self.gram.new_tensor(_RIDGES)).tolist()
-        gram, size = self._without_fold(self.gram), self._without_fold(self.size).clamp_min(1)
+        gram, size = self._without_fold(self.gram), or_one(self._without_fold(self.size))
         self.values, self.vectors = torch.linalg.eigh(gram / size[..., None, None])
 
     @staticmethod
@@ -109,7 +127,7 @@ class DomainRegression:
 
         ``cross`` (C, F, p, m) are the products of the coordinates with what is regressed on them.
         """
-        size = self._without_fold(self.size).clamp_min(1)[..., None, None]
+        size = or_one(self._without_fold(self.size))[..., None, None]
         rotated = self.vectors.mT @ (self._without_fold(cross) / size)
         for ridge in ridges:
             yield self.vectors @ (rotated / (self.values.clamp_min(0) + ridge).unsqueeze(-1))
@@ -120,7 +138,7 @@ class DomainRegression:
         keep = self.gram.new_ones((len(_PAIRS), FOLDS))
         for i, pair in enumerate(_PAIRS):
             keep[i, list(pair)] = 0
-        size = (self.size @ keep.T).clamp_min(1)[..., None, None]  # (C, pairs, 1, 1)
+        size = or_one(self.size @ keep.T)[..., None, None]  # (C, pairs, 1, 1)
         gram = torch.einsum("qf,cfij->cqij", keep, self.gram) / size
         gram.diagonal(dim1=-2, dim2=-1).add_(ridge)
         right = torch.einsum("qf,cfim->cqim", keep, cross) / size
@@ -174,7 +192,8 @@ def indicators(rows: ClassRows, s: Tensor) -> Tensor:
     So scaled, half the explained squares of a row are its gain in nats, to second order.
     """
     one_hot = torch.nn.functional.one_hot(s, rows.n_sources).to(rows.T.dtype)
-    shares = one_hot.new_zeros((rows.n_classes, rows.n_sources)).index_add(0, rows.y, one_hot)
+    weighted = one_hot * rows.weight.unsqueeze(1)
+    shares = one_hot.new_zeros((rows.n_classes, rows.n_sources)).index_add(0, rows.y, weighted)
     shares = shares / shares.sum(dim=1, keepdim=True)
     return (one_hot - shares[rows.y]) / shares[rows.y].clamp_min(1e-12).sqrt()
 
@@ -204,6 +223,25 @@ def score_domains(regression: DomainRegression) -> tuple[Scores, Tensor]:
     return Scores(-scores.nested, -scores.outer, -scores.weights), -contrasts[0]
 
 
+def telling_classes(rows: ClassRows, contrast: Tensor) -> Tensor:
+    """Return which classes (C,) are in two sources or more that the contrast (K,) tells apart."""
+    held = rows.counts > 0
+    if bool(held.all()):
+        return held[0]
+    told = held & (contrast.abs() > _SMALLEST_CONTRAST).unsqueeze(1)
+    return (held.sum(dim=0) >= 2) & told.any(dim=0)
+
+
+def silence(scores: Scores, tells: Tensor, rows: ClassRows) -> Scores:
+    """Set the scores of classes that tell nothing to 0, where rounding has left noise."""
+    if bool(tells.all()):
+        return scores
+    kept = tells.to(scores.outer)
+    return Scores(
+        scores.nested * kept[rows.y], scores.outer * kept[rows.y], scores.weights * kept[:, None]
+    )
+
+
 def sharpen_scores(regression: DomainRegression, nested: Tensor) -> Scores:
     """Regress what is believed of the rows on the features, and score the rows anew.
 
@@ -214,12 +252,14 @@ def sharpen_scores(regression: DomainRegression, nested: Tensor) -> Scores:
     outside = rows.fold.unsqueeze(0) != folds
     problem = folds * rows.n_classes + rows.y
     total = nested.new_zeros(FOLDS * rows.n_classes)
-    total = total.index_add(0, problem[outside], nested[outside])
-    count = torch.bincount(problem[outside], minlength=len(total)).clamp_min(1)
+    weight = rows.weight.expand(FOLDS, -1)[outside]
+    total = total.index_add(0, problem[outside], nested[outside] * weight)
+    count = or_one(torch.bincount(problem[outside], weights=weight, minlength=len(total)))
     belief = torch.where(outside, nested - (total / count)[problem], 0.0)
     cross = rows.products(belief.T.contiguous())  # (C, F, p, F)
     own = nested[rows.fold, torch.arange(len(rows.y), device=rows.y.device)].unsqueeze(1)
-    ridge = regression.best_ridge(rows.products(own - own.mean()), 1)
+    middle = (own * rows.weight.unsqueeze(1)).mean() / rows.weight.mean()
+    ridge = regression.best_ridge(rows.products(own - middle), 1)
     beta = regression.solve_pairs(cross, ridge).diagonal(dim1=1, dim2=4)  # (C, F, p, F)
     return regression.score(beta.permute(0, 3, 1, 2))
 
@@ -237,9 +277,13 @@ def permutation_test(regression: DomainRegression, seed: int = 0) -> Permutation
 
     The statistic is the largest held-out gain of a contrast over the ridges. Sources are shifted
     cyclically along a fixed random order of each class's rows: a group of permutations, so that the
-    test is exact for exchangeable sources, and cheap. Of very many rows, some are enough.
+    test is exact for exchangeable sources, and cheap. Of very many rows, some are enough. Weights
+    are no evidence: every row counts once.
     """
     rows, K = regression.rows, regression.rows.n_sources
+    if bool((rows.weight != 1).any()):
+        rows = replace(rows, weight=torch.ones_like(rows.weight))
+        return permutation_test(DomainRegression(rows), seed)
     if len(rows.y) > _MAX_TEST_ROWS:
         return permutation_test(DomainRegression(_thin(rows)), seed)
     random = torch.Generator().manual_seed(seed)
@@ -274,6 +318,10 @@ def _thin(rows: ClassRows) -> ClassRows:
     sizes = [len(cell) for folds in kept for cell in folds]
     places = torch.split(torch.arange(len(index), device=index.device), sizes)
     cells = tuple(places[c * FOLDS : (c + 1) * FOLDS] for c in range(rows.n_classes))
-    return ClassRows(
-        rows.T[index], rows.y[index], rows.s[index], rows.fold[index], cells, rows.n_sources
-    )
+    taken = {name: getattr(rows, name)[index] for name in ("T", "y", "s", "weight", "fold")}
+    return replace(rows, cells=cells, **taken)
+
+
+def or_one(counts: Tensor) -> Tensor:
+    """Return counts with 1 in place of 0, to divide by."""
+    return torch.where(counts > 0, counts, 1.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mmap
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -14,19 +14,23 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from regraft.core.whitening import row_chunks
-from regraft.support.memory_map import find_mapping, release, released
+from regraft.core.features import check_features, check_spread, column_names, join_names
+from regraft.support.memory_map import find_mapping, release
 
-_FLOAT_TYPES = (np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64))
-_SMALLEST_ENTRY, _LARGEST_ENTRY = 1e-100, 1e100  # squares of these stay finite
-_MAX_SCALE_RATIO = 1e3
+_FEW = 30  # rows of a domain
+_MAX_NOTES = 5  # of one kind; the others are counted
+WEIGHTED_NOTE = (
+    "The rows have weights: risks and accuracies are weighted means, and their bounds count "
+    "effective rows."
+)
 
 
 @dataclass(frozen=True)
 class Domains:
     """Rows of K source domains, in the user's order; ``X`` shares the user's memory.
 
-    ``weight`` sums to one and gives every domain the same mass, however many rows it has.
+    ``weight`` sums to one and gives every domain the same mass, however many rows it has. Within a
+    domain it is in proportion to ``row_weight``, the user's own weights.
     """
 
     X: Tensor  # (n, d)
@@ -35,7 +39,18 @@ class Domains:
     weight: Tensor  # (n,)
     classes: NDArray[Any]  # (C,) labels as the user wrote them
     names: NDArray[Any]  # (K,) domain labels as the user wrote them
+    row_weight: Tensor  # (n,) for how many rows each row counts; ones, or of mean one
     mapping: mmap.mmap | None = None  # the memory-mapped file behind X, if it may be released
+
+    @property
+    def counts(self) -> Tensor:
+        """Number of rows (K, C) of each domain and class."""
+        return count_cells(self.domain, self.y, len(self.names), len(self.classes))
+
+    def notes(self) -> tuple[str, ...]:
+        """Say what a certificate of these rows must say: classes that sources lack, and weights."""
+        missing = _missing(self.names, self.classes, self.counts.cpu().numpy())
+        return (*missing, WEIGHTED_NOTE) if bool((self.row_weight != 1).any()) else missing
 
 
 def check_domains(
@@ -43,21 +58,32 @@ def check_domains(
     y: ArrayLike,
     sample_domain: ArrayLike | None = None,
     *,
+    row_weight: NDArray[np.float64] | None = None,
+    columns: Sequence[str] = (),
     device: str = "cpu",
 ) -> Domains:
     """Validate arrays and pack them as :class:`Domains`.
 
     ``y`` and ``sample_domain`` (n,) may hold labels of any sortable kind; without
-    ``sample_domain`` all rows belong to one domain. Invalid data raise ``ValueError``.
+    ``sample_domain`` all rows belong to one domain. ``row_weight`` (n,) is positive. ``columns``
+    are the names of the features, by default those of a data frame. Invalid data raise
+    ``ValueError``; data that can be fitted and make little sense give warnings.
     """
     check_device(device)
-    features = check_features(X)
+    columns = columns or column_names(X)
+    features = check_features(X, columns)
     if sample_domain is None:
         sample_domain = np.zeros(len(features), int)
     classes, y_index = index_column(y, "y", len(features))
     names, domain_index = index_column(sample_domain, "sample_domain", len(features))
-    _check_counts(classes, y_index, names, domain_index)
-    _check_spread(features)
+    domain, label = torch.from_numpy(domain_index), torch.from_numpy(y_index)
+    counts = count_cells(domain, label, len(names), len(classes)).numpy()
+    _check_counts(classes, names, counts)
+    _warn_of_domains(classes, names, counts)
+    check_spread(features, columns)
+    relative = torch.ones(len(label), dtype=torch.float64)
+    if row_weight is not None and row_weight.min() < row_weight.max():
+        relative = torch.from_numpy(row_weight / row_weight.mean())
     with warnings.catch_warnings():
         # Read-only arrays (memory maps, data frames) are welcome: nothing here writes to X.
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
@@ -66,11 +92,12 @@ def check_domains(
     release(mapping)
     return Domains(
         X=rows,
-        y=torch.from_numpy(y_index).to(device),
-        domain=torch.from_numpy(domain_index).to(device),
-        weight=equal_domain_weights(torch.from_numpy(domain_index), len(names)).to(device),
+        y=label.to(device),
+        domain=domain.to(device),
+        weight=equal_domain_weights(domain, len(names), relative).to(device),
         classes=classes,
         names=names,
+        row_weight=relative.to(device),
         mapping=mapping if rows.device.type == "cpu" else None,
     )
 
@@ -81,54 +108,28 @@ def is_target(sample_domain: ArrayLike) -> NDArray[np.bool_]:
     return domain < 0 if domain.dtype.kind == "i" else np.zeros(domain.shape, dtype=bool)
 
 
-def equal_domain_weights(domain: Tensor, n_domains: int) -> Tensor:
-    """Return weights (n,) that sum to one and give every domain of ``domain`` (n,) equal mass."""
-    counts = torch.bincount(domain, minlength=n_domains)
-    return 1.0 / (n_domains * counts[domain]).double()
+def equal_domain_weights(
+    domain: Tensor, n_domains: int, row_weight: Tensor | None = None
+) -> Tensor:
+    """Return weights (n,) that sum to one and give every domain of ``domain`` (n,) equal mass.
+
+    Within a domain they are in proportion to ``row_weight`` (n,), or equal.
+    """
+    relative = torch.ones_like(domain, dtype=torch.float64) if row_weight is None else row_weight
+    sums = torch.bincount(domain, weights=relative, minlength=n_domains)
+    return relative / (n_domains * sums[domain])
+
+
+def count_cells(domain: Tensor, y: Tensor, n_domains: int, n_classes: int) -> Tensor:
+    """Return the number of rows (K, C) of each domain and class."""
+    counts = torch.bincount(domain * n_classes + y, minlength=n_domains * n_classes)
+    return counts.reshape(n_domains, n_classes)
 
 
 def domain_slices(domain: Tensor, n_domains: int) -> tuple[slice, ...]:
     """Return the slice of rows of each domain; ``domain`` (n,) must be sorted."""
     bounds = torch.searchsorted(domain, torch.arange(n_domains + 1, device=domain.device))
     return tuple(slice(a, b) for a, b in pairwise(bounds.tolist()))
-
-
-def check_features(X: ArrayLike) -> NDArray[np.floating[Any]]:
-    """Return ``X`` as a finite matrix of floats, uncopied if it is one, or raise ``ValueError``."""
-    try:
-        features = np.asarray(X)
-        if features.dtype not in _FLOAT_TYPES or min(features.strides, default=0) < 0:
-            features = features.astype(np.float64)  # torch takes neither other types nor reversals
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"X cannot be read as numbers ({error}): pass a matrix of numeric features."
-        ) from None
-    if features.ndim != 2:
-        raise ValueError(
-            f"X has {features.ndim} dimension(s), not 2: pass one row per sample, "
-            "for example X.reshape(len(X), -1)."
-        )
-    if 0 in features.shape:
-        raise ValueError(f"X is empty (shape {features.shape}): pass at least one row and column.")
-    bad, first = 0, (0, 0)
-    for rows in iterate_row_chunks(features):
-        finite = np.isfinite(features[rows])
-        if not finite.all():
-            if not bad:
-                row, column = np.argwhere(~finite)[0]
-                first = rows.start + row, column
-            bad += finite.size - np.count_nonzero(finite)
-    if bad:
-        raise ValueError(
-            f"X has {bad} NaN or infinity values, the first in row {first[0]}, column "
-            f"{first[1]}: drop or impute them."
-        )
-    return features
-
-
-def iterate_row_chunks(features: NDArray[Any]) -> Iterator[slice]:
-    """Yield slices of the rows; pages of a memory-mapped file are released after each slice."""
-    return released(row_chunks(*features.shape), find_mapping(features))
 
 
 def check_device(device: str) -> None:
@@ -185,80 +186,65 @@ def _is_missing(value: Any) -> bool:
 
 
 def _check_counts(
-    classes: NDArray[Any],
-    y_index: NDArray[np.intp],
-    names: NDArray[Any],
-    domain_index: NDArray[np.intp],
+    classes: NDArray[Any], names: NDArray[Any], counts: NDArray[np.integer[Any]]
 ) -> None:
+    """Raise ``ValueError`` if ``counts`` (K, C) of rows leave nothing to fit."""
     if len(classes) < 2:
         raise ValueError(f"y has one class only ({classes[0]!s}): a classifier needs two or more.")
-    cell = domain_index * len(classes) + y_index
-    counts = np.bincount(cell, minlength=len(names) * len(classes)).reshape(len(names), -1)
-    for s, name in enumerate(names):
-        if counts[s].sum() == 1:
+    for name, rows in zip(names, counts.sum(axis=1), strict=True):
+        if rows == 1:
             raise ValueError(
                 f"domain {name!s} has one sample: drop the domain or merge it with another."
             )
-    for c, label in enumerate(classes):
-        if counts[:, c].sum() == 1:
+    for label, rows in zip(classes, counts.sum(axis=0), strict=True):
+        if rows == 1:
             raise ValueError(f"class {label!s} has one sample: drop the class or add samples.")
-        missing = [str(names[s]) for s in np.flatnonzero(counts[:, c] == 0)]
-        if missing:
-            raise ValueError(
-                f"class {label!s} is missing from domain {_join_names(missing)}: drop the class, "
-                "drop the domain, or merge domains until each holds every class."
-            )
-
-
-def _check_spread(features: NDArray[np.floating[Any]]) -> None:
-    """Check the range of the features: raise if it is unusable, warn if it is badly scaled."""
-    low = high = features[0]
-    for rows in iterate_row_chunks(features):
-        low = np.minimum(low, features[rows].min(axis=0))
-        high = np.maximum(high, features[rows].max(axis=0))
-    constant = int((high == low).sum())
-    n, d = features.shape
-    if constant == d:
-        raise ValueError("every feature in X is constant: there is nothing to learn from.")
-    largest = float(max(abs(high.max()), abs(low.min())))
-    if not _SMALLEST_ENTRY < largest < _LARGEST_ENTRY:
+    if len(names) > 1 and ((counts > 0).sum(axis=0) < 2).all():
         raise ValueError(
-            f"the largest entry of X is {largest:.0e}, out of the range that can be squared: "
-            "rescale the features."
-        )
-    if constant:
-        warnings.warn(
-            f"{constant} of {d} features are constant and carry no information: drop them.",
-            stacklevel=4,
-        )
-    deviation = _deviation(features)
-    largest_feature = int(deviation.argmax())
-    if deviation[largest_feature] > _MAX_SCALE_RATIO * np.median(deviation[deviation > 0]):
-        warnings.warn(
-            f"feature {largest_feature} varies over {_MAX_SCALE_RATIO:g} times more than the "
-            "median feature and drowns the others: standardize the features.",
-            stacklevel=4,
-        )
-    if d > n:
-        warnings.warn(
-            f"X has more features ({d}) than rows ({n}), so the heads rest on the ridge alone: "
-            "add rows or reduce the features.",
-            stacklevel=4,
+            "no class has rows in two domains, so labels cannot be told from domains: add rows "
+            "until some class is in two domains, or pass the rows as one domain."
         )
 
 
-def _deviation(features: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
-    """Return the standard deviation (d,) of each feature, in float64."""
-    n, d = features.shape
-    mean, squares = np.zeros(d), np.zeros(d)
-    for rows in iterate_row_chunks(features):
-        mean += features[rows].sum(axis=0, dtype=np.float64) / n
-    for rows in iterate_row_chunks(features):
-        squares += np.square(features[rows] - mean).sum(axis=0)
-    squares /= n
-    return np.sqrt(squares, out=squares)
+def _warn_of_domains(
+    classes: NDArray[Any], names: NDArray[Any], counts: NDArray[np.integer[Any]]
+) -> None:
+    """Warn of domains of few rows, and of those that lack a class."""
+    few = [
+        f"domain {name!s} has {rows} rows: what is said about so few is mostly noise."
+        for name, rows in zip(names, counts.sum(axis=1), strict=True)
+        if rows < _FEW and len(names) > 1
+    ]
+    for sentence in (*_shorten(few, "domains have few rows"), *_missing(names, classes, counts)):
+        warnings.warn(sentence, stacklevel=4)
 
 
-def _join_names(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:3])
-    return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"
+def _missing(
+    names: NDArray[Any], classes: NDArray[Any], counts: NDArray[np.integer[Any]]
+) -> tuple[str, ...]:
+    """Say which sources lack which classes, one sentence for each source and each lone class."""
+    lacking, lone = [], []
+    for name, row in zip(names, counts, strict=True):
+        labels = [str(classes[c]) for c in np.flatnonzero(row == 0)]
+        if labels:
+            many = len(labels) > 1
+            lacking.append(
+                f"source {name!s} has no rows of class{'es' * many} {join_names(labels)}: it says "
+                f"nothing about {'them' if many else 'it'}."
+            )
+    for label, column in zip(classes, counts.T, strict=True):
+        holders = np.flatnonzero(column)
+        if len(holders) == 1 and len(names) > 1:
+            lone.append(
+                f"class {label!s} has rows in source {names[holders[0]]!s} only: what tells it "
+                "apart may be the source itself."
+            )
+    return (
+        *_shorten(lacking, "sources lack classes"),
+        *_shorten(lone, "classes are in one source only"),
+    )
+
+
+def _shorten(sentences: list[str], what: str) -> list[str]:
+    more = len(sentences) - _MAX_NOTES
+    return sentences if more <= 0 else [*sentences[:_MAX_NOTES], f"{more} more {what}."]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor
 
 from regraft.core.newton import losses
 from regraft.support.measured import MeasuredShare
+from regraft.support.table import Cell, Number, Table, share
 
 CONFIDENCE = 0.95
 
@@ -83,6 +84,26 @@ def accuracy_interval(accuracy: float, rows: float) -> tuple[float, float]:
     return _wilson(accuracy, rows, level), 1 - _wilson(1 - accuracy, rows, level)
 
 
+def pair_table(title: str, pairs: Iterable[tuple[str, Evidence, Evidence]], other: str) -> Table:
+    """Show evidence of a head beside that of another, each pair under its name.
+
+    ``other`` names the other head, as in "ERM's".
+    """
+    rows: tuple[tuple[Cell, ...], ...] = tuple(
+        (
+            name,
+            Number(ours.rows, format=",.0f"),
+            *(share(x) for e in (ours, theirs) for x in (e.accuracy, e.accuracy_bound)),
+            *(Number(x, format=".3f") for e in (ours, theirs) for x in (e.risk, e.risk_bound)),
+        )
+        for name, ours, theirs in pairs
+    )
+    accuracy = "accuracy", "at least", f"{other} accuracy", f"{other} at least"
+    risk = "risk (nats)", "at most", f"{other} risk", f"{other} at most"
+    note = f"At least, at most: one-sided bounds with {CONFIDENCE:.0%} confidence."
+    return Table(title, ("measured in", "effective rows", *accuracy, *risk), rows, note=note)
+
+
 def _wilson(accuracy: float, rows: float, level: float) -> float:
     """Return the lower end of Wilson's one-sided interval."""
     z = float(norm.ppf(level))
@@ -92,20 +113,28 @@ def _wilson(accuracy: float, rows: float, level: float) -> float:
 
 
 def measure_sources(
-    held_out: HeldOutRows, slices: Sequence[slice], names: Sequence[str]
+    held_out: HeldOutRows, slices: Sequence[slice], names: Sequence[str], row_weight: Tensor
 ) -> tuple[Evidence, ...]:
-    """Measure heads or a predictor on every source."""
+    """Measure heads or a predictor on every source, by rows that count ``row_weight`` (n,) each."""
     evidence = []
     for rows, name in zip(slices, names, strict=True):
         weight = torch.zeros_like(held_out.loss)
-        weight[rows] = 1 / (rows.stop - rows.start)
+        weight[rows] = row_weight[rows] / row_weight[rows].sum()
         evidence.append(measure(name, weight, held_out))
     return tuple(evidence)
 
 
-def mean_accuracy(held_out: HeldOutRows, slices: Sequence[slice]) -> float:
+def mean_by_source(values: Tensor, slices: Sequence[slice], row_weight: Tensor) -> Tensor:
+    """Return the weighted mean (K,) of ``values`` (n,) over the rows of each source."""
+    return torch.stack(
+        [(values[rows] * row_weight[rows]).mean() / row_weight[rows].mean() for rows in slices]
+    )
+
+
+def mean_accuracy(held_out: HeldOutRows, slices: Sequence[slice], row_weight: Tensor) -> float:
     """Return the accuracy, mean over the sources."""
-    return sum(float(held_out.correct[rows].mean()) for rows in slices) / len(slices)
+    total: float = sum(mean_by_source(held_out.correct, slices, row_weight).tolist())
+    return total / len(slices)
 
 
 def largest_risk(bounded: Sequence[Evidence], measured: Sequence[Evidence]) -> float:

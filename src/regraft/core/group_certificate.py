@@ -12,10 +12,12 @@ from torch import Tensor
 from regraft.core.certificate import Certificate, collect_evidence
 from regraft.core.evidence import Evidence, HeldOutRows, measure
 from regraft.core.group_targets import GroupTargets
+from regraft.core.heads import SourceHeads
 from regraft.core.latent_game import LatentOutcome
+from regraft.core.uncertain_groups import bound_group_mean
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class GroupCertificate(Certificate):
     """How good a head is in every domain that mixes the groups found, in any proportion.
 
@@ -60,13 +62,14 @@ class GroupCertificate(Certificate):
 
 def certify_latent(
     outcome: LatentOutcome,
-    slices: Sequence[slice],
+    sources: SourceHeads,
     names: Sequence[str],
     abduction: dict[str, Any],
+    notes: tuple[str, ...] = (),
 ) -> GroupCertificate:
     """Collect the evidence for the head of a game over groups, or for ERM's where that was kept.
 
-    ``slices`` are the rows of the sources that ``names`` names.
+    ``names`` are those of the sources, and ``notes`` say what to know of their rows.
     """
     targets = outcome.targets
     alone = replace(targets, prior_shift=None, class_groups=False)
@@ -74,8 +77,10 @@ def certify_latent(
         partial(measure_targets, targets),
         outcome.held_out,
         outcome.pooled,
-        slices,
+        sources.slices,
         names,
+        sources.row_weight,
+        notes=notes,
         sources_have_bounds=False,  # they are mixtures, which the bounds cover
         reason=outcome.reason,
         advantage=outcome.advantage,
@@ -98,19 +103,44 @@ def certify_latent(
 def measure_targets(targets: GroupTargets, held_out: HeldOutRows) -> tuple[Evidence, ...]:
     """Measure heads or a predictor in every extreme mixture of the groups."""
     if targets.class_groups:  # too many to list: the worst one by risk, and by accuracy
-        found = {
+        worst = {
             "the mixture of the largest risk": targets.worst(held_out.loss),
             "the mixture of the lowest accuracy": targets.worst(-held_out.correct),
         }
         return tuple(
-            measure(name, weight, held_out, together=len(found), purity=_least(targets, picks))
-            for name, (weight, picks) in found.items()
+            measure(name, weight, held_out, together=len(worst), purity=_least(targets, picks))
+            for name, (weight, picks) in worst.items()
         )
     together = len(targets.favoured)
     columns = targets.favoured, targets.blocks[0], targets.purity[0].tolist()
-    return tuple(
+    found = tuple(
         measure(_name(favoured, targets), weight, held_out, together=together, purity=purity)
         for favoured, weight, purity in zip(*columns, strict=True)
+    )
+    if targets.least_factor == 1:  # all rows count alike
+        return found
+    return tuple(
+        _tighten(each, targets, share, held_out)
+        for each, share in zip(found, targets.shares.T, strict=True)
+    )
+
+
+def _tighten(
+    found: Evidence, targets: GroupTargets, share: Tensor, held_out: HeldOutRows
+) -> Evidence:
+    """Take the bounds by the rows' shares (n,) in a target where they are better."""
+    bound = partial(
+        bound_group_mean,
+        share=share,
+        base=targets.base,
+        y=targets.y,
+        least=targets.least_factor,
+        together=len(targets.favoured),
+    )
+    return replace(
+        found,
+        risk_bound=min(found.risk_bound, bound(held_out.loss)),
+        accuracy_bound=max(found.accuracy_bound, 1 - bound(1 - held_out.correct)),
     )
 
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from regraft.core.domain_scores import or_one
+
 _BINS = 128
 _TRIAL_STEPS, _MAX_STEPS = 5, 100
 _TOLERANCE = 1e-5  # nats a row that a step must gain for the next one
@@ -53,27 +55,34 @@ class BinnedScores:
     count: Tensor  # (P, B, K)
 
 
-def bin_scores(t: Tensor, problem: Tensor, s: Tensor, n_problems: int, K: int) -> BinnedScores:
-    """Count scores ``t`` (m,) of rows from sources ``s`` (m,) in bins of their problem (m,)."""
+def bin_scores(
+    t: Tensor, problem: Tensor, s: Tensor, n_problems: int, K: int, weight: Tensor | None = None
+) -> BinnedScores:
+    """Count scores ``t`` (m,) of rows from sources ``s`` (m,) in bins of their problem (m,).
+
+    Each counts ``weight`` (m,) times, by default once.
+    """
+    weight = torch.ones_like(t) if weight is None else weight
     low = t.new_full((n_problems,), float("inf")).scatter_reduce(0, problem, t, "amin")
     high = t.new_full((n_problems,), -float("inf")).scatter_reduce(0, problem, t, "amax")
     width = (high - low).clamp_min(torch.finfo(t.dtype).tiny)
     place = ((t - low[problem]) / width[problem] * _BINS).long().clamp(0, _BINS - 1)
     cell = problem * _BINS + place
-    count = torch.bincount(cell * K + s, minlength=n_problems * _BINS * K).to(t.dtype)
+    count = torch.bincount(cell * K + s, weights=weight, minlength=n_problems * _BINS * K)
     count = count.reshape(n_problems, _BINS, K)
-    total = t.new_zeros(n_problems * _BINS).index_add(0, cell, t).reshape(n_problems, _BINS)
+    total = t.new_zeros(n_problems * _BINS).index_add(0, cell, t * weight)
+    total = total.reshape(n_problems, _BINS)
     middle = (
         low.unsqueeze(1) + (torch.arange(_BINS, device=t.device) + 0.5) / _BINS * width[:, None]
     )
     rows = count.sum(dim=2)
-    return BinnedScores(torch.where(rows > 0, total / rows.clamp_min(1), middle), count)
+    return BinnedScores(torch.where(rows > 0, total / or_one(rows), middle), count)
 
 
 def fit_mixture(scores: BinnedScores, n_groups: int) -> GroupMixture:
     """Fit mixtures of ``n_groups`` components to every problem by expectation-maximization."""
     rows = scores.count.sum(dim=2)
-    below = (rows.cumsum(dim=1) - rows / 2) / rows.sum(dim=1, keepdim=True).clamp_min(1)
+    below = (rows.cumsum(dim=1) - rows / 2) / or_one(rows.sum(dim=1, keepdim=True))
     trials = []
     for cuts in _STARTS[n_groups]:
         group = torch.stack([below > cut for cut in cuts]).sum(dim=0)
@@ -119,7 +128,7 @@ def expect(scores: BinnedScores, mixture: GroupMixture) -> tuple[Tensor, Tensor]
     log_density = -0.5 * (squares / variance + variance.log())
     joint = log_density.unsqueeze(2) + mixture.shares.clamp_min(tiny).log().unsqueeze(1)
     evidence = torch.logsumexp(joint, dim=3)
-    n = scores.count.sum(dim=(1, 2)).clamp_min(1)
+    n = or_one(scores.count.sum(dim=(1, 2)))
     likelihood = (scores.count * evidence).sum(dim=(1, 2)) / n
     return torch.exp(joint - evidence.unsqueeze(3)), likelihood
 
@@ -129,7 +138,7 @@ def maximize(scores: BinnedScores, belief: Tensor) -> GroupMixture:
     mass = scores.count.unsqueeze(3) * belief
     per_bin = mass.sum(dim=2)  # (P, B, G)
     group = per_bin.sum(dim=1)  # (P, G)
-    n = group.sum(dim=1).clamp_min(1)
+    n = or_one(group.sum(dim=1))
     tiny = torch.finfo(mass.dtype).tiny
     mean = (per_bin * scores.center.unsqueeze(2)).sum(dim=1) / group.clamp_min(tiny)
     spread = (scores.center.unsqueeze(2) - mean.unsqueeze(1)).square()
@@ -138,7 +147,7 @@ def maximize(scores: BinnedScores, belief: Tensor) -> GroupMixture:
     middle = (rows * scores.center).sum(dim=1) / n
     total = (rows * (scores.center - middle.unsqueeze(1)).square()).sum(dim=1) / n
     variance = torch.maximum(variance, _VARIANCE_FLOOR * total).clamp_min(tiny)
-    shares = mass.sum(dim=1) / scores.count.sum(dim=1).unsqueeze(2).clamp_min(1)
+    shares = mass.sum(dim=1) / or_one(scores.count.sum(dim=1).unsqueeze(2))
     empty = scores.count.sum(dim=1).unsqueeze(2) == 0  # a source without rows: any shares will do
     shares = torch.where(empty, 1 / belief.shape[3], shares)
     return GroupMixture(mean, variance, shares, torch.full_like(variance, torch.nan))

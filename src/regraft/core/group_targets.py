@@ -59,6 +59,7 @@ class GroupTargets:
     n_classes: int
     prior_shift: float | None = None
     class_groups: bool = False
+    told: Tensor | None = None  # (n,) rows of classes that tell groups apart; None for all of them
 
     @cached_property
     def favoured(self) -> tuple[tuple[int, ...], ...]:
@@ -70,6 +71,16 @@ class GroupTargets:
         return extreme_tilts(self.belief.shape[1], self.prior_shift).to(self.belief)
 
     @cached_property
+    def shares(self) -> Tensor:
+        """Expected factor (n, V) of each row in each extreme target."""
+        return self.belief @ self._tilts.T
+
+    @property
+    def least_factor(self) -> float:
+        """Factor of a row that an extreme target does not favour."""
+        return float(self._tilts.min())
+
+    @cached_property
     def _members(self) -> tuple[Tensor, ...]:
         """Masks (n,) of the rows that shift together: all of them, or each class."""
         if not self.class_groups:
@@ -79,7 +90,7 @@ class GroupTargets:
     @cached_property
     def blocks(self) -> tuple[Tensor, ...]:
         """Extreme weights (V, n) of the rows that shift together."""
-        weights = self._tilts @ (self.belief * self.base.unsqueeze(1)).T
+        weights = self.shares.T * self.base
         tiny = torch.finfo(weights.dtype).tiny
         return tuple(
             self.base[rows].sum() * masked / masked.sum(dim=1, keepdim=True).clamp_min(tiny)
@@ -97,12 +108,12 @@ class GroupTargets:
     def purity(self) -> tuple[Tensor, ...]:
         """Share (V,) of each extreme target's weight that lies on rows of its groups, by block.
 
-        It is what the beliefs expect: the rows' groups are not known for certain.
+        It is what the beliefs expect: the rows' groups are not known for certain. Rows of a class
+        that tells nothing are taken to be alike in all groups, so they are always right.
         """
         purities = []
         for rows in self._members:
-            belief, base = self.belief[rows], self.base[rows]
-            weight = belief @ self._tilts.T  # (m, V)
+            belief, base, weight = self.belief[rows], self.base[rows], self.shares[rows]
             right = torch.stack(
                 [
                     (belief * torch.minimum(tilt, each.unsqueeze(1))).sum(dim=1)
@@ -110,6 +121,8 @@ class GroupTargets:
                 ],
                 dim=1,
             )
+            if self.told is not None:
+                right = torch.where(self.told[rows].unsqueeze(1), right, weight)
             purities.append((base @ right) / (base @ weight))
         return tuple(purities)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -39,7 +39,7 @@ class FiniteSample:
     resolution: float  # eta
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class HeadCertificate(Certificate):
     """How good a head is where the labels given the inputs follow a plausible head.
 
@@ -90,6 +90,10 @@ class HeadCertificate(Certificate):
         terms = data["finite_sample"]
         found = super().from_dict(data)
         return found if terms is None else replace(found, finite_sample=FiniteSample(**terms))
+
+    def _pair_more(self) -> Iterator[tuple[str, Evidence, Evidence]]:
+        for ours, theirs in zip(self.kept, self.pooled_kept, strict=True):
+            yield f"{ours.name}, with the sources' inputs", ours, theirs
 
     def scope(self) -> str:
         """Name the domains that it covers."""
@@ -149,6 +153,7 @@ def certify_hull(
     objective: Objective,
     surrogate: SurrogateKind,
     radius: float,
+    notes: tuple[str, ...] = (),
 ) -> HeadCertificate:
     """Collect the evidence of a game over the hull of the source heads, or of their abductions."""
     hull, rows = targets.hull, targets.rows
@@ -170,6 +175,8 @@ def certify_hull(
         pooled,
         sources.slices,
         names,
+        sources.row_weight,
+        notes=notes,
         sources_have_bounds=True,
         reason=reason,
         advantage=outcome.advantage,
@@ -220,6 +227,7 @@ def certify_free(
     names: list[str],
     ridge: float,
     surrogate: SurrogateKind,
+    notes: tuple[str, ...] = (),
 ) -> HeadCertificate:
     """Collect what a free adversary found on source ``rows``, in the order of ``sources``.
 
@@ -241,6 +249,8 @@ def certify_free(
         pooled,
         sources.slices,
         names,
+        sources.row_weight,
+        notes=notes,
         sources_have_bounds=True,
         reason="",
         advantage=None,

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from regraft.core.crossfit import CrossFit
-from regraft.core.domains import Domains, domain_slices
+from regraft.core.domains import Domains, count_cells, domain_slices
 from regraft.core.lbfgs import minimize_batch
 from regraft.core.newton import hessian, hessian_diagonal, log_probabilities, losses, minimax_newton
 from regraft.core.whitening import Whitening, fit_whitening, row_chunks
@@ -52,6 +52,7 @@ class SourceHeads:
     Z: Tensor  # (n, k) whitened rows with a constant 1; float32 if very many, see Whitening
     y: Tensor  # (n,)
     weight: Tensor  # (n,) sums to one, equal mass per domain
+    row_weight: Tensor  # (n,) for how many rows each row counts
     slices: tuple[slice, ...]  # the rows of each domain
     order: Tensor  # (n,) row i here is row order[i] of the domains' X
     pooled: Tensor  # (C, k)
@@ -64,6 +65,11 @@ class SourceHeads:
         """Index (n,) of each row's domain."""
         counts = [rows.stop - rows.start for rows in self.slices]
         return torch.repeat_interleave(torch.tensor(counts, device=self.y.device))
+
+    @property
+    def present(self) -> Tensor:
+        """Whether each source (K, C) has rows of each class."""
+        return count_cells(self.domain, self.y, len(self.slices), len(self.pooled)) > 0
 
     def optimism(self) -> Tensor:
         """Return how much (n,) the pooled head's loss on a row falls short, as it saw the row."""
@@ -92,7 +98,11 @@ class SourceHeads:
 
 
 def fit_source_heads(domains: Domains) -> SourceHeads:
-    """Whiten the pooled sources, choose the regularization, and fit the pooled and source heads."""
+    """Whiten the pooled sources, choose the regularization, and fit the pooled and source heads.
+
+    A source that lacks a class says nothing about it: its head is fitted to tell the classes that
+    it has, and of the others it keeps what the pooled head says.
+    """
     whitening = fit_whitening(domains.X, domains.weight, domains.mapping)
     order, fold = _sort_and_fold(domains, whitening.mean)
     y, weight, domain = domains.y[order], domains.weight[order], domains.domain[order]
@@ -108,11 +118,14 @@ def fit_source_heads(domains: Domains) -> SourceHeads:
     pooled = _fit_head(Z, y, weight, choice.pooled_ridge, held_out.pooled.mean(dim=0))
     heads = torch.stack(
         [
-            _fit_head(Z[s], y[s], weight[s] / weight[s].sum(), choice.source_ridge, start, pooled)
+            _fit_source(Z[s], y[s], weight[s] / weight[s].sum(), choice.source_ridge, start, pooled)
             for s, start in zip(slices, held_out.heads.mean(dim=0), strict=True)
         ]
     )
-    return SourceHeads(whitening, Z, y, weight, slices, order, pooled, heads, choice, held_out)
+    row_weight = domains.row_weight[order]
+    return SourceHeads(
+        whitening, Z, y, weight, row_weight, slices, order, pooled, heads, choice, held_out
+    )
 
 
 def deal_rows(y: Tensor, domain: Tensor, parts: int) -> Tensor:
@@ -154,6 +167,20 @@ def _fit_head(
     ).head
 
 
+def _fit_source(
+    Z: Tensor, y: Tensor, weight: Tensor, ridge: float, start: Tensor, pooled: Tensor
+) -> Tensor:
+    """Return the head (C, k) of a source, which is the pooled one in classes that it lacks.
+
+    It is the solution of the ridge towards the pooled head, if a label is only asked for among the
+    classes of the source: there the rows of the other classes do not enter.
+    """
+    own, label = torch.unique(y, return_inverse=True)
+    head = pooled.clone()
+    head[own] = _fit_head(Z, label, weight, ridge, start[own], pooled[own])
+    return head
+
+
 def _sort_and_fold(domains: Domains, mean: Tensor) -> tuple[Tensor, Tensor]:
     """Sort rows by domain, class and distance from the mean, and deal them to folds in turn.
 
@@ -189,10 +216,14 @@ def _cross_validate(
         Z, y, weight, fold, penalties, zero.expand(_FOLDS, len(penalties), -1, -1)
     )
     pooled_ridges, anchors = _best_pooled(pooled_path)
-    source_paths = []
+    source_paths, classes = [], []
     for rows in slices:
         share = weight[rows] / weight[rows].sum()
-        source_paths.append(_RidgePath(Z[rows], y[rows], share, fold[rows], penalties, anchors))
+        own, label = torch.unique(y[rows], return_inverse=True)
+        classes.append(own)  # a source says nothing about classes that it lacks
+        source_paths.append(
+            _RidgePath(Z[rows], label, share, fold[rows], penalties, anchors[:, :, own])
+        )
 
     best = Regularization(0.0, 0.0, 0.0, -float("inf"))
     previous = weight.new_full((len(penalties),), -float("inf"))
@@ -203,7 +234,9 @@ def _cross_validate(
         i = int(likelihood.argmax())
         if float(likelihood[i]) > best.log_likelihood:
             best = Regularization(SHRINKAGES[i], pooled_ridges[i], ridge, float(likelihood[i]))
-            heads = torch.stack([path.heads[:, i] for path in source_paths], dim=1)
+            heads = anchors[:, i].unsqueeze(1).repeat(1, len(slices), 1, 1)
+            for s, (path, own) in enumerate(zip(source_paths, classes, strict=True)):
+                heads[:, s, own] = path.heads[:, i]
             held_out = CrossFit(fold, anchors[:, i], heads)
         rising = likelihood > previous  # a likelihood has one peak along the path
         if not bool(rising.any()):

@@ -61,14 +61,20 @@ def measure_keeping_inputs(
             share = attack_keeping_inputs(part, loss[:, each], radius, errors)
             judged[name].loss[each] = (share * -log_p[:, each]).sum(dim=0)
             judged[name].correct[each] = (share * right[:, each]).sum(dim=0)
+    # The labels are those of the heads, whose errors the folds have in common: two folds share
+    # most of the rows behind their heads. The jackknife counts that.
     return tuple(
-        _widen(measure(name, weight, held_out), weight, held_out, folds)
+        _widen(measure(name, weight, held_out), weight, held_out, folds, times=len(folds) - 1)
         for name, held_out in judged.items()
     )
 
 
 def _widen(
-    evidence: Evidence, weight: Tensor, held_out: HeldOutRows, folds: Sequence[Tensor]
+    evidence: Evidence,
+    weight: Tensor,
+    held_out: HeldOutRows,
+    folds: Sequence[Tensor],
+    times: float = 1.0,
 ) -> Evidence:
     """Widen the bounds to what the means of the folds tell, if that is more.
 
@@ -77,7 +83,7 @@ def _widen(
     bounds = []
     for value in (held_out.loss, 1 - held_out.correct):
         means = torch.stack([weight[f] @ value[f] / weight[f].sum() for f in folds])
-        error = float(means.std()) / len(folds) ** 0.5
+        error = times * float(means.std()) / len(folds) ** 0.5
         bounds.append(float(means.mean()) + float(t.ppf(CONFIDENCE, len(folds) - 1)) * error)
     return replace(
         evidence,

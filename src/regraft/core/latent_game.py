@@ -72,6 +72,7 @@ def play_latent(
         len(sources.pooled),
         prior_shift,
         class_groups,
+        groups.told(sources.y),
     )
     pooled = _judge(sources, sources.held_out.pooled)
 
@@ -146,9 +147,11 @@ def _thin(sources: SourceHeads, targets: GroupTargets) -> tuple[SourceHeads, Gro
         Z=sources.Z[stride],
         y=y,
         weight=weight,
+        row_weight=sources.row_weight[stride],
         held_out=replace(sources.held_out, fold=fold),
     )
-    return fewer, replace(targets, belief=targets.belief[stride], base=weight, y=y)
+    told = None if targets.told is None else targets.told[stride]
+    return fewer, replace(targets, belief=targets.belief[stride], base=weight, y=y, told=told)
 
 
 def _vertices(

@@ -60,24 +60,30 @@ def _largest_size(sizes: list[int], most: int) -> int:
 
 
 def _check_counts(domains: Domains) -> None:
-    """Raise ``ValueError`` unless each part gets rows of every domain and class."""
-    shape = len(domains.names), len(domains.classes)
-    cell = domains.domain * shape[1] + domains.y
-    counts = torch.bincount(cell, minlength=shape[0] * shape[1]).reshape(shape)
-    few = (counts < _HOLD_OUT_EVERY).nonzero()
+    """Raise ``ValueError`` unless each part gets rows of every class that a domain has."""
+    counts = domains.counts
+    few = ((counts > 0) & (counts < _HOLD_OUT_EVERY)).nonzero()
     if len(few):
         s, c = few[0].tolist()
         raise ValueError(
             f"domain {domains.names[s]!s} has {int(counts[s, c])} row(s) of class "
             f"{domains.classes[c]!s}, too few to hold a third of them out: add rows until each "
-            f"domain has {_HOLD_OUT_EVERY} of every class, or drop the class or the domain."
+            f"domain has {_HOLD_OUT_EVERY} of every class that it has, or drop the class or the "
+            "domain."
         )
 
 
 def take_rows(domains: Domains, mask: Tensor) -> Domains:
     """Select rows by a mask (n,), with equal mass for every domain again."""
-    domain = domains.domain[mask]
-    weight = equal_domain_weights(domain, len(domains.names))
+    domain, row_weight = domains.domain[mask], domains.row_weight[mask]
     X = domains.X[mask]
     release(domains.mapping)
-    return replace(domains, X=X, y=domains.y[mask], domain=domain, weight=weight, mapping=None)
+    return replace(
+        domains,
+        X=X,
+        y=domains.y[mask],
+        domain=domain,
+        weight=equal_domain_weights(domain, len(domains.names), row_weight),
+        row_weight=row_weight,
+        mapping=None,
+    )

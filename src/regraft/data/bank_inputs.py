@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,11 +16,13 @@ from regraft.data.bank_writer import AGAIN, INPUTS
 from regraft.data.banks import Bank
 from regraft.data.columns import Role
 from regraft.data.image_files import BrokenImage, read_image, to_rgb
-from regraft.data.table_rows import read_rows
+from regraft.data.image_folders import image_key, is_image_name
+from regraft.data.table_rows import read_names
+from regraft.data.text_inputs import is_plain, read_text_rows
 from regraft.support.digests import digest_text
 from regraft.support.extras import MissingExtra
 from regraft.support.files import write_text
-from regraft.support.json_files import dumps, parse_object, read_lines
+from regraft.support.json_files import Line, dumps, parse_object, read_lines
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -79,16 +81,54 @@ def read_inputs(
 
 def _read_places(bank: Bank, rows: set[int]) -> dict[int, tuple[str | int, str]]:
     """Return the key and the checksum of the input of each row."""
-    path, places = bank.folder / INPUTS, {}
-    for line in read_lines(path):
-        if line.number - 1 in rows:
-            try:
-                entry = parse_object(line.content)
-                key = entry["path"] if "path" in entry else int(entry["row"])
-                places[line.number - 1] = key, str(entry["sha256"])
-            except (KeyError, TypeError, ValueError):
-                raise ValueError(f"line {line.number} of {path} is damaged: {AGAIN}.") from None
-    return places
+    lines = read_lines(bank.folder / INPUTS)
+    return {line.number - 1: _read_place(bank, line) for line in lines if line.number - 1 in rows}
+
+
+def _read_place(bank: Bank, line: Line) -> tuple[str | int, str]:
+    try:
+        entry = parse_object(line.content)
+        key = entry["path"] if "path" in entry else int(entry["row"])
+        return key, str(entry["sha256"])
+    except (KeyError, TypeError, ValueError):
+        path = bank.folder / INPUTS
+        raise ValueError(f"line {line.number} of {path} is damaged: {AGAIN}.") from None
+
+
+@dataclass(frozen=True)
+class RowInput:
+    """What a row of a bank was made from, with the cells of its row in a table."""
+
+    key: str | int  # path of the image, or row number of the text
+    text: str = ""
+    cells: Mapping[str, Any] = field(default_factory=dict)  # by role: id, label, domain
+
+
+def iterate_inputs(
+    bank: Bank, source: Path, column: str, carried: Mapping[str, str]
+) -> Iterator[RowInput]:
+    """Yield what the rows of a bank were made from, in their order, one at a time.
+
+    ``source`` is what the bank was made from a moment ago, ``column`` its column of paths or texts,
+    and ``carried`` maps roles to columns, of which those that a table has are carried along.
+    """
+    keys = (_read_place(bank, line)[0] for line in read_lines(bank.folder / INPUTS))
+    if source.is_dir() or is_image_name(source.name):
+        yield from (RowInput(_name(key)) for key in keys)
+        return
+    known = () if is_plain(source) else read_names(source)
+    found = {role: name for role, name in carried.items() if name in known and name != column}
+    roles = [Role(column, "text"), *(Role(name, role) for role, name in found.items())]
+    rows = read_text_rows(source, roles)
+    folder = source.parent.resolve()
+    for key in keys:
+        for row in rows:
+            first, *cells = row.cells
+            own = row.number if isinstance(key, int) else image_key(folder, str(first))
+            if own == key:
+                text = str(first) if isinstance(key, int) else ""
+                yield RowInput(_name(key) or key, text, dict(zip(found, cells, strict=True)))
+                break
 
 
 def _find_source(bank: Bank, given: Path | None) -> tuple[Path, str]:
@@ -129,7 +169,7 @@ def _read_texts(
 ) -> dict[int, BankInput]:
     wanted = {key: (row, sha256) for row, (key, sha256) in places.items()}
     found = {}
-    for each in read_rows(path, [Role(column, "text")]):
+    for each in read_text_rows(path, [Role(column, "text")]):
         row, sha256 = wanted.get(each.number, (-1, ""))
         if row >= 0 and digest_text(text := str(each.cells[0])) == sha256:
             found[row] = BankInput("", text=text)

@@ -33,12 +33,13 @@ MOST_NAMED = 100  # of the skipped inputs, in the description
 _LENGTH_BYTES = 8  # a safetensors file starts with the length of its header
 _SIZES = {"F32": 4, "I64": 8}  # bytes of a number
 _KINDS = {"features": ("F32", 2), "label": ("I64", 1), "domain": ("I64", 1)}
+COLUMNS = ("label", "domain")  # what a bank may hold beside features
 AGAIN = "delete the bank and make it again"  # the way out for a damaged one
+Names = Sequence[str | int] | None  # of classes or domains; None for a bank without them
 
 _JOURNAL, _NUMBERS = "journal.jsonl", "numbers.part"
 _PARTS = {ARRAYS: "features.part", INPUTS: "inputs.part"}  # names before they are whole
 _ROWS_AT_ONCE = 65_536  # of labels and domains, copied at the end
-_NUMBER_BYTES = 16  # of a row's label and domain
 
 
 @dataclass(frozen=True)
@@ -70,18 +71,20 @@ class Origin:
     fingerprint: str  # checksum of the encoder's weights
     preprocessing: Mapping[str, Any]  # what was done to the inputs, plain JSON data
     listing: str | None = None  # checksum of the list of inputs; None for arrays
+    weights: str = ""  # name of the file that the encoder's weights came from; "" for its own
 
 
 class BankWriter:
     """A writer of a bank with ``n_features`` columns to ``folder``; one process at a time.
 
-    A block is on the disk when ``append`` returns: a new writer on the same folder goes on after
-    the last block. The folder is a bank only after ``finish``. Raises ``ValueError`` with one
-    sentence if what is there is damaged.
+    ``columns`` says which of ``COLUMNS`` the bank has, in that order. A block is on the disk when
+    ``append`` returns: a new writer on the same folder goes on after the last block. The folder is
+    a bank only after ``finish``. Raises ``ValueError`` with one sentence if what is there is
+    damaged.
     """
 
-    def __init__(self, folder: Path, n_features: int) -> None:
-        self._folder, self.n_features = folder, n_features
+    def __init__(self, folder: Path, n_features: int, columns: Sequence[str] = COLUMNS) -> None:
+        self._folder, self.n_features, self._columns = folder, n_features, tuple(columns)
         self._work = folder / UNFINISHED
         self._work.mkdir(parents=True, exist_ok=True)
         remove_unfinished(folder)
@@ -94,24 +97,24 @@ class BankWriter:
         self._replay()
         self._features = self._open(_PARTS[ARRAYS], self._feature_bytes())
         self._inputs = self._open(_PARTS[INPUTS], self._input_bytes)
-        self._numbers = self._open(_NUMBERS, self.rows * _NUMBER_BYTES)
+        self._numbers = self._open(_NUMBERS, self.rows * len(self._columns) * _SIZES["I64"])
 
     def append(
         self,
         features: NDArray[np.float32],
-        y: NDArray[np.int64],
-        domain: NDArray[np.int64],
+        numbers: Sequence[NDArray[np.int64]],
         inputs: Sequence[Input],
         skipped: Sequence[Skipped] = (),
     ) -> None:
-        """Add a block: ``features`` (b, d), ``y``, ``domain`` and ``inputs`` (b,).
+        """Add a block: ``features`` (b, d), ``numbers`` (b,) of each column, ``inputs`` (b,).
 
-        ``y`` and ``domain`` are indices into the classes and domains given to ``finish``.
+        The numbers are indices into the classes and domains given to ``finish``.
         """
         lines = b"".join(each.line() for each in inputs)
+        columns = np.stack(numbers, axis=1) if numbers else np.empty((len(features), 0))
         for file, content in (
             (self._features, np.ascontiguousarray(features, "<f4").tobytes()),
-            (self._numbers, np.column_stack([y, domain]).astype("<i8").tobytes()),
+            (self._numbers, columns.astype("<i8").tobytes()),
             (self._inputs, lines),
         ):
             file.write(content)
@@ -121,10 +124,11 @@ class BankWriter:
         append_json(self._work / _JOURNAL, entry)
         self._count(rows, input_bytes, skipped)
 
-    def finish(
-        self, origin: Origin, classes: Sequence[str | int], domains: Sequence[str | int]
-    ) -> None:
-        """Turn all blocks into the bank; raise ``ValueError`` if they have no rows."""
+    def finish(self, origin: Origin, classes: Names, domains: Names) -> None:
+        """Turn all blocks into the bank; raise ``ValueError`` if they have no rows.
+
+        ``classes`` and ``domains`` are None for a column that the bank does not have.
+        """
         if not self.rows:
             raise ValueError(
                 f"all {self.n_skipped} inputs were skipped, so {self._folder} would be a bank "
@@ -132,7 +136,7 @@ class BankWriter:
             )
         self._write_columns()
         self._features.seek(0)
-        self._features.write(header(self.rows, self.n_features))
+        self._features.write(header(self.rows, self.n_features, self._columns))
         sync(self._features)
         self.close()
         arrays, inputs = (self._work / part for part in (_PARTS[ARRAYS], _PARTS[INPUTS]))
@@ -140,9 +144,13 @@ class BankWriter:
             "format": FORMAT,
             "rows": self.rows,
             "features": self.n_features,
-            "classes": list(classes),
-            "domains": list(domains),
-            "encoder": {"name": origin.encoder, "fingerprint": origin.fingerprint},
+            "classes": None if classes is None else list(classes),
+            "domains": None if domains is None else list(domains),
+            "encoder": {
+                "name": origin.encoder,
+                "fingerprint": origin.fingerprint,
+                **({"weights": origin.weights} if origin.weights else {}),
+            },
             "preprocessing": dict(origin.preprocessing),
             "inputs": {
                 "kind": origin.kind,
@@ -201,9 +209,12 @@ class BankWriter:
 
     def _write_columns(self) -> None:
         """Write all labels, then all domains, after the features."""
-        numbers = np.memmap(self._work / _NUMBERS, "<i8", mode="r", shape=(self.rows, 2))
+        n_columns = len(self._columns)
+        if not n_columns:
+            return  # what is empty cannot be mapped
+        numbers = np.memmap(self._work / _NUMBERS, "<i8", mode="r", shape=(self.rows, n_columns))
         self._features.seek(self._feature_bytes())
-        for column in range(2):
+        for column in range(n_columns):
             for start in range(0, self.rows, _ROWS_AT_ONCE):
                 chunk = numbers[start : start + _ROWS_AT_ONCE, column]
                 self._features.write(chunk.tobytes())
@@ -227,10 +238,11 @@ class Place:
     start: int  # bytes from the beginning of the file
 
 
-def header(rows: int, n_features: int) -> bytes:
-    """Make the first ``DATA_START`` bytes of a file of ``features``, ``label`` and ``domain``."""
+def header(rows: int, n_features: int, columns: Sequence[str] = COLUMNS) -> bytes:
+    """Make the first ``DATA_START`` bytes of a file of ``features`` and ``columns``."""
     entries, end = {}, 0
-    for name, (dtype, dimensions) in _KINDS.items():
+    for name in ("features", *columns):
+        dtype, dimensions = _KINDS[name]
         shape = [rows, n_features][:dimensions]
         start, end = end, end + math.prod(shape) * _SIZES[dtype]
         entries[name] = {"dtype": dtype, "shape": shape, "data_offsets": [start, end]}
@@ -240,7 +252,10 @@ def header(rows: int, n_features: int) -> bytes:
 
 
 def read_places(path: Path) -> dict[str, Place]:
-    """Find where each array lies in a file; raise ``ValueError`` if that is not in the file."""
+    """Find where each array lies in a file; raise ``ValueError`` if that is not in the file.
+
+    A file without labels or domains does not have these arrays.
+    """
     size = path.stat().st_size
     with path.open("rb") as file:
         length = int.from_bytes(file.read(_LENGTH_BYTES), "little")
@@ -249,11 +264,14 @@ def read_places(path: Path) -> dict[str, Place]:
             entries = parse_object(file.read(length) if data_start <= size else b"")
         except ValueError:
             raise _damage(path) from None
-    missing = [name for name in _KINDS if name not in entries]
-    if missing:
-        raise ValueError(f"{path} has no array {missing[0]!r}: it is not of a bank, so {AGAIN}.")
+    if "features" not in entries:
+        raise ValueError(f"{path} has no array 'features': it is not of a bank, so {AGAIN}.")
     try:
-        return {name: _place(entries[name], data_start, size, *_KINDS[name]) for name in _KINDS}
+        return {
+            name: _place(entries[name], data_start, size, *kind)
+            for name, kind in _KINDS.items()
+            if name in entries
+        }
     except (KeyError, TypeError, ValueError):
         raise _damage(path) from None
 

@@ -2,8 +2,9 @@
 
 ``features.safetensors`` holds the arrays ``features`` (n, d) float32, ``label`` (n,) and ``domain``
 (n,) int64; the latter two are indices into the ``classes`` and ``domains`` of ``bank.json``, which
-also describes the encoder, the skipped inputs and the checksums. ``inputs.jsonl`` has a line for
-every row: the path or the row number of its input, and its sha256.
+also describes the encoder, the skipped inputs and the checksums. A bank of new inputs may lack one
+or both of them, and their names are null. ``inputs.jsonl`` has a line for every row: the path or
+the row number of its input, and its sha256.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from regraft.data.bank_writer import (
     AGAIN,
     ARRAYS,
+    COLUMNS,
     DESCRIPTION,
     FORMAT,
     INPUTS,
@@ -35,6 +37,7 @@ from regraft.data.bank_writer import (
     read_places,
     row_inputs,
 )
+from regraft.estimators.encoder_record import EncoderRecord
 from regraft.support.files import own
 from regraft.support.memory_map import find_mapping, released
 
@@ -53,11 +56,14 @@ class Bank(Origin):
         Where the bank lies.
     X, y, domain : arrays of shape (n, d), (n,), (n,)
         Features, and indices into ``classes`` and ``domains``; all are read-only memory maps.
-    classes, domains : tuple of str or int
+        ``y`` is None for a bank without labels, ``domain`` for one without domains.
+    classes, domains : tuple of str or int, or None
         Their names.
     kind, encoder, fingerprint, preprocessing, listing : str, str, str, mapping, str or None
         What the rows were made from (images, texts or arrays); the name of the encoder, and the
         checksum of its weights; what was done to the inputs, and the checksum of their list.
+    weights : str
+        The name of the file that the encoder's weights were read from; empty for its own.
     n_skipped, skipped : int, tuple of Skipped
         How many inputs were left out, and the first of them.
     checksum, inputs_checksum : str
@@ -66,24 +72,24 @@ class Bank(Origin):
 
     folder: Path
     X: NDArray[np.float32]
-    y: NDArray[np.int64]
-    domain: NDArray[np.int64]
-    classes: tuple[str | int, ...]
-    domains: tuple[str | int, ...]
+    y: NDArray[np.int64] | None
+    domain: NDArray[np.int64] | None
+    classes: tuple[str | int, ...] | None
+    domains: tuple[str | int, ...] | None
     n_skipped: int
     skipped: tuple[Skipped, ...]
     checksum: str
     inputs_checksum: str
 
     @property
-    def labels(self) -> NDArray[Any]:
-        """The name of the class of every row (n,)."""
-        return np.array(self.classes)[self.y]
+    def labels(self) -> NDArray[Any] | None:
+        """The name of the class of every row (n,); None for a bank without labels."""
+        return None if self.y is None else np.array(self.classes)[self.y]
 
     @property
-    def domain_names(self) -> NDArray[Any]:
-        """The name of the domain of every row (n,)."""
-        return np.array(self.domains)[self.domain]
+    def domain_names(self) -> NDArray[Any] | None:
+        """The name of the domain of every row (n,); None for a bank without domains."""
+        return None if self.domain is None else np.array(self.domains)[self.domain]
 
 
 def is_bank(path: str | Path) -> bool:
@@ -134,11 +140,16 @@ def open_bank(folder: str | Path) -> Bank:
         rows, n_features = description["rows"], description["features"]
     except (KeyError, TypeError):
         raise _damage(folder / DESCRIPTION) from None
-    if [place.shape for place in places.values()] != [(rows, n_features), (rows,), (rows,)]:
+    shapes = {name: place.shape for name, place in places.items()}
+    named = {"label": bank.classes, "domain": bank.domains}
+    columns = {name: (rows,) for name, names in named.items() if names is not None}
+    if shapes != {"features": (rows, n_features), **columns}:
         raise ValueError(
             f"{DESCRIPTION} and {ARRAYS} of {folder} are not of one bank: make it again."
         )
     for index, names in ((bank.y, bank.classes), (bank.domain, bank.domains)):
+        if index is None or names is None:
+            continue
         starts = range(0, rows, _NUMBERS_AT_ONCE)
         chunks = (slice(start, start + _NUMBERS_AT_ONCE) for start in starts)
         for part in released(chunks, find_mapping(index)):
@@ -147,10 +158,17 @@ def open_bank(folder: str | Path) -> Bank:
     return bank
 
 
-def read_encoder(folder: Path) -> tuple[str, str] | None:
-    """Return the name and the checksum of a bank's encoder; None if they are not known."""
-    encoder = _read_description(folder / DESCRIPTION)["encoder"]
-    return (encoder["name"], encoder["fingerprint"]) if encoder["fingerprint"] else None
+def read_encoder(folder: Path) -> EncoderRecord | None:
+    """Return what is known of a bank's encoder; None if the checksum of its weights is not."""
+    description = _read_description(folder / DESCRIPTION)
+    encoder = description["encoder"]
+    if not encoder["fingerprint"]:
+        return None
+    return EncoderRecord(
+        **encoder,
+        kind=description["inputs"]["kind"],
+        preprocessing=description["preprocessing"],
+    )
 
 
 def verify(bank: Bank) -> None:
@@ -210,7 +228,7 @@ def write_bank(
                 rows = slice(start, start + _ROWS_AT_ONCE)
                 features = check_finite(np.asarray(X[rows]), f"row {start + 1} of X and after")
                 inputs = row_inputs(features, start + 1)
-                writer.append(features, labels[rows], groups[rows], inputs)
+                writer.append(features, [labels[rows], groups[rows]], inputs)
             origin = Origin("arrays", encoder, fingerprint, preprocessing or {})
             writer.finish(origin, classes, domains)
     return open_bank(folder)
@@ -280,20 +298,23 @@ def _read_description(path: Path) -> dict[str, Any]:
 def _assemble(folder: Path, description: dict[str, Any], places: dict[str, Place]) -> Bank:
     path = folder / ARRAYS
     features, inputs = places["features"], description["inputs"]
-    y, domain = (
-        np.memmap(path, "<i8", mode="r", offset=place.start, shape=place.shape)
-        for place in (places["label"], places["domain"])
-    )
+    indices = {
+        name: np.memmap(path, "<i8", mode="r", offset=place.start, shape=place.shape)
+        for name, place in places.items()
+        if name in COLUMNS
+    }
+    classes, domains = description["classes"], description["domains"]
     return Bank(
         folder=folder,
         X=np.memmap(path, "<f4", mode="r", offset=features.start, shape=features.shape),
-        y=y,
-        domain=domain,
-        classes=tuple(description["classes"]),
-        domains=tuple(description["domains"]),
+        y=indices.get("label"),
+        domain=indices.get("domain"),
+        classes=None if classes is None else tuple(classes),
+        domains=None if domains is None else tuple(domains),
         kind=inputs["kind"],
         encoder=description["encoder"]["name"],
         fingerprint=description["encoder"]["fingerprint"],
+        weights=description["encoder"].get("weights", ""),
         preprocessing=description["preprocessing"],
         listing=inputs["listing"],
         n_skipped=inputs["skipped"],

@@ -12,6 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from regraft.estimators.column_kinds import Columns
+from regraft.estimators.table_features import TableFeatures
+
 _SHOWN = 8  # names in a sentence
 
 
@@ -38,8 +41,6 @@ class Role:
             return self.name
         if not self.needed:
             return None
-        if len(columns) == 1 and ";" in columns[0]:
-            raise TableError(f"{path} is separated by semicolons: write it with commas.")
         alike = get_close_matches(self.name, columns, 1)
         guess = f"did you mean {alike[0]!r}? It has" if alike else "it has"
         raise TableError(
@@ -70,9 +71,42 @@ def check_roles(roles: Sequence[Role]) -> None:
             )
 
 
+@dataclass(frozen=True)
+class ColumnChoice:
+    """Columns of a table that a user named: those to use, to leave out, that are categories."""
+
+    features: tuple[str, ...] | None = None  # None for all
+    drop: tuple[str, ...] = ()
+    categorical: tuple[str, ...] = ()
+    id: str | None = None
+
+    def make_features(self) -> TableFeatures:
+        """Return what makes features of the columns, not yet fitted."""
+        return TableFeatures(features=self.features, drop=self.drop, categorical=self.categorical)
+
+    def find_problems(self, columns: Columns) -> list[str]:
+        """Return a sentence about each column that cannot be used."""
+        try:
+            studied = self.make_features().study(columns)
+        except ValueError as error:
+            return [str(error)]
+        return [text for column in studied if (text := column.problem()) is not None]
+
+    def check_unnamed(self, path: Path) -> None:
+        """Raise ``TableError`` if columns are named, for a file whose features have no names."""
+        for option in ("features", "drop", "categorical"):
+            if getattr(self, option):
+                raise TableError(
+                    f"the features in {path} have no names: leave out --{option}, or pass a table "
+                    "with named columns."
+                )
+
+
 def is_missing(cell: Any) -> bool:
-    """Return whether a cell is empty or NaN."""
-    return cell is None or bool(cell == "") or bool(cell != cell)
+    """Return whether a cell is empty or NaN, also as a text."""
+    if isinstance(cell, str):
+        return cell == "" or cell.lower() == "nan"
+    return cell is None or bool(cell != cell)
 
 
 def typed(cells: list[str]) -> NDArray[Any]:

@@ -1,7 +1,8 @@
-"""Features of a table or a bank of any length, block by block in the order of a model."""
+"""Features of a table or a bank of any length, block by block as a model takes them."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,15 +12,10 @@ from numpy.typing import NDArray
 
 from regraft.data.banks import is_bank, is_unfinished, open_bank
 from regraft.data.columns import Role, TableError
-from regraft.data.table_rows import check_table, open_parquet, read_names, read_rows
-from regraft.data.tables import (
-    FeatureTable,
-    align,
-    feature_names,
-    not_a_number,
-    parquet_features,
-    read_table,
-)
+from regraft.data.model_features import features_for
+from regraft.data.table_columns import iterate_columns
+from regraft.data.tables import FeatureTable, read_table
+from regraft.estimators.pipelines import Model
 from regraft.support.memory_map import find_mapping, released
 
 _ROWS = 8192  # of a block, in memory at once
@@ -27,61 +23,41 @@ _ROWS = 8192  # of a block, in memory at once
 Block = NDArray[np.floating[Any]]  # (b, d)
 
 
-def read_blocks(
-    path: Path, names: Sequence[str], n_features: int, roles: Sequence[Role]
-) -> Iterator[Block]:
-    """Yield the features of a table or a bank, in the order of a model's ``names``.
+def read_blocks(path: Path, model: Model, roles: Sequence[Role] = ()) -> Iterator[Block]:
+    """Yield the features of a table or a bank that the head of the model takes.
 
-    Without names, they are ``n_features`` columns in the order of the file. Columns with one of the
-    ``roles`` are no features. Of a .npz file, all rows are in memory at once. Raises ``TableError``
-    with one sentence if the file cannot be read or has other columns.
+    Columns with one of the ``roles`` are no features. Of a .npz file, all rows are in memory at
+    once. What the rows are warned of is told once. Raises ``ValueError`` with one sentence if the
+    file cannot be read or has not the columns of the model.
     """
     if is_bank(path) or is_unfinished(path):
-        X = align(FeatureTable(open_bank(path).X, None, None), names, n_features)
-        yield from (X[rows] for rows in released(_chunks(len(X)), find_mapping(X)))
+        X = open_bank(path).X
+        for rows in released(_chunks(len(X)), find_mapping(X)):
+            yield features_for(model, FeatureTable(X[rows], None, None))
         return
     if path.suffix.lower() == ".npz":
-        X = align(read_table(path, need_label=False, need_domain=False), names, n_features)
+        X = features_for(model, read_table(path, need_label=False, need_domain=False))
         yield from (X[rows] for rows in _chunks(len(X)))
         return
-    check_table(path)
-    columns = feature_names(path, read_names(path), roles)
-    empty = FeatureTable(np.empty((0, len(columns))), None, None, features=columns)
-    align(empty, names, n_features)  # for its errors
-    order = list(names) if len(names) else list(columns)
-    n_rows = 0
-    for block in (_parquet_blocks if path.suffix.lower() == ".parquet" else _text_blocks)(
-        path, order
-    ):
-        n_rows += len(block)
-        yield block
-    if not n_rows:
-        raise TableError(f"{path} has no rows: add data below the header.")
+    names = {role.name for role in roles}
+    first = 1
+    for block in iterate_columns(path, _ROWS):
+        columns = {name: cells for name, cells in block.items() if name not in names}
+        table = FeatureTable(columns, None, None, features=tuple(columns))
+        yield _make_features(model, table, path, first)
+        first += len(table)
 
 
 def _chunks(n_rows: int) -> Iterator[slice]:
     return (slice(start, start + _ROWS) for start in range(0, n_rows, _ROWS))
 
 
-def _parquet_blocks(path: Path, names: Sequence[str]) -> Iterator[Block]:
-    with open_parquet(path) as file:
-        first = 1
-        for batch in file.iter_batches(_ROWS, columns=list(names)):
-            yield parquet_features(path, batch, names, first)
-            first += len(batch)
-
-
-def _text_blocks(path: Path, names: Sequence[str]) -> Iterator[Block]:
-    block = np.empty((_ROWS, len(names)))
-    filled = 0
-    for row in read_rows(path, [Role(name, "feature") for name in names]):
+def _make_features(model: Model, table: FeatureTable, path: Path, first: int) -> Block:
+    with warnings.catch_warnings():
+        if first > 1:
+            warnings.simplefilter("ignore")  # told of the first block
         try:
-            block[filled] = [float(cell) for cell in row.cells]
-        except (TypeError, ValueError):
-            raise not_a_number(path, row.number, names, row.cells) from None
-        filled += 1
-        if filled == len(block):
-            yield block.copy()
-            filled = 0
-    if filled:
-        yield block[:filled]
+            return features_for(model, table)
+        except ValueError as error:
+            where = f"{path}, from row {first:,} on" if first > 1 else path
+            raise TableError(f"{where}: {error}") from None

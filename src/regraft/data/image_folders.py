@@ -1,4 +1,4 @@
-"""Lists of images: a folder in the layout domain/class/file, or a table of paths."""
+"""Lists of images: a folder in the layout domain/class/file or any other, or a table of paths."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import BinaryIO
 
 from regraft.data.columns import Role, quoted
-from regraft.data.input_blocks import Census, Survey
+from regraft.data.input_blocks import Census, Survey, Tags
 from regraft.data.table_rows import check_characters, read_cell, read_rows
 
 _EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".webp", ".gif", ".tif", ".tiff")
-_LAYOUT = "arrange the folder as domain/class/file"
+_LAYOUT = (
+    "arrange the folder as domain/class/file, or take all images in it without labels and domains "
+    "(--unlabelled)"
+)
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,7 @@ def list_entries(folder: Path, *, of_class: bool = False) -> Entries:
     folders, images, others = [], [], 0
     with os.scandir(folder) as entries:
         for entry in entries:
-            is_image = entry.name.lower().endswith(_EXTENSIONS)
+            is_image = is_image_name(entry.name)
             if entry.name.startswith("."):
                 continue
             if entry.is_dir() and not (of_class and is_image):
@@ -47,14 +50,61 @@ def list_entries(folder: Path, *, of_class: bool = False) -> Entries:
 
 
 def check_source(path: Path) -> None:
-    """Raise an error with one sentence unless ``path`` is a folder or a .csv file."""
+    """Raise an error with one sentence unless ``path`` is a folder, a .csv file or an image."""
     if not path.exists():
         raise FileNotFoundError(f"there is no folder or file {path}: check the path.")
-    if not path.is_dir() and path.suffix.lower() != ".csv":
+    if not (path.is_dir() or path.suffix.lower() == ".csv" or is_image_name(path.name)):
         raise ValueError(
-            f"{path} is neither a folder nor a .csv file: pass a folder in the layout "
+            f"{path} is neither a folder nor a .csv file nor an image: pass a folder in the layout "
             "domain/class/file, or a table with the columns path, label and domain."
         )
+
+
+def is_image_name(name: str) -> bool:
+    """Return whether a file of this name is taken for an image."""
+    return name.lower().endswith(_EXTENSIONS)
+
+
+def is_flat(path: Path) -> bool:
+    """Return whether ``path`` is an image, or a folder with images and no folders."""
+    if not path.is_dir():
+        return is_image_name(path.name)
+    entries = list_entries(path)
+    return bool(entries.images) and not entries.folders
+
+
+def list_all(path: Path, file: BinaryIO) -> Survey:
+    """Write a line without label and domain for every image below ``path``, or for this image.
+
+    Images of a folder come before those of the folders in it. Raises ``ValueError`` if there are
+    none.
+    """
+    census, others = Census(), 0
+    root = path if path.is_dir() else path.parent
+    seen: set[tuple[int, int]] = set()  # for links that lead upwards
+    folders = [""] if path.is_dir() else []
+    if not folders:
+        file.write(census.add(None, None, [path.name, _size_or_zero(path)]))
+    while folders:
+        inside = folders.pop()
+        status = (root / inside).stat()
+        if (status.st_dev, status.st_ino) in seen:
+            continue
+        seen.add((status.st_dev, status.st_ino))
+        entries = list_entries(root / inside)
+        others += entries.others
+        for name in entries.images:
+            size = _size_or_zero(root / inside / name)
+            file.write(census.add(None, None, [f"{inside}{name}", size]))
+        folders += [f"{inside}{name}/" for name in reversed(entries.folders)]
+    listing = census.survey("images")
+    if not listing.rows:
+        raise ValueError(f"{path} holds no images: pass a folder with {', '.join(_EXTENSIONS)}.")
+    if not others:
+        return listing
+    return replace(
+        listing, notes=(f"{others} entries of {path} are left out: they are no images.",)
+    )
 
 
 def list_folder(root: Path, file: BinaryIO) -> Survey:
@@ -82,20 +132,22 @@ def list_folder(root: Path, file: BinaryIO) -> Survey:
                 file.write(census.add(label, domain, [f"{domain}/{label}/{name}", size]))
         if not found:
             raise ValueError(
-                f"{root / domain} holds no images in class folders: fill or remove it, or pass it "
-                "instead if it holds the domains."
+                f"{root / domain} holds no images in class folders: fill or remove it, pass it "
+                "instead if it holds the domains, or take all images below it without labels and "
+                "domains (--unlabelled)."
             )
     return _with_notes(root, census.survey("images"), others, empty)
 
 
-def list_table(path: Path, file: BinaryIO, *, image: str, label: str, domain: str) -> Survey:
+def list_table(
+    path: Path, file: BinaryIO, *, image: str, label: str | None, domain: str | None
+) -> Survey:
     """Write a line for every row of a table to ``file``; its paths start from its own folder."""
-    roles = Role(image, "path"), Role(label, "label"), Role(domain, "domain")
+    tags, role = Tags(label, domain), Role(image, "path")
     census, folder = Census(), path.parent.resolve()
-    for row in read_rows(path, roles):
-        place, own_label, own_domain = (
-            read_cell(cell, role, row.where) for cell, role in zip(row.cells, roles, strict=True)
-        )
+    for row in read_rows(path, [role, *tags.roles]):
+        place = read_cell(row.cells[0], role, row.where)
+        own_label, own_domain = tags.read(row.cells[1:], row.where)
         try:
             size = _size(path.parent / place)
         except (FileNotFoundError, NotADirectoryError):
@@ -103,21 +155,23 @@ def list_table(path: Path, file: BinaryIO, *, image: str, label: str, domain: st
                 f"{row.where} names {place}, which does not exist: correct the path, which starts "
                 "from the folder of the table, or drop the row."
             ) from None
-        key = _from(folder, Path(place)) if os.path.isabs(place) else place
-        file.write(census.add(own_label, own_domain, [key.replace(os.sep, "/"), size]))
+        file.write(census.add(own_label, own_domain, [image_key(folder, place), size]))
     listing = census.survey("images")
     if not listing.rows:
         raise ValueError(f"{path} has no rows: add data below the header.")
     return listing
 
 
-def _from(folder: Path, image: Path) -> str:
-    """Return the relative path of ``image`` from ``folder``, which is resolved."""
-    image = image.parent.resolve() / image.name  # a step up from a link leads elsewhere
-    try:
-        return os.path.relpath(image, folder)
-    except ValueError:  # on another drive of Windows
-        return str(image)
+def image_key(folder: Path, place: str) -> str:
+    """Return the path of an image from ``folder``, which is resolved, with slashes."""
+    if os.path.isabs(place):
+        image = Path(place)
+        image = image.parent.resolve() / image.name  # a step up from a link leads elsewhere
+        try:
+            place = os.path.relpath(image, folder)
+        except ValueError:  # on another drive of Windows
+            place = str(image)
+    return place.replace(os.sep, "/")
 
 
 def _with_notes(root: Path, listing: Survey, others: int, empty: Sequence[str]) -> Survey:
@@ -126,7 +180,7 @@ def _with_notes(root: Path, listing: Survey, others: int, empty: Sequence[str]) 
         notes.append(
             f"{others} entries of {root} are left out: they are no images, or in no class folder."
         )
-    unused = sorted(set(empty).difference(map(str, listing.classes)))
+    unused = sorted(set(empty).difference(map(str, listing.classes or ())))
     if unused:
         notes.append(f"no domain has images of class {quoted(unused)}, which is left out.")
     return replace(listing, notes=(*notes, *listing.notes))

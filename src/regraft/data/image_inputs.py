@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from regraft.data.bank_writer import Input, Skipped
 from regraft.data.image_files import BrokenImage, read_image
-from regraft.data.image_folders import check_source, list_folder, list_table
+from regraft.data.image_folders import check_source, list_all, list_folder, list_table
 from regraft.data.input_blocks import Block, InputSource, Survey
 from regraft.support.extras import require
 
@@ -28,13 +28,15 @@ _AHEAD = 2  # blocks decoded while one is encoded
 Pixels = NDArray[np.uint8]
 
 
-_Read = tuple[Pixels, Input, str, str]  # with label and domain
+_Read = tuple[Pixels, Input, str | None, str | None]  # with label and domain
 
 
 class ImageInputs(InputSource[Pixels]):
     """The images of a folder in the layout domain/class/file, or of a .csv with their paths.
 
-    ``pixels`` turns an open image into an array (h, w, 3), the same shape for all, in threads.
+    Without ``label`` or ``domain``, no such column is read; without both, a folder may have any
+    layout, and one image will do. ``pixels`` turns an open image into an array (h, w, 3), the same
+    shape for all, in threads.
     """
 
     kind = "images"
@@ -46,8 +48,8 @@ class ImageInputs(InputSource[Pixels]):
         pixels: Callable[[Any], Pixels],
         *,
         image: str = "path",
-        label: str = "label",
-        domain: str = "domain",
+        label: str | None = "label",
+        domain: str | None = "domain",
         on_broken: str = "stop",
     ) -> None:
         check_source(path)
@@ -55,16 +57,18 @@ class ImageInputs(InputSource[Pixels]):
             raise ValueError(f"on-broken is {on_broken!r}: choose from {', '.join(ON_BROKEN)}.")
         require("PIL.Image", "images")
         self._path, self._pixels = path, pixels
-        self._columns = {"image": image, "label": label, "domain": domain}
+        self._image, self._tags = image, {"label": label, "domain": domain}
         self._root = path if path.is_dir() else path.parent.resolve()  # as in the listing
         self.may_skip = on_broken == "skip"
 
     def survey(self, folder: Path) -> Survey:
         """List all images in a file in ``folder``, and count them."""
         with (folder / _LISTING).open("wb") as file:
-            if self._path.is_dir():
-                return list_folder(self._path, file)
-            return list_table(self._path, file, **self._columns)
+            if self._path.suffix.lower() == ".csv" and self._path.is_file():
+                return list_table(self._path, file, image=self._image, **self._tags)
+            if None in self._tags.values() or not self._path.is_dir():
+                return list_all(self._path, file)
+            return list_folder(self._path, file)
 
     def blocks(self, folder: Path, first: int) -> Iterator[Block[Pixels]]:
         """Yield blocks of pixels (b, h, w, 3), keyed by paths from the folder or the table's."""

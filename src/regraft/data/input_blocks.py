@@ -6,15 +6,16 @@ import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from regraft.data.bank_writer import Input, Skipped
-from regraft.data.columns import typed
+from regraft.data.bank_writer import COLUMNS, Input, Skipped
+from regraft.data.columns import Role, typed
+from regraft.data.table_rows import read_cell
 
 T = TypeVar("T")
 _MOST_NAMED = 8
@@ -25,10 +26,16 @@ class Survey:
     """The inputs of a source, counted; names that are whole numbers are sorted as numbers."""
 
     rows: int
-    classes: tuple[str | int, ...]
-    domains: tuple[str | int, ...]
+    classes: tuple[str | int, ...] | None  # None without labels
+    domains: tuple[str | int, ...] | None  # None without domains
     digest: str  # the same for the same inputs in the same order
     notes: tuple[str, ...]  # what is odd, one sentence each
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that a bank of these inputs has beside its features."""
+        named = zip(COLUMNS, (self.classes, self.domains), strict=True)
+        return [column for column, names in named if names is not None]
 
 
 @dataclass(frozen=True)
@@ -37,8 +44,8 @@ class Block(Generic[T]):
 
     content: T  # what the encoder takes; of no input if all were skipped
     inputs: tuple[Input, ...]  # (b,)
-    labels: tuple[str, ...]  # (b,)
-    domains: tuple[str, ...]  # (b,)
+    labels: tuple[str | None, ...]  # (b,), all None without labels
+    domains: tuple[str | None, ...]  # (b,), all None without domains
     skipped: tuple[Skipped, ...] = ()
 
 
@@ -58,15 +65,37 @@ class InputSource(ABC, Generic[T]):
         """Yield all inputs but the ``first`` ones, in blocks that are read a little ahead."""
 
 
+class Tags:
+    """The columns of labels and of domains in a table of inputs; None for one that is not read."""
+
+    def __init__(self, label: str | None, domain: str | None) -> None:
+        self._roles = [
+            None if name is None else Role(name, option)
+            for name, option in ((label, "label"), (domain, "domain"))
+        ]
+        self.roles = [role for role in self._roles if role is not None]
+
+    def read(self, cells: Sequence[Any], where: str) -> tuple[str | None, str | None]:
+        """Return label and domain of a row with the ``cells`` of the roles, None for no column."""
+        given = iter(cells)
+        label, domain = (
+            None if role is None else read_cell(next(given), role, where) for role in self._roles
+        )
+        return label, domain
+
+
 class Census:
     """A counter of inputs while they are listed."""
 
     def __init__(self) -> None:
-        self._counts: Counter[tuple[str, str]] = Counter()  # by domain and label
+        self._counts: Counter[tuple[str | None, str | None]] = Counter()  # by domain and label
         self._digest = hashlib.sha256()
 
-    def add(self, label: str, domain: str, identity: str | list[Any]) -> bytes:
-        """Count an input and return its line in the list; ``identity`` is plain JSON data."""
+    def add(self, label: str | None, domain: str | None, identity: str | list[Any]) -> bytes:
+        """Count an input and return its line in the list; ``identity`` is plain JSON data.
+
+        The label is None for all inputs or for none, and so is the domain.
+        """
         line = json.dumps([identity, label, domain]).encode() + b"\n"
         self._digest.update(line)
         self._counts[domain, label] += 1
@@ -74,7 +103,9 @@ class Census:
 
     def survey(self, noun: str) -> Survey:
         """Summarize what was counted; ``noun`` names the inputs in sentences."""
-        labels, domains = ({cell[i] for cell in self._counts} for i in (1, 0))
+        labels, domains = (
+            {name for cell in self._counts if (name := cell[i]) is not None} for i in (1, 0)
+        )
         gaps = [
             f"{label!r} in {domain!r}"
             for domain in sorted(domains)
@@ -85,13 +116,12 @@ class Census:
         if gaps:
             more = f" and {len(gaps) - _MOST_NAMED} more" if len(gaps) > _MOST_NAMED else ""
             notes = (
-                f"there are no {noun} of class {', '.join(gaps[:_MOST_NAMED])}{more}: regraft fit "
-                "needs every class in every domain, so add some, or leave out the class or the "
-                "domain.",
+                f"there are no {noun} of class {', '.join(gaps[:_MOST_NAMED])}{more}: that "
+                "domain says nothing about the class, so add some if you can.",
             )
         rows = self._counts.total()
         return Survey(rows, _sorted(labels), _sorted(domains), self._digest.hexdigest(), notes)
 
 
-def _sorted(names: set[str]) -> tuple[str | int, ...]:
-    return tuple(np.unique(typed(sorted(names))).tolist())
+def _sorted(names: set[str]) -> tuple[str | int, ...] | None:
+    return tuple(np.unique(typed(sorted(names))).tolist()) if names else None

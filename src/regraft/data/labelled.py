@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
+from regraft.data.columns import ColumnChoice, TableError
 from regraft.data.tables import FeatureTable, read_table
+from regraft.estimators.column_kinds import ColumnProblems, Columns, join_problems
+from regraft.estimators.table_features import TableFeatures
 
-_FEW = 30  # rows of a domain
+ALL_COLUMNS = ColumnChoice()
 
 
 @dataclass(frozen=True)
 class LabelledTable(FeatureTable):
     """The rows of one file, all of which have a label and a domain."""
 
+    X: NDArray[np.floating[Any]]  # (n, d)
     y: NDArray[Any]  # (n,)
     domain: NDArray[Any]  # (n,)
+    # columns (n,) by name as they are in the file, and what made X of them; None without names
+    columns: Columns | None = field(default=None, kw_only=True)
+    preprocessing: TableFeatures | None = field(default=None, kw_only=True)
 
     def count_rows(self) -> dict[str, dict[str, int]]:
         """Count the rows of every domain by class."""
@@ -36,26 +44,40 @@ class LabelledTable(FeatureTable):
         named = f" ({names[0]} to {names[-1]})" if len(names) > 1 else ""
         return f"{d} features{named}"
 
-    def warn_of_doubts(self) -> None:
-        """Warn of what can be fitted and makes little sense."""
-        for name, rows in sorted(Counter(self.domain.tolist()).items()):
-            if rows < _FEW:
-                warnings.warn(
-                    f"domain {name!s} has {rows} rows: what is said about so few is mostly noise.",
-                    stacklevel=2,
-                )
-        for name, column in zip(self.features, self.X.T, strict=False):
-            if len(column) > 1 and (column[1:] - column[:-1] == 1).all():
-                warnings.warn(
-                    f"column {name!r} numbers the rows and is taken as a feature: drop it from the "
-                    "file.",
-                    stacklevel=2,
-                )
+    def unscaled(self) -> NDArray[np.floating[Any]]:
+        """Return the features (n, d) with numbers in the units of the file."""
+        return self.X if self.preprocessing is None else self.preprocessing.unscale(self.X)
 
 
 def read_labelled(
-    path: str | Path, label: str = "label", domain: str = "domain", group: str | None = None
+    path: str | Path,
+    label: str = "label",
+    domain: str = "domain",
+    group: str | None = None,
+    choice: ColumnChoice = ALL_COLUMNS,
 ) -> LabelledTable:
-    """Read a file or a bank as :func:`read_table` does, and demand labels and domains."""
-    table = read_table(path, label=label, domain=domain, group=group)
-    return LabelledTable(**vars(table))
+    """Read a file or a bank as :func:`read_table` does, and demand labels and domains.
+
+    Named columns become numbers by :class:`~regraft.estimators.table_features.TableFeatures`, which
+    is fitted on the rows of sources: all whose domain is no negative integer.
+    """
+    table = read_table(
+        path,
+        label=label,
+        domain=domain,
+        group=group,
+        id=choice.id,
+        need_id=choice.id is not None,
+        choice=choice,
+    )
+    if not isinstance(table.X, Mapping):
+        return LabelledTable(**vars(table))
+    before = choice.make_features()
+    try:
+        X = before.fit(table.X, sample_domain=table.domain).transform(table.X)
+    except ColumnProblems as error:
+        raise TableError(join_problems(error.problems, str(path))) from None
+    except ValueError as error:
+        raise TableError(f"{path}: {error}") from None
+    made = {"X": X, "features": tuple(before.get_feature_names_out())}
+    return LabelledTable(**{**vars(table), **made}, columns=table.X, preprocessing=before)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import csv
 import gzip
+import re
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,8 @@ from regraft.data.columns import Role, TableError, is_missing
 from regraft.support.extras import require
 from regraft.support.json_files import parse_object
 
-_SUFFIXES = (".csv", ".jsonl", ".parquet", ".csv.gz", ".jsonl.gz")
+SUFFIXES = (".csv", ".jsonl", ".parquet", ".csv.gz", ".jsonl.gz")
+_DECIMAL = re.compile(r"[-+]?\d+,\d+")
 _PARQUET_ROWS = 1024  # in memory at once
 
 
@@ -34,9 +37,13 @@ def read_rows(path: Path, roles: Sequence[Role]) -> Iterator[Row]:
     if len({role.name for role in roles}) < len(roles):
         options = ", ".join(f"--{role.option}" for role in roles)
         raise TableError(f"one column cannot serve twice: name different ones with {options}.")
-    kind = path.name.lower().removesuffix(".gz").rpartition(".")[2]
-    read = {"csv": _csv_rows, "jsonl": _json_rows, "parquet": _parquet_rows}[kind]
-    return read(path, roles)
+    read = {"csv": _csv_rows, "jsonl": _json_rows, "parquet": _parquet_rows}
+    return read[table_kind(path)](path, roles)
+
+
+def table_kind(path: Path) -> str:
+    """Return csv, jsonl or parquet, by the name of a file, which may be gzipped."""
+    return path.name.lower().removesuffix(".gz").rpartition(".")[2]
 
 
 def read_names(path: Path) -> Sequence[str]:
@@ -47,8 +54,8 @@ def read_names(path: Path) -> Sequence[str]:
             names: list[str] = table.schema_arrow.names
             return names
     if ".csv" in path.name.lower():
-        return list(next(_open_csv(path)).cells)
-    return list(next(_records(path), (0, {}))[1])
+        return list(next(open_csv(path)).cells)
+    return list(next(read_records(path), (0, {}))[1])
 
 
 def check_table(path: Path) -> None:
@@ -57,9 +64,9 @@ def check_table(path: Path) -> None:
         raise FileNotFoundError(f"there is no file {path}: check the path.")
     if path.is_dir():
         raise TableError(f"{path} is a folder: pass the table inside it.")
-    if not path.name.lower().endswith(_SUFFIXES):
+    if not path.name.lower().endswith(SUFFIXES):
         raise TableError(
-            f"{path} does not end in {', '.join(_SUFFIXES)}: convert it to one of these formats."
+            f"{path} does not end in {', '.join(SUFFIXES)}: convert it to one of these formats."
         )
 
 
@@ -93,7 +100,8 @@ def check_characters(text: str, what: str, where: str) -> str:
     return text
 
 
-def _lines(path: Path) -> Iterator[str]:
+def text_lines(path: Path) -> Iterator[str]:
+    """Yield the lines of a text file in UTF-8, which may be gzipped, with their line breaks."""
     with gzip.open(path) if path.name.lower().endswith(".gz") else path.open("rb") as file:
         try:
             for number, line in enumerate(file, 1):
@@ -109,7 +117,7 @@ def _lines(path: Path) -> Iterator[str]:
 
 
 def _csv_rows(path: Path, roles: Sequence[Role]) -> Iterator[Row]:
-    rows = _open_csv(path)
+    rows = open_csv(path)
     header = next(rows).cells
     columns = []
     for role in roles:
@@ -121,13 +129,20 @@ def _csv_rows(path: Path, roles: Sequence[Role]) -> Iterator[Row]:
         yield replace(row, cells=[row.cells[column] for column in columns])
 
 
-def _open_csv(path: Path) -> Iterator[Row]:
-    reader = csv.reader(_lines(path), skipinitialspace=True, strict=True)
-    return check_csv(path, reader, "repair it, or write the table as .jsonl")
+def open_csv(path: Path) -> Iterator[Row]:
+    """Yield the header and the rows of a file; raise ``TableError`` with one sentence if it fails.
 
-
-def check_csv(path: Path, reader: Any, way_out: str) -> Iterator[Row]:
-    """Yield the header and the rows that ``csv.reader`` finds; raise ``TableError`` if it fails."""
+    Cells are separated by commas; by semicolons if the header has these and no comma.
+    """
+    lines = text_lines(path)
+    first = next(lines, "")
+    has_semicolons = ";" in first and "," not in first
+    reader = csv.reader(
+        chain([first] if first else [], lines),
+        skipinitialspace=True,
+        strict=True,
+        delimiter=";" if has_semicolons else ",",
+    )
     try:
         header = [name.strip() for name in next(reader, [])]
         if not header:
@@ -140,15 +155,21 @@ def check_csv(path: Path, reader: Any, way_out: str) -> Iterator[Row]:
                     f"{where} has {len(cells)} cells but the header has {len(header)}: make them "
                     "equal."
                 )
-            yield Row(number, where, cells)
+            # Where semicolons separate, commas are decimal.
+            yield Row(number, where, list(map(_decimal, cells)) if has_semicolons else cells)
     except csv.Error as error:
         raise TableError(
-            f"line {reader.line_num} of {path} is not CSV ({error}): {way_out}."
+            f"line {reader.line_num} of {path} is not CSV ({error}): repair it, or write the table "
+            "as .jsonl."
         ) from None
 
 
+def _decimal(cell: str) -> str:
+    return cell.replace(",", ".") if _DECIMAL.fullmatch(cell) else cell
+
+
 def _json_rows(path: Path, roles: Sequence[Role]) -> Iterator[Row]:
-    for number, (line_number, record) in enumerate(_records(path), 1):
+    for number, (line_number, record) in enumerate(read_records(path), 1):
         if number == 1:
             for role in roles:
                 role.find(path, list(record))
@@ -156,9 +177,9 @@ def _json_rows(path: Path, roles: Sequence[Role]) -> Iterator[Row]:
         yield Row(number, f"row {number} (line {line_number}) of {path}", cells)
 
 
-def _records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+def read_records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the objects of a .jsonl file, each with the number of its line."""
-    for number, line in enumerate(_lines(path), 1):
+    for number, line in enumerate(text_lines(path), 1):
         if not line.strip():
             continue
         try:

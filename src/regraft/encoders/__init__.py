@@ -37,6 +37,13 @@ def load_image_encoder(
     check_device(device)
     if name in (TEXT_DEFAULT, _HASHED):
         raise ValueError(f"{name} encodes texts: run regraft embed text, or name another encoder.")
+    encoder = _load_images(name, device, weights)
+    if weights is not None:
+        encoder.weights = weights.name
+    return encoder
+
+
+def _load_images(name: str, device: str, weights: Path | None) -> ImageEncoder:
     if name == IMAGE_DEFAULT:
         from regraft.encoders.efficientnet_lite import load_efficientnet_lite0
 

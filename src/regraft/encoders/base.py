@@ -33,6 +33,7 @@ class Encoder(ABC, Generic[T]):
     n_features: int
     preprocessing: Mapping[str, Any]  # what is done to an input, for JSON
     fingerprint: str  # sha256 over the weights
+    weights = ""  # name of the file that they were read from, if they are not the encoder's own
     device: str  # the type of what computes: cpu, cuda, …
 
     @abstractmethod

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regraft.data.bank_inputs import remember_source
-from regraft.data.bank_writer import UNFINISHED, BankWriter, Origin
+from regraft.data.bank_writer import UNFINISHED, BankWriter, Names, Origin
 from regraft.data.banks import Bank, check_finite, claim_place, is_bank, open_bank
 from regraft.data.image_inputs import ImageInputs
 from regraft.data.input_blocks import Block, InputSource, Survey
@@ -45,13 +45,15 @@ def embed_images(
     on_broken: str = "stop",
     on_count: OnCount | None = None,
     image: str = "path",
-    label: str = "label",
-    domain: str = "domain",
+    label: str | None = "label",
+    domain: str | None = "domain",
 ) -> Embedding:
     """Make a bank in the folder ``out`` of the images in ``path``, or go on with it.
 
     ``path`` is a folder in the layout domain/class/file or a .csv file with the columns ``image``,
-    ``label`` and ``domain``. A broken image stops the loop, or with ``on_broken="skip"`` is left
+    ``label`` and ``domain``. If one of the latter two is None, the bank has no labels, or no
+    domains, and a folder may have any layout; such a bank has neither. ``path`` may also be one
+    image. A broken image stops the loop, or with ``on_broken="skip"`` is left
     out with a warning. Raises ``ValueError`` or ``FileNotFoundError`` with one sentence.
     """
     path, out = Path(path), Path(out)
@@ -71,14 +73,16 @@ def embed_texts(
     out: str | Path,
     *,
     text: str = "text",
-    label: str = "label",
-    domain: str = "domain",
+    label: str | None = "label",
+    domain: str | None = "domain",
     on_count: OnCount | None = None,
 ) -> Embedding:
     """Make a bank in the folder ``out`` of the texts in a table, or go on with it.
 
     ``path`` is a .csv, .jsonl (both also .gz) or .parquet file with the columns ``text``,
-    ``label`` and ``domain``. Raises ``ValueError`` or ``FileNotFoundError`` with one sentence.
+    ``label`` and ``domain``; the bank has no labels, or no domains, if one of the latter two is
+    None. The lines of a .txt file have neither. Raises ``ValueError`` or ``FileNotFoundError`` with
+    one sentence.
     """
     path, out = Path(path), Path(out)
     source = TextInputs(path, text=text, label=label, domain=domain)
@@ -96,7 +100,12 @@ def _embed(
         # Lists for tuples, as in files.
         preprocessing = json.loads(json.dumps(dict(encoder.preprocessing)))
         origin = Origin(
-            source.kind, encoder.name, encoder.fingerprint, preprocessing, listing.digest
+            source.kind,
+            encoder.name,
+            encoder.fingerprint,
+            preprocessing,
+            listing.digest,
+            encoder.weights,
         )
         if is_bank(out):
             shutil.rmtree(work)
@@ -107,7 +116,7 @@ def _embed(
         _enter(work, out, origin, encoder.device)
         for note in listing.notes:
             warnings.warn(note, stacklevel=3)
-        with closing(BankWriter(out, encoder.n_features)) as writer:
+        with closing(BankWriter(out, encoder.n_features, listing.columns)) as writer:
             _check_skipped(out, source, writer.n_skipped)
             _loop(source, listing, encoder, writer, work, on_count)
             if writer.rows + writer.n_skipped != listing.rows:
@@ -159,8 +168,7 @@ def _loop(
     work: Path,
     on_count: OnCount | None,
 ) -> None:
-    classes = {str(name): i for i, name in enumerate(listing.classes)}
-    domains = {str(name): i for i, name in enumerate(listing.domains)}
+    label_of, domain_of = (_numbered(names) for names in (listing.classes, listing.domains))
 
     def report() -> None:
         if on_count is not None:
@@ -168,14 +176,23 @@ def _loop(
 
     report()
     for block in source.blocks(work, writer.rows + writer.n_skipped):
+        tags = ((label_of, block.labels), (domain_of, block.domains))
         try:
-            y = np.array([classes[label] for label in block.labels], np.int64)
-            domain = np.array([domains[name] for name in block.domains], np.int64)
+            numbers = [
+                np.array([index[name] for name in names], np.int64)
+                for index, names in tags
+                if index
+            ]
         except KeyError:
             raise _changed() from None
         features = _features(encoder, block)
-        writer.append(features, y, domain, block.inputs, block.skipped)
+        writer.append(features, numbers, block.inputs, block.skipped)
         report()
+
+
+def _numbered(names: Names) -> dict[str | None, int]:
+    """Number the names of classes or domains; empty if the inputs have none."""
+    return {str(name): i for i, name in enumerate(names or ())}
 
 
 def _features(encoder: Encoder[T], block: Block[T]) -> NDArray[np.float32]:

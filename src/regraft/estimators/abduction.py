@@ -10,17 +10,21 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from regraft.core.abduction import LEVEL, GroupModels, Groups, find_groups, rows_of_domains
+from regraft.core.abduction import LEVEL, Groups, find_groups, rows_of_domains
 from regraft.core.domain_scores import PERMUTATIONS
-from regraft.core.domains import Domains, check_domains, check_features, index_column
+from regraft.core.domains import Domains, check_domains, index_column
+from regraft.core.features import check_features, join_names
+from regraft.core.group_models import GroupModels
 from regraft.core.group_ties import align_classes, share_errors, source_share_errors
 from regraft.premises.verdicts import format_p_value
+from regraft.support.shown import ShownResult
+from regraft.support.table import Cell, Table, share
 
 _CLEAR_SEPARATION = 2.0  # standard deviations; groups nearer than this overlap much
 
 
-@dataclass(frozen=True)
-class Abduction:
+@dataclass(frozen=True, repr=False)
+class Abduction(ShownResult):
     """Hidden groups of rows, and in which shares the sources hold them.
 
     With one group there is no hidden factor. Group numbers rise with a score that sources with
@@ -32,7 +36,8 @@ class Abduction:
     domains: NDArray[Any]  # (K,)
     shares: NDArray[np.float64]  # (K, G) of the groups in each source
     share_errors: NDArray[np.float64]  # (K, G) their standard errors
-    class_shares: NDArray[np.float64]  # (K, C, G) in each source and class
+    class_shares: NDArray[np.float64]  # (K, C, G) in each source and class; where a source has no
+    # rows of a class, or the class is in one source only, those of the source's other classes
     class_share_errors: NDArray[np.float64]  # (K, C, G) their standard errors
     alignment: NDArray[np.float64]  # (C,) 1 if the last group of a class looks like that of the
     # first class, -1 if it looks like the first group of that class, 0 if neither
@@ -90,6 +95,18 @@ class Abduction:
         """Say in plain words what was found."""
         return summarize_factor(self.to_dict())
 
+    def table(self) -> Table:
+        """Show the share of each group in each source, of all rows and of each class."""
+        rows: tuple[tuple[Cell, ...], ...] = tuple(
+            (str(name), str(u), share(own[u]), *(share(by_class[u]) for by_class in classes))
+            for name, own, classes in zip(
+                self.domains, self.shares.tolist(), self.class_shares.tolist(), strict=True
+            )
+            for u in range(self.n_groups)
+        )
+        columns = "source", "group", "all rows", *(f"class {name}" for name in self.classes)
+        return Table("Shares of the groups", columns, rows, align="ll")
+
 
 def summarize_factor(found: Mapping[str, Any]) -> str:
     """Say in plain words what was found, of an abduction's ``to_dict``."""
@@ -115,9 +132,10 @@ def abduct(
 
     Sources are taken for different mixtures of the same groups of rows. The groups are found within
     each class, along the direction on which the sources differ, and every choice is made by the
-    log-likelihood of the source on rows that no step has seen. The result does not depend on the
-    order of the rows, and no random numbers enter but those of the permutation test, whose seed is
-    fixed.
+    log-likelihood of the source on rows that no step has seen. A class that is in one source only
+    tells nothing: its rows are in each group with the group's share. The result does not depend on
+    the order of the rows, and no random numbers enter but those of the permutation test, whose seed
+    is fixed.
 
     Parameters
     ----------
@@ -175,6 +193,13 @@ def _doubts(found: Groups, domains: Domains) -> list[str]:
         doubts.append(
             f"The groups overlap: they lie {found.separation:.1f} standard deviations apart, so "
             "many rows cannot be told."
+        )
+    labels = zip(map(str, domains.classes), found.tells.tolist(), strict=True)
+    silent = [label for label, tells in labels if not tells]
+    if silent:
+        doubts.append(
+            f"Class {join_names(silent)} tells nothing about the factor, as it is in too few "
+            "sources: it is taken for the same in every group."
         )
     for u, column in enumerate(found.holders.T.tolist()):
         names = [str(name) for name, holds in zip(domains.names, column, strict=True) if holds]

@@ -158,7 +158,8 @@ def compare_columns(
 
         def tell(row: EndRow) -> EndRow:
             values = (f"{name} {X[row.number - 1, j]:.4g}" for name, j in shown)
-            return replace(row, text=shorten(f"row {row.number}: {', '.join(values)}"))
+            name = row.name or f"row {row.number}"
+            return replace(row, text=shorten(f"{name}: {', '.join(values)}"))
 
         return replace(each, columns=columns).change_rows(tell)
 

@@ -44,7 +44,13 @@ class AdaptedClassifier(SoftmaxHead):
     certificate_: TargetCertificate
     witness_: Witness
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_domain: ArrayLike | None = None) -> NoReturn:
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_domain: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> NoReturn:
         """Raise ``ValueError``: a fitted model makes this one."""
         raise ValueError("an adapted model is not fitted: call adapt of the model it came from.")
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
+from sklearn.pipeline import Pipeline
 from torch import Tensor
 
 from regraft.core.adaptation import (
@@ -28,11 +29,13 @@ from regraft.core.least_favourable import find_least_favourable
 from regraft.core.reference import Reference
 from regraft.estimators.adaptation_families import Family, GroupFamily, HullFamily
 from regraft.estimators.adapted import AdaptedClassifier
+from regraft.estimators.pipelines import join_model, split_model
 from regraft.estimators.placing import (
     LEVEL,
     MIN_ROWS,
     check_new,
     closure_of,
+    describe_other,
     joint_of,
     reference_of,
 )
@@ -43,24 +46,25 @@ if TYPE_CHECKING:
 
 
 def adapt(
-    model: CROClassifier,
+    model: CROClassifier | Pipeline,
     X: ArrayLike,
     y: ArrayLike | None = None,
     sample_domain: ArrayLike | None = None,
-) -> AdaptedClassifier:
+) -> AdaptedClassifier | Pipeline:
     """Adapt a fitted model to a new domain, with the rows and labels that are at hand.
 
     Without labels, the head is minimax over the mixtures of the groups that the rows leave
-    possible. A few labels place it in the family of the model, and more may correct it beyond, or
-    be fitted alone. Without labels, and with 20 or more, what is not better than the head of the
-    model, on rows that were held out, is not taken.
+    possible. A few labels place it in the family of the model, and 20 or more may correct it
+    beyond, or be fitted alone. What is not better than the head of the model, on rows that were
+    held out, is not taken.
 
     Parameters
     ----------
-    model : CROClassifier
-        Fitted with the family "latent", or "hull", which needs labels.
+    model : CROClassifier or Pipeline
+        Fitted with the family "latent", or "hull", which needs labels; or a pipeline that ends in
+        such a head.
     X : array-like (n, d)
-        Rows of the new domain.
+        Rows of the new domain; for a pipeline, what it takes.
     y : array-like (n,) or None
         Their labels; None, NaN, an empty text or -1 where a row has none.
     sample_domain : array-like (n,) of int, or None
@@ -69,14 +73,18 @@ def adapt(
 
     Returns
     -------
-    AdaptedClassifier
-        With a ``certificate_`` for the new domain.
+    AdaptedClassifier or Pipeline
+        With a ``certificate_`` for the new domain; for a pipeline, the same steps with this head.
 
     Raises
     ------
     ValueError
         If the model, the rows or the labels are not usable; the message says how to fix it.
     """
+    if isinstance(model, Pipeline):
+        before, head = split_model(model)
+        X = X if before is None else before.transform(X)
+        return join_model(before, adapt(head, X, y, sample_domain), model.steps[-1][0])
     if sample_domain is not None:
         rows = is_target(sample_domain)
         if not rows.any():
@@ -110,7 +118,7 @@ def check_target_rows(model: CROClassifier, X: ArrayLike, y: ArrayLike | None) -
 
     if not isinstance(model, CROClassifier):
         raise ValueError(
-            f"{type(model).__name__} has no family of plausible domains: adapt a model made by "
+            f"{describe_other(model)} has no family of plausible domains: adapt a model made by "
             "regraft fit."
         )
     if model.family == "factorized":
@@ -332,7 +340,7 @@ def _assemble(
     if head.base == "placed":
         adapted.group_heads_ = family.heads(head.coordinates).numpy()
     else:
-        adapted.group_heads_ = np.column_stack([model.coef_, model.intercept_])[None]
+        adapted.group_heads_ = model._head[None].copy()
         adapted.group_heads_ *= head.base == "kept"
     correction = head.correction
     if correction is None:

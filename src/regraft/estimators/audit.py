@@ -25,6 +25,8 @@ from regraft.core.target_rows import TargetRows
 from regraft.estimators.families import Family, check_settings
 from regraft.premises.factorized_targets import check_n_groups, fit_factorized_targets
 from regraft.support.plain_data import PlainData
+from regraft.support.shown import ShownResult
+from regraft.support.table import Number, Table, percent, share
 
 RADII = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 # Probabilities below this are treated as this, so that one confident error has a finite risk.
@@ -53,8 +55,8 @@ class AuditPoint:
     sample_size: float  # effective number of rows behind that accuracy
 
 
-@dataclass(frozen=True)
-class AuditCurve(PlainData):
+@dataclass(frozen=True, repr=False)
+class AuditCurve(ShownResult, PlainData):
     """Largest risk and lowest accuracy of one predictor in plausible domains, by radius."""
 
     points: tuple[AuditPoint, ...]
@@ -64,6 +66,27 @@ class AuditCurve(PlainData):
     def from_dict(cls, data: dict[str, Any]) -> AuditCurve:
         """Rebuild a curve from :meth:`to_dict`, also after a round trip through JSON."""
         return cls(**{**data, "points": tuple(AuditPoint(**point) for point in data["points"])})
+
+    def summary(self) -> str:
+        """Say in plain words how good the predictor is, and how bad it can get."""
+        worst = self.points[-1]
+        return (
+            f"Measured on the rows audited, the predictor has {percent(self.source_accuracy)} on "
+            f"the sources and {percent(worst.accuracy)} in the worst plausible domain within "
+            f"{worst.radius:g} nats."
+        )
+
+    def table(self) -> Table:
+        """Show the largest risk and the lowest accuracy within each radius."""
+        columns = "radius (nats)", "effective rows", "largest risk", "lowest accuracy"
+        rows = tuple(
+            (
+                *(Number(p.radius, format="g"), Number(p.sample_size, format=".0f")),
+                *(Number(p.risk, format=".3f"), share(p.accuracy)),
+            )
+            for p in self.points
+        )
+        return Table("The worst plausible domain within each radius", columns, rows)
 
     def plot(self, path: str, name: str = "predictor") -> None:
         """Draw the curve to the picture ``path`` (needs the extra ``plots``)."""
@@ -100,7 +123,8 @@ def audit(
         Fitted classifier with ``predict_proba``, or its probabilities on the rows of ``X``, with
         columns in sorted order of the labels.
     X, y, sample_domain : array-like (n, d), (n,), (n,)
-        Features, labels and the domain of each row.
+        Features, labels and the domain of each row. If the predictor is a pipeline that ends in a
+        head of Regraft, ``X`` is what the pipeline takes, such as a data frame.
     radii : sequence of float
         Distances from the sources' mean within which targets are plausible, in nats.
     family : {"hull", "factorized"}
@@ -121,11 +145,15 @@ def audit(
     ValueError
         If the data, the predictor or a radius is not usable; the message says how to fix it.
     """
+    # Reports read audits, and need not wait for scikit-learn.
+    from regraft.estimators.pipelines import split_rows
+
     if family == "latent":
         raise ValueError('the family "latent" has no radii: call audit_groups instead.')
     check_settings(family, {"rank": rank, "n_groups": n_groups})
     check_n_groups(n_groups)
     radii = check_radii(radii)
+    predictor, X = split_rows(predictor, X)
     domains = check_domains(X, y, sample_domain, device=device)
     check_rank(rank, len(domains.classes))
     loss, error = judge_rows(predictor, X, domains)

@@ -18,9 +18,11 @@ from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
 from regraft.core.domains import warn_if_one_domain
+from regraft.core.evidence import mean_by_source
 from regraft.core.heads import SourceHeads, check_ridge, fit_source_heads
 from regraft.core.newton import logits, losses, minimax_newton, weighted_gradients
 from regraft.estimators.linear import LinearHead
+from regraft.estimators.row_weights import ClassWeight
 
 _MAX_ITERATIONS = 2000
 _ITERATION_LIMIT = 1  # scipy's status; others are convergence, or steps lost in rounding
@@ -31,11 +33,28 @@ class ERMClassifier(LinearHead):
 
     The ridge and the shrinkage of the whitening are cross-validated. Attributes after ``fit`` are
     those of :class:`~regraft.estimators.linear.LinearHead`.
+
+    Parameters
+    ----------
+    class_weight : mapping, "balanced" or None
+        Weights of the classes, as in :class:`~regraft.estimators.cro.CROClassifier`.
     """
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_domain: ArrayLike | None = None) -> Self:
-        """Fit on rows ``X`` (n, d), labels ``y`` (n,) and the domain of each row (n,)."""
-        domains = self._check(X, y, sample_domain)
+    def __init__(self, class_weight: ClassWeight = None) -> None:
+        self.class_weight = class_weight
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_domain: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Fit on rows ``X`` (n, d), labels ``y`` (n,), the domain and the weight of each row (n,).
+
+        Within a domain, a row counts in proportion to its weight; domains weigh the same.
+        """
+        domains = self._check(X, y, sample_domain, sample_weight)
         return self.fit_sources(domains, fit_source_heads(domains))
 
     def solve(self, sources: SourceHeads) -> Tensor:
@@ -48,10 +67,19 @@ class _RiskBalancer(LinearHead):
 
     ridge: float | None
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_domain: ArrayLike | None = None) -> Self:
-        """Fit on rows ``X`` (n, d), labels ``y`` (n,) and the domain of each row (n,)."""
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_domain: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Fit on rows ``X`` (n, d), labels ``y`` (n,), the domain and the weight of each row (n,).
+
+        Within a domain, a row counts in proportion to its weight; domains weigh the same.
+        """
         self._check_parameters()
-        domains = self._check(X, y, sample_domain)
+        domains = self._check(X, y, sample_domain, sample_weight)
         warn_if_one_domain(domains, "there are no risks to compare and the ERM head is returned")
         return self.fit_sources(domains, fit_source_heads(domains))
 
@@ -78,10 +106,13 @@ class GroupDROClassifier(_RiskBalancer):
     ----------
     ridge : float or None
         As in :class:`~regraft.estimators.cro.CROClassifier`.
+    class_weight : mapping, "balanced" or None
+        Weights of the classes, as in :class:`~regraft.estimators.cro.CROClassifier`.
     """
 
-    def __init__(self, ridge: float | None = None) -> None:
+    def __init__(self, ridge: float | None = None, class_weight: ClassWeight = None) -> None:
         self.ridge = ridge
+        self.class_weight = class_weight
 
     def _solve(self, sources: SourceHeads, ridge: Tensor) -> Tensor:
         return minimax_over_groups(sources, sources.domain, ridge)
@@ -94,9 +125,12 @@ class _PenalizedHead(_RiskBalancer):
     the ERM head.
     """
 
-    def __init__(self, penalty: float, ridge: float | None = None) -> None:
+    def __init__(
+        self, penalty: float, ridge: float | None = None, class_weight: ClassWeight = None
+    ) -> None:
         self.penalty = penalty
         self.ridge = ridge
+        self.class_weight = class_weight
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -108,7 +142,7 @@ class _PenalizedHead(_RiskBalancer):
             # Not through Z, of which autograd would keep a converted copy for the backward pass.
             scores = logits(sources.Z, head).requires_grad_()
             log_p = torch.log_softmax(scores, dim=1)
-            risks = _source_means(losses(log_p, sources.y), sources.slices)
+            risks = _source_means(losses(log_p, sources.y), sources)
             value = risks.mean() + self.penalty * self._disagreement(log_p, sources)
             (slope,) = torch.autograd.grad(value, scores)
             (gradient,) = weighted_gradients(sources.Z, slope, torch.ones_like(slope[None, :, 0]))
@@ -134,13 +168,17 @@ class VRExClassifier(_PenalizedHead):
         Weight of the population variance of the sources' risks; 0 is ERM.
     ridge : float or None
         As in :class:`~regraft.estimators.cro.CROClassifier`.
+    class_weight : mapping, "balanced" or None
+        Weights of the classes, as in :class:`~regraft.estimators.cro.CROClassifier`.
     """
 
-    def __init__(self, penalty: float = 10.0, ridge: float | None = None) -> None:
-        super().__init__(penalty, ridge)
+    def __init__(
+        self, penalty: float = 10.0, ridge: float | None = None, class_weight: ClassWeight = None
+    ) -> None:
+        super().__init__(penalty, ridge, class_weight)
 
     def _disagreement(self, log_p: Tensor, sources: SourceHeads) -> Tensor:
-        return _source_means(losses(log_p, sources.y), sources.slices).var(correction=0)
+        return _source_means(losses(log_p, sources.y), sources).var(correction=0)
 
 
 class IRMClassifier(_PenalizedHead):
@@ -156,13 +194,17 @@ class IRMClassifier(_PenalizedHead):
         Weight of the mean squared derivative; 0 is ERM.
     ridge : float or None
         As in :class:`~regraft.estimators.cro.CROClassifier`.
+    class_weight : mapping, "balanced" or None
+        Weights of the classes, as in :class:`~regraft.estimators.cro.CROClassifier`.
     """
 
-    def __init__(self, penalty: float = 100.0, ridge: float | None = None) -> None:
-        super().__init__(penalty, ridge)
+    def __init__(
+        self, penalty: float = 100.0, ridge: float | None = None, class_weight: ClassWeight = None
+    ) -> None:
+        super().__init__(penalty, ridge, class_weight)
 
     def _disagreement(self, log_p: Tensor, sources: SourceHeads) -> Tensor:
-        return _source_means(scale_slopes(log_p, sources.y), sources.slices).square().mean()
+        return _source_means(scale_slopes(log_p, sources.y), sources).square().mean()
 
 
 def minimax_over_groups(
@@ -194,9 +236,9 @@ def scale_slopes(log_p: Tensor, y: Tensor) -> Tensor:
     return (log_p.exp() * log_p).sum(dim=1) + losses(log_p, y)
 
 
-def _source_means(values: Tensor, slices: tuple[slice, ...]) -> Tensor:
-    """Return the mean (K,) of ``values`` (n,) over each source's rows."""
-    return torch.stack([values[rows].mean() for rows in slices])
+def _source_means(values: Tensor, sources: SourceHeads) -> Tensor:
+    """Return the weighted mean (K,) of ``values`` (n,) over each source's rows."""
+    return mean_by_source(values, sources.slices, sources.row_weight)
 
 
 def _minimize(

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import sklearn
 import torch
+from sklearn.pipeline import Pipeline
 
 from regraft._version import __version__
 from regraft.core.certificate import Certificate
@@ -36,6 +37,8 @@ from regraft.estimators.evidence_tables import (
 from regraft.estimators.game_head import GameHead
 from regraft.estimators.linear import SoftmaxHead
 from regraft.estimators.model_files import REFERENCE
+from regraft.estimators.pipelines import Model, name_features, split_model
+from regraft.estimators.table_features import TableFeatures
 from regraft.estimators.target_certificate import TargetCertificate
 from regraft.estimators.target_tables import adapted_table, place_table
 from regraft.support.data_files import read_toml
@@ -59,9 +62,33 @@ def _texts() -> dict[str, Any]:
     return read_toml("regraft.estimators", "card.toml")
 
 
-def model_card(model: SoftmaxHead) -> str:
-    """Return the card of a fitted head of Regraft: Markdown under a YAML header."""
-    sections = [_describe_head(model), _describe_sources(model)]
+def model_card(model: Model) -> str:
+    """Return the card of a fitted head of Regraft, or of a pipeline that ends in one.
+
+    Parameters
+    ----------
+    model : SoftmaxHead or Pipeline
+        A fitted model.
+
+    Returns
+    -------
+    str
+        Markdown under a YAML header.
+
+    Raises
+    ------
+    ValueError
+        If the model does not end in a head of Regraft.
+    """
+    before, head = split_model(model)
+    return _write_card(head, before)
+
+
+def _write_card(model: SoftmaxHead, before: Pipeline | None) -> str:
+    sections = [_describe_head(model, before)]
+    if before is not None:
+        sections.append(_describe_preprocessing(before))
+    sections.append(_describe_sources(model))
     if isinstance(model, AdaptedClassifier):
         sections += _describe_adaptation(model.certificate_)
     elif isinstance(model, GameHead):
@@ -78,7 +105,7 @@ def model_card(model: SoftmaxHead) -> str:
         )
     if notice := describe_reference(model):
         sections.append(f"## Rows of the sources\n\n{notice}")
-    sections += [_describe_loading(model), _describe_settings(model)]
+    sections += [_describe_loading(model, before), _describe_settings(model)]
     sections += [f"## Licence\n\n{_texts()['licence']}", _describe_versions()]
     return _header(model) + "\n\n".join(sections) + "\n"
 
@@ -160,8 +187,8 @@ def _model_index(model: GameHead) -> list[str]:
     ]
 
 
-def _describe_head(model: SoftmaxHead) -> str:
-    name, names = type(model).__name__, getattr(model, "feature_names_in_", ())
+def _describe_head(model: SoftmaxHead, before: Pipeline | None) -> str:
+    name, names = type(model).__name__, name_features(before, model)
     features = f" ({_list_names(names, escape)})" if len(names) else ""
     method = _texts()["methods"][name]
     if isinstance(getattr(model, "certificate_", None), GroupCertificate):
@@ -174,8 +201,27 @@ def _describe_head(model: SoftmaxHead) -> str:
         f"- {_count(len(model.classes_), 'class')}: {_list_names(model.classes_, escape)}\n"
         f"- {_count(model.n_features_in_, 'feature')}{features}\n"
         f"- {_count(len(model.domains_), 'source domain')}, listed below\n"
-        f"- softmax of {formula}, on features as they come"
+        f"- softmax of {formula}, on features as they {'come' if before is None else 'are made'}"
     )
+
+
+def _describe_preprocessing(before: Pipeline) -> str:
+    """Describe what is done to rows before the head sees them."""
+    first = before.steps[0][1]
+    steps = " → ".join(type(step).__name__ for _, step in before.steps)
+    columns: list[str] = []
+    said = [f"## Preprocessing\n\nThe features are made by scikit-learn: {steps}."]
+    if isinstance(first, TableFeatures):
+        said.append(_texts()["table_features"])
+        kinds = {"number": first.numeric_, "categorical column": first.categorical_}
+        columns = [
+            f"- {_count(len(names), kind)}: {_list_names(names, escape)}"
+            for kind, names in kinds.items()
+            if names
+        ]
+        if first.left_out_:
+            columns.append(f"- left out: {_list_names(first.left_out_, escape)}")
+    return "\n\n".join([*said, *(["\n".join(columns)] if columns else [])])
 
 
 def _describe_formula(model: AdaptedClassifier) -> str:
@@ -307,8 +353,12 @@ def _describe_limits(certificate: Certificate) -> str:
     return "## Limits\n\n" + "\n".join(f"- {limit}" for limit in said if limit)
 
 
-def _describe_loading(model: SoftmaxHead) -> str:
+def _describe_loading(model: SoftmaxHead, before: Pipeline | None) -> str:
     certified = isinstance(model, GameHead | AdaptedClassifier)
+    head = "model" if before is None else "model[-1]"
+    rows = f"np.zeros((2, {(before or model).n_features_in_}))"
+    if before is not None and isinstance(before.steps[0][1], TableFeatures):
+        rows = "{name: [None, None] for name in model[0].columns_}"
     return "\n".join(
         [
             "## How to load it\n",
@@ -317,10 +367,10 @@ def _describe_loading(model: SoftmaxHead) -> str:
             "import regraft",
             "",
             'model = regraft.load(".")  # the folder of this file',
-            f"X = np.zeros((2, {model.n_features_in_}))  # your rows instead",
+            f"X = {rows}  # your rows instead",
             "print(model.predict(X))",
             "print(model.predict_proba(X))  # columns in the order of model.classes_",
-            *(['print(*model.certificate_.summary(), sep="\\n")'] if certified else []),
+            *([f'print(*{head}.certificate_.summary(), sep="\\n")'] if certified else []),
             "```",
         ]
     )

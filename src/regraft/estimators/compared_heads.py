@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+import numpy as np
 from torch import Tensor
 
 from regraft.core.heads import SourceHeads
@@ -17,6 +18,7 @@ from regraft.estimators.baselines import (
     VRExClassifier,
 )
 from regraft.estimators.cro import CROClassifier
+from regraft.estimators.given_estimators import check_estimators
 from regraft.estimators.group_search import EIILClassifier, JTTClassifier, XRMClassifier
 from regraft.estimators.linear import LinearHead
 
@@ -32,23 +34,51 @@ class ComparedHead:
     """Head to compare."""
 
     name: str
-    model: LinearHead  # not fitted: the class and its settings
+    model: Any  # not fitted: the class and its settings
     radius: float | None = None  # for heads of the sweep over the radius, None for the others
+    is_given: bool = False  # by the user, so that its own fit is called
 
     def settings(self) -> dict[str, Any]:
         """Return the class and its settings as plain data."""
+        if self.is_given:
+            return describe_settings(self.model)
         return {"head": type(self.model).__name__, "settings": self.model.get_params()}
 
 
-def compared_heads(radii: Sequence[float] = RADII, device: str = "cpu") -> tuple[ComparedHead, ...]:
-    """Return the baselines and CRO at their defaults, then CRO's hull at each sorted radius.
+def describe_settings(model: Any) -> dict[str, Any]:
+    """Return the class of any estimator and its settings as plain data, to tell it from others."""
+    kind = type(model)
+    return {
+        "head": f"{kind.__module__}.{kind.__qualname__}",
+        "settings": _describe(model.get_params()),
+    }
 
-    An invalid radius raises ``ValueError``.
+
+def _describe(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return [[_describe(each), _describe(value[each])] for each in value]
+    if isinstance(value, list | tuple):
+        return [_describe(each) for each in value]
+    if isinstance(value, np.ndarray):
+        return _describe(value.tolist())
+    return value if isinstance(value, str | int | None) else repr(value)
+
+
+def compared_heads(
+    radii: Sequence[float] = RADII,
+    device: str = "cpu",
+    estimators: Mapping[str, Any] | None = None,
+) -> tuple[ComparedHead, ...]:
+    """Return the baselines, what was given, CRO at its defaults, and its hull at each radius.
+
+    An invalid radius or estimator raises ``ValueError``.
     """
+    given = estimators or {}
+    check_estimators(given)
     steps = sorted({float(radius) for radius in radii})
     for radius in steps:
         check_radius(radius)
-    return (
+    heads = (
         ComparedHead(ERM, ERMClassifier()),
         ComparedHead("GroupDRO", GroupDROClassifier()),
         ComparedHead("V-REx", VRExClassifier()),
@@ -56,6 +86,7 @@ def compared_heads(radii: Sequence[float] = RADII, device: str = "cpu") -> tuple
         ComparedHead("JTT", JTTClassifier()),
         ComparedHead("EIIL", EIILClassifier()),
         ComparedHead("XRM", XRMClassifier()),
+        *(ComparedHead(name, model, is_given=True) for name, model in given.items()),
         ComparedHead(CRO_HULL, CROClassifier("hull", device=device)),
         ComparedHead(CRO_DEFAULTS, CROClassifier(device=device)),
         *(
@@ -67,6 +98,11 @@ def compared_heads(radii: Sequence[float] = RADII, device: str = "cpu") -> tuple
             for radius in steps
         ),
     )
+    names = [head.name for head in heads]
+    for name in given:
+        if names.count(name) > 1:
+            raise ValueError(f"there is a head called {name} already: give another name.")
+    return heads
 
 
 def solve_on_sources(model: LinearHead, sources: SourceHeads) -> Tensor:

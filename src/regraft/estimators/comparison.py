@@ -2,35 +2,43 @@
 
 from __future__ import annotations
 
-import json
-import time
 import warnings
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import chain
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
+from sklearn.base import clone
 
 from regraft._version import __version__
 from regraft.core.domains import Domains, check_device, check_domains
-from regraft.core.heads import fit_source_heads
-from regraft.core.whitening import row_chunks
 from regraft.estimators.compared_heads import (
     CRO_DEFAULTS,
     ERM,
     RADII,
     ComparedHead,
     compared_heads,
-    solve_on_sources,
+    describe_settings,
 )
-from regraft.support.digests import digest_parts
+from regraft.estimators.comparison_metrics import (
+    DRAWS,
+    METRICS,
+    Estimate,
+    Measured,
+    average,
+    clip,
+)
+from regraft.estimators.comparison_records import CellRecords, CellValues, fingerprint, make_key
+from regraft.estimators.comparison_splits import leave_out, measure_heads
+from regraft.estimators.table_features import TableFeatures
 from regraft.support.plain_data import PlainData
 from regraft.support.progress import Countdown, OnProgress, ignore_progress
-from regraft.support.records import Records
-from regraft.support.table import percent
+from regraft.support.shown import ShownResult
+from regraft.support.table import Table, percent
+
+Estimates = dict[str, Estimate | None]  # by metric; None where there is no such number
 
 
 @dataclass(frozen=True)
@@ -42,6 +50,9 @@ class ComparisonCell:
     accuracy: float  # on all rows of the target
     source_accuracy: float  # on its training rows, mean over their domains
     seconds: float  # the first head of a target includes the time of the shared source heads
+    rows: int = 0  # of the target
+    metrics: Estimates = field(default_factory=dict)  # accuracy, auc, log_loss, calibration_error
+    minus_erm: Estimates = field(default_factory=dict)  # of the same, paired by row; ERM: None
 
 
 @dataclass(frozen=True)
@@ -58,11 +69,17 @@ class ComparisonRow:
     average_gain: float  # average minus ERM's
     worst_gain: float  # worst minus ERM's worst
     seconds: float  # total
+    metrics: Estimates = field(default_factory=dict)  # mean over the domains that have one
+    minus_erm: Estimates = field(default_factory=dict)  # of the same, paired by row; ERM: None
 
 
-@dataclass(frozen=True)
-class Comparison(PlainData):
-    """Heads side by side, in domains that none of them was fitted on."""
+@dataclass(frozen=True, repr=False)
+class Comparison(ShownResult, PlainData):
+    """Heads side by side, in domains that none of them was fitted on.
+
+    Intervals have a confidence of 95 %, by a bootstrap over the rows of each domain: they say how
+    well a number is known in these domains, not what it would be in others.
+    """
 
     targets: tuple[str, ...]  # each domain, left out in turn
     rows: tuple[ComparisonRow, ...]  # ERM first
@@ -76,22 +93,48 @@ class Comparison(PlainData):
         known = ", ".join(row.head for row in self.rows)
         raise ValueError(f"there is no head {head!r}: the comparison has {known}.")
 
-    def verdict(self) -> str:
-        """Compare ERM and CRO at its defaults in one sentence."""
-        return "; ".join(
+    def summary(self) -> tuple[str, ...]:
+        """Compare ERM and CRO at its defaults in words, and say by how much they differ."""
+        rows = self.row(ERM), self.row(CRO_DEFAULTS)
+        said = "; ".join(
             f"{row.head} has {percent(row.average)} on average over the unseen domains, "
             f"{percent(row.worst)} in the worst ({row.worst_target}) and {percent(row.source)} on "
             "the rows it was fitted on"
-            for row in (self.row(ERM), self.row(CRO_DEFAULTS))
+            for row in rows
         )
+        gain = rows[1].minus_erm.get("accuracy")
+        if gain is None:
+            return (f"{said}.",)
+        side = "above" if gain.value >= 0 else "below"
+        ends = f"95 % interval over rows: {100 * gain.low:+.1f} to {100 * gain.high:+.1f}"
+        unsure = ", so neither is shown to be better" if gain.low <= 0 <= gain.high else ""
+        return (
+            f"{said}.",
+            f"On average over the unseen domains, {CRO_DEFAULTS} is {abs(100 * gain.value):.1f} "
+            f"points {side} {ERM} ({ends}){unsure}.",
+        )
+
+    def table(self) -> Table:
+        """Show accuracy by domain, and all metrics on average, with their intervals."""
+        from regraft.estimators.comparison_tables import overview
+
+        return overview(self)
+
+    def to_frame(self) -> Any:
+        """Return a pandas DataFrame with a row for each head and domain (extra ``frames``)."""
+        from regraft.estimators.comparison_tables import cells_table
+
+        return cells_table(self).frame()
 
 
 def compare(
-    X: ArrayLike,
+    X: Any,
     y: ArrayLike,
     sample_domain: ArrayLike,
     *,
     radii: Sequence[float] = RADII,
+    estimators: Mapping[str, Any] | None = None,
+    features: TableFeatures | None = None,
     device: str = "cpu",
     records: Path | None = None,
     on_progress: OnProgress = ignore_progress,
@@ -100,14 +143,22 @@ def compare(
 
     Every head is what its classifier's ``fit`` gives on all rows of the other domains: ERM,
     GroupDRO, V-REx, IRM, JTT, EIIL, XRM and CRO at their defaults, CRO's hull at its default radius
-    and at each of ``radii``.
+    and at each of ``radii``, and each of ``estimators``. What a head chooses, such as a ridge, it
+    chooses inside of its ``fit``, so that the domain left out has no say.
 
     Parameters
     ----------
     X, y, sample_domain : array-like (n, d), (n,), (n,)
-        Features, labels and the domain of each row, three domains or more.
+        Features, labels and the domain of each row, three domains or more. With ``features``, ``X``
+        is a table: a data frame, or a mapping of names to columns.
     radii : sequence of float
         Radii of CRO's hull, in nats.
+    estimators : mapping of str to classifier, optional
+        Classifiers to compare as well, by name, such as scikit-learn's trees or a ``GridSearchCV``.
+        Copies are fitted; the domains are passed to those that ask for ``sample_domain`` or
+        ``groups``. Without ``predict_proba`` there is no log-loss and no calibration error.
+    features : TableFeatures, optional
+        Turns a table into numbers for all heads. A copy is fitted on the sources of each split.
     device : str
         Where torch computes, such as "cpu" or "cuda".
     records : Path, optional
@@ -125,18 +176,22 @@ def compare(
     ValueError
         If the data or an argument is not usable; the message says how to fix it.
     """
-    heads = compared_heads(radii, device)
+    heads = compared_heads(radii, device, estimators)
     check_device(device)
-    domains = check_domains(X, y, sample_domain)
+    matrix = X if features is None else _to_numbers(features, X)
+    domains = check_domains(matrix, y, sample_domain)
     _check_enough(domains)
     targets = [str(name) for name in domains.names]
-    common = {"data": _fingerprint(domains), "device": device, "regraft": __version__}
+    common: dict[str, Any] = {"data": fingerprint(domains), "device": device}
+    common |= {"regraft": __version__, "bootstrap": DRAWS}
+    if features is not None:
+        common["features"] = describe_settings(features)
     keys = {
-        (t, head.name): _key({**common, "target": target, **head.settings()})
+        (t, head.name): make_key({**common, "target": target, **head.settings()})
         for t, target in enumerate(targets)
         for head in heads
     }
-    memory = _Memory(records)
+    memory = CellRecords(records)
     known = len(set(keys.values()) & memory.cells.keys())
     countdown = Countdown("heads", len(set(keys.values())), known)
     for t, target in enumerate(targets):
@@ -145,48 +200,33 @@ def compare(
             # Keyed, because the sweep at the default radius is the same head as the hull.
             if keys[t, head.name] not in memory.cells:
                 missing.setdefault(keys[t, head.name], head)
-        measured = _measure(domains, t, list(missing.values()), device)
+        if not missing:
+            continue
+        split = leave_out(domains, t, device, X, features)
+        measured = measure_heads(split, list(missing.values()))
         for (key, head), values in zip(missing.items(), measured, strict=True):
             memory.keep(key, values)
-            result = f"{head.name} without {target}: {percent(values['accuracy'])} there"
+            result = f"{head.name} without {target}: {percent(values.accuracy)} there"
             on_progress(f"{result}; {countdown.next()}")
+    found = {place: memory.cells[key] for place, key in keys.items()}
     cells = tuple(
-        ComparisonCell(target, head.name, **memory.cells[keys[t, head.name]])
+        _cell(target, head.name, found[t, head.name], found[t, ERM])
         for t, target in enumerate(targets)
         for head in heads
     )
-    return Comparison(tuple(targets), _rows(cells, heads), cells)
+    rows: list[ComparisonRow] = []
+    for head in heads:
+        mine = [cell for cell in cells if cell.head == head.name]
+        pairs = [(found[t, head.name], found[t, ERM]) for t in range(len(targets))]
+        rows.append(_row(head, mine, pairs, rows[0] if rows else None))
+    return Comparison(tuple(targets), tuple(rows), cells)
 
 
-class _Memory:
-    """Results of cells by their key, also kept in a file if one is given."""
-
-    def __init__(self, path: Path | None) -> None:
-        self._file = None if path is None else Records(path)
-        kept = [] if self._file is None else self._file.read()
-        self.cells: dict[str, dict[str, float]] = {
-            _key(record["args"]): {name: record[name] for name in record if name != "args"}
-            for record in kept
-        }
-
-    def keep(self, key: str, values: dict[str, float]) -> None:
-        """Add the result of a cell."""
-        if self._file is not None:
-            self._file.append({"args": json.loads(key), **values})
-        self.cells[key] = values
-
-
-def _key(args: dict[str, Any]) -> str:
-    return json.dumps(args, sort_keys=True)
-
-
-def _fingerprint(domains: Domains) -> str:
-    """Return the sha256 of the rows, their labels and their domains."""
-    X, y, domain = domains.X.numpy(), domains.y.numpy(), domains.domain.numpy()
-    names = [[str(name) for name in column] for column in (domains.classes, domains.names)]
-    head = json.dumps([str(X.dtype), X.shape, names]).encode()
-    chunks = (np.ascontiguousarray(X[rows]).data for rows in row_chunks(len(X)))
-    return digest_parts(chain([head, y.tobytes(), domain.tobytes()], chunks))
+def _to_numbers(features: TableFeatures, X: Any) -> Any:
+    """Return all rows as numbers, to check them; what was fitted on them already is not again."""
+    if hasattr(features, "columns_"):
+        return features.transform(X)
+    return clone(features).fit_transform(X)
 
 
 def _check_enough(domains: Domains) -> None:
@@ -204,66 +244,65 @@ def _check_enough(domains: Domains) -> None:
         )
 
 
-def _measure(
-    domains: Domains, target: int, heads: Sequence[ComparedHead], device: str
-) -> Iterator[dict[str, float]]:
-    """Yield accuracies and seconds of each head, fitted without the domain of this index."""
-    if not heads:
-        return
-    X, y, domain = domains.X.numpy(), domains.y.numpy(), domains.domain.numpy()
-    kept = domain != target
-    start = time.perf_counter()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # given for all rows before
-            rest = check_domains(X[kept], domains.classes[y[kept]], domain[kept], device=device)
-    except ValueError as error:
-        raise ValueError(f"without domain {domains.names[target]!s}, {error}") from None
-    sources = fit_source_heads(rest)
-    for head in heads:
-        coefficients = solve_on_sources(head.model, sources).cpu().numpy()
-        accuracy = _accuracies(X, y, domain, coefficients)
-        now = time.perf_counter()
-        yield {
-            "accuracy": float(accuracy[target]),
-            "source_accuracy": float(np.delete(accuracy, target).mean()),
-            "seconds": round(now - start, 3),
+def _cell(target: str, head: str, own: CellValues, erm: CellValues) -> ComparisonCell:
+    return ComparisonCell(
+        target=target,
+        head=head,
+        accuracy=own.accuracy,
+        source_accuracy=own.source_accuracy,
+        seconds=own.seconds,
+        rows=own.rows,
+        metrics=_estimates(own.metrics),
+        minus_erm=_differences(head, own.metrics, erm.metrics),
+    )
+
+
+def _row(
+    head: ComparedHead,
+    cells: Sequence[ComparisonCell],
+    measured: Sequence[tuple[CellValues, CellValues]],
+    erm: ComparisonRow | None,
+) -> ComparisonRow:
+    """Sum up the cells of a head; ``measured`` has its values and ERM's in each domain."""
+    worst = min(cells, key=lambda cell: cell.accuracy)
+    mean = float(np.mean([cell.accuracy for cell in cells]))
+    own, base = (
+        {
+            name: average([m for each in values if (m := each.metrics[name]) is not None])
+            for name in METRICS
         }
-        start = time.perf_counter()
+        for values in zip(*measured, strict=True)
+    )
+    return ComparisonRow(
+        head=head.name,
+        radius=head.radius,
+        accuracy={cell.target: cell.accuracy for cell in cells},
+        average=mean,
+        worst=worst.accuracy,
+        worst_target=worst.target,
+        source=float(np.mean([cell.source_accuracy for cell in cells])),
+        average_gain=mean - erm.average if erm else 0.0,
+        worst_gain=worst.accuracy - erm.worst if erm else 0.0,
+        seconds=round(sum(cell.seconds for cell in cells), 3),
+        metrics=_estimates(own),
+        minus_erm=_differences(head.name, own, base),
+    )
 
 
-def _accuracies(
-    X: NDArray[Any], y: NDArray[np.int64], domain: NDArray[np.int64], head: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Return the accuracy (K,) of a head (C, d + 1) in each domain."""
-    correct = np.empty(len(y), bool)
-    for rows in row_chunks(len(y)):
-        logits = X[rows] @ head[:, :-1].T + head[:, -1]
-        correct[rows] = logits.argmax(axis=1) == y[rows]
-    accuracy: NDArray[np.float64] = np.bincount(domain, weights=correct) / np.bincount(domain)
-    return accuracy
+def _estimates(measured: Mapping[str, Measured | None]) -> Estimates:
+    return {
+        name: None if each is None else clip(name, each.estimate())
+        for name, each in measured.items()
+    }
 
 
-def _rows(
-    cells: Sequence[ComparisonCell], heads: Sequence[ComparedHead]
-) -> tuple[ComparisonRow, ...]:
-    rows: list[ComparisonRow] = []
-    for head in heads:
-        mine = [cell for cell in cells if cell.head == head.name]
-        worst = min(mine, key=lambda cell: cell.accuracy)
-        average = float(np.mean([cell.accuracy for cell in mine]))
-        erm = rows[0] if rows else None
-        row = ComparisonRow(
-            head=head.name,
-            radius=head.radius,
-            accuracy={cell.target: cell.accuracy for cell in mine},
-            average=average,
-            worst=worst.accuracy,
-            worst_target=worst.target,
-            source=float(np.mean([cell.source_accuracy for cell in mine])),
-            average_gain=average - erm.average if erm else 0.0,
-            worst_gain=worst.accuracy - erm.worst if erm else 0.0,
-            seconds=round(sum(cell.seconds for cell in mine), 3),
-        )
-        rows.append(row)
-    return tuple(rows)
+def _differences(
+    head: str, own: Mapping[str, Measured | None], erm: Mapping[str, Measured | None]
+) -> Estimates:
+    """Return what a head has more than ERM, paired by row; nothing for ERM itself."""
+    found: Estimates = dict.fromkeys(own)
+    for name, each in own.items():
+        base = erm[name]
+        if head != ERM and each is not None and base is not None:
+            found[name] = each.minus(base).estimate()
+    return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Self
@@ -18,14 +17,11 @@ from regraft.core.domains import Domains, warn_if_one_domain
 from regraft.core.game import GameOutcome, Round
 from regraft.core.group_certificate import certify_latent
 from regraft.core.group_heads import fit_group_heads
-from regraft.core.group_targets import check_prior_shift
 from regraft.core.head_certificate import certify_hull
-from regraft.core.heads import SourceHeads, check_ridge, fit_source_heads
+from regraft.core.heads import SourceHeads, fit_source_heads
 from regraft.core.hull import (
     Objective,
     PlausibleTargets,
-    check_objective,
-    check_radius,
     check_rank,
     hull_targets,
     supported_radius,
@@ -35,22 +31,19 @@ from regraft.core.intervals import Interval
 from regraft.core.latent_game import LatentOutcome, play_latent
 from regraft.core.latent_witness import fit_group_map
 from regraft.core.reference import Reference, take_reference
-from regraft.core.surrogates import SurrogateKind, check_surrogate
+from regraft.core.surrogates import SurrogateKind
 from regraft.core.transplant import Witness
 from regraft.estimators.abduction import Abduction, describe_groups
 from regraft.estimators.adapted import AdaptedClassifier
 from regraft.estimators.adapting import adapt
-from regraft.estimators.families import Family, check_settings
+from regraft.estimators.cro_settings import check_cro_settings, warn_if_far
+from regraft.estimators.families import Family
 from regraft.estimators.game_head import GameHead, warn_unless_converged
 from regraft.estimators.intervals import interval_of
+from regraft.estimators.row_weights import ClassWeight
 from regraft.estimators.witnesses import witness_of
-from regraft.premises.factorized_targets import (
-    FactorizedTargets,
-    check_n_groups,
-    fit_factorized_targets,
-)
+from regraft.premises.factorized_targets import FactorizedTargets, fit_factorized_targets
 
-_FAR = 3.0  # a radius of so many default ones gets a warning
 _REMEDY = "max_rounds or tolerance, or the ridge"
 
 
@@ -104,6 +97,10 @@ class CROClassifier(GameHead):
         The game ends when its value moves by at most this many nats.
     max_rounds : int
         The game ends after so many rounds in any case, with a warning.
+    class_weight : mapping, "balanced" or None
+        Weights of the classes, by which those of the rows are multiplied: a mapping of classes to
+        positive numbers (1 for those that it leaves out), or "balanced" for the same sum in each.
+        Risks, accuracies and the certificate are then those of the weighted rows.
     device : str
         Where torch computes, such as "cpu" or "cuda".
 
@@ -167,6 +164,7 @@ class CROClassifier(GameHead):
         ridge: float | None = None,
         tolerance: float = 1e-3,
         max_rounds: int = 50,
+        class_weight: ClassWeight = None,
         device: str = "cpu",
     ) -> None:
         self.family = family
@@ -180,6 +178,7 @@ class CROClassifier(GameHead):
         self.ridge = ridge
         self.tolerance = tolerance
         self.max_rounds = max_rounds
+        self.class_weight = class_weight
         self.device = device
 
     def fit(
@@ -187,15 +186,17 @@ class CROClassifier(GameHead):
         X: ArrayLike,
         y: ArrayLike,
         sample_domain: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
         *,
         on_round: Callable[[Round], None] | None = None,
     ) -> Self:
-        """Fit on rows ``X`` (n, d), labels ``y`` (n,) and the domain of each row (n,).
+        """Fit on rows ``X`` (n, d), labels ``y`` (n,), the domain and the weight of each row (n,).
 
+        Within a domain, a row counts in proportion to its weight; domains weigh the same.
         ``on_round`` is called after each round of the game, for progress.
         """
         self.check_parameters()
-        domains = self._check(X, y, sample_domain, self.device)
+        domains = self._check(X, y, sample_domain, sample_weight, self.device)
         check_rank(self.rank, len(domains.classes))
         warn_if_one_domain(
             domains, "nothing is known about how domains differ and the head is plain ERM's"
@@ -215,7 +216,7 @@ class CROClassifier(GameHead):
         if self.family == "latent":
             head = self._fit_latent(domains, sources, names, on_round)
         else:
-            head = self._fit_hull(sources, names, on_round)
+            head = self._fit_hull(domains, sources, names, on_round)
         self.n_features_in_ = domains.X.shape[1]
         self.regularization_ = sources.regularization
         self.source_heads_ = whitening.to_features(sources.heads).cpu().numpy()
@@ -264,7 +265,7 @@ class CROClassifier(GameHead):
         belief[sources.order] = groups.posterior
         self.abduction_ = describe_groups(replace(groups, posterior=belief), domains)
         self.certificate_ = certify_latent(
-            outcome, sources.slices, names, self.abduction_.to_dict()
+            outcome, sources, names, self.abduction_.to_dict(), domains.notes()
         )
         ridge = sources.regularization.pooled_ridge
         group_map = fit_group_map(
@@ -279,19 +280,15 @@ class CROClassifier(GameHead):
 
     def _fit_hull(
         self,
+        domains: Domains,
         sources: SourceHeads,
         names: list[str],
         on_round: Callable[[Round], None] | None,
     ) -> Tensor:
         targets, maps = self._targets(sources)
         radius, supported = self.choose_radius(targets)
-        if radius > _FAR * supported and len(names) > 1:
-            warnings.warn(
-                f"a radius of {radius:g} nats is {radius / max(supported, 1e-3):.0f} times what "
-                f"the sources support ({supported:.2g} nats): they say nothing about domains that "
-                "far away, so lower it unless you know that such domains occur.",
-                stacklevel=4,
-            )
+        if len(names) > 1:
+            warn_if_far(radius, supported)
         outcome = self._play_hull(sources, targets, radius, on_round)
         warn_unless_converged(outcome, _REMEDY)
         self.certificate_ = certify_hull(
@@ -303,6 +300,7 @@ class CROClassifier(GameHead):
             objective=self.objective,
             surrogate=self.surrogate,
             radius=radius,
+            notes=domains.notes(),
         )
         to_features = sources.whitening.to_features
         if maps is None:
@@ -354,18 +352,7 @@ class CROClassifier(GameHead):
 
     def check_parameters(self) -> None:
         """Raise ``ValueError`` with one sentence if a setting is wrong or of another family."""
-        check_settings(self.family, self.get_params())
-        if self.radius is not None:
-            check_radius(self.radius)
-        check_objective(self.objective)
-        check_surrogate(self.surrogate)
-        check_prior_shift(self.prior_shift)
-        check_n_groups(self.n_groups)
-        check_ridge(self.ridge)
-        if not self.tolerance > 0:
-            raise ValueError(f"tolerance is {self.tolerance}: pass a positive number of nats.")
-        if self.max_rounds < 2:
-            raise ValueError(f"max_rounds is {self.max_rounds}: the game needs 2 rounds or more.")
+        check_cro_settings(self.get_params())
 
     def predict_interval(self, X: ArrayLike) -> Interval:
         """Return the least and largest P(y | x) over the plausible targets, for rows ``X`` (n, d).

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
@@ -13,14 +14,17 @@ from regraft.core.reference import Reference
 from regraft.estimators.placing import (
     MIN_ROWS,
     check_target,
+    find_known,
     locate,
     predicted_classes,
     reference_of,
 )
 from regraft.support.plain_data import PlainData
-from regraft.support.table import Table
+from regraft.support.table import Table, write_p_value
 
 if TYPE_CHECKING:
+    from sklearn.pipeline import Pipeline
+
     from regraft.estimators.cro import CROClassifier
 
 LEVEL = 0.001  # one false alarm of closure in 1,000 batches
@@ -58,7 +62,7 @@ class DriftBatch(PlainData):
         """Say what is wrong, for a model whose certificate states the accuracy ``certified``."""
         last = self.first_row + self.rows - 1
         said = {
-            CLOSURE: f"is not a mix of what the sources have (p = {self.p_value:.1g})",
+            CLOSURE: f"is not a mix of what the sources have ({write_p_value(self.p_value)})",
             ACCURACY: f"has an expected accuracy of {self.accuracy:.1%}, and {certified:.1%} is "
             "certified",
         }
@@ -95,7 +99,8 @@ class DriftSummary(PlainData):
     def sentence(self) -> str:
         """Say how many batches raised an alarm, and between which ends the shares moved."""
         moved = ", ".join(
-            f"group {u} between {low:.0%} and {high:.0%}"
+            f"group {u} "
+            + (f"between {low:.0%} and {high:.0%}" if self.batches > 1 else f"{low:.0%}")
             for u, (low, high) in enumerate(
                 zip(self.least_shares, self.largest_shares, strict=True)
             )
@@ -115,7 +120,7 @@ def batch_table(title: str, batches: Sequence[DriftBatch]) -> Table:
             f"{batch.number:,}",
             f"{batch.first_row:,}",
             *(f"{batch.shares[u]:.0%} ({batch.lower[u]:.0%}–{batch.upper[u]:.0%})" for u in groups),
-            f"{batch.p_value:.3f}" if batch.p_value >= LEVEL else f"{batch.p_value:.0e}",
+            f"{batch.p_value:.3f}" if batch.p_value >= LEVEL else f"< {LEVEL:g}",
             f"{batch.accuracy:.1%} ± {batch.accuracy_error:.1%}",
             ", ".join(batch.alarms) or "–",
         )
@@ -127,7 +132,8 @@ def batch_table(title: str, batches: Sequence[DriftBatch]) -> Table:
         *("closure p", "expected accuracy", "alarms"),
     )
     marked = frozenset(i for i, batch in enumerate(batches) if batch.alarms)
-    return Table(title, columns, rows, marked, align="rr")
+    note = "In brackets: 95 % confidence intervals. After ±: standard errors."
+    return Table(title, columns, rows, marked, note=note, align="rr")
 
 
 class ThinnedBatches:
@@ -151,7 +157,7 @@ class ThinnedBatches:
 
 
 def watch(
-    model: CROClassifier, batches: Iterable[ArrayLike], level: float = LEVEL
+    model: CROClassifier | Pipeline, batches: Iterable[ArrayLike], level: float = LEVEL
 ) -> Iterator[DriftBatch]:
     """Place each batch of a stream among the mixtures of the groups, and raise alarms.
 
@@ -160,8 +166,9 @@ def watch(
 
     Parameters
     ----------
-    model : CROClassifier
-        Fitted with ``family="latent"``, the default.
+    model : CROClassifier or Pipeline
+        Fitted with ``family="latent"``, the default; or a pipeline that ends in such a head, and
+        takes the batches.
     batches : iterable of array-like (n, d)
         Rows without labels, 10 or more in each; :func:`in_batches` cuts blocks of any length.
     level : float
@@ -178,7 +185,12 @@ def watch(
     """
     if not 0 < level < 1:
         raise ValueError(f"level is {level:g}: pass a number between 0 and 1, such as {LEVEL}.")
-    return _watch(model, reference_of(model), batches, level)
+    # Reports read batches, and need not wait for scikit-learn.
+    from regraft.estimators.pipelines import split_model
+
+    before, head = split_model(model)
+    seen = batches if before is None else map(before.transform, batches)
+    return _watch(head, reference_of(head), seen, level)
 
 
 def _watch(
@@ -189,6 +201,8 @@ def _watch(
     first = 1
     for number, rows in enumerate(batches, 1):
         X = _check_batch(model, rows, number, first)
+        if number == 1:
+            _warn_of_known(reference, X)
         located = locate(model, reference, X, known)
         region, p_value = located.region, located.closure.p_value
         accuracy, error = located.accuracy, located.accuracy_error
@@ -207,6 +221,18 @@ def _watch(
             alarms=tuple(name for name, is_raised in alarms.items() if is_raised),
         )
         first += len(X)
+
+
+def _warn_of_known(reference: Reference, X: NDArray[np.floating[Any]]) -> None:
+    """Warn if most rows of a batch are likely to be those that the model was fitted on."""
+    known = int(find_known(reference, X).sum())
+    # The model keeps only a part of its rows, so it knows only a part of them again.
+    if known > float(reference.sampled) * len(X) / 2:
+        warnings.warn(
+            f"{known} rows of the first batch are rows that the model was fitted on: watch rows "
+            "that are new to it.",
+            stacklevel=3,
+        )
 
 
 def _check_batch(

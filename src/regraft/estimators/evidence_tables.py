@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from regraft.core.certificate import Certificate
-from regraft.core.evidence import Evidence
 from regraft.core.group_certificate import GroupCertificate
 from regraft.core.head_certificate import HeadCertificate
 from regraft.support.data_files import read_toml
@@ -40,26 +39,13 @@ def name_domains(certificate: Certificate) -> str:
     return f"every plausible domain within {certificate.radius:.3g} nats and each source"
 
 
-def pair_evidence(certificate: Certificate) -> Iterator[tuple[str, Evidence, Evidence]]:
-    """Yield a name with the evidence of the head and of ERM's: plausible domains, then sources."""
-    c = certificate
-    names = {each.name for each in c.targets}
-    for ours, theirs in zip(c.targets, c.pooled_targets, strict=True):
-        yield ours.name, ours, theirs
-    if isinstance(c, HeadCertificate):
-        for ours, theirs in zip(c.kept, c.pooled_kept, strict=True):
-            yield f"{ours.name}, with the sources' inputs", ours, theirs
-    for ours, theirs in zip(c.sources, c.pooled_sources, strict=True):
-        yield f"{ours.name} (source)" if ours.name in names else ours.name, ours, theirs
-
-
 def evidence_table(certificate: Certificate, write: Callable[[str], str] = str) -> Table:
     """Show accuracy and risk with their bounds in the domains that decide, beside ERM's.
 
     ``write`` escapes names.
     """
     c = certificate
-    pairs = list(pair_evidence(c))
+    pairs = list(c.pair_evidence())
     rows = [
         (
             write(name),

@@ -18,15 +18,17 @@ from regraft.core.newton import log_probabilities
 from regraft.core.standardization import standardize
 from regraft.core.surrogates import SurrogateKind, check_surrogate
 from regraft.estimators.audit import ONE_DOMAIN_CONSEQUENCE
+from regraft.estimators.group_audit import COLUMNS, evidence_rows
 from regraft.support.plain_data import PlainData
-from regraft.support.table import percent
+from regraft.support.shown import ShownResult
+from regraft.support.table import Table, percent
 
 if TYPE_CHECKING:
-    from regraft.estimators.linear import LinearHead
+    from regraft.estimators.pipelines import Model
 
 
-@dataclass(frozen=True)
-class FreeAudit(PlainData):
+@dataclass(frozen=True, repr=False)
+class FreeAudit(ShownResult, PlainData):
     """Risk and accuracy of a fixed head in the worst domain that the free adversary found.
 
     The adversary has no bound but its penalties, and its search may miss the worst domain.
@@ -54,6 +56,11 @@ class FreeAudit(PlainData):
             "confidence); there may be a worse one."
         )
 
+    def table(self) -> Table:
+        """Show risk and accuracy in the worst domain found, and in each source."""
+        parts = evidence_rows([self.target]), evidence_rows(self.sources)
+        return Table.from_sections("The worst domain found, and each source", COLUMNS, *parts)
+
     def plot(self, path: str, name: str = "predictor") -> None:
         """Draw accuracy by domain to the picture ``path`` (needs the extra ``plots``)."""
         from regraft.estimators.plots import plot_free_audit
@@ -62,7 +69,7 @@ class FreeAudit(PlainData):
 
 
 def audit_free(
-    head: LinearHead,
+    head: Model,
     X: ArrayLike,
     y: ArrayLike,
     sample_domain: ArrayLike,
@@ -78,8 +85,8 @@ def audit_free(
 
     Parameters
     ----------
-    head : LinearHead
-        Fitted linear head of Regraft.
+    head : LinearHead or Pipeline
+        Fitted linear head of Regraft, or a pipeline that ends in one.
     X, y, sample_domain : array-like (n, d), (n,), (n,)
         Features, labels and the domain of each row; best rows that the head was not fitted on.
     surrogate : {"relabelled", "transplanted", "reweighted"}
@@ -100,8 +107,10 @@ def audit_free(
     """
     # Reports read audits, and need not wait for scikit-learn.
     from regraft.estimators.linear import LinearHead
+    from regraft.estimators.pipelines import split_rows
 
     check_surrogate(surrogate)
+    head, X = split_rows(head, X)
     if not isinstance(head, LinearHead) or not hasattr(head, "coef_"):
         raise ValueError(
             "the free adversary needs a linear head to attack, and rows that it was not fitted "
@@ -117,8 +126,7 @@ def audit_free(
     sources = fit_source_heads(domains)
     scaled = standardize(sources)
     start = scaled.from_features(sources.whitening.to_features(sources.pooled))
-    weights = np.concatenate([head.coef_, head.intercept_[:, None]], axis=1)
-    fixed = scaled.from_features(torch.from_numpy(weights).to(start.device))
+    fixed = scaled.from_features(torch.from_numpy(head._head).to(start.device))
     options = FreeAdversaryOptions(cro_rank=min(FreeAdversaryOptions.cro_rank, domains.X.shape[1]))
     adversary = FreeAdversary(scaled.rows, sources.slices, start, options, surrogate, random_state)
     found = adversary.attack(fixed)
@@ -127,8 +135,10 @@ def audit_free(
     return FreeAudit(
         family="free",
         target=measure_target(found, sources, fixed.expand(folds, -1, -1)),
-        sources=measure_sources(judged, sources.slices, [str(name) for name in domains.names]),
-        source_accuracy=mean_accuracy(judged, sources.slices),
+        sources=measure_sources(
+            judged, sources.slices, [str(name) for name in domains.names], sources.row_weight
+        ),
+        source_accuracy=mean_accuracy(judged, sources.slices, sources.row_weight),
         confidence=CONFIDENCE,
         surrogate=surrogate,
     )

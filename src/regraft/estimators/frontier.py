@@ -35,7 +35,8 @@ from regraft.premises.factorized_targets import check_n_groups, fit_factorized_t
 from regraft.support.measured import MeasuredShare
 from regraft.support.plain_data import PlainData
 from regraft.support.progress import OnProgress, ignore_progress
-from regraft.support.table import percent
+from regraft.support.shown import ShownResult
+from regraft.support.table import Number, Table, percent, share
 
 PRIOR_SHIFTS = (0.0, 0.5, 1.0, 2.0, 4.0, math.inf)
 
@@ -69,8 +70,8 @@ class FrontierPoint:
         return "any" if size is None else f"{size:g}"
 
 
-@dataclass(frozen=True)
-class Frontier(PlainData):
+@dataclass(frozen=True, repr=False)
+class Frontier(ShownResult, PlainData):
     """Cost of robustness on the sources, and its gain in the worst case."""
 
     points: tuple[FrontierPoint, ...]
@@ -110,6 +111,18 @@ class Frontier(PlainData):
             f"{self.scope} from {percent(first.worst_case_accuracy)} to "
             f"{percent(last.worst_case_accuracy)} (measured on held-out rows)."
         )
+
+    def table(self) -> Table:
+        """Show the accuracies of each head, and its risk in the worst case."""
+        columns = "accuracy on the sources", f"accuracy in the {self.scope}", "risk there (nats)"
+        rows = tuple(
+            (
+                *(p.label, share(p.source_accuracy), share(p.worst_case_accuracy)),
+                Number(p.worst_case_risk, format=".3f"),
+            )
+            for p in self.points
+        )
+        return Table("Measured on held-out rows", (self.trained, *columns), rows)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Frontier:

@@ -24,14 +24,15 @@ from regraft.core.group_targets import GroupTargets, check_prior_shift
 from regraft.estimators.abduction import describe_groups
 from regraft.estimators.audit import Predictor, judge_rows
 from regraft.support.plain_data import PlainData
-from regraft.support.table import percent
+from regraft.support.shown import ShownResult
+from regraft.support.table import Cell, Number, Table, percent, share
 
 COLUMNS = "measured in", "effective rows", "risk", "at most", "accuracy", "at least"
 ONE_SOURCE_CONSEQUENCE = "no hidden groups can be told apart"
 
 
-@dataclass(frozen=True)
-class GroupAudit(PlainData):
+@dataclass(frozen=True, repr=False)
+class GroupAudit(ShownResult, PlainData):
     """Risk and accuracy of one predictor in each hidden group, each source and every mixture.
 
     ``risk`` and ``accuracy`` are of the worst mixture of the groups on these rows. With a
@@ -92,6 +93,11 @@ class GroupAudit(PlainData):
             hardest += f" group, with {percent(worst.accuracy)}"
         return f"{sources} and {percent(self.accuracy)} {scope} ({bound}); {hardest}."
 
+    def table(self) -> Table:
+        """Show risk and accuracy in each group, mixture and source."""
+        parts = evidence_rows(self.mixtures), evidence_rows(self.sources)
+        return Table.from_sections("Each hidden group and source", COLUMNS, *parts)
+
     def plot(self, path: str, name: str = "predictor") -> None:
         """Draw accuracy by group and source to the picture ``path`` (needs the extra ``plots``)."""
         from regraft.estimators.plots import plot_group_audit
@@ -99,12 +105,13 @@ class GroupAudit(PlainData):
         plot_group_audit({name: self}, path)
 
 
-def evidence_rows(evidence: Iterable[Evidence]) -> list[tuple[str, ...]]:
-    """Write evidence as cells under ``COLUMNS``."""
+def evidence_rows(evidence: Iterable[Evidence]) -> list[tuple[Cell, ...]]:
+    """Return evidence as cells under ``COLUMNS``."""
     return [
         (
-            *(each.name, f"{each.rows:.0f}", f"{each.risk:.3f}", f"{each.risk_bound:.3f}"),
-            *(percent(each.accuracy), percent(each.accuracy_bound)),
+            *(each.name, Number(each.rows, format=".0f")),
+            *(Number(risk, format=".3f") for risk in (each.risk, each.risk_bound)),
+            *(share(each.accuracy), share(each.accuracy_bound)),
         )
         for each in evidence
     ]
@@ -132,7 +139,8 @@ def audit_groups(
         Fitted classifier with ``predict_proba``, or its probabilities on the rows of ``X``, with
         columns in sorted order of the labels.
     X, y, sample_domain : array-like (n, d), (n,), (n,)
-        Features, labels and the domain of each row.
+        Features, labels and the domain of each row. If the predictor is a pipeline that ends in a
+        head of Regraft, ``X`` is what the pipeline takes, such as a data frame.
     prior_shift, class_groups
         Which mixtures count, as in :class:`~regraft.estimators.cro.CROClassifier`.
     device : str
@@ -147,19 +155,25 @@ def audit_groups(
     ValueError
         If the data or the predictor is not usable; the message says how to fix it.
     """
+    # Reports read audits, and need not wait for scikit-learn.
+    from regraft.estimators.pipelines import split_rows
+
     check_prior_shift(prior_shift)
+    predictor, X = split_rows(predictor, X)
     domains = check_domains(X, y, sample_domain, device=device)
     loss, error = judge_rows(predictor, X, domains)
     warn_if_one_domain(domains, ONE_SOURCE_CONSEQUENCE)
     found = find_groups(rows_of_domains(domains))
     rows = (found.posterior, domains.weight, domains.y, len(domains.classes))
     held_out = HeldOutRows(loss, 1 - error)
-    groups = measure_targets(GroupTargets(*rows), held_out)
-    targets = measure_targets(GroupTargets(*rows, prior_shift, class_groups), held_out)
+    told = found.told(domains.y)
+    groups = measure_targets(GroupTargets(*rows, told=told), held_out)
+    targets = measure_targets(GroupTargets(*rows, prior_shift, class_groups, told), held_out)
     order = torch.argsort(domains.domain, stable=True)
     slices = domain_slices(domains.domain[order], len(domains.names))
     by_source = HeldOutRows(held_out.loss[order], held_out.correct[order])
-    sources = measure_sources(by_source, slices, [str(name) for name in domains.names])
+    names = [str(name) for name in domains.names]
+    sources = measure_sources(by_source, slices, names, domains.row_weight[order])
     return GroupAudit(
         family="latent",
         risk=max(each.risk for each in targets),

@@ -27,6 +27,7 @@ from regraft.core.heads import (
 from regraft.core.newton import log_probabilities, logits, minimax_newton
 from regraft.estimators.baselines import group_weights, minimax_over_groups, scale_slopes
 from regraft.estimators.linear import LinearHead
+from regraft.estimators.row_weights import ClassWeight
 
 _UPWEIGHTS = (2.0, 3.0, 4.0, 6.0, 10.0, 20.0, 50.0, 100.0)  # the paper's are 4 to 100
 _TOLERANCE = 1e-4  # nats of duality gap: the many groups of class and mistake make steps costly
@@ -37,10 +38,19 @@ class _GroupSearcher(LinearHead):
 
     ridge: float | None
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_domain: ArrayLike | None = None) -> Self:
-        """Fit on rows ``X`` (n, d), labels ``y`` (n,) and the domain of each row (n,)."""
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_domain: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Fit on rows ``X`` (n, d), labels ``y`` (n,), the domain and the weight of each row (n,).
+
+        Within a domain, a row counts in proportion to its weight; domains weigh the same.
+        """
         self._check_parameters()
-        domains = self._check(X, y, sample_domain)
+        domains = self._check(X, y, sample_domain, sample_weight)
         return self.fit_sources(domains, fit_source_heads(domains))
 
     def _check_parameters(self) -> None:
@@ -101,6 +111,8 @@ class JTTClassifier(_UnderfittedReader):
         directions are learned first. 1 is ten times the largest ridge that ERM chooses from.
     ridge : float or None
         Ridge of the second head, as in :class:`~regraft.estimators.cro.CROClassifier`.
+    class_weight : mapping, "balanced" or None
+        Weights of the classes, as in :class:`~regraft.estimators.cro.CROClassifier`.
     """
 
     def __init__(
@@ -108,10 +120,12 @@ class JTTClassifier(_UnderfittedReader):
         upweight: float | None = None,
         reference_ridge: float = 1.0,
         ridge: float | None = None,
+        class_weight: ClassWeight = None,
     ) -> None:
         self.upweight = upweight
         self.reference_ridge = reference_ridge
         self.ridge = ridge
+        self.class_weight = class_weight
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -158,11 +172,19 @@ class EIILClassifier(_MinimaxByMistake, _UnderfittedReader):
         Ridge of the underfitted head, as in :class:`JTTClassifier`; not tuned.
     ridge : float or None
         Ridge of the head, as in :class:`~regraft.estimators.cro.CROClassifier`.
+    class_weight : mapping, "balanced" or None
+        Weights of the classes, as in :class:`~regraft.estimators.cro.CROClassifier`.
     """
 
-    def __init__(self, reference_ridge: float = 1.0, ridge: float | None = None) -> None:
+    def __init__(
+        self,
+        reference_ridge: float = 1.0,
+        ridge: float | None = None,
+        class_weight: ClassWeight = None,
+    ) -> None:
         self.reference_ridge = reference_ridge
         self.ridge = ridge
+        self.class_weight = class_weight
 
     def _find_mistakes(self, sources: SourceHeads) -> Tensor:
         return infer_environments(sources, underfitted_head(sources, self.reference_ridge))
@@ -186,10 +208,13 @@ class XRMClassifier(_MinimaxByMistake):
     ----------
     ridge : float or None
         Ridge of the head, as in :class:`~regraft.estimators.cro.CROClassifier`.
+    class_weight : mapping, "balanced" or None
+        Weights of the classes, as in :class:`~regraft.estimators.cro.CROClassifier`.
     """
 
-    def __init__(self, ridge: float | None = None) -> None:
+    def __init__(self, ridge: float | None = None, class_weight: ClassWeight = None) -> None:
         self.ridge = ridge
+        self.class_weight = class_weight
 
     def _find_mistakes(self, sources: SourceHeads) -> Tensor:
         return find_cross_mistakes(sources)

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regraft.core.domains import iterate_row_chunks
+from regraft.core.features import iterate_row_chunks
 from regraft.core.group_certificate import GroupCertificate
 from regraft.core.head_certificate import HeadCertificate
 from regraft.core.intervals import (

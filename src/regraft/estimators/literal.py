@@ -18,6 +18,7 @@ from regraft.core.learner import Learner
 from regraft.core.standardization import standardize
 from regraft.core.surrogates import SurrogateKind, check_surrogate
 from regraft.estimators.game_head import GameHead, warn_unless_converged
+from regraft.estimators.row_weights import ClassWeight
 
 
 class LiteralCROClassifier(GameHead):
@@ -47,6 +48,8 @@ class LiteralCROClassifier(GameHead):
         Weights of Fit (averaged over sources), Closure and the transplants' operator norms.
     cro_val_frac : float
         Share of each source's rows that judge an ascent instead of driving it.
+    class_weight : mapping, "balanced" or None
+        Weights of the classes, as in :class:`~regraft.estimators.cro.CROClassifier`.
     random_state : int
     device : str
         Where torch computes. For problems this small, "cpu" is usually faster.
@@ -73,6 +76,7 @@ class LiteralCROClassifier(GameHead):
         cro_lambda_hausdorff: float = FreeAdversaryOptions.cro_lambda_hausdorff,
         cro_lambda_op: float = FreeAdversaryOptions.cro_lambda_op,
         cro_val_frac: float = FreeAdversaryOptions.cro_val_frac,
+        class_weight: ClassWeight = None,
         random_state: int = 0,
         device: str = "cpu",
     ) -> None:
@@ -87,14 +91,24 @@ class LiteralCROClassifier(GameHead):
         self.cro_lambda_hausdorff = cro_lambda_hausdorff
         self.cro_lambda_op = cro_lambda_op
         self.cro_val_frac = cro_val_frac
+        self.class_weight = class_weight
         self.random_state = random_state
         self.device = device
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_domain: ArrayLike | None = None) -> Self:
-        """Fit on rows ``X`` (n, d), labels ``y`` (n,) and the domain of each row (n,)."""
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_domain: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Fit on rows ``X`` (n, d), labels ``y`` (n,), the domain and the weight of each row (n,).
+
+        Within a domain, a row counts in proportion to its weight; domains weigh the same.
+        """
         check_surrogate(self.surrogate)
         self._check_numbers()
-        domains = self._check(X, y, sample_domain, self.device)
+        domains = self._check(X, y, sample_domain, sample_weight, self.device)
         warn_if_one_domain(domains, "nothing says which part of the features is abduction")
         sources = fit_source_heads(domains)
         scaled, to_features = standardize(sources), sources.whitening.to_features
@@ -128,6 +142,7 @@ class LiteralCROClassifier(GameHead):
             names=[str(name) for name in domains.names],
             ridge=ridge,
             surrogate=self.surrogate,
+            notes=domains.notes(),
         )
         self.regularization_ = sources.regularization
         self._set_head(domains, scaled.to_features(outcome.head))

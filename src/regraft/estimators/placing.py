@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from regraft.core.closure_test import ClosureTest, compare_with_mixture
-from regraft.core.domains import iterate_row_chunks
 from regraft.core.evidence import CONFIDENCE
+from regraft.core.features import iterate_row_chunks
 from regraft.core.group_shares import (
     ShareRegion,
     estimate_shares,
@@ -23,8 +23,12 @@ from regraft.core.group_shares import (
 from regraft.core.reference import Reference
 from regraft.estimators.linear_maps import apply_maps
 from regraft.support.plain_data import PlainData
+from regraft.support.shown import ShownResult
+from regraft.support.table import Table, write_p_value
 
 if TYPE_CHECKING:
+    from sklearn.pipeline import Pipeline
+
     from regraft.estimators.cro import CROClassifier
 
 MIN_ROWS = 10
@@ -33,8 +37,8 @@ LEVEL = 1 - CONFIDENCE
 _ALIEN_ROWS = 6
 
 
-@dataclass(frozen=True)
-class Placement(PlainData):
+@dataclass(frozen=True, repr=False)
+class Placement(ShownResult, PlainData):
     """Where a domain lies among the mixtures of the groups, by its rows alone.
 
     Shares are those of the groups, in the order of their numbers, with 95 % confidence intervals.
@@ -72,7 +76,17 @@ class Placement(PlainData):
 
     def summary(self) -> tuple[str, ...]:
         """Say in plain words where the domain lies, one sentence each."""
-        return self._place(), self._closure()
+        return self._closure(), self._place()
+
+    def headline(self) -> tuple[str, ...]:
+        """Return both sentences."""
+        return self.summary()
+
+    def table(self) -> Table:
+        """Show the share of each group with its interval, beside the sources'."""
+        from regraft.estimators.target_tables import placement_table
+
+        return placement_table(self)
 
     def _place(self) -> str:
         if len(self.shares) == 1:
@@ -88,10 +102,15 @@ class Placement(PlainData):
                 zip(self.shares, self.lower, self.upper, strict=True)
             )
         ]
-        return f"By {self.rows:,} rows, {', '.join(parts)} of the new domain, with 95 % confidence."
+        doubt = "" if self.is_mixture else "If it were one all the same: "
+        by = "by" if doubt else "By"
+        return (
+            f"{doubt}{by} {self.rows:,} rows, {', '.join(parts)} of the new domain, with 95 % "
+            "confidence."
+        )
 
     def _closure(self) -> str:
-        chance = f"p = {self.p_value:.3f}" if self.p_value >= 0.001 else "p < 0.001"
+        chance = write_p_value(self.p_value)
         if self.is_mixture:
             return f"Nothing speaks against a mix of what the sources have ({chance})."
         return (
@@ -100,15 +119,15 @@ class Placement(PlainData):
         )
 
 
-def place(model: CROClassifier, X: ArrayLike) -> Placement:
+def place(model: CROClassifier | Pipeline, X: ArrayLike) -> Placement:
     """Place a new domain among the mixtures of the groups that a model found, without labels.
 
     Parameters
     ----------
-    model : CROClassifier
-        Fitted with ``family="latent"``, the default.
+    model : CROClassifier or Pipeline
+        Fitted with ``family="latent"``, the default; or a pipeline that ends in such a head.
     X : array-like (n, d)
-        Rows of the new domain, 10 or more.
+        Rows of the new domain, 10 or more; for a pipeline, what it takes.
 
     Returns
     -------
@@ -119,6 +138,10 @@ def place(model: CROClassifier, X: ArrayLike) -> Placement:
     ValueError
         If the model or the rows are not usable; the message says how to fix it.
     """
+    # Reports read placements, and need not wait for scikit-learn.
+    from regraft.estimators.pipelines import split_rows
+
+    model, X = split_rows(model, X)
     reference = reference_of(model)
     features = check_target(model, X)
     if len(features) < MIN_ROWS:
@@ -128,7 +151,7 @@ def place(model: CROClassifier, X: ArrayLike) -> Placement:
     check_new(model, reference, features)
     located = locate(model, reference, features, predicted_classes(model, reference.X.numpy()))
     region, closure = located.region, located.closure
-    found = model.certificate_.abduction  # type: ignore[attr-defined]
+    found = model.certificate_.abduction
     low, high = region.bounds.tolist()
     top = closure.scores.argsort(descending=True)[:_ALIEN_ROWS]
     return Placement(
@@ -192,7 +215,7 @@ def reference_of(model: CROClassifier) -> Reference:
 
     if not isinstance(model, CROClassifier):
         raise ValueError(
-            f"{type(model).__name__} has no hidden groups: pass a model made by regraft fit."
+            f"{describe_other(model)} has no hidden groups: pass a model made by regraft fit."
         )
     if model.family != "latent":
         raise ValueError(
@@ -207,6 +230,12 @@ def reference_of(model: CROClassifier) -> Reference:
     return model.reference_
 
 
+def describe_other(model: object) -> str:
+    """Name a model that is no CROClassifier, for a sentence."""
+    name = type(model).__name__
+    return "an adapted model" if name == "AdaptedClassifier" else name
+
+
 def check_target(model: CROClassifier, X: ArrayLike) -> NDArray[np.floating[Any]]:
     """Validate rows of a new domain, and return them."""
     return model._check_rows(X)
@@ -216,17 +245,21 @@ def check_new(
     model: CROClassifier, reference: Reference, features: NDArray[np.floating[Any]]
 ) -> None:
     """Raise ``ValueError`` if a whole source is among the rows (n, d)."""
-    sources = reference.X.numpy()
-    alike = features[np.isin(features[:, 0].astype(np.float32), sources[:, 0])]
-    rows = {row.tobytes() for row in alike.astype(np.float32)}
-    known = np.array([row.tobytes() in rows for row in sources])
-    domain = reference.domain.numpy()
+    known, domain = find_known(reference, features), reference.domain.numpy()
     for k, name in enumerate(model.domains_):
         if (domain == k).any() and known[domain == k].all():
             raise ValueError(
                 f"the target holds the rows of the source {name}, which the model was fitted on: "
                 "pass rows of a new domain."
             )
+
+
+def find_known(reference: Reference, features: NDArray[np.floating[Any]]) -> NDArray[np.bool_]:
+    """Return which of the reference rows (m,) are among the rows (n, d)."""
+    sources = reference.X.numpy()
+    alike = features[np.isin(features[:, 0].astype(np.float32), sources[:, 0])]
+    rows = {row.tobytes() for row in alike.astype(np.float32)}
+    return np.array([row.tobytes() in rows for row in sources])
 
 
 def joint_of(model: CROClassifier, features: NDArray[np.floating[Any]]) -> Tensor:

@@ -1,10 +1,12 @@
-"""Fitted heads saved as folders of plain files, without pickle."""
+"""Fitted heads, also with preprocessing, saved as folders of plain files, without pickle."""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
+import warnings
+from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -12,8 +14,10 @@ from typing import Any
 import numpy as np
 import safetensors
 import safetensors.numpy
+import sklearn
 import torch
 from numpy.typing import NDArray
+from sklearn.pipeline import Pipeline
 
 from regraft._version import __version__
 from regraft.core.certificates import certificate_from_dict
@@ -29,15 +33,20 @@ from regraft.estimators.baselines import (
 )
 from regraft.estimators.card import model_card
 from regraft.estimators.cro import CROClassifier
+from regraft.estimators.encoder_record import EncoderRecord
 from regraft.estimators.game_head import GameHead
 from regraft.estimators.group_search import EIILClassifier, JTTClassifier, XRMClassifier
-from regraft.estimators.linear import SoftmaxHead
+from regraft.estimators.linear import LinearHead, SoftmaxHead
 from regraft.estimators.literal import LiteralCROClassifier
 from regraft.estimators.model_files import ARRAYS, CARD, DESCRIPTION, REFERENCE, is_model
+from regraft.estimators.pipelines import Model, join_model, split_model
+from regraft.estimators.table_features import TableFeatures
 from regraft.estimators.target_certificate import TargetCertificate
+from regraft.estimators.transformer_state import describe_transformer, restore_transformer
 from regraft.support.files import sibling
 
 FORMAT = 3
+FORMAT_WITH_PREPROCESSING = 4  # so that versions that would leave it out refuse the model
 _CLASSES: dict[str, type[SoftmaxHead]] = {
     cls.__name__: cls
     for cls in (
@@ -54,19 +63,21 @@ _CLASSES: dict[str, type[SoftmaxHead]] = {
     )
 }
 _LABEL_KINDS = "biufUO"
-_ENCODER = "name", "fingerprint"
+_PREFIX = "preprocessing/"  # of arrays
 
 
-def save(model: SoftmaxHead, path: str | Path) -> None:
-    """Save a fitted head to the folder ``path``, replacing a model saved there before.
+def save(model: Model, path: str | Path) -> None:
+    """Save a fitted model to the folder ``path``, replacing a model saved there before.
 
     A model card, README.md, is written beside it, for people and for Hugging Face's hub. The folder
     appears complete or not at all.
 
     Parameters
     ----------
-    model, path : SoftmaxHead, str or Path
-        Fitted head of Regraft, and the folder to write.
+    model : SoftmaxHead or Pipeline
+        Fitted head of Regraft, or a pipeline of scikit-learn's transformers that ends in one.
+    path : str or Path
+        The folder to write.
 
     Raises
     ------
@@ -75,11 +86,19 @@ def save(model: SoftmaxHead, path: str | Path) -> None:
     """
     path = Path(path).resolve()
     check_destination(path)
-    description = json.dumps(_describe(model), indent=2)
-    arrays = safetensors.numpy.save(
-        {name: np.ascontiguousarray(getattr(model, f"{name}_")) for name in _shapes(model)}
-    )
-    reference = _reference_bytes(model)
+    before, head = split_model(model)
+    described = _describe(head)
+    values = {name: np.ascontiguousarray(_array(head, name)) for name in _shapes(head)}
+    if isinstance(model, Pipeline) and before is not None:
+        described |= {
+            "format": FORMAT_WITH_PREPROCESSING,
+            "scikit-learn": sklearn.__version__,
+            "preprocessing": describe_transformer(before, values, _PREFIX),
+            "step": model.steps[-1][0],
+        }
+    description = json.dumps(described, indent=2)
+    arrays = safetensors.numpy.save(values)
+    reference = _reference_bytes(head)
     card = model_card(model)
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh, old = sibling(path), sibling(path)
@@ -103,8 +122,8 @@ def save(model: SoftmaxHead, path: str | Path) -> None:
             shutil.rmtree(old, ignore_errors=True)
 
 
-def load(path: str | Path) -> SoftmaxHead:
-    """Load a head; its predictions are the same bit by bit.
+def load(path: str | Path) -> Model:
+    """Load a model; its predictions are the same bit by bit.
 
     Parameters
     ----------
@@ -113,7 +132,8 @@ def load(path: str | Path) -> SoftmaxHead:
 
     Returns
     -------
-    SoftmaxHead
+    SoftmaxHead or Pipeline
+        What was saved.
 
     Raises
     ------
@@ -132,11 +152,37 @@ def load(path: str | Path) -> SoftmaxHead:
         model = _rebuild(description, arrays)
         if rows is not None and isinstance(model, CROClassifier):
             model.reference_ = _restore_reference(model, rows)
-        return model
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        if "preprocessing" not in description:
+            return model
+        before = _restore_preprocessing(description, arrays, model.n_features_in_)
+        return join_model(before, model, str(description["step"]))
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise ValueError(
             f"{path} is damaged ({type(error).__name__}: {error}): save the model again."
         ) from None
+
+
+def _restore_preprocessing(
+    description: dict[str, Any], arrays: dict[str, NDArray[Any]], n_features: int
+) -> Pipeline:
+    """Rebuild what comes before the head, and check that its features are those of the head."""
+    fitted, here = str(description["scikit-learn"]), sklearn.__version__
+    if fitted.split(".")[:2] != here.split(".")[:2]:
+        warnings.warn(
+            f"the model was saved with scikit-learn {fitted} and is loaded with {here}: compare "
+            "some predictions, or install that version.",
+            stacklevel=3,
+        )
+    before = restore_transformer(description["preprocessing"], arrays)
+    if not isinstance(before, Pipeline):
+        raise ValueError("preprocessing that is no pipeline")
+    first = before.steps[0][1]
+    if isinstance(first, TableFeatures):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a row of gaps, which fit need not have seen
+            row = before.transform({name: [None] for name in first.columns_})
+        _check_shape("preprocessing", row, (1, n_features))
+    return before
 
 
 def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
@@ -209,7 +255,7 @@ def _describe(model: SoftmaxHead) -> dict[str, Any]:
     if hasattr(model, "feature_names_in_"):
         description["feature_names"] = [str(feature) for feature in model.feature_names_in_]
     if hasattr(model, "encoder_"):
-        description["encoder"] = dict(zip(_ENCODER, model.encoder_, strict=True))
+        description["encoder"] = model.encoder_._asdict()
     if isinstance(model, GameHead):
         description["certificate"] = model.certificate_.to_dict()
         description["regularization"] = asdict(model.regularization_)
@@ -248,7 +294,17 @@ def _shapes(model: SoftmaxHead) -> dict[str, tuple[int | None, ...]]:
     return shapes
 
 
+def _array(model: SoftmaxHead, name: str) -> NDArray[Any]:
+    """Return an array of a head; of two classes, the files keep the weights of both."""
+    if isinstance(model, LinearHead) and name in ("coef", "intercept"):
+        return model._head[:, :-1] if name == "coef" else model._head[:, -1]
+    array: NDArray[Any] = getattr(model, f"{name}_")
+    return array
+
+
 def _plain(name: str, value: Any) -> Any:
+    if isinstance(value, Mapping):  # JSON knows no keys but strings
+        return {"pairs": [[_plain(name, each) for each in pair] for pair in value.items()]}
     value = value.item() if isinstance(value, np.generic) else value
     if value is None or isinstance(value, bool | int | float | str):
         return value
@@ -269,10 +325,11 @@ def _read_description(path: Path) -> dict[str, Any]:
         raise ValueError(f"{path} is damaged: save the model again.") from None
     if not isinstance(description, dict) or "format" not in description:
         raise ValueError(f"{path} does not describe a regraft model: pass a folder made by save.")
-    if description["format"] != FORMAT:
+    if description["format"] not in (FORMAT, FORMAT_WITH_PREPROCESSING):
         raise ValueError(
             f"{path} has format {description['format']!r}, but this regraft ({__version__}) reads "
-            f"{FORMAT}: load it with regraft {description.get('regraft', 'of its time')}."
+            f"{FORMAT} and {FORMAT_WITH_PREPROCESSING}: load it with regraft "
+            f"{description.get('regraft', 'of its time')}."
         )
     if str(description.get("class")) not in _CLASSES:
         raise ValueError(
@@ -283,7 +340,11 @@ def _read_description(path: Path) -> dict[str, Any]:
 
 
 def _rebuild(description: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> SoftmaxHead:
-    model = _CLASSES[description["class"]](**description["parameters"])
+    parameters = {
+        name: dict(value["pairs"]) if isinstance(value, dict) else value
+        for name, value in description["parameters"].items()
+    }
+    model = _CLASSES[description["class"]](**parameters)
     if isinstance(model, GameHead):
         model.certificate_ = certificate_from_dict(description["certificate"])
         model.regularization_ = Regularization(**description["regularization"])
@@ -292,14 +353,16 @@ def _rebuild(description: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> So
     model.n_features_in_ = int(description["n_features"])
     for name, shape in _shapes(model).items():
         _check_shape(name, arrays[name], shape)
-        # A copy, because what safetensors reads is neither writable nor aligned.
-        setattr(model, f"{name}_", np.array(arrays[name], dtype=np.float64))
+        if name not in ("coef", "intercept"):
+            # A copy, because what safetensors reads is neither writable nor aligned.
+            setattr(model, f"{name}_", np.array(arrays[name], dtype=np.float64))
+    if isinstance(model, LinearHead):
+        model._head = np.column_stack([arrays["coef"], arrays["intercept"]]).astype(np.float64)
     if "feature_names" in description:
         model.feature_names_in_ = np.array(description["feature_names"], dtype=object)
         _check_shape("feature_names", model.feature_names_in_, (model.n_features_in_,))
     if "encoder" in description:
-        name, fingerprint = (str(description["encoder"][key]) for key in _ENCODER)
-        model.encoder_ = name, fingerprint
+        model.encoder_ = EncoderRecord(**description["encoder"])
     if isinstance(model, AdaptedClassifier):
         model.certificate_ = TargetCertificate.from_dict(description["certificate"])
     if isinstance(model, CROClassifier | AdaptedClassifier):

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from regraft.core.evidence import Evidence
+from regraft.core.evidence import Evidence, pair_table
 from regraft.support.plain_data import PlainData
+from regraft.support.shown import ShownResult
+from regraft.support.table import Table
 
 _KINDS = {
     "kept": "The head is the one that the model had",
@@ -16,8 +18,8 @@ _KINDS = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class TargetCertificate(PlainData):
+@dataclass(frozen=True, kw_only=True, repr=False)
+class TargetCertificate(ShownResult, PlainData):
     """How good an adapted head is in the domain that it was adapted to.
 
     ``labelled`` is measured on labels of the domain, by heads fitted without each fold of them. It
@@ -49,6 +51,11 @@ class TargetCertificate(PlainData):
     def summary(self) -> tuple[str, ...]:
         """Return the certificate in plain words, one paragraph each."""
         return self.claim(), self.added(), self.limits()
+
+    def table(self) -> Table:
+        """Show accuracy and risk with their bounds, beside those of the model before."""
+        pairs = (self.labelled, self.labelled_before), (self.mixture, self.mixture_before)
+        return pair_table("Measured", [(a.name, a, b) for a, b in pairs if a and b], "before:")
 
     def claim(self) -> str:
         """Say what is certified."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from regraft.estimators.placing import Placement
 from regraft.estimators.target_certificate import TargetCertificate
-from regraft.support.table import Table, percent
+from regraft.support.table import Cell, Table, percent, share
 
 
 def placement_table(placement: Placement) -> Table:
@@ -14,8 +14,8 @@ def placement_table(placement: Placement) -> Table:
     p = placement
     columns = "group", "new domain", "at least", "at most", *p.source_shares
     own = zip(p.shares, p.lower, p.upper, strict=True)
-    rows = tuple(
-        (str(u), *map(percent, (*shares, *(source[u] for source in p.source_shares.values()))))
+    rows: tuple[tuple[Cell, ...], ...] = tuple(
+        (str(u), *map(share, (*shares, *(source[u] for source in p.source_shares.values()))))
         for u, shares in enumerate(own)
     )
     note = "At least and at most: with 95 % confidence, if the domain is a mixture of the groups."

@@ -59,7 +59,7 @@ def _latent(
         weights = {u: _LARGEST_SHARE if u == worst else rest for u in range(G)}
     given = _shares_of(weights, numbers, "groups")
     shares = torch.tensor(certificate.abduction["shares"], dtype=torch.float64)
-    head = np.concatenate([model.coef_, model.intercept_[:, None]], axis=1)
+    head = model._head
     return find_latent_witness(
         _scaled(model, model.group_map_),
         _scaled(model, head),

@@ -105,8 +105,10 @@ def _compare_inputs(evidence: Findings) -> _Words:
     found = evidence.heterogeneity
     if evidence.one_source:
         return _ONE_SOURCE
-    rows = f"about {found.effective_rows:.0f} rows could have come from another source"
-    overlap = f"{found.overlap:.0%} of what inputs that are alike would give"
+    if not found.draws:
+        return "cannot tell", "no common classes", found.sentence
+    rows = f"as many as {found.effective_rows:.0f} rows have inputs that other sources have too"
+    overlap = f"{found.overlap:.0%} of what sources with the same inputs would have"
     if not found.has_enough_rows:
         sentence = f"The sources share too few inputs to compare their labels: {rows}, {overlap}."
         return "cannot tell", f"{found.effective_rows:.0f} rows", sentence
@@ -190,6 +192,12 @@ def _choose_advice(evidence: Findings) -> _Words:
             "of these groups explains them. Collect another column that may."
         )
         return "use ERM", p, sentence
+    if not labels.draws:
+        sentence = (
+            "Collect rows of the classes that sources lack: fewer than two classes have rows in "
+            "every source, so that nobody can tell whether labels differ. Until then use ERM."
+        )
+        return "collect labels", "no common classes", sentence
     if not labels.has_enough_rows:
         pair = max(evidence.shifts.pairs, key=lambda pair: pair.diversity)
         sentence = (

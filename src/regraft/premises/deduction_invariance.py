@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from regraft.premises.factorization import GroupedRows
+from regraft.premises.factorization import GroupedRows, fix_gauge
 from regraft.premises.multinomial_maps import (
     ANCHOR_PENALTIES,
     OutcomeData,
@@ -17,7 +17,7 @@ from regraft.premises.multinomial_maps import (
     fit_map,
 )
 from regraft.premises.randomization import DRAWS, Randomization, crossfit_residuals, residual_test
-from regraft.premises.verdicts import LEVEL, Verdict, format_p_value
+from regraft.premises.verdicts import LEVEL, NO_COMMON_CLASSES, Verdict, format_p_value
 from regraft.support.plain_data import PlainData
 
 WELL_SAMPLED = 500  # records of a cell, from which on its cosine is reported by itself
@@ -67,7 +67,16 @@ def check_invariance(
     draws: int = DRAWS,
     seed: int = 0,
 ) -> DeductionInvariance:
-    """Compare the domains' deductions to ``deduction`` (k, r, C), the pooled one of ``penalty``."""
+    """Compare the domains' deductions to ``deduction`` (k, r, C), the pooled one of ``penalty``.
+
+    Only rows of classes that every domain has are compared.
+    """
+    n_cells = int((_counts(rows) > 0).sum())
+    rows, common = rows.in_common_classes()
+    if rows.n_classes < 2:
+        return DeductionInvariance("undecided", NO_COMMON_CLASSES, n_cells=n_cells)
+    if not bool(common.all()):
+        deduction = fix_gauge(deduction[..., common])
     test = deduction_test(rows, penalty, draws=draws, seed=seed)
     cells, pull = _compare(rows, deduction, penalty, test, names, groups)
     verdict: Verdict = "violated" if test.p_value <= LEVEL else "consistent"
@@ -80,7 +89,7 @@ def check_invariance(
         views=test.views,
         effective_rows=test.effective_rows,
         cells=cells,
-        n_cells=int((_counts(rows) > 0).sum()),
+        n_cells=n_cells,
         pull=pull,
         draws=test.draws,
     )

@@ -38,6 +38,8 @@ from regraft.premises.transplant_basis import TransplantBasis, check_basis
 from regraft.premises.verdicts import ONE_SOURCE
 from regraft.support.plain_data import PlainData
 from regraft.support.progress import OnProgress, ignore_progress
+from regraft.support.shown import ShownResult
+from regraft.support.table import Table
 
 # By the name of their check.
 PREMISES = {
@@ -57,8 +59,8 @@ Check = (
 )
 
 
-@dataclass(frozen=True)
-class Diagnosis:
+@dataclass(frozen=True, repr=False)
+class Diagnosis(ShownResult):
     """Four answers to act on, and verdicts of the data on the premises of the method.
 
     Each check has a ``verdict``, a ``sentence`` that explains it, and its numbers. All columns are
@@ -85,6 +87,17 @@ class Diagnosis:
     def checks(self) -> dict[str, Check]:
         """Checks that have a verdict, by the premise that they test."""
         return {title: getattr(self, name) for name, title in PREMISES.items()}
+
+    def headline(self) -> tuple[str, ...]:
+        """Return the answers, a line each."""
+        return tuple(f"{each.question} {each.answer} ({each.number})" for each in self.answers)
+
+    def table(self) -> Table:
+        """Show the answers with the numbers behind them, then the verdicts on the premises."""
+        answers = ((each.question, each.answer, each.number) for each in self.answers)
+        verdicts = ((name, check.verdict, None) for name, check in self.checks.items())
+        columns = "question or premise", "answer", "number"
+        return Table.from_sections("Diagnosis", columns, answers, verdicts, align="lll")
 
     def summary(self) -> tuple[str, ...]:
         """Return the answers, then the verdicts on the premises, one sentence each."""
@@ -314,8 +327,8 @@ def _check_latent(data: _Data) -> _Checks:
 
 def _check_latent_closure(data: _Data) -> FactorizationClosure:
     """Predict a third of the rows by maps of unobserved groups fitted to the others."""
-    cells = data.domains.domain * len(data.domains.classes) + data.domains.y
-    if int(torch.bincount(cells).min()) < _CLOSURE_ROWS:
+    counts = data.domains.counts
+    if int(counts[counts > 0].min()) < _CLOSURE_ROWS:
         sentence = "Some class of a source has too few rows to hold a third of them out."
         return FactorizationClosure("undecided", sentence, ())
     train, test = hold_out(data.domains)

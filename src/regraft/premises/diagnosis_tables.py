@@ -20,6 +20,10 @@ from regraft.support.table import Table, percent
 
 _MOST_CELLS = 30
 _MOST_CLASSES = 10
+_PREMISES = (
+    "The premises speak of groups that you observed (--group), or else of groups that are fitted as "
+    "the paper fits them. These need not be the groups of the hidden factor in the answers."
+)
 _PAIR = "{0.first} vs. {0.second}"
 
 
@@ -32,7 +36,7 @@ def answers(diagnosis: Diagnosis) -> Table:
 def verdicts(diagnosis: Diagnosis) -> Table:
     """List the premises and what the data say about them."""
     rows = tuple((name, check.verdict) for name, check in diagnosis.checks.items())
-    return Table("Premises", ("premise", "verdict"), rows)
+    return Table("Premises", ("premise", "verdict"), rows, note=_PREMISES)
 
 
 def details(diagnosis: Diagnosis) -> list[Table]:

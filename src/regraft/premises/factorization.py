@@ -8,7 +8,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from regraft.core.domains import Domains, check_domains, index_column
+from regraft.core.domains import Domains, check_domains, count_cells, index_column
 from regraft.core.whitening import Whitening, fit_whitening
 from regraft.premises.multinomial_maps import SHRINKAGE, OutcomeData, choose_penalty, fit_map
 
@@ -82,6 +82,16 @@ class GroupedRows:
         """Select rows by a mask or an index (n,)."""
         columns = ("Z", "y", "domain", "group", "order")
         return replace(self, **{name: getattr(self, name)[rows] for name in columns})
+
+    def in_common_classes(self) -> tuple[GroupedRows, Tensor]:
+        """Return the rows of the classes that every domain has, and which (C,) these are."""
+        counts = count_cells(self.domain, self.y, self.n_domains, self.n_classes)
+        common = (counts > 0).all(dim=0)
+        if bool(common.all()):
+            return self, common
+        number = common.cumsum(dim=0) - 1
+        kept = self.take(common[self.y])
+        return replace(kept, y=number[kept.y], n_classes=int(common.sum())), common
 
     def groups_by_domain(self) -> list[OutcomeData]:
         """Return the data of each A_s: predict U from the rows of domain s."""

@@ -107,17 +107,24 @@ def compare_predictions(
         units = None if unit is None else unit[own]
         parts.append(_compare(name, y[own], factorized[own], direct[own], units))
     domains = tuple(part for part, _ in parts)
-    found = {verdict for _, verdict in parts}
+    # A domain of one class says nothing.
+    found = {verdict for part, verdict in parts if max(part.frequencies) < 1}
     worst_first: tuple[Verdict, ...] = ("violated", "undecided", "consistent")
-    verdict = next(verdict for verdict in worst_first if verdict in found)
+    verdict: Verdict = next((each for each in worst_first if each in found), "undecided")
     return FactorizationClosure(verdict, _sentence(verdict, domains), domains)
 
 
 def _compare(
     name: str, y: Tensor, factorized: Tensor, direct: Tensor, unit: Tensor | None
 ) -> tuple[DomainClosure, Verdict]:
-    """Return the numbers of a domain, and whether the factorization closes there."""
+    """Return the numbers of a domain, and whether the factorization closes there.
+
+    Probabilities are those given one of the classes that the domain has.
+    """
     frequencies = torch.bincount(y, minlength=factorized.shape[1]).to(factorized.dtype) / len(y)
+    if not bool((frequencies > 0).all()):
+        factorized, direct = (p * (frequencies > 0) for p in (factorized, direct))
+        factorized, direct = (p / p.sum(dim=1, keepdim=True) for p in (factorized, direct))
     base = losses(frequencies.clamp_min(1e-300).log().expand(len(y), -1), y)
     loss, direct_loss = (losses(p.clamp_min(1e-12).log(), y) for p in (factorized, direct))
     excess, gain = loss - direct_loss, base - direct_loss

@@ -130,7 +130,11 @@ def _hold_out(sources: SourceHeads, n_groups: int, options: LatentOptions) -> _H
     by_fold = (torch.stack(each) for each in zip(*maps, strict=True))
     abductions, deduction = (held_out.logits(each, sources.Z) for each in by_fold)
     log_p = factorized_labels(abductions, deduction, sources.domain)
-    likelihood = float(sources.weight @ entry_of_label(log_p, sources.y))
+    fits = entry_of_label(log_p, sources.y)
+    if not bool(sources.present.all()):  # of classes that it lacks, a source says nothing
+        lacking = ~sources.present[sources.domain].T
+        fits = fits - torch.logsumexp(log_p.masked_fill(lacking, -torch.inf), dim=0)
+    likelihood = float(sources.weight @ fits)
     return _HeldOutMaps(options.shift, options.ridge, abductions, deduction, likelihood)
 
 
@@ -143,6 +147,7 @@ def _likelihood(
         y=sources.y[kept],
         weight=weight / weight.sum(),
         slices=domain_slices(sources.domain[kept], len(sources.slices)),
+        present=sources.present,
         groups=n_groups,
         classes=len(sources.pooled),
         shift=options.shift,

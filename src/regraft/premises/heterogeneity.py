@@ -13,7 +13,13 @@ from torch import Tensor
 from regraft.premises.factorization import GroupedRows
 from regraft.premises.multinomial_maps import choose_penalty
 from regraft.premises.randomization import DRAWS, Randomization, crossfit_residuals, pooled_test
-from regraft.premises.verdicts import LEVEL, ONE_SOURCE, Verdict, format_p_value
+from regraft.premises.verdicts import (
+    LEVEL,
+    NO_COMMON_CLASSES,
+    ONE_SOURCE,
+    Verdict,
+    format_p_value,
+)
 from regraft.support.plain_data import PlainData
 
 
@@ -44,13 +50,21 @@ class Heterogeneity(PlainData):
 
 
 def check_heterogeneity(rows: GroupedRows, *, draws: int = DRAWS, seed: int = 0) -> Heterogeneity:
-    """Test whether the heads of all sources are equal, by residuals of pooled heads."""
+    """Test whether the heads of all sources are equal, by residuals of pooled heads.
+
+    Only rows of classes that every source has are compared.
+    """
     labels = rows.labels()
     residuals = crossfit_residuals(labels, choose_penalty([labels]))
     accuracies = _accuracies(rows, residuals)
-    if rows.n_domains == 1:
+    common, _ = rows.in_common_classes()
+    if rows.n_domains == 1 or common.n_classes < 2:
         nan = float("nan")
-        return Heterogeneity("undecided", ONE_SOURCE, nan, 0, {}, (), 0.0, nan, False, accuracies)
+        why = ONE_SOURCE if rows.n_domains == 1 else NO_COMMON_CLASSES
+        return Heterogeneity("undecided", why, nan, 0, {}, (), 0.0, nan, False, accuracies)
+    if common is not rows:
+        rows, labels = common, common.labels()
+        residuals = crossfit_residuals(labels, choose_penalty([labels]))
     test = pooled_test(rows, residuals, draws=draws, seed=seed)
     verdict, sentence = _judge(test)
     shares = torch.bincount(rows.domain) / len(rows.domain)

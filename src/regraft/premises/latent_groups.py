@@ -192,8 +192,10 @@ def _whiten(
     domain, y, weight = domains.domain[order], domains.y[order], domains.weight[order]
     slices = domain_slices(domain, len(domains.names))
     Z = whitening(domains.X, order, domains.mapping)
-    classes, shift, ridge = len(domains.classes), options.shift, options.ridge
-    return whitening, LatentLikelihood(Z, y, weight, slices, groups, classes, shift, ridge)
+    sizes = groups, len(domains.classes)
+    settings = options.shift, options.ridge
+    model = LatentLikelihood(Z, y, weight, slices, domains.counts > 0, *sizes, *settings)
+    return whitening, model
 
 
 def _starts(model: LatentLikelihood, options: LatentOptions) -> Iterator[NDArray[np.float64]]:
@@ -225,10 +227,17 @@ def _source_heads(model: LatentLikelihood) -> tuple[Tensor, Tensor]:
             heads.append(heads[0])
             continue
         weight = model.weight[rows] / model.weight[rows].sum()
+        own, label = torch.arange(model.classes), model.y[rows]
+        if heads and not bool(model.present[len(heads) - 1].all()):
+            own = model.present[len(heads) - 1].nonzero().squeeze(1)
+            label = torch.searchsorted(own, label)
         fitted = minimax_newton(
-            model.Z[rows], model.y[rows], weight.unsqueeze(0), ridge=model.ridge, start=pooled
-        )
-        heads.append(fitted.head)
+            model.Z[rows], label, weight.unsqueeze(0), ridge=model.ridge, start=pooled[own]
+        ).head
+        if len(own) < model.classes:  # of the other classes, the domain says nothing
+            shift = heads[0][own].mean(dim=0)
+            fitted = heads[0].index_copy(0, own, fitted + shift)
+        heads.append(fitted)
     pooled, differences = heads[0], torch.stack(heads[1:]).flatten(1)
     differences = differences - differences.mean(dim=0)
     _, sizes, directions = torch.linalg.svd(differences, full_matrices=False)
@@ -267,8 +276,10 @@ def _run_restart(
 def _summarize(model: LatentLikelihood, maps: Maps) -> tuple[Tensor, Tensor]:
     """Return the mean probability (r,) of each group, and the log-likelihood (n,) of each row."""
     shares, fits = model.weight.new_zeros(model.groups), torch.empty_like(model.weight)
-    for rows, joint in model.joint(maps):
+    for (s, _), (rows, joint) in zip(model.chunks(), model.joint(maps), strict=True):
         fits[rows] = joint.logsumexp(dim=0).gather(0, model.y[rows].unsqueeze(0)).squeeze(0)
+        if not bool(model.present[s].all()):
+            fits[rows] -= model.log_known(s, joint)
         shares += joint.exp_().sum(dim=1) @ model.weight[rows]
     return shares, fits
 

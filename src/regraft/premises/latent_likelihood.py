@@ -22,12 +22,17 @@ _MAX_CHUNK_ENTRIES = 400_000  # of a temporary array
 
 @dataclass(frozen=True)
 class LatentLikelihood:
-    """Penalized likelihood of maps A (K, k, r) and D (k, r, C) on whitened rows."""
+    """Penalized likelihood of maps A (K, k, r) and D (k, r, C) on whitened rows.
+
+    A domain that lacks a class says nothing about it: the likelihood of its labels is that given
+    one of the classes that it has.
+    """
 
     Z: Tensor  # (n, k) sorted by domain, with a constant 1
     y: Tensor  # (n,)
     weight: Tensor  # (n,)
     slices: tuple[slice, ...]  # the rows of each domain
+    present: Tensor  # (K, C) whether a domain has a class
     groups: int
     classes: int
     shift: Shift
@@ -49,11 +54,28 @@ class LatentLikelihood:
             likelihood = torch.logsumexp(joint, dim=0)
             value += float(weight @ likelihood)
             posterior = joint.sub_(likelihood).exp_().mul_(weight)  # (r, rows)
-            to_A[s] += ((posterior - log_a.exp_().mul_(weight)) @ Z).T
-            residual = log_d.exp_().mul_(-posterior.unsqueeze(1))
+            if bool(self.present[s].all()):
+                to_A[s] += ((posterior - log_a.exp_().mul_(weight)) @ Z).T
+                residual = log_d.exp_().mul_(-posterior.unsqueeze(1))
+            else:
+                known = log_a.unsqueeze(1) + log_d
+                log_known = self.log_known(s, known)
+                value -= float(weight @ log_known)
+                known = (known - log_known).exp_().mul_(weight)
+                known *= self.present[s].to(known).unsqueeze(1)  # P(u, y | x, a class it has)
+                prior = known.sum(dim=1)
+                to_A[s] += ((posterior - prior) @ Z).T
+                residual = log_d.exp_().mul_((prior - posterior).unsqueeze(1)).sub_(known)
             residual.scatter_add_(1, labels, posterior.unsqueeze(1))
             to_D += (residual.flatten(0, 1) @ Z).T.reshape(D.shape)
         return -value, -self.pack(to_A, to_D)
+
+    def log_known(self, s: int, joint: Tensor) -> Tensor:
+        """Return the log-probability (n,) of the classes that domain s has.
+
+        ``joint`` (r, C, n) is log P(u, y | x).
+        """
+        return torch.logsumexp(joint[:, self.present[s]].flatten(0, 1), dim=0)
 
     def chunks(self) -> Iterator[tuple[int, slice]]:
         """Yield the index of each domain with slices of its rows."""

@@ -9,7 +9,8 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize
 
-from regraft.core.domains import Domains, check_features, index_column
+from regraft.core.domains import Domains, index_column
+from regraft.core.features import check_features
 from regraft.core.heads import fit_source_heads
 from regraft.core.hull import plausible_targets
 from regraft.core.newton import log_probabilities, losses

@@ -72,7 +72,7 @@ class Randomization:
     @property
     def overlap(self) -> str:
         """Words for the number of rows that could be compared."""
-        return f"about {self.effective_rows:.0f} rows could have come from another domain"
+        return f"as many as {self.effective_rows:.0f} rows have inputs that other domains have too"
 
 
 def domain_probabilities(

@@ -6,8 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
-
 from regraft.core.domains import Domains
 from regraft.support.plain_data import PlainData
 
@@ -25,8 +23,8 @@ class SampleSize(PlainData):
 
     @property
     def smallest_cell(self) -> tuple[str, str, int]:
-        """The source and class of the fewest rows, and their number."""
-        cells = [(s, c, n) for s, row in self.rows.items() for c, n in row.items()]
+        """The source and class of the fewest rows, of those with any, and their number."""
+        cells = [(s, c, n) for s, row in self.rows.items() for c, n in row.items() if n]
         return min(cells, key=lambda cell: cell[2])
 
     @property
@@ -61,8 +59,7 @@ class SampleSize(PlainData):
 
 def measure_sample_size(domains: Domains, accuracies: Sequence[float]) -> SampleSize:
     """Count the rows of ``domains``, and measure how well they can show ``accuracies`` (K,)."""
-    K, C = len(domains.names), len(domains.classes)
-    counts = torch.bincount(domains.domain * C + domains.y, minlength=K * C).reshape(K, C)
+    counts = domains.counts
     sizes = counts.sum(dim=1).tolist()
     names, classes = (
         [str(label) for label in labels] for labels in (domains.names, domains.classes)

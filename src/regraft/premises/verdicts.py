@@ -12,6 +12,9 @@ Verdict = Literal["consistent", "violated", "undecided"]
 # fit, that happens to a true premise once in a hundred times.
 LEVEL = 0.01
 
+NO_COMMON_CLASSES = (
+    "Fewer than two classes have rows in every source, so labels cannot be compared."
+)
 ONE_SOURCE = "All rows are of one source, so there is nothing to compare."
 
 

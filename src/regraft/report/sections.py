@@ -12,7 +12,6 @@ from regraft.estimators.certificate_terms import explain_certificate
 from regraft.estimators.evidence_tables import (
     evidence_table,
     name_domains,
-    pair_evidence,
     track_record,
 )
 from regraft.estimators.frontier import Frontier
@@ -143,7 +142,7 @@ def proof_sections(certificate: Certificate) -> tuple[Section, ...]:
 
 def evidence_section(certificate: Certificate) -> Section:
     """Show the measurements behind a certificate, with their bounds."""
-    c, pairs = certificate, list(pair_evidence(certificate))
+    c, pairs = certificate, list(certificate.pair_evidence())
     heads = {"CRO": {name: each.measured for name, each, _ in pairs}}
     heads["ERM"] = {name: each.measured for name, _, each in pairs}
     if c.reason:

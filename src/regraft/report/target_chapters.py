@@ -53,7 +53,7 @@ _CURVE = (
 def place_chapter(document: Document) -> Chapter:
     """Build the chapter for ``place.json``."""
     placement = Placement.from_dict(document)
-    place, closure, accuracy = document["summary"]
+    closure, place, accuracy = document["summary"]
     alien = Section("The rows least like the sources", (Text(_ALIEN), _show_rows(document)))
     sections: list[Section] = []
     if len(placement.shares) > 1:

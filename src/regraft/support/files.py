@@ -19,17 +19,27 @@ def sibling(path: Path) -> Path:
     return path.with_name(f".{path.name}.{uuid4().hex[:_SUFFIX_LENGTH]}")
 
 
-def write_bytes(path: Path, content: bytes) -> None:
-    """Write the whole file or nothing, making its folder."""
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """Open a file to write to, which gets the name ``path`` at the end, or is removed at an error.
+
+    Its folder is made.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = sibling(path)
     try:
         with temporary.open("wb") as file:
-            file.write(content)
+            yield file
             sync(file)  # a power cut after the renaming would leave an empty file otherwise
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write the whole file or nothing, making its folder."""
+    with replacing(path) as file:
+        file.write(content)
 
 
 def write_text(path: Path, text: str) -> None:

@@ -1,4 +1,4 @@
-"""One table, printed to a terminal, as Markdown, LaTeX and CSV."""
+"""One table, printed to a terminal, as Markdown, LaTeX, HTML and CSV, or as a data frame."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ import io
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
+
+from regraft.support.extras import require
 
 # rich is imported where it is used, so that --help does not wait for it.
 if TYPE_CHECKING:
@@ -35,7 +39,9 @@ class Number:
         return f"{self.value:{self.format}}"
 
     def __str__(self) -> str:
-        return self.digits if self.error is None else f"{self.digits} ± {self.error:{self.format}}"
+        if self.error is None:
+            return self.digits
+        return f"{self.digits} ± {self.error:{self.format.lstrip('+')}}"
 
 
 Cell = str | float | Number | None  # None where there is nothing to show
@@ -107,8 +113,7 @@ class Table:
 
     def markdown(self) -> str:
         """Write the table in Markdown, and the note as a list below it."""
-        sides = self.align.ljust(len(self.columns), "r")[: len(self.columns)]
-        rules = "".join("---|" if side == "l" else "---:|" for side in sides)
+        rules = "".join("---|" if side == "l" else "---:|" for side in self._sides())
         grid = [_markdown_row(self.columns), f"|{rules}", *map(_markdown_row, self.texts())]
         note = [f"- {line}" for line in self.note.splitlines()]
         return "\n".join([*grid, "", *note] if note else grid)
@@ -132,17 +137,53 @@ class Table:
         lines += [rf"\multicolumn{{{width}}}{{l}}{{\footnotesize {line}}} \\" for line in note]
         return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
 
+    def html(self) -> str:
+        """Write an HTML table with its title as caption, and the note as paragraphs below it."""
+        sides = ["left" if side == "l" else "right" for side in self._sides()]
+        head = [
+            f'<th scope="col" style="text-align: {side}">{escape(name)}</th>'
+            for name, side in zip(self.columns, sides, strict=True)
+        ]
+        lines = ["<table>", f"<caption>{escape(self.title)}</caption>" if self.title else ""]
+        lines.append(f"<thead><tr>{''.join(head)}</tr></thead>")
+        rows = [_html_row(row, sides, i in self.marked) for i, row in enumerate(self.texts())]
+        for start, stop in pairwise([0, *sorted(self.sections), len(rows)]):
+            lines += ["<tbody>", *rows[start:stop], "</tbody>"]
+        notes = (f"<p>{escape(line)}</p>" for line in self.note.splitlines())
+        return "\n".join(line for line in (*lines, "</table>", *notes) if line)
+
     def csv(self) -> str:
         """Write a header row and all digits of the numbers, without their errors."""
         text = io.StringIO()
-        rows = [[c.value if isinstance(c, Number) else c for c in row] for row in self.rows]
-        csv.writer(text, lineterminator="\n").writerows([self.columns, *rows])
+        csv.writer(text, lineterminator="\n").writerows([self.columns, *self._values()])
         return text.getvalue()
+
+    def frame(self) -> Any:
+        """Return a pandas DataFrame with all digits of the numbers, without their errors."""
+        pandas = require("pandas", "frames")
+        return pandas.DataFrame.from_records(self._values(), columns=list(self.columns))
+
+    def _values(self) -> list[list[str | float | None]]:
+        return [[c.value if isinstance(c, Number) else c for c in row] for row in self.rows]
+
+    def _sides(self) -> str:
+        """Return "l" or "r" for each column."""
+        return self.align.ljust(len(self.columns), "r")[: len(self.columns)]
 
 
 def percent(share: float) -> str:
     """Write a share of one in percent."""
-    return f"{100 * share:.1f}%"
+    return f"{100 * share:z.1f}%"
+
+
+def write_p_value(p_value: float) -> str:
+    """Write a p-value for a sentence; one that is tiny only as a bound."""
+    return f"p = {p_value:.3f}" if p_value >= 0.001 else "p < 0.001"
+
+
+def share(value: float) -> Number:
+    """Return a share of one as a cell that prints in percent and keeps all digits."""
+    return Number(value, format=".1%")
 
 
 def escape_latex(text: str) -> str:
@@ -155,17 +196,28 @@ def _markdown_row(cells: Sequence[str]) -> str:
     return f"| {' | '.join(escaped)} |"
 
 
+def _html_row(cells: Sequence[str], sides: Sequence[str], is_marked: bool) -> str:
+    """Write a row; its first cell is its heading."""
+    written = []
+    for i, (cell, side) in enumerate(zip(cells, sides, strict=True)):
+        tag, scope = ("td", "") if i else ("th", ' scope="row"')
+        text = f"<strong>{escape(cell)}</strong>" if is_marked else escape(cell)
+        written.append(f'<{tag}{scope} style="text-align: {side}">{text}</{tag}>')
+    return f"<tr>{''.join(written)}</tr>"
+
+
 def _highest(column: Sequence[Cell]) -> str | None:
     """Find the highest number as it is printed, so that equal numbers look equal."""
     numbers = [cell.digits for cell in column if isinstance(cell, Number)]
-    return max(numbers, key=float, default=None)
+    return max(numbers, key=lambda digits: float(digits.rstrip("%")), default=None)
 
 
 def _latex_cell(cell: Cell, best: str | None) -> str:
     if not isinstance(cell, Number):
         return "--" if cell is None else escape_latex(str(cell))
-    digits = rf"\textbf{{{cell.digits}}}" if cell.digits == best else cell.digits
-    return digits + str(cell).removeprefix(cell.digits).replace("±", r"$\pm$")
+    digits, error = map(escape_latex, (cell.digits, str(cell).removeprefix(cell.digits)))
+    shown = rf"\textbf{{{digits}}}" if cell.digits == best else digits
+    return shown + error.replace("±", r"$\pm$")
 
 
 def _latex_head(name: str) -> str:

@@ -1,0 +1,105 @@
+"""Features, labels and domains in the arrays of .npz files; pickled objects are never loaded."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regraft.data.columns import Role, TableError, quoted
+
+# The names that fit() uses are understood too where the file holds arrays, not named features.
+_ALIASES = {"label": "y", "domain": "sample_domain"}
+_NAMES = "domains"  # the array that names the domains 0, 1, …
+
+
+def read_npz(
+    path: Path, roles: Sequence[Role]
+) -> tuple[NDArray[np.floating[Any]], Mapping[str, NDArray[Any] | None]]:
+    """Read the features (n, d), and the columns (n,) that have the ``roles``, by option."""
+    with open_npz(path) as arrays:
+        features = next((name for name in ("X", "features") if name in arrays.files), None)
+        if features is None:
+            raise TableError(
+                f"{path} has no array 'X' or 'features' (it has {quoted(arrays.files)}): save "
+                "the features, of shape (rows, columns), under one of these names."
+            )
+        X = read_matrix(path, arrays, features)
+        columns = {role.option: _npz_column(path, arrays, role) for role in roles}
+        if (domain := columns["domain"]) is not None:
+            columns["domain"] = _name_domains(path, arrays, domain)
+        return X, columns
+
+
+@contextmanager
+def open_npz(path: Path) -> Iterator[Any]:
+    """Open a .npz file; raise ``TableError`` if it is damaged or none."""
+    damaged = TableError(f"{path} is damaged or not a .npz file: write it again with np.savez.")
+    # Told before np.load, which takes any other file for a pickle.
+    if not zipfile.is_zipfile(path):
+        raise damaged
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            yield arrays
+    except (zipfile.BadZipFile, zlib.error, EOFError):
+        raise damaged from None
+
+
+def _npz_array(path: Path, arrays: Any, name: str) -> NDArray[Any]:
+    try:
+        values = arrays[name]
+    except ValueError as error:
+        raise TableError(
+            f"array {name!r} of {path} cannot be read ({str(error).rstrip('.')}): save plain "
+            "numbers or strings, since pickled objects are never loaded."
+        ) from None
+    if not isinstance(values, np.ndarray):
+        raise TableError(f"{name!r} in {path} is not an array: write the file with np.savez.")
+    return values
+
+
+def read_matrix(path: Path, arrays: Any, name: str) -> NDArray[np.floating[Any]]:
+    """Return an array of numbers (n, d); raise ``TableError`` if it is none."""
+    values = _npz_array(path, arrays, name)
+    if values.ndim != 2 or values.dtype.kind not in "fiub":
+        raise TableError(
+            f"array {name!r} of {path} has shape {values.shape} and type {values.dtype}: save "
+            "numbers of shape (rows, columns)."
+        )
+    return values if values.dtype.kind == "f" else values.astype(np.float64)
+
+
+def _npz_column(path: Path, arrays: Any, role: Role) -> NDArray[Any] | None:
+    alias = _ALIASES.get(role.name, role.name) if role.option in _ALIASES else role.name
+    name = alias if role.name not in arrays.files and alias in arrays.files else role.name
+    if Role(name, role.option, role.needed).find(path, arrays.files) is None:
+        return None
+    values = _npz_array(path, arrays, name)
+    if values.ndim == 1 and role.values(path, values.tolist()) is None:
+        return None
+    return values
+
+
+def _name_domains(path: Path, arrays: Any, domain: NDArray[Any]) -> NDArray[Any]:
+    """Replace numbers in ``domain`` (n,) by the names in the array ``domains``, if there is one."""
+    if domain.dtype.kind not in "iu" or not domain.size or _NAMES not in arrays.files:
+        return domain
+    try:
+        names = arrays[_NAMES]
+    except ValueError:
+        raise TableError(
+            f"array {_NAMES!r} of {path} holds pickled objects: save plain strings."
+        ) from None
+    if names.ndim != 1 or domain.min() < 0 or domain.max() >= len(names):
+        raise TableError(
+            f"array {_NAMES!r} of {path} has shape {names.shape} but the domains are numbered "
+            f"{domain.min()} to {domain.max()}: save one name for each number from 0 on."
+        )
+    named: NDArray[Any] = names[domain]
+    return named
