@@ -12,7 +12,7 @@ import pytest
 from regraft import CROClassifier, adapt, make_confounded_domains, place
 from regraft.estimators.learning_curve import learning_curve
 from regraft.report import write_report
-from regraft.report.elements import Chapter, Chart, Strip, Text
+from regraft.report.elements import Chapter, Chart, Slider, Strip, Text
 from regraft.report.target_chapters import adapt_chapter, place_chapter
 from regraft.support.table import Table
 from regraft.support.thumbnails import encode_png
@@ -56,10 +56,10 @@ def test_a_place_has_its_shares_and_its_alien_rows(placed: dict[str, Any]) -> No
     assert "250 rows" in chapter.asked and chapter.verdict == f"{closure} {place}"
     (chart,), (table,), (strip,) = (parts(chapter, kind) for kind in (Chart, Table, Strip))
     assert len(table.rows) == 2 and table.columns[:2] == ("group", "new domain")
-    marks = {(v["label"], v["source"]): v["share"] for v in chart.spec["data"]["values"]}
-    assert len(marks) == 5
-    low, high = marks["at least", "new domain"], marks["at most", "new domain"]
-    assert low < marks["estimated", "new domain"] < high
+    marks = {v["place"]: v for v in chart.spec["data"]["values"]}
+    assert len(marks) == 3 and chapter.figure is not None
+    new = marks["new domain"]
+    assert new["low"] < new["value"] < new["high"]
     assert strip.lines == tuple(f"row {row['number']}" for row in placed["alien"])
     assert Text(accuracy) in parts(chapter, Text)
 
@@ -83,10 +83,23 @@ def test_an_adaptation_begins_with_its_certificate(adapted: dict[str, Any]) -> N
     assert chapter.verdict.startswith("Certified: ") and "250 of them with labels" in chapter.asked
     measured, curve, place = parts(chapter, Table)
     assert measured.rows[0][0] == "labels of the domain" and place.columns[0] == "group"
-    (chart,) = parts(chapter, Chart)
+    heads, chart = parts(chapter, Chart)
+    assert {v["series"] for v in heads.spec["data"]["values"]} == {"adapted", "before"}
     assert chart.description.startswith("With 100 labels: adapt ")
     assert [row[0] for row in curve.rows] == ["0", "10", "30", "100"]
-    assert len(parts(adapt_chapter(adapted | {"curve": None}), Chart)) == 0
+    assert len(parts(adapt_chapter(adapted | {"curve": None}), Chart)) == 1
+
+
+def test_a_placed_domain_is_marked_on_the_slider(
+    model: CROClassifier, placed: dict[str, Any]
+) -> None:
+    with_model = placed | {"model": json.loads(model.certificate_.to_json())}
+    (slider,) = parts(place_chapter(with_model), Slider)
+    assert [line.name for line in slider.lines] == ["CRO", "ERM"]
+    groups = model.certificate_.groups
+    assert slider.lines[0].start.value == groups[0].accuracy
+    assert slider.lines[0].end.value == groups[1].accuracy
+    assert "new domain" in str(slider.chart.spec)
 
 
 def test_an_address_is_no_picture(placed: dict[str, Any], tmp_path: Path) -> None:

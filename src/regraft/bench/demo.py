@@ -28,6 +28,7 @@ from regraft.estimators.baselines import (
 from regraft.estimators.compared_heads import on_cpu
 from regraft.estimators.cro import CROClassifier
 from regraft.estimators.group_audit import GroupAudit, audit_groups
+from regraft.estimators.placing import Placement, place
 from regraft.support.plain_data import PlainData
 from regraft.support.progress import OnProgress, ignore_progress
 from regraft.support.table import percent
@@ -60,6 +61,8 @@ class DemoResult(PlainData):
     certificate: GroupCertificate  # of the CRO head
     audits: dict[str, GroupAudit]  # of the heads AUDITED, on the held-out rows
     abduction: dict[str, Any]  # the hidden factor of the sources, with pictures at both ends
+    placement: Placement  # of the unseen domain, by its rows without labels
+    rows_measured: dict[str, int]  # by domain
 
     def verdict(self) -> str:
         """Compare ERM and CRO in the unseen domain, then in the worst mixture of the groups."""
@@ -143,7 +146,14 @@ def run_demo(
         certificate=certificate,
         audits=audits,
         abduction=_abduct(bank, cell, device),
+        placement=place(cro, bank.X_target),
+        rows_measured=_count(bank.sample_domain[test]) | {bank.target: len(bank.y_target)},
     )
+
+
+def _count(domain: NDArray[Any]) -> dict[str, int]:
+    names, counts = np.unique(domain, return_counts=True)
+    return dict(zip(map(str, names), counts.tolist(), strict=True))
 
 
 def _held_out(domain: NDArray[Any], seed: int) -> NDArray[np.bool_]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -24,12 +22,9 @@ from regraft.cli.options import (
     choose_columns,
 )
 from regraft.cli.session import Session
-from regraft.cli.shown_rows import announce_pictures, describe_rows, show_rows
+from regraft.cli.shown_rows import SHOWN_ROWS, announce_pictures, describe_ends, show_rows
 
 if TYPE_CHECKING:
-    from regraft.data.labelled import LabelledTable
-    from regraft.estimators.abduction import Abduction
-    from regraft.estimators.abduction_ends import ClassEnds
     from regraft.support.thumbnails import Pixels
 
 
@@ -43,7 +38,9 @@ def abduct_command(
     drop: Drop = None,
     categorical: Categorical = None,
     id_column: Id = None,
-    show: Annotated[int, typer.Option(help="Rows to show of each class at either end.")] = 6,
+    show: Annotated[
+        int, typer.Option(help="Rows to show of each class at either end.")
+    ] = SHOWN_ROWS,
     inputs: Inputs = None,
     device: Device = "cpu",
     out: Out = None,
@@ -63,7 +60,7 @@ def abduct_command(
     with session.working(f"looking for a hidden factor in {len(table.y)} rows"):
         found = abduct(table.X, table.y, table.domain, device=device)
     with session.working("reading the rows at both ends"):
-        ends, pictures = _describe_ends(found, table, data, show, inputs)
+        ends, pictures = describe_ends(found, table, data, show, inputs)
     document = abduction_document(found, ends) | {"rows": len(table.y)}
     files = []
     if out is not None:
@@ -94,22 +91,3 @@ def show_abduction(
         if each.columns:
             session.tables([each.column_table()])
     session.say("")
-
-
-def _describe_ends(
-    found: Abduction, table: LabelledTable, data: Path, show: int, inputs: Path | None
-) -> tuple[tuple[ClassEnds, ...], Mapping[int, Pixels]]:
-    """Find the rows at both ends, and the pictures, texts or columns that describe them."""
-    from regraft.estimators.abduction_ends import compare_columns, find_ends
-
-    ends = find_ends(found, table.y, table.domain, show)
-    shown = describe_rows([row for each in ends for row in each.rows], data, inputs)
-    if not shown.rows:
-        if (ids := table.id) is not None:
-            ends = tuple(
-                each.change_rows(lambda row: replace(row, name=str(ids[row.number - 1])))
-                for each in ends
-            )
-        return compare_columns(found, table.unscaled(), table.y, ends, table.features), {}
-    changed = tuple(each.change_rows(lambda row: shown.rows[row.number]) for each in ends)
-    return changed, shown.pictures

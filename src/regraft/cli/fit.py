@@ -27,6 +27,7 @@ from regraft.cli.options import (
     choose_columns,
 )
 from regraft.cli.session import Session
+from regraft.cli.shown_rows import SHOWN_ROWS, describe_ends
 
 if TYPE_CHECKING:
     from regraft.core.certificate import Certificate
@@ -58,6 +59,7 @@ def fit(
 
     from regraft.core.domains import check_device
     from regraft.data.labelled import read_labelled
+    from regraft.estimators.abduction_ends import abduction_document
     from regraft.estimators.card import describe_reference
     from regraft.estimators.cro import CROClassifier
     from regraft.estimators.saving import check_destination, save
@@ -91,11 +93,14 @@ def fit(
     save(model if before is None else make_pipeline(before, model), out / "model")
     certificate = model.certificate_
     write_text(out / "certificate.json", dumps(certificate.to_dict()))
-    details = {
+    details: dict[str, Any] = {
         "n_features": table.X.shape[1],
         "classes": [str(name) for name in model.classes_],
         "rows": table.count_rows(),
     }
+    if family == "latent":
+        ends, _ = describe_ends(model.abduction_, table, data, SHOWN_ROWS)
+        details["abduction"] = abduction_document(model.abduction_, ends)
     accuracy = {each.name: each.accuracy for each in certificate.sources}
     document = {"certificate": certificate.to_dict(), "source_accuracy": accuracy}
     write_text(out / "fit.json", dumps(document | details))

@@ -69,6 +69,7 @@ def place_command(
     document: dict[str, Any] = placement.to_dict() | {
         "summary": [*placement.summary(), expect_accuracy(placement, certified, scope)],
         "certified_accuracy": certified,
+        "model": certificate.to_dict(),
         "alien": [dict(vars(row)) for row in rows],
     }
     files = []

@@ -10,8 +10,13 @@ from typing import TYPE_CHECKING, Any
 from regraft.cli.session import Session
 
 if TYPE_CHECKING:
-    from regraft.estimators.abduction_ends import ShownRow
+    from regraft.data.labelled import LabelledTable
+    from regraft.estimators.abduction import Abduction
+    from regraft.estimators.abduction_ends import ClassEnds, ShownRow
     from regraft.support.thumbnails import Pixels
+
+
+SHOWN_ROWS = 6  # of each class, at either end of a hidden factor
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,25 @@ def describe_rows(rows: Sequence[ShownRow], data: Path, inputs: Path | None) -> 
         if found.pixels is not None:
             pictures[row.number] = found.pixels
     return Described(described, pictures)
+
+
+def describe_ends(
+    found: Abduction, table: LabelledTable, data: Path, show: int, inputs: Path | None = None
+) -> tuple[tuple[ClassEnds, ...], Mapping[int, Pixels]]:
+    """Find the rows at both ends, and the pictures, texts or columns that describe them."""
+    from regraft.estimators.abduction_ends import compare_columns, find_ends
+
+    ends = find_ends(found, table.y, table.domain, show)
+    shown = describe_rows([row for each in ends for row in each.rows], data, inputs)
+    if not shown.rows:
+        if (ids := table.id) is not None:
+            ends = tuple(
+                each.change_rows(lambda row: replace(row, name=str(ids[row.number - 1])))
+                for each in ends
+            )
+        return compare_columns(found, table.unscaled(), table.y, ends, table.features), {}
+    changed = tuple(each.change_rows(lambda row: shown.rows[row.number]) for each in ends)
+    return changed, shown.pictures
 
 
 def announce_pictures(session: Session, pictures: Mapping[int, Pixels]) -> None:

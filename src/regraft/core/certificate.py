@@ -25,7 +25,9 @@ from regraft.support.plain_data import PlainData
 from regraft.support.shown import ShownResult
 from regraft.support.table import Table
 
-_EVIDENCE = "targets", "sources", "pooled_targets", "pooled_sources"
+_EVIDENCE = tuple(
+    f"{of}{kind}" for of in ("", "pooled_") for kind in ("targets", "sources", "kept", "groups")
+)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -65,7 +67,7 @@ class Certificate(ShownResult, PlainData):
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
         """Rebuild a certificate from :meth:`to_dict`, also after a round trip through JSON."""
-        kinds = [kind for kind in (*_EVIDENCE, "kept", "pooled_kept") if kind in data]
+        kinds = [kind for kind in _EVIDENCE if kind in data]
         changed: dict[str, Any] = {
             **{kind: tuple(Evidence(**each) for each in data[kind]) for kind in kinds},
             "rounds": tuple(Round(**{**r, "risks": tuple(r["risks"])}) for r in data["rounds"]),

@@ -10,6 +10,7 @@ from scipy.stats import norm, t
 from torch import Tensor
 
 from regraft.core.newton import losses
+from regraft.support.measured import MeasuredShare
 from regraft.support.table import Cell, Number, Table, share
 
 CONFIDENCE = 0.95
@@ -34,6 +35,13 @@ class Evidence:
     risk_bound: float  # above the true risk, with the confidence
     accuracy: float
     accuracy_bound: float  # below the true accuracy, with the confidence
+
+    @property
+    def measured(self) -> MeasuredShare:
+        """The accuracy with its two-sided interval, which does not allow for impurity."""
+        return MeasuredShare(
+            self.accuracy, *accuracy_interval(self.accuracy, self.rows), self.accuracy_bound
+        )
 
 
 def judge(log_p: Tensor, y: Tensor) -> HeldOutRows:
@@ -68,6 +76,12 @@ def measure(
         accuracy=accuracy,
         accuracy_bound=max(1 - (1 - _wilson(accuracy, rows, level)) / purity, 0.0),
     )
+
+
+def accuracy_interval(accuracy: float, rows: float) -> tuple[float, float]:
+    """Return the ends of Wilson's two-sided interval, at an effective number of rows."""
+    level = (1 + CONFIDENCE) / 2
+    return _wilson(accuracy, rows, level), 1 - _wilson(1 - accuracy, rows, level)
 
 
 def pair_table(title: str, pairs: Iterable[tuple[str, Evidence, Evidence]], other: str) -> Table:

@@ -32,6 +32,8 @@ class GroupCertificate(Certificate):
     price: float | None  # by how much its risk on the pooled sources is larger (nats)
     ridge: float | None  # chosen for the learner
     abduction: dict[str, Any]  # what was found about the hidden factor
+    groups: tuple[Evidence, ...] = ()  # each group alone; the pooled sources if there is one
+    pooled_groups: tuple[Evidence, ...] = ()  # ERM's
 
     def scope(self) -> str:
         """Name the domains that it covers."""
@@ -70,6 +72,7 @@ def certify_latent(
     ``names`` are those of the sources, and ``notes`` say what to know of their rows.
     """
     targets = outcome.targets
+    alone = replace(targets, prior_shift=None, class_groups=False)
     shared = collect_evidence(
         partial(measure_targets, targets),
         outcome.held_out,
@@ -91,6 +94,8 @@ def certify_latent(
         price=outcome.price,
         ridge=outcome.ridge,
         abduction=abduction,
+        groups=measure_targets(alone, outcome.held_out),
+        pooled_groups=measure_targets(alone, outcome.pooled),
         **shared,
     )
 

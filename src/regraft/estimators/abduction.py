@@ -15,6 +15,7 @@ from regraft.core.domain_scores import PERMUTATIONS
 from regraft.core.domains import Domains, check_domains, index_column
 from regraft.core.features import check_features, join_names
 from regraft.core.group_models import GroupModels
+from regraft.core.group_ties import align_classes, share_errors, source_share_errors
 from regraft.premises.verdicts import format_p_value
 from regraft.support.shown import ShownResult
 from regraft.support.table import Cell, Table, share
@@ -34,8 +35,12 @@ class Abduction(ShownResult):
     classes: NDArray[Any]  # (C,)
     domains: NDArray[Any]  # (K,)
     shares: NDArray[np.float64]  # (K, G) of the groups in each source
+    share_errors: NDArray[np.float64]  # (K, G) their standard errors
     class_shares: NDArray[np.float64]  # (K, C, G) in each source and class; where a source has no
     # rows of a class, or the class is in one source only, those of the source's other classes
+    class_share_errors: NDArray[np.float64]  # (K, C, G) their standard errors
+    alignment: NDArray[np.float64]  # (C,) 1 if the last group of a class looks like that of the
+    # first class, -1 if it looks like the first group of that class, 0 if neither
     gain: float  # nats a row that the groups tell about the source, on rows that no step has seen
     gain_error: float  # its standard error
     possible_gain: float  # what they would tell if each row's group were known
@@ -73,7 +78,10 @@ class Abduction(ShownResult):
             "classes": [str(name) for name in self.classes],
             "domains": [str(name) for name in self.domains],
             "shares": self.shares.tolist(),
+            "share_errors": self.share_errors.tolist(),
             "class_shares": self.class_shares.tolist(),
+            "class_share_errors": self.class_share_errors.tolist(),
+            "alignment": self.alignment.tolist(),
             "gain": self.gain,
             "gain_error": self.gain_error,
             "possible_gain": self.possible_gain,
@@ -151,12 +159,16 @@ def abduct(
 
 def describe_groups(found: Groups, domains: Domains) -> Abduction:
     """Return ``found`` as arrays in the user's labels, with warnings in words."""
+    errors = share_errors(found, domains)
     return Abduction(
         groups=found.posterior.cpu().numpy(),
         classes=domains.classes,
         domains=domains.names,
         shares=found.source_shares.cpu().numpy(),
+        share_errors=source_share_errors(errors, domains).cpu().numpy(),
         class_shares=found.shares.cpu().numpy(),
+        class_share_errors=errors.cpu().numpy(),
+        alignment=align_classes(found, domains).cpu().numpy(),
         gain=found.gain,
         gain_error=found.gain_error,
         possible_gain=found.possible_gain,

@@ -144,14 +144,26 @@ def compare_columns(
 ) -> tuple[ClassEnds, ...]:
     """Add to each class the columns of ``X`` (n, d) in which its last and first group differ most.
 
-    Means are weighted by the posterior. Columns without ``names`` (d,) are numbered from 1.
+    Rows tell their values in these columns. Means are weighted by the posterior. Columns without
+    ``names`` (d,) are numbered from 1.
     """
     labels = y.astype(str)
-    return tuple(
-        replace(each, columns=_differences(X[mask], abduction.groups[mask], names))
-        for each in ends
-        for mask in (labels == each.label,)
-    )
+    all_names = names or [f"column {j + 1}" for j in range(X.shape[1])]
+    places = {name: j for j, name in enumerate(all_names)}
+
+    def describe(each: ClassEnds) -> ClassEnds:
+        mask = labels == each.label
+        columns = _differences(X[mask], abduction.groups[mask], all_names)
+        shown = [(column.name, places[column.name]) for column in columns]
+
+        def tell(row: EndRow) -> EndRow:
+            values = (f"{name} {X[row.number - 1, j]:.4g}" for name, j in shown)
+            name = row.name or f"row {row.number}"
+            return replace(row, text=shorten(f"{name}: {', '.join(values)}"))
+
+        return replace(each, columns=columns).change_rows(tell)
+
+    return tuple(map(describe, ends))
 
 
 def abduction_document(abduction: Abduction, ends: Sequence[ClassEnds]) -> dict[str, Any]:
@@ -203,7 +215,7 @@ def _differences(
     gap = np.divide(means[0] - means[1], scale, out=np.zeros_like(scale), where=scale > 0)
     return tuple(
         ColumnDifference(
-            names[j] if names else f"column {j + 1}",
+            names[j],
             float(means[0][j]),
             float(means[1][j]),
             float(gap[j]),

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from regraft.core.abduction import find_groups, rows_of_sources
 from regraft.core.domains import Domains, check_domains, warn_if_one_domain
+from regraft.core.evidence import accuracy_interval
 from regraft.core.group_targets import GroupTargets, check_prior_shift
 from regraft.core.heads import check_ridge, fit_source_heads
 from regraft.core.hull import (
@@ -31,6 +32,7 @@ from regraft.estimators.audit import ONE_DOMAIN_CONSEQUENCE, RADII, check_radii
 from regraft.estimators.families import Family, check_settings
 from regraft.estimators.group_audit import ONE_SOURCE_CONSEQUENCE
 from regraft.premises.factorized_targets import check_n_groups, fit_factorized_targets
+from regraft.support.measured import MeasuredShare
 from regraft.support.plain_data import PlainData
 from regraft.support.progress import OnProgress, ignore_progress
 from regraft.support.shown import ShownResult
@@ -48,6 +50,18 @@ class FrontierPoint:
     worst_case_accuracy: float  # over the frontier's plausible domains
     worst_case_risk: float
     prior_shift: float | None = None  # of the latent family; None for every mixture
+    source_rows: float | None = None  # effective number of rows behind the source accuracy
+    worst_case_rows: float | None = None  # behind the worst-case accuracy
+
+    @property
+    def source(self) -> MeasuredShare:
+        """The source accuracy with its interval."""
+        return _with_interval(self.source_accuracy, self.source_rows)
+
+    @property
+    def worst_case(self) -> MeasuredShare:
+        """The worst-case accuracy with the interval that it would have if the domain were given."""
+        return _with_interval(self.worst_case_accuracy, self.worst_case_rows)
 
     @property
     def label(self) -> str:
@@ -209,11 +223,14 @@ def frontier(
             sources, radius=radius, ridge=ridge, targets=targets, objective=objective
         )
         loss, error = _judge(Z, test.y, game.head)
+        worst = attack(measured, error, radii[-1])
         point = FrontierPoint(
             radius=radius,
             source_accuracy=1 - float(test.weight @ error),
-            worst_case_accuracy=1 - attack(measured, error, radii[-1]).value,
+            worst_case_accuracy=1 - worst.value,
             worst_case_risk=attack(measured, loss, radii[-1]).value,
+            source_rows=float(1 / test.weight.square().sum()),
+            worst_case_rows=float(1 / worst.weights.square().sum()),
         )
         points.append(point)
         on_progress(f"fitted at radius {radius:g}")
@@ -255,17 +272,25 @@ def _latent_frontier(
             sources, groups, prior_shift=shift, class_groups=class_groups, ridge=ridge
         )
         loss, error = _judge(Z, y, outcome.head)
+        worst = targets.worst(error)[0]
         point = FrontierPoint(
             radius=None,
             source_accuracy=1 - float(test.weight @ error),
-            worst_case_accuracy=1 - float(targets.worst(error)[0] @ error),
+            worst_case_accuracy=1 - float(worst @ error),
             worst_case_risk=float(targets.worst(loss)[0] @ loss),
             prior_shift=shift,
+            source_rows=float(1 / test.weight.square().sum()),
+            worst_case_rows=float(1 / worst.square().sum()),
         )
         points.append(point)
         on_progress(f"fitted where the mix of groups may move by {point.label} nats")
     has_factor = groups.models is not None
     return Frontier(tuple(points), audit_radius=None, family="latent", has_factor=has_factor)
+
+
+def _with_interval(accuracy: float, rows: float | None) -> MeasuredShare:
+    ends = (accuracy, accuracy) if rows is None else accuracy_interval(accuracy, rows)
+    return MeasuredShare(accuracy, *ends)
 
 
 def _judge(Z: Tensor, y: Tensor, head: Tensor) -> tuple[Tensor, Tensor]:

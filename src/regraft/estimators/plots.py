@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from regraft.core.evidence import Evidence
+from regraft.core.evidence import Evidence, accuracy_interval
 from regraft.estimators.audit import AuditCurve
 from regraft.estimators.free_audit import FreeAudit
 from regraft.estimators.frontier import Frontier
@@ -14,6 +14,8 @@ from regraft.estimators.group_audit import GroupAudit
 from regraft.support import charts
 from regraft.support.chart_parts import Spec
 from regraft.support.looks import head_looks, look
+from regraft.support.measured import MeasuredShare
+from regraft.support.measured_charts import accuracy_chart
 from regraft.support.pictures import panels, picture, write_picture
 
 # Reports draw charts without scikit-learn, which a comparison takes along.
@@ -27,18 +29,24 @@ _PANELS = {
     "worst": "Worst unseen domain",
     "source": "Sources (rows fitted on)",
 }
-_BOUNDS = "the line ends at the bound, below the true accuracy with 95 % confidence"
+_BOUNDS = "bars: 95 % intervals; ticks: below the true accuracy with 95 % confidence"
 
 
 def stress_chart(curves: Mapping[str, AuditCurve]) -> Spec:
-    """Draw the lowest accuracy of each predictor over the radius."""
-    lines = {name: {p.radius: p.accuracy for p in curve.points} for name, curve in curves.items()}
-    return charts.radius_chart(lines, "lowest accuracy (%)", head_looks(lines), ends=(0, 100))
+    """Draw the lowest accuracy of each predictor over the radius, with its interval."""
+    lines = {
+        name: {
+            p.radius: MeasuredShare(p.accuracy, *accuracy_interval(p.accuracy, p.sample_size))
+            for p in curve.points
+        }
+        for name, curve in curves.items()
+    }
+    return charts.radius_chart(lines, "lowest accuracy (%)", head_looks(lines))
 
 
 def frontier_chart(frontier: Frontier) -> Spec:
     """Draw accuracy on the sources against that in the worst domain, a point per head."""
-    points = [(p.label, p.source_accuracy, p.worst_case_accuracy) for p in frontier.points]
+    points = [(p.label, p.source, p.worst_case) for p in frontier.points]
     return charts.frontier_chart(points, frontier.trained, frontier.scope)
 
 
@@ -48,10 +56,10 @@ def group_chart(audits: Mapping[str, GroupAudit]) -> Spec:
 
 
 def evidence_chart(measured: Mapping[str, Sequence[Evidence]]) -> Spec:
-    """Draw the accuracy of each predictor wherever it was measured, with its bound."""
-    return charts.group_accuracy_chart(
+    """Draw the accuracy of each predictor wherever it was measured, with interval and bound."""
+    return accuracy_chart(
         {
-            name: [(each.name, each.accuracy, each.accuracy_bound) for each in evidence]
+            name: {each.name: each.measured for each in evidence}
             for name, evidence in measured.items()
         }
     )

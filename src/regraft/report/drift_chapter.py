@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from regraft.estimators.drift import DriftBatch, batch_table
-from regraft.report.elements import Chapter, Chart, Document, Part, Section, Text
+from regraft.report.elements import Chapter, Chart, Document, Figure, Part, Section, Text
 from regraft.support.band_chart import band_chart
+from regraft.support.measured import around
 from regraft.support.table import percent
 
 _ERRORS = 1.645  # a band of 90 %, at whose upper end the alarm is raised
@@ -38,6 +39,8 @@ def drift_chapter(document: Document) -> Chapter:
         chart = band_chart(shares, "share of the rows (%)", said)
         parts = (Chart(title, chart, document["sentence"]),)
     least = summary["least_accuracy"]
+    worst = min((*batches, *raised), key=lambda batch: batch.accuracy)
+    band = around(worst.accuracy, worst.accuracy_error, _ERRORS)
     described = f"Lowest expected accuracy: {percent(least)}; certified: {percent(certified)}."
     kept = f"The first {len(raised)} of {summary['alarms']:,}" if raised else "None was raised."
     return Chapter(
@@ -65,13 +68,19 @@ def drift_chapter(document: Document) -> Chapter:
                 "Alarms",
                 (
                     Text(
-                        f"Closure: the p-value is below {document['level']:g}, so that the batch "
-                        "is no mixture of the groups and no certificate speaks of it. Batches are "
+                        f"An alarm of closure: its p-value is below {document['level']:g}, so that "
+                        "no certificate speaks of the batch. Batches are "
                         f"tested one by one: of 1,000 mixtures, about {1000 * document['level']:g} "
-                        "raise a false alarm. Accuracy: the whole band lies below the certificate."
+                        "raise a false alarm. An alarm of accuracy: the whole band lies below the "
+                        "certificate."
                     ),
                     batch_table(kept, raised) if raised else Text(kept),
                 ),
             ),
+        ),
+        Figure(
+            percent(worst.accuracy),
+            f"lowest expected accuracy, in batch {worst.number:,} (90 % band {band.interval}); the "
+            f"certificate states {percent(certified)} or more.",
         ),
     )

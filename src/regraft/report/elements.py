@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 from regraft.estimators.certificate_terms import Term
 from regraft.report.provenance import Provenance
+from regraft.support.measured import MeasuredShare
 from regraft.support.table import Table
 
 Document = Mapping[str, Any]  # a result, as its command wrote it to a JSON file
@@ -59,15 +60,71 @@ class Strip:
     lines: tuple[str, ...] = ()
 
 
-Part = Text | Table | Chart | Terms | Strip
+@dataclass(frozen=True)
+class StripColumns:
+    """Strips beside each other, under a heading each; on a narrow screen below each other."""
+
+    strips: Mapping[str, tuple[Strip, ...]]
+
+
+@dataclass(frozen=True)
+class SliderLine:
+    """Accuracy of a head that changes evenly from one end of a slider to the other."""
+
+    name: str
+    start: MeasuredShare
+    end: MeasuredShare
+
+
+@dataclass(frozen=True)
+class Slider:
+    """A chart with a rule that a reader moves, and what every line has there."""
+
+    chart: Chart
+    label: str  # what the slider sets, in percent
+    start: int
+    lines: tuple[SliderLine, ...]
+
+    def at_start(self) -> tuple[tuple[str, str], ...]:
+        """Return what each line has where the slider begins, in words."""
+        return tuple((line.name, str(_between(line, self.start / 100))) for line in self.lines)
+
+    def document(self) -> list[dict[str, Any]]:
+        """Return the lines as plain data for the page's script."""
+        return [
+            {"name": line.name, "ends": [[m.value, m.low, m.high] for m in (line.start, line.end)]}
+            for line in self.lines
+        ]
+
+
+def _between(line: SliderLine, share: float) -> MeasuredShare:
+    pairs = zip(astuple(line.start)[:3], astuple(line.end)[:3], strict=True)
+    return MeasuredShare(*((1 - share) * start + share * end for start, end in pairs))
+
+
+Part = Text | Table | Chart | Terms | Strip | StripColumns | Slider
 
 
 @dataclass(frozen=True)
 class Section:
-    """Parts under a heading."""
+    """Parts under a heading; folded ones open when one asks for them."""
 
     title: str
     parts: tuple[Part, ...]
+    folded: bool = False
+
+
+def fold(sections: Iterable[Section]) -> tuple[Section, ...]:
+    """Return the same sections, folded."""
+    return tuple(replace(section, folded=True) for section in sections)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """The one number of an answer, and a sentence that says of what it is, with its interval."""
+
+    number: str
+    meaning: str
 
 
 @dataclass(frozen=True)
@@ -78,6 +135,8 @@ class Chapter:
     asked: str  # one sentence
     verdict: str  # one sentence
     sections: tuple[Section, ...]
+    figure: Figure | None = None
+    doubts: tuple[str, ...] = ()  # that change the answer
 
 
 @dataclass(frozen=True)

@@ -1,84 +1,21 @@
-"""Chapters on heads: demo, fit, audit, frontier and comparison."""
+"""Chapters that measure heads: audits, frontier and comparison."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from regraft.core.certificate import Certificate
-from regraft.core.certificates import certificate_from_dict
-from regraft.core.group_certificate import GroupCertificate
-from regraft.core.head_certificate import HeadCertificate
+from regraft.core.evidence import Evidence, accuracy_interval
 from regraft.estimators.audit import AuditCurve
-from regraft.estimators.evidence_tables import name_domains
 from regraft.estimators.free_audit import FreeAudit
 from regraft.estimators.frontier import Frontier
 from regraft.estimators.group_audit import COLUMNS, GroupAudit, evidence_rows
-from regraft.estimators.plots import comparison_chart, evidence_chart, group_chart
-from regraft.report.abduction_chapter import abduction_sections
-from regraft.report.elements import Chapter, Chart, Document, Section, Text
-from regraft.report.premise_chapters import diagnosis_chapter
-from regraft.report.sections import (
-    accuracies_section,
-    factor_section,
-    frontier_section,
-    proof_sections,
-    stress_section,
-)
+from regraft.estimators.plots import comparison_chart, evidence_chart
+from regraft.report.elements import Chapter, Chart, Document, Figure, Section, Text
+from regraft.report.factor_sections import group_section, without_bound
+from regraft.report.prevalence import prevalence_section, source_places
+from regraft.report.sections import domains_section, frontier_section, stress_section
+from regraft.support.measured import MeasuredShare, around
 from regraft.support.table import Table, percent
 
-_MOST_CLASSES = 12  # with a column each
-_MOST_SOURCES = 6  # by name
-_FIT = "A head for domains that nobody has data from"
-
-
-def demo_chapter(document: Document) -> Chapter:
-    """Build the chapter for ``demo.json``."""
-    certificate = certificate_from_dict(document["certificate"])
-    audits = {name: GroupAudit.from_dict(audit) for name, audit in document["audits"].items()}
-    rows, target = [*document["rows"], document["ceiling"]], document["target"]
-    unseen = f"{target} (unseen)"
-    accuracies = {row["name"]: {**row["by_source"], unseen: row["target_accuracy"]} for row in rows}
-    erm, cro = document["rows"][0], document["rows"][-1]
-    sections = list(abduction_sections(document["abduction"]))
-    sections.append(accuracies_section(accuracies, "rows that no head was fitted on"))
-    sections.append(_heads_section(audits, "rows that no head was fitted on"))
-    sections += proof_sections(certificate)
-    if document["diagnosis"] is not None:
-        sections += diagnosis_chapter(document["diagnosis"]).sections
-    return Chapter(
-        "Colored MNIST, and a domain that nobody saw",
-        f"Which head, trained on {' and '.join(document['sources'])}, holds in {target}, which "
-        "none has seen? (A domain is named after how its colours go with its labels.)",
-        f"From the seen domains to the unseen one, ERM goes from "
-        f"{percent(erm['source_accuracy'])} to {percent(erm['target_accuracy'])}, and CRO, which "
-        f"refuses to lean on what the sources disagree about, from "
-        f"{percent(cro['source_accuracy'])} to {percent(cro['target_accuracy'])}.",
-        tuple(sections),
-    )
-
-
-def fit_chapter(document: Document) -> Chapter:
-    """Build the chapter for ``fit.json``."""
-    certificate = certificate_from_dict(document["certificate"])
-    rows = document["rows"]
-    n = sum(sum(counts.values()) for counts in rows.values())
-    given = f"From {n} rows of {document['n_features']} features in {_sources(rows)}, fit the head"
-    if isinstance(certificate, GroupCertificate):
-        asked = f"{given} that is best in the worst domain that mixes their hidden groups."
-        parts = factor_section(certificate), *proof_sections(certificate)
-        sections = [_rows_section(document), *parts]
-        return Chapter(_FIT, asked, _certified_verdict(certificate), tuple(sections))
-    assert isinstance(certificate, HeadCertificate)
-    if certificate.radius is None:
-        raise ValueError("its certificate has no radius")
-    asked = (
-        f"{given} with the smallest worst {certificate.objective} over every plausible unseen "
-        f"domain within {certificate.radius:.3g} nats of their mean."
-    )
-    sections = [_rows_section(document), _scale_section(certificate.distances)]
-    sections += proof_sections(certificate)
-    return Chapter(_FIT, asked, _certified_verdict(certificate), tuple(sections))
+_PREDICTOR = "predictor"
 
 
 def audit_chapter(document: Document) -> Chapter:
@@ -89,23 +26,35 @@ def audit_chapter(document: Document) -> Chapter:
         return _free_audit_chapter(FreeAudit.from_dict(dict(document)))
     curve = AuditCurve.from_dict({k: document[k] for k in ("points", "source_accuracy")})
     worst = curve.points[-1]
+    interval = accuracy_interval(worst.accuracy, worst.sample_size)
     return Chapter(
         "An audit in unseen domains",
         "How bad can a fixed predictor get in a plausible unseen domain?",
         f"Measured on the rows audited, it has {percent(curve.source_accuracy)} on the sources and "
         f"{percent(worst.accuracy)} in the worst plausible domain within {worst.radius:g} nats.",
-        (stress_section({"predictor": curve}, "the rows audited"), _targets_section(curve)),
+        (stress_section({_PREDICTOR: curve}, "the rows audited"), _targets_section(curve)),
+        Figure(
+            percent(worst.accuracy),
+            f"accuracy in the worst plausible domain within {worst.radius:g} nats (95 % interval "
+            f"{MeasuredShare(worst.accuracy, *interval).interval}).",
+        ),
     )
 
 
 def frontier_chapter(document: Document) -> Chapter:
     """Build the chapter for ``frontier.json``."""
     frontier = Frontier.from_dict(dict(document))
+    last = frontier.points[-1]
     return Chapter(
         "The price of robustness",
         "What does robustness cost on the sources, and what does it buy in the worst domain?",
         frontier.summary(),
         (frontier_section(frontier),),
+        Figure(
+            percent(last.worst_case.value),
+            f"accuracy of the last head in the {frontier.scope} (95 % interval "
+            f"{last.worst_case.interval}); on the sources it has {last.source}.",
+        ),
     )
 
 
@@ -133,7 +82,11 @@ def comparison_chapter(document: Document) -> Chapter:
     if swept:
         chart = Chart("Over the radius", comparison_chart(swept, others, title), f"{ends}.")
         parts = (chart, table)
-    accuracies = {row["head"]: row["accuracy"] for row in fixed}
+    accuracies = {
+        row["head"]: {name: _estimate(document, row, name) for name in row["accuracy"]}
+        for row in fixed
+    }
+    average = cro.get("metrics", {}).get("accuracy")
     return Chapter(
         "Heads compared, each domain left out",
         f"Which head holds where none has been? Each of {len(targets)} domains was left out in "
@@ -142,31 +95,54 @@ def comparison_chapter(document: Document) -> Chapter:
         f"{percent(cro['worst'])} in the worst ({cro['worst_target']}), {erm['head']} "
         f"{percent(erm['average'])} and {percent(erm['worst'])}.",
         (
+            domains_section(accuracies, "the domain left out", cro["head"]),
             Section("All heads, each domain left out", parts),
-            accuracies_section(accuracies, "the domain left out", cro["head"]),
+        ),
+        average
+        and Figure(
+            percent(average["value"]),
+            f"accuracy of {cro['head']} on average over the unseen domains (95 % interval over "
+            f"rows {MeasuredShare(**average).interval}).",
         ),
     )
+
+
+def _estimate(document: Document, row: Document, target: str) -> MeasuredShare:
+    """Return the accuracy of a head in a domain left out, with its interval if it has one."""
+    found = next(
+        cell.get("metrics", {}).get("accuracy")
+        for cell in document["cells"]
+        if (cell["head"], cell["target"]) == (row["head"], target)
+    )
+    return MeasuredShare(**found) if found else around(row["accuracy"][target], None)
 
 
 def _group_audit_chapter(audit: GroupAudit) -> Chapter:
     """Build the chapter for an ``audit.json`` by groups."""
     found = audit.abduction
-    sections = [_accuracy_section(audit)]
+    heads = {_PREDICTOR: audit.groups}
+    sources = {_PREDICTOR: {each.name: without_bound(each) for each in audit.sources}}
+    sections = []
     if audit.n_groups > 1:
-        columns = ("source", *(each.name for each in audit.groups))
-        rows = tuple(
-            (name, *(f"{share:.0%}" for share in shares))
-            for name, shares in zip(found["domains"], found["shares"], strict=True)
-        )
-        shares = Table("Share of the groups in each source", columns, rows)
-        sections.append(Section("Where the groups are", (*map(Text, found["warnings"]), shares)))
+        places = source_places(found, sources)
+        sections += [group_section(heads, found), prevalence_section(found, heads, places)]
+    sections += [domains_section(sources, "the rows audited", _PREDICTOR), _accuracy_section(audit)]
+    worst = min(audit.targets, key=lambda each: each.accuracy)
+    scope = "the worst mixture of the groups" if audit.n_groups > 1 else "the sources, pooled"
     return Chapter(
         "An audit by hidden groups",
         "How good is a fixed predictor in each hidden group, and in a domain that mixes them "
         "otherwise than the sources do?",
         audit.summary(),
         tuple(sections),
+        _figure(worst, f"accuracy in {scope}, on the rows audited"),
+        tuple(found["warnings"]),
     )
+
+
+def _figure(worst: Evidence, meaning: str) -> Figure:
+    interval = f"95 % interval {worst.measured.interval}"
+    return Figure(percent(worst.accuracy), f"{meaning} ({interval}).")
 
 
 def _free_audit_chapter(audit: FreeAudit) -> Chapter:
@@ -178,8 +154,8 @@ def _free_audit_chapter(audit: FreeAudit) -> Chapter:
         tuple(evidence_rows(evidence)),
     )
     chart = Chart(
-        "Accuracy in the worst domain found and in each source; the line ends at the bound",
-        evidence_chart({"predictor": evidence}),
+        "Accuracy in the worst domain found and each source; bars: 95 % intervals, ticks: bounds",
+        evidence_chart({_PREDICTOR: evidence}),
         audit.summary(),
     )
     return Chapter(
@@ -187,22 +163,8 @@ def _free_audit_chapter(audit: FreeAudit) -> Chapter:
         "How bad is a fixed head in the worst domain that the paper's own adversary finds?",
         audit.summary(),
         (Section("Domain by domain", (chart, rows)),),
+        _figure(audit.target, "accuracy in the worst domain found"),
     )
-
-
-def _heads_section(audits: Mapping[str, GroupAudit], rows: str) -> Section:
-    """Show several heads in each group and source; ``rows`` says on which rows."""
-    ends = ", ".join(f"{name} {percent(audit.accuracy)}" for name, audit in audits.items())
-    chart = Chart(
-        "Accuracy by group and source; the line ends at the bound",
-        group_chart(audits),
-        f"In the hardest mixture of the groups: {ends}.",
-    )
-    text = Text(
-        f"Measured on {rows}. A new domain may mix the groups in any other way than the sources "
-        "do; the hardest mixture is what a head can be sure of."
-    )
-    return Section("Group by group", (text, chart))
 
 
 def _accuracy_section(audit: GroupAudit) -> Section:
@@ -217,59 +179,7 @@ def _accuracy_section(audit: GroupAudit) -> Section:
         evidence_rows(audit.mixtures),
         evidence_rows(audit.sources),
     )
-    chart = Chart(
-        "Accuracy by group and source; the line ends at the bound",
-        group_chart({"predictor": audit}),
-        audit.summary(),
-    )
-    return Section("Group by group", (text, chart, rows))
-
-
-def _certified_verdict(c: Certificate) -> str:
-    """Say what is certified beside ERM's, or why the head is ERM's; everything held out."""
-    sources = f"Measured on held-out rows of the sources it has {percent(c.source_accuracy)}"
-    if isinstance(c, HeadCertificate) and c.kept:
-        sources = (
-            f"If the inputs stay those of the sources, at least {percent(c.kept_accuracy)}. "
-            f"{sources}"
-        )
-    certified = f"certified to have at least {percent(c.accuracy)} accuracy in {name_domains(c)}"
-    confident = f"{c.confidence:.0%} confidence"
-    if c.reason:
-        return (
-            f"This is ERM's head, because {c.reason}. It is {certified} ({confident}). {sources}."
-        )
-    return (
-        f"This head is {certified}, and ERM's at least {percent(c.pooled_accuracy)} ({confident}). "
-        f"{sources}, and ERM's {percent(c.pooled_source_accuracy)}."
-    )
-
-
-def _rows_section(document: Document) -> Section:
-    rows, classes = document["rows"], document["classes"]
-    shown = classes if len(classes) <= _MOST_CLASSES else []
-    counts = tuple(
-        (name, *(str(row.get(label, 0)) for label in shown), str(sum(row.values())), str(len(row)))
-        for name, row in rows.items()
-    )
-    columns = ("source", *shown, "all rows", "classes")
-    return Section("The data", (Table("Rows by source", columns, counts),))
-
-
-def _sources(rows: Mapping[str, Any]) -> str:
-    count = "1 source domain" if len(rows) == 1 else f"{len(rows)} source domains"
-    return count if len(rows) > _MOST_SOURCES else f"{count} ({', '.join(rows)})"
-
-
-def _scale_section(distances: Mapping[str, float]) -> Section:
-    rows = tuple((name, f"{distance:.2f}") for name, distance in distances.items())
-    text = Text(
-        "How far the sources themselves lie from their mean, as far as their rows can tell, is the "
-        "scale for a radius: one that is many times as large prepares for domains that are many "
-        "times as different."
-    )
-    table = Table("Distance from the mean of the sources", ("source", "nats"), rows)
-    return Section("How far is far?", (text, table))
+    return Section("Group by group: the bounds", (text, rows), folded=True)
 
 
 def _targets_section(curve: AuditCurve) -> Section:
@@ -283,4 +193,4 @@ def _targets_section(curve: AuditCurve) -> Section:
         "A plausible domain weighs what the sources differ in; weights sum to one, and negative "
         "ones go beyond the sources, away from the one they stand under."
     )
-    return Section("Which domain is the worst?", (text, table))
+    return Section("Which domain is the worst?", (text, table), folded=True)

@@ -27,7 +27,7 @@ def diagnosis_chapter(document: Document) -> Chapter:
         answers[-1]["sentence"],
         (
             Section("Four answers", (table, *sentences)),
-            _verdicts_section(document),
+            replace(_verdicts_section(document), folded=True),
             *tables_sections(document["tables"]),
         ),
     )

@@ -5,22 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from regraft.core.certificate import Certificate
-from regraft.core.game import Round
 from regraft.core.group_certificate import GroupCertificate
 from regraft.core.head_certificate import HeadCertificate
-from regraft.estimators.abduction import summarize_factor
 from regraft.estimators.audit import AuditCurve
 from regraft.estimators.certificate_terms import explain_certificate
 from regraft.estimators.evidence_tables import (
     evidence_table,
     name_domains,
-    shares_table,
     track_record,
 )
 from regraft.estimators.frontier import Frontier
 from regraft.estimators.plots import frontier_chart, stress_chart
 from regraft.report.elements import Chart, Document, Part, Section, Terms, Text
-from regraft.support.charts import accuracies_chart, game_chart, group_accuracy_chart
+from regraft.support.charts import game_chart
+from regraft.support.measured import MeasuredShare
+from regraft.support.measured_charts import accuracy_chart
 from regraft.support.table import Table, percent
 
 _HELD_OUT = (
@@ -30,6 +29,7 @@ _HELD_OUT = (
 _BY_GROUP = "A group weighs the rows of all sources by how surely they are in it."
 _BY_HEAD = "A plausible domain weighs the rows of all sources, so that its head becomes theirs."
 _SHOWN = 4  # terms of a certificate before one unfolds the rest
+_ON_SOURCES = "accuracy on the sources"  # the term that is measured, not certified
 
 
 def stress_section(curves: Mapping[str, AuditCurve], rows: str) -> Section:
@@ -49,7 +49,11 @@ def stress_section(curves: Mapping[str, AuditCurve], rows: str) -> Section:
                 "Each point is the lowest accuracy over all plausible unseen domains within that "
                 f"radius of the sources' mean and the sources themselves, measured on {rows}."
             ),
-            Chart("Lowest accuracy over the radius", stress_chart(curves), description),
+            Chart(
+                "Lowest accuracy over the radius; bars: 95 % intervals",
+                stress_chart(curves),
+                description,
+            ),
             Table(
                 "Lowest accuracy by radius (nats)",
                 ("radius", *curves),
@@ -65,10 +69,7 @@ def frontier_section(frontier: Frontier) -> Section:
     title = "The price of robustness"
     if not frontier.has_factor:
         return Section(title, (Text(frontier.summary()),))
-    rows = tuple(
-        (p.label, percent(p.source_accuracy), percent(p.worst_case_accuracy))
-        for p in frontier.points
-    )
+    rows = tuple((p.label, str(p.source), str(p.worst_case)) for p in frontier.points)
     first = frontier.points[0].label
     is_erm = " Radius 0 is plain ERM." if frontier.family != "latent" and first == "0" else ""
     trained = frontier.trained
@@ -79,18 +80,23 @@ def frontier_section(frontier: Frontier) -> Section:
                 f"One head for each {trained}: what it has where domains look like the sources (to "
                 f"the right is better), and in the worst plausible domain (up is better).{is_erm}"
             ),
-            Chart(f"Labels: {trained}", frontier_chart(frontier), frontier.summary()),
+            Chart(
+                f"Labels: {trained}; bars: 95 % intervals",
+                frontier_chart(frontier),
+                frontier.summary(),
+            ),
             Table("Measured on held-out rows", (trained, "sources", frontier.scope), rows),
         ),
     )
 
 
-def accuracies_section(
-    accuracies: Mapping[str, Mapping[str, float]], rows: str, head: str = "CRO"
+def domains_section(
+    measured: Mapping[str, Mapping[str, MeasuredShare]], rows: str, head: str
 ) -> Section:
     """Show the accuracy of each head in each domain on ``rows``; mark the worst of ``head``."""
-    domains = list(dict.fromkeys(name for row in accuracies.values() for name in row))
-    lines = tuple((name, *(_cell(row, name) for row in accuracies.values())) for name in domains)
+    domains = list(dict.fromkeys(name for row in measured.values() for name in row))
+    accuracies = {h: {name: m.value for name, m in row.items()} for h, row in measured.items()}
+    lines = tuple((name, *(_cell(row, name) for row in measured.values())) for name in domains)
     ours = accuracies[head]
     worst = min(ours, key=ours.__getitem__)
     marked = frozenset({domains.index(worst)} if len(domains) > 1 else ())
@@ -99,71 +105,69 @@ def accuracies_section(
         f"{percent(min(row.values()))}"
         for name, row in accuracies.items()
     )
-    return Section(
-        "Domain by domain",
-        (
-            Chart(
-                f"Accuracy on {rows}; a ring marks each head's worst domain",
-                accuracies_chart(accuracies),
-                f"{described}.",
-            ),
-            Table(
-                "Accuracy by domain",
-                ("domain", *accuracies),
-                lines,
-                marked,
-                note=f"▼ worst domain of a head; the row marked is {head}'s.",
-            ),
-        ),
+    has_intervals = any(m.low < m.high for row in measured.values() for m in row.values())
+    bars = "; bars: 95 % intervals" if has_intervals else ""
+    table = Table(
+        "Accuracy by domain",
+        ("domain", *measured),
+        lines,
+        marked,
+        note=f"▼ worst domain of a head; the row marked is {head}'s."
+        + (" In brackets: 95 % intervals." if has_intervals else ""),
     )
+    chart = Chart(f"Accuracy on {rows}{bars}", accuracy_chart(measured), f"{described}.")
+    return Section("Domain by domain", (chart, table))
+
+
+def certificate_section(certificate: Certificate, *, with_measured: bool = True) -> Section:
+    """Show what a certificate says, and its terms; measured accuracies may stand elsewhere."""
+    *said, limits = certificate.summary()
+    terms = explain_certificate(certificate)
+    if not with_measured:
+        said, terms = said[:1], tuple(term for term in terms if term.name != _ON_SOURCES)
+    shown = Terms("The other terms, each explained", terms, shown=_SHOWN)
+    closing = [text for text in (limits, track_record(certificate)) if text]
+    parts: tuple[Part, ...] = *map(Text, said), shown, *map(Text, closing)
+    return Section("The certificate", parts, folded=True)
 
 
 def proof_sections(certificate: Certificate) -> tuple[Section, ...]:
     """Show what a certificate rests on, a game if one was played, and what it says."""
-    *certified, limits = certificate.summary()
-    terms = Terms("The other terms, each explained", explain_certificate(certificate), shown=_SHOWN)
-    closing = [text for text in (limits, track_record(certificate)) if text]
-    proof = Section("The certificate", (*map(Text, certified), terms, *map(Text, closing)))
-    evidence = _evidence_section(certificate)
-    if not certificate.rounds:
-        return evidence, proof
-    kind, ridge = "risk", "the ridge added"
-    if isinstance(certificate, HeadCertificate):
-        kind = certificate.objective
-        ridge += f", {certificate.ridge_term:.3f} nats at the end"
-    return evidence, _game_section(certificate.rounds, kind, ridge), proof
+    return (
+        evidence_section(certificate),
+        *game_sections(certificate),
+        certificate_section(certificate),
+    )
 
 
-def factor_section(certificate: GroupCertificate) -> Section:
-    """Show what was found about the hidden factor, and its groups by source."""
-    found = certificate.abduction
-    parts: list[Part] = [Text(summarize_factor(found)), *map(Text, found["warnings"])]
-    if certificate.n_groups > 1:
-        parts.append(shares_table(certificate))
-    return Section("The hidden factor", tuple(parts))
-
-
-def _evidence_section(certificate: Certificate) -> Section:
+def evidence_section(certificate: Certificate) -> Section:
+    """Show the measurements behind a certificate, with their bounds."""
     c, pairs = certificate, list(certificate.pair_evidence())
-    heads = {
-        "CRO": [(name, each.accuracy, each.accuracy_bound) for name, each, _ in pairs],
-        "ERM": [(name, each.accuracy, each.accuracy_bound) for name, _, each in pairs],
-    }
+    heads = {"CRO": {name: each.measured for name, each, _ in pairs}}
+    heads["ERM"] = {name: each.measured for name, _, each in pairs}
+    if c.reason:
+        del heads["CRO"]  # which is the same head
     described = (
-        f"Certified in {name_domains(c)}: CRO at least {percent(c.accuracy)}, ERM at least "
+        f"Certified in {name_domains(c)}: this head at least {percent(c.accuracy)}, ERM at least "
         f"{percent(c.pooled_accuracy)} ({c.confidence:.0%} confidence)."
     )
-    chart = group_accuracy_chart(heads)
-    title = "Accuracy measured on held-out rows; the line ends at the certified bound"
+    title = "Accuracy on held-out rows; bars: 95 % intervals, ticks: bounds of the certificate"
     by_group = isinstance(c, GroupCertificate)
     words = Text(_HELD_OUT + (_BY_GROUP if by_group else _BY_HEAD))
-    parts = words, Chart(title, chart, described), evidence_table(c)
+    parts = words, Chart(title, accuracy_chart(heads), described), evidence_table(c)
     what = "Group by group" if by_group else "The worst plausible domains"
-    return Section(f"{what}, source by source", parts)
+    return Section(f"{what}, source by source", parts, folded=True)
 
 
-def _game_section(rounds: Sequence[Round], kind: str, added: str) -> Section:
-    """Show the rounds of the game between adversary and learner."""
+def game_sections(certificate: Certificate) -> tuple[Section, ...]:
+    """Show the rounds of the game between adversary and learner, if one was played."""
+    rounds = certificate.rounds
+    if not rounds:
+        return ()
+    kind, added = "risk", "the ridge added"
+    if isinstance(certificate, HeadCertificate):
+        kind = certificate.objective
+        added += f", {certificate.ridge_term:.3f} nats at the end"
     rows = tuple(
         (str(i), f"{r.attack_value:.4f}", f"{r.value:.4f}", f"{r.gap:.0e}", f"{r.sample_size:.0f}")
         for i, r in enumerate(rounds, start=1)
@@ -180,24 +184,24 @@ def _game_section(rounds: Sequence[Round], kind: str, added: str) -> Section:
         "head, and a learner answers with the head that is best against all domains named so far. "
         f"The game ends when the learner's line stops rising; it has {added}."
     )
-    return Section(
-        "The game, round by round",
-        (
-            text,
-            Chart("Value of the game by round", chart, description),
-            Table(f"Rounds: {kind} in nats, on the rows fitted on", columns, rows),
-        ),
+    parts = (
+        text,
+        Chart("Value of the game by round", chart, description),
+        Table(f"Rounds: {kind} in nats, on the rows fitted on", columns, rows),
     )
+    return (Section("The game, round by round", parts, folded=True),)
 
 
 def tables_sections(tables: Sequence[Document]) -> tuple[Section, ...]:
     """Show tables as the commands print them: one section, or none without tables."""
     parts = tuple(map(Table.from_dict, tables))
-    return (Section("The numbers", parts),) if parts else ()
+    return (Section("The numbers", parts, folded=True),) if parts else ()
 
 
-def _cell(row: Mapping[str, float], domain: str) -> str:
+def _cell(row: Mapping[str, MeasuredShare], domain: str) -> str | None:
     if domain not in row:
-        return "–"
-    is_worst = len(row) > 1 and row[domain] == min(row.values())
-    return f"▼ {percent(row[domain])}" if is_worst else percent(row[domain])
+        return None
+    own = row[domain]
+    is_worst = len(row) > 1 and own.value == min(each.value for each in row.values())
+    text = str(own) if own.low < own.high else percent(own.value)
+    return f"▼ {text}" if is_worst else text

@@ -2,16 +2,42 @@
 
 from __future__ import annotations
 
+from regraft.core.certificates import certificate_from_dict
+from regraft.core.group_certificate import GroupCertificate
 from regraft.estimators.abduction_ends import ShownRow
 from regraft.estimators.learning_curve import LearningCurve
-from regraft.estimators.placing import Placement
+from regraft.estimators.placing import LEVEL, Placement
 from regraft.estimators.target_certificate import TargetCertificate
 from regraft.estimators.target_tables import adapted_table, place_table, placement_table
-from regraft.report.elements import Chapter, Chart, Document, Part, Picture, Section, Strip, Text
-from regraft.support.charts import labels_chart, shares_chart
+from regraft.report.elements import (
+    Chapter,
+    Chart,
+    Document,
+    Figure,
+    Part,
+    Picture,
+    Section,
+    Strip,
+    Text,
+)
+from regraft.report.factor_sections import source_shares
+from regraft.report.prevalence import (
+    accuracies_of,
+    heads_of,
+    new_place,
+    prevalence_section,
+    source_places,
+)
+from regraft.support.charts import labels_chart
+from regraft.support.measured import around
+from regraft.support.measured_charts import accuracy_chart, share_chart
 from regraft.support.table import percent
 
 _NEW = "new domain"
+_NO_MIXTURE = (
+    "The rows do not look like a mixture of what the sources have, so what follows from the groups "
+    "may not hold there: label some rows of the domain."
+)
 _ALIEN = (
     "A classifier was fitted to tell rows of the new domain from the mixture of the sources' rows "
     "that is nearest to them. These rows it finds least like the mixture, by a score that was "
@@ -28,18 +54,21 @@ def place_chapter(document: Document) -> Chapter:
     """Build the chapter for ``place.json``."""
     placement = Placement.from_dict(document)
     closure, place, accuracy = document["summary"]
-    sections = [
-        Section("The rows least like the sources", (Text(_ALIEN), _show_rows(document))),
-        Section("How good is the model there?", (Text(accuracy),)),
-    ]
+    alien = Section("The rows least like the sources", (Text(_ALIEN), _show_rows(document)))
+    sections: list[Section] = []
     if len(placement.shares) > 1:
-        sections.insert(0, _shares_section(placement))
+        model = document.get("model")
+        sections.append(_shares_section(placement, model))
+        sections += _prevalence(model, placement)
+    sections.append(Section("How good is the model there?", (Text(accuracy),)))
     return Chapter(
         "Where a new domain lies",
         f"Is the new domain ({placement.rows:,} rows, no labels used) a mix of what the sources "
         "have, and of what?",
         f"{closure} {place}",
-        tuple(sections),
+        (*sections, alien) if placement.is_mixture else (alien, *sections),
+        _share_figure(placement),
+        () if placement.is_mixture else (_NO_MIXTURE,),
     )
 
 
@@ -48,44 +77,114 @@ def adapt_chapter(document: Document) -> Chapter:
     certificate = TargetCertificate.from_dict(document["certificate"])
     measured = adapted_table(certificate)
     added: list[Part] = [Text(certificate.added())]
-    added += [measured] if measured is not None else []
+    if measured is not None:
+        added += [_heads_chart(certificate), measured]
     sections = [Section("What the rows of the domain added", tuple(added))]
     if document["curve"] is not None:
         sections.append(_curve_section(LearningCurve.from_dict(document["curve"])))
     sections += [
         Section("Where the domain lies", (place_table(certificate),)),
-        Section("What is not certified", (Text(certificate.limits()),)),
+        Section("The certificate", (Text(certificate.claim()), Text(certificate.limits()))),
     ]
+    is_doubted = certificate.p_value is not None and certificate.p_value <= LEVEL
     return Chapter(
         "A head for a new domain",
         f"How good is the head that {certificate.rows:,} rows of the domain lead to, "
         f"{certificate.labels:,} of them with labels?",
-        certificate.claim(),
+        _short_claim(certificate),
         tuple(sections),
+        _adapted_figure(certificate),
+        (_NO_MIXTURE,) if is_doubted else (),
     )
 
 
-def _shares_section(placement: Placement) -> Section:
-    table = placement_table(placement)
-    last = {name: shares[-1] for name, shares in placement.source_shares.items()}
-    marks = {
-        "estimated": {**last, _NEW: placement.shares[-1]},
-        "at least": {_NEW: placement.lower[-1]},
-        "at most": {_NEW: placement.upper[-1]},
+def _short_claim(certificate: TargetCertificate) -> str:
+    """Say what accuracy is certified, and leave risks to the certificate."""
+    c = certificate
+    said = []
+    if c.labelled is not None:
+        bound = percent(c.labelled.accuracy_bound)
+        said.append(f"at least {bound} accuracy in the domain that the labels were drawn from")
+    if c.mixture is not None:
+        bound = percent(c.mixture.accuracy_bound)
+        said.append(f"at least {bound} accuracy if the domain is a mixture of the groups found")
+    return f"Certified: {', and '.join(said)} (95 % confidence each)." if said else c.claim()
+
+
+def _share_figure(placement: Placement) -> Figure | None:
+    if not placement.is_placed:
+        return None
+    share = new_place(_NEW, placement).share
+    return Figure(
+        percent(share.value),
+        f"of the new domain are in the last group, group {len(placement.shares) - 1} (95 % "
+        f"interval {share.interval}); the sources have {_list_shares(placement)}.",
+    )
+
+
+def _adapted_figure(certificate: TargetCertificate) -> Figure | None:
+    """Return the accuracy on labels of the domain, else that in the worst mixture left."""
+    kinds = (
+        (certificate.labelled, "on labels of the domain that the heads have not seen"),
+        (certificate.mixture, "in the worst mixture that the rows leave possible"),
+    )
+    for evidence, where in kinds:
+        if evidence is not None:
+            meaning = f"accuracy {where} (95 % interval {evidence.measured.interval})."
+            return Figure(percent(evidence.accuracy), meaning)
+    return None
+
+
+def _heads_chart(certificate: TargetCertificate) -> Chart:
+    """Draw the adapted head beside the model before."""
+    c = certificate
+    pairs = (c.labelled, c.labelled_before), (c.mixture, c.mixture_before)
+    both = [(now, before) for now, before in pairs if now is not None and before is not None]
+    heads = {
+        "adapted": {now.name: now.measured for now, _ in both},
+        "before": {now.name: before.measured for now, before in both},
     }
-    described = ", ".join(f"{name} {percent(share)}" for name, share in last.items())
+    return Chart(
+        "Accuracy of the adapted head and of the model before; bars: 95 % intervals, ticks: bounds",
+        accuracy_chart(heads),
+        c.added(),
+    )
+
+
+def _list_shares(placement: Placement) -> str:
+    shares = placement.source_shares.items()
+    return ", ".join(f"{percent(share[-1])} ({name})" for name, share in shares)
+
+
+def _shares_section(placement: Placement, model: Document | None) -> Section:
+    new = new_place(_NEW, placement).share
+    sources = {name: around(shares[-1], None) for name, shares in placement.source_shares.items()}
+    if model is not None:
+        sources = source_shares(model["abduction"])
     return Section(
         "Which groups it mixes",
         (
             Chart(
-                "Share of the last group",
-                shares_chart(marks, of="share"),
-                f"The new domain has {percent(placement.shares[-1])} of the last group, "
-                f"{percent(placement.lower[-1])} to {percent(placement.upper[-1])}; {described}.",
+                "Share of the last group; bars: 95 % intervals",
+                share_chart({_NEW: new, **sources}),
+                f"The new domain has {new} of the last group; the sources have "
+                f"{_list_shares(placement)}.",
             ),
-            table,
+            placement_table(placement),
         ),
     )
+
+
+def _prevalence(model: Document | None, placement: Placement) -> tuple[Section, ...]:
+    """Show every head of the model over the share of the last group, and the domain's place."""
+    if model is None or not placement.is_placed:
+        return ()
+    certificate = certificate_from_dict(dict(model))
+    if not isinstance(certificate, GroupCertificate) or not certificate.groups:
+        return ()  # made by a version that did not measure each group alone
+    found = certificate.abduction
+    places = [*source_places(found, accuracies_of(certificate)), new_place(_NEW, placement)]
+    return (prevalence_section(found, heads_of(certificate), places),)
 
 
 def _show_rows(document: Document) -> Strip:
@@ -98,13 +197,20 @@ def _show_rows(document: Document) -> Strip:
 
 
 def _curve_section(curve: LearningCurve) -> Section:
-    lines = curve.lines()
+    lines = {
+        head: {
+            n: around(accuracy, error)
+            for n, accuracy, error in zip(curve.labels, row, curve.error[head], strict=True)
+            if accuracy is not None
+        }
+        for head, row in curve.accuracy.items()
+    }
     most = curve.labels[-1]
     described = ", ".join(
-        f"{head} {percent(line[most])}" for head, line in lines.items() if most in line
+        f"{head} {percent(line[most].value)}" for head, line in lines.items() if most in line
     )
     chart = Chart(
-        "Accuracy over the number of labels",
+        "Accuracy over the number of labels; bars: 95 % intervals over the draws",
         labels_chart(lines),
         f"With {most} labels: {described}.",
     )

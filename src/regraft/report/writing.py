@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NoReturn
@@ -12,40 +14,43 @@ from regraft._version import __version__
 from regraft.report import (
     abduction_chapter,
     drift_chapter,
+    fit_chapters,
     head_chapters,
     premise_chapters,
     protocol_chapters,
     target_chapters,
 )
-from regraft.report.elements import Chapter, Chart, Report
+from regraft.report.elements import Chapter, Chart, Report, Slider
 from regraft.report.provenance import read_provenance
 from regraft.support.extras import require
 from regraft.support.files import write_text
 from regraft.support.glossary import meaning
 
 REPORT = "report.html"
-# What a folder may hold, in the order of the report.
-_KINDS: dict[str, Callable[[Any], Chapter]] = {
-    "demo.json": head_chapters.demo_chapter,
-    "fit.json": head_chapters.fit_chapter,
-    "place.json": target_chapters.place_chapter,
-    "adapt.json": target_chapters.adapt_chapter,
-    "abduct.json": abduction_chapter.abduction_chapter,
-    "audit.json": head_chapters.audit_chapter,
-    "frontier.json": head_chapters.frontier_chapter,
-    "comparison.json": head_chapters.comparison_chapter,
-    "drift.json": drift_chapter.drift_chapter,
-    "moral.json": premise_chapters.moral_chapter,
-    "diagnosis.json": premise_chapters.diagnosis_chapter,
-    "reproduction.json": protocol_chapters.reproduction_chapter,
-    "collect.json": protocol_chapters.collection_chapter,
+_STATIC_WIDTH = 560  # pixels of charts that no script fits to the page
+# What a folder may hold, in the order of the report, and the command that writes it.
+_KINDS: dict[str, tuple[Callable[[Any], Chapter], str]] = {
+    "demo.json": (fit_chapters.demo_chapter, "demo"),
+    "fit.json": (fit_chapters.fit_chapter, "fit"),
+    "place.json": (target_chapters.place_chapter, "place"),
+    "adapt.json": (target_chapters.adapt_chapter, "adapt"),
+    "abduct.json": (abduction_chapter.abduction_chapter, "abduct"),
+    "audit.json": (head_chapters.audit_chapter, "audit"),
+    "frontier.json": (head_chapters.frontier_chapter, "frontier"),
+    "comparison.json": (head_chapters.comparison_chapter, "compare"),
+    "drift.json": (drift_chapter.drift_chapter, "drift"),
+    "moral.json": (premise_chapters.moral_chapter, "moral run"),
+    "diagnosis.json": (premise_chapters.diagnosis_chapter, "diagnose"),
+    "reproduction.json": (protocol_chapters.reproduction_chapter, "reproduce"),
+    "collect.json": (protocol_chapters.collection_chapter, "collect"),
 }
 
-# What a reader who knows regression, but not this method, may ask.
+# What a reader who knows regression, but not this method, may ask; pages explain what they use.
 WORDS = (
-    *("domain", "source", "head", "ERM", "GroupDRO", "CRO", "plausible domain", "radius", "nat"),
-    *("hidden factor", "group"),
+    *("domain", "source", "head", "ERM", "GroupDRO", "CRO", "held-out rows", "interval"),
+    *("hidden factor", "group", "share", "mixture", "plausible domain", "radius", "nat"),
     *("worst case", "risk", "regret", "effective rows", "ridge", "transplant", "closure"),
+    *("p-value", "certificate"),
 )
 
 
@@ -71,7 +76,15 @@ def read_report(folder: Path) -> Report:
         raise ValueError(
             f"{folder} holds no results ({known}): pass the --out of a finished command."
         )
-    return Report(tuple(_read(file) for file in found), read_provenance(folder))
+    provenance = read_provenance(folder)
+    chapters = [_read(file) for file in found]
+    names = [_KINDS[file.name][1] for file in found]
+    for command, origin in provenance.items():
+        # What a command warned of stands in its own answer, or else in the first.
+        i = names.index(command) if command in names else 0
+        doubts = dict.fromkeys((*chapters[i].doubts, *origin.warnings))
+        chapters[i] = replace(chapters[i], doubts=tuple(doubts))
+    return Report(tuple(chapters), provenance)
 
 
 def _results(folder: Path) -> Iterator[Path]:
@@ -85,7 +98,7 @@ def _results(folder: Path) -> Iterator[Path]:
 def _read(path: Path) -> Chapter:
     try:
         text = path.read_text(encoding="utf-8")
-        return _KINDS[path.name](json.loads(text, parse_constant=_refuse))
+        return _KINDS[path.name][0](json.loads(text, parse_constant=_refuse))
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise ValueError(
             f"{path} is damaged or of another version ({type(error).__name__}: {error}): run its "
@@ -104,10 +117,10 @@ def render(report: Report) -> str:
     """
     jinja2 = require("jinja2", "report")
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
-    environment.filters["embedded"] = _embedded
+    environment.filters |= {"embedded": _embedded, "static": _draw}
     template = environment.from_string(_read_page("report.html.jinja"))
     has_charts = any(
-        isinstance(part, Chart)
+        isinstance(part, Chart | Slider)
         for chapter in report.chapters
         for section in chapter.sections
         for part in section.parts
@@ -115,14 +128,26 @@ def render(report: Report) -> str:
     text: str = template.render(
         report=report,
         version=__version__,
-        words={word: meaning(word) for word in WORDS},
+        words={word: meaning(word) for word in _used(report)},
         style=_read_page("report.css"),
         script=_read_page("report.js"),
-        warnings=list(dict.fromkeys(w for p in report.provenance.values() for w in p.warnings)),
         has_charts=has_charts,
         library=_library() if has_charts else "",
     )
     return text
+
+
+def _used(report: Report) -> Iterator[str]:
+    """Yield the words that the page uses and explains."""
+    said = repr(report.chapters).lower()
+    yield from (word for word in WORDS if re.search(rf"\b{re.escape(word.lower())}", said))
+
+
+def _draw(spec: Any) -> Any:
+    """Draw a chart as SVG, for readers whose browser runs no script."""
+    markupsafe = require("markupsafe", "report")
+    svg = require("vl_convert", "report").vegalite_to_svg({**spec, "width": _STATIC_WIDTH})
+    return markupsafe.Markup(svg)
 
 
 def _embedded(spec: Any) -> Any:

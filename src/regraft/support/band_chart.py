@@ -42,7 +42,11 @@ def band_chart(
     band = {"x": x, "y": low, "y2": {"field": "high"}, **told_apart("series", looks, "color")}
     shown = tooltip(series="what", batch="batch", value="%", low="at least", high="at most")
     line = {"x": x, "y": y, "tooltip": shown, **told_apart("series", looks, "color", "strokeDash")}
-    layers = [rules, layer("area", band, opacity=0.2), layer("line", line, strokeWidth=2)]
+    layers = [
+        *([rules] if alarms else []),
+        layer("area", band, opacity=0.2),
+        layer("line", line, strokeWidth=2),
+    ]
     if certified is not None:
         level = layer("rule", {"y": axis("value", title)}, color=INK, strokeDash=[4, 3])
         layers.append({**level, "data": {"values": [{"value": in_percent(certified)}]}})

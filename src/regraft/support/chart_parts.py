@@ -10,6 +10,7 @@ from regraft.support.looks import FAINT, INK, Look
 Spec = dict[str, Any]
 
 _HEIGHT = 300
+_SMALLEST_SPAN = 5.0  # points of accuracy on an axis
 
 
 def layer(kind: str, encoding: Spec, **mark: Any) -> Spec:
@@ -66,6 +67,13 @@ def axis(field: str, title: str, ends: Sequence[float] | None = None) -> Spec:
             "axis": {"tickCount": 6}}  # fmt: skip
 
 
+def fit_axis(values: Sequence[float]) -> list[float]:
+    """Return the ends of an axis of percentages, which a difference of tenths does not fill."""
+    middle = (min(values) + max(values)) / 2
+    half = max(0.55 * (max(values) - min(values)), _SMALLEST_SPAN / 2)
+    return [round(max(middle - half, 0), 1), round(min(middle + half, 100), 1)]
+
+
 def in_percent(share: float) -> float:
     """Turn a share into percent, to the hundredth."""
     return round(100 * share, 2)
@@ -81,7 +89,7 @@ _CONFIG: Spec = {
         "titleFontWeight": "normal", "labelLimit": 140, "labelFlush": False,
     },
     "legend": {
-        **_TEXT, "orient": "bottom", "columns": {"expr": "width < 420 ? 1 : 3"},
+        **_TEXT, "orient": "bottom", "columns": {"expr": "width < 600 ? 1 : width < 780 ? 2 : 3"},
         "labelLimit": {"expr": "clamp(width - 30, 80, 260)"},
         "symbolSize": 90, "symbolStrokeWidth": 0, "symbolOpacity": 1,
     },

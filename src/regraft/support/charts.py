@@ -11,6 +11,7 @@ from typing import Any
 from regraft.support.chart_parts import (
     Spec,
     axis,
+    fit_axis,
     in_percent,
     layer,
     layered_chart,
@@ -19,14 +20,14 @@ from regraft.support.chart_parts import (
     tooltip,
 )
 from regraft.support.looks import INK, SOFT, Look, head_looks, look
+from regraft.support.measured import MeasuredShare, around
 
-Line = Mapping[Any, float]  # heights by their place on the x axis, a number
+Line = Mapping[Any, float | MeasuredShare]  # heights by their place on the x axis, a number
 
 ERM_HEAD, BETWEEN, LAST_HEAD = "ERM head (step 0)", "head in between", "last head"
 _STAGE_SIZES = {ERM_HEAD: 60, BETWEEN: 20, LAST_HEAD: 60}
 _TOUCHING = 0.05  # shares of an axis: points nearer than this have one label
 _STEP_LABELS = {"labelAngle": 0, "labelOverlap": True}
-_SMALLEST_SPAN = 5.0  # points of accuracy on an axis
 
 
 def radius_chart(
@@ -55,25 +56,58 @@ def _doubling_chart(
     ends: Sequence[float] = (),
 ) -> Spec:
     """Draw accuracies over an axis that is even near 0, and on which numbers then double."""
-    shown = {name: {r: in_percent(line[r]) for r in line} for name, line in lines.items()}
+    measured = {
+        name: {
+            r: each if isinstance(each, MeasuredShare) else around(each, None)
+            for r, each in line.items()
+        }
+        for name, line in lines.items()
+    }
+    shown = {
+        name: {r: in_percent(each.value) for r, each in line.items()}
+        for name, line in measured.items()
+    }
+    bars = [
+        {place[0]: r, "series": name, "low": in_percent(each.low), "high": in_percent(each.high)}
+        for name, line in measured.items()
+        for r, each in line.items()
+    ]
     x = axis(*place[:2])
     x["scale"] = {"type": "symlog", "constant": place[2], "zero": False, "nice": False}
-    x["axis"] = {"values": sorted({r for line in shown.values() for r in line}), "format": place[3]}
-    heights = [height for line in shown.values() for height in line.values()]
-    return _lines(shown, x, axis("accuracy", title, ends or _range(heights)), looks, unit=" (%)")
+    steps = sorted({bar[place[0]] for bar in bars})
+    x["axis"] = {"values": steps, "format": place[3], "labelOverlap": True}
+    y = axis("accuracy", title, ends or fit_axis([bar[k] for bar in bars for k in ("low", "high")]))
+    chart = _lines(shown, x, y, looks, unit=" (%)")
+    drawn = {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}}
+    rules = layer("rule", {**drawn, **told_apart("series", looks, "color")}, strokeWidth=1.5)
+    chart["layer"].insert(0, {**rules, "data": {"values": bars}})
+    return chart
 
 
-def frontier_chart(points: Sequence[tuple[str, float, float]], trained: str, worst: str) -> Spec:
-    """Draw worst-case accuracy against source accuracy, a point per head.
+def frontier_chart(
+    points: Sequence[tuple[str, MeasuredShare, MeasuredShare]], trained: str, worst: str
+) -> Spec:
+    """Draw worst-case accuracy against source accuracy, a point per head with both intervals.
 
     ``points`` holds, for each head, its label, accuracy on the sources and in the worst case;
     ``trained`` says what the labels are, and ``worst`` over which domains the worst case is.
     """
     values: list[dict[str, Any]] = [
-        {"order": i, "trained": label, "source": in_percent(source), "worst": in_percent(worst)}
+        {
+            "order": i,
+            "trained": label,
+            **{
+                f"{of}{end}": in_percent(share)
+                for of, each in (("source", source), ("worst", worst))
+                for end, share in (("", each.value), ("_low", each.low), ("_high", each.high))
+            },
+        }
         for i, (label, source, worst) in enumerate(points)
     ]
-    ends = {key: _range([value[key] for value in values]) for key in ("source", "worst")}
+    ends = {
+        key: fit_axis([value[f"{key}{end}"] for value in values for end in ("_low", "_high")])
+        for key in ("source", "worst")
+    }
     spans = {key: high - low for key, (low, high) in ends.items()}
     for value, text in zip(values, _labels(values, spans), strict=True):
         value["label"] = text
@@ -82,9 +116,12 @@ def frontier_chart(points: Sequence[tuple[str, float, float]], trained: str, wor
     shown = tooltip(trained=trained, source="sources (%)", worst="worst domain (%)")
     colour = look(0).colour
     order = {"field": "order", "type": "quantitative"}
+    across = {**place, "x": {**x, "field": "source_low"}, "x2": {"field": "source_high"}}
+    down = {**place, "y": {**place["y"], "field": "worst_low"}, "y2": {"field": "worst_high"}}
     return layered_chart(
         values,
         [
+            *(layer("rule", bar, color=SOFT, opacity=0.6) for bar in (across, down)),
             layer("line", {**place, "order": order}, color=colour),
             layer("point", {**place, "tooltip": shown}, filled=True, size=90, color=colour),
             layer(
@@ -105,76 +142,6 @@ def game_chart(found: Sequence[float], answers: Sequence[float], kind: str) -> S
     }
     y = axis("value", f"{kind} (nats)")
     return _lines(lines, _steps("round", "round"), y, head_looks(players), unit=" (nats)")
-
-
-def accuracies_chart(accuracies: Mapping[str, Mapping[str, float]]) -> Spec:
-    """Draw the accuracy of each head in each domain, with a ring around a head's worst domain."""
-    domains = list(dict.fromkeys(name for row in accuracies.values() for name in row))
-    values = [
-        {
-            "head": head,
-            "domain": domain,
-            "accuracy": in_percent(accuracy),
-            "worst": len(row) > 1 and accuracy == min(row.values()),
-        }
-        for head, row in accuracies.items()
-        for domain, accuracy in row.items()
-    ]
-    place = {"x": axis("accuracy", "accuracy (%)", [0, 100]), "y": _names("domain", domains)}
-    marks = {
-        **place,
-        "tooltip": tooltip(head="head", domain="domain", accuracy="accuracy (%)"),
-        **told_apart("head", head_looks(accuracies), "color", "shape"),
-    }
-    ring = layer("point", place, size=320, strokeWidth=1.5, color=INK, filled=False)
-    ring["transform"] = [{"filter": "datum.worst"}]
-    dots = layer("point", marks, filled=True, size=100, opacity=0.9)
-    return layered_chart(values, [ring, dots]) | {"height": 44 * len(domains)}
-
-
-def group_accuracy_chart(evidence: Mapping[str, Sequence[tuple[str, float, float]]]) -> Spec:
-    """Draw the accuracy of each head in each group and source, with a line down to its bound.
-
-    ``evidence`` holds, for each head, names with the accuracy and its one-sided lower bound there.
-    """
-    names = list(dict.fromkeys(name for rows in evidence.values() for name, _, _ in rows))
-    values = [
-        {"head": head, "name": name, "accuracy": in_percent(accuracy), "bound": in_percent(bound)}
-        for head, rows in evidence.items()
-        for name, accuracy, bound in rows
-    ]
-    place = {
-        "x": axis("accuracy", "accuracy, and at least (%)", [0, 100]),
-        "y": _names("name", names),
-        "yOffset": {"field": "head", "type": "nominal", "sort": list(evidence)},
-    }
-    looks = head_looks(evidence)
-    shown = tooltip(head="head", name="measured in", accuracy="accuracy (%)", bound="at least (%)")
-    dots = {**place, "tooltip": shown, **told_apart("head", looks, "color", "shape")}
-    bars = {**place, "x2": {"field": "bound"}, **told_apart("head", looks, "color")}
-    return layered_chart(
-        values,
-        [layer("rule", bars, strokeWidth=2), layer("point", dots, filled=True, size=90)],
-    ) | {"height": (28 + 16 * len(evidence)) * len(names)}
-
-
-def shares_chart(shares: Mapping[str, Mapping[str, float]], of: str = "class") -> Spec:
-    """Draw the share of a group in each source, a mark for each class or for what ``of`` names."""
-    sources = list(dict.fromkeys(name for row in shares.values() for name in row))
-    looks = {label: look(i) for i, label in enumerate(shares)}
-    marks = {
-        "x": axis("share", "share of the last group (%)", [0, 100]),
-        "y": _names("source", sources),
-        "tooltip": tooltip(label=of, source="source", share="share (%)"),
-        **told_apart("label", looks, "color", "shape"),
-    }
-    values = [
-        {"label": label, "source": source, "share": in_percent(share)}
-        for label, row in shares.items()
-        for source, share in row.items()
-    ]
-    dots = layer("point", marks, filled=True, size=100, opacity=0.9)
-    return layered_chart(values, [dots]) | {"height": 44 * len(sources)}
 
 
 def risks_chart(
@@ -312,13 +279,6 @@ def _labels(points: Sequence[Mapping[str, Any]], spans: Mapping[str, float]) -> 
     return labels
 
 
-def _range(values: Sequence[float]) -> list[float]:
-    """Return the ends of an axis of percentages, which a difference of tenths does not fill."""
-    middle = (min(values) + max(values)) / 2
-    half = max(0.55 * (max(values) - min(values)), _SMALLEST_SPAN / 2)
-    return [round(max(middle - half, 0), 1), round(min(middle + half, 100), 1)]
-
-
 def _around(values: Sequence[float]) -> list[float]:
     """Return the ends of an axis with some room beside the outermost points."""
     low, high = min(values), max(values)
@@ -329,7 +289,3 @@ def _around(values: Sequence[float]) -> list[float]:
 def _steps(field: str, title: str, **more: Spec) -> Spec:
     """Return an axis on which the numbers that occur are evenly spaced."""
     return {"field": field, "type": "ordinal", "title": title, "axis": _STEP_LABELS, **more}
-
-
-def _names(field: str, order: Sequence[str]) -> Spec:
-    return {"field": field, "type": "nominal", "sort": list(order), "title": None}

@@ -16,8 +16,50 @@
     renderer: "svg",
     tooltip: { disableDefaultStyle: true },
   };
-  for (const data of document.querySelectorAll("script.spec")) {
-    const place = data.parentElement.querySelector(".chart");
-    vegaEmbed(place, JSON.parse(data.textContent), options).catch(console.error);
+  // A chart takes the width of its place, which one in a folded section does not have yet.
+  const draw = (figure) => {
+    const data = figure.querySelector("script.spec");
+    const drawn = vegaEmbed(figure.querySelector(".chart"), JSON.parse(data.textContent), options);
+    drawn.catch(console.error);
+    return drawn;
+  };
+  const waiting = new Set(document.querySelectorAll("figure"));
+  const drawWhatShows = () => {
+    for (const figure of waiting) {
+      if (figure.closest("details:not([open])")) continue;
+      waiting.delete(figure);
+      const slider = figure.closest(".slider");
+      const drawn = draw(figure);
+      if (slider) drawn.then((result) => slide(slider, result.view));
+    }
+  };
+  for (const details of document.querySelectorAll("details")) {
+    details.addEventListener("toggle", drawWhatShows);
   }
+  addEventListener("beforeprint", () => {
+    for (const details of document.querySelectorAll("details")) details.open = true;
+    drawWhatShows();
+  });
+
+  const slide = (slider, view) => {
+    const input = slider.querySelector("input");
+    const output = slider.querySelector("output");
+    const lines = JSON.parse(slider.querySelector("script.lines").textContent);
+    slider.querySelector(".control").hidden = false;
+    input.addEventListener("input", () => {
+      const share = input.value / 100;
+      slider.querySelector("label b").textContent = `${input.value}%`;
+      const said = lines.map(({ name, ends: [none, all] }) => {
+        const [value, low, high] = none.map((end, i) => (100 * ((1 - share) * end + share * all[i])).toFixed(1));
+        const bold = document.createElement("b");
+        bold.textContent = name;
+        const span = document.createElement("span");
+        span.append(bold, ` ${value}% (${low} to ${high})`);
+        return span;
+      });
+      output.replaceChildren(...said);
+      view.signal("prevalence", Number(input.value)).run();
+    });
+  };
+  drawWhatShows();
 }

@@ -1,0 +1,198 @@
+"""Charts of a hidden factor: how it is tied to the classes, and heads over its prevalence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from regraft.support.chart_parts import (
+    Spec,
+    axis,
+    fit_axis,
+    in_percent,
+    layer,
+    layered_chart,
+    told_apart,
+    tooltip,
+)
+from regraft.support.looks import INK, SOFT, head_looks, look
+from regraft.support.measured import MeasuredShare
+
+PREVALENCE = "prevalence"  # the number, in percent, that a slider moves
+_LETTER, _NARROW = 6.4, 260  # pixels: of a letter, and of the axis on a telephone
+_LEVELS, _LINE = 3, 14  # of names above a chart, and the height of one
+_LONGEST = 16  # letters of a name above a chart
+
+
+@dataclass(frozen=True)
+class Place:
+    """A domain among the mixtures of the groups, and what heads were measured to have there."""
+
+    name: str
+    share: MeasuredShare  # of the last group
+    accuracy: Mapping[str, MeasuredShare]  # by head; empty if nothing was measured
+    is_new: bool = False  # rather than a source
+
+
+def slope_chart(shares: Mapping[str, Mapping[str, MeasuredShare]], title: str) -> Spec:
+    """Draw a share by class, a line for each source: the steeper, the more it tells the class."""
+    classes = list(dict.fromkeys(label for row in shares.values() for label in row))
+    looks = {name: look(i) for i, name in enumerate(shares)}
+    values: list[dict[str, Any]] = [
+        {
+            "source": source,
+            "class": label,
+            "share": in_percent(each.value),
+            "low": in_percent(each.low),
+            "high": in_percent(each.high),
+        }
+        for source, row in shares.items()
+        for label, each in row.items()
+    ]
+    ends = [value[key] for value in values for key in ("low", "high")]
+    angle = 0 if len(classes) <= 3 else -40
+    place: dict[str, Any] = {
+        "x": {
+            "field": "class", "type": "ordinal", "sort": classes, "title": "class",
+            "scale": {"type": "point", "padding": 0.35},
+            "axis": {"labelAngle": angle, "labelLimit": 90, "labelOverlap": True, "grid": True},
+        },
+        "y": axis("share", title, fit_axis(ends)),
+    }  # fmt: skip
+    bars = {**place, "y": {**place["y"], "field": "low"}, "y2": {"field": "high"}}
+    bars |= told_apart("source", looks, "color")
+    shown = tooltip(source="source", **{"class": "class"}, share="%", low="from (%)", high="to (%)")
+    marks = {**place, "tooltip": shown, **told_apart("source", looks, "color", "shape")}
+    lines = {**place, **told_apart("source", looks, "color", "strokeDash")}
+    return layered_chart(
+        values,
+        [
+            layer("line", lines, strokeWidth=2),
+            layer("rule", bars, strokeWidth=2),
+            layer("point", marks, filled=True, size=80),
+        ],
+    ) | {"height": 260}
+
+
+def prevalence_chart(
+    heads: Mapping[str, tuple[MeasuredShare, MeasuredShare]], places: Sequence[Place], start: int
+) -> Spec:
+    """Draw the accuracy of each head over the share of the last group, and where domains lie.
+
+    ``heads`` holds the accuracy without that group and in it alone; between them it is a straight
+    line. A rule at ``start`` percent moves with the parameter ``PREVALENCE``.
+    """
+    looks = head_looks(heads)
+    lines = [
+        {"head": head, "share": 100 * i, **_percents(end)}
+        for head, ends in heads.items()
+        for i, end in enumerate(ends)
+    ]
+    measured = [
+        {"head": head, "share": in_percent(place.share.value), "domain": place.name, **_percents(m)}
+        for place in places
+        for head, m in place.accuracy.items()
+        if head in heads
+    ]
+    ends = [value[key] for value in (*lines, *measured) for key in ("low", "high")]
+    x = axis("share", "share of the last group (%)", (0, 100))
+    y = axis("accuracy", "accuracy (%)", fit_axis(ends))
+    low = {**y, "field": "low"}, {"field": "high"}
+    colour = told_apart("head", looks, "color")
+    band = {"x": x, "y": low[0], "y2": low[1], **colour}
+    shown = tooltip(domain="measured in", head="head", accuracy="%", low="from", high="to")
+    marks = {"x": x, "y": y, "tooltip": shown, **told_apart("head", looks, "color", "shape")}
+    dots = layer("point", marks, filled=True, size=60)
+    bars = layer("rule", band, strokeWidth=1.5)
+    layers = [
+        layer("area", band, opacity=0.15),
+        layer("line", {"x": x, "y": y, **told_apart("head", looks, "color", "strokeDash")}),
+        *_mark_domains(places, x),
+        *({**each, "data": {"values": measured}} for each in (bars, dots)),
+        *_moving_marks(heads, marks, x),
+    ]
+    return layered_chart(lines, layers) | {"params": [{"name": PREVALENCE, "value": start}]}
+
+
+def _percents(each: MeasuredShare) -> Spec:
+    ends = {"accuracy": each.value, "low": each.low, "high": each.high}
+    return {name: in_percent(value) for name, value in ends.items()}
+
+
+def _mark_domains(places: Sequence[Place], x: Spec) -> list[Spec]:
+    """Draw a rule at each domain, and its name above where there is room for it."""
+    levels = _levels(places)
+    rows: list[dict[str, Any]] = [
+        {"share": in_percent(each.share.value), "domain": each.name, "new": each.is_new}
+        for each in places
+    ]
+    shown = tooltip(domain="domain", share="share of the last group (%)")
+    dash = {"condition": {"test": "datum.new", "value": [1, 0]}, "value": [3, 3]}
+    rules = layer("rule", {"x": x, "tooltip": shown, "strokeDash": dash}, color=SOFT)
+    layers = [{**rules, "data": {"values": rows}}]
+    for row, level in zip(rows, levels, strict=True):
+        if level is None:
+            continue
+        align = _alignment(row["share"])
+        text = layer(
+            "text",
+            {"x": x, "y": {"value": -8 - _LINE * level}, "text": {"field": "label"}},
+            align=align, color=INK, fontSize=11,
+        )  # fmt: skip
+        layers.append({**text, "data": {"values": [{**row, "label": _shorten(row["domain"])}]}})
+    return layers
+
+
+def _levels(places: Sequence[Place]) -> list[int | None]:
+    """Stack names above the chart so that none overlap on a telephone; None leaves a name out."""
+    taken: list[list[tuple[float, float]]] = [[] for _ in range(_LEVELS)]
+    levels: list[int | None] = []
+    for place in places:
+        at = place.share.value * _NARROW
+        width = _LETTER * len(_shorten(place.name)) + 6
+        left = (
+            at
+            - width
+            * {"left": 0.0, "center": 0.5, "right": 1.0}[_alignment(in_percent(place.share.value))]
+        )
+        free = (
+            i for i, row in enumerate(taken)
+            if all(left + width <= low or high <= left for low, high in row)
+        )  # fmt: skip
+        level = next(free, None)
+        if level is not None:
+            taken[level].append((left, left + width))
+        levels.append(level)
+    return levels
+
+
+def _alignment(percent: float) -> str:
+    return "left" if percent < 25 else "right" if percent > 75 else "center"
+
+
+def _shorten(name: str) -> str:
+    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
+
+
+def _moving_marks(
+    heads: Mapping[str, tuple[MeasuredShare, MeasuredShare]], marks: Spec, x: Spec
+) -> list[Spec]:
+    """Draw the rule that a slider moves, and a ring where it meets each line."""
+    rows = [
+        {"head": head, "none": in_percent(none.value), "all": in_percent(all_.value)}
+        for head, (none, all_) in heads.items()
+    ]
+    here = [{"calculate": PREVALENCE, "as": "share"}]
+    met = f"datum.none + (datum.all - datum.none) * {PREVALENCE} / 100"
+    ring = {key: value for key, value in marks.items() if key in ("x", "y")}
+    rule = layer("rule", {"x": x}, color=INK, strokeWidth=1.5)
+    rings = layer("point", ring, filled=False, size=130, color=INK, strokeWidth=1.5)
+    return [
+        {**rule, "data": {"values": [{}]}, "transform": here},
+        {
+            **rings,
+            "data": {"values": rows},
+            "transform": [*here, {"calculate": met, "as": "accuracy"}],
+        },
+    ]
