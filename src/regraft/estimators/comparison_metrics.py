@@ -92,8 +92,8 @@ def measure_metrics(
 
     The same seed draws the same rows.
     """
-    parts: Mapping[str, _Linear | _Ranking | _Calibration | None] = {
-        "accuracy": _Linear((predictions.label == y).astype(np.float64)),
+    parts: Mapping[str, _RowMeans | _Ranking | _Calibration | None] = {
+        "accuracy": _RowMeans((predictions.label == y).astype(np.float64)),
         "auc": _rank(y, predictions.scores, n_classes),
         "log_loss": None,
         "calibration_error": None,
@@ -103,7 +103,7 @@ def measure_metrics(
         own = p[np.arange(len(y)), y]
         parts = {
             **parts,
-            "log_loss": _Linear(-np.log(np.maximum(own, _PROBABILITY_FLOOR))),
+            "log_loss": _RowMeans(-np.log(np.maximum(own, _PROBABILITY_FLOOR))),
             "calibration_error": _calibrate(y, p),
         }
     draws: dict[str, list[_Floats]] = {name: [] for name in METRICS}
@@ -133,7 +133,7 @@ def _draw_weights(n: int, seed: int) -> Iterator[_Floats]:
 
 
 @dataclass(frozen=True)
-class _Linear:
+class _RowMeans:
     """A mean over rows."""
 
     values: _Floats  # (n,)
