@@ -46,7 +46,7 @@ _FLAT = (
 
 
 def is_aligned(found: Document) -> bool:
-    """Whether the two ends are the same thing in every class."""
+    """Return whether the two ends are the same thing in every class."""
     return bool(min(abs(each) for each in found["alignment"]) >= _CLEAR)
 
 
