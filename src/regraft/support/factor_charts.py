@@ -26,7 +26,7 @@ _LONGEST = 16  # letters of a name above a chart
 
 
 @dataclass(frozen=True)
-class Place:
+class PlacedDomain:
     """A domain among the mixtures of the groups, and what heads were measured to have there."""
 
     name: str
