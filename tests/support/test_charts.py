@@ -14,7 +14,7 @@ from regraft.support.charts import (
     ranks_chart,
     risks_chart,
 )
-from regraft.support.factor_charts import MarkedDomain, prevalence_chart, slope_chart
+from regraft.support.factor_charts import PlacedDomain, prevalence_chart, slope_chart
 from regraft.support.looks import head_looks
 from regraft.support.measured import MeasuredShare, around
 from regraft.support.measured_charts import accuracy_chart, share_chart
@@ -37,9 +37,9 @@ SHARES = {
 }
 HEADS = {"CRO": (around(0.7, 0.02), around(0.6, 0.02)), "ERM": (around(0.9, 0.01), around(0.1, 0))}
 PLACES = [
-    MarkedDomain("a.b[c]", around(0.1, 0.01), {"CRO": around(0.7, 0.01)}),
-    MarkedDomain("another", around(0.12, 0.01), {}),
-    MarkedDomain("new", MeasuredShare(0.9, 0.8, 1.0), {}, is_new=True),
+    PlacedDomain("a.b[c]", around(0.1, 0.01), {"CRO": around(0.7, 0.01)}),
+    PlacedDomain("another", around(0.12, 0.01), {}),
+    PlacedDomain("new", MeasuredShare(0.9, 0.8, 1.0), {}, is_new=True),
 ]
 POINT = {"domain": "S", "stage": "last head", "source": 0.1, "target": 0.2}
 SPECS = {

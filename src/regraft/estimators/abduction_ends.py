@@ -16,6 +16,7 @@ from regraft.support.table import Table, percent
 MOST_CLASSES = 12  # that are shown
 _MOST_COLUMNS = 5
 _LINE = 160  # characters
+_MISSING, _EQUALS = " is missing", "="  # in names of features that TableFeatures makes
 
 
 @dataclass(frozen=True)
@@ -157,7 +158,7 @@ def compare_columns(
         shown = [(column.name, places[column.name]) for column in columns]
 
         def tell(row: EndRow) -> EndRow:
-            values = (f"{name} {X[row.number - 1, j]:.4g}" for name, j in shown)
+            values = (_tell(name, float(X[row.number - 1, j])) for name, j in shown)
             name = row.name or f"row {row.number}"
             return replace(row, text=shorten(f"{name}: {', '.join(values)}"))
 
@@ -190,6 +191,19 @@ def shorten(text: str) -> str:
     """Return a text as one printable line of limited length."""
     line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     return line if len(line) <= _LINE else f"{line[: _LINE - 1]}…"
+
+
+def _tell(name: str, value: float) -> str:
+    """Write a value of a column; what is 0 or 1 for a text or a gap is written in words.
+
+    Numbers that were scaled and scaled back are rounded, so that zero is zero again.
+    """
+    value = round(value, 9)
+    if name.endswith(_MISSING) and value in (0, 1):
+        return name if value else f"{name.removesuffix(_MISSING)} is known"
+    if _EQUALS in name and value in (0, 1):
+        return name if value else f"not {name}"
+    return f"{name} {value:.4g}"
 
 
 def _compare_sources(abduction: Abduction, c: int, u: int) -> str:

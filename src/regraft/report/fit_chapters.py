@@ -34,7 +34,7 @@ from regraft.report.sections import (
     evidence_section,
     game_sections,
 )
-from regraft.support.factor_charts import MarkedDomain
+from regraft.support.factor_charts import PlacedDomain
 from regraft.support.measured import MeasuredShare
 from regraft.support.table import Table, percent
 
@@ -121,7 +121,7 @@ def fit_chapter(document: Document) -> Chapter:
 
 
 def _factor_sections(
-    found: Document, certificate: GroupCertificate, places: Sequence[MarkedDomain]
+    found: Document, certificate: GroupCertificate, places: Sequence[PlacedDomain]
 ) -> tuple[Section, ...]:
     """Show the hidden factor in pictures, if one was found."""
     if not found["ends"]:

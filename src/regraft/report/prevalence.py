@@ -10,7 +10,7 @@ from regraft.core.group_certificate import GroupCertificate
 from regraft.estimators.placing import Placement
 from regraft.report.elements import Chart, Document, Section, Slider, SliderLine, Text
 from regraft.report.factor_sections import describe_group, source_shares, without_bound
-from regraft.support.factor_charts import MarkedDomain, prevalence_chart
+from regraft.support.factor_charts import PlacedDomain, prevalence_chart
 from regraft.support.measured import MeasuredShare
 from regraft.support.table import Table, percent
 
@@ -43,24 +43,24 @@ def accuracies_of(certificate: Certificate) -> dict[str, dict[str, MeasuredShare
 
 def source_places(
     found: Document, heads: Mapping[str, Mapping[str, MeasuredShare]]
-) -> list[MarkedDomain]:
+) -> list[PlacedDomain]:
     """Return where the sources lie; ``heads`` holds the accuracy of each head by domain."""
     return [
-        MarkedDomain(name, share, {head: row[name] for head, row in heads.items() if name in row})
+        PlacedDomain(name, share, {head: row[name] for head, row in heads.items() if name in row})
         for name, share in source_shares(found).items()
     ]
 
 
 def new_place(
     name: str, placement: Placement, accuracy: Mapping[str, MeasuredShare] | None = None
-) -> MarkedDomain:
+) -> PlacedDomain:
     """Return where a new domain lies, with what heads were measured to have there, if any."""
     ends = (each[-1] for each in (placement.shares, placement.lower, placement.upper))
-    return MarkedDomain(name, MeasuredShare(*ends), accuracy or {}, is_new=True)
+    return PlacedDomain(name, MeasuredShare(*ends), accuracy or {}, is_new=True)
 
 
 def prevalence_section(
-    found: Document, heads: Mapping[str, Sequence[Evidence]], places: Sequence[MarkedDomain]
+    found: Document, heads: Mapping[str, Sequence[Evidence]], places: Sequence[PlacedDomain]
 ) -> Section:
     """Show how every head's accuracy moves with the share of the last group.
 
@@ -90,7 +90,7 @@ def prevalence_section(
     return Section(title, (Text(text), slider, _place_table(places, group)))
 
 
-def _place_table(places: Sequence[MarkedDomain], group: str) -> Table:
+def _place_table(places: Sequence[PlacedDomain], group: str) -> Table:
     """Show where the domains lie."""
     rows = tuple((place.name, str(place.share)) for place in places)
     title = "Where the domains lie; in brackets: 95 % intervals"

@@ -26,7 +26,7 @@ _LONGEST = 16  # letters of a name above a chart
 
 
 @dataclass(frozen=True)
-class MarkedDomain:
+class PlacedDomain:
     """A domain among the mixtures of the groups, and what heads were measured to have there."""
 
     name: str
@@ -77,7 +77,7 @@ def slope_chart(shares: Mapping[str, Mapping[str, MeasuredShare]], title: str) -
 
 def prevalence_chart(
     heads: Mapping[str, tuple[MeasuredShare, MeasuredShare]],
-    places: Sequence[MarkedDomain],
+    places: Sequence[PlacedDomain],
     start: int,
 ) -> Spec:
     """Draw the accuracy of each head over the share of the last group, and where domains lie.
@@ -122,7 +122,7 @@ def _percents(each: MeasuredShare) -> Spec:
     return {name: in_percent(value) for name, value in ends.items()}
 
 
-def _mark_domains(places: Sequence[MarkedDomain], x: Spec) -> list[Spec]:
+def _mark_domains(places: Sequence[PlacedDomain], x: Spec) -> list[Spec]:
     """Draw a rule at each domain, and its name above where there is room for it."""
     levels = _levels(places)
     rows: list[dict[str, Any]] = [
@@ -146,7 +146,7 @@ def _mark_domains(places: Sequence[MarkedDomain], x: Spec) -> list[Spec]:
     return layers
 
 
-def _levels(places: Sequence[MarkedDomain]) -> list[int | None]:
+def _levels(places: Sequence[PlacedDomain]) -> list[int | None]:
     """Stack names above the chart so that none overlap on a telephone; None leaves a name out."""
     taken: list[list[tuple[float, float]]] = [[] for _ in range(_LEVELS)]
     levels: list[int | None] = []
