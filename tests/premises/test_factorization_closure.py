@@ -63,16 +63,18 @@ def test_two_classes_by_hand() -> None:
 
 
 def test_three_classes_and_two_domains_by_hand() -> None:
-    y = torch.tensor([0, 2])
-    p = torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.6, 0.3]], dtype=torch.float64)
+    y = torch.tensor([0, 2, 1])
+    p = torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.6, 0.3], [0.2, 0.5, 0.3]], dtype=torch.float64)
     found = compare(y, p, p).domains[0]
-    assert found.factorized.brier == pytest.approx((0.25 + 0.09 + 0.04 + 0.01 + 0.36 + 0.49) / 2)
-    assert found.factorized.accuracy == 0.5
-    assert found.factorized.log_loss == pytest.approx(-math.log(0.5 * 0.3) / 2)
-    assert found.frequencies == (0.5, 0.0, 0.5)
-    assert found.calibration_error == pytest.approx(0.45)
+    assert found.factorized.brier == pytest.approx((0.38 + 0.86 + 0.38) / 3)
+    assert found.factorized.accuracy == pytest.approx(2 / 3)
+    assert found.factorized.log_loss == pytest.approx(-math.log(0.5 * 0.3 * 0.5) / 3)
+    assert found.frequencies == pytest.approx((1 / 3,) * 3)
+    assert found.calibration_error == pytest.approx(1.4 / 3 - 1 / 3)
     assert found.excess == 0 and found.agreement == 1
     assert found.correlation == pytest.approx(1)
+    lacking = compare(y[:2], p[:2], p[:2]).domains[0]  # a class that the domain has no rows of
+    assert lacking.factorized.log_loss == pytest.approx(-math.log(0.5 / 0.7 * 0.3 / 0.4) / 2)
     y, domain = torch.tensor([1, 0, 1, 1, 0, 0]), torch.tensor([1, 0, 1, 0, 1, 0])
     p = binary([0.8, 0.4, 0.6, 0.3, 0.1, 0.2])
     both = compare_predictions(y, domain, p, p.flip(0), names=["a", "b"])

@@ -22,7 +22,9 @@ from tests.helpers.paths import ROOT, SOURCE
 from tests.helpers.problems import make_problem
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-EXTRAS = sorted(PROJECT["optional-dependencies"].keys() - {"docs", "test"})
+EXTRAS = sorted(
+    PROJECT["optional-dependencies"].keys() - {"docs", "frames", "test"}
+)  # frames has no command
 COMMANDS = {
     "demo": "demo --out demo",
     "fit": "fit rows.csv --out run",

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from regraft.bench.datasets.base import Dataset, Environment
 from regraft.data.banks import is_bank, open_bank
-from regraft.data.labelled import read_labelled
+from regraft.data.tables import read_table, to_matrix
 from regraft.support.digests import digest_file, digest_parts
 
 _SUFFIXES = (".npz", ".csv", ".parquet")
@@ -42,9 +42,9 @@ class Vectors(Environment):
 class FeatureBank(Dataset):
     """A file of features, labels and domains; its stem is the dataset's name.
 
-    The file is one that :func:`regraft.data.labelled.read_labelled` reads, with a column ``label``
-    and a column ``domain``, or a bank, whose folder names the dataset. In a .npz file an array
-    ``domains`` may name the domains that ``domain`` numbers. Classes and environments are in
+    The file is one that :func:`regraft.data.tables.read_table` reads, of numbers, with a column
+    ``label`` and a column ``domain``, or a bank, whose folder names the dataset. In a .npz file an
+    array ``domains`` may name the domains that ``domain`` numbers. Classes and environments are in
     sorted order. Raises ``ValueError`` with one sentence.
     """
 
@@ -54,15 +54,18 @@ class FeatureBank(Dataset):
     checkpoint_freq = 100
 
     def __init__(self, path: Path) -> None:
-        table = read_labelled(path)
+        table = read_table(path)
+        # As they are: what is learnt about features is learnt from training rows, in prepare().
+        X = to_matrix(table, table.features) if isinstance(table.X, Mapping) else table.X
+        assert table.y is not None and table.domain is not None
         classes, y = np.unique(table.y, return_inverse=True)
         names, domain = np.unique(table.domain, return_inverse=True)
         with np.errstate(over="ignore"):  # refused below
-            self._X = table.X.astype(np.float32, copy=False)
+            self._X = X.astype(np.float32, copy=False)
         self._y, self._domain = y, domain
         self.name = _name(path)
         self.env_names = tuple(map(str, names.tolist()))
-        self.input_shape = (table.X.shape[1],)
+        self.input_shape = (X.shape[1],)
         self.n_classes = len(classes)
         self._units: dict[str, tuple[Tensor, Tensor]] = {}  # known means and scales, by rows
         self._check(path)
