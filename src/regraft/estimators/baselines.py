@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Self
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
-from regraft.core.domains import warn_if_one_domain
 from regraft.core.evidence import mean_by_source
-from regraft.core.heads import SourceHeads, check_ridge, fit_source_heads
+from regraft.core.heads import SourceHeads, check_ridge
 from regraft.core.newton import logits, losses, minimax_newton, weighted_gradients
 from regraft.estimators.linear import LinearHead
 from regraft.estimators.row_weights import ClassWeight
@@ -43,20 +41,6 @@ class ERMClassifier(LinearHead):
     def __init__(self, class_weight: ClassWeight = None) -> None:
         self.class_weight = class_weight
 
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_domain: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> Self:
-        """Fit on rows ``X`` (n, d), labels ``y`` (n,), the domain and the weight of each row (n,).
-
-        Within a domain, a row counts in proportion to its weight; domains weigh the same.
-        """
-        domains = self._check(X, y, sample_domain, sample_weight)
-        return self.fit_sources(domains, fit_source_heads(domains))
-
     def solve(self, sources: SourceHeads) -> Tensor:
         """Return the head (C, k) on whitened rows that ``fit`` gets from these source heads."""
         return sources.pooled
@@ -67,21 +51,7 @@ class _RiskBalancer(LinearHead):
 
     ridge: float | None
 
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_domain: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> Self:
-        """Fit on rows ``X`` (n, d), labels ``y`` (n,), the domain and the weight of each row (n,).
-
-        Within a domain, a row counts in proportion to its weight; domains weigh the same.
-        """
-        self._check_parameters()
-        domains = self._check(X, y, sample_domain, sample_weight)
-        warn_if_one_domain(domains, "there are no risks to compare and the ERM head is returned")
-        return self.fit_sources(domains, fit_source_heads(domains))
+    _of_one_domain = "there are no risks to compare and the ERM head is returned"
 
     def solve(self, sources: SourceHeads) -> Tensor:
         """Return the head (C, k) on whitened rows that ``fit`` gets from these source heads."""

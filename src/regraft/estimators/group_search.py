@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Self
 
 import torch
-from numpy.typing import ArrayLike
 from sklearn.utils import Tags
 from torch import Tensor
 
@@ -22,7 +20,6 @@ from regraft.core.heads import (
     SMALLEST_RIDGE,
     SourceHeads,
     check_ridge,
-    fit_source_heads,
 )
 from regraft.core.newton import log_probabilities, logits, minimax_newton
 from regraft.estimators.baselines import group_weights, minimax_over_groups, scale_slopes
@@ -37,21 +34,6 @@ class _GroupSearcher(LinearHead):
     """Base of heads that find groups of rows first, then a head that does well in all of them."""
 
     ridge: float | None
-
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_domain: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> Self:
-        """Fit on rows ``X`` (n, d), labels ``y`` (n,), the domain and the weight of each row (n,).
-
-        Within a domain, a row counts in proportion to its weight; domains weigh the same.
-        """
-        self._check_parameters()
-        domains = self._check(X, y, sample_domain, sample_weight)
-        return self.fit_sources(domains, fit_source_heads(domains))
 
     def _check_parameters(self) -> None:
         check_ridge(self.ridge)

@@ -14,14 +14,14 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 from torch import Tensor
 
-from regraft.core.domains import Domains, check_domains, is_target
+from regraft.core.domains import Domains, check_domains, is_target, warn_if_one_domain
 from regraft.core.features import (
     check_features,
     check_no_text,
     column_names,
     iterate_row_chunks,
 )
-from regraft.core.heads import SourceHeads
+from regraft.core.heads import SourceHeads, fit_source_heads
 from regraft.estimators.encoder_record import EncoderRecord
 from regraft.estimators.row_weights import ClassWeight, check_sample_weight, weigh_classes
 
@@ -44,11 +44,7 @@ class SoftmaxHead(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         sample_domain: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
-        """Fit on rows ``X`` (n, d), labels ``y`` (n,), the domain and the weight of each row (n,).
-
-        Negative integers are domains of targets: their rows are left out. A sparse ``X`` is filled
-        up, or refused if that takes too much memory.
-        """
+        """Fit on rows ``X`` (n, d), labels ``y`` (n,), domains and weights of the rows (n,)."""
         raise NotImplementedError
 
     def __sklearn_tags__(self) -> Tags:
@@ -119,6 +115,7 @@ class LinearHead(SoftmaxHead):
     __metadata_request__score = {"sample_weight": True}
 
     class_weight: ClassWeight
+    _of_one_domain = ""  # what to warn of if there is one domain only
     _head: NDArray[np.float64]  # (C, d + 1) on [x, 1]
 
     @property
@@ -130,6 +127,28 @@ class LinearHead(SoftmaxHead):
     def intercept_(self) -> NDArray[np.float64]:
         """Logits at 0: (C,), or (1,) for two classes."""
         return _contrast(self._head[:, -1])
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_domain: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Fit on rows ``X`` (n, d), labels ``y`` (n,), the domain and the weight of each row (n,).
+
+        Within a domain, a row counts in proportion to its weight; domains weigh the same.
+        Negative integers are domains of targets: their rows are left out. A sparse ``X`` is filled
+        up, or refused if that takes too much memory.
+        """
+        self._check_parameters()
+        domains = self._check(X, y, sample_domain, sample_weight)
+        if self._of_one_domain:
+            warn_if_one_domain(domains, self._of_one_domain)
+        return self.fit_sources(domains, fit_source_heads(domains))
+
+    def _check_parameters(self) -> None:
+        """Raise ``ValueError`` for parameters that cannot be used."""
 
     def _logits_of(self, features: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
         logits: NDArray[np.float64] = features @ self._head[:, :-1].T + self._head[:, -1]
