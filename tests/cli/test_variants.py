@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from regraft.core import heads, hull_game
-from regraft.estimators import audit, baselines, cro, frontier
+from regraft.estimators import audit, cro, frontier, linear
 from tests.helpers.commands import MORAL, Once, Ran, Run, RunOnce, call, list_names
 from tests.helpers.problems import make_problem, write_npz
 
@@ -116,7 +116,7 @@ def test_fit_fits_source_heads_once_and_plays_one_game(
         games.append((len(sources.y), radius))
         return hull_game.play_hull(sources, radius=radius, **options)
 
-    for module in (audit, baselines, cro, frontier):
+    for module in (audit, linear, cro, frontier):
         monkeypatch.setattr(module, "fit_source_heads", fit_source_heads)
     for module in (cro, frontier):
         monkeypatch.setattr(module, "play_hull", play_hull)

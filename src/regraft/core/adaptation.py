@@ -50,9 +50,9 @@ class CoordinatePrior:
 
 def predict_coordinates(sources: Tensor) -> CoordinatePrior:
     """Return the prior that coordinates (K, m) of two sources or more lead to."""
-    K = len(sources)
-    scale = sources.std(dim=0) * (1 + 1 / K) ** 0.5
-    return CoordinatePrior(sources.mean(dim=0), scale.clamp_min(_SMALLEST_SCALE), K - 1)
+    K, center = len(sources), sources.mean(dim=0)
+    scale = ((sources - center).square().sum(dim=0) / (K - 1) * (1 + 1 / K)).sqrt()
+    return CoordinatePrior(center, scale.clamp_min(_SMALLEST_SCALE), K - 1)
 
 
 def fit_coordinates(log_likelihood: Callable[[Tensor], Tensor], prior: CoordinatePrior) -> Tensor:
