@@ -61,3 +61,13 @@ def test_a_certificate_takes_the_better_bound(prior_shift: float | None) -> None
         assert each.accuracy > each.accuracy_bound >= other.accuracy_bound
         if prior_shift is None:  # losses are much alike, so it matters little whose they are
             assert each.risk_bound < 0.7 * other.risk_bound
+
+
+def test_rows_without_a_mistake_certify_no_more_than_so_many_rows_can() -> None:
+    n = 40
+    belief = torch.stack([torch.arange(n) % 2, 1 - torch.arange(n) % 2], dim=1).double()
+    base, y = torch.full((n,), 1 / n, dtype=torch.float64), torch.arange(n) // 2 % 2
+    rows = HeldOutRows(torch.full((n,), 0.01, dtype=torch.float64), base * n)
+    for each in measure_targets(GroupTargets(belief, base, y, 2, None), rows):
+        assert each.accuracy == 1 and each.rows == pytest.approx(20)
+        assert each.accuracy_bound == pytest.approx(20 / (20 + 1.96**2), abs=0.001)  # Wilson, of 2

@@ -256,7 +256,7 @@ def test_what_makes_little_sense_is_told(problem: Problem, tmp_path: Path, run: 
     ]
     (tmp_path / "few.csv").write_text("\n".join(lines) + "\n")
     ran = run("fit", tmp_path / "few.csv", "--out", tmp_path / "run")
-    assert ran.code == 0 and "2 features (a to b)" in ran.out
+    assert ran.code == 0 and "2 features ('a' to 'b')" in ran.out
     assert "domain source 0 has 4 rows: what is said about so few is mostly noise" in ran.err
     assert "columns left out: 'row' numbers the rows" in ran.err
 

@@ -82,7 +82,6 @@ def predict(
 
 def load_head(path: Path) -> FittedModel:
     """Load the model in ``path``, or in its folder model."""
-    from regraft.estimators.model_files import is_model
     from regraft.estimators.saving import load
 
-    return load(path / "model" if is_model(path / "model") else path)
+    return load(path)

@@ -120,13 +120,13 @@ def measure_targets(targets: GroupTargets, held_out: HeldOutRows) -> tuple[Evide
     if targets.least_factor == 1:  # all rows count alike
         return found
     return tuple(
-        _tighten(each, targets, share, held_out)
-        for each, share in zip(found, targets.shares.T, strict=True)
+        _tighten(each, targets, share, weight, held_out)
+        for each, share, weight in zip(found, targets.shares.T, targets.blocks[0], strict=True)
     )
 
 
 def _tighten(
-    found: Evidence, targets: GroupTargets, share: Tensor, held_out: HeldOutRows
+    found: Evidence, targets: GroupTargets, share: Tensor, weight: Tensor, held_out: HeldOutRows
 ) -> Evidence:
     """Take the bounds by the rows' shares (n,) in a target where they are better."""
     bound = partial(
@@ -137,10 +137,14 @@ def _tighten(
         least=targets.least_factor,
         together=len(targets.favoured),
     )
+    # Never better than rows whose group is certain: without a mistake, Student's bound is zero.
+    best = measure("", weight, held_out, together=len(targets.favoured))
+    risk = max(bound(held_out.loss), best.risk_bound)
+    accuracy = min(1 - bound(1 - held_out.correct), best.accuracy_bound)
     return replace(
         found,
-        risk_bound=min(found.risk_bound, bound(held_out.loss)),
-        accuracy_bound=max(found.accuracy_bound, 1 - bound(1 - held_out.correct)),
+        risk_bound=min(found.risk_bound, risk),
+        accuracy_bound=max(found.accuracy_bound, accuracy),
     )
 
 

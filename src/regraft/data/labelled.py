@@ -41,7 +41,7 @@ class LabelledTable(FeatureTable):
     def describe_features(self) -> str:
         """Count the features and, where they have names, name the first and the last."""
         names, d = self.features, self.X.shape[1]
-        named = f" ({names[0]} to {names[-1]})" if len(names) > 1 else ""
+        named = f" ({names[0]!r} to {names[-1]!r})" if len(names) > 1 else ""
         return f"{d} features{named}"
 
     def unscaled(self) -> NDArray[np.floating[Any]]:

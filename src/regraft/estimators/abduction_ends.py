@@ -16,6 +16,8 @@ from regraft.support.table import Table, percent
 MOST_CLASSES = 12  # that are shown
 _MOST_COLUMNS = 5
 _LINE = 160  # characters
+_SAME = 0.005  # shares that are written alike
+_LARGEST_GAP = 99.0  # standard deviations
 _MISSING, _EQUALS = " is missing", "="  # in names of features that TableFeatures makes
 
 
@@ -210,6 +212,8 @@ def _compare_sources(abduction: Abduction, c: int, u: int) -> str:
     """Say which sources have more of group ``u`` of class ``c``, and which less."""
     last, own = abduction.class_shares[:, c, -1], abduction.class_shares[:, c, u]
     high, low = int(last.argmax()), int(last.argmin())
+    if abs(own[high] - own[low]) < _SAME:  # of several groups, another may differ there
+        high, low = int(own.argmax()), int(own.argmin())
     word = "more" if own[high] > own[low] else "less"
     names = abduction.domains
     return f"{word} in {names[high]} ({own[high]:.0%}) than in {names[low]} ({own[low]:.0%})"
@@ -227,11 +231,12 @@ def _differences(
         means.append(mean)
     scale = np.sqrt(total / groups[:, [0, -1]].sum())
     gap = np.divide(means[0] - means[1], scale, out=np.zeros_like(scale), where=scale > 0)
+    gap = gap.clip(-_LARGEST_GAP, _LARGEST_GAP)  # a column that tells the groups apart has no end
     return tuple(
         ColumnDifference(
             names[j],
-            float(means[0][j]),
-            float(means[1][j]),
+            round(float(means[0][j]), 9),
+            round(float(means[1][j]), 9),
             float(gap[j]),
         )
         for j in np.argsort(-abs(gap), kind="stable")[:_MOST_COLUMNS]

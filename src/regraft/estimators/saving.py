@@ -128,7 +128,8 @@ def load(path: str | Path) -> Model:
     Parameters
     ----------
     path : str or Path
-        Folder that :func:`save` wrote.
+        Folder that :func:`save` wrote, or one that has it as its folder model, as ``regraft fit``
+        leaves it.
 
     Returns
     -------
@@ -141,6 +142,7 @@ def load(path: str | Path) -> Model:
         If the folder is not a saved model or is damaged.
     """
     path = Path(path)
+    path = path / "model" if is_model(path / "model") else path
     if not is_model(path):
         raise ValueError(
             f"{path} is not a saved model: pass a folder with {DESCRIPTION} and {ARRAYS}."

@@ -262,8 +262,8 @@ class TableFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if any(counts.values()):
             shown = ", ".join(f"{name!r} ({n:,} rows)" for name, n in counts.items() if n)
             warnings.warn(
-                f"these columns hold values that did not occur in fit and count for nothing: "
-                f"{shown}.",
+                "these columns hold values or gaps that did not occur in fit and count for "
+                f"nothing: {shown}.",
                 UnknownCategoryWarning,
                 stacklevel=3,
             )

@@ -10,6 +10,7 @@ from regraft.support.plain_data import PlainData
 from regraft.support.shown import ShownResult
 from regraft.support.table import Table
 
+_LEVEL = 0.05  # as in place
 _KINDS = {
     "kept": "The head is the one that the model had",
     "placed": "The head is the one of the place that the rows point to",
@@ -60,18 +61,27 @@ class TargetCertificate(ShownResult, PlainData):
     def claim(self) -> str:
         """Say what is certified."""
         said = []
+        if self._is_refuted:
+            said.append("The rows do not look like a mixture of what the sources have.")
         if self.labelled is not None:
             said.append(
                 "Certified: in the domain that the labelled rows were drawn from, "
                 f"{_bounds(self.labelled)} (95 % confidence, labels that the heads have not seen)."
             )
-        if self.mixture is not None:
+        if self.mixture is not None and not self._is_refuted:
             said.append(
                 "Certified: if the domain is a mixture of the groups found, "
                 f"{_bounds(self.mixture)} (95 % confidence, source rows that the heads have not "
                 "seen, in the worst mixture that the rows leave possible)."
             )
-        return " ".join(said) or "Nothing is certified: labels are too few to measure on."
+        if not any(each.startswith("Certified") for each in said):
+            said.append("Nothing is certified: labels are too few to measure on.")
+        return " ".join(said)
+
+    @property
+    def _is_refuted(self) -> bool:
+        """Whether the rows speak against a mixture of the groups."""
+        return self.p_value is not None and self.p_value <= _LEVEL
 
     def added(self) -> str:
         """Say what the rows of the domain added."""
@@ -93,10 +103,7 @@ class TargetCertificate(ShownResult, PlainData):
 
     def limits(self) -> str:
         """Say what is not certified."""
-        doubt = ""
-        if self.p_value is not None and self.p_value <= 0.05:
-            doubt = "The rows do not look like a mixture of what the sources have. "
-        return f"{doubt}Not certified: any other domain, and this one once it changes."
+        return "Not certified: any other domain, and this one once it changes."
 
 
 def _bounds(evidence: Evidence) -> str:

@@ -24,12 +24,16 @@ def placement_table(placement: Placement) -> Table:
 
 def expect_accuracy(placement: Placement, certified: float, scope: str) -> str:
     """Say how good a model is expected to be in a placed domain, beside what is certified."""
-    doubt = "" if placement.is_mixture else "If the domain were a mixture all the same: "
-    at = "at the most likely shares" if len(placement.shares) > 1 else "by the pooled sources"
+    if not placement.is_mixture:
+        return (
+            "How good the model is in the new domain, nobody can tell without labels from there: "
+            "expected and certified accuracies are those of mixtures."
+        )
+    at = "At the most likely shares" if len(placement.shares) > 1 else "By the pooled sources"
     return (
-        f"{doubt}{at[0].lower() if doubt else at[0].upper()}{at[1:]}, the model is expected to "
-        f"have {percent(placement.expected_accuracy)} accuracy in the new domain, without a label "
-        f"from there; it is certified to have at least {percent(certified)} in {scope}."
+        f"{at}, the model is expected to have {percent(placement.expected_accuracy)} accuracy in "
+        f"the new domain, without a label from there; it is certified to have at least "
+        f"{percent(certified)} in {scope}."
     )
 
 
