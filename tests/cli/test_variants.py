@@ -23,7 +23,7 @@ def place(once: Once) -> Path:
     def make(folder: Path) -> None:
         folder.mkdir()
         for name, seed in (("data", 3), ("other", 4)):
-            write_npz(folder / f"{name}.npz", make_problem(seed=seed, n=40, d=3, sources=3))
+            write_npz(folder / f"{name}.npz", make_problem(seed=seed, n=100, d=3, sources=3))
         data = folder / "data.npz"
         call(["fit", data, "--family", "hull", "--radius", 1, "--out", folder / "model", "--quiet"])
 
@@ -122,7 +122,7 @@ def test_fit_fits_source_heads_once_and_plays_one_game(
         monkeypatch.setattr(module, "play_hull", play_hull)
     hull = ("--family", "hull", "--radius", 1, "--out", tmp_path / "run", "--html", "--quiet")
     assert run("fit", data, *hull) == Ran(0, "", "")
-    assert fits == [120] and games == [(120, 1.0)]
+    assert fits == [300] and games == [(300, 1.0)]
 
 
 def test_quiet_tells_by_its_code_and_says_warnings_all_the_same(

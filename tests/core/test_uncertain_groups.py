@@ -69,5 +69,5 @@ def test_rows_without_a_mistake_certify_no_more_than_so_many_rows_can() -> None:
     base, y = torch.full((n,), 1 / n, dtype=torch.float64), torch.arange(n) // 2 % 2
     rows = HeldOutRows(torch.full((n,), 0.01, dtype=torch.float64), base * n)
     for each in measure_targets(GroupTargets(belief, base, y, 2, None), rows):
-        assert each.accuracy == 1 and each.rows == pytest.approx(20)
+        assert (each.accuracy, each.rows) == pytest.approx((1, 20))
         assert each.accuracy_bound == pytest.approx(20 / (20 + 1.96**2), abs=0.001)  # Wilson, of 2

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -84,6 +86,7 @@ def fit(
     with session.working(f"reading {data}"):
         check_destination(out / "model")
         table = read_labelled(data, label, domain, choice=columns)
+        _warn_of_small_cells(table.count_rows())
     with session.working(f"fitting {len(table.y)} rows of {table.describe_features()}"):
         model.fit(table.X, table.y, table.domain, on_round=session.round)
     if table.encoder is not None:
@@ -110,6 +113,23 @@ def fit(
         session.say(notice.replace("`", ""))
     files = [out / "model", out / "certificate.json", out / "fit.json"]
     session.finish(document, files, read=[data])
+
+
+def _warn_of_small_cells(rows: Mapping[str, Mapping[str, int]]) -> None:
+    """Warn of the smallest class of a source if it has fewer rows than the method needs."""
+    from regraft.premises.sample_size import LEAST_CELL_ROWS
+
+    cells = [(n, label, name) for name, counts in rows.items() for label, n in counts.items()]
+    small = sorted(cell for cell in cells if cell[0] < LEAST_CELL_ROWS)
+    if small:
+        n, label, name = small[0]
+        others = f", and {len(small) - 1} more are as small" if len(small) > 1 else ""
+        warnings.warn(
+            f"class {label} of source {name} has {n} rows{others}: with fewer than "
+            f"{LEAST_CELL_ROWS} in each class of a source, what is found is mostly noise, and "
+            "plain logistic regression is safer.",
+            stacklevel=2,
+        )
 
 
 def _show_sources(session: Session, certificate: Certificate) -> None:
