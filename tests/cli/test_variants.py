@@ -25,7 +25,9 @@ def place(once: Once) -> Path:
         for name, seed in (("data", 3), ("other", 4)):
             write_npz(folder / f"{name}.npz", make_problem(seed=seed, n=100, d=3, sources=3))
         data = folder / "data.npz"
-        call(["fit", data, "--family", "hull", "--radius", 1, "--out", folder / "model", "--quiet"])
+        call(
+            ["fit", data, "--family", "hull", "--radius", 0.5, "--out", folder / "model", "--quiet"]
+        )
 
     return once("variants", make)
 
@@ -56,7 +58,7 @@ def results(folder: Path) -> dict[str, Any]:
 
 LINES = {
     "fit": "fit {data}",
-    "fit of the hull": "fit {data} --family hull --radius 1",
+    "fit of the hull": "fit {data} --family hull --radius 0.5",
     "predict": "predict {model} {data}",
     "abduct": "abduct {data}",
     "audit": "audit {model} {other}",
@@ -120,9 +122,9 @@ def test_fit_fits_source_heads_once_and_plays_one_game(
         monkeypatch.setattr(module, "fit_source_heads", fit_source_heads)
     for module in (cro, frontier):
         monkeypatch.setattr(module, "play_hull", play_hull)
-    hull = ("--family", "hull", "--radius", 1, "--out", tmp_path / "run", "--html", "--quiet")
+    hull = ("--family", "hull", "--radius", 0.5, "--out", tmp_path / "run", "--html", "--quiet")
     assert run("fit", data, *hull) == Ran(0, "", "")
-    assert fits == [300] and games == [(300, 1.0)]
+    assert fits == [300] and games == [(300, 0.5)]
 
 
 def test_quiet_tells_by_its_code_and_says_warnings_all_the_same(
