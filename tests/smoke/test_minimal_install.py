@@ -99,7 +99,7 @@ def folder(once: Once) -> Path:
         (path / "photos" / "a" / "b" / "0.png").write_bytes(b"\x89PNG")
         (path / "rows.parquet").write_bytes(b"PAR1")
         (path / "texts.csv").write_text("text,label,domain\nword,0,a\nother,1,b\n")
-        problem = make_problem(n=40, d=4)
+        problem = make_problem(n=100, d=4)
         rows = zip(problem.X.round(4).tolist(), problem.y, problem.domain, strict=True)
         lines = [",".join(map(str, (*x, y, domain))) for x, y, domain in rows]
         (path / "rows.csv").write_text("\n".join(["f0,f1,f2,f3,label,domain", *lines]) + "\n")
@@ -146,7 +146,7 @@ def test_the_demo_runs(ran: Mapping[str, Ran], folder: Path) -> None:
 def test_a_head_is_fitted_and_predicts(ran: Mapping[str, Ran], folder: Path) -> None:
     for name in ("fit", "predict"):
         assert (ran[name].code, ran[name].err) == (0, ""), ran[name]
-    assert len((folder / "run" / "predictions.csv").read_text().splitlines()) == 81
+    assert len((folder / "run" / "predictions.csv").read_text().splitlines()) == 201
 
 
 def test_every_extra_has_its_command() -> None:
