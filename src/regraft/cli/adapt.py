@@ -37,7 +37,7 @@ def adapt_command(
     """Adapt a model to a new domain with its rows, of which none, some or all have labels."""
     from regraft.estimators.adapting import adapt
     from regraft.estimators.pipelines import join_model, split_model
-    from regraft.estimators.saving import check_destination, save
+    from regraft.estimators.saving import check_destination, load, save
     from regraft.estimators.target_tables import adapted_table, place_table
     from regraft.support.files import write_text
     from regraft.support.json_files import dumps
@@ -49,7 +49,8 @@ def adapt_command(
         if place.resolve() in (model.resolve(), (model / "model").resolve()):
             raise ValueError(f"{place} is the model to adapt: choose another folder with --out.")
         check_destination(place)
-        fitted, table, X = read_target(model, target, label, domain, label_gaps=not no_labels)
+        fitted = load(model)
+        table, X = read_target(fitted, target, label, domain, label_gaps=not no_labels)
         before, head = split_model(fitted)
     y = None if no_labels else table.y
     with session.working(f"adapting to {len(X)} rows"):

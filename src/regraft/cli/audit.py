@@ -106,12 +106,12 @@ def _read(
     predictor: Path, data: Path, label: str, domain: str, choice: ColumnChoice
 ) -> tuple[Any, Any, Any, Any]:
     """Read a model or probabilities, and the features, labels and domains to audit it on."""
-    from regraft.cli.predict import load_head
     from regraft.data.columns import ColumnChoice
     from regraft.data.labelled import read_labelled
     from regraft.data.model_features import features_for
     from regraft.data.tables import read_probabilities, read_table
     from regraft.estimators.pipelines import split_model
+    from regraft.estimators.saving import load
 
     if not predictor.is_dir():
         table = read_labelled(data, label, domain, choice=choice)
@@ -121,7 +121,7 @@ def _read(
             "the model knows its columns: leave out --features, --drop and --categorical, which "
             "are for files of probabilities."
         )
-    model = load_head(predictor)
+    model = load(predictor)
     found = read_table(data, label=label, domain=domain, id=choice.id)
     X, y, places = features_for(model, found), found.y, found.domain
     assert y is not None and places is not None  # they are needed

@@ -13,7 +13,6 @@ import typer
 
 from regraft.cli.command import command
 from regraft.cli.options import Domain, Label, Model, Out, path_argument
-from regraft.cli.predict import load_head
 from regraft.cli.session import Session
 
 if TYPE_CHECKING:
@@ -63,6 +62,7 @@ def drift_command(
     """
     from regraft.estimators.drift import DriftSummary, ThinnedBatches, in_batches, watch
     from regraft.estimators.pipelines import split_model
+    from regraft.estimators.saving import load
     from regraft.support.files import write_text
     from regraft.support.json_files import dumps, make_line
 
@@ -70,7 +70,7 @@ def drift_command(
     if files and files[0].exists():
         raise ValueError(f"{files[0]} is there already: delete it, or choose another --out.")
     with session.working(f"reading {model}"):
-        fitted = load_head(model)
+        fitted = load(model)
         head: Any = split_model(fitted)[1]
         stream = _Stream(fitted, targets, label, domain)
         batches = watch(head, in_batches(stream.blocks(), batch), level)

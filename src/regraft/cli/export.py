@@ -19,9 +19,9 @@ def export(
     path: Annotated[Path, path_option("File to write, or for sklearn a folder.", "--out")],
 ) -> None:
     """Write a model, with its preprocessing, in a format that runs without Regraft."""
-    from regraft.cli.predict import load_head
     from regraft.estimators.exporting import export as write
+    from regraft.estimators.saving import load
 
     with session.working(f"exporting {model}"):
-        write(load_head(model), path, to=to)
+        write(load(model), path, to=to)
     session.finish({"format": to, "model": str(path)}, [path])

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from regraft.data.tables import FeatureTable
     from regraft.estimators.abduction_ends import ShownRow
+    from regraft.estimators.pipelines import Model as FittedModel
     from regraft.estimators.placing import Placement
 
 
@@ -49,15 +50,17 @@ def place_command(
     from regraft.estimators.evidence_tables import name_domains
     from regraft.estimators.pipelines import split_model
     from regraft.estimators.placing import place
+    from regraft.estimators.saving import load
     from regraft.estimators.target_tables import expect_accuracy
     from regraft.support.files import write_text
     from regraft.support.json_files import dumps
 
     new = NewInputs(target, text, path, encoder, weights, device, on_broken)
-    target = encode_target(session, model, new, out)
+    fitted = load(model)
+    head: Any = split_model(fitted)[1]
+    target = encode_target(session, head, new, out)
     with session.working(f"reading {target}"):
-        fitted, table, X = read_target(model, target, label, domain)
-        head: Any = split_model(fitted)[1]
+        table, X = read_target(fitted, target, label, domain)
     with session.working(f"placing {len(X)} rows"):
         placement = place(head, X)
     with session.working("reading the rows that are least alike"):
@@ -81,17 +84,15 @@ def place_command(
 
 
 def read_target(
-    model: Path, target: Path, label: str, domain: str, *, label_gaps: bool = False
-) -> tuple[Any, FeatureTable, NDArray[Any]]:
-    """Read a model, the table of a new domain, and the features that the model's head takes.
+    model: FittedModel, target: Path, label: str, domain: str, *, label_gaps: bool = False
+) -> tuple[FeatureTable, NDArray[Any]]:
+    """Read the table of a new domain, and the features that the model's head takes.
 
     With ``label_gaps``, some or all rows may have no label. Warns of several domains.
     """
-    from regraft.cli.predict import load_head
     from regraft.data.model_features import features_for
     from regraft.data.tables import read_table
 
-    fitted = load_head(model)
     table = read_table(
         target,
         label=label,
@@ -108,7 +109,7 @@ def read_target(
             "one: pass the rows of one.",
             stacklevel=2,
         )
-    return fitted, table, features_for(fitted, table)
+    return table, features_for(model, table)
 
 
 def _alien_rows(placement: Placement, table: FeatureTable) -> tuple[ShownRow, ...]:

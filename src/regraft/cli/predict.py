@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -19,9 +18,6 @@ from regraft.cli.predict_inputs import (
 )
 from regraft.cli.predict_table import ID, predict_table
 from regraft.cli.session import Session
-
-if TYPE_CHECKING:
-    from regraft.estimators.pipelines import Model as FittedModel
 
 _Interval = Annotated[
     bool,
@@ -57,8 +53,9 @@ def predict(
     """
     from regraft.encoders.new_inputs import NewInputs
     from regraft.estimators.pipelines import split_model
+    from regraft.estimators.saving import load
 
-    fitted = load_head(model)
+    fitted = load(model)
     head = split_model(fitted)[1]
     source = NewInputs(data, text, path, encoder, weights, device, on_broken)
     if kind := source.find_kind(head):
@@ -78,10 +75,3 @@ def predict(
         interval=interval,
         out=out,
     )
-
-
-def load_head(path: Path) -> FittedModel:
-    """Load the model in ``path``, or in its folder model."""
-    from regraft.estimators.saving import load
-
-    return load(path)

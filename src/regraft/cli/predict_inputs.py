@@ -105,14 +105,13 @@ def embedded(
             raise KeyboardInterrupt("" if out is None else RESUMES) from None
 
 
-def encode_target(session: Session, path: Path, inputs: NewInputs, out: Path | None) -> Path:
-    """Return the bank in ``out`` of new images or texts for the model in ``path``; features as is.
+def encode_target(
+    session: Session, model: SoftmaxHead, inputs: NewInputs, out: Path | None
+) -> Path:
+    """Return the bank in ``out`` of new images or texts for a model; what holds features as it is.
 
     Raises ``ValueError`` with one sentence if there is no ``out`` to keep the bank in.
     """
-    from regraft.cli.predict import load_head
-
-    model = load_head(path)
     kind = inputs.find_kind(model)
     if kind is None:
         return inputs.source

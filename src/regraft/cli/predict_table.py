@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regraft.cli.predicted import Predicted, predict_rows
+from regraft.cli.predicted import Predicted, describe_decided, predict_rows
 from regraft.cli.session import Session
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def predict_table(
     from regraft.data.scoring import score
     from regraft.estimators.pipelines import split_model
     from regraft.support.files import write_text
-    from regraft.support.table import Table, percent
+    from regraft.support.table import Table
 
     head = split_model(model)[1]
     with session.working(f"reading {data}"):
@@ -51,10 +51,7 @@ def predict_table(
     session.table(("predicted label", "rows"), counts)
     session.say(*scored.sentences(len(X)))
     if predicted.bounds is not None:
-        session.say(
-            f"decided whatever the target: {percent(predicted.bounds.decided.mean())} of the rows, "
-            "which have the same most probable class in every plausible domain"
-        )
+        session.say(describe_decided(float(predicted.bounds.decided.mean())))
     document: dict[str, Any] = {"classes": head.classes_.tolist(), **predicted.to_dict()}
     document |= {"ids": None if table.id is None else table.id.tolist()}
     document |= {"accuracy": scored.accuracy, "accuracy_by_domain": scored.by_domain}

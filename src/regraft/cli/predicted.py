@@ -40,15 +40,23 @@ class Predicted:
         if self.groups is not None:
             document["groups"] = self.groups.tolist()
         if self.bounds is not None:
-            document["least"] = self.bounds.lower.tolist()
-            document["largest"] = self.bounds.upper.tolist()
-            document["decided"] = self.bounds.decided.tolist()
+            document |= self.bounds.to_dict()
         return document
 
     def _by_class(self, what: str, values: NDArray[Any]) -> dict[str, list[Any]]:
         """Return the columns of ``values`` (n, C) with their names."""
         names = (f"{what}_{name}" for name in self.classes)
         return dict(zip(names, values.T.tolist(), strict=True))
+
+
+def describe_decided(share: float) -> str:
+    """Say how many rows have one answer whatever the target, of which ``share`` is the share."""
+    from regraft.support.table import percent
+
+    return (
+        f"decided whatever the target: {percent(share)} of the rows, which have the same most "
+        "probable class in every plausible domain"
+    )
 
 
 def predict_rows(model: SoftmaxHead, X: NDArray[Any], *, interval: bool) -> Predicted:

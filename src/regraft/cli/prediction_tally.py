@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from regraft.cli.predicted import Predicted
+from regraft.cli.predicted import Predicted, describe_decided
 from regraft.cli.session import Session
 
 if TYPE_CHECKING:
@@ -61,8 +61,6 @@ class PredictionTally:
 
     def show(self, session: Session) -> dict[str, Any]:
         """Print the summary, and return it."""
-        from regraft.support.table import percent
-
         if self.n_rows <= _SHOWN:
             session.table(("input", "predicted label", "probability"), self._first)
         session.table(
@@ -71,10 +69,7 @@ class PredictionTally:
         scored = self._score()
         session.say(*scored.sentences(self.n_rows))
         if self._has_bounds:
-            session.say(
-                f"decided whatever the target: {percent(self._n_decided / self.n_rows)} of the "
-                "rows, which have the same most probable class in every plausible domain"
-            )
+            session.say(describe_decided(self._n_decided / self.n_rows))
         counts = {str(name): n for name, n in self._counts.items()}
         return {
             "predicted": counts,

@@ -72,9 +72,9 @@ def serve(
 
 def _find_folder(model: Path) -> Path:
     """Return the folder of a saved model, which may be that of ``fit --out``."""
-    from regraft.estimators.model_files import is_model
+    from regraft.estimators.model_files import find_model, is_model
 
-    folder = model / "model" if is_model(model / "model") else model
+    folder = find_model(model)
     if not is_model(folder):
         raise ValueError(
             f"{model} is not a saved model: pass its folder, or without --interval a file made by "

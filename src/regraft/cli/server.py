@@ -178,12 +178,7 @@ def _load_bounds(path: str, scorer: Scorer) -> Callable[[Query], dict[str, Any]]
     def bounds(query: Query) -> dict[str, Any]:
         columns = scorer.list_columns(query.rows)
         X = query.rows.numbers if before is None else before.transform(columns)
-        found = head.predict_interval(X)
-        return {
-            "least": found.lower.tolist(),
-            "largest": found.upper.tolist(),
-            "decided": found.decided.tolist(),
-        }
+        return head.predict_interval(X).to_dict()
 
     return bounds
 

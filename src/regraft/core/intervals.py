@@ -55,6 +55,11 @@ class Interval:
     decided: NDArray[np.bool_]
     classes: NDArray[Any]
 
+    def to_dict(self) -> dict[str, list[Any]]:
+        """Return lists by row, for JSON."""
+        ends = {"least": self.lower, "largest": self.upper, "decided": self.decided}
+        return {name: values.tolist() for name, values in ends.items()}
+
 
 @dataclass(frozen=True)
 class RowBounds:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regraft.estimators.abduction import Abduction
+from regraft.estimators.column_kinds import EQUALS, IS_MISSING
 from regraft.support.plain_data import PlainData
 from regraft.support.table import Table, percent
 
@@ -18,7 +19,6 @@ _MOST_COLUMNS = 5
 _LINE = 160  # characters
 _SAME = 0.005  # shares that are written alike
 _LARGEST_GAP = 99.0  # standard deviations
-_MISSING, _EQUALS = " is missing", "="  # in names of features that TableFeatures makes
 
 
 @dataclass(frozen=True)
@@ -201,9 +201,9 @@ def _tell(name: str, value: float) -> str:
     Numbers that were scaled and scaled back are rounded, so that zero is zero again.
     """
     value = round(value, 9)
-    if name.endswith(_MISSING) and value in (0, 1):
-        return name if value else f"{name.removesuffix(_MISSING)} is known"
-    if _EQUALS in name and value in (0, 1):
+    if name.endswith(IS_MISSING) and value in (0, 1):
+        return name if value else f"{name.removesuffix(IS_MISSING)} is known"
+    if EQUALS in name and value in (0, 1):
         return name if value else f"not {name}"
     return f"{name} {value:.4g}"
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 MISSING_TEXTS = frozenset({"", "na", "n/a", "<na>", "nan", "null", "none", "?"})  # in any case
 _TRUTH = {"true": True, "false": False}  # likewise
+IS_MISSING, EQUALS = " is missing", "="  # in names of features made of gaps and texts
 _ID_NAME = re.compile(r"(?i)(.*[ _.-])?(id|uuid|guid)|.*[a-z]I[Dd]|unnamed: 0|row_?(number|nr)")
 _MIN_ROWS = 20  # fewer values that all differ say nothing about a column
 _NEARLY_ALL = 0.95  # share of different values in an id or a free text

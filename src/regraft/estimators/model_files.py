@@ -13,3 +13,8 @@ REFERENCE = "reference.safetensors"  # rows of the sources; a model works withou
 def is_model(path: Path) -> bool:
     """Return whether ``path`` is a folder with the files of a saved model."""
     return (path / DESCRIPTION).is_file() and (path / ARRAYS).is_file()
+
+
+def find_model(path: Path) -> Path:
+    """Return the folder of a saved model: the folder model in ``path``, or ``path`` itself."""
+    return path / "model" if is_model(path / "model") else path

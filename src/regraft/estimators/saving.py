@@ -38,7 +38,14 @@ from regraft.estimators.game_head import GameHead
 from regraft.estimators.group_search import EIILClassifier, JTTClassifier, XRMClassifier
 from regraft.estimators.linear import LinearHead, SoftmaxHead
 from regraft.estimators.literal import LiteralCROClassifier
-from regraft.estimators.model_files import ARRAYS, CARD, DESCRIPTION, REFERENCE, is_model
+from regraft.estimators.model_files import (
+    ARRAYS,
+    CARD,
+    DESCRIPTION,
+    REFERENCE,
+    find_model,
+    is_model,
+)
 from regraft.estimators.pipelines import Model, join_model, split_model
 from regraft.estimators.table_features import TableFeatures
 from regraft.estimators.target_certificate import TargetCertificate
@@ -141,8 +148,7 @@ def load(path: str | Path) -> Model:
     ValueError
         If the folder is not a saved model or is damaged.
     """
-    path = Path(path)
-    path = path / "model" if is_model(path / "model") else path
+    path = find_model(Path(path))
     if not is_model(path):
         raise ValueError(
             f"{path} is not a saved model: pass a folder with {DESCRIPTION} and {ARRAYS}."

@@ -18,6 +18,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from regraft.core.domains import is_target
 from regraft.estimators.column_kinds import (
+    EQUALS,
+    IS_MISSING,
     ColumnProblems,
     Columns,
     RawColumn,
@@ -178,10 +180,10 @@ class TableFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         names = list(self.numeric_)
         if self.numeric_:
             indicator = self.transformer_.named_transformers_[_NUMBERS][0].indicator_
-            names += [f"{self.numeric_[i]} is missing" for i in indicator.features_]
+            names += [f"{self.numeric_[i]}{IS_MISSING}" for i in indicator.features_]
         for column, values in self.known_categories().items():
             names += [
-                f"{column} is missing" if value == MISSING else f"{column}={value}"
+                f"{column}{IS_MISSING}" if value == MISSING else f"{column}{EQUALS}{value}"
                 for value in values
             ]
         return np.array(names, object)

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from regraft.core.evidence import Evidence, pair_table
+from regraft.estimators.placing import LEVEL
 from regraft.support.plain_data import PlainData
 from regraft.support.shown import ShownResult
 from regraft.support.table import Table
 
-_LEVEL = 0.05  # as in place
 _KINDS = {
     "kept": "The head is the one that the model had",
     "placed": "The head is the one of the place that the rows point to",
@@ -81,7 +81,7 @@ class TargetCertificate(ShownResult, PlainData):
     @property
     def _is_refuted(self) -> bool:
         """Whether the rows speak against a mixture of the groups."""
-        return self.p_value is not None and self.p_value <= _LEVEL
+        return self.p_value is not None and self.p_value <= LEVEL
 
     def added(self) -> str:
         """Say what the rows of the domain added."""
