@@ -69,6 +69,11 @@ def test_it_says_what_place_says_and_writes_it(newcomer: Path, run: Run, tmp_pat
     (tmp_path / "report.html").write_text("from before")
     again = run("place", newcomer / "latent", newcomer / "rows.npz", "--out", tmp_path)
     assert "report.html is from before" in again.out + again.err
+    (tmp_path / "p").mkdir()
+    (tmp_path / "p" / "report.html").write_text("of another command")
+    other = run("predict", newcomer / "latent", newcomer / "rows.npz", "--out", tmp_path / "p")
+    assert other.code == 0 and "from before" not in other.out + other.err
+    shutil.rmtree(tmp_path / "p")
     document = json.loads((tmp_path / "place.json").read_text())
     assert Placement.from_dict(document) == expected
     assert document["certified_accuracy"] == certified

@@ -58,7 +58,11 @@ def command(
 
     def register(function: Body) -> Body:
         def run(
-            context: typer.Context, as_json: bool, quiet: bool, html: bool = False, **options: Any
+            context: typer.Context,
+            as_json: bool,
+            quiet: bool,
+            html: bool | None = None,  # not asked for: the command has no page
+            **options: Any,
         ) -> None:
             session = Session(Invocation.of(context), as_json=as_json, quiet=quiet, html=html)
             if loading is not None:

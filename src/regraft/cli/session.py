@@ -40,7 +40,8 @@ class Invocation:
 class Session(Console):
     """The console of one command, which also knows where its results go.
 
-    ``out`` is the folder for its provenance and its report, None for neither.
+    ``out`` is the folder for its provenance and its report, None for neither. ``html`` says whether
+    a report is written; it is None for commands that have no part in one.
     """
 
     def __init__(
@@ -49,7 +50,7 @@ class Session(Console):
         *,
         as_json: bool = False,
         quiet: bool = False,
-        html: bool = False,
+        html: bool | None = None,
     ) -> None:
         super().__init__(as_json, quiet)
         self.out: Path | None = None
@@ -90,7 +91,7 @@ class Session(Console):
                     from regraft.report import write_report
 
                     written.append(write_report(self.out))
-            elif self.out is not None and (self.out / "report.html").is_file():
+            elif self._html is False and self.out and (self.out / "report.html").is_file():
                 self.note(
                     f"{self.out / 'report.html'} is from before: write it again with regraft "
                     f"report {self.out}."
