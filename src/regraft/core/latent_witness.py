@@ -26,12 +26,12 @@ def fit_group_map(
     """
     mass = weight @ belief  # (G,)
     means = (belief * weight.unsqueeze(1)).T @ Z[:, :-1].to(weight) / mass.unsqueeze(1)
-    variance = whitening.eigenvalues / whitening.scale.square() + ridge
-    # Total covariance is diagonal; what the groups' means explain of it is taken off.
-    within = torch.diag(variance) - (means * mass.unsqueeze(1)).T @ means
-    # Means of few rows may explain more than there is.
-    floor = ridge * torch.eye(len(variance), dtype=within.dtype, device=within.device)
-    coef = torch.linalg.lstsq(within + floor, means.T).solution.T
+    # The covariance within groups is the diagonal total one, less what the groups' means explain,
+    # plus a ridge: its inverse needs only a system of the groups' size.
+    variance = whitening.eigenvalues / whitening.scale.square() + 2.0 * ridge
+    scaled = means / variance
+    explained = scaled @ (means * mass.unsqueeze(1)).T
+    coef = torch.linalg.solve(torch.eye(len(mass)).to(explained) - explained, scaled)
     intercept = mass.log() - 0.5 * (coef * means).sum(dim=1)
     return torch.cat([coef, intercept.unsqueeze(1)], dim=1)
 
