@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+_FAILURE = torch.linalg.LinAlgError  # type: ignore[attr-defined]
 _JITTER = 16  # units of the last digit of the largest entry
 _TRIES = 4  # each with sixteen times the jitter of the one before
 
@@ -30,7 +31,7 @@ def eigh(matrix: Tensor) -> tuple[Tensor, Tensor]:
     try:
         values, vectors = torch.linalg.eigh(matrix)
         return values, vectors
-    except torch.linalg.LinAlgError:
+    except _FAILURE:
         values, vectors = _one_by_one(matrix, _eigh_routines())
         return values, vectors
 
@@ -40,7 +41,7 @@ def eigvalsh(matrix: Tensor) -> Tensor:
     try:
         values: Tensor = torch.linalg.eigvalsh(matrix)
         return values
-    except torch.linalg.LinAlgError:
+    except _FAILURE:
         return _one_by_one(matrix, _eigh_routines())[0]
 
 
@@ -52,7 +53,7 @@ def svd(matrix: Tensor, *, full_matrices: bool) -> tuple[Tensor, Tensor, Tensor]
     try:
         left, values, right = torch.linalg.svd(matrix, full_matrices=full_matrices)
         return left, values, right
-    except torch.linalg.LinAlgError:
+    except _FAILURE:
         left, values, right = _one_by_one(matrix, _svd_routines(full_matrices))
         return left, values, right
 
@@ -62,7 +63,7 @@ def svdvals(matrix: Tensor) -> Tensor:
     try:
         values: Tensor = torch.linalg.svdvals(matrix)
         return values
-    except torch.linalg.LinAlgError:
+    except _FAILURE:
         return svd(matrix, full_matrices=False)[1]
 
 
@@ -77,7 +78,7 @@ def pinv(
     try:
         inverse: Tensor = torch.linalg.pinv(matrix, atol=atol, rtol=rtol, hermitian=hermitian)
         return inverse
-    except torch.linalg.LinAlgError:
+    except _FAILURE:
         left, values, right = svd(matrix, full_matrices=False)
         usual = 0.0 if atol else max(matrix.shape) * torch.finfo(matrix.dtype).eps
         share = usual if rtol is None else rtol

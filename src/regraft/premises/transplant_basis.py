@@ -180,7 +180,7 @@ def _system(maps: Factorization, supports: Sequence[Tensor], target: Tensor | No
     """Collect the conditions on L from ``maps`` and ``target``, and the rows to move."""
     star = maps.abductions.mean(dim=0) if target is None else target.to(maps.abductions)
     # Orthonormal and orthogonal to the constant vector, which the gauge has removed.
-    gauge = svd(star.new_ones(1, star.shape[1]))[2][1:].T
+    gauge = svd(star.new_ones(1, star.shape[1]), full_matrices=True)[2][1:].T
     sources = maps.abductions @ gauge
     abductions = torch.cat([sources, (star @ gauge)[None]])[:, :-1]
     contrasts = maps.deduction[..., 1:] - maps.deduction[..., :1]
