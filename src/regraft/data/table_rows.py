@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from regraft.support.json_files import parse_object
 
 SUFFIXES = (".csv", ".jsonl", ".parquet", ".csv.gz", ".jsonl.gz")
 _DECIMAL = re.compile(r"[-+]?\d+,\d+")
+_PLAIN = (str, int, float, bytes, list, tuple, dict, set, type(None))  # of a cell of Parquet
 _PARQUET_ROWS = 1024  # in memory at once
 
 
@@ -197,12 +199,28 @@ def open_parquet(path: Path) -> Iterator[Any]:
     parquet = require("pyarrow.parquet", "parquet")
     with path.open("rb") as file:
         try:
-            # Buffers read ahead are kept until the file is closed.
+            # Buffers read ahead are kept until the file is closed. And without use_threads=False
+            # on every read, threads start that can abort the process when it ends soon after.
             yield parquet.ParquetFile(file, pre_buffer=False)
         except TableError:
             raise
         except (OSError, ValueError):
             raise TableError(f"{path} is damaged or not a Parquet file: write it again.") from None
+
+
+def plain_cells(column: Any) -> list[Any]:
+    """Return a column of Parquet as Python has it: decimals are numbers, dates and such are texts.
+
+    Cells that hold several values stay as they are, for others to refuse.
+    """
+    cells: list[Any] = column.to_pylist()
+    return [cell if isinstance(cell, _PLAIN) else _plain_cell(cell) for cell in cells]
+
+
+def _plain_cell(cell: Any) -> int | float | str:
+    if not isinstance(cell, Decimal):
+        return str(cell)
+    return int(cell) if cell.is_finite() and cell == int(cell) else float(cell)
 
 
 def _parquet_rows(path: Path, roles: Sequence[Role]) -> Iterator[Row]:
@@ -211,9 +229,9 @@ def _parquet_rows(path: Path, roles: Sequence[Role]) -> Iterator[Row]:
         for role in roles:
             role.find(path, table.schema_arrow.names)
         number = 0
-        for batch in table.iter_batches(_PARQUET_ROWS, columns=names):
+        for batch in table.iter_batches(_PARQUET_ROWS, columns=names, use_threads=False):
             try:
-                columns = [batch.column(name).to_pylist() for name in names]
+                columns = [plain_cells(batch.column(name)) for name in names]
             except UnicodeDecodeError:
                 raise TableError(
                     f"a row of {path} after row {number} is not text in UTF-8: write it again in "
