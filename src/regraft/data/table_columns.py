@@ -21,7 +21,9 @@ from regraft.data.table_rows import (
     table_kind,
 )
 from regraft.estimators.column_kinds import Columns, parse_cell
+from regraft.support.reading import check_fits
 
+_CELL_BYTES = 8
 _ROWS = 8192  # of a block, in memory as texts at once
 
 _Cells = Mapping[str, Sequence[Any] | NDArray[Any]]  # of a block, by column
@@ -33,6 +35,11 @@ def read_columns(path: Path, plain: Collection[str] = ()) -> dict[str, Any]:
     Columns of numbers are numbers; all others keep their cells as the file has them. Raises
     ``TableError`` with one sentence.
     """
+    check_table(path)
+    if table_kind(path) == "parquet":  # a few bytes can stand for any number of rows
+        with open_parquet(path) as file:
+            n_cells = file.metadata.num_rows * file.metadata.num_columns
+        check_fits(n_cells * _CELL_BYTES, f"the table {path}")
     parts: dict[str, list[Any]] = {}
     lengths: list[int] = []
     for block in _read_cells(path):

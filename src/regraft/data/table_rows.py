@@ -17,9 +17,13 @@ from typing import Any
 from regraft.data.columns import Role, TableError, is_missing
 from regraft.support.extras import require
 from regraft.support.json_files import parse_object
+from regraft.support.reading import check_file
 
 SUFFIXES = (".csv", ".jsonl", ".parquet", ".csv.gz", ".jsonl.gz")
 _DECIMAL = re.compile(r"[-+]?\d+,\d+")
+_LONGEST_LINE = 2**28  # bytes
+# A gzipped table may unpack to this many times its size, and to these bytes in any case.
+_MOST_GROWTH, _FREE_BYTES = 300, 2**28
 _PLAIN = (str, int, float, bytes, list, tuple, dict, set, type(None))  # of a cell of Parquet
 _PARQUET_ROWS = 1024  # in memory at once
 
@@ -62,6 +66,7 @@ def read_names(path: Path) -> Sequence[str]:
 
 def check_table(path: Path) -> None:
     """Raise an error with one sentence unless ``path`` is a file with one of the suffixes."""
+    check_file(path)
     if not path.exists():
         raise FileNotFoundError(f"there is no file {path}: check the path.")
     if path.is_dir():
@@ -104,9 +109,17 @@ def check_characters(text: str, what: str, where: str) -> str:
 
 def text_lines(path: Path) -> Iterator[str]:
     """Yield the lines of a text file in UTF-8, which may be gzipped, with their line breaks."""
+    packed = path.stat().st_size
     with gzip.open(path) if path.name.lower().endswith(".gz") else path.open("rb") as file:
+        length = 0
         try:
-            for number, line in enumerate(file, 1):
+            for number, line in enumerate(iter(lambda: file.readline(_LONGEST_LINE), b""), 1):
+                length += len(line)
+                if len(line) == _LONGEST_LINE or length > _FREE_BYTES + _MOST_GROWTH * packed:
+                    raise TableError(
+                        f"line {number} of {path} is longer, or the file unpacks to more, than any "
+                        "table does: check what the file is."
+                    )
                 try:
                     yield line.decode("utf-8-sig" if number == 1 else "utf-8")
                 except UnicodeDecodeError:

@@ -17,6 +17,7 @@ from regraft.data.table_columns import read_columns
 from regraft.data.table_rows import SUFFIXES
 from regraft.estimators.column_kinds import Columns, join_problems, to_numbers
 from regraft.estimators.encoder_record import EncoderRecord
+from regraft.support.reading import check_file
 
 _PROBABILITY = "probability_"  # and a label: a column that `regraft predict` writes
 
@@ -172,6 +173,7 @@ def align(table: FeatureTable, names: Sequence[str], n_features: int) -> NDArray
 
 
 def _check_file(path: Path) -> None:
+    check_file(path)
     if not path.exists():
         raise TableError(f"{path} does not exist: check the path.")
     if path.is_dir():
