@@ -18,7 +18,7 @@ from regraft.core.features import check_features, check_spread, column_names, jo
 from regraft.support.memory_map import find_mapping, release
 
 _FEW = 30  # rows of a domain
-_MAX_NOTES = 5  # of one kind; the others are counted
+_MAX_NOTES = 5  # of one kind; of more, the first is told and the others are counted
 WEIGHTED_NOTE = (
     "The rows have weights: risks and accuracies are weighted means, and their bounds count "
     "effective rows."
@@ -246,5 +246,6 @@ def _missing(
 
 
 def _shorten(sentences: list[str], what: str) -> list[str]:
-    more = len(sentences) - _MAX_NOTES
-    return sentences if more <= 0 else [*sentences[:_MAX_NOTES], f"{more} more {what}."]
+    if len(sentences) <= _MAX_NOTES:
+        return sentences
+    return [f"{sentences[0].removesuffix('.')}, and {len(sentences) - 1:,} more {what}."]

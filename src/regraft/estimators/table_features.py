@@ -17,6 +17,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from regraft.core.domains import is_target
+from regraft.core.features import join_names
 from regraft.estimators.column_kinds import (
     EQUALS,
     IS_MISSING,
@@ -28,6 +29,7 @@ from regraft.estimators.column_kinds import (
 
 MISSING = "(missing)"  # the category of cells that are missing
 _NUMBERS, _CATEGORIES = "numbers", "categories"  # of the ColumnTransformer
+_SHOWN = 8  # columns in a sentence
 
 
 class UnknownCategoryWarning(UserWarning):
@@ -120,7 +122,7 @@ class TableFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         left_out = {name: reason for name, reason in reasons.items() if reason is not None}
         kept = [column for column in columns if column.name not in left_out]
         if not kept:
-            said = ", ".join(f"{name!r} {reason}" for name, reason in left_out.items())
+            said = join_names([f"{name!r} {reason}" for name, reason in left_out.items()], _SHOWN)
             raise ValueError(
                 f"no column of the table is left as a feature ({said}): add some, or name those to "
                 "use as features."
@@ -249,9 +251,10 @@ class TableFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             table = dict(zip(self.feature_names_in_.tolist(), table.values(), strict=True))
         absent = [name for name in self.columns_ if name not in table]
         if absent:
+            lacking = join_names([*map(repr, absent)], _SHOWN)
             raise ValueError(
-                f"the data lacks {', '.join(map(repr, absent))}, which the model was fitted on: "
-                "add what is missing, or rename it."
+                f"the data lacks {lacking}, which the model was fitted on: add what is missing, or "
+                "rename it."
             )
         return table
 
@@ -262,7 +265,9 @@ class TableFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 found = Counter(MISSING if t is None else t for t in texts[name].tolist())
                 counts[name] = sum(n for text, n in found.items() if text not in known)
         if any(counts.values()):
-            shown = ", ".join(f"{name!r} ({n:,} rows)" for name, n in counts.items() if n)
+            shown = join_names(
+                [f"{name!r} ({n:,} rows)" for name, n in counts.items() if n], _SHOWN
+            )
             warnings.warn(
                 "these columns hold values or gaps that did not occur in fit and count for "
                 f"nothing: {shown}.",
@@ -281,7 +286,7 @@ def describe_left_out(left_out: Mapping[str, str]) -> str:
     by_reason: dict[str, list[str]] = {}
     for name, reason in left_out.items():
         by_reason.setdefault(reason, []).append(repr(name))
-    said = "; ".join(f"{', '.join(names)} {reason}" for reason, names in by_reason.items())
+    said = "; ".join(f"{join_names(names, _SHOWN)} {reason}" for reason, names in by_reason.items())
     return f"columns left out: {said} (name a column among the features to keep it)."
 
 
