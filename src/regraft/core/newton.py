@@ -282,19 +282,32 @@ def _solve_dense(matrix: Tensor, column_ridge: Tensor, rhs: Tensor) -> Tensor:
 
 def hessian(Z: Tensor, p: Tensor, weight: Tensor) -> Tensor:
     """Return the Hessian (C·k, C·k) of the weighted risk at class probabilities ``p`` (n, C)."""
+    return assemble_hessian(pair_grams(Z, p, weight), p.shape[1])
+
+
+def pair_grams(Z: Tensor, p: Tensor, weight: Tensor) -> Tensor:
+    """Return the matrices (C (C - 1) / 2, k, k) that a Hessian is made of, by pairs of classes."""
     classes, k = p.shape[1], Z.shape[1]
-    blocks = p.new_zeros((classes, k, classes, k))
-    for a in range(classes):
-        for b in range(a):
-            gram = p.new_zeros((k, k))
-            pair = weight * p[:, a] * p[:, b]
-            for rows in row_chunks(*Z.shape):
-                chunk = Z[rows].to(p.dtype)
-                gram.addmm_((chunk * pair[rows, None]).T, chunk)
-            blocks[a, :, b] -= gram
-            blocks[b, :, a] -= gram
-            blocks[a, :, a] += gram
-            blocks[b, :, b] += gram
+    grams = p.new_zeros((classes * (classes - 1) // 2, k, k))
+    pairs = ((a, b) for a in range(classes) for b in range(a))
+    for gram, (a, b) in zip(grams, pairs, strict=True):
+        pair = weight * p[:, a] * p[:, b]
+        for rows in row_chunks(*Z.shape):
+            chunk = Z[rows].to(p.dtype)
+            gram.addmm_((chunk * pair[rows, None]).T, chunk)
+    return grams
+
+
+def assemble_hessian(grams: Tensor, classes: int) -> Tensor:
+    """Return the Hessian (C·k, C·k) that :func:`pair_grams` are the parts of."""
+    k = grams.shape[1]
+    blocks = grams.new_zeros((classes, k, classes, k))
+    pairs = ((a, b) for a in range(classes) for b in range(a))
+    for gram, (a, b) in zip(grams, pairs, strict=True):
+        blocks[a, :, b] -= gram
+        blocks[b, :, a] -= gram
+        blocks[a, :, a] += gram
+        blocks[b, :, b] += gram
     return blocks.reshape(classes * k, classes * k)
 
 
