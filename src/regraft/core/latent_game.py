@@ -20,7 +20,7 @@ from regraft.core.group_targets import GroupAdversary, GroupTargets
 from regraft.core.guard import NOT_BETTER, Advantage, WorstCase, compare_worst_cases
 from regraft.core.heads import SourceHeads
 from regraft.core.learner import Learner
-from regraft.core.newton import minimax_newton
+from regraft.core.newton import Solution, minimax_newton
 from regraft.core.surrogates import stack_samples
 
 # From this ridge the search goes to weaker ones, or to stronger ones if those do not help.
@@ -48,7 +48,7 @@ class LatentOutcome:
     price: float | None  # by how much the risk of the game's head on the pooled rows is larger
     ridge: float | None  # chosen for the learner
     game: GameOutcome | None  # None where the head is ERM's
-    answers: Tensor | None = None  # (F, C, k) like the game's head, without each fold of the rows
+    answers: tuple[Solution, ...] = ()  # like the game's, fitted without each fold of the rows
 
 
 def play_latent(
@@ -82,7 +82,7 @@ def play_latent(
         advantage: Advantage | None = None,
         price: float | None = None,
         ridge: float | None = None,
-        answers: Tensor | None = None,
+        answers: tuple[Solution, ...] = (),
     ) -> LatentOutcome:
         decided = reason, advantage, price, ridge
         return LatentOutcome(
@@ -95,7 +95,7 @@ def play_latent(
         return keep_erm(NO_OVERLAP)
     vertices = _vertices(sources, targets, tolerance, max_rounds)
     answers, chosen = _cross_fit(sources, targets, vertices, ridge)
-    held_out = judge_folds(sources, answers)
+    held_out = judge_folds(sources, _heads(answers))
     worst = [WorstCase(targets.worst(each.loss)[0], each.loss) for each in (pooled, held_out)]
     advantage = compare_worst_cases(*worst)
     price = float(targets.base @ (held_out.loss - pooled.loss))
@@ -179,35 +179,41 @@ def _vertices(
 
 def _cross_fit(
     sources: SourceHeads, targets: GroupTargets, vertices: Tensor, given: float | None
-) -> tuple[Tensor, float]:
-    """Return minimax heads (F, C, k), each fitted without a fold, and the ridge they have."""
-    chosen, heads = given, list(sources.held_out.pooled)
+) -> tuple[tuple[Solution, ...], float]:
+    """Return minimax answers, each fitted without a fold, and the ridge they have."""
+    chosen, heads = given, sources.held_out.pooled
     if chosen is None:
         fewer, thinned = _thin(sources, targets)
         stride = _stride(len(sources.y), len(heads))
-        chosen, heads = _choose_ridge(fewer, thinned, vertices[:, ::stride])
+        chosen, answers = _choose_ridge(fewer, thinned, vertices[:, ::stride])
         if stride == 1:
-            return torch.stack(heads), chosen
-    heads = _fit_folds(sources, vertices, column_ridge(sources, chosen, given), heads)
-    return torch.stack(heads), chosen
+            return answers, chosen
+        heads = _heads(answers)
+    return _fit_folds(sources, vertices, column_ridge(sources, chosen, given), heads), chosen
+
+
+def _heads(answers: Sequence[Solution]) -> Tensor:
+    """Return the heads (F, C, k) of answers."""
+    return torch.stack([answer.head for answer in answers])
 
 
 def _choose_ridge(
     sources: SourceHeads, targets: GroupTargets, vertices: Tensor
-) -> tuple[float, list[Tensor]]:
-    """Return the ridge of the smallest held-out worst case, and its heads without each fold."""
-    heads = list(sources.held_out.pooled)
-    best: tuple[float, float, list[Tensor]] | None = None
+) -> tuple[float, tuple[Solution, ...]]:
+    """Return the ridge of the smallest held-out worst case, and its answers without each fold."""
+    heads = sources.held_out.pooled
+    best: tuple[float, float, tuple[Solution, ...]] | None = None
 
     def try_ridges(ridges: Sequence[float]) -> None:
         nonlocal best, heads
         for ridge in ridges:
-            heads = _fit_folds(sources, vertices, column_ridge(sources, ridge, None), heads)
-            loss = judge_folds(sources, torch.stack(heads)).loss
+            answers = _fit_folds(sources, vertices, column_ridge(sources, ridge, None), heads)
+            heads = _heads(answers)
+            loss = judge_folds(sources, heads).loss
             worst = float(targets.worst(loss)[0] @ loss)
             if best is not None and worst >= best[0]:
                 return
-            best = worst, ridge, heads
+            best = worst, ridge, answers
 
     try_ridges([_FIRST_RIDGE, *_WEAKER])
     assert best is not None
@@ -217,10 +223,10 @@ def _choose_ridge(
 
 
 def _fit_folds(
-    sources: SourceHeads, vertices: Tensor, ridge: Tensor, starts: Sequence[Tensor]
-) -> list[Tensor]:
-    """Return the minimax heads (C, k) over the vertices, fitted without each fold."""
-    heads = []
+    sources: SourceHeads, vertices: Tensor, ridge: Tensor, starts: Tensor
+) -> tuple[Solution, ...]:
+    """Return the minimax answers over the vertices, without each fold, from heads (F, C, k) on."""
+    answers = []
     for f, start in enumerate(starts):
         rows = (sources.held_out.fold != f).nonzero().squeeze(1)
         weights = vertices[:, rows]
@@ -233,5 +239,5 @@ def _fit_folds(
             start=start,
             tolerance=CV_TOLERANCE,
         )
-        heads.append(solution.head)
-    return heads
+        answers.append(solution)
+    return tuple(answers)

@@ -112,9 +112,8 @@ def minimax_newton(
     still computed in the precision of ``start``. For the other arguments see
     :func:`minimize_largest_risk`.
     """
-    one_hot = torch.nn.functional.one_hot(y, len(start)).to(start.dtype)
     return minimize_largest_risk(
-        _RisksInMemory(Z, y, weights, one_hot),
+        risks_in_memory(Z, y, weights, start),
         ridge=ridge,
         start=start,
         anchor=anchor,
@@ -123,6 +122,12 @@ def minimax_newton(
         tolerance=tolerance,
         max_iterations=max_iterations,
     )
+
+
+def risks_in_memory(Z: Tensor, y: Tensor, weights: Tensor, start: Tensor) -> WeightedRisks:
+    """Return the risks of rows ``Z`` (n, k), for heads (C, k) like ``start``."""
+    one_hot = torch.nn.functional.one_hot(y, len(start)).to(start.dtype)
+    return _RisksInMemory(Z, y, weights, one_hot)
 
 
 def minimize_largest_risk(
