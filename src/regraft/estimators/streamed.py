@@ -47,7 +47,8 @@ def sampling_rates(counts: NDArray[np.int64], most: int = SAMPLE_ROWS) -> NDArra
     sizes = counts.sum(axis=1)
     cut = largest_size(sizes.tolist(), most)
     rate = np.minimum(1.0, cut / np.maximum(sizes, 1))[:, None]
-    return np.clip(np.maximum(rate, _FEWEST_ROWS / np.maximum(counts, 1)), 0.0, 1.0)
+    rates: NDArray[np.float64] = np.maximum(rate, _FEWEST_ROWS / np.maximum(counts, 1)).clip(0, 1)
+    return rates
 
 
 def draw_rows(first: int, rates: NDArray[np.float64]) -> NDArray[np.bool_]:
