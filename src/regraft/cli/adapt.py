@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regraft.cli.command import command
-from regraft.cli.options import Data, Domain, Folder, Label, Model, Seed
+from regraft.cli.options import Data, Folder, Model, ModelDomain, ModelLabel, Seed
 from regraft.cli.place import read_target
 from regraft.cli.session import Session
 
@@ -24,8 +24,8 @@ def adapt_command(
     model: Model,
     target: Data,
     out: Annotated[Path, Folder],
-    label: Label = "label",
-    domain: Domain = "domain",
+    label: ModelLabel = None,
+    domain: ModelDomain = None,
     no_labels: Annotated[
         bool, typer.Option("--no-labels", help="Leave out the labels that the data have.")
     ] = False,

@@ -106,4 +106,6 @@ def _describe_facts(model: Model, head: SoftmaxHead) -> dict[str, Any]:
     }
     if hasattr(head, "encoder_"):
         facts["encoder"] = {"name": head.encoder_[0], "fingerprint": head.encoder_[1]}
+    if hasattr(head, "column_roles_"):
+        facts["columns"] = head.column_roles_._asdict()
     return facts

@@ -22,6 +22,7 @@ from regraft.core.features import (
     iterate_row_chunks,
 )
 from regraft.core.heads import SourceHeads, fit_source_heads
+from regraft.estimators.column_roles import ColumnRoles
 from regraft.estimators.encoder_record import EncoderRecord
 from regraft.estimators.row_weights import ClassWeight, check_sample_weight, weigh_classes
 
@@ -30,12 +31,14 @@ class SoftmaxHead(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Base of classifiers that predict by logits of the features.
 
     Attributes: ``classes_`` (C,), ``domains_`` (K,) of the sources, ``n_features_in_``; and, if it
-    was fitted on a bank by the command line, the record of its ``encoder_``.
+    was fitted by the command line, the ``column_roles_`` of its table and, for a bank, the record
+    of its ``encoder_``.
     """
 
     classes_: NDArray[Any]
     domains_: NDArray[Any]
     encoder_: EncoderRecord
+    column_roles_: ColumnRoles
 
     def fit(
         self,
