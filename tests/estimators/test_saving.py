@@ -17,8 +17,8 @@ from regraft.estimators.baselines import (
     IRMClassifier,
     VRExClassifier,
 )
-from regraft.estimators.cro import CROClassifier
 from regraft.estimators.column_roles import ColumnRoles
+from regraft.estimators.cro import CROClassifier
 from regraft.estimators.encoder_record import EncoderRecord
 from regraft.estimators.group_search import EIILClassifier, JTTClassifier, XRMClassifier
 from regraft.estimators.linear import LinearHead
@@ -158,7 +158,7 @@ def test_the_encoder_and_the_names_of_columns_come_back(tmp_path: Path, problem:
     assert loaded.encoder_ == model.encoder_ and loaded.column_roles_ == model.column_roles_
     model.column_roles_ = ColumnRoles(None, "hospital")  # type: ignore[arg-type]
     save(model, tmp_path / "model")
-    with pytest.raises(ValueError, match="damaged .*columns without names"):
+    with pytest.raises(ValueError, match=r"damaged .*columns without names"):
         load(tmp_path / "model")
 
 
