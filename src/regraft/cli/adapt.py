@@ -10,7 +10,7 @@ import typer
 from regraft.cli.command import command
 from regraft.cli.options import Data, Folder, Model, ModelDomain, ModelLabel, Seed
 from regraft.cli.place import read_target
-from regraft.cli.session import Session
+from regraft.cli.session import Session, announce_replacement
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -49,6 +49,7 @@ def adapt_command(
         if place.resolve() in (model.resolve(), (model / "model").resolve()):
             raise ValueError(f"{place} is the model to adapt: choose another folder with --out.")
         check_destination(place)
+        announce_replacement(session, out)
         fitted = load(model)
         table, X = read_target(fitted, target, label, domain, label_gaps=not no_labels)
         before, head = split_model(fitted)

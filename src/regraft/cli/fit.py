@@ -28,7 +28,7 @@ from regraft.cli.options import (
     Ridge,
     choose_columns,
 )
-from regraft.cli.session import Session
+from regraft.cli.session import Session, announce_replacement
 from regraft.cli.shown_rows import SHOWN_ROWS, describe_ends
 
 if TYPE_CHECKING:
@@ -86,6 +86,7 @@ def fit(
     columns = choose_columns(features, drop, categorical, id_column)
     with session.working(f"reading {data}"):
         check_destination(out / "model")
+        announce_replacement(session, out)
         table = read_labelled(data, label, domain, choice=columns)
         _warn_of_small_cells(table.count_rows())
     with session.working(f"fitting {len(table.y)} rows of {table.describe_features()}"):

@@ -93,7 +93,7 @@ Inputs = Annotated[
 ]
 
 # For what fits, audits and compares heads.
-TABLES = "A table (.csv, .jsonl, both also .gz, .parquet), a .npz file, or a bank."
+TABLES = "A table (.csv, .tsv, .jsonl, all also .gz, .parquet), a .npz file, or a bank."
 Data = Annotated[Path, path_argument(TABLES)]
 Model = Annotated[Path, path_argument("Folder of a saved model.")]
 Radii = Annotated[str, typer.Option(help="Radii in nats, separated by commas.")]
