@@ -228,6 +228,13 @@ def _show_rows(rows: NDArray[np.intp], values: NDArray[Any]) -> str:
     return f"{shown} and {more:,} more" if more else shown
 
 
+def describe_unknown(counts: Mapping[str, int]) -> str:
+    """Say in how many rows each categorical column holds what fit has not seen; "" if in none."""
+    shown = ", ".join(f"{name!r} ({n:,} row{'s' * (n > 1)})" for name, n in counts.items() if n)
+    said = "these columns hold values or gaps that did not occur in fit and count for nothing"
+    return f"{said}: {shown}." if shown else ""
+
+
 def find_alike(name: str, names: Iterable[str]) -> str | None:
     """Return the one of ``names`` that was probably meant, if there is one."""
     by_case = {each.lower(): each for each in names}

@@ -25,6 +25,7 @@ from regraft.estimators.column_kinds import (
     ColumnProblems,
     Columns,
     RawColumn,
+    describe_unknown,
     find_alike,
     to_texts,
 )
@@ -267,14 +268,8 @@ class TableFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             if name not in self.cut_:
                 found = Counter(MISSING if t is None else t for t in texts[name].tolist())
                 counts[name] = sum(n for text, n in found.items() if text not in known)
-        if any(counts.values()):
-            shown = ", ".join(f"{name!r} ({n:,} rows)" for name, n in counts.items() if n)
-            warnings.warn(
-                "these columns hold values or gaps that did not occur in fit and count for "
-                f"nothing: {shown}.",
-                UnknownCategoryWarning,
-                stacklevel=3,
-            )
+        if said := describe_unknown(counts):
+            warnings.warn(said, UnknownCategoryWarning, stacklevel=3)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
