@@ -28,7 +28,7 @@ from regraft.cli.options import (
     Ridge,
     choose_columns,
 )
-from regraft.cli.session import Session
+from regraft.cli.session import Session, announce_replacement
 from regraft.cli.shown_rows import SHOWN_ROWS, describe_ends
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ def fit(
     from regraft.data.labelled import read_labelled
     from regraft.estimators.abduction_ends import abduction_document
     from regraft.estimators.card import describe_reference
+    from regraft.estimators.column_roles import ColumnRoles
     from regraft.estimators.cro import CROClassifier
     from regraft.estimators.saving import check_destination, save
     from regraft.support.files import write_text
@@ -85,10 +86,12 @@ def fit(
     columns = choose_columns(features, drop, categorical, id_column)
     with session.working(f"reading {data}"):
         check_destination(out / "model")
+        announce_replacement(session, out)
         table = read_labelled(data, label, domain, choice=columns)
         _warn_of_small_cells(table.count_rows())
     with session.working(f"fitting {len(table.y)} rows of {table.describe_features()}"):
         model.fit(table.X, table.y, table.domain, on_round=session.round)
+    model.column_roles_ = ColumnRoles(label, domain, id_column)
     if table.encoder is not None:
         model.encoder_ = table.encoder
     # What takes longest comes last, and costs nothing but itself if it is stopped.
