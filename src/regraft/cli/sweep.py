@@ -182,10 +182,11 @@ def _table_so_far(out: Path) -> Table | None:
     from regraft.bench.protocol.collection_tables import tables
 
     try:
-        found = tables(collect(out, (_RULE,)))
+        collection = collect(out, (_RULE,))
     except (OSError, ValueError):  # no record yet; the end of the sweep tells of other troubles
         return None
-    return found[-1] if found else None
+    found = tables(collection)
+    return next(iter(found if len(collection.environments) == 1 else found[::-1]), None)
 
 
 def _show(session: Session, tally: Tally, out: Path, data: Path | None) -> None:
