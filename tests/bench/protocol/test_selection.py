@@ -65,9 +65,7 @@ def test_a_cell_by_hand() -> None:
     assert (cell.mean, cell.error, cell.spread) == (1.0, 0.0, (1.0, 1.0))
 
 
-def test_ties_go_to_the_last_configuration_as_in_domainbed_and_the_target_is_not_looked_at() -> (
-    None
-):
+def test_ties_go_to_the_last_configuration_and_the_target_is_not_looked_at() -> None:
     records = [run(0, 0, config, config / 10, 0.5) for config in (4, 2, 3)]
     for order in (records, records[::-1]):
         assert training_domain_validation(order).cells[0].chosen == (4,)
