@@ -137,6 +137,13 @@ Steps = Annotated[int | None, typer.Option(help="Default: the dataset's.")]
 Hparams = Annotated[str, typer.Option(help="Hyperparameters to set, as a JSON object.")]
 Holdout = Annotated[float, typer.Option(help="Share of each domain kept for validation.")]
 Compat = Annotated[bool, typer.Option("--compat", help="Keep DomainBed's known faults.")]
+PerDomain = Annotated[
+    bool,
+    typer.Option(
+        "--per-domain-forward",
+        help="Pass domains through the network one by one where DomainBed does; so with --compat.",
+    ),
+]
 
 
 def numbers(text: str, name: str = "radii") -> list[float]:
