@@ -111,7 +111,7 @@ def fit(
     document = {"certificate": certificate.to_dict(), "source_accuracy": accuracy}
     write_text(out / "fit.json", dumps(document | details))
     _show_sources(session, certificate)
-    session.say(*certificate.summary())
+    session.say(certificate.summary())
     if notice := describe_reference(model):
         session.say(notice.replace("`", ""))
     files = [out / "model", out / "certificate.json", out / "fit.json"]
@@ -136,16 +136,24 @@ def _warn_of_small_cells(rows: Mapping[str, Mapping[str, int]]) -> None:
 
 
 def _show_sources(session: Session, certificate: Certificate) -> None:
-    """Print the accuracies on rows held out, and what was found about the hidden factor."""
+    """Print the answer, the accuracies on rows held out, and what was found about the factor."""
     from regraft.core.group_certificate import GroupCertificate
     from regraft.estimators.abduction import summarize_factor
+    from regraft.estimators.answers import answer_fit
+    from regraft.estimators.source_mixtures import check_sources
     from regraft.support.table import percent
 
+    session.say(*answer_fit(certificate).lines())
     rows = [
         (ours.name, percent(erm.accuracy), percent(ours.accuracy))
         for ours, erm in zip(certificate.sources, certificate.pooled_sources, strict=True)
     ]
-    session.table(("source", "ERM, held-out rows", "this head, held-out rows"), rows)
+    columns: tuple[str, ...] = "source (held-out rows)", "ERM", "this model"
+    if checks := check_sources(certificate):
+        columns = *columns, "its groups predict"
+        marks = ("" if each.is_mixture else "≠ " for each in checks)
+        predicted = [f"{mark}{each.predicted}" for mark, each in zip(marks, checks, strict=True)]
+        rows = [(*row, text) for row, text in zip(rows, predicted, strict=True)]
+    session.table(columns, rows)
     if isinstance(certificate, GroupCertificate):
-        found = certificate.abduction
-        session.say(summarize_factor(found), *(f"But: {doubt}" for doubt in found["warnings"]))
+        session.say(summarize_factor(certificate.abduction))

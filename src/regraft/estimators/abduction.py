@@ -95,9 +95,9 @@ class Abduction(ShownResult):
             "warnings": list(self.warnings),
         }
 
-    def summary(self) -> str:
+    def paragraphs(self) -> tuple[str, ...]:
         """Say in plain words what was found."""
-        return summarize_factor(self.to_dict())
+        return (summarize_factor(self.to_dict()),)
 
     def table(self) -> Table:
         """Show the share of each group in each source, of all rows and of each class."""
@@ -121,8 +121,11 @@ def summarize_factor(found: Mapping[str, Any]) -> str:
         f"{share[-1]:.0%} of {name}"
         for name, share in zip(found["domains"], found["shares"], strict=True)
     )
+    begin = f"A hidden factor was found ({chance})"
+    if found["separation"] < _CLEAR_SEPARATION:
+        begin = f"The sources differ ({chance}), but the signs of a hidden factor are weak"
     return (
-        f"A hidden factor was found ({chance}): the sources hold {found['n_groups']} groups of "
+        f"{begin}: the sources hold {found['n_groups']} groups of "
         f"rows in different shares. The last group is {tie}. On rows "
         f"that no step has seen, the groups tell {found['gain']:.4f} ± {found['gain_error']:.4f} "
         f"nats about the source, of {found['possible_gain']:.4f} possible at these shares."
@@ -201,8 +204,7 @@ def _doubts(found: Groups, domains: Domains) -> list[str]:
     doubts = []
     if found.separation < _CLEAR_SEPARATION:
         doubts.append(
-            f"The groups overlap: they lie {found.separation:.1f} standard deviations apart, so "
-            "many rows cannot be told."
+            "The groups overlap so much that for many rows nobody can tell to which they belong."
         )
     labels = zip(map(str, domains.classes), found.tells.tolist(), strict=True)
     silent = [label for label, tells in labels if not tells]

@@ -67,13 +67,13 @@ class AuditCurve(ShownResult, PlainData):
         """Rebuild a curve from :meth:`to_dict`, also after a round trip through JSON."""
         return cls(**{**data, "points": tuple(AuditPoint(**point) for point in data["points"])})
 
-    def summary(self) -> str:
+    def paragraphs(self) -> tuple[str, ...]:
         """Say in plain words how good the predictor is, and how bad it can get."""
         worst = self.points[-1]
         return (
             f"Measured on the rows audited, the predictor has {percent(self.source_accuracy)} on "
             f"the sources and {percent(worst.accuracy)} in the worst plausible domain within "
-            f"{worst.radius:g} nats."
+            f"{worst.radius:g} nats.",
         )
 
     def table(self) -> Table:

@@ -99,7 +99,7 @@ class Diagnosis(ShownResult):
         columns = "question or premise", "answer", "number"
         return Table.from_sections("Diagnosis", columns, answers, verdicts, align="lll")
 
-    def summary(self) -> tuple[str, ...]:
+    def paragraphs(self) -> tuple[str, ...]:
         """Return the answers, then the verdicts on the premises, one sentence each."""
         answers = (answer.sentence for answer in self.answers)
         if not self.shifts.pairs:
@@ -124,7 +124,7 @@ class Diagnosis(ShownResult):
         for name, value in vars(self).items():
             if isinstance(value, PlainData):
                 document[name] = value.to_dict()
-        return document | {"remarks": list(self.remarks), "summary": list(self.summary())}
+        return document | {"remarks": list(self.remarks), "summary": list(self.paragraphs())}
 
 
 def diagnose(
