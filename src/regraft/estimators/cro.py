@@ -197,7 +197,7 @@ class CROClassifier(GameHead):
         ``on_round`` is called after each round of the game, for progress.
         """
         self.check_parameters()
-        domains = self._check(X, y, sample_domain, sample_weight, self.device)
+        domains = self._check(X, y, sample_domain, sample_weight)
         check_rank(self.rank, len(domains.classes))
         warn_if_one_domain(
             domains, "nothing is known about how domains differ and the head is plain ERM's"

@@ -45,8 +45,8 @@ class SoftmaxHead(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         sample_domain: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
-        """Fit on rows ``X`` (n, d), labels ``y`` (n,), domains and weights of the rows (n,)."""
-        raise NotImplementedError
+        """Raise ``ValueError``, unless a class says how it is fitted: another model makes it."""
+        raise ValueError("an adapted model is not fitted: call adapt of the model it came from.")
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -116,6 +116,7 @@ class LinearHead(SoftmaxHead):
     __metadata_request__score = {"sample_weight": True}
 
     class_weight: ClassWeight
+    device: str = "cpu"  # where torch computes
     _of_one_domain = ""  # what to warn of if there is one domain only
     _head: NDArray[np.float64]  # (C, d + 1) on [x, 1]
 
@@ -162,7 +163,6 @@ class LinearHead(SoftmaxHead):
         y: ArrayLike,
         sample_domain: ArrayLike | None,
         sample_weight: ArrayLike | None,
-        device: str = "cpu",
     ) -> Domains:
         """Validate the data of ``fit`` and pack them as domains.
 
@@ -186,7 +186,7 @@ class LinearHead(SoftmaxHead):
             weight = weigh_classes(weight, self.class_weight, labels)
         check_classification_targets(labels)
         return check_domains(
-            rows, labels, domain, row_weight=weight, columns=columns, device=device
+            rows, labels, domain, row_weight=weight, columns=columns, device=self.device
         )
 
     def solve(self, sources: SourceHeads) -> Tensor:
