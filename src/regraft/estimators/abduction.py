@@ -19,6 +19,7 @@ from regraft.core.group_ties import align_classes, share_errors, source_share_er
 from regraft.premises.verdicts import format_p_value
 from regraft.support.shown import ShownResult
 from regraft.support.table import Cell, Table, share
+from regraft.support.threads import threads_by_size
 
 _CLEAR_SEPARATION = 2.0  # standard deviations; groups nearer than this overlap much
 
@@ -125,6 +126,7 @@ def summarize_factor(found: Mapping[str, Any]) -> str:
     )
 
 
+@threads_by_size
 def abduct(
     X: ArrayLike, y: ArrayLike, sample_domain: ArrayLike, *, device: str = "cpu"
 ) -> Abduction:
