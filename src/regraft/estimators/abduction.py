@@ -19,6 +19,7 @@ from regraft.core.group_ties import align_classes, share_errors, source_share_er
 from regraft.premises.verdicts import format_p_value
 from regraft.support.shown import ShownResult
 from regraft.support.table import Cell, Table, share
+from regraft.support.threads import threads_by_size
 
 if TYPE_CHECKING:
     from regraft.estimators.table_features import TableFeatures
@@ -132,6 +133,7 @@ def summarize_factor(found: Mapping[str, Any]) -> str:
     )
 
 
+@threads_by_size
 def abduct(X: Any, y: ArrayLike, sample_domain: ArrayLike, *, device: str = "cpu") -> Abduction:
     """Find the hidden factor that the sources disagree about, from domain labels alone.
 

@@ -27,6 +27,7 @@ from regraft.premises.factorized_targets import check_n_groups, fit_factorized_t
 from regraft.support.plain_data import PlainData
 from regraft.support.shown import ShownResult
 from regraft.support.table import Number, Table, percent, share
+from regraft.support.threads import threads_by_size
 
 RADII = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 # Probabilities below this are treated as this, so that one confident error has a finite risk.
@@ -95,6 +96,7 @@ class AuditCurve(ShownResult, PlainData):
         plot_audit({name: self}, path)
 
 
+@threads_by_size
 def audit(
     predictor: Predictor | ArrayLike,
     X: Any,

@@ -43,6 +43,7 @@ from regraft.estimators.intervals import interval_of
 from regraft.estimators.row_weights import ClassWeight
 from regraft.estimators.witnesses import witness_of
 from regraft.premises.factorized_targets import FactorizedTargets, fit_factorized_targets
+from regraft.support.threads import threads_for
 
 _REMEDY = "max_rounds or tolerance, or the ridge"
 
@@ -201,7 +202,8 @@ class CROClassifier(GameHead):
         warn_if_one_domain(
             domains, "nothing is known about how domains differ and the head is plain ERM's"
         )
-        return self.fit_sources(domains, fit_source_heads(domains), on_round=on_round)
+        with threads_for(domains.X.numel()):
+            return self.fit_sources(domains, fit_source_heads(domains), on_round=on_round)
 
     def fit_sources(
         self,

@@ -26,6 +26,7 @@ from regraft.estimators.audit import Predictor, judge_rows
 from regraft.support.plain_data import PlainData
 from regraft.support.shown import ShownResult
 from regraft.support.table import Cell, Number, Table, percent, share
+from regraft.support.threads import threads_by_size
 
 COLUMNS = "measured in", "effective rows", "risk", "at most", "accuracy", "at least"
 ONE_SOURCE_CONSEQUENCE = "no hidden groups can be told apart"
@@ -129,6 +130,7 @@ def evidence_rows(evidence: Iterable[Evidence]) -> list[tuple[Cell, ...]]:
     ]
 
 
+@threads_by_size
 def audit_groups(
     predictor: Predictor | ArrayLike,
     X: Any,

@@ -31,6 +31,7 @@ from regraft.core.heads import SourceHeads, fit_source_heads
 from regraft.estimators.column_roles import ColumnRoles
 from regraft.estimators.encoder_record import EncoderRecord
 from regraft.estimators.row_weights import ClassWeight, check_sample_weight, weigh_classes
+from regraft.support.threads import threads_for
 
 
 class SoftmaxHead(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -155,7 +156,8 @@ class LinearHead(SoftmaxHead):
         domains = self._check(X, y, sample_domain, sample_weight)
         if self._of_one_domain:
             warn_if_one_domain(domains, self._of_one_domain)
-        return self.fit_sources(domains, fit_source_heads(domains))
+        with threads_for(domains.X.numel()):
+            return self.fit_sources(domains, fit_source_heads(domains))
 
     def _check_parameters(self) -> None:
         """Raise ``ValueError`` for parameters that cannot be used."""

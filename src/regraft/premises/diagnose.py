@@ -40,6 +40,7 @@ from regraft.support.plain_data import PlainData
 from regraft.support.progress import OnProgress, ignore_progress
 from regraft.support.shown import ShownResult
 from regraft.support.table import Table
+from regraft.support.threads import threads_by_size
 
 # By the name of their check.
 PREMISES = {
@@ -127,6 +128,7 @@ class Diagnosis(ShownResult):
         return document | {"remarks": list(self.remarks), "summary": list(self.paragraphs())}
 
 
+@threads_by_size
 def diagnose(
     X: ArrayLike,
     y: ArrayLike,
