@@ -32,7 +32,7 @@ from regraft.cli.options import (
     Workers,
     choose_columns,
 )
-from regraft.cli.session import Session
+from regraft.cli.session import Session, announce_replacement
 from regraft.cli.shown_rows import SHOWN_ROWS, describe_ends
 
 if TYPE_CHECKING:
@@ -71,6 +71,7 @@ def fit(
     from regraft.data.labelled import read_labelled
     from regraft.estimators.abduction_ends import abduction_document
     from regraft.estimators.card import describe_reference
+    from regraft.estimators.column_roles import ColumnRoles
     from regraft.estimators.cro import CROClassifier
     from regraft.estimators.saving import check_destination, save
     from regraft.support.files import write_text
@@ -93,6 +94,7 @@ def fit(
     check_device(device)
     columns = choose_columns(features, drop, categorical, id_column)
     check_destination(out / "model")
+    announce_replacement(session, out)
     cells: Mapping[str, Mapping[str, int]]
     numbers: list[int] | None = None
     if settings.is_streamed:
@@ -105,6 +107,7 @@ def fit(
             warn_of_small_cells(cells)
         with session.working(f"fitting {len(table.y)} rows of {table.describe_features()}"):
             model.fit(table.X, table.y, table.domain, on_round=session.round)
+    model.column_roles_ = ColumnRoles(label, domain, id_column)
     if table.encoder is not None:
         model.encoder_ = table.encoder
     # What takes longest comes last, and costs nothing but itself if it is stopped.
@@ -124,7 +127,7 @@ def fit(
     document = {"certificate": certificate.to_dict(), "source_accuracy": accuracy}
     write_text(out / "fit.json", dumps(document | details))
     _show_sources(session, certificate)
-    session.say(*certificate.summary())
+    session.say(certificate.summary())
     if notice := describe_reference(model):
         session.say(notice.replace("`", ""))
     files = [out / "model", out / "certificate.json", out / "fit.json"]
@@ -132,16 +135,24 @@ def fit(
 
 
 def _show_sources(session: Session, certificate: Certificate) -> None:
-    """Print the accuracies on rows held out, and what was found about the hidden factor."""
+    """Print the answer, the accuracies on rows held out, and what was found about the factor."""
     from regraft.core.group_certificate import GroupCertificate
     from regraft.estimators.abduction import summarize_factor
+    from regraft.estimators.answers import answer_fit
+    from regraft.estimators.source_mixtures import check_sources
     from regraft.support.table import percent
 
-    rows = [
+    session.say(*answer_fit(certificate).lines())
+    rows: list[tuple[str, ...]] = [
         (ours.name, percent(erm.accuracy), percent(ours.accuracy))
         for ours, erm in zip(certificate.sources, certificate.pooled_sources, strict=True)
     ]
-    session.table(("source", "ERM, held-out rows", "this head, held-out rows"), rows)
+    columns: tuple[str, ...] = "source (held-out rows)", "ERM", "this model"
+    if checks := check_sources(certificate):
+        columns = *columns, "its groups predict"
+        marks = ("" if each.is_mixture else "≠ " for each in checks)
+        predicted = [f"{mark}{each.predicted}" for mark, each in zip(marks, checks, strict=True)]
+        rows = [(*row, text) for row, text in zip(rows, predicted, strict=True)]
+    session.table(columns, rows)
     if isinstance(certificate, GroupCertificate):
-        found = certificate.abduction
-        session.say(summarize_factor(found), *(f"But: {doubt}" for doubt in found["warnings"]))
+        session.say(summarize_factor(certificate.abduction))

@@ -22,8 +22,8 @@ class GroupCertificate(Certificate):
     """How good a head is in every domain that mixes the groups found, in any proportion.
 
     Extreme mixtures have one-sided bounds that hold together, and the worst mixture is among them.
-    No source's risk exceeds it either. Not covered: domains that are no mixture of these groups,
-    and errors in telling the groups apart.
+    Not covered: domains, sources among them, that are no mixture of these groups, and errors in
+    telling the groups apart.
     """
 
     n_groups: int
@@ -38,7 +38,7 @@ class GroupCertificate(Certificate):
     def scope(self) -> str:
         """Name the domains that it covers."""
         if self.n_groups == 1:
-            return "in a domain like the pooled sources, and in each source as far as measured"
+            return "in a domain like the pooled sources"
         scope = "in every domain that mixes the groups found, in any proportion"
         if self.prior_shift is not None:
             scope = (
@@ -46,6 +46,11 @@ class GroupCertificate(Certificate):
                 f"{self.prior_shift:g} nats from the sources'"
             )
         return f"{scope} and each class in its own" if self.class_groups else scope
+
+    def _bounded(
+        self, targets: tuple[Evidence, ...], sources: tuple[Evidence, ...]
+    ) -> tuple[Evidence, ...]:
+        return targets  # sources are covered as far as they are mixtures
 
     def limits(self) -> str:
         """Say what is not certified."""

@@ -32,7 +32,7 @@ _MAX_RIDGE_ROWS = 50_000
 
 NO_FACTOR = "no hidden factor was found"
 NO_OVERLAP = "a group is held by fewer than two sources, so the groups may be the sources"
-NOT_WORTH = "the game's head costs more on the sources than it gains in the worst domain"
+NOT_WORTH = "the robust model costs more on the sources than it gains in the worst domain"
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,7 @@ from regraft.estimators.intervals import interval_of
 from regraft.estimators.row_weights import ClassWeight
 from regraft.estimators.witnesses import witness_of
 from regraft.premises.factorized_targets import FactorizedTargets, fit_factorized_targets
+from regraft.support.threads import threads_for
 
 _REMEDY = "max_rounds or tolerance, or the ridge"
 
@@ -197,12 +198,13 @@ class CROClassifier(GameHead):
         ``on_round`` is called after each round of the game, for progress.
         """
         self.check_parameters()
-        domains = self._check(X, y, sample_domain, sample_weight, self.device)
+        domains = self._check(X, y, sample_domain, sample_weight)
         check_rank(self.rank, len(domains.classes))
         warn_if_one_domain(
             domains, "nothing is known about how domains differ and the head is plain ERM's"
         )
-        return self.fit_sources(domains, fit_source_heads(domains), on_round=on_round)
+        with threads_for(domains.X.numel()):
+            return self.fit_sources(domains, fit_source_heads(domains), on_round=on_round)
 
     def fit_sources(
         self,
