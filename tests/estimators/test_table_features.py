@@ -206,7 +206,7 @@ def test_missing_texts(text: str) -> None:
 
 def test_a_hundred_columns_are_not_quoted_whole() -> None:
     table = {f"column{i}": ["same"] * 40 for i in range(100)} | {"x": list(range(0, 80, 2))}
-    with pytest.warns(UserWarning, match="and 92 more is constant") as caught:
+    with pytest.warns(UserWarning, match="and 92 more are constant") as caught:
         features = TableFeatures(features=[*table]).fit(table)
     assert len(str(caught[0].message)) < 300
     table |= {f"column{i}": [[1]] * 40 for i in range(100)}

@@ -70,6 +70,12 @@ def iterate_columns(path: Path, n_rows: int) -> Iterator[Columns]:
         raise TableError(f"{path} has no rows: add data below the header.")
 
 
+def parquet_block(batch: Any) -> Columns:
+    """Return the columns of a record batch, as :func:`read_columns` reads them."""
+    names = batch.schema.names
+    return {name: _narrow(_parquet_column(batch.column(name))) for name in names}
+
+
 def _read_cells(path: Path, n_rows: int = _ROWS) -> Iterator[_Cells]:
     check_table(path)
     read = {"csv": _csv_cells, "jsonl": _json_cells, "parquet": _parquet_cells}

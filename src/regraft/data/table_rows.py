@@ -19,7 +19,9 @@ from regraft.support.extras import require
 from regraft.support.json_files import parse_object
 from regraft.support.reading import check_file
 
-SUFFIXES = (".csv", ".jsonl", ".parquet", ".csv.gz", ".jsonl.gz")
+SUFFIXES = (".csv", ".tsv", ".jsonl", ".parquet", ".csv.gz", ".tsv.gz", ".jsonl.gz")
+_TABLE_OF_TEXT = {"tsv": "csv"}  # read in the same way
+_DELIMITERS = ",;\t"
 _DECIMAL = re.compile(r"[-+]?\d+,\d+")
 _LONGEST_LINE = 2**28  # bytes
 # A gzipped table may unpack to this many times its size, and to these bytes in any case.
@@ -49,7 +51,8 @@ def read_rows(path: Path, roles: Sequence[Role]) -> Iterator[Row]:
 
 def table_kind(path: Path) -> str:
     """Return csv, jsonl or parquet, by the name of a file, which may be gzipped."""
-    return path.name.lower().removesuffix(".gz").rpartition(".")[2]
+    kind = path.name.lower().removesuffix(".gz").rpartition(".")[2]
+    return _TABLE_OF_TEXT.get(kind, kind)
 
 
 def read_names(path: Path) -> Sequence[str]:
@@ -59,7 +62,7 @@ def read_names(path: Path) -> Sequence[str]:
         with open_parquet(path) as table:
             names: list[str] = table.schema_arrow.names
             return names
-    if ".csv" in path.name.lower():
+    if table_kind(path) == "csv":
         return list(next(open_csv(path)).cells)
     return list(next(read_records(path), (0, {}))[1])
 
@@ -147,16 +150,17 @@ def _csv_rows(path: Path, roles: Sequence[Role]) -> Iterator[Row]:
 def open_csv(path: Path) -> Iterator[Row]:
     """Yield the header and the rows of a file; raise ``TableError`` with one sentence if it fails.
 
-    Cells are separated by commas; by semicolons if the header has these and no comma.
+    Cells are separated by what the header has most of: commas, semicolons or tabs; in a .tsv file
+    by tabs.
     """
     lines = text_lines(path)
     first = next(lines, "")
-    has_semicolons = ";" in first and "," not in first
+    delimiter = "\t" if ".tsv" in path.name.lower() else max(_DELIMITERS, key=first.count)
     reader = csv.reader(
         chain([first] if first else [], lines),
         skipinitialspace=True,
         strict=True,
-        delimiter=";" if has_semicolons else ",",
+        delimiter=delimiter,
     )
     try:
         header = [name.strip() for name in next(reader, [])]
@@ -171,7 +175,7 @@ def open_csv(path: Path) -> Iterator[Row]:
                     "equal."
                 )
             # Where semicolons separate, commas are decimal.
-            yield Row(number, where, list(map(_decimal, cells)) if has_semicolons else cells)
+            yield Row(number, where, list(map(_decimal, cells)) if delimiter == ";" else cells)
     except csv.Error as error:
         raise TableError(
             f"line {reader.line_num} of {path} is not CSV ({error}): repair it, or write the table "

@@ -32,6 +32,7 @@ from regraft.estimators.baselines import (
     VRExClassifier,
 )
 from regraft.estimators.card import model_card
+from regraft.estimators.column_roles import ColumnRoles
 from regraft.estimators.cro import CROClassifier
 from regraft.estimators.encoder_record import EncoderRecord
 from regraft.estimators.game_head import GameHead
@@ -266,6 +267,8 @@ def _describe(model: SoftmaxHead) -> dict[str, Any]:
         description["feature_names"] = [str(feature) for feature in model.feature_names_in_]
     if hasattr(model, "encoder_"):
         description["encoder"] = model.encoder_._asdict()
+    if hasattr(model, "column_roles_"):
+        description["columns"] = model.column_roles_._asdict()
     if isinstance(model, GameHead):
         description["certificate"] = model.certificate_.to_dict()
         description["regularization"] = asdict(model.regularization_)
@@ -373,6 +376,8 @@ def _rebuild(description: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> So
         _check_shape("feature_names", model.feature_names_in_, (model.n_features_in_,))
     if "encoder" in description:
         model.encoder_ = EncoderRecord(**description["encoder"])
+    if "columns" in description:
+        model.column_roles_ = ColumnRoles.from_dict(description["columns"])
     if isinstance(model, AdaptedClassifier):
         model.certificate_ = TargetCertificate.from_dict(description["certificate"])
     if isinstance(model, CROClassifier | AdaptedClassifier):

@@ -106,4 +106,12 @@ def load_model(path: str | Path, device: str = "cpu") -> TrainedModel:
 
 def _task(job: Job, dataset: Dataset, device: torch.device) -> Task:
     n_domains = len(dataset.env_names) - len(job.test_envs)
-    return Task(dataset.input_shape, dataset.n_classes, n_domains, device, job.compat, job.seed)
+    return Task(
+        dataset.input_shape,
+        dataset.n_classes,
+        n_domains,
+        device,
+        job.compat,
+        job.seed,
+        per_domain=job.per_domain or job.compat,
+    )
