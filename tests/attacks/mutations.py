@@ -33,7 +33,7 @@ VALUES = (
         "..",
         "~",
     ),
-    *("nothing", "{tmp}/data.csv", "x" * 5000, "%s%n", "<b>", "{tmp}/deep.json", "true"),
+    *("nothing", "data.csv", "x" * 5000, "%s%n", "<b>", "{tmp}/deep.json", "true"),
 )
 # Commands with arguments that work; in braces a folder, a file that is mutated, and a new place.
 LINES = {

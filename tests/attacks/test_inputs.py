@@ -100,10 +100,10 @@ def test_every_command_in_this_process(
             report.unlink()
         shutil.rmtree(place)
     monkeypatch.chdir(tmp_path)
-    assert not trace.exists(), "a pickle was executed"
-    assert snapshot(shared["tmp"]) == before, "an input was changed"
     print(show_tally("Inputs, in process", tally))
     assert not faults, f"{len(faults)} faults\n" + "\n\n".join(faults[:20])
+    assert not trace.exists(), "a pickle was executed"
+    assert snapshot(shared["tmp"]) == before, "an input was changed"
 
 
 def test_some_commands_in_processes_of_their_own(
