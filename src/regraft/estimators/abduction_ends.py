@@ -160,7 +160,11 @@ def compare_columns(
         shown = [(column.name, places[column.name]) for column in columns]
 
         def tell(row: EndRow) -> EndRow:
-            values = (_tell(name, float(X[row.number - 1, j])) for name, j in shown)
+            cells = X[row.number - 1]
+            # A gap has two columns or more, and is told once.
+            values = dict.fromkeys(
+                _find_gap(name, cells, places) or _tell(name, float(cells[j])) for name, j in shown
+            )
             name = row.name or f"row {row.number}"
             return replace(row, text=shorten(f"{name}: {', '.join(values)}"))
 
@@ -193,6 +197,15 @@ def shorten(text: str) -> str:
     """Return a text as one printable line of limited length."""
     line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     return line if len(line) <= _LINE else f"{line[: _LINE - 1]}…"
+
+
+def _find_gap(name: str, cells: NDArray[Any], places: Mapping[str, int]) -> str | None:
+    """Say that a column is missing in a row, whose cells (d,) hold what was put in its place."""
+    for column in (name, name.partition(EQUALS)[0]):
+        place = places.get(f"{column}{IS_MISSING}")
+        if place is not None and round(float(cells[place]), 9) == 1:
+            return f"{column}{IS_MISSING}"
+    return None
 
 
 def _tell(name: str, value: float) -> str:
