@@ -276,9 +276,7 @@ def _differences(
             round(float(means[1][j]), 9),
             float(gap[j]),
         )
-        for j in [j for j in np.argsort(-abs(gap), kind="stable") if j not in unknown][
-            :_MOST_COLUMNS
-        ]
+        for j in most[:_MOST_COLUMNS]
     )
 
 
