@@ -60,7 +60,7 @@ def adapt_command(
     curve = _draw_curve(session, head, X, y, draws, seed, certificate.labels)
     document: dict[str, Any] = {
         "certificate": certificate.to_dict(),
-        "summary": certificate.summary(),
+        "summary": certificate.paragraphs(),
         "classes": [str(name) for name in adapted.classes_],
         "curve": None if curve is None else curve.to_dict(),
     }
@@ -69,7 +69,7 @@ def adapt_command(
     session.tables(
         each for each in (place_table(certificate), adapted_table(certificate)) if each is not None
     )
-    session.say(*certificate.summary())
+    session.say(certificate.summary())
     if curve is not None:
         session.say("")
         session.tables([curve.table()])

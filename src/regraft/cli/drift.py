@@ -75,7 +75,7 @@ def drift_command(
         stream = _Stream(fitted, targets, label, domain)
         batches = watch(head, in_batches(stream.blocks(), batch), level)
         stream.check()
-    certified = head.certificate_.accuracy
+    certified = head.certificate_.accuracy_bound
     summary, thinned, alarms = DriftSummary(), ThinnedBatches(_POINTS), list[dict[str, Any]]()
     with ExitStack() as stack:
         count = stack.enter_context(session.counting("reading batches", "batches"))

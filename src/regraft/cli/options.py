@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regraft.cli.names import DATASETS, HEAD_FAMILIES, OBJECTIVES
+from regraft.cli.names import DATASETS, HEAD_FAMILIES, OBJECTIVES, ROW_ENGINES
 from regraft.support.glossary import meaning
 
 if TYPE_CHECKING:
@@ -127,6 +127,26 @@ Ridge = Annotated[float | None, typer.Option(help=f"{meaning('ridge')} Default: 
 Rank = Annotated[int | None, typer.Option(help="Hull: transplant dimension. Default: all.")]
 Weights = Annotated[Path | None, path_option("Safetensors file of the encoder's weights.")]
 
+# For tables that do not fit into memory.
+RowEngineName = Annotated[
+    str | None,
+    choice(
+        "Read a bank or a folder of Parquet files in parts: local (from disk) or ray (workers of a "
+        "Ray cluster). Default: all rows in memory.",
+        *ROW_ENGINES,
+    ),
+]
+Memory = Annotated[
+    str | None,
+    typer.Option(help="Engine local: keep the rows in memory if they fit into this, as in 2GB."),
+]
+Address = Annotated[
+    str | None, typer.Option(help="Engine ray: host:port. Default: start Ray on this machine.")
+]
+Workers = Annotated[
+    int | None, typer.Option(help="Engine ray: parts of the rows. Default: one a core.")
+]
+
 # For runs of the protocol.
 Dataset = Annotated[
     str,
@@ -137,6 +157,13 @@ Steps = Annotated[int | None, typer.Option(help="Default: the dataset's.")]
 Hparams = Annotated[str, typer.Option(help="Hyperparameters to set, as a JSON object.")]
 Holdout = Annotated[float, typer.Option(help="Share of each domain kept for validation.")]
 Compat = Annotated[bool, typer.Option("--compat", help="Keep DomainBed's known faults.")]
+PerDomain = Annotated[
+    bool,
+    typer.Option(
+        "--per-domain-forward",
+        help="Pass domains through the network one by one where DomainBed does; so with --compat.",
+    ),
+]
 
 
 def numbers(text: str, name: str = "radii") -> list[float]:

@@ -68,9 +68,9 @@ def place_command(
         shown = describe_rows(rows, target, inputs)
         rows = tuple(shown.rows.get(row.number, row) for row in rows)
     certificate = head.certificate_
-    certified, scope = certificate.accuracy, name_domains(certificate)
+    certified, scope = certificate.accuracy_bound, name_domains(certificate)
     document: dict[str, Any] = placement.to_dict() | {
-        "summary": [*placement.summary(), expect_accuracy(placement, certified, scope)],
+        "summary": [*placement.paragraphs(), expect_accuracy(placement, certified, scope)],
         "certified_accuracy": certified,
         "model": certificate.to_dict(),
         "alien": [dict(vars(row)) for row in rows],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regraft.estimators.scoring import RawRows, Scorer
+from regraft.support.json_files import load_json
 
 _MAX_EXTRA = 1000  # columns that the model does not know, in a row
 _CELLS = {str, int, float, bool, type(None)}
@@ -73,10 +73,10 @@ def _describe_strange(ignored: Sequence[str], scorer: Scorer) -> str:
 
 def _read_json(text: str) -> tuple[list[Any], bool]:
     try:
-        document = json.loads(text, parse_constant=_refuse_constant)
+        document = load_json(text, parse_constant=_refuse_constant)
     except BadRequest:
         raise
-    except (ValueError, RecursionError):  # also numbers of thousands of digits
+    except ValueError:  # also numbers of thousands of digits
         raise BadRequest("the body is not JSON that can be read.") from None
     if isinstance(document, list):
         return document, False

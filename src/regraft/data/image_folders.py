@@ -13,7 +13,7 @@ from regraft.data.columns import Role, quoted
 from regraft.data.input_blocks import Census, Survey, Tags
 from regraft.data.table_rows import check_characters, read_cell, read_rows
 
-_EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".webp", ".gif", ".tif", ".tiff")
+_EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".webp", ".gif", ".tif", ".tiff", ".pgm")
 _LAYOUT = (
     "arrange the folder as domain/class/file, or take all images in it without labels and domains "
     "(--unlabelled)"

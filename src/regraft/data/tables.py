@@ -18,6 +18,7 @@ from regraft.data.table_columns import read_columns
 from regraft.data.table_rows import SUFFIXES, table_kind
 from regraft.estimators.column_kinds import Columns, join_problems, to_numbers
 from regraft.estimators.encoder_record import EncoderRecord
+from regraft.support.reading import check_file
 
 _PROBABILITY = "probability_"  # and a label: a column that `regraft predict` writes
 
@@ -173,6 +174,7 @@ def align(table: FeatureTable, names: Sequence[str], n_features: int) -> NDArray
 
 
 def _check_file(path: Path) -> None:
+    check_file(path)
     if not path.exists():
         raise TableError(f"{path} does not exist: check the path.")
     if path.is_dir() and holds_images(path):

@@ -19,6 +19,7 @@ from regraft.core.group_ties import align_classes, share_errors, source_share_er
 from regraft.premises.verdicts import format_p_value
 from regraft.support.shown import ShownResult
 from regraft.support.table import Cell, Table, share
+from regraft.support.threads import threads_by_size
 
 if TYPE_CHECKING:
     from regraft.estimators.table_features import TableFeatures
@@ -95,9 +96,9 @@ class Abduction(ShownResult):
             "warnings": list(self.warnings),
         }
 
-    def summary(self) -> str:
+    def paragraphs(self) -> tuple[str, ...]:
         """Say in plain words what was found."""
-        return summarize_factor(self.to_dict())
+        return (summarize_factor(self.to_dict()),)
 
     def table(self) -> Table:
         """Show the share of each group in each source, of all rows and of each class."""
@@ -131,13 +132,17 @@ def summarize_factor(found: Mapping[str, Any]) -> str:
             f"about as much of the source as is possible at these shares ({possible} nats): the "
             "rows are too few to measure it better."
         )
+    begin = f"A hidden factor was found ({chance})"
+    if found["separation"] < _CLEAR_SEPARATION:
+        begin = f"The sources differ ({chance}), but the signs of a hidden factor are weak"
     return (
-        f"A hidden factor was found ({chance}): the sources hold {found['n_groups']} groups of "
+        f"{begin}: the sources hold {found['n_groups']} groups of "
         f"rows in different shares. The last group is {tie}. On rows "
         f"that no step has seen, the groups tell {told}"
     )
 
 
+@threads_by_size
 def abduct(X: Any, y: ArrayLike, sample_domain: ArrayLike, *, device: str = "cpu") -> Abduction:
     """Find the hidden factor that the sources disagree about, from domain labels alone.
 
@@ -210,8 +215,7 @@ def _doubts(found: Groups, domains: Domains) -> list[str]:
     doubts = []
     if found.separation < _CLEAR_SEPARATION:
         doubts.append(
-            f"The groups overlap: they lie {found.separation:.1f} standard deviations apart, so "
-            "many rows cannot be told."
+            "The groups overlap so much that for many rows nobody can tell to which they belong."
         )
     labels = zip(map(str, domains.classes), found.tells.tolist(), strict=True)
     silent = [label for label, tells in labels if not tells]

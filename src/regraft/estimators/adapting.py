@@ -40,11 +40,13 @@ from regraft.estimators.placing import (
     reference_of,
 )
 from regraft.estimators.target_certificate import TargetCertificate
+from regraft.support.threads import threads_by_size
 
 if TYPE_CHECKING:
     from regraft.estimators.cro import CROClassifier
 
 
+@threads_by_size
 def adapt(
     model: CROClassifier | Pipeline,
     X: ArrayLike,

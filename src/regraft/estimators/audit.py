@@ -27,6 +27,7 @@ from regraft.premises.factorized_targets import check_n_groups, fit_factorized_t
 from regraft.support.plain_data import PlainData
 from regraft.support.shown import ShownResult
 from regraft.support.table import Number, Table, percent, share
+from regraft.support.threads import threads_by_size
 
 RADII = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 # Probabilities below this are treated as this, so that one confident error has a finite risk.
@@ -67,13 +68,13 @@ class AuditCurve(ShownResult, PlainData):
         """Rebuild a curve from :meth:`to_dict`, also after a round trip through JSON."""
         return cls(**{**data, "points": tuple(AuditPoint(**point) for point in data["points"])})
 
-    def summary(self) -> str:
+    def paragraphs(self) -> tuple[str, ...]:
         """Say in plain words how good the predictor is, and how bad it can get."""
         worst = self.points[-1]
         return (
             f"Measured on the rows audited, the predictor has {percent(self.source_accuracy)} on "
             f"the sources and {percent(worst.accuracy)} in the worst plausible domain within "
-            f"{worst.radius:g} nats."
+            f"{worst.radius:g} nats.",
         )
 
     def table(self) -> Table:
@@ -95,6 +96,7 @@ class AuditCurve(ShownResult, PlainData):
         plot_audit({name: self}, path)
 
 
+@threads_by_size
 def audit(
     predictor: Predictor | ArrayLike,
     X: Any,

@@ -94,7 +94,7 @@ class Comparison(ShownResult, PlainData):
         known = ", ".join(row.head for row in self.rows)
         raise ValueError(f"there is no head {head!r}: the comparison has {known}.")
 
-    def summary(self) -> tuple[str, ...]:
+    def paragraphs(self) -> tuple[str, ...]:
         """Compare ERM and CRO at its defaults in words, and say by how much they differ."""
         rows = self.row(ERM), self.row(CRO_DEFAULTS)
         said = "; ".join(

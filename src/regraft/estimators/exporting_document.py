@@ -108,7 +108,7 @@ def _describe_facts(model: Model, head: SoftmaxHead) -> dict[str, Any]:
         "model": type(head).__name__,
         "sources": [str(name) for name in head.domains_],
         "certificate": None if certificate is None else certificate.to_dict(),
-        "summary": [] if certificate is None else list(certificate.summary()),
+        "summary": [] if certificate is None else list(certificate.paragraphs()),
         "card": model_card(model),
     }
     if hasattr(head, "encoder_"):

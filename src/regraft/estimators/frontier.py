@@ -37,6 +37,7 @@ from regraft.support.plain_data import PlainData
 from regraft.support.progress import OnProgress, ignore_progress
 from regraft.support.shown import ShownResult
 from regraft.support.table import Number, Table, percent, share
+from regraft.support.threads import threads_by_size
 
 PRIOR_SHIFTS = (0.0, 0.5, 1.0, 2.0, 4.0, math.inf)
 
@@ -136,6 +137,7 @@ class Frontier(ShownResult, PlainData):
         plot_frontier(self, path)
 
 
+@threads_by_size
 def frontier(
     X: Any,
     y: ArrayLike,

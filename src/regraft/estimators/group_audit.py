@@ -26,6 +26,7 @@ from regraft.estimators.audit import Predictor, judge_rows
 from regraft.support.plain_data import PlainData
 from regraft.support.shown import ShownResult
 from regraft.support.table import Cell, Number, Table, percent, share
+from regraft.support.threads import threads_by_size
 
 COLUMNS = "measured in", "effective rows", "risk", "at most", "accuracy", "at least"
 ONE_SOURCE_CONSEQUENCE = "no hidden groups can be told apart"
@@ -37,7 +38,8 @@ class GroupAudit(ShownResult, PlainData):
 
     ``risk`` and ``accuracy`` are of the worst mixture of the groups on these rows. With a
     confidence of 95 %, no mixture has a risk above ``risk_bound`` or an accuracy below
-    ``accuracy_bound``, if the rows are new to the predictor; nor has any source on these rows.
+    ``accuracy_bound``, if the rows are new to the predictor. Nor was any source measured to have:
+    where one was below the mixtures' bounds, what was measured there is taken.
     """
 
     family: Literal["latent"]
@@ -73,14 +75,25 @@ class GroupAudit(ShownResult, PlainData):
         """Each group alone, and the extreme mixtures that are no group."""
         return (*self.groups, *(each for each in self.targets if each not in self.groups))
 
-    def summary(self) -> str:
+    def paragraphs(self) -> tuple[str, ...]:
         """Say in plain words how good the predictor is, and where it is worst."""
-        sources = f"The predictor has {percent(self.source_accuracy)} on the sources"
-        bound = f"at least {percent(self.accuracy_bound)} with {self.confidence:.0%} confidence"
+        sources = (
+            f"The predictor has {percent(self.source_accuracy)} on the sources (mean over them)"
+        )
+        # Not the lower of it and a source's, which was measured and is no bound.
+        lowest = min(each.accuracy_bound for each in self.targets)
+        bound = f"at least {percent(lowest)} with {self.confidence:.0%} confidence"
+        worst_source = min(self.sources, key=lambda each: each.accuracy)
+        worse = ""
+        if worst_source.accuracy < lowest:
+            measured = percent(worst_source.accuracy)
+            worse = (
+                f" A single source can be worse: {measured} was measured in {worst_source.name}."
+            )
         if self.n_groups == 1:
             return (
                 "No hidden factor was found, so nothing is known about how a new domain may "
-                f"differ. {sources}, and {bound} in a domain like them pooled."
+                f"differ. {sources}, and {bound} in a domain like them pooled.{worse}",
             )
         scope = "in the worst mixture of the groups found"
         if self.prior_shift is not None:
@@ -91,7 +104,7 @@ class GroupAudit(ShownResult, PlainData):
         hardest = f"{worst.name} alone is the hardest"
         if self.targets != self.groups:
             hardest += f" group, with {percent(worst.accuracy)}"
-        return f"{sources} and {percent(self.accuracy)} {scope} ({bound}); {hardest}."
+        return (f"{sources} and {percent(self.accuracy)} {scope} ({bound}); {hardest}.{worse}",)
 
     def table(self) -> Table:
         """Show risk and accuracy in each group, mixture and source."""
@@ -117,6 +130,7 @@ def evidence_rows(evidence: Iterable[Evidence]) -> list[tuple[Cell, ...]]:
     ]
 
 
+@threads_by_size
 def audit_groups(
     predictor: Predictor | ArrayLike,
     X: Any,

@@ -52,6 +52,8 @@ from regraft.estimators.table_features import TableFeatures
 from regraft.estimators.target_certificate import TargetCertificate
 from regraft.estimators.transformer_state import describe_transformer, restore_transformer
 from regraft.support.files import sibling
+from regraft.support.json_files import load_json
+from regraft.support.reading import read_file
 
 FORMAT = 3
 FORMAT_WITH_PREPROCESSING = 4  # so that versions that would leave it out refuse the model
@@ -196,7 +198,7 @@ def _restore_preprocessing(
 
 def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     try:
-        return safetensors.numpy.load(path.read_bytes())
+        return safetensors.numpy.load(read_file(path, path.parent))
     except safetensors.SafetensorError:
         raise ValueError(f"{path} is damaged: save the model again.") from None
 
@@ -331,7 +333,7 @@ def _labels(name: str, labels: NDArray[Any]) -> dict[str, Any]:
 
 def _read_description(path: Path) -> dict[str, Any]:
     try:
-        description = json.loads(path.read_text(encoding="utf-8"))
+        description = load_json(read_file(path, path.parent))
     except ValueError:  # not JSON, or not even text
         raise ValueError(f"{path} is damaged: save the model again.") from None
     if not isinstance(description, dict) or "format" not in description:

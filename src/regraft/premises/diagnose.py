@@ -40,6 +40,7 @@ from regraft.support.plain_data import PlainData
 from regraft.support.progress import OnProgress, ignore_progress
 from regraft.support.shown import ShownResult
 from regraft.support.table import Table
+from regraft.support.threads import threads_by_size
 
 # By the name of their check.
 PREMISES = {
@@ -99,7 +100,7 @@ class Diagnosis(ShownResult):
         columns = "question or premise", "answer", "number"
         return Table.from_sections("Diagnosis", columns, answers, verdicts, align="lll")
 
-    def summary(self) -> tuple[str, ...]:
+    def paragraphs(self) -> tuple[str, ...]:
         """Return the answers, then the verdicts on the premises, one sentence each."""
         answers = (answer.sentence for answer in self.answers)
         if not self.shifts.pairs:
@@ -124,9 +125,10 @@ class Diagnosis(ShownResult):
         for name, value in vars(self).items():
             if isinstance(value, PlainData):
                 document[name] = value.to_dict()
-        return document | {"remarks": list(self.remarks), "summary": list(self.summary())}
+        return document | {"remarks": list(self.remarks), "summary": list(self.paragraphs())}
 
 
+@threads_by_size
 def diagnose(
     X: ArrayLike,
     y: ArrayLike,
