@@ -58,6 +58,7 @@ ABSENT: dict[str, dict[str, str]] = {
     "train": {"--html": "one run is no result: collect has the page"},
     "sweep": {"--html": "collect has the page"},
     "collect": {"--device": NO_TORCH, "--seed": NOTHING_RANDOM},
+    "compare-sweeps": {"--html": NO_PAGE, "--device": NO_TORCH, "--seed": NOTHING_RANDOM},
     "embed images": {"--html": NO_PAGE, "--seed": NOTHING_RANDOM},
     "embed text": {"--html": NO_PAGE, "--seed": NOTHING_RANDOM},
     "embed verify": {
