@@ -124,7 +124,7 @@ def test_every_command_is_in_the_table_and_options_read_the_same(run: Run) -> No
         for name, parameter in options(command).items():
             texts[name].add(parameter.help)
     assert {name for name, found in texts.items() if len(found) > 1} == DIFFERENT.keys()
-    assert len(texts["--out"]) == 5 and len(texts["--seed"]) == 3
+    assert len(texts["--out"]) == 5 and len(texts["--seed"]) == 4
 
 
 @pytest.mark.parametrize("name", ABSENT)
