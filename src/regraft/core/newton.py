@@ -240,6 +240,12 @@ def _simplex_qp(curvature: Tensor, values: Tensor) -> Tensor:
     matrix = (matrix + matrix.T) / 2
     linear = values.detach().cpu().double().numpy()
     linear = linear - linear.max()
+    if len(linear) == 2:  # on a line the best point is known
+        slope = linear[0] - linear[1] + matrix[1, 1] - matrix[0, 1]
+        bend = matrix[0, 0] - 2 * matrix[0, 1] + matrix[1, 1]
+        first = slope / bend if bend > 0 else np.inf * np.sign(slope)
+        first = min(max(first, 0.0), 1.0)
+        return values.new_tensor([first, 1 - first])
     scale = max(float(np.abs(matrix).max()), float(np.abs(linear).max()), 1e-300)
     matrix, linear = matrix / scale, linear / scale
     best = minimize(
