@@ -23,6 +23,10 @@ def collect_command(
     ] = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
     latex: Annotated[bool, typer.Option("--latex", help="Print LaTeX.")] = False,
+    compat: Annotated[
+        bool,
+        typer.Option("--compat", help="Average incomplete sweeps as DomainBed does, unmarked."),
+    ] = False,
     out: Out = None,
 ) -> None:
     """Make the tables of a sweep by three selection rules, the last of which sees the test."""
@@ -36,7 +40,7 @@ def collect_command(
     rules = RULES if selection is None else (selection,)
     # A document goes to a file or a clipboard, where lines of progress would be in its way.
     with nullcontext() if latex or markdown else session.working(f"reading {folder}"):
-        collection = collect(folder, rules)
+        collection = collect(folder, rules, compat=compat)
     if latex:
         session.document(render.latex(collection))
     elif markdown:

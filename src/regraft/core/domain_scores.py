@@ -15,6 +15,8 @@ from itertools import combinations
 import torch
 from torch import Tensor
 
+from regraft.core.decompositions import eigh, eigvalsh
+
 FOLDS = 5
 # Shares of the total variance; the held-out gain has one broad peak over them.
 _RIDGES = (1.0, 0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4)
@@ -115,7 +117,7 @@ class DomainRegression:
         total = self.gram.sum(dim=(0, 1)).diagonal().sum() / self.size.sum()
         self.ridges = (total * self.gram.new_tensor(_RIDGES)).tolist()
         gram, size = self._without_fold(self.gram), or_one(self._without_fold(self.size))
-        self.values, self.vectors = torch.linalg.eigh(gram / size[..., None, None])
+        self.values, self.vectors = eigh(gram / size[..., None, None])
 
     @staticmethod
     def _without_fold(moments: Tensor) -> Tensor:
@@ -169,7 +171,7 @@ class DomainRegression:
         fit = (self.gram @ beta).reshape(C, F, p, -1, n_columns)
         B, M = (part.reshape(C, F, p, -1, n_columns) for part in (beta, cross))
         matrix = torch.einsum("cfpbi,cfpbj->bij", B, 2 * M - fit)
-        gain: Tensor = torch.linalg.eigvalsh((matrix + matrix.mT) / 2)[:, -1]
+        gain: Tensor = eigvalsh((matrix + matrix.mT) / 2)[:, -1]
         return gain
 
     def score(self, beta: Tensor) -> Scores:
@@ -213,7 +215,7 @@ def score_domains(regression: DomainRegression) -> tuple[Scores, Tensor]:
         others = [g for g in range(FOLDS) if g != f]
         B, M = beta[:, f, others], cross[:, others]
         matrix = torch.einsum("cgpi,cgpj->ij", B, 2 * M - regression.gram[:, others] @ B)
-        contrast = torch.linalg.eigh((matrix + matrix.mT) / 2)[1][:, -1]
+        contrast = eigh((matrix + matrix.mT) / 2)[1][:, -1]
         same = not contrasts or float(contrasts[0] @ contrast) >= 0
         contrasts.append(contrast if same else -contrast)
     along = torch.einsum("cfgpk,fk->cfgp", beta, torch.stack(contrasts))

@@ -59,14 +59,33 @@ def measure(
     share ``purity`` of the weight lies on rows of the group, the others may be all right and free
     of risk, and the bounds allow for that.
     """
-    level = 1 - (1 - CONFIDENCE) / together
-    rows = float(1 / weight.square().sum())
     risk = float(weight @ held_out.loss)
-    spread = float(weight @ (held_out.loss - risk).square())
+    return bound_evidence(
+        name,
+        rows=float(1 / weight.square().sum()),
+        risk=risk,
+        spread=float(weight @ (held_out.loss - risk).square()),
+        accuracy=float(weight @ held_out.correct),
+        together=together,
+        purity=purity,
+    )
+
+
+def bound_evidence(
+    name: str,
+    *,
+    rows: float,
+    risk: float,
+    spread: float,
+    accuracy: float,
+    together: int,
+    purity: float,
+) -> Evidence:
+    """Return the evidence of :func:`measure` from sums; ``spread`` is the variance of the loss."""
+    level = 1 - (1 - CONFIDENCE) / together
     # With one effective row there is no spread to learn from.
     freedom = max(rows - 1, 1e-3)
     error = (spread / freedom) ** 0.5
-    accuracy = float(weight @ held_out.correct)
     return Evidence(
         name=name,
         rows=rows,

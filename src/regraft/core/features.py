@@ -21,6 +21,8 @@ _SMALLEST_ENTRY, _LARGEST_ENTRY = 1e-100, 1e100  # squares of these stay finite
 _MAX_SCALE_RATIO = 1e3
 _MAX_DENSE_BYTES = 2**32  # of a sparse matrix that is filled up
 _MAX_NAMES = 3
+# Fitted by itself it would learn from rows that the model must not see.
+_IN_PIPELINE = "put {} before the model in a pipeline, which fits it on the model's rows alone"
 
 
 def column_names(X: Any) -> tuple[str, ...]:
@@ -45,8 +47,8 @@ def check_no_text(X: Any, names: Sequence[str]) -> None:
         many = len(found) > 1
         raise ValueError(
             f"column{'s' * many} {join_names(list(map(repr, found)))} hold{'s' * (not many)} text "
-            f"({cells[row, list(names).index(first)]!s} in row {row} of {first!r}): make numbers "
-            "of it, for example with TableFeatures, or drop it."
+            f"({cells[row, list(names).index(first)]!s} in row {row} of {first!r}): "
+            f"{_IN_PIPELINE.format('TableFeatures()')}."
         )
 
 
@@ -105,7 +107,10 @@ def _check_finite(features: NDArray[np.floating[Any]], names: Sequence[str]) -> 
     if names:
         columns = [repr(names[column]) for column in np.flatnonzero(bad).tolist()]
         where = f"in {_columns(columns)}, the first in row {first[0]}"
-    raise ValueError(f"X has {bad.sum()} NaN or infinity values, {where}: drop or impute them.")
+    remedy = _IN_PIPELINE.format("TableFeatures()" if names else "SimpleImputer()")
+    raise ValueError(
+        f"X has {bad.sum()} NaN or infinity values, {where}: drop these rows, or {remedy}."
+    )
 
 
 def _fill_up(X: Any) -> NDArray[Any]:

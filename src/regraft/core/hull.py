@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from regraft.core.ball_search import maximize_in_ball
+from regraft.core.decompositions import eigh
 from regraft.core.heads import SourceHeads
 from regraft.core.target_rows import (
     FactorizedRows,
@@ -138,11 +139,11 @@ def fit_hull(
     moves = _tilt(heads - center, Z) if moves is None else moves
     logits = projection @ moves * (weight / n_classes).sqrt()  # (K, C, n)
     if rank is not None:
-        _, vectors = torch.linalg.eigh(torch.einsum("san,sbn->ab", logits, logits))
+        _, vectors = eigh(torch.einsum("san,sbn->ab", logits, logits))
         kept = vectors[:, -rank:] @ vectors[:, -rank:].T
         projection, logits = kept @ projection, kept @ logits
     stacked = logits.reshape(n_sources, -1)
-    squares, vectors = torch.linalg.eigh(stacked @ stacked.T)
+    squares, vectors = eigh(stacked @ stacked.T)
     keep = squares > max(_SAME_HEAD_NATS**2, 1e-10 * float(squares[-1]))
     lengths, axes = squares[keep].sqrt(), vectors[:, keep]
     mixing = (axes / lengths).T

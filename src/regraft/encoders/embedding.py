@@ -20,7 +20,9 @@ from regraft.data.image_inputs import ImageInputs
 from regraft.data.input_blocks import Block, InputSource, Survey
 from regraft.data.text_inputs import TextInputs
 from regraft.support.files import remove_unfinished, write_text
+from regraft.support.json_files import load_json
 from regraft.support.progress import OnCount
+from regraft.support.reading import read_file
 
 if TYPE_CHECKING:
     from regraft.encoders.base import Encoder, ImageEncoder, TextEncoder
@@ -146,7 +148,7 @@ def _enter(work: Path, out: Path, origin: Origin, device: str) -> None:
         write_text(path, json.dumps({"settings": asdict(origin), "device": device}))
         return
     try:
-        document = json.loads(path.read_bytes())
+        document = load_json(read_file(path))
         begun, begun_on = Origin(**document["settings"]), document["device"]
     except (KeyError, TypeError, ValueError):
         raise ValueError(

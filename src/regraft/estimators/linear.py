@@ -14,7 +14,13 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 from torch import Tensor
 
-from regraft.core.domains import Domains, check_domains, is_target, warn_if_one_domain
+from regraft.core.domains import (
+    Domains,
+    check_column,
+    check_domains,
+    is_target,
+    warn_if_one_domain,
+)
 from regraft.core.features import (
     check_features,
     check_no_text,
@@ -22,6 +28,7 @@ from regraft.core.features import (
     iterate_row_chunks,
 )
 from regraft.core.heads import SourceHeads, fit_source_heads
+from regraft.estimators.column_roles import ColumnRoles
 from regraft.estimators.encoder_record import EncoderRecord
 from regraft.estimators.row_weights import ClassWeight, check_sample_weight, weigh_classes
 from regraft.support.threads import threads_for
@@ -31,12 +38,14 @@ class SoftmaxHead(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Base of classifiers that predict by logits of the features.
 
     Attributes: ``classes_`` (C,), ``domains_`` (K,) of the sources, ``n_features_in_``; and, if it
-    was fitted on a bank by the command line, the record of its ``encoder_``.
+    was fitted by the command line, the ``column_roles_`` of its table and, for a bank, the record
+    of its ``encoder_``.
     """
 
     classes_: NDArray[Any]
     domains_: NDArray[Any]
     encoder_: EncoderRecord
+    column_roles_: ColumnRoles
 
     def fit(
         self,
@@ -173,7 +182,7 @@ class LinearHead(SoftmaxHead):
         columns = column_names(X)
         check_no_text(X, columns)
         rows: Any = validate_data(self, X, accept_sparse="csr", ensure_all_finite=False)
-        labels = np.asarray(column_or_1d(y, warn=True))
+        labels = check_column(column_or_1d(y, warn=True), "y")
         domain = (
             np.zeros(rows.shape[0], int) if sample_domain is None else np.asarray(sample_domain)
         )

@@ -75,13 +75,13 @@ class Placement(ShownResult, PlainData):
         widths = [high - low for low, high in zip(self.lower, self.upper, strict=True)]
         return len(widths) > 1 and min(widths) < _WIDE
 
-    def summary(self) -> tuple[str, ...]:
+    def paragraphs(self) -> tuple[str, ...]:
         """Say in plain words where the domain lies, one sentence each."""
         return self._closure(), self._place()
 
     def headline(self) -> tuple[str, ...]:
         """Return both sentences."""
-        return self.summary()
+        return self.paragraphs()
 
     def table(self) -> Table:
         """Show the share of each group with its interval, beside the sources'."""

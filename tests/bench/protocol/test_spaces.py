@@ -78,15 +78,14 @@ DEFAULTS["CDANN"] = DEFAULTS["DANN"]
 GROUPS: tuple[Group, ...] = ("small images", "images", "features")
 
 
-def draw(name: str, group: Group, hparams_seed: int, **how: Any) -> dict[str, Any]:
-    return draw_configuration(find_algorithm(name).space(group), hparams_seed, 0, **how)
+def draw(name: str, group: Group, hparams_seed: int) -> dict[str, Any]:
+    return draw_configuration(find_algorithm(name).space(group), hparams_seed, 0)
 
 
 @pytest.mark.parametrize("name", RECORDED)
-@pytest.mark.parametrize("compat", [False, True])
-def test_recorded_configurations(name: str, compat: bool) -> None:
+def test_recorded_configurations(name: str) -> None:
     expected = {**COMMON, **RECORDED[name]}
-    drawn = draw(name, "small images", 1, compat=compat)
+    drawn = draw(name, "small images", 1)
     assert {key: drawn[key] for key in expected} == expected
 
 
@@ -119,18 +118,6 @@ def test_recorded_configuration_of_large_images() -> None:
     assert all(0 <= d["rsc_f_drop_factor"] <= 0.5 for d in drawn)
 
 
-def test_numpys_integers_stay_only_where_asked_for() -> None:
-    """DomainBed cannot write the records of MLDG's random configurations, but all others'."""
-    for name in DEFAULTS.keys() - {"MLDG"}:
-        assert all(json.dumps(draw(name, "small images", i, compat=True)) for i in range(1, 6))
-    kept = draw("MLDG", "small images", 1, compat=True)
-    assert isinstance(kept["n_meta_test"], np.integer)
-    with pytest.raises(TypeError, match="int64"):
-        json.dumps(kept)
-    assert type(draw("MLDG", "small images", 1)["n_meta_test"]) is int
-    assert type(draw("MLDG", "small images", 0, compat=True)["n_meta_test"]) is int
-
-
 @given(
     st.sampled_from(sorted(algorithms())),
     st.sampled_from(GROUPS),
@@ -142,7 +129,6 @@ def test_draws_are_plain_data(name: str, group: Group, hparams_seed: int, trial_
     drawn = draw_configuration(space, hparams_seed, trial_seed)
     assert json.loads(json.dumps(drawn)) == drawn
     assert not any(isinstance(value, np.generic) for value in drawn.values())
-    assert drawn == draw_configuration(space, hparams_seed, trial_seed, compat=True)
 
 
 @pytest.mark.parametrize("group", GROUPS)

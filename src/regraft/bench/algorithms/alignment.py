@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from regraft.bench.algorithms.base import algorithm
-from regraft.bench.algorithms.erm import ERM, domain_losses
+from regraft.bench.algorithms.erm import ERM, OBJECTIVE, domain_losses
 from regraft.bench.protocol.spaces import Hparam, ten_to
 
 _SPACE: Mapping[str, Hparam] = {"mmd_gamma": ten_to(1.0, -1, 1)}
@@ -23,11 +23,12 @@ class Alignment(ERM):
         raise NotImplementedError
 
     def objective(self, step: int, x: Tensor, y: Tensor) -> dict[str, Tensor]:
-        """Return the mean loss plus the weighted penalty."""
-        features = self.featurizer(x.flatten(0, 1))
-        losses = domain_losses(self.classifier(features), y)
+        """Return the mean loss, the penalty, and what a step goes down: their weighted sum."""
+        features = self.through(self.featurizer, x)
+        loss = domain_losses(self.classifier(features), y).mean()
         penalty = self.penalty(features.reshape(*y.shape, -1))
-        return {"loss": losses.mean() + self.hparams["mmd_gamma"] * penalty, "penalty": penalty}
+        total = loss + self.hparams["mmd_gamma"] * penalty
+        return {OBJECTIVE: total, "loss": loss, "penalty": penalty}
 
 
 @algorithm("CORAL", _SPACE)

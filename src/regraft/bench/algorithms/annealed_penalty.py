@@ -42,7 +42,11 @@ class Annealed(ERM):
         logits = self.predict(x.flatten(0, 1))
         losses = domain_losses(logits, y)
         nll, penalty = losses.mean(), self.penalty(logits.view(*y.shape, -1), y, losses)
-        return {"loss": nll + weight * penalty, "nll": nll, "penalty": penalty}
+        return {"loss": nll + weight * penalty, "nll": self.logged(losses), "penalty": penalty}
+
+    def logged(self, losses: Tensor) -> Tensor:
+        """Return what is logged of the domains' losses (K,)."""
+        return losses.mean()
 
 
 @algorithm("IRM", annealed_space("irm", 1e2))
@@ -74,3 +78,7 @@ class VREx(Annealed):
     def penalty(self, logits: Tensor, y: Tensor, losses: Tensor) -> Tensor:
         """Return the population variance, which is zero for one domain."""
         return losses.var(correction=0)
+
+    def logged(self, losses: Tensor) -> Tensor:
+        """Return the mean; with ``compat`` the last domain's loss, which DomainBed logs."""
+        return losses[-1] if self.task.compat else losses.mean()

@@ -29,6 +29,7 @@ class Task:
     device: torch.device
     compat: bool = False  # keep DomainBed's known faults
     seed: int = 0  # of the run
+    per_domain: bool = False  # pass domains through the network one by one, where DomainBed does
 
 
 class Algorithm(nn.Module):

@@ -20,7 +20,7 @@ class Mixup(ERM):
         following = ring.roll(-1)
         share = self.shares(len(x), x.device).to(x.dtype)
         wide = share.view(-1, *[1] * (x.dim() - 1))
-        logits = self.predict((wide * x[ring] + (1 - wide) * x[following]).flatten(0, 1))
+        logits = self.through(self.predict, wide * x[ring] + (1 - wide) * x[following])
         losses = share * domain_losses(logits, y[ring])
         return {"loss": (losses + (1 - share) * domain_losses(logits, y[following])).mean()}
 

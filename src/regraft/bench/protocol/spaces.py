@@ -99,14 +99,10 @@ def common_space(group: Group) -> dict[str, Hparam]:
     return dict(_BY_GROUP[group])
 
 
-def draw_configuration(
-    space: Space, hparams_seed: int, trial_seed: int, *, compat: bool = False
-) -> dict[str, Any]:
-    """Draw configuration ``hparams_seed``, 0 for defaults; ``compat`` leaves NumPy's scalars."""
+def draw_configuration(space: Space, hparams_seed: int, trial_seed: int) -> dict[str, Any]:
+    """Draw configuration ``hparams_seed``, 0 for defaults, in JSON's types."""
     values = {
         name: draw(hparam_state(hparams_seed, trial_seed, name)) if hparams_seed else default
         for name, (default, draw) in space.items()
     }
-    if compat:
-        return values
     return {name: v.item() if isinstance(v, np.generic) else v for name, v in values.items()}
