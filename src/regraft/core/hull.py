@@ -323,7 +323,8 @@ def _thin(rows: TargetRows) -> tuple[TargetRows, int]:
 def _means(weight: Tensor, loss: Tensor, errors: float) -> Tensor:
     """Return means (B,) of the losses, with so many standard errors; one of the two is (B, n)."""
     mean = (weight * loss).sum(dim=-1)
-    return mean + errors * torch.linalg.vector_norm(weight * (loss - mean.unsqueeze(-1)), dim=-1)
+    spread: Tensor = torch.linalg.vector_norm(weight * (loss - mean.unsqueeze(-1)), dim=-1)
+    return mean + errors * spread
 
 
 def _in_parts(rows: TargetRows, glance: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
