@@ -8,13 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regraft.cli.command import command
-from regraft.cli.options import Device, Inputs, Model, ModelDomain, ModelLabel, Out, Weights
+from regraft.cli.option_groups import NewInputOptions
+from regraft.cli.options import Inputs, Model, ModelDomain, ModelLabel, Out
 from regraft.cli.predict_inputs import (
     NewData,
-    NewEncoder,
-    NewPath,
-    NewText,
-    OnBroken,
     encode_target,
 )
 from regraft.cli.session import Session
@@ -34,19 +31,14 @@ def place_command(
     session: Session,
     model: Model,
     target: NewData,
+    *,
     label: ModelLabel = None,
     domain: ModelDomain = None,
     inputs: Inputs = None,
     out: Out = None,
-    text: NewText = "text",
-    path: NewPath = "path",
-    encoder: NewEncoder = None,
-    weights: Weights = None,
-    on_broken: OnBroken = "stop",
-    device: Device = "cpu",
+    new: NewInputOptions,
 ) -> None:
     """Place a new domain among the sources, without labels, and show what is alien to them."""
-    from regraft.encoders.new_inputs import NewInputs
     from regraft.estimators.evidence_tables import name_domains
     from regraft.estimators.pipelines import split_model
     from regraft.estimators.placing import place
@@ -55,10 +47,9 @@ def place_command(
     from regraft.support.files import write_text
     from regraft.support.json_files import dumps
 
-    new = NewInputs(target, text, path, encoder, weights, device, on_broken)
     fitted = load(model)
     head: Any = split_model(fitted)[1]
-    target = encode_target(session, head, new, out)
+    target = encode_target(session, head, new.open(target), out)
     with session.working(f"reading {target}"):
         table, X = read_target(fitted, target, label, domain)
     with session.working(f"placing {len(X)} rows"):

@@ -13,6 +13,7 @@ from regraft.cli.live import LiveSweep
 from regraft.cli.names import ALGORITHMS, ENGINES
 from regraft.cli.options import (
     FIRST_TRIAL,
+    Address,
     Compat,
     DataFolder,
     Dataset,
@@ -81,7 +82,7 @@ def sweep(
             help="Runs side by side in a process. Default: 20 on a GPU, of image folders 1."
         ),
     ] = None,
-    address: Annotated[str | None, typer.Option(help="Address of a Ray cluster.")] = None,
+    address: Address = None,
     gpus_per_worker: Annotated[
         float | None, typer.Option(help="Share of a GPU for each process (ray; slurm rounds up).")
     ] = None,
