@@ -11,6 +11,7 @@ FAMILIES = "latent", "hull", "free"  # of games on trained features
 SURROGATES = "reweighted", "relabelled", "transplanted"
 EXPORT_FORMATS = "onnx", "sklearn", "torchscript", "json"
 ENGINES = "local", "ray", "slurm"
+ROW_ENGINES = "local", "ray"  # of commands that read tables in parts
 RULES = "training-domain", "leave-one-domain-out", "oracle"
 METRICS = "accuracy", "auc", "log_loss", "calibration_error"  # of compare
 DATASETS = (

@@ -49,6 +49,14 @@ def list_entries(folder: Path, *, of_class: bool = False) -> Entries:
     return Entries(sorted(folders), sorted(images), others)
 
 
+def holds_images(folder: Path, depth: int = 2) -> bool:
+    """Return whether a folder holds images, by their names, as deep as domain/class/file."""
+    found = list_entries(folder)
+    return bool(found.images) or (
+        depth > 0 and any(holds_images(folder / name, depth - 1) for name in found.folders)
+    )
+
+
 def check_source(path: Path) -> None:
     """Raise an error with one sentence unless ``path`` is a folder, a .csv file or an image."""
     if not path.exists():

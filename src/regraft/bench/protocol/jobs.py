@@ -16,6 +16,7 @@ from regraft.bench.algorithms import find_algorithm
 from regraft.bench.datasets import Dataset
 from regraft.bench.protocol.seeds import HOLDOUT, job_seed, split, split_seed
 from regraft.bench.protocol.spaces import Hparam, draw_configuration
+from regraft.support.json_files import load_json
 
 # Raised by hand when the code changes what a run gives, so that runs of old code do not count.
 FORMAT = 3
@@ -101,7 +102,7 @@ class Job:
 def parse_overrides(text: str, datasets: Iterable[Dataset], algorithms: Iterable[str]) -> str:
     """Check ``text``, a JSON object of hyperparameters, and bring it into the form of a job."""
     try:
-        values = json.loads(text)
+        values = load_json(text)
     except ValueError:
         values = None
     if not isinstance(values, dict):
