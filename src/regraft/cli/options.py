@@ -163,6 +163,9 @@ Dataset = Annotated[
 ]
 DataFolder = Annotated[Path | None, path_option("Folder of the data. Default: $REGRAFT_DATA.")]
 Steps = Annotated[int | None, typer.Option(help="Default: the dataset's.")]
+CheckpointFreq = Annotated[
+    int | None, typer.Option(help="Steps between evaluations. Default: the dataset's.")
+]
 Hparams = Annotated[str, typer.Option(help="Hyperparameters to set, as a JSON object.")]
 Holdout = Annotated[float, typer.Option(help="Share of each domain kept for validation.")]
 Compat = Annotated[
