@@ -70,7 +70,10 @@ def command(
                     import_module("torch")
             if traced:
                 session.write_to(options.get("out"))
-            function(session, **options)
+            try:
+                function(session, **options)
+            finally:
+                session.close()
 
         group.command(name)(_declare(function, guard(run, resumes=resumes), html=html))
         return function

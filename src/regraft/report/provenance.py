@@ -7,7 +7,7 @@ import os
 import platform
 import shlex
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -19,8 +19,9 @@ from regraft.estimators.model_files import ARRAYS, is_model
 from regraft.support.digests import digest_file, digest_parts
 from regraft.support.files import write_text
 from regraft.support.json_files import dumps
+from regraft.support.publishing import finish_publication
+from regraft.support.runs import PROVENANCE, SealedRun
 
-PROVENANCE = "provenance.json"  # in the folder of a run: by command, the last one's
 _RUN = "results.jsonl"  # of a run by DomainBed's protocol
 _LIBRARIES = ("torch", "numpy", "scipy", "scikit-learn")
 
@@ -46,6 +47,8 @@ class Provenance:
     seconds: float
     written: str  # date and time, UTC
     warnings: tuple[str, ...] = ()  # printed while the command ran
+    run: str = ""  # the id in the JSON files of the results
+    files: dict[str, str] = field(default_factory=dict)  # sha256 of the results, by path
 
     @property
     def seed(self) -> int | None:
@@ -68,6 +71,7 @@ def trace(
     data: Iterable[Path],
     seconds: float,
     warnings: Iterable[str] = (),
+    results: SealedRun | None = None,
 ) -> Provenance:
     """Return the provenance of what ``command`` made of the files and folders ``data``."""
     return Provenance(
@@ -83,19 +87,31 @@ def trace(
         seconds=round(seconds, 2),
         written=datetime.now(UTC).isoformat(timespec="seconds"),
         warnings=tuple(warnings),
+        run="" if results is None else results.id,
+        files={} if results is None else results.files,
     )
 
 
-def write_provenance(folder: Path, name: str, provenance: Provenance) -> Path:
-    """Add the provenance of the command ``name`` to those in ``folder``; the file."""
-    path = folder / PROVENANCE
+def write_provenance(
+    folder: Path, name: str, provenance: Provenance, into: Path | None = None
+) -> Path:
+    """Add the provenance of the command ``name`` to those in ``folder``; return the file.
+
+    It is written ``into`` another folder if that is given. Files that an earlier command wrote and
+    this one replaces are this one's.
+    """
+    path = (into or folder) / PROVENANCE
     known = {key: asdict(value) for key, value in read_provenance(folder).items()}
+    for entry in known.values():
+        for file in provenance.files:
+            entry["files"].pop(file, None)
     write_text(path, dumps({**known, name: asdict(provenance)}))
     return path
 
 
 def read_provenance(folder: Path) -> dict[str, Provenance]:
     """Read the provenance of each command, in the order of their first run."""
+    finish_publication(folder)
     path = folder / PROVENANCE
     if not path.exists():
         return {}

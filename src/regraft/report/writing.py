@@ -25,6 +25,7 @@ from regraft.report.provenance import read_provenance
 from regraft.support.extras import require
 from regraft.support.files import write_text
 from regraft.support.glossary import meaning
+from regraft.support.runs import check_run
 
 REPORT = "report.html"
 _STATIC_WIDTH = 560  # pixels of charts that no script fits to the page
@@ -66,17 +67,26 @@ def write_report(folder: str | Path, path: str | Path | None = None) -> Path:
     return path
 
 
-def read_report(folder: Path) -> Report:
-    """Build the report of the results in ``folder``; errors as in :func:`write_report`."""
+def read_report(folder: Path, newer: Path | None = None) -> Report:
+    """Build the report of the results in ``folder``; errors as in :func:`write_report`.
+
+    Those in the folder ``newer``, with their provenance, are going to take the place of others.
+    """
     if not folder.is_dir():
         raise ValueError(f"{folder} is not a folder: pass the --out of a finished command.")
-    found = list(_results(folder))
+    provenance = read_provenance(newer or folder)
+    fresh = [] if newer is None else list(_results(newer))
+    replaced = {path.name for path in fresh}
+    old = [path for path in _results(folder) if path.name not in replaced]
+    for path in old:
+        check_run(folder, path.relative_to(folder).as_posix())
+    order = list(_KINDS)
+    found = sorted((*fresh, *old), key=lambda path: order.index(path.name))
     if not found:
         known = ", ".join(_KINDS)
         raise ValueError(
             f"{folder} holds no results ({known}): pass the --out of a finished command."
         )
-    provenance = read_provenance(folder)
     chapters = [_read(file) for file in found]
     names = [_KINDS[file.name][1] for file in found]
     for command, origin in provenance.items():
