@@ -21,9 +21,37 @@ from regraft.support.files import write_text
 from regraft.support.json_files import dumps
 from regraft.support.publishing import finish_publication
 from regraft.support.runs import PROVENANCE, SealedRun
+from regraft.support.schema import (
+    COUNT,
+    LIST,
+    OBJECT,
+    SECONDS,
+    SHA256,
+    TEXT,
+    check_fields,
+    list_of,
+    object_of,
+    or_null,
+)
 
 _RUN = "results.jsonl"  # of a run by DomainBed's protocol
 _LIBRARIES = ("torch", "numpy", "scipy", "scikit-learn")
+
+
+_ENTRY = {
+    "command": TEXT,
+    "options": OBJECT,
+    "data": LIST,
+    "versions": object_of(TEXT),
+    "machine": OBJECT,
+    "seconds": SECONDS,
+    "written": TEXT,
+    "warnings": list_of(TEXT),
+    "run": TEXT,
+    "files": object_of(SHA256),
+}
+_DATA_FILE = {"path": TEXT, "sha256": SHA256, "of": TEXT}
+_MACHINE = {"system": TEXT, "cores": or_null(COUNT)}
 
 
 @dataclass(frozen=True)
@@ -59,10 +87,12 @@ class Provenance:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Provenance:
         """Rebuild a provenance from ``dataclasses.asdict``, even after a trip through JSON."""
+        check_fields(data, _ENTRY, optional=("run", "files"))
+        for each in data["data"]:
+            check_fields(each, _DATA_FILE, where="data")
+        check_fields(data["machine"], _MACHINE, where="machine")
         files = tuple(DataFile(**each) for each in data["data"])
-        machine = {name: data["machine"][name] for name in ("system", "cores")}
-        changed = {"data": files, "machine": machine, "seconds": float(data["seconds"])}
-        return cls(**{**data, **changed, "warnings": tuple(data["warnings"])})
+        return cls(**{**data, "data": files, "warnings": tuple(data["warnings"])})
 
 
 def trace(
@@ -118,8 +148,10 @@ def read_provenance(folder: Path) -> dict[str, Provenance]:
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
         return {name: Provenance.from_dict(entry) for name, entry in document.items()}
-    except (AttributeError, KeyError, TypeError, ValueError):
-        raise ValueError(f"{path} is damaged: delete it and run the command again.") from None
+    except (AttributeError, ValueError) as error:
+        raise ValueError(
+            f"{path} is damaged: delete it and run the command again ({error})."
+        ) from None
 
 
 def _describe(path: Path) -> DataFile:
