@@ -360,7 +360,7 @@ def test_a_kill_while_files_are_renamed(
         lambda work: (work / "features.part").write_bytes(b"short"),
         lambda work: (work / "inputs.part").unlink(),
         lambda work: (work / "journal.jsonl").write_bytes(b"{}\n"),
-        edit("features.part", lambda old: old[:-1] + b"?"),
+        edit("features.part", lambda old: old[:-1] + b"!"),
     ],
 )
 def test_what_is_lost_is_told(tmp_path: Path, damage: Callable[[Path], None]) -> None:

@@ -51,5 +51,5 @@ def test_missing_keys_and_other_things_are_told() -> None:
     check_fields(less, KINDS, optional=("rows",))
     with pytest.raises(ValueError, match=r"^entry\.rows is missing$"):
         check_fields(less, KINDS, where="entry")
-    with pytest.raises(ValueError, match="^it is not an object$"):
+    with pytest.raises(ValueError, match=r"^it is not an object$"):
         check_fields([], KINDS)
