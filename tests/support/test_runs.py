@@ -21,6 +21,7 @@ def test_a_file_of_another_run_and_a_changed_one_are_refused(tmp_path: Path) -> 
     make(first, 1)
     make(second, 2)
     check_run(first, "a.json")
+    (first / "unknown.json").write_text("{}")
     check_run(first, "unknown.json")
     assert len(json.loads((first / "a.json").read_text())["run"]) == 16
     other = (second / "a.json").read_text()

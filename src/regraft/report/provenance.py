@@ -16,7 +16,7 @@ from typing import Any
 from regraft._version import __version__
 from regraft.data.banks import is_bank, open_bank
 from regraft.estimators.model_files import ARRAYS, is_model
-from regraft.support.digests import digest_file, digest_parts
+from regraft.support.digests import digest_file, digest_parts, digest_text
 from regraft.support.files import write_text
 from regraft.support.json_files import dumps
 from regraft.support.publishing import finish_publication
@@ -38,6 +38,7 @@ _RUN = "results.jsonl"  # of a run by DomainBed's protocol
 _LIBRARIES = ("torch", "numpy", "scipy", "scikit-learn")
 
 
+_SEAL = "sha256"
 _ENTRY = {
     "command": TEXT,
     "options": OBJECT,
@@ -131,12 +132,29 @@ def write_provenance(
     this one replaces are this one's.
     """
     path = (into or folder) / PROVENANCE
-    known = {key: asdict(value) for key, value in read_provenance(folder).items()}
-    for entry in known.values():
+    entries = {key: asdict(value) for key, value in read_provenance(folder).items()}
+    for entry in entries.values():
         for file in provenance.files:
             entry["files"].pop(file, None)
-    write_text(path, dumps({**known, name: asdict(provenance)}))
+    entries[name] = asdict(provenance)
+    sealed = {key: {**entry, _SEAL: _digest(key, entry)} for key, entry in entries.items()}
+    write_text(path, dumps(sealed))
     return path
+
+
+def _digest(name: str, entry: Mapping[str, Any]) -> str:
+    """Compute the checksum of a command's entry, as it is after a trip through JSON."""
+    return digest_text(json.dumps([name, json.loads(dumps(dict(entry)))], sort_keys=True))
+
+
+def _read_entry(name: str, entry: Any) -> Provenance:
+    """Check and read an entry; those of older versions have no run, and no checksum either."""
+    if not isinstance(entry, dict):
+        raise ValueError(f"{name} is not an object")
+    rest = {key: value for key, value in entry.items() if key != _SEAL}
+    if (_SEAL in entry or "run" in entry) and entry.get(_SEAL) != _digest(name, rest):
+        raise ValueError(f"{name} was changed since it was written")
+    return Provenance.from_dict(rest)
 
 
 def read_provenance(folder: Path) -> dict[str, Provenance]:
@@ -147,7 +165,7 @@ def read_provenance(folder: Path) -> dict[str, Provenance]:
         return {}
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
-        return {name: Provenance.from_dict(entry) for name, entry in document.items()}
+        return {name: _read_entry(name, entry) for name, entry in document.items()}
     except (AttributeError, ValueError) as error:
         raise ValueError(
             f"{path} is damaged: delete it and run the command again ({error})."

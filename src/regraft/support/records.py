@@ -66,12 +66,15 @@ class Records:
     def _load(self) -> dict[str, dict[str, Any]]:
         """Read the records and the identities of their runs."""
         records: dict[str, dict[str, Any]] = {}
-        is_sealed = False  # older files have no checksums
+        sealed: list[bool] = []  # of each line: older files have no checksums
         for line in read_lines(self._path):
             if not line.is_whole and line.content.startswith(b"{"):
                 break  # the beginning of a record
             try:
-                record, is_sealed = self._parse(line.content if line.is_whole else b"", is_sealed)
+                record, is_sealed = self._parse(line.content if line.is_whole else b"")
+                sealed.append(is_sealed)
+                if len(set(sealed)) > 1:
+                    raise ValueError("it or a line before it was changed since it was written")
             except ValueError as error:
                 raise ValueError(
                     f"line {line.number} of {self._path} is not a record ({error}): delete that "
@@ -80,13 +83,13 @@ class Records:
             records.setdefault(_identity(record["args"]), record)
         return records
 
-    def _parse(self, content: bytes, is_sealed: bool) -> tuple[dict[str, Any], bool]:
-        """Read a record, and whether it has a checksum, which it must if one before it had."""
+    def _parse(self, content: bytes) -> tuple[dict[str, Any], bool]:
+        """Read a record, and whether it has a checksum."""
         record = parse_object(content)
         if not isinstance(record.get("args"), dict):
             raise ValueError("args are not an object")
         seal = record.pop(_SEAL, None)
-        if seal != _digest(record) and (is_sealed or seal is not None):
+        if seal is not None and seal != _digest(record):
             raise ValueError("it was changed since it was written")
         if self._check is not None:
             self._check(record)

@@ -42,28 +42,36 @@ def seal_run(folder: Path) -> SealedRun:
 def check_run(folder: Path, name: str) -> None:
     """Raise ``ValueError`` unless a file is as the run wrote it that the provenance tells of.
 
-    A file that no provenance in ``folder`` knows is taken as it is.
+    Without a provenance in ``folder``, files are taken as they are.
     """
-    for entry in _read_entries(folder / PROVENANCE):
-        expected = entry["files"].get(name)
-        if expected is None or digest_file(folder / name) == expected:
-            continue
-        if _read_run(folder / name) != entry.get(RUN):
-            raise ValueError(
-                f"{folder / name} and {folder / PROVENANCE} are of two runs: run the command again."
-            )
+    entries = _read_entries(folder / PROVENANCE)
+    if entries is None:
+        return
+    expected = {
+        digest: entry.get(RUN)
+        for entry in entries
+        for file, digest in entry["files"].items()
+        if file == name
+    }
+    is_result = "/" not in name  # a folder of a model may have been put beside other results
+    run = _read_run(folder / name)
+    if not (expected or (is_result and run)) or digest_file(folder / name) in expected:
+        return
+    if run not in expected.values():
         raise ValueError(
-            f"{folder / name} is damaged or was changed since it was written: run the command "
-            "again."
+            f"{folder / name} and {folder / PROVENANCE} are of two runs: run the command again."
         )
+    raise ValueError(
+        f"{folder / name} is damaged or was changed since it was written: run the command again."
+    )
 
 
-def _read_entries(path: Path) -> list[dict[str, Any]]:
-    """Read what a provenance says of each command's files, nothing if it is of another kind."""
+def _read_entries(path: Path) -> list[dict[str, Any]] | None:
+    """Read what a provenance says of each command's files, None if it is no provenance."""
     try:
         entries = parse_object(path.read_bytes()).values()
     except (OSError, ValueError):
-        return []
+        return None
     return [
         entry
         for entry in entries
