@@ -116,7 +116,7 @@ def main() -> None:
         print(bars(result, ours))
         for shown in result_tables(result):
             show(shown)
-        sentences = (*result.diagnosis.summary(), *remarks(result))
+        sentences = (*result.diagnosis.paragraphs(), *remarks(result))
         print("", *(f"- {sentence}" for sentence in sentences), "", sep="\n")
 
 

@@ -95,7 +95,7 @@ plot_frontier(price, "colored_mnist_frontier.png")
 
 # %%
 cro = heads["CRO"]
-print(*cro.certificate_.summary(), sep="\n\n")
+print(cro.certificate_.summary())
 witness = cro.witness()
 phi = torch.from_numpy(np.column_stack([X[:1000], np.ones(1000)]))  # inputs with a constant 1
 contrast = torch.from_numpy(cro.hull_heads_[:, 1] - cro.hull_heads_[:, 0])  # of the two classes

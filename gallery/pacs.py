@@ -106,4 +106,4 @@ sources = domain != "sketch"
 cro = CROClassifier("hull", radius=8.0).fit(X[sources], y[sources], sample_domain=domain[sources])
 found = cro.certificate_
 print(f"advantage over ERM: {found.advantage:.3f} ± {found.advantage_error:.3f} nats")
-print(*found.summary(), sep="\n\n")
+print(found.summary())

@@ -113,7 +113,7 @@ if not path:
 # and a model card to read, `README.md`.
 
 # %%
-print(*heads["CRO"].certificate_.summary(), sep="\n\n")
+print(heads["CRO"].certificate_.summary())
 held_out = X[test], labels[test], markets[test]
 curves = {name: audit(head, *held_out) for name, head in heads.items()}
 plot_audit(curves, "text_stress.png")

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regraft.cli.command import command
-from regraft.cli.options import Data, Domain, Folder, Label, Model, Seed
+from regraft.cli.options import Data, Folder, Model, ModelDomain, ModelLabel, Seed
 from regraft.cli.place import read_target
-from regraft.cli.session import Session
+from regraft.cli.session import Session, announce_replacement
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,8 +24,8 @@ def adapt_command(
     model: Model,
     target: Data,
     out: Annotated[Path, Folder],
-    label: Label = "label",
-    domain: Domain = "domain",
+    label: ModelLabel = None,
+    domain: ModelDomain = None,
     no_labels: Annotated[
         bool, typer.Option("--no-labels", help="Leave out the labels that the data have.")
     ] = False,
@@ -49,6 +49,7 @@ def adapt_command(
         if place.resolve() in (model.resolve(), (model / "model").resolve()):
             raise ValueError(f"{place} is the model to adapt: choose another folder with --out.")
         check_destination(place)
+        announce_replacement(session, out)
         fitted = load(model)
         table, X = read_target(fitted, target, label, domain, label_gaps=not no_labels)
         before, head = split_model(fitted)
@@ -59,7 +60,7 @@ def adapt_command(
     curve = _draw_curve(session, head, X, y, draws, seed, certificate.labels)
     document: dict[str, Any] = {
         "certificate": certificate.to_dict(),
-        "summary": certificate.summary(),
+        "summary": certificate.paragraphs(),
         "classes": [str(name) for name in adapted.classes_],
         "curve": None if curve is None else curve.to_dict(),
     }
@@ -70,7 +71,7 @@ def adapt_command(
     session.tables(
         each for each in (place_table(certificate), adapted_table(certificate)) if each is not None
     )
-    session.say(*certificate.summary())
+    session.say(certificate.summary())
     if curve is not None:
         session.say("")
         session.tables([curve.table()])

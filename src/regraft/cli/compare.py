@@ -135,4 +135,4 @@ def _show(session: Session, comparison: Comparison, metrics: list[str]) -> None:
     others = (metric_table(comparison, each) for each in metrics)
     narrowed = map(narrow, (means_table(comparison), *others))
     session.tables([accuracy_table(comparison), *narrowed])
-    session.say(MEANING, "", *comparison.summary())
+    session.say(MEANING, "", comparison.summary())

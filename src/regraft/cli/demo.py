@@ -46,7 +46,7 @@ def demo(
         for row in (*result.rows, result.ceiling)
     ]
     session.table(columns, rows[:-1], rows[-1:])
-    session.say(result.verdict(), "", *result.certificate.summary(), "")
+    session.say(result.verdict(), "", result.certificate.summary(), "")
     session.finish(document, files)
     other = "+90%" if cell == "-90%" else "-90%"
     session.say(

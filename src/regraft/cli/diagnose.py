@@ -75,7 +75,7 @@ def show_diagnosis(session: Session, diagnosis: Diagnosis) -> None:
     """Print the answers, then the verdicts on the premises, and the numbers behind both."""
     from regraft.premises.diagnosis_tables import answers, details, verdicts
 
-    sentences = diagnosis.summary()
+    sentences = diagnosis.paragraphs()
     n = len(diagnosis.answers)
     for table, said in ((answers(diagnosis), sentences[:n]), (verdicts(diagnosis), sentences[n:])):
         session.tables([table])

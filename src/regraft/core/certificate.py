@@ -34,9 +34,10 @@ _EVIDENCE = tuple(
 class Certificate(ShownResult, PlainData):
     """How good a head is in every plausible domain of its family.
 
-    ``risk`` and ``accuracy`` are the certificate: no plausible domain's risk is above, and no
-    plausible domain's accuracy is below, each with a confidence of 95 %. Everything is measured on
-    rows that the measured heads were not fitted on; the head itself was fitted on all rows.
+    No plausible domain's risk is above ``risk_bound``, and no plausible domain's accuracy is below
+    ``accuracy_bound``, each with a confidence of 95 %. ``risk`` and ``accuracy`` are these bounds,
+    or what was measured in a source if that is worse. Everything is measured on rows that the
+    measured heads were not fitted on; the head itself was fitted on all rows.
     """
 
     family: str
@@ -60,6 +61,40 @@ class Certificate(ShownResult, PlainData):
     source_rows: tuple[int, ...]
     notes: tuple[str, ...] = ()  # what to know of the rows: classes that sources lack, weights
 
+    @property
+    def risk_bound(self) -> float:
+        """Bound on the risk (nats) in every plausible domain."""
+        return max(each.risk_bound for each in self._bounded(self.targets, self.sources))
+
+    @property
+    def accuracy_bound(self) -> float:
+        """Bound on the accuracy in every plausible domain."""
+        return min(each.accuracy_bound for each in self._bounded(self.targets, self.sources))
+
+    @property
+    def pooled_risk_bound(self) -> float:
+        """Bound on the risk of ERM's head."""
+        pooled = self._bounded(self.pooled_targets, self.pooled_sources)
+        return max(each.risk_bound for each in pooled)
+
+    @property
+    def pooled_accuracy_bound(self) -> float:
+        """Bound on the accuracy of ERM's head."""
+        pooled = self._bounded(self.pooled_targets, self.pooled_sources)
+        return min(each.accuracy_bound for each in pooled)
+
+    @property
+    def worse_source(self) -> Evidence | None:
+        """The source with the lowest accuracy, if that was measured below the bound."""
+        worst = min(self.sources, key=lambda each: each.accuracy)
+        return worst if worst.accuracy < self.accuracy_bound else None
+
+    def _bounded(
+        self, targets: tuple[Evidence, ...], sources: tuple[Evidence, ...]
+    ) -> tuple[Evidence, ...]:
+        """Return the evidence whose bounds are certified."""
+        return (*targets, *sources)
+
     def to_json(self) -> str:
         """Return the certificate as JSON."""
         return json.dumps(self.to_dict(), indent=2)
@@ -76,7 +111,7 @@ class Certificate(ShownResult, PlainData):
         }
         return cls(**{**data, **changed})
 
-    def summary(self) -> tuple[str, ...]:
+    def paragraphs(self) -> tuple[str, ...]:
         """Return the certificate in plain words, one paragraph each."""
         notes = (f"{note[0].upper()}{note[1:]}" for note in self.notes)
         return self.claim(), self.choice(), *notes, self.limits()
@@ -107,12 +142,18 @@ class Certificate(ShownResult, PlainData):
         raise NotImplementedError
 
     def claim(self) -> str:
-        """Say what is certified, beside ERM's."""
+        """Say what is certified, beside ERM's, and which source was measured to be worse."""
+        claim = (
+            f"Certified: {self.scope()}, this head has a risk of at most {self.risk_bound:.3f} "
+            f"nats and an accuracy of at least {self.accuracy_bound:.1%} ({self.confidence:.0%} "
+            f"confidence, held-out rows); ERM's head is certified at {self.pooled_risk_bound:.3f} "
+            f"nats and {self.pooled_accuracy_bound:.1%}."
+        )
+        if (worse := self.worse_source) is None:
+            return claim
         return (
-            f"Certified: {self.scope()}, this head has a risk of at most {self.risk:.3f} nats "
-            f"and an accuracy of at least {self.accuracy:.1%} ({self.confidence:.0%} confidence, "
-            f"held-out rows); ERM's head is certified at {self.pooled_risk:.3f} nats and "
-            f"{self.pooled_accuracy:.1%}."
+            f"{claim} A single source can be worse: {worse.accuracy:.1%} was measured in "
+            f"{worse.name}."
         )
 
     def choice(self) -> str:
@@ -155,23 +196,59 @@ def collect_evidence(
     or of the sources' bounds where they are no target that has one.
     """
 
-    def collect(rows: HeldOutRows) -> dict[str, Any]:
-        targets = measure_targets(rows)
+    def collect(rows: HeldOutRows) -> MeasuredHead:
         sources = measure_sources(rows, slices, names, row_weight)
-        bounded = (*targets, *sources) if sources_have_bounds else targets
+        return MeasuredHead(measure_targets(rows), sources, mean_accuracy(rows, slices, row_weight))
+
+    ours = collect(held_out)
+    return join_evidence(
+        ours,
+        ours if pooled is held_out else collect(pooled),
+        notes=notes,
+        sources_have_bounds=sources_have_bounds,
+        reason=reason,
+        advantage=advantage,
+        game=game,
+        source_rows=tuple(rows.stop - rows.start for rows in slices),
+    )
+
+
+@dataclass(frozen=True)
+class MeasuredHead:
+    """Evidence for one head on rows held out."""
+
+    targets: tuple[Evidence, ...]
+    sources: tuple[Evidence, ...]
+    source_accuracy: float  # mean over the sources
+
+    def fields(self, sources_have_bounds: bool) -> dict[str, Any]:
+        """Return the fields of a certificate for this head."""
+        bounded = (*self.targets, *self.sources) if sources_have_bounds else self.targets
         return {
-            "targets": targets,
-            "sources": sources,
-            "risk": largest_risk(bounded, sources),
-            "accuracy": lowest_accuracy(bounded, sources),
-            "source_accuracy": mean_accuracy(rows, slices, row_weight),
+            "targets": self.targets,
+            "sources": self.sources,
+            "risk": largest_risk(bounded, self.sources),
+            "accuracy": lowest_accuracy(bounded, self.sources),
+            "source_accuracy": self.source_accuracy,
         }
 
-    fields = collect(held_out)
-    erm = fields if pooled is held_out else collect(pooled)
+
+def join_evidence(
+    ours: MeasuredHead,
+    erm: MeasuredHead,
+    *,
+    notes: tuple[str, ...],
+    sources_have_bounds: bool,
+    reason: str,
+    advantage: Advantage | None,
+    game: GameOutcome | None,
+    source_rows: tuple[int, ...],
+) -> dict[str, Any]:
+    """Return the fields that all certificates share, of a head and of ERM's, measured already."""
+    theirs = erm.fields(sources_have_bounds)
     return (
-        fields
-        | {f"pooled_{name}": value for name, value in erm.items()}
+        ours.fields(sources_have_bounds)
+        | {f"pooled_{name}": value for name, value in theirs.items()}
         | {
             "confidence": CONFIDENCE,
             "reason": reason,
@@ -180,7 +257,7 @@ def collect_evidence(
             "gap": 0.0 if game is None else game.rounds[-1].gap,
             "converged": game is None or game.converged,
             "rounds": () if game is None else game.rounds,
-            "source_rows": tuple(rows.stop - rows.start for rows in slices),
+            "source_rows": source_rows,
             "notes": notes,
         }
     )

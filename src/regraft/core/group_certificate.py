@@ -22,8 +22,8 @@ class GroupCertificate(Certificate):
     """How good a head is in every domain that mixes the groups found, in any proportion.
 
     Extreme mixtures have one-sided bounds that hold together, and the worst mixture is among them.
-    No source's risk exceeds it either. Not covered: domains that are no mixture of these groups,
-    and errors in telling the groups apart.
+    Not covered: domains, sources among them, that are no mixture of these groups, and errors in
+    telling the groups apart.
     """
 
     n_groups: int
@@ -38,7 +38,7 @@ class GroupCertificate(Certificate):
     def scope(self) -> str:
         """Name the domains that it covers."""
         if self.n_groups == 1:
-            return "in a domain like the pooled sources, and in each source as far as measured"
+            return "in a domain like the pooled sources"
         scope = "in every domain that mixes the groups found, in any proportion"
         if self.prior_shift is not None:
             scope = (
@@ -46,6 +46,11 @@ class GroupCertificate(Certificate):
                 f"{self.prior_shift:g} nats from the sources'"
             )
         return f"{scope} and each class in its own" if self.class_groups else scope
+
+    def _bounded(
+        self, targets: tuple[Evidence, ...], sources: tuple[Evidence, ...]
+    ) -> tuple[Evidence, ...]:
+        return targets  # sources are covered as far as they are mixtures
 
     def limits(self) -> str:
         """Say what is not certified."""
@@ -114,7 +119,7 @@ def measure_targets(targets: GroupTargets, held_out: HeldOutRows) -> tuple[Evide
     together = len(targets.favoured)
     columns = targets.favoured, targets.blocks[0], targets.purity[0].tolist()
     found = tuple(
-        measure(_name(favoured, targets), weight, held_out, together=together, purity=purity)
+        measure(name_target(favoured, targets), weight, held_out, together=together, purity=purity)
         for favoured, weight, purity in zip(*columns, strict=True)
     )
     if targets.least_factor == 1:  # all rows count alike
@@ -154,7 +159,8 @@ def _least(targets: GroupTargets, picks: Tensor) -> float:
     return min(float(block[pick]) for block, pick in pairs)
 
 
-def _name(favoured: tuple[int, ...], targets: GroupTargets) -> str:
+def name_target(favoured: tuple[int, ...], targets: GroupTargets) -> str:
+    """Name an extreme target by the groups that it favours."""
     if targets.belief.shape[1] == 1:
         return "pooled sources"
     numbers = " and ".join(str(u) for u in favoured)

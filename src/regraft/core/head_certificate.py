@@ -24,7 +24,7 @@ from regraft.core.transplant import Witness
 
 CLOSURE_ROWS = 1000
 RESOLUTION = 0.01  # nats at which the targets are covered in prop:finite-sample
-ONE_TARGET = "the sources leave one plausible domain, in which ERM's head is the best"
+ONE_TARGET = "the sources leave one plausible domain, in which the ordinary model is the best"
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from regraft.support.digests import digest_file, digest_parts, digest_text
+from regraft.support.digests import digest_file, digest_parts
+from regraft.support.json_files import digest_json
 
 _SEAL, _FILES = "sha256", "files"
 _HEAD_BYTES = 512  # of a file of arrays, before the features
@@ -60,5 +60,4 @@ def _digest_head(path: Path) -> str:
 
 
 def _digest(description: Mapping[str, Any]) -> str:
-    rest = {name: value for name, value in description.items() if name != _SEAL}
-    return digest_text(json.dumps(rest, sort_keys=True))
+    return digest_json({name: value for name, value in description.items() if name != _SEAL})

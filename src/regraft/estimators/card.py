@@ -164,8 +164,8 @@ def _model_index(model: GameHead) -> list[str]:
         return []
     scope = f"in {name_domains(c)} ({c.confidence:.0%} confidence)"
     metrics = [
-        ("worst_case_accuracy", c.accuracy, f"Certified accuracy, at least, {scope}"),
-        ("worst_case_risk", c.risk, f"Certified risk, at most (nats), {scope}"),
+        ("worst_case_accuracy", c.accuracy_bound, f"Certified accuracy, at least, {scope}"),
+        ("worst_case_risk", c.risk_bound, f"Certified risk, at most (nats), {scope}"),
         ("accuracy", c.source_accuracy, "Accuracy on the sources, measured on held-out rows"),
     ]
     dataset = f"Sources: {_list_names(model.domains_, str)}"
@@ -310,7 +310,7 @@ def _moved(certificate: HeadCertificate) -> str:
 
 
 def _describe_certificate(certificate: Certificate) -> str:
-    words = "\n\n".join(map(escape, certificate.summary()))
+    words = "\n\n".join(map(escape, certificate.paragraphs()))
     rows = tuple((t.name, t.value, t.meaning) for t in explain_certificate(certificate))
     table = Table("Certificate", ("term", "value", "meaning"), rows, align="lrl").markdown()
     return f"## Certificate\n\n{words}\n\n{table}"
@@ -325,8 +325,13 @@ def _describe_price(certificate: Certificate) -> str:
             c.source_accuracy,
             c.pooled_source_accuracy,
         ),
-        (f"certified accuracy in {where}, at least", "{:.1%}", c.accuracy, c.pooled_accuracy),
-        (f"certified risk in {where}, at most", "{:.3f} nats", c.risk, c.pooled_risk),
+        (
+            f"certified accuracy in {where}, at least",
+            "{:.1%}",
+            c.accuracy_bound,
+            c.pooled_accuracy_bound,
+        ),
+        (f"certified risk in {where}, at most", "{:.3f} nats", c.risk_bound, c.pooled_risk_bound),
     ]
     cells = [[name, *map(form.format, values)] for name, form, *values in rows]
     columns = ["", "this head", "the ERM head it started from"]
@@ -370,7 +375,7 @@ def _describe_loading(model: SoftmaxHead, before: Pipeline | None) -> str:
             f"X = {rows}  # your rows instead",
             "print(model.predict(X))",
             "print(model.predict_proba(X))  # columns in the order of model.classes_",
-            *([f'print(*{head}.certificate_.summary(), sep="\\n")'] if certified else []),
+            *([f"print({head}.certificate_.summary())"] if certified else []),
             "```",
         ]
     )

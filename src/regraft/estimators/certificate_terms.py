@@ -32,6 +32,7 @@ def explain_certificate(certificate: Certificate) -> tuple[Term, ...]:
     words: dict[str, Any] = {
         "c": c,
         "scope": name_domains(c),
+        "worst": min(c.sources, key=lambda each: each.accuracy),
         "rounds": len(c.rounds),
         "settled": "settled" if c.converged else "not settled",
     }

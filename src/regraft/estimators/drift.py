@@ -197,7 +197,7 @@ def _watch(
     model: CROClassifier, reference: Reference, batches: Iterable[ArrayLike], level: float
 ) -> Iterator[DriftBatch]:
     known = predicted_classes(model, reference.X.numpy())
-    certified = model.certificate_.accuracy
+    certified = model.certificate_.accuracy_bound
     first = 1
     for number, rows in enumerate(batches, 1):
         X = _check_batch(model, rows, number, first)

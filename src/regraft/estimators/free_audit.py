@@ -22,6 +22,7 @@ from regraft.estimators.group_audit import COLUMNS, evidence_rows
 from regraft.support.plain_data import PlainData
 from regraft.support.shown import ShownResult
 from regraft.support.table import Table, percent
+from regraft.support.threads import threads_by_size
 
 if TYPE_CHECKING:
     from regraft.estimators.pipelines import Model
@@ -47,13 +48,13 @@ class FreeAudit(ShownResult, PlainData):
         sources = tuple(Evidence(**each) for each in data["sources"])
         return cls(**{**data, "target": Evidence(**data["target"]), "sources": sources})
 
-    def summary(self) -> str:
+    def paragraphs(self) -> tuple[str, ...]:
         """Say in plain words how good the head is in the worst domain found."""
         return (
             f"The head has {percent(self.source_accuracy)} on the sources and "
             f"{percent(self.target.accuracy)} in the worst domain that the free adversary found "
             f"(at least {percent(self.target.accuracy_bound)} with {self.confidence:.0%} "
-            "confidence); there may be a worse one."
+            "confidence); there may be a worse one.",
         )
 
     def table(self) -> Table:
@@ -68,6 +69,7 @@ class FreeAudit(ShownResult, PlainData):
         plot_free_audit(self, path, name)
 
 
+@threads_by_size
 def audit_free(
     head: Model,
     X: ArrayLike,

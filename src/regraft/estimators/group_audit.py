@@ -26,6 +26,7 @@ from regraft.estimators.audit import Predictor, judge_rows
 from regraft.support.plain_data import PlainData
 from regraft.support.shown import ShownResult
 from regraft.support.table import Cell, Number, Table, percent, share
+from regraft.support.threads import threads_by_size
 
 COLUMNS = "measured in", "effective rows", "risk", "at most", "accuracy", "at least"
 ONE_SOURCE_CONSEQUENCE = "no hidden groups can be told apart"
@@ -37,7 +38,8 @@ class GroupAudit(ShownResult, PlainData):
 
     ``risk`` and ``accuracy`` are of the worst mixture of the groups on these rows. With a
     confidence of 95 %, no mixture has a risk above ``risk_bound`` or an accuracy below
-    ``accuracy_bound``, if the rows are new to the predictor; nor has any source on these rows.
+    ``accuracy_bound``, if the rows are new to the predictor. Nor was any source measured to have:
+    where one was below the mixtures' bounds, what was measured there is taken.
     """
 
     family: Literal["latent"]
@@ -73,14 +75,25 @@ class GroupAudit(ShownResult, PlainData):
         """Each group alone, and the extreme mixtures that are no group."""
         return (*self.groups, *(each for each in self.targets if each not in self.groups))
 
-    def summary(self) -> str:
+    def paragraphs(self) -> tuple[str, ...]:
         """Say in plain words how good the predictor is, and where it is worst."""
-        sources = f"The predictor has {percent(self.source_accuracy)} on the sources"
-        bound = f"at least {percent(self.accuracy_bound)} with {self.confidence:.0%} confidence"
+        sources = (
+            f"The predictor has {percent(self.source_accuracy)} on the sources (mean over them)"
+        )
+        # Not the lower of it and a source's, which was measured and is no bound.
+        lowest = min(each.accuracy_bound for each in self.targets)
+        bound = f"at least {percent(lowest)} with {self.confidence:.0%} confidence"
+        worst_source = min(self.sources, key=lambda each: each.accuracy)
+        worse = ""
+        if worst_source.accuracy < lowest:
+            measured = percent(worst_source.accuracy)
+            worse = (
+                f" A single source can be worse: {measured} was measured in {worst_source.name}."
+            )
         if self.n_groups == 1:
             return (
                 "No hidden factor was found, so nothing is known about how a new domain may "
-                f"differ. {sources}, and {bound} in a domain like them pooled."
+                f"differ. {sources}, and {bound} in a domain like them pooled.{worse}",
             )
         scope = "in the worst mixture of the groups found"
         if self.prior_shift is not None:
@@ -91,7 +104,7 @@ class GroupAudit(ShownResult, PlainData):
         hardest = f"{worst.name} alone is the hardest"
         if self.targets != self.groups:
             hardest += f" group, with {percent(worst.accuracy)}"
-        return f"{sources} and {percent(self.accuracy)} {scope} ({bound}); {hardest}."
+        return (f"{sources} and {percent(self.accuracy)} {scope} ({bound}); {hardest}.{worse}",)
 
     def table(self) -> Table:
         """Show risk and accuracy in each group, mixture and source."""
@@ -117,9 +130,10 @@ def evidence_rows(evidence: Iterable[Evidence]) -> list[tuple[Cell, ...]]:
     ]
 
 
+@threads_by_size
 def audit_groups(
     predictor: Predictor | ArrayLike,
-    X: ArrayLike,
+    X: Any,
     y: ArrayLike,
     sample_domain: ArrayLike,
     *,
@@ -139,8 +153,11 @@ def audit_groups(
         Fitted classifier with ``predict_proba``, or its probabilities on the rows of ``X``, with
         columns in sorted order of the labels.
     X, y, sample_domain : array-like (n, d), (n,), (n,)
-        Features, labels and the domain of each row. If the predictor is a pipeline that ends in a
-        head of Regraft, ``X`` is what the pipeline takes, such as a data frame.
+        Features, labels and the domain of each row. ``X`` is what the predictor takes, such as a
+        data frame for a pipeline. Plausible domains are made of the features that the head of a
+        pipeline of Regraft sees; for other predictors, of numbers that
+        :class:`~regraft.estimators.table_features.TableFeatures` makes of a data frame with texts
+        or gaps.
     prior_shift, class_groups
         Which mixtures count, as in :class:`~regraft.estimators.cro.CROClassifier`.
     device : str
@@ -157,18 +174,20 @@ def audit_groups(
     """
     # Reports read audits, and need not wait for scikit-learn.
     from regraft.estimators.pipelines import split_rows
+    from regraft.estimators.raw_tables import fit_features
 
     check_prior_shift(prior_shift)
     predictor, X = split_rows(predictor, X)
-    domains = check_domains(X, y, sample_domain, device=device)
+    rows = fit_features(X, sample_domain)[1]
+    domains = check_domains(rows, y, sample_domain, device=device)
     loss, error = judge_rows(predictor, X, domains)
     warn_if_one_domain(domains, ONE_SOURCE_CONSEQUENCE)
     found = find_groups(rows_of_domains(domains))
-    rows = (found.posterior, domains.weight, domains.y, len(domains.classes))
+    mixed = (found.posterior, domains.weight, domains.y, len(domains.classes))
     held_out = HeldOutRows(loss, 1 - error)
     told = found.told(domains.y)
-    groups = measure_targets(GroupTargets(*rows, told=told), held_out)
-    targets = measure_targets(GroupTargets(*rows, prior_shift, class_groups, told), held_out)
+    groups = measure_targets(GroupTargets(*mixed, told=told), held_out)
+    targets = measure_targets(GroupTargets(*mixed, prior_shift, class_groups, told), held_out)
     order = torch.argsort(domains.domain, stable=True)
     slices = domain_slices(domains.domain[order], len(domains.names))
     by_source = HeldOutRows(held_out.loss[order], held_out.correct[order])

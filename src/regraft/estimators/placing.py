@@ -25,6 +25,7 @@ from regraft.estimators.linear_maps import apply_maps
 from regraft.support.plain_data import PlainData
 from regraft.support.shown import ShownResult
 from regraft.support.table import Table, write_p_value
+from regraft.support.threads import threads_by_size
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
@@ -74,13 +75,13 @@ class Placement(ShownResult, PlainData):
         widths = [high - low for low, high in zip(self.lower, self.upper, strict=True)]
         return len(widths) > 1 and min(widths) < _WIDE
 
-    def summary(self) -> tuple[str, ...]:
+    def paragraphs(self) -> tuple[str, ...]:
         """Say in plain words where the domain lies, one sentence each."""
         return self._closure(), self._place()
 
     def headline(self) -> tuple[str, ...]:
         """Return both sentences."""
-        return self.summary()
+        return self.paragraphs()
 
     def table(self) -> Table:
         """Show the share of each group with its interval, beside the sources'."""
@@ -119,6 +120,7 @@ class Placement(ShownResult, PlainData):
         )
 
 
+@threads_by_size
 def place(model: CROClassifier | Pipeline, X: ArrayLike) -> Placement:
     """Place a new domain among the mixtures of the groups that a model found, without labels.
 

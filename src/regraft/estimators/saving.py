@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import warnings
 from collections.abc import Mapping
@@ -31,6 +30,7 @@ from regraft.estimators.baselines import (
     VRExClassifier,
 )
 from regraft.estimators.card import model_card
+from regraft.estimators.column_roles import ColumnRoles
 from regraft.estimators.cro import CROClassifier
 from regraft.estimators.encoder_record import EncoderRecord
 from regraft.estimators.game_head import GameHead
@@ -50,7 +50,9 @@ from regraft.estimators.pipelines import Model, join_model, split_model
 from regraft.estimators.table_features import TableFeatures
 from regraft.estimators.target_certificate import TargetCertificate
 from regraft.estimators.transformer_state import describe_transformer, restore_transformer
+from regraft.support.json_files import load_json
 from regraft.support.publishing import publishing
+from regraft.support.reading import read_file
 from regraft.support.runs import check_run
 
 FORMAT = 3
@@ -142,7 +144,7 @@ def load(path: str | Path) -> Model:
         )
     check_run(path.parent, f"{path.name}/{DESCRIPTION}")
     description = _read_description(path / DESCRIPTION)
-    contents = {name: (path / name).read_bytes() for name in sealed_files(path)}
+    contents = {name: read_file(path / name, path) for name in sealed_files(path)}
     check_seal(path, description, contents)
     arrays, *others = (_read_arrays(path / name, content) for name, content in contents.items())
     rows = others[0] if others else None
@@ -257,6 +259,8 @@ def _describe(model: SoftmaxHead) -> dict[str, Any]:
         description["feature_names"] = [str(feature) for feature in model.feature_names_in_]
     if hasattr(model, "encoder_"):
         description["encoder"] = model.encoder_._asdict()
+    if hasattr(model, "column_roles_"):
+        description["columns"] = model.column_roles_._asdict()
     if isinstance(model, GameHead):
         description["certificate"] = model.certificate_.to_dict()
         description["regularization"] = asdict(model.regularization_)
@@ -321,7 +325,7 @@ def _labels(name: str, labels: NDArray[Any]) -> dict[str, Any]:
 
 def _read_description(path: Path) -> dict[str, Any]:
     try:
-        description = json.loads(path.read_text(encoding="utf-8"))
+        description = load_json(read_file(path, path.parent))
     except ValueError:  # not JSON, or not even text
         raise ValueError(f"{path} is damaged: save the model again.") from None
     if not isinstance(description, dict) or "format" not in description:
@@ -366,6 +370,8 @@ def _rebuild(description: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> So
         _check_shape("feature_names", model.feature_names_in_, (model.n_features_in_,))
     if "encoder" in description:
         model.encoder_ = EncoderRecord(**description["encoder"])
+    if "columns" in description:
+        model.column_roles_ = ColumnRoles.from_dict(description["columns"])
     if isinstance(model, AdaptedClassifier):
         model.certificate_ = TargetCertificate.from_dict(description["certificate"])
     if isinstance(model, CROClassifier | AdaptedClassifier):

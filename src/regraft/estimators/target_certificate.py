@@ -49,7 +49,7 @@ class TargetCertificate(ShownResult, PlainData):
         parts = {name: data[name] and Evidence(**data[name]) for name in names}
         return cls(**{**data, **parts})
 
-    def summary(self) -> tuple[str, ...]:
+    def paragraphs(self) -> tuple[str, ...]:
         """Return the certificate in plain words, one paragraph each."""
         return self.claim(), self.added(), self.limits()
 

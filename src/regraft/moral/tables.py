@@ -40,7 +40,7 @@ def remarks(result: MoralResult) -> list[str]:
         f"predictions are {published_spread():.3f} apart.",
         f"On scenarios that no map has seen: {result.new_scenarios.sentence}",
         f"Median principal angle by records a panel: {angles}.",
-        *(sentence for each in certificates for sentence in each.summary()),
+        *(sentence for each in certificates for sentence in each.paragraphs()),
         *result.transfer.sentences(),
     ]
 

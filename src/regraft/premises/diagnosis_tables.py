@@ -57,7 +57,7 @@ def write_diagnosis(folder: Path, diagnosis: Diagnosis) -> list[Path]:
     """Write diagnosis.json and diagnosis.md into ``folder``; returns the files."""
     files = [folder / "diagnosis.json", folder / "diagnosis.md"]
     write_text(files[0], dumps(diagnosis_document(diagnosis)))
-    words = "\n".join(f"- {sentence}" for sentence in diagnosis.summary())
+    words = "\n".join(f"- {sentence}" for sentence in diagnosis.paragraphs())
     text = markdown([answers(diagnosis), verdicts(diagnosis), *details(diagnosis)])
     write_text(files[1], f"# Diagnosis\n\n{words}\n\n{text}")
     return files

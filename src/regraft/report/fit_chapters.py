@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from regraft.core.certificate import Certificate
 from regraft.core.certificates import certificate_from_dict
 from regraft.core.evidence import accuracy_interval
 from regraft.core.group_certificate import GroupCertificate
 from regraft.core.head_certificate import HeadCertificate
-from regraft.estimators.evidence_tables import name_domains
+from regraft.estimators.answers import answer_fit
 from regraft.estimators.group_audit import GroupAudit
 from regraft.estimators.placing import Placement
+from regraft.estimators.source_mixtures import check_sources
 from regraft.report.elements import Chapter, Document, Figure, Section, Text, fold
 from regraft.report.factor_sections import (
     ends_section,
@@ -22,6 +22,8 @@ from regraft.report.factor_sections import (
 )
 from regraft.report.premise_chapters import diagnosis_chapter
 from regraft.report.prevalence import (
+    ORDINARY,
+    ROBUST,
     accuracies_of,
     heads_of,
     new_place,
@@ -40,8 +42,7 @@ from regraft.support.table import Table, percent
 
 _MOST_CLASSES = 12  # with a column each
 _MOST_SOURCES = 6  # by name
-_FIT = "A head for domains that nobody has data from"
-_NOT_SETTLED = "The game had not settled when it ended, so a better head may exist."
+_FIT = "A model for domains that nobody has data from"
 
 
 def demo_chapter(document: Document) -> Chapter:
@@ -69,17 +70,17 @@ def demo_chapter(document: Document) -> Chapter:
     seen = {row["name"]: percent(row["source_accuracy"]) for row in rows}
     return Chapter(
         "Colored MNIST, and a domain that nobody saw",
-        f"Which head, trained on {' and '.join(document['sources'])}, holds in {target}, which "
+        f"Which model, trained on {' and '.join(document['sources'])}, holds in {target}, which "
         "none has seen? (A domain is named after how its colours go with its labels.)",
-        f"In {target}, which no head had seen, CRO has {percent(there['CRO'].value)} accuracy and "
-        f"the usual head (ERM) {percent(there['ERM'].value)}; in domains like the seen ones, CRO "
-        f"has {seen['CRO']} and ERM {seen['ERM']}. CRO does not lean on a hidden factor that the "
-        "sources disagree about.",
+        f"In {target}, which no model had seen, {percent(there['CRO'].value)} of the answers of "
+        f"the robust model (CRO) are right, and {percent(there['ERM'].value)} of the ordinary "
+        f"model's (ERM); in domains like the seen ones, {seen['CRO']} and {seen['ERM']}. The "
+        "robust model does not lean on a hidden factor that the sources disagree about.",
         tuple(sections),
         Figure(
             percent(there["CRO"].value),
-            f"accuracy of CRO in {target} (95 % interval {there['CRO'].interval}), measured; ERM "
-            f"has {there['ERM']}.",
+            f"of the robust model's answers are right in {target} (95 % interval "
+            f"{there['CRO'].interval}), measured; of the ordinary model's, {there['ERM']}.",
         ),
         tuple(found["warnings"]),
     )
@@ -90,34 +91,33 @@ def fit_chapter(document: Document) -> Chapter:
     c = certificate_from_dict(document["certificate"])
     rows = document["rows"]
     n = sum(sum(counts.values()) for counts in rows.values())
-    given = f"From {n} rows of {document['n_features']} features in {_sources(rows)}, fit the head"
-    doubts: tuple[str, ...] = () if c.converged else (_NOT_SETTLED,)
+    asked = (
+        f"{n:,} rows came from {_sources(rows)}. Which model holds in a new domain: one like these "
+        "that nobody has data from?"
+    )
     accuracies = accuracies_of(c)
+    checks = check_sources(c)
     if isinstance(c, GroupCertificate):
-        asked = f"{given} that is best in the worst domain that mixes their hidden groups."
-        doubts = (*c.abduction["warnings"], *doubts)
-        places = source_places(c.abduction, accuracies)
+        places = source_places(c.abduction, accuracies, checks)
         first = _factor_sections(document["abduction"], c, places)
         sure = (sureness_section(document["abduction"]),)
     else:
         assert isinstance(c, HeadCertificate)
         if c.radius is None:
             raise ValueError("its certificate has no radius")
-        asked = (
-            f"{given} with the smallest worst {c.objective} over every plausible unseen "
-            f"domain within {c.radius:.3g} nats of their mean."
-        )
         first, sure = (), (_scale_section(c.distances),)
     sections = (
         *first,
-        domains_section(accuracies, "held-out rows", "ERM" if c.reason else "CRO"),
+        domains_section(accuracies, "held-out rows", ORDINARY if c.reason else ROBUST, checks),
         evidence_section(c),
         *sure,
         certificate_section(c),
         *game_sections(c),
         _rows_section(document),
     )
-    return Chapter(_FIT, asked, _verdict(c), sections, _figure(c), doubts)
+    answer = answer_fit(c)
+    figure = Figure(answer.number, answer.meaning)
+    return Chapter(_FIT, asked, answer.verdict, sections, figure, answer.doubts)
 
 
 def _factor_sections(
@@ -157,45 +157,6 @@ def _demo_factor(
     yield prevalence_section(found, heads, places)
 
 
-def _verdict(c: Certificate) -> str:
-    """Say what is certified beside ERM's, or why the head is ERM's; everything held out."""
-    certified = f"certified to have at least {percent(c.accuracy)} accuracy in {name_domains(c)}"
-    has_factor = isinstance(c, GroupCertificate) and c.n_groups > 1
-    found = "A hidden factor was found" if has_factor else ""
-    if isinstance(c, GroupCertificate) and c.n_groups == 1:
-        return (
-            f"No hidden factor was found, so this is the usual head (ERM's), {certified}. Nothing "
-            "is known about domains unlike the sources."
-        )
-    if c.reason:
-        but = f"{found}, but this" if found else "This"
-        return f"{but} is the usual head (ERM's), because {c.reason}. It is {certified}."
-    this = f"{found}, and this head" if found else "This head"
-    if isinstance(c, GroupCertificate) and c.prior_shift is None:
-        this += ", however common the factor is,"
-    if isinstance(c, HeadCertificate) and c.kept:
-        certified += f" (at least {percent(c.kept_accuracy)} if the inputs stay the sources')"
-    return f"{this} is {certified}; the usual head (ERM's), at least {percent(c.pooled_accuracy)}."
-
-
-def _figure(c: Certificate) -> Figure:
-    """Return the certified accuracy, or the measured one where domains like the sources are all."""
-    rows = len(c.sources) ** 2 / sum(1 / each.rows for each in c.sources)
-    own, erm = (
-        MeasuredShare(accuracy, *accuracy_interval(accuracy, rows))
-        for accuracy in (c.source_accuracy, c.pooled_source_accuracy)
-    )
-    if isinstance(c, GroupCertificate) and c.n_groups == 1:
-        meaning = "accuracy measured on held-out rows of the sources"
-        return Figure(percent(own.value), f"{meaning} (95 % interval {own.interval}).")
-    beside = "" if c.reason else f", and ERM's {erm}"
-    return Figure(
-        f"at least {percent(c.accuracy)}",
-        f"accuracy in {name_domains(c)}, with {c.confidence:.0%} confidence. Measured on held-out "
-        f"rows of the sources, the head has {own}{beside} (95 % intervals).",
-    )
-
-
 def _rows_section(document: Document) -> Section:
     rows, classes = document["rows"], document["classes"]
     shown = classes if len(classes) <= _MOST_CLASSES else []
@@ -208,7 +169,7 @@ def _rows_section(document: Document) -> Section:
 
 
 def _sources(rows: Mapping[str, Any]) -> str:
-    count = "1 source domain" if len(rows) == 1 else f"{len(rows)} source domains"
+    count = "1 source" if len(rows) == 1 else f"{len(rows)} sources"
     return count if len(rows) > _MOST_SOURCES else f"{count} ({', '.join(rows)})"
 
 

@@ -8,6 +8,7 @@ from regraft.core.certificate import Certificate
 from regraft.core.evidence import Evidence
 from regraft.core.group_certificate import GroupCertificate
 from regraft.estimators.placing import Placement
+from regraft.estimators.source_mixtures import SourceCheck
 from regraft.report.elements import Chart, Document, Section, Slider, SliderLine, Text
 from regraft.report.factor_sections import describe_group, source_shares, without_bound
 from regraft.support.factor_charts import PlacedDomain, prevalence_chart
@@ -21,20 +22,25 @@ _TEXT = (
     "sources."
 )
 _START = 50  # percent
+ROBUST, ORDINARY = "robust model (CRO)", "ordinary model (ERM)"
 _NEW = " The solid rule is the new domain."
+OUTSIDE = "≠"  # marks a source
+NOT_A_MIXTURE = "what was measured there is not what its groups predict; it is not a mixture."
 
 
 def heads_of(certificate: GroupCertificate) -> dict[str, tuple[Evidence, ...]]:
     """Return the evidence in each group for the head of a certificate and for ERM's."""
     if certificate.reason:
-        return {"ERM": certificate.groups}
-    return {"CRO": certificate.groups, "ERM": certificate.pooled_groups}
+        return {ORDINARY: certificate.groups}
+    return {ROBUST: certificate.groups, ORDINARY: certificate.pooled_groups}
 
 
 def accuracies_of(certificate: Certificate) -> dict[str, dict[str, MeasuredShare]]:
     """Return the accuracy in each source of the head of a certificate and of ERM's."""
     c = certificate
-    heads = {"ERM": c.sources} if c.reason else {"CRO": c.sources, "ERM": c.pooled_sources}
+    heads = {ORDINARY: c.sources}
+    if not c.reason:
+        heads = {ROBUST: c.sources, ORDINARY: c.pooled_sources}
     return {
         head: {each.name: without_bound(each) for each in evidence}
         for head, evidence in heads.items()
@@ -42,11 +48,18 @@ def accuracies_of(certificate: Certificate) -> dict[str, dict[str, MeasuredShare
 
 
 def source_places(
-    found: Document, heads: Mapping[str, Mapping[str, MeasuredShare]]
+    found: Document,
+    heads: Mapping[str, Mapping[str, MeasuredShare]],
+    checks: Sequence[SourceCheck] = (),
 ) -> list[PlacedDomain]:
     """Return where the sources lie; ``heads`` holds the accuracy of each head by domain."""
+    outside = {each.name for each in checks if not each.is_mixture}
     return [
-        PlacedDomain(name, share, {head: row[name] for head, row in heads.items() if name in row})
+        PlacedDomain(
+            f"{OUTSIDE} {name}" if name in outside else name,
+            share,
+            {head: row[name] for head, row in heads.items() if name in row},
+        )
         for name, share in source_shares(found).items()
     ]
 
@@ -85,7 +98,9 @@ def prevalence_section(
         tuple(SliderLine(head, *ends) for head, ends in lines.items()),
     )
     new = _NEW if any(place.is_new for place in places) else ""
-    text = f"{describe_group(found)} {_TEXT}{new}"
+    outside = any(place.name.startswith(OUTSIDE) for place in places)
+    marked = f" {OUTSIDE}: {NOT_A_MIXTURE}" if outside else ""
+    text = f"{describe_group(found)} {_TEXT}{new}{marked}"
     title = "If the factor becomes more or less common"
     return Section(title, (Text(text), slider, _place_table(places, group)))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import shlex
@@ -16,10 +15,11 @@ from typing import Any
 from regraft._version import __version__
 from regraft.data.banks import is_bank, open_bank
 from regraft.estimators.model_files import ARRAYS, is_model
-from regraft.support.digests import digest_file, digest_parts, digest_text
+from regraft.support.digests import digest_file, digest_parts
 from regraft.support.files import write_text
-from regraft.support.json_files import dumps
+from regraft.support.json_files import digest_json, dumps, load_json
 from regraft.support.publishing import finish_publication
+from regraft.support.reading import read_file
 from regraft.support.runs import PROVENANCE, SealedRun
 from regraft.support.schema import (
     COUNT,
@@ -137,14 +137,9 @@ def write_provenance(
         for file in provenance.files:
             entry["files"].pop(file, None)
     entries[name] = asdict(provenance)
-    sealed = {key: {**entry, _SEAL: _digest(key, entry)} for key, entry in entries.items()}
+    sealed = {key: {**entry, _SEAL: digest_json([key, entry])} for key, entry in entries.items()}
     write_text(path, dumps(sealed))
     return path
-
-
-def _digest(name: str, entry: Mapping[str, Any]) -> str:
-    """Compute the checksum of a command's entry, as it is after a trip through JSON."""
-    return digest_text(json.dumps([name, json.loads(dumps(dict(entry)))], sort_keys=True))
 
 
 def _read_entry(name: str, entry: Any) -> Provenance:
@@ -152,7 +147,7 @@ def _read_entry(name: str, entry: Any) -> Provenance:
     if not isinstance(entry, dict):
         raise ValueError(f"{name} is not an object")
     rest = {key: value for key, value in entry.items() if key != _SEAL}
-    if (_SEAL in entry or "run" in entry) and entry.get(_SEAL) != _digest(name, rest):
+    if (_SEAL in entry or "run" in entry) and entry.get(_SEAL) != digest_json([name, rest]):
         raise ValueError(f"{name} was changed since it was written")
     return Provenance.from_dict(rest)
 
@@ -164,7 +159,7 @@ def read_provenance(folder: Path) -> dict[str, Provenance]:
     if not path.exists():
         return {}
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = load_json(read_file(path))
         return {name: _read_entry(name, entry) for name, entry in document.items()}
     except (AttributeError, ValueError) as error:
         raise ValueError(

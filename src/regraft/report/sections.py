@@ -16,7 +16,9 @@ from regraft.estimators.evidence_tables import (
 )
 from regraft.estimators.frontier import Frontier
 from regraft.estimators.plots import frontier_chart, stress_chart
+from regraft.estimators.source_mixtures import SourceCheck
 from regraft.report.elements import Chart, Document, Part, Section, Terms, Text
+from regraft.report.prevalence import NOT_A_MIXTURE, ORDINARY, OUTSIDE, ROBUST
 from regraft.support.charts import game_chart
 from regraft.support.measured import MeasuredShare
 from regraft.support.measured_charts import accuracy_chart
@@ -91,9 +93,15 @@ def frontier_section(frontier: Frontier) -> Section:
 
 
 def domains_section(
-    measured: Mapping[str, Mapping[str, MeasuredShare]], rows: str, head: str
+    measured: Mapping[str, Mapping[str, MeasuredShare]],
+    rows: str,
+    head: str,
+    checks: Sequence[SourceCheck] = (),
 ) -> Section:
-    """Show the accuracy of each head in each domain on ``rows``; mark the worst of ``head``."""
+    """Show the accuracy of each head in each domain on ``rows``; mark the worst of ``head``.
+
+    ``checks`` say what the groups of each domain predict for ``head``.
+    """
     domains = list(dict.fromkeys(name for row in measured.values() for name in row))
     accuracies = {h: {name: m.value for name, m in row.items()} for h, row in measured.items()}
     lines = tuple((name, *(_cell(row, name) for row in measured.values())) for name in domains)
@@ -107,21 +115,23 @@ def domains_section(
     )
     has_intervals = any(m.low < m.high for row in measured.values() for m in row.values())
     bars = "; bars: 95 % intervals" if has_intervals else ""
-    table = Table(
-        "Accuracy by domain",
-        ("domain", *measured),
-        lines,
-        marked,
-        note=f"▼ worst domain of a head; the row marked is {head}'s."
-        + (" In brackets: 95 % intervals." if has_intervals else ""),
-    )
+    note = f"▼ worst domain of a model; the row marked is that of the {head}."
+    note += " In brackets: 95 % intervals." if has_intervals else ""
+    columns: tuple[str, ...] = "domain", *measured
+    if checks:
+        predicted = {each.name: _predicted(each) for each in checks}
+        lines = tuple((*line, predicted[name]) for line, name in zip(lines, domains, strict=True))
+        columns = *columns, "its groups predict"
+        if not all(each.is_mixture for each in checks):
+            note += f" {OUTSIDE} {NOT_A_MIXTURE[0].upper()}{NOT_A_MIXTURE[1:]}"
+    table = Table("Accuracy by domain", columns, lines, marked, note=note)
     chart = Chart(f"Accuracy on {rows}{bars}", accuracy_chart(measured), f"{described}.")
     return Section("Domain by domain", (chart, table))
 
 
 def certificate_section(certificate: Certificate, *, with_measured: bool = True) -> Section:
     """Show what a certificate says, and its terms; measured accuracies may stand elsewhere."""
-    *said, limits = certificate.summary()
+    *said, limits = certificate.paragraphs()
     terms = explain_certificate(certificate)
     if not with_measured:
         said, terms = said[:1], tuple(term for term in terms if term.name != _ON_SOURCES)
@@ -143,13 +153,13 @@ def proof_sections(certificate: Certificate) -> tuple[Section, ...]:
 def evidence_section(certificate: Certificate) -> Section:
     """Show the measurements behind a certificate, with their bounds."""
     c, pairs = certificate, list(certificate.pair_evidence())
-    heads = {"CRO": {name: each.measured for name, each, _ in pairs}}
-    heads["ERM"] = {name: each.measured for name, _, each in pairs}
+    heads = {ROBUST: {name: each.measured for name, each, _ in pairs}}
+    heads[ORDINARY] = {name: each.measured for name, _, each in pairs}
     if c.reason:
-        del heads["CRO"]  # which is the same head
+        del heads[ROBUST]  # which is the same head
     described = (
-        f"Certified in {name_domains(c)}: this head at least {percent(c.accuracy)}, ERM at least "
-        f"{percent(c.pooled_accuracy)} ({c.confidence:.0%} confidence)."
+        f"Certified in {name_domains(c)}: this head at least {percent(c.accuracy_bound)}, ERM at "
+        f"least {percent(c.pooled_accuracy_bound)} ({c.confidence:.0%} confidence)."
     )
     title = "Accuracy on held-out rows; bars: 95 % intervals, ticks: bounds of the certificate"
     by_group = isinstance(c, GroupCertificate)
@@ -196,6 +206,10 @@ def tables_sections(tables: Sequence[Document]) -> tuple[Section, ...]:
     """Show tables as the commands print them: one section, or none without tables."""
     parts = tuple(map(Table.from_dict, tables))
     return (Section("The numbers", parts, folded=True),) if parts else ()
+
+
+def _predicted(check: SourceCheck) -> str:
+    return str(check.predicted) if check.is_mixture else f"{OUTSIDE} {check.predicted}"
 
 
 def _cell(row: Mapping[str, MeasuredShare], domain: str) -> str | None:

@@ -25,6 +25,8 @@ from regraft.report.provenance import read_provenance
 from regraft.support.extras import require
 from regraft.support.files import write_text
 from regraft.support.glossary import meaning
+from regraft.support.json_files import load_json
+from regraft.support.reading import read_file
 from regraft.support.runs import RUN, check_run
 
 REPORT = "report.html"
@@ -107,8 +109,7 @@ def _results(folder: Path) -> Iterator[Path]:
 
 def _read(path: Path) -> Chapter:
     try:
-        text = path.read_text(encoding="utf-8")
-        document = json.loads(text, parse_constant=_refuse)
+        document = load_json(read_file(path), parse_constant=_refuse)
         document.pop(RUN, None)  # which is checked already
         return _KINDS[path.name][0](document)
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:

@@ -7,8 +7,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from regraft.support.digests import digest_text
-from regraft.support.json_files import append_json, drop_torn_line, dumps, parse_object, read_lines
+from regraft.support.json_files import (
+    append_json,
+    digest_json,
+    drop_torn_line,
+    dumps,
+    parse_object,
+    read_lines,
+)
 
 _SEAL = "sha256"
 
@@ -50,7 +56,7 @@ class Records:
             drop_torn_line(self._path)
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self._ends_whole = False
-        append_json(self._path, {**record, _SEAL: _digest(record)})
+        append_json(self._path, {**record, _SEAL: digest_json(dict(record))})
         self._ends_whole = True
         self._known.add(_identity(record["args"]))
 
@@ -89,16 +95,11 @@ class Records:
         if not isinstance(record.get("args"), dict):
             raise ValueError("args are not an object")
         seal = record.pop(_SEAL, None)
-        if seal is not None and seal != _digest(record):
+        if seal is not None and seal != digest_json(dict(record)):
             raise ValueError("it was changed since it was written")
         if self._check is not None:
             self._check(record)
         return record, seal is not None
-
-
-def _digest(record: Mapping[str, Any]) -> str:
-    """Compute the checksum of a record, as it is after a trip through JSON."""
-    return digest_text(json.dumps(json.loads(dumps(dict(record), indent=None)), sort_keys=True))
 
 
 def _check_plain(name: str, value: Any) -> None:

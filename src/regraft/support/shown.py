@@ -12,14 +12,18 @@ _WIDTH = 88  # of a line of a repr
 
 
 class ShownResult:
-    """Base of results that have a summary in words and a table of numbers.
+    """Base of results that say in words what they are, and have a table of numbers.
 
     Dataclasses pass ``repr=False``, or else they print all of their fields.
     """
 
-    def summary(self) -> str | tuple[str, ...]:
-        """Return the result in plain words, one paragraph each."""
+    def paragraphs(self) -> tuple[str, ...]:
+        """Return the result in plain words, what matters most first."""
         raise NotImplementedError
+
+    def summary(self) -> str:
+        """Return the result in plain words, a line for each paragraph."""
+        return "\n".join(self.paragraphs())
 
     def table(self) -> Table:
         """Return the numbers to look at first."""
@@ -27,7 +31,7 @@ class ShownResult:
 
     def headline(self) -> tuple[str, ...]:
         """Return the paragraphs of the summary that come first."""
-        return self._paragraphs()[:1]
+        return self.paragraphs()[:1]
 
     def to_frame(self) -> Any:
         """Return the table as a pandas DataFrame, with all digits (needs the extra ``frames``)."""
@@ -42,11 +46,7 @@ class ShownResult:
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the whole summary, then the table."""
-        said = [f"<p>{escape(text)}</p>" for text in self._paragraphs()]
+        said = [f"<p>{escape(text)}</p>" for text in self.paragraphs()]
         table = self.table()
         shown = [table.html()] if table.rows else []
         return "\n".join([f"<p><strong>{type(self).__name__}</strong></p>", *said, *shown])
-
-    def _paragraphs(self) -> tuple[str, ...]:
-        said = self.summary()
-        return (said,) if isinstance(said, str) else said
