@@ -169,7 +169,7 @@ def test_a_changed_value_and_an_impossible_one_are_told_with_their_line(tmp_path
         Records(path).read()
     first, second = content.splitlines(True)
     path.write_text(first + second.replace(', "sha256"', ', "sha"'))
-    with refused("line 2 of .* it or a line before it was changed"):
+    with refused("line 2 of .* .it or a line before it was changed"):
         Records(path).read()
     path.write_text('{"args": {}, "accuracy": 7}\n')  # as older versions wrote lines
 
