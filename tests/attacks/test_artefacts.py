@@ -146,7 +146,7 @@ def _judge(read: Reader, folder: Path, before: Any) -> str:
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_damage_is_refused_or_told_or_changes_nothing(
-    name: str, tmp_path: Path, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
+    name: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     number = request.config.getoption("--attack-number", default=None) or SMALL
     make, read = FORMATS[name]
@@ -173,7 +173,5 @@ def test_damage_is_refused_or_told_or_changes_nothing(
         else:
             failures.append(f"case {i}, {path.relative_to(whole)}: {outcome}")
         path.write_bytes(content)
-    if number > SMALL:
-        with capsys.disabled():
-            print(f"\n{name}: {number} mutations, {dict(outcomes)}, {len(failures)} failures")
+    print(f"{name}: {number} mutations, {dict(outcomes)}, {len(failures)} failures")
     assert not failures, "\n".join(failures[:30])

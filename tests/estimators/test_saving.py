@@ -1,7 +1,6 @@
 """Saved heads come back as they were, and nothing else is taken for one."""
 
 import json
-import resource
 import shutil
 from pathlib import Path
 from typing import Any
@@ -225,6 +224,7 @@ def test_a_failed_save_leaves_the_old_model_and_nothing_else(
     folder = tmp_path / ("m" * 250)  # nearly as long as names may be
     save(model, folder)
     save(model, folder)
+    resource = pytest.importorskip("resource")  # not on Windows
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))  # bytes of a file
     try:

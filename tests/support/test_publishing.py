@@ -1,6 +1,7 @@
 """Files of one result appear together or not at all, whatever stops the process."""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,8 @@ import pytest
 from regraft.support.files import exclusive, hold, remove_abandoned, sibling
 from regraft.support.publishing import READY, Stage, finish_publication, publishing
 from tests.helpers.errors import refused
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="open files stay there")
 
 
 def tree(folder: Path) -> dict[str, str]:
@@ -55,6 +58,7 @@ def test_what_a_killed_process_published_is_put_in_its_place(tmp_path: Path) -> 
     assert len(list(tmp_path.iterdir())) == 2
 
 
+@posix
 def test_only_what_nobody_holds_is_removed(tmp_path: Path) -> None:
     left, living = sibling(tmp_path / "regraft-new"), Stage(tmp_path)
     left.mkdir()
@@ -79,6 +83,7 @@ def test_a_folder_is_never_replaced_by_a_file(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
 
 
+@posix
 def test_one_process_at_a_time_is_inside(tmp_path: Path) -> None:
     with exclusive(tmp_path):
         other = os.open(tmp_path, os.O_RDONLY)

@@ -175,7 +175,8 @@ def _embedded(spec: Any) -> Any:
 def _library() -> str:
     """Return the script of Vega-Lite, Vega and Vega-Embed, which may not end its element either."""
     script: str = require("vl_convert", "report").javascript_bundle()
-    return script.replace("</script", r"<\/script")
+    notice = f"/*!\n{_read_page('vega_license.txt')}*/\n"  # its licence asks for it in every copy
+    return notice + script.replace("</script", r"<\/script")
 
 
 def _read_page(name: str) -> str:
