@@ -50,8 +50,8 @@ def abduct_command(
         ends, pictures = describe_ends(found, table, data, show, inputs)
     document = abduction_document(found, ends) | {"rows": len(table.y)}
     files = []
-    if out is not None:
-        files = [out / "abduct.json"]
+    if (stage := session.stage) is not None:
+        files = [stage / "abduct.json"]
         write_text(files[0], dumps(document))
     show_abduction(session, document, pictures)
     session.finish(document, files, read=[data])

@@ -75,7 +75,10 @@ def command(
                     import_module("torch")
             if traced:
                 session.write_to(options.get("out"))
-            function(session, **_gather(function, options))
+            try:
+                function(session, **_gather(function, options))
+            finally:
+                session.close()
 
         group.command(name)(_declare(function, guard(run, resumes=resumes), html=html))
         return function

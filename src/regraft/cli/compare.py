@@ -103,10 +103,11 @@ def compare_command(
         )
         document = comparison.to_dict()
         draw = functools.partial(plot_comparison, comparison)
-        files = write_result(out, "comparison.json", document, "comparison.png", draw)
-        files += write_tables(out, comparison)
-    _show(session, comparison, shown)
-    session.finish(document, files, read=[folder or data])
+        stage = session.stage or out
+        files = write_result(stage, "comparison.json", document, "comparison.png", draw)
+        files += write_tables(stage, comparison)
+        _show(session, comparison, shown)
+        session.finish(document, files, read=[folder or data])
 
 
 def _show(session: Session, comparison: Comparison, metrics: list[str]) -> None:

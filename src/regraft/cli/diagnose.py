@@ -52,7 +52,8 @@ def diagnose(
             device=device,
             on_progress=step,
         )
-    files = [] if out is None else write_diagnosis(out, diagnosis)
+    stage = session.stage
+    files = [] if stage is None else write_diagnosis(stage, diagnosis)
     show_diagnosis(session, diagnosis)
     session.finish(diagnosis.to_dict(), files, read=[data])
 

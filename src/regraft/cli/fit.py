@@ -99,11 +99,11 @@ def fit(
     model.column_roles_ = ColumnRoles(columns.label, columns.domain, columns.id_column)
     if table.encoder is not None:
         model.encoder_ = table.encoder
-    # What takes longest comes last, and costs nothing but itself if it is stopped.
     before = table.preprocessing
-    save(model if before is None else make_pipeline(before, model), out / "model")
+    stage = session.stage or out
+    save(model if before is None else make_pipeline(before, model), stage / "model")
     certificate = model.certificate_
-    write_text(out / "certificate.json", dumps(certificate.to_dict()))
+    write_text(stage / "certificate.json", dumps(certificate.to_dict()))
     details: dict[str, Any] = {
         "n_features": table.X.shape[1],
         "classes": [str(name) for name in model.classes_],
@@ -114,12 +114,12 @@ def fit(
         details["abduction"] = abduction_document(model.abduction_, ends)
     accuracy = {each.name: each.accuracy for each in certificate.sources}
     document = {"certificate": certificate.to_dict(), "source_accuracy": accuracy}
-    write_text(out / "fit.json", dumps(document | details))
+    write_text(stage / "fit.json", dumps(document | details))
     _show_sources(session, certificate)
     session.say(certificate.summary())
     if notice := describe_reference(model):
         session.say(notice.replace("`", ""))
-    files = [out / "model", out / "certificate.json", out / "fit.json"]
+    files = [stage / "model", stage / "certificate.json", stage / "fit.json"]
     session.finish(document, files, read=[data])
 
 

@@ -64,7 +64,7 @@ def frontier_command(
         )
     document = result.to_dict()
     draw = functools.partial(plot_frontier, result)
-    files = write_result(out, "frontier.json", document, "frontier.png", draw)
+    files = write_result(session.stage, "frontier.json", document, "frontier.png", draw)
     if result.has_factor:
         session.tables([result.table()])
     session.say(result.summary())

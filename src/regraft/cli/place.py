@@ -67,8 +67,8 @@ def place_command(
         "alien": [dict(vars(row)) for row in rows],
     }
     files = []
-    if out is not None:
-        files = [out / "place.json"]
+    if (stage := session.stage) is not None:
+        files = [stage / "place.json"]
         write_text(files[0], dumps(document))
     _show(session, placement, document["summary"], rows, shown)
     session.finish(document, files, read=[model, target])

@@ -53,7 +53,7 @@ def predict_inputs(
     table, which it may have.
     """
     with embedded(session, model, inputs, kind, out) as bank:
-        files = [] if out is None else [out / "predictions.csv"]
+        files = [] if session.stage is None else [session.stage / "predictions.csv"]
         tally = PredictionTally(keeps_rows=session.as_json)
         with session.counting("predicting", kind) as meter, _writing(files) as write:
             for rows, predicted in _predict_blocks(model, bank, inputs, carried, interval):
