@@ -141,7 +141,7 @@ def _show_sources(session: Session, certificate: Certificate) -> None:
     from regraft.support.table import percent
 
     session.say(*answer_fit(certificate).lines())
-    rows = [
+    rows: list[tuple[str, ...]] = [
         (ours.name, percent(erm.accuracy), percent(ours.accuracy))
         for ours, erm in zip(certificate.sources, certificate.pooled_sources, strict=True)
     ]

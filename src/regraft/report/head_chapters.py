@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from regraft.core.evidence import Evidence, accuracy_interval
 from regraft.estimators.audit import AuditCurve
+from regraft.estimators.comparison_metrics import Estimate, describe_gain
 from regraft.estimators.free_audit import FreeAudit
 from regraft.estimators.frontier import Frontier
 from regraft.estimators.group_audit import COLUMNS, GroupAudit, evidence_rows
@@ -87,13 +88,17 @@ def comparison_chapter(document: Document) -> Chapter:
         for row in fixed
     }
     average = cro.get("metrics", {}).get("accuracy")
+    gain = cro.get("minus_erm", {}).get("accuracy")
+    compared = ""
+    if gain:
+        compared = f" {describe_gain(Estimate(**gain), cro['head'], erm['head'])}"
     return Chapter(
         "Heads compared, each domain left out",
         f"Which head holds where none has been? Each of {len(targets)} domains was left out in "
         "turn.",
         f"{cro['head']} has {percent(cro['average'])} on average over the unseen domains and "
         f"{percent(cro['worst'])} in the worst ({cro['worst_target']}), {erm['head']} "
-        f"{percent(erm['average'])} and {percent(erm['worst'])}.",
+        f"{percent(erm['average'])} and {percent(erm['worst'])}.{compared}",
         (
             domains_section(accuracies, "the domain left out", cro["head"]),
             Section("All heads, each domain left out", parts),
