@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from regraft import CROClassifier, make_confounded_domains
 from regraft.core.evidence import Evidence
 from regraft.core.group_certificate import GroupCertificate
-from regraft.estimators.answers import answer_fit
 from regraft.estimators.card import model_card
+from regraft.estimators.fit_answer import answer_fit
 from regraft.estimators.source_mixtures import check_sources, describe_outside
 
 

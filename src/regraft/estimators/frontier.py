@@ -40,7 +40,7 @@ from regraft.support.progress import OnProgress, ignore_progress
 from regraft.support.shown import ShownResult
 from regraft.support.table import Number, Table
 
-_MEASURED = "(measured on held-out rows, mean over the sources; in brackets, 95 % intervals)"
+_MEASURED = "Measured on held-out rows, mean over the sources; in brackets, 95 % intervals."
 _INTERVALS = (
     "±: half of the 95 % interval for the rows held out. Heads fitted on other rows would differ "
     "too: try another --seed."
@@ -108,7 +108,7 @@ class Frontier(ShownResult, PlainData):
         if not self.has_factor:
             return (
                 "No hidden factor was found, so there is no mix of groups to move and nothing to "
-                f"trade: the head is ERM's, with {last.source} on the sources {_MEASURED}.",
+                f"trade: the head is ERM's, with {last.source} on the sources. {_MEASURED}",
             )
         moved = "the training radius goes from"
         if self.family == "latent":
@@ -119,7 +119,7 @@ class Frontier(ShownResult, PlainData):
         worst = _tell_change(first.worst_case, last.worst_case, last.worst_case_change_error)
         return (
             f"As {moved} {start} to {end}, accuracy on the sources {source}; in the {self.scope} "
-            f"it {worst} {_MEASURED}.",
+            f"it {worst}. {_MEASURED}",
         )
 
     def table(self) -> Table:
@@ -229,14 +229,14 @@ def frontier(
         maps = fit_factorized_targets(sources, n_groups)
         targets, measured = maps.plausible, maps.prepare(*rows)
     points: list[FrontierPoint] = []
-    first: _Judged | None = None
+    first: _JudgedHead | None = None
     for radius in radii:
         _, game = play_hull(
             sources, radius=radius, ridge=ridge, targets=targets, objective=objective
         )
         loss, error = _judge(Z, test.y, game.head)
         worst = attack(measured, error, radii[-1])
-        judged = _Judged(error, test.weight, worst.weights, worst.value)
+        judged = _JudgedHead(error, test.weight, worst.weights, worst.value)
         first = first or judged
         risk = attack(measured, loss, radii[-1]).value
         points.append(judged.point(first, radius=radius, worst_case_risk=risk))
@@ -274,14 +274,14 @@ def _latent_frontier(
         belief = groups.models.log_posterior(test.X, y).exp()
     targets = GroupTargets(belief, test.weight, y, len(test.classes), class_groups=class_groups)
     points: list[FrontierPoint] = []
-    first: _Judged | None = None
+    first: _JudgedHead | None = None
     for shift in shifts:
         outcome = play_latent(
             sources, groups, prior_shift=shift, class_groups=class_groups, ridge=ridge
         )
         loss, error = _judge(Z, y, outcome.head)
         worst = targets.worst(error)[0]
-        judged = _Judged(error, test.weight, worst, float(worst @ error))
+        judged = _JudgedHead(error, test.weight, worst, float(worst @ error))
         first = first or judged
         risk = float(targets.worst(loss)[0] @ loss)
         point = judged.point(first, radius=None, worst_case_risk=risk, prior_shift=shift)
@@ -292,7 +292,7 @@ def _latent_frontier(
 
 
 @dataclass(frozen=True)
-class _Judged:
+class _JudgedHead:
     """Errors of one head on the rows held out, and how these count."""
 
     error: Tensor  # (n,) 0 or 1
@@ -300,7 +300,7 @@ class _Judged:
     worst: Tensor  # (n,) in the worst domain
     worst_error: float  # there
 
-    def point(self, first: _Judged, **settings: Any) -> FrontierPoint:
+    def point(self, first: _JudgedHead, **settings: Any) -> FrontierPoint:
         """Return the point of the head, compared to the ``first`` head on the same rows."""
         return FrontierPoint(
             source_accuracy=1 - float(self.base @ self.error),
@@ -313,7 +313,7 @@ class _Judged:
         )
 
 
-def _paired_error(first: _Judged, other: _Judged, weights: str) -> float:
+def _paired_error(first: _JudgedHead, other: _JudgedHead, weights: str) -> float:
     """Return the standard error of the difference of two heads' accuracies."""
     cases = (WorstCase(getattr(each, weights), each.error) for each in (first, other))
     return compare_worst_cases(*cases).standard_error
@@ -322,7 +322,7 @@ def _paired_error(first: _Judged, other: _Judged, weights: str) -> float:
 def _tell_change(first: MeasuredShare, last: MeasuredShare, error: float | None) -> str:
     """Say how an accuracy changes, or that it does not by more than chance explains."""
     if error is not None and first.value == last.value:
-        return f"does not change: it stays {last}"
+        return f"does not change: {last}"
     if error is not None and abs(last.value - first.value) <= _CLEAR * error:
         return f"does not change by more than chance explains ({first} before, {last} after)"
     return f"goes from {first} to {last}"

@@ -9,7 +9,7 @@ from regraft.core.certificates import certificate_from_dict
 from regraft.core.evidence import accuracy_interval
 from regraft.core.group_certificate import GroupCertificate
 from regraft.core.head_certificate import HeadCertificate
-from regraft.estimators.answers import answer_fit
+from regraft.estimators.fit_answer import answer_fit
 from regraft.estimators.group_audit import GroupAudit
 from regraft.estimators.placing import Placement
 from regraft.estimators.source_mixtures import check_sources

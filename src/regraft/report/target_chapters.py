@@ -71,8 +71,8 @@ def place_chapter(document: Document) -> Chapter:
     good = Section("How good is the model there?", (Text(accuracy),))
     return Chapter(
         "Where a new domain lies",
-        f"Is the new domain ({placement.rows:,} rows, no labels used) a mix of what the sources "
-        "have, and of what?",
+        f"Is the new domain ({placement.rows:,} rows, no labels used) a mixture of what the "
+        "sources hold, and in which shares?",
         f"{closure} {place}" if placement.is_mixture else closure,
         (*sections, good, alien) if placement.is_mixture else (alien, good, *sections),
         _share_figure(placement),
