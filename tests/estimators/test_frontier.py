@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -95,6 +96,9 @@ def test_the_sentence_says_how_far_the_mix_may_move(price: Frontier) -> None:
 
 def test_what_chance_explains_is_no_change(price: Frontier) -> None:
     first, *_, last = price.points
+    assert re.match(r"Robustness costs [\d.]+ points in .*, and buys [\d.]+ points", price.price())
+    same = replace(price, points=(first, first)).price()
+    assert same.startswith("Robustness costs nothing in domains like the sources, and buys nothing")
     equal = replace(price, points=(first, replace(first, prior_shift=None)))
     assert equal.summary().count("does not change: ") == 2 and "from 0" in equal.summary()
     unsure = replace(price, points=(first, replace(last, source_change_error=0.5)))

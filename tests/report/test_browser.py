@@ -33,7 +33,8 @@ OVERLAPPING = """() => [...document.querySelectorAll(".chart svg")].flatMap((svg
   const texts = [...svg.querySelectorAll("text")].filter((t) => t.textContent.trim());
   const boxes = texts.map((t) => [t.textContent, t.getBoundingClientRect()]);
   const inside = svg.getBoundingClientRect();
-  const cut = boxes.filter(([, a]) => a.left < inside.left - 1 || a.right > inside.right + 1);
+  const cut = boxes.filter(([, a]) => a.left < inside.left - 1 || a.right > inside.right + 1
+    || a.bottom > inside.bottom + 1);
   const pairs = boxes.flatMap(([name, a], i) => boxes.slice(i + 1).filter(([, b]) =>
     a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 2 && b.top < a.bottom - 2
   ).map(([other]) => `${name} | ${other}`));

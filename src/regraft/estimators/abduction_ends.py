@@ -92,7 +92,7 @@ class ClassEnds(PlainData):
         rows = tuple(
             (
                 *(each.name, *(_tell_mean(each.name, mean) for mean in (each.last, each.first))),
-                f"{each.difference:+.2f}",
+                _tell_gap(each.difference),
             )
             for each in self.columns
         )
@@ -208,6 +208,11 @@ def _tell(name: str, value: float) -> str:
     if EQUALS in name and value in (0, 1):
         return name if value else f"not {name}"
     return f"{name} {value:.4g}"
+
+
+def _tell_gap(difference: float) -> str:
+    """Write a difference in standard deviations, of which there may be no end."""
+    return "complete" if abs(difference) >= _LARGEST_GAP else f"{difference:+.2f}"
 
 
 def _tell_mean(name: str, mean: float) -> str:

@@ -118,8 +118,24 @@ class Frontier(ShownResult, PlainData):
         source = _tell_change(first.source, last.source, last.source_change_error)
         worst = _tell_change(first.worst_case, last.worst_case, last.worst_case_change_error)
         return (
-            f"As {moved} {start} to {end}, accuracy on the sources {source}; in the {self.scope} "
-            f"it {worst}. {_MEASURED}",
+            f"{self.price()} As {moved} {start} to {end}, accuracy on the sources {source}; in the "
+            f"{self.scope} it {worst}. {_MEASURED}",
+        )
+
+    def price(self) -> str:
+        """Say in points what robustness costs on the sources, and what it buys."""
+        first, last = self.points[0], self.points[-1]
+        change = _clear_change(first.source, last.source, last.source_change_error)
+        gain = _clear_change(first.worst_case, last.worst_case, last.worst_case_change_error)
+        paid = f"costs {100 * -change:.1f} points" if change < 0 else "costs nothing"
+        if change > 0:
+            paid = f"gains {100 * change:.1f} points"
+        bought = f"buys {100 * gain:.1f} points" if gain > 0 else "buys nothing"
+        if gain < 0:
+            bought = f"loses {100 * -gain:.1f} points"
+        return (
+            f"Robustness {paid} in domains like the sources, and {bought} in the worst domain, as "
+            "far as chance lets one tell."
         )
 
     def table(self) -> Table:
@@ -319,11 +335,17 @@ def _paired_error(first: _JudgedHead, other: _JudgedHead, weights: str) -> float
     return compare_worst_cases(*cases).standard_error
 
 
+def _clear_change(first: MeasuredShare, last: MeasuredShare, error: float | None) -> float:
+    """Return by how much an accuracy changes, 0 where chance explains it."""
+    change = last.value - first.value
+    return change if abs(change) > _CLEAR * (error or 0.0) else 0.0
+
+
 def _tell_change(first: MeasuredShare, last: MeasuredShare, error: float | None) -> str:
     """Say how an accuracy changes, or that it does not by more than chance explains."""
     if error is not None and first.value == last.value:
         return f"does not change: {last}"
-    if error is not None and abs(last.value - first.value) <= _CLEAR * error:
+    if error is not None and not _clear_change(first, last, error):
         return f"does not change by more than chance explains ({first} before, {last} after)"
     return f"goes from {first} to {last}"
 

@@ -49,12 +49,13 @@ def frontier_chapter(document: Document) -> Chapter:
     return Chapter(
         "The price of robustness",
         "What does robustness cost on the sources, and what does it buy in the worst domain?",
-        frontier.summary(),
+        frontier.price() if frontier.has_factor else frontier.summary(),
         (frontier_section(frontier),),
         Figure(
             percent(last.worst_case.value),
-            f"accuracy of the last head in the {frontier.scope} (95 % interval "
-            f"{last.worst_case.interval}); on the sources it has {last.source}.",
+            f"of the most robust model's answers are right in the {frontier.scope} (95 % interval "
+            f"{last.worst_case.interval}); {last.source} are on the sources (mean over them). "
+            "Measured on rows set aside.",
         ),
     )
 
@@ -93,12 +94,13 @@ def comparison_chapter(document: Document) -> Chapter:
     if gain:
         compared = f" {describe_gain(Estimate(**gain), cro['head'], erm['head'])}"
     return Chapter(
-        "Heads compared, each domain left out",
-        f"Which head holds where none has been? Each of {len(targets)} domains was left out in "
+        "Models compared, each domain left out",
+        f"Which model holds where none has been? Each of {len(targets)} domains was left out in "
         "turn.",
-        f"{cro['head']} has {percent(cro['average'])} on average over the unseen domains and "
-        f"{percent(cro['worst'])} in the worst ({cro['worst_target']}), {erm['head']} "
-        f"{percent(erm['average'])} and {percent(erm['worst'])}.{compared}",
+        f"The robust model, {cro['head']}, has {percent(cro['average'])} accuracy on average over "
+        f"the unseen domains and {percent(cro['worst'])} in the worst ({cro['worst_target']}), the "
+        f"ordinary model, {erm['head']}, {percent(erm['average'])} and {percent(erm['worst'])}."
+        f"{compared}",
         (
             domains_section(accuracies, "the domain left out", cro["head"]),
             Section("All heads, each domain left out", parts),

@@ -42,6 +42,7 @@ _NO_MIXTURE = (
     "The rows do not look like a mixture of what the sources hold, so what follows from the groups "
     "may not hold there: label some rows of the domain."
 )
+_LABEL_SOME = "Label some rows of it: nothing else can tell how good the model is there."
 _ALIEN = (
     "A classifier was fitted to tell rows of the new domain from the mixture of the sources' rows "
     "that is nearest to them. These rows it finds least like the mixture, by a score that was "
@@ -76,7 +77,7 @@ def place_chapter(document: Document) -> Chapter:
         f"{closure} {place}" if placement.is_mixture else closure,
         (*sections, good, alien) if placement.is_mixture else (alien, good, *sections),
         _share_figure(placement),
-        () if placement.is_mixture else (_NO_MIXTURE,),
+        () if placement.is_mixture else (_LABEL_SOME,),
     )
 
 
@@ -97,8 +98,8 @@ def adapt_chapter(document: Document) -> Chapter:
     ]
     is_doubted = certificate.p_value is not None and certificate.p_value <= LEVEL
     return Chapter(
-        "A head for a new domain",
-        f"How good is the head that {certificate.rows:,} rows of the domain lead to, "
+        "A model for a new domain",
+        f"How good is the model that {certificate.rows:,} rows of the domain lead to, "
         f"{certificate.labels:,} of them with labels?",
         _short_claim(certificate),
         tuple(sections),
@@ -125,7 +126,8 @@ def _short_claim(certificate: TargetCertificate) -> str:
     if c.mixture is not None:
         bound = percent(c.mixture.accuracy_bound)
         said.append(f"at least {bound} accuracy if the domain is a mixture of the groups found")
-    return f"Certified: {', and '.join(said)} (95 % confidence each)." if said else c.claim()
+    each = " each" if len(said) > 1 else ""
+    return f"Certified: {', and '.join(said)} (95 % confidence{each})." if said else c.claim()
 
 
 def _share_figure(placement: Placement) -> Figure | None:
@@ -149,12 +151,13 @@ def _share_figure(placement: Placement) -> Figure | None:
 def _adapted_figure(certificate: TargetCertificate) -> Figure | None:
     """Return the accuracy on labels of the domain, else that in the worst mixture left."""
     kinds = (
-        (certificate.labelled, "on labels of the domain that the heads have not seen"),
+        (certificate.labelled, "on labelled rows of the domain that it had not seen"),
         (certificate.mixture, "in the worst mixture that the rows leave possible"),
     )
     for evidence, where in kinds:
         if evidence is not None:
-            meaning = f"accuracy {where} (95 % interval {evidence.measured.interval})."
+            interval = f"(95 % interval {evidence.measured.interval})"
+            meaning = f"of its answers are right {where} {interval}."
             return Figure(percent(evidence.accuracy), meaning)
     return None
 
