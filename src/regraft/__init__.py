@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from regraft.estimators.card import model_card
     from regraft.estimators.comparison import Comparison, compare
     from regraft.estimators.cro import CROClassifier
+    from regraft.estimators.diagnosing import diagnose
     from regraft.estimators.drift import DriftBatch, in_batches, watch
     from regraft.estimators.exporting import export
     from regraft.estimators.free_audit import FreeAudit, audit_free
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from regraft.estimators.saving import load, save
     from regraft.estimators.table_features import TableFeatures
     from regraft.estimators.target_certificate import TargetCertificate
-    from regraft.premises.diagnose import Diagnosis, diagnose
+    from regraft.premises.diagnose import Diagnosis
     from regraft.premises.factorization import Factorization, fit_observed
     from regraft.premises.latent_groups import LatentFit, fit_latent
 
@@ -124,7 +125,8 @@ _HOMES = {
     "estimators.comparison": ("Comparison", "compare"),
     "data.examples": ("load_demo", "make_confounded_domains"),
     "data.planting": ("plant_confounder",),
-    "premises.diagnose": ("Diagnosis", "diagnose"),
+    "estimators.diagnosing": ("diagnose",),
+    "premises.diagnose": ("Diagnosis",),
     "estimators.cro": ("CROClassifier",),
     "premises.factorization": ("Factorization", "fit_observed"),
     "premises.latent_groups": ("LatentFit", "fit_latent"),

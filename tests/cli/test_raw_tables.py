@@ -59,10 +59,9 @@ def predictions(folder: Path) -> list[dict[str, str]]:
 
 
 def test_predictions_carry_ids_and_name_what_is_odd(tmp_path: Path, clinic: Path, run: Run) -> None:
-    arguments = ("predict", clinic / "fit", clinic / "new.csv", "--id", "patient", "--interval")
-    ran = run(*arguments, "--out", tmp_path)
+    ran = run("predict", clinic / "fit", clinic / "new.csv", "--interval", "--out", tmp_path)
     assert ran.code == 0, ran.err
-    assert "the model does not know are not read: 'ill', 'visits'" in ran.err
+    assert "the model does not know are not read: 'visits'" in ran.err and "accuracy: " in ran.out
     assert "'stage' (4 rows)" in ran.err and ran.err.count("\n") == 2
     rows = predictions(tmp_path)
     assert rows[0]["patient"].startswith("P") and len({row["patient"] for row in rows}) == 120
@@ -70,7 +69,23 @@ def test_predictions_carry_ids_and_name_what_is_odd(tmp_path: Path, clinic: Path
     groups = [name for name in rows[0] if name.startswith("group_")]
     assert len(groups) > 1
     assert sum(float(rows[0][name]) for name in groups) == pytest.approx(1)
-    assert "accuracy" in run(*arguments, "--label", "ill").out
+
+
+def test_a_model_knows_its_label_domain_and_id(tmp_path: Path, clinic: Path, run: Run) -> None:
+    model, data = clinic / "fit", clinic / "data.csv"
+    audited = run("audit", model, data, "--json")
+    assert audited.code == 0 and "does not know" not in audited.err
+    assert audited.out == run("audit", model, data, *COLUMNS, "--id", "patient", "--json").out
+    new, out = clinic / "new.csv", ("--draws", "0", "--out", tmp_path / "out")
+    for words in (("place", model, new), ("drift", model, new), ("adapt", model, new, *out)):
+        ran = run(*words)
+        assert ran.code == 0 and "does not know are not read: 'visits'." in ran.err
+    adapted = run("predict", tmp_path / "out", data)  # a model that was adapted knows them, too
+    assert adapted.code == 0 and "accuracy on clinic 0" in adapted.out and adapted.err == ""
+    seen = "The model was fitted on these very rows: expect less on new ones."
+    assert seen in run("predict", model, data).out and seen not in run("predict", model, new).out
+    ran = run("predict", model, data, "--label", "il")  # what is typed must be there
+    assert ran.code == 2 and "did you mean 'ill'?" in ran.err
 
 
 def test_formats_agree(tmp_path: Path, clinic: Path, run: Run) -> None:
@@ -142,12 +157,12 @@ def test_every_command_takes_the_raw_tables_without_pandas(
     model, out = tmp_path / "fit", ("--quiet", "--out", tmp_path / "out")
     commands = [
         ("fit", sources, *named, *options, "--quiet", "--out", model),
-        ("predict", model, target, *named, *out),
-        ("audit", model, target, *named, *out),
-        ("place", model, target, *named, *out),
-        ("adapt", model, target, *named, "--draws", "0", *out),
-        ("predict", tmp_path / "out", target, *named, "--quiet"),
-        ("drift", model, target, *named, "--batch", "50", *out),
+        ("predict", model, target, *out),
+        ("audit", model, target, *out),
+        ("place", model, target, *out),
+        ("adapt", model, target, "--draws", "0", *out),
+        ("predict", tmp_path / "out", target, "--quiet"),
+        ("drift", model, target, "--batch", "50", *out),
         ("abduct", sources, *named, *options, *out),
     ]
     if name == "heart":  # these take longer

@@ -80,11 +80,18 @@ def test_rows_by_name_in_order_and_as_csv_are_answered(client: Any, model: Pipel
     assert answer["classes"] == ["no", "yes"]
     np.testing.assert_allclose(answer["probabilities"], own, atol=1e-6, rtol=0)
     assert answer["labels"] == [answer["classes"][k] for k in own.argmax(axis=1)]
-    assert answer["ignored"] == ["patient", "units"]
+    assert answer["ignored"] == ["patient", "units"] and answer["warnings"] == []
     columns = [column["name"] for column in client.get("/card").json()["columns"]]
     in_order = [[row[name] for name in columns] for row in rows]
     plain = client.post("/predict", json=in_order).json()
     assert "ignored" not in plain and plain["probabilities"] == answer["probabilities"]
+    strange = [row | {"stage": "final", "visits": 3} for row in rows[:2]]
+    assert client.post("/predict", json=strange + rows[:1]).status_code == 200
+    assert client.post("/predict", json=strange).json()["warnings"] == [
+        "columns that the model does not know are not read: 'visits'.",
+        "these columns hold values or gaps that did not occur in fit and count for nothing: "
+        "'stage' (2 rows).",
+    ]
     lines = [",".join(TABLE), *(",".join(row.values()) for row in rows)]
     table = client.post("/predict", content="\r\n".join(lines), headers=CSV).json()
     assert table == answer
@@ -141,7 +148,7 @@ def test_health_and_card(client: Any, model: Pipeline) -> None:
         (b"[[1e999, 2, 1, 4]]", "column 'age' holds an infinite number"),
         (b"[[" + b"9" * 400 + b", 2, 1, 4]]", "column 'age' holds an infinite number"),
         (b"[[1, 2, null, 1.7e308]]", "numbers that are too large"),
-        (b'[["old", 2, 1, 4]]', "column 'age' holds numbers, but not in row 1"),
+        (b'[["old", 2, 1, 4]]', "column 'age' holds numbers for the model, but not in row 1"),
         (b"[[[1], 2, 1, 4]]", "a list or an object in 'age'"),
         (b'[[1, 2, {"a": 1}, 1]]', "a list or an object in 'stage'"),
         (

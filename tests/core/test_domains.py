@@ -1,3 +1,4 @@
+import warnings
 from typing import Any
 
 import numpy as np
@@ -70,8 +71,13 @@ def _bad_cases() -> dict[str, tuple[object, object, object, str]]:
         "text": (np.full(p.X.shape, "a"), p.y, p.domain, "numbers"),
         "vector": (p.X[:, 0], p.y, p.domain, "reshape"),
         "empty": (p.X[:0], p.y[:0], p.domain[:0], "empty"),
-        "nan label": (p.X, missing, p.domain, "y holds NaN"),
-        "no domain": (p.X, p.y, unnamed, "sample_domain holds missing"),
+        "nan label": (
+            p.X,
+            missing,
+            p.domain,
+            "y is missing, NaN or infinite in 1 row",
+        ),
+        "no domain": (p.X, p.y, unnamed, "sample_domain is missing, NaN or infinite in 1 row"),
         "unsortable": (p.X, np.array([1, "a"] * 20, dtype=object), p.domain, "cannot be sorted"),
         "huge": (p.X * 1e160, p.y, p.domain, "rescale"),
         "tiny": (p.X * 1e-170, p.y, p.domain, "rescale"),
@@ -121,3 +127,18 @@ def test_read_only_rows_are_welcome(problem: Problem, recwarn: pytest.WarningsRe
 def test_unknown_device(problem: Problem) -> None:
     with pytest.raises(ValueError, match="device 'abacus' is not available"):
         check_domains(*problem.data, device="abacus")
+
+
+def test_many_domains_give_one_warning_of_each_kind() -> None:
+    rng = np.random.default_rng(0)
+    domain = np.repeat(np.arange(500), 4)
+    y = rng.integers(0, 3, 2000)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        check_domains(rng.normal(size=(2000, 2)), y, domain)
+    messages = [str(each.message) for each in caught]
+    assert messages[0] == (
+        "domain 0 has 4 rows: what is said about so few is mostly noise, and 499 more domains have "
+        "few rows."
+    )
+    assert len(messages) == 2 and "more sources lack classes." in messages[1]

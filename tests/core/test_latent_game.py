@@ -18,7 +18,7 @@ from regraft.core.latent_game import (
     NO_OVERLAP,
     NOT_WORTH,
     HeldOutRows,
-    _doubt,
+    find_doubt,
     play_latent,
 )
 from regraft.core.newton import minimax_newton
@@ -97,7 +97,7 @@ def test_the_ridge_of_very_many_rows_is_chosen_on_rows_of_every_fold(
     ],
 )
 def test_the_guard(advantage: Advantage, price: float, doubt: str) -> None:
-    assert _doubt(advantage, price) == doubt
+    assert find_doubt(advantage, price) == doubt
 
 
 def test_advantage_and_price_are_those_of_held_out_rows(

@@ -123,13 +123,19 @@ def test_conjugate_gradients_solve_the_dense_system(seed: int, targets: int) -> 
     p = torch.softmax(Z @ normal(seed, 3, 4).T, dim=1)
     ridge = torch.full((4,), 1e-2, dtype=torch.float64)
     rhs = torch.randn(targets, 3, 4, dtype=torch.float64)
-    dense = newton._solve_dense(Z, p, weights[0], ridge, rhs)
+    dense = newton._solve_dense(hessian(Z, p, weights[0]), ridge, rhs)
+    curved = p * weights[0].unsqueeze(1)
+    system = (
+        hessian_diagonal(Z, p, weights[0]),
+        lambda v: newton.curvature_product(Z, p, curved, v),
+        ridge,
+    )
     for tolerance in (3e-2, 3e-5):
-        conjugate = newton._solve_conjugate(Z, p, weights[0], ridge, rhs, tolerance)
+        conjugate = newton._solve_conjugate(*system, rhs, tolerance)
         residual = (conjugate - dense).flatten(1).norm(dim=1)
         assert bool((residual <= 7 * tolerance * dense.flatten(1).norm(dim=1)).all())
         nothing = torch.zeros_like(rhs)
-        solved = newton._solve_conjugate(Z, p, weights[0], ridge, nothing, tolerance)
+        solved = newton._solve_conjugate(*system, nothing, tolerance)
         assert torch.equal(solved, nothing)
 
 

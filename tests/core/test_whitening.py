@@ -57,3 +57,17 @@ def test_order_and_half_precision(problem: Problem) -> None:
     order = torch.randperm(len(X))
     assert torch.equal(whitening(X, order), whitening(X)[order])
     assert whitening(X).dtype == torch.float64
+
+
+def test_constant_columns_leave_before_the_decomposition() -> None:
+    X = torch.randn(30, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    weight = torch.full((30,), 1 / 30, dtype=torch.float64)
+    wide = torch.full((30, 40), 0.1, dtype=torch.float64)
+    places = torch.arange(3, 35, 4)
+    wide[:, places] = X
+    alone, among = fit_whitening(X, weight), fit_whitening(wide, weight)
+    assert torch.allclose(among.eigenvalues, alone.eigenvalues)
+    assert torch.allclose(among.basis[places].abs(), alone.basis.abs())
+    assert int(among.basis.any(dim=1).sum()) == 8
+    nothing = fit_whitening(wide[:, :3], weight)
+    assert nothing.basis.shape == (3, 0) and nothing(wide[:, :3]).shape == (30, 1)

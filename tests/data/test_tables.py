@@ -199,7 +199,7 @@ def zipped_text(path: Path) -> None:
 BROKEN: list[tuple[str, Callable[[Path], object], str]] = [
     ("d.npz", lambda p: None, "does not exist"),
     ("d.npz", Path.mkdir, "is a folder"),
-    ("d.json", lambda p: p.write_text("{}"), r"\.npz, \.csv, \.jsonl, \.parquet"),
+    ("d.json", lambda p: p.write_text("{}"), r"\.npz, \.csv, \.tsv, \.jsonl, \.parquet"),
     ("d.npz", Path.touch, "damaged or not"),
     ("d.npz", damaged, "damaged or not"),
     ("d.npz", foreign, r"damaged or not a \.npz file: write it again with np\.savez"),

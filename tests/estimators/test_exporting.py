@@ -389,7 +389,7 @@ def test_rows_that_do_not_fit_are_told(table_model: Pipeline, problem: Problem) 
     rows = {name: column[:3] for name, column in TABLE.items()}
     with refused("the data lacks 'age'"):
         scorer.predict({name: column for name, column in rows.items() if name != "age"})
-    with refused("column 'age' holds numbers, but not in row 2"):
+    with refused("column 'age' holds numbers for the model, but not in row 2"):
         scorer.predict(rows | {"age": ["1", "old", "3"]})
     with refused("must have 4 values"):
         scorer.predict([[1, 2]])

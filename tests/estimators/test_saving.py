@@ -17,6 +17,7 @@ from regraft.estimators.baselines import (
     IRMClassifier,
     VRExClassifier,
 )
+from regraft.estimators.column_roles import ColumnRoles
 from regraft.estimators.cro import CROClassifier
 from regraft.estimators.encoder_record import EncoderRecord
 from regraft.estimators.group_search import EIILClassifier, JTTClassifier, XRMClassifier
@@ -146,13 +147,19 @@ def test_feature_names_come_back(tmp_path: Path, problem: Any) -> None:
         loaded.predict(frame[frame.columns[::-1]])
 
 
-def test_the_encoder_comes_back(tmp_path: Path, problem: Any) -> None:
+def test_the_encoder_and_the_names_of_columns_come_back(tmp_path: Path, problem: Any) -> None:
     model = ERMClassifier().fit(*problem.data)
     save(model, tmp_path / "model")
-    assert not hasattr(load(tmp_path / "model"), "encoder_")
+    assert not {"encoder_", "column_roles_"} & vars(load(tmp_path / "model")).keys()
     model.encoder_ = EncoderRecord("resnet", "a" * 64, "mine.safetensors", "images", {"size": 4})
+    model.column_roles_ = ColumnRoles("ill", "hospital", "patient")
     save(model, tmp_path / "model")
-    assert load(tmp_path / "model").encoder_ == model.encoder_
+    loaded = load(tmp_path / "model")
+    assert loaded.encoder_ == model.encoder_ and loaded.column_roles_ == model.column_roles_
+    model.column_roles_ = ColumnRoles(None, "hospital")  # type: ignore[arg-type]
+    save(model, tmp_path / "model")
+    with pytest.raises(ValueError, match=r"damaged .*columns without names"):
+        load(tmp_path / "model")
 
 
 def test_saving_replaces_a_model_and_creates_parents(

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 
-def write_columns(path: Path, columns: Mapping[str, Any]) -> Path:
-    """Write the format that the name tells: .npz, .parquet, .csv or .jsonl (both also .gz)."""
+def write_columns(path: Path, columns: Mapping[str, Any], delimiter: str = ",") -> Path:
+    """Write the format that the name tells: .npz, .parquet, .csv, .tsv or .jsonl (also .gz)."""
     if path.suffix == ".npz":
         np.savez(path, **columns)
         return path
@@ -23,8 +23,8 @@ def write_columns(path: Path, columns: Mapping[str, Any]) -> Path:
         return path
     rows = zip(*(np.asarray(column, object).tolist() for column in columns.values()), strict=True)
     text = io.StringIO(newline="")
-    if ".csv" in path.name:
-        csv.writer(text).writerows([columns, *rows])
+    if ".csv" in path.name or ".tsv" in path.name:
+        csv.writer(text, delimiter=delimiter).writerows([columns, *rows])
     else:
         text.writelines(json.dumps(dict(zip(columns, row, strict=True))) + "\n" for row in rows)
     content = text.getvalue().encode()

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regraft.cli.command import command
-from regraft.cli.options import Data, Domain, Folder, Label, Model, Seed
+from regraft.cli.options import Data, Folder, Model, ModelDomain, ModelLabel, Seed
 from regraft.cli.place import read_target
-from regraft.cli.session import Session
+from regraft.cli.session import Session, announce_replacement
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,8 +24,8 @@ def adapt_command(
     model: Model,
     target: Data,
     out: Annotated[Path, Folder],
-    label: Label = "label",
-    domain: Domain = "domain",
+    label: ModelLabel = None,
+    domain: ModelDomain = None,
     no_labels: Annotated[
         bool, typer.Option("--no-labels", help="Leave out the labels that the data have.")
     ] = False,
@@ -49,6 +49,7 @@ def adapt_command(
         if place.resolve() in (model.resolve(), (model / "model").resolve()):
             raise ValueError(f"{place} is the model to adapt: choose another folder with --out.")
         check_destination(place)
+        announce_replacement(session, out)
         fitted = load(model)
         table, X = read_target(fitted, target, label, domain, label_gaps=not no_labels)
         before, head = split_model(fitted)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -15,12 +16,12 @@ from regraft.cli.options import (
     ClassGroups,
     Data,
     Device,
-    Domain,
     Drop,
     Features,
     HullRadii,
-    Id,
-    Label,
+    ModelDomain,
+    ModelId,
+    ModelLabel,
     NGroups,
     Out,
     PriorShift,
@@ -45,12 +46,12 @@ def audit_command(
         Path, typer.Argument(help="A saved model, or a file of probabilities.", readable=False)
     ],
     data: Data,
-    label: Label = "label",
-    domain: Domain = "domain",
+    label: ModelLabel = None,
+    domain: ModelDomain = None,
     features: Features = None,
     drop: Drop = None,
     categorical: Categorical = None,
-    id_column: Id = None,
+    id_column: ModelId = None,
     family: AuditFamily = "latent",
     prior_shift: PriorShift = None,
     class_groups: ClassGroups = False,
@@ -103,26 +104,29 @@ def audit_command(
 
 
 def _read(
-    predictor: Path, data: Path, label: str, domain: str, choice: ColumnChoice
+    predictor: Path, data: Path, label: str | None, domain: str | None, choice: ColumnChoice
 ) -> tuple[Any, Any, Any, Any]:
     """Read a model or probabilities, and the features, labels and domains to audit it on."""
     from regraft.data.columns import ColumnChoice
     from regraft.data.labelled import read_labelled
-    from regraft.data.model_features import features_for
+    from regraft.data.model_features import features_for, find_roles
     from regraft.data.tables import read_probabilities, read_table
     from regraft.estimators.pipelines import split_model
     from regraft.estimators.saving import load
 
     if not predictor.is_dir():
-        table = read_labelled(data, label, domain, choice=choice)
+        table = read_labelled(data, label or "label", domain or "domain", choice=choice)
         return read_probabilities(predictor, table.y), table.X, table.y, table.domain
     if choice != ColumnChoice(id=choice.id):
         raise ValueError(
             "the model knows its columns: leave out --features, --drop and --categorical, which "
             "are for files of probabilities."
         )
+    # A feature of the model that does not vary among these rows is nothing to drop.
+    warnings.filterwarnings("ignore", message=r".* constant and carr(y|ies) no information")
     model = load(predictor)
-    found = read_table(data, label=label, domain=domain, id=choice.id)
+    roles = find_roles(model, label, domain, choice.id)
+    found = read_table(data, **roles._asdict(), need_id=choice.id is not None)
     X, y, places = features_for(model, found), found.y, found.domain
     assert y is not None and places is not None  # they are needed
     return split_model(model)[1], X, y, places

@@ -10,7 +10,7 @@ import typer
 
 from regraft.cli.command import command
 from regraft.cli.names import RULES
-from regraft.cli.options import Out, choice, one_of, path_argument
+from regraft.cli.options import Compat, Out, choice, one_of, path_argument
 from regraft.cli.session import Session
 
 
@@ -23,6 +23,7 @@ def collect_command(
     ] = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
     latex: Annotated[bool, typer.Option("--latex", help="Print LaTeX.")] = False,
+    compat: Compat = False,
     out: Out = None,
 ) -> None:
     """Make the tables of a sweep by three selection rules, the last of which sees the test."""
@@ -36,7 +37,7 @@ def collect_command(
     rules = RULES if selection is None else (selection,)
     # A document goes to a file or a clipboard, where lines of progress would be in its way.
     with nullcontext() if latex or markdown else session.working(f"reading {folder}"):
-        collection = collect(folder, rules)
+        collection = collect(folder, rules, compat=compat)
     if latex:
         session.document(render.latex(collection))
     elif markdown:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import warnings
 from collections.abc import Callable
 from importlib import import_module
@@ -13,12 +14,15 @@ from typing import Any, TypeVar
 
 import typer
 
+from regraft.cli.failures import INTERRUPTED, heeding_interrupts
 from regraft.cli.options import Html, Json, Quiet
 from regraft.cli.session import WARNINGS, Invocation, Session
 from regraft.cli.usage import PROGRAM, OneSentenceGroup
+from regraft.support.extras import MissingExtra
 
 Body = TypeVar("Body", bound=Callable[..., None])
 
+_NO_MEMORY = re.compile("(?i)out of memory|can't allocate memory")  # of torch's messages
 RESUMES = "finished work is kept, and the same command goes on from there"
 
 app = typer.Typer(
@@ -66,7 +70,7 @@ def command(
         ) -> None:
             session = Session(Invocation.of(context), as_json=as_json, quiet=quiet, html=html)
             if loading is not None:
-                with session.working(loading):
+                with session.working(loading), heeding_interrupts():
                     import_module("torch")
             if traced:
                 session.write_to(options.get("out"))
@@ -121,10 +125,12 @@ def guard(function: Callable[..., None], *, resumes: bool = False) -> Callable[.
                 # What resumes only sometimes says so itself.
                 what_stays = str(stop) or (RESUMES if resumes else _news(out, before))
                 typer.echo(f"{PROGRAM}: interrupted: {what_stays}.", err=True)
-                raise typer.Exit(130) from None
+                raise typer.Exit(INTERRUPTED) from None
             except (typer.Exit, BrokenPipeError):  # with the latter, typer ends quietly
                 raise
             except (ValueError, RuntimeError, OSError, MemoryError) as error:
+                if isinstance(error, RuntimeError) and not _is_foreseen(error):
+                    raise
                 typer.echo(f"{PROGRAM}: {_sentence(error)}", err=True)
                 raise typer.Exit(2) from None
 
@@ -154,9 +160,16 @@ def _show_warnings(context: typer.Context | None) -> Callable[..., None]:
     return show
 
 
+def _is_foreseen(error: RuntimeError) -> bool:
+    """Return whether it is no error of the program."""
+    return isinstance(error, MissingExtra) or _NO_MEMORY.search(str(error)) is not None
+
+
 def _sentence(problem: BaseException | str) -> str:
     if isinstance(problem, OSError) and problem.filename is not None:
         return f"{problem.filename}: {problem.strerror}."
+    if isinstance(problem, MemoryError | RuntimeError) and not isinstance(problem, MissingExtra):
+        return "the memory is not enough: pass fewer rows or features, or use a larger machine."
     return " ".join(str(problem).split()) or f"{type(problem).__name__}."
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regraft.cli.command import command
-from regraft.cli.options import Domain, Label, Model, Out, path_argument
+from regraft.cli.options import Model, ModelDomain, ModelLabel, Out, path_argument
 from regraft.cli.session import Session
 
 if TYPE_CHECKING:
@@ -50,8 +50,8 @@ def drift_command(
     targets: _Targets,
     batch: _Batch = 1000,
     level: _Level = 0.001,
-    label: Label = "label",
-    domain: Domain = "domain",
+    label: ModelLabel = None,
+    domain: ModelDomain = None,
     fail_on_alarm: _FailOnAlarm = False,
     out: Out = None,
 ) -> None:
@@ -119,8 +119,8 @@ class _Stream:
 
     model: Any
     targets: list[Path]
-    label: str
-    domain: str
+    label: str | None
+    domain: str | None
     starts: list[int] = field(default_factory=list)  # first rows of the targets begun, from 1
 
     def check(self) -> None:
@@ -145,15 +145,10 @@ class _Stream:
     def _read(self, path: Path) -> Iterator[Block]:
         from regraft.data.columns import Role
         from regraft.data.feature_blocks import read_blocks
-        from regraft.data.model_features import read_columns_of
+        from regraft.data.model_features import find_roles
 
-        names = read_columns_of(self.model)
-        columns = {"label": self.label, "domain": self.domain, "id": "id"}
-        roles = [
-            Role(name, option, needed=False)
-            for option, name in columns.items()
-            if option != "id" or name not in names
-        ]
+        columns = find_roles(self.model, self.label, self.domain)._asdict()
+        roles = [Role(name, option, needed=False) for option, name in columns.items() if name]
         return read_blocks(path, self.model, roles)
 
 

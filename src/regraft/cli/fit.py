@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from regraft.cli.command import command
+from regraft.cli.large_tables import EngineSettings, fit_large, warn_of_small_cells
 from regraft.cli.options import (
+    Address,
     Categorical,
     ClassGroups,
     Data,
@@ -21,14 +22,17 @@ from regraft.cli.options import (
     HullRadius,
     Id,
     Label,
+    Memory,
     NGroups,
     Objective,
     PriorShift,
     Rank,
     Ridge,
+    RowEngineName,
+    Workers,
     choose_columns,
 )
-from regraft.cli.session import Session
+from regraft.cli.session import Session, announce_replacement
 from regraft.cli.shown_rows import SHOWN_ROWS, describe_ends
 
 if TYPE_CHECKING:
@@ -55,6 +59,10 @@ def fit(
     objective: Objective = "risk",
     ridge: Ridge = None,
     device: Device = "cpu",
+    engine: RowEngineName = None,
+    memory: Memory = None,
+    address: Address = None,
+    workers: Workers = None,
 ) -> None:
     """Fit the head that is best in the worst plausible unseen domain, and certify it."""
     from sklearn.pipeline import make_pipeline
@@ -63,12 +71,13 @@ def fit(
     from regraft.data.labelled import read_labelled
     from regraft.estimators.abduction_ends import abduction_document
     from regraft.estimators.card import describe_reference
+    from regraft.estimators.column_roles import ColumnRoles
     from regraft.estimators.cro import CROClassifier
     from regraft.estimators.saving import check_destination, save
     from regraft.support.files import write_text
     from regraft.support.json_files import dumps
 
-    settings: dict[str, Any] = {
+    parameters: dict[str, Any] = {
         "family": family,
         "radius": radius,
         "rank": rank,
@@ -79,16 +88,26 @@ def fit(
         "ridge": ridge,
         "device": device,
     }
-    model = CROClassifier(**settings)
+    settings = EngineSettings(engine, memory, address, workers)
+    model = CROClassifier(**parameters)
     model.check_parameters()
     check_device(device)
     columns = choose_columns(features, drop, categorical, id_column)
-    with session.working(f"reading {data}"):
-        check_destination(out / "model")
-        table = read_labelled(data, label, domain, choice=columns)
-        _warn_of_small_cells(table.count_rows())
-    with session.working(f"fitting {len(table.y)} rows of {table.describe_features()}"):
-        model.fit(table.X, table.y, table.domain, on_round=session.round)
+    check_destination(out / "model")
+    announce_replacement(session, out)
+    cells: Mapping[str, Mapping[str, int]]
+    numbers: list[int] | None = None
+    if settings.is_streamed:
+        sampled = fit_large(session, model, data, label, domain, columns, settings)
+        table, cells, numbers = sampled.table, sampled.cells, sampled.numbers
+    else:
+        with session.working(f"reading {data}"):
+            table = read_labelled(data, label, domain, choice=columns)
+            cells = table.count_rows()
+            warn_of_small_cells(cells)
+        with session.working(f"fitting {len(table.y)} rows of {table.describe_features()}"):
+            model.fit(table.X, table.y, table.domain, on_round=session.round)
+    model.column_roles_ = ColumnRoles(label, domain, id_column)
     if table.encoder is not None:
         model.encoder_ = table.encoder
     # What takes longest comes last, and costs nothing but itself if it is stopped.
@@ -99,10 +118,10 @@ def fit(
     details: dict[str, Any] = {
         "n_features": table.X.shape[1],
         "classes": [str(name) for name in model.classes_],
-        "rows": table.count_rows(),
+        "rows": cells,
     }
     if family == "latent":
-        ends, _ = describe_ends(model.abduction_, table, data, SHOWN_ROWS)
+        ends, _ = describe_ends(model.abduction_, table, data, SHOWN_ROWS, numbers=numbers)
         details["abduction"] = abduction_document(model.abduction_, ends)
     accuracy = {each.name: each.accuracy for each in certificate.sources}
     document = {"certificate": certificate.to_dict(), "source_accuracy": accuracy}
@@ -113,23 +132,6 @@ def fit(
         session.say(notice.replace("`", ""))
     files = [out / "model", out / "certificate.json", out / "fit.json"]
     session.finish(document, files, read=[data])
-
-
-def _warn_of_small_cells(rows: Mapping[str, Mapping[str, int]]) -> None:
-    """Warn of the smallest class of a source if it has fewer rows than the method needs."""
-    from regraft.premises.sample_size import LEAST_CELL_ROWS
-
-    cells = [(n, label, name) for name, counts in rows.items() for label, n in counts.items()]
-    small = sorted(cell for cell in cells if cell[0] < LEAST_CELL_ROWS)
-    if small:
-        n, label, name = small[0]
-        others = f", and {len(small) - 1} more are as small" if len(small) > 1 else ""
-        warnings.warn(
-            f"class {label} of source {name} has {n} rows{others}: with fewer than "
-            f"{LEAST_CELL_ROWS} in each class of a source, what is found is mostly noise, and "
-            "plain logistic regression is safer.",
-            stacklevel=2,
-        )
 
 
 def _show_sources(session: Session, certificate: Certificate) -> None:

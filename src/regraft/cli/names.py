@@ -11,6 +11,7 @@ FAMILIES = "latent", "hull", "free"  # of games on trained features
 SURROGATES = "reweighted", "relabelled", "transplanted"
 EXPORT_FORMATS = "onnx", "sklearn", "torchscript", "json"
 ENGINES = "local", "ray", "slurm"
+ROW_ENGINES = "local", "ray"  # of commands that read tables in parts
 RULES = "training-domain", "leave-one-domain-out", "oracle"
 METRICS = "accuracy", "auc", "log_loss", "calibration_error"  # of compare
 DATASETS = (
@@ -18,7 +19,9 @@ DATASETS = (
     *("OfficeHome", "TerraIncognita", "DomainNet"),
 )
 ALGORITHMS = (
-    *("ERM", "IRM", "GroupDRO", "Mixup", "MLDG", "CORAL", "MMD", "DANN"),
-    *("CDANN", "MTL", "SagNet", "ARM", "VREx", "RSC", "CRO", "CROLatent"),
+    *("ERM", "Fish", "IRM", "GroupDRO", "Mixup", "MLDG", "CORAL", "MMD", "DANN", "CDANN", "MTL"),
+    *("SagNet", "ARM", "VREx", "RSC", "SD", "ANDMask", "SANDMask", "IGA", "SelfReg", "Fishr"),
+    *("TRM", "IB_ERM", "IB_IRM", "CAD", "CondCAD", "Transfer", "CausIRL_CORAL", "CausIRL_MMD"),
+    *("EQRM", "RDM", "ADRMX", "ERMPlusPlus", "URM", "CRO", "CROLatent"),
 )
 MODEL = "claude-haiku-4-5-20251001"  # that moral elicit asks by default

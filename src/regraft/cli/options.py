@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regraft.cli.names import DATASETS, HEAD_FAMILIES, OBJECTIVES
+from regraft.cli.names import DATASETS, HEAD_FAMILIES, OBJECTIVES, ROW_ENGINES
 from regraft.support.glossary import meaning
 
 if TYPE_CHECKING:
@@ -69,6 +69,10 @@ FIRST_TRIAL = "Number of the trial, or of the first of several."
 TrialSeed = Annotated[int, typer.Option(help=FIRST_TRIAL)]
 Label = Annotated[str, typer.Option(help="Column of labels.")]
 Domain = Annotated[str, typer.Option(help="Column of domains.")]
+# For commands that take a model of fit, which knows its columns.
+_AS_IN_FIT = "Default: as in fit."
+ModelLabel = Annotated[str | None, typer.Option(help=f"Column of labels. {_AS_IN_FIT}")]
+ModelDomain = Annotated[str | None, typer.Option(help=f"Column of domains. {_AS_IN_FIT}")]
 Features = Annotated[
     str | None,
     typer.Option(
@@ -80,19 +84,16 @@ Categorical = Annotated[
     str | None,
     typer.Option(help="Columns of numbers that name categories, separated by commas."),
 ]
-Id = Annotated[
-    str | None,
-    typer.Option(
-        "--id", help="Column that names the rows: no feature, and shown with results. Default: id."
-    ),
-]
+_ID = "Column that names the rows: no feature, and shown with results."
+Id = Annotated[str | None, typer.Option("--id", help=_ID)]
+ModelId = Annotated[str | None, typer.Option("--id", help=f"{_ID} {_AS_IN_FIT[:-1]}, or id.")]
 Inputs = Annotated[
     Path | None,
     path_option("Folder or table that a bank was made from. Default: where it was then."),
 ]
 
 # For what fits, audits and compares heads.
-TABLES = "A table (.csv, .jsonl, both also .gz, .parquet), a .npz file, or a bank."
+TABLES = "A table (.csv, .tsv, .jsonl, all also .gz, .parquet), a .npz file, or a bank."
 Data = Annotated[Path, path_argument(TABLES)]
 Model = Annotated[Path, path_argument("Folder of a saved model.")]
 Radii = Annotated[str, typer.Option(help="Radii in nats, separated by commas.")]
@@ -126,6 +127,26 @@ Ridge = Annotated[float | None, typer.Option(help=f"{meaning('ridge')} Default: 
 Rank = Annotated[int | None, typer.Option(help="Hull: transplant dimension. Default: all.")]
 Weights = Annotated[Path | None, path_option("Safetensors file of the encoder's weights.")]
 
+# For tables that do not fit into memory.
+RowEngineName = Annotated[
+    str | None,
+    choice(
+        "Read a bank or a folder of Parquet files in parts: local (from disk) or ray (workers of a "
+        "Ray cluster). Default: all rows in memory.",
+        *ROW_ENGINES,
+    ),
+]
+Memory = Annotated[
+    str | None,
+    typer.Option(help="Engine local: keep the rows in memory if they fit into this, as in 2GB."),
+]
+Address = Annotated[
+    str | None, typer.Option(help="Engine ray: host:port. Default: start Ray on this machine.")
+]
+Workers = Annotated[
+    int | None, typer.Option(help="Engine ray: parts of the rows. Default: one a core.")
+]
+
 # For runs of the protocol.
 Dataset = Annotated[
     str,
@@ -135,7 +156,16 @@ DataFolder = Annotated[Path | None, path_option("Folder of the data. Default: $R
 Steps = Annotated[int | None, typer.Option(help="Default: the dataset's.")]
 Hparams = Annotated[str, typer.Option(help="Hyperparameters to set, as a JSON object.")]
 Holdout = Annotated[float, typer.Option(help="Share of each domain kept for validation.")]
-Compat = Annotated[bool, typer.Option("--compat", help="Keep DomainBed's known faults.")]
+Compat = Annotated[
+    bool, typer.Option("--compat", help="Do as DomainBed does, its faults included.")
+]
+PerDomain = Annotated[
+    bool,
+    typer.Option(
+        "--per-domain-forward",
+        help="Pass domains through the network one by one where DomainBed does; so with --compat.",
+    ),
+]
 
 
 def numbers(text: str, name: str = "radii") -> list[float]:

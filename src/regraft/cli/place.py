@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regraft.cli.command import command
-from regraft.cli.options import Device, Domain, Inputs, Label, Model, Out, Weights
+from regraft.cli.options import Device, Inputs, Model, ModelDomain, ModelLabel, Out, Weights
 from regraft.cli.predict_inputs import (
     NewData,
     NewEncoder,
@@ -40,8 +40,8 @@ def place_command(
     session: Session,
     model: Model,
     target: NewData,
-    label: Label = "label",
-    domain: Domain = "domain",
+    label: ModelLabel = None,
+    domain: ModelDomain = None,
     inputs: Inputs = None,
     out: Out = None,
     text: NewText = "text",
@@ -91,21 +91,26 @@ def place_command(
 
 
 def read_target(
-    model: FittedModel, target: Path, label: str, domain: str, *, label_gaps: bool = False
+    model: FittedModel,
+    target: Path,
+    label: str | None,
+    domain: str | None,
+    *,
+    label_gaps: bool = False,
 ) -> tuple[FeatureTable, NDArray[Any]]:
     """Read the table of a new domain, and the features that the model's head takes.
 
-    With ``label_gaps``, some or all rows may have no label. Warns of several domains.
+    Columns that are named must be there; those of fit may be absent. With ``label_gaps``, some or
+    all rows may have no label. Warns of several domains.
     """
-    from regraft.data.model_features import features_for
+    from regraft.data.model_features import features_for, find_roles
     from regraft.data.tables import read_table
 
     table = read_table(
         target,
-        label=label,
-        domain=domain,
-        need_label=label_gaps and label != "label",  # which was typed, so it is there
-        need_domain=False,
+        **find_roles(model, label, domain)._asdict(),
+        need_label=label_gaps and label is not None,
+        need_domain=domain is not None,
         label_gaps=label_gaps,
     )
     names = [] if table.domain is None else sorted(set(table.domain.tolist()))

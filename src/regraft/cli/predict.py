@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from regraft.cli.command import command
-from regraft.cli.options import Device, Domain, Id, Label, Model, Out, Weights
+from regraft.cli.options import Device, Model, ModelDomain, ModelId, ModelLabel, Out, Weights
 from regraft.cli.predict_inputs import (
     NewData,
     NewEncoder,
@@ -16,7 +16,7 @@ from regraft.cli.predict_inputs import (
     OnBroken,
     predict_inputs,
 )
-from regraft.cli.predict_table import ID, predict_table
+from regraft.cli.predict_table import predict_table
 from regraft.cli.session import Session
 
 _Interval = Annotated[
@@ -34,9 +34,9 @@ def predict(
     session: Session,
     model: Model,
     data: NewData,
-    label: Label = "label",
-    domain: Domain = "domain",
-    id_column: Id = None,
+    label: ModelLabel = None,
+    domain: ModelDomain = None,
+    id_column: ModelId = None,
     interval: _Interval = False,
     out: Out = None,
     text: NewText = "text",
@@ -51,6 +51,7 @@ def predict(
     New images and texts are encoded first, as the model's bank was. Stopped at any moment, this
     goes on from there when the same command is run again with --out.
     """
+    from regraft.data.model_features import find_roles
     from regraft.encoders.new_inputs import NewInputs
     from regraft.estimators.pipelines import split_model
     from regraft.estimators.saving import load
@@ -59,7 +60,8 @@ def predict(
     head = split_model(fitted)[1]
     source = NewInputs(data, text, path, encoder, weights, device, on_broken)
     if kind := source.find_kind(head):
-        carried = {ID: id_column or ID, "domain": domain, "label": label}
+        roles = find_roles(fitted, label, domain, id_column)
+        carried = {role: name for role, name in roles._asdict().items() if name is not None}
         predict_inputs(
             session, model, head, source, kind, carried=carried, interval=interval, out=out
         )

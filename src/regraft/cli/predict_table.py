@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from regraft.data.tables import FeatureTable
     from regraft.estimators.pipelines import Model
 
-ID = "id"  # the column that is carried over by default, unless the model reads it
-
 
 def predict_table(
     session: Session,
@@ -21,22 +19,35 @@ def predict_table(
     model: Model,
     data: Path,
     *,
-    label: str,
-    domain: str,
+    label: str | None,
+    domain: str | None,
     id_column: str | None,
     interval: bool,
     out: Path | None,
 ) -> None:
-    """Predict the rows of a table, write and show them; ``path`` is where the model is from."""
-    from regraft.data.model_features import features_for
+    """Predict the rows of a table, write and show them; ``path`` is where the model is from.
+
+    Columns that are named must be there; those of fit may be absent.
+    """
+    from regraft.data.model_features import features_for, find_roles
     from regraft.data.scoring import score
+    from regraft.data.tables import read_table
     from regraft.estimators.pipelines import split_model
+    from regraft.estimators.unseen import has_seen
     from regraft.support.files import write_text
     from regraft.support.table import Table
 
     head = split_model(model)[1]
     with session.working(f"reading {data}"):
-        table = _read(model, data, label, domain, id_column)
+        roles = find_roles(model, label, domain, id_column)
+        table = read_table(
+            data,
+            **roles._asdict(),
+            need_label=label is not None,
+            need_domain=domain is not None,
+            need_id=id_column is not None,
+            label_gaps=True,
+        )
         X = features_for(model, table)
         truth = None if table.y is None else table.y.tolist()
     with session.working(f"predicting {len(X)} rows"):
@@ -44,12 +55,14 @@ def predict_table(
     scored = score(predicted.labels, truth, table.domain, head.classes_)
     files = [] if out is None else [out / "predictions.csv"]
     for file in files:
-        columns = _columns(table, id_column or ID, predicted)
+        columns = _columns(table, str(roles.id), predicted)
         rows = zip(*columns.values(), strict=True)
         write_text(file, Table.from_sections("Predictions", list(columns), rows).csv())
     counts = [(str(name), str((predicted.labels == name).sum())) for name in head.classes_]
     session.table(("predicted label", "rows"), counts)
     session.say(*scored.sentences(len(X)))
+    if scored.accuracy is not None and table.domain is not None and has_seen(head, X, table.domain):
+        session.say("The model was fitted on these very rows: expect less on new ones.")
     if predicted.bounds is not None:
         session.say(describe_decided(float(predicted.bounds.decided.mean())))
     document: dict[str, Any] = {"classes": head.classes_.tolist(), **predicted.to_dict()}
@@ -59,32 +72,13 @@ def predict_table(
     session.finish(document, files, read=[path, data])
 
 
-def _read(model: Model, data: Path, label: str, domain: str, id_column: str | None) -> FeatureTable:
-    """Read a table of which all but the columns of the model may be absent."""
-    from regraft.data.model_features import read_columns_of
-    from regraft.data.tables import read_table
-
-    taken = {label, domain, *read_columns_of(model)}
-    carried = id_column or (None if ID in taken else ID)
-    return read_table(
-        data,
-        label=label,
-        domain=domain,
-        id=carried,
-        need_label=False,
-        need_domain=False,
-        need_id=id_column is not None,
-        label_gaps=True,
-    )
-
-
 def _columns(table: FeatureTable, id_name: str, predicted: Predicted) -> dict[str, list[Any]]:
     """Return the columns of the file of predictions, by name."""
     answers = predicted.columns()
     columns: dict[str, list[Any]] = {"row": list(range(1, len(table) + 1))}
     if table.id is not None:
         is_taken = id_name in (*columns, "domain", *answers)
-        columns[ID if is_taken else id_name] = table.id.tolist()
+        columns["id" if is_taken else id_name] = table.id.tolist()
     if table.domain is not None:
         columns["domain"] = table.domain.tolist()
     return columns | answers

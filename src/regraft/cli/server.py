@@ -114,6 +114,7 @@ class _Answers:
         }
         if query.interval and self._bounds is not None:
             document |= self._bounds(query)
+        document["warnings"] = query.warnings
         if query.ignored:
             document["ignored"] = query.ignored
         return json.dumps(document, allow_nan=False).encode()

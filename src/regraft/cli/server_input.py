@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regraft.estimators.scoring import RawRows, Scorer
+from regraft.support.json_files import load_json
 
 _MAX_EXTRA = 1000  # columns that the model does not know, in a row
 _CELLS = {str, int, float, bool, type(None)}
@@ -34,7 +34,8 @@ class Query:
 
     rows: RawRows
     interval: bool
-    ignored: tuple[str, ...]  # columns that the model does not know
+    ignored: tuple[str, ...]  # columns that the model does not read
+    warnings: tuple[str, ...]  # a sentence each
 
 
 def read_query(body: bytes, is_csv: bool, scorer: Scorer, max_rows: int) -> Query:
@@ -57,15 +58,25 @@ def read_query(body: bytes, is_csv: bool, scorer: Scorer, max_rows: int) -> Quer
         raw, ignored = _read_ordered(rows, scorer), ()
     else:
         raise BadRequest("rows must all be objects with column names, or all be lists of values.")
-    return Query(raw, interval, ignored)
+    said = _describe_strange(ignored, scorer), scorer.describe_unknown(raw)
+    return Query(raw, interval, ignored, tuple(filter(None, said)))
+
+
+def _describe_strange(ignored: Sequence[str], scorer: Scorer) -> str:
+    """Say which columns the model has never seen; its label and the like are none of them."""
+    roles = (scorer.about.get("columns") or {}).values()
+    strange = [name for name in ignored if name not in {*scorer.about.get("not_read", ()), *roles}]
+    if not strange:
+        return ""
+    return f"columns that the model does not know are not read: {_list(strange)}."
 
 
 def _read_json(text: str) -> tuple[list[Any], bool]:
     try:
-        document = json.loads(text, parse_constant=_refuse_constant)
+        document = load_json(text, parse_constant=_refuse_constant)
     except BadRequest:
         raise
-    except (ValueError, RecursionError):  # also numbers of thousands of digits
+    except ValueError:  # also numbers of thousands of digits
         raise BadRequest("the body is not JSON that can be read.") from None
     if isinstance(document, list):
         return document, False
@@ -116,8 +127,7 @@ def _read_named(rows: Sequence[dict[str, Any]], scorer: Scorer) -> tuple[RawRows
         )
     absent = [name for name in scorer.columns if name not in names]
     if absent:
-        shown = ", ".join(map(_show, absent[:5])) + (", ..." if len(absent) > 5 else "")
-        raise BadRequest(f"the rows lack {shown}, which the model was fitted on: add them.")
+        raise BadRequest(f"the rows lack {_list(absent)}, which the model was fitted on: add them.")
     columns = []
     for name in scorer.columns:
         try:
@@ -169,6 +179,10 @@ def _to_objects(values: list[Any]) -> NDArray[Any]:
     column = np.empty(len(values), dtype=object)
     column[:] = values
     return column
+
+
+def _list(names: Sequence[str]) -> str:
+    return ", ".join(map(_show, names[:5])) + (", ..." if len(names) > 5 else "")
 
 
 def _show(name: str) -> str:

@@ -108,6 +108,14 @@ class Session(Console):
         return write_provenance(out, typed.name, provenance)
 
 
+def announce_replacement(session: Session, out: Path) -> None:
+    """Say that the model in ``out`` will be replaced, if there is one."""
+    from regraft.estimators.model_files import is_model
+
+    if is_model(out / "model"):
+        session.note(f"{out / 'model'} holds a model already, which the new one will replace.")
+
+
 def _words(context: typer.Context) -> Iterator[str]:
     """List the arguments and options that the user gave, in the order of the help."""
     for parameter in context.command.params:

@@ -55,12 +55,26 @@ def describe_rows(rows: Sequence[ShownRow], data: Path, inputs: Path | None) -> 
 
 
 def describe_ends(
-    found: Abduction, table: LabelledTable, data: Path, show: int, inputs: Path | None = None
+    found: Abduction,
+    table: LabelledTable,
+    data: Path,
+    show: int,
+    inputs: Path | None = None,
+    numbers: Sequence[int] | None = None,
 ) -> tuple[tuple[ClassEnds, ...], Mapping[int, Pixels]]:
-    """Find the rows at both ends, and the pictures, texts or columns that describe them."""
+    """Find the rows at both ends, and the pictures, texts or columns that describe them.
+
+    ``numbers`` are those of the table's rows in ``data``, from 0, if it is a sample of them.
+    """
+    from regraft.data.banks import is_bank
     from regraft.estimators.abduction_ends import compare_columns, find_ends
 
     ends = find_ends(found, table.y, table.domain, show)
+    if numbers is not None:
+        if not is_bank(data):
+            described, _ = describe_ends(found, table, data, show, inputs)
+            return tuple(_renumber(each, numbers) for each in described), {}
+        ends = tuple(_renumber(each, numbers) for each in ends)
     shown = describe_rows([row for each in ends for row in each.rows], data, inputs)
     if not shown.rows:
         if (ids := table.id) is not None:
@@ -68,9 +82,15 @@ def describe_ends(
                 each.change_rows(lambda row: replace(row, name=str(ids[row.number - 1])))
                 for each in ends
             )
+        if numbers is not None:  # a bank without inputs, whose columns have no names either
+            return ends, {}
         return compare_columns(found, table.unscaled(), table.y, ends, table.features), {}
     changed = tuple(each.change_rows(lambda row: shown.rows[row.number]) for each in ends)
     return changed, shown.pictures
+
+
+def _renumber(ends: ClassEnds, numbers: Sequence[int]) -> ClassEnds:
+    return ends.change_rows(lambda row: replace(row, number=int(numbers[row.number - 1]) + 1))
 
 
 def tell_columns(

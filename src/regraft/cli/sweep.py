@@ -12,6 +12,7 @@ from regraft.cli.command import command
 from regraft.cli.live import LiveSweep
 from regraft.cli.names import ALGORITHMS, ENGINES
 from regraft.cli.options import (
+    FIRST_TRIAL,
     Compat,
     DataFolder,
     Dataset,
@@ -19,8 +20,8 @@ from regraft.cli.options import (
     Folder,
     Holdout,
     Hparams,
+    PerDomain,
     Steps,
-    TrialSeed,
     choice,
     environments,
     one_of,
@@ -48,7 +49,7 @@ def sweep(
     ] = None,
     n_hparams: Annotated[int, typer.Option(help="Configurations, the default one first.")] = 20,
     n_trials: Annotated[int, typer.Option(help="Repetitions of everything.")] = 3,
-    seed: TrialSeed = 0,
+    seed: Annotated[int, typer.Option("--seed", "--trial-seed", help=FIRST_TRIAL)] = 0,
     test_envs: Annotated[
         str | None, typer.Option(help="Domains to hold out in turn: 0,2. Default: all.")
     ] = None,
@@ -63,6 +64,7 @@ def sweep(
     steps: Steps = None,
     holdout_fraction: Holdout = 0.2,
     compat: Compat = False,
+    per_domain_forward: PerDomain = False,
     device: Device = "cpu",
     data: DataFolder = None,
     out: Annotated[Path, Folder] = Path("regraft-sweep"),
@@ -118,6 +120,7 @@ def sweep(
             steps=steps,
             holdout_fraction=holdout_fraction,
             compat=compat,
+            per_domain=per_domain_forward,
         )
         check_folder(out, jobs)
     options = EngineOptions(
@@ -182,10 +185,11 @@ def _table_so_far(out: Path) -> Table | None:
     from regraft.bench.protocol.collection_tables import tables
 
     try:
-        found = tables(collect(out, (_RULE,)))
+        collection = collect(out, (_RULE,))
     except (OSError, ValueError):  # no record yet; the end of the sweep tells of other troubles
         return None
-    return found[-1] if found else None
+    found = tables(collection)
+    return next(iter(found if len(collection.environments) == 1 else found[::-1]), None)
 
 
 def _show(session: Session, tally: Tally, out: Path, data: Path | None) -> None:

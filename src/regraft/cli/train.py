@@ -18,6 +18,7 @@ from regraft.cli.options import (
     Folder,
     Holdout,
     Hparams,
+    PerDomain,
     choice,
     one_of,
 )
@@ -36,10 +37,15 @@ def train(
     test_envs: Annotated[str, typer.Option(help="Held-out domains by number: 0 or 0,1.")] = "0",
     steps: options.Steps = None,
     hparams_seed: Annotated[int, typer.Option(help="0 for the default configuration.")] = 0,
-    trial_seed: Annotated[int, typer.Option("--seed", "--trial-seed", help=FIRST_TRIAL)] = 0,
+    trial_seed: Annotated[int, typer.Option(help=FIRST_TRIAL)] = 0,
+    seed: Annotated[
+        int | None,
+        typer.Option(help="Of weights, minibatches, colours. Default: the run's own."),
+    ] = None,
     hparams: Hparams = "{}",
     holdout_fraction: Holdout = 0.2,
     compat: Compat = False,
+    per_domain_forward: PerDomain = False,
     device: Device = "cpu",
     out: Annotated[Path, Folder] = Path("regraft-train"),
     skip_model_save: Annotated[
@@ -73,6 +79,8 @@ def train(
         parse_overrides(hparams, [opened], [algorithm]),
         compat,
         opened.fingerprint,
+        per_domain_forward,
+        seed,
     )
     opened.check()
     make_folder(out)

@@ -10,6 +10,8 @@ from typing import Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
+from regraft.cli.failures import INTERNAL_ERROR, INTERRUPTED, describe_internal_error
+
 PROGRAM = "regraft"
 # The commands in the order of the help: those that one meets first are first.
 _ORDER = (
@@ -29,7 +31,7 @@ _ORDER = (
         "export",
         "serve",
     ),
-    *("embed", "reproduce", "train", "sweep", "collect", "doctor", "moral"),
+    *("embed", "reproduce", "train", "sweep", "collect", "compare-sweeps", "doctor", "moral"),
 )
 # Of typer's own copy of click, or of click itself where typer is older.
 _UsageError: Any = typer.BadParameter.__base__
@@ -66,7 +68,10 @@ class OneSentenceGroup(TyperGroup):
                 typer.echo(f"{PROGRAM}: {_sentence(error, self._path(words))}", err=True)
             sys.exit(error.exit_code)
         except typer.Abort:  # an interrupt before a command began, in older versions of typer
-            sys.exit(130)
+            sys.exit(INTERRUPTED)
+        except Exception as error:  # the last resort: nobody foresaw it
+            typer.echo(f"{PROGRAM}: {describe_internal_error(error)}", err=True)
+            sys.exit(INTERNAL_ERROR)
         sys.exit(code or 0)
 
     def list_commands(self, ctx: Any) -> list[str]:

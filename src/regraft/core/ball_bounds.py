@@ -10,6 +10,8 @@ import math
 import torch
 from torch import Tensor
 
+from regraft.core.decompositions import eigh
+
 _CORNERS = 64  # of a polygon around the circle
 _LEVELS = 8  # of the length that dimensions beyond the second share with the first two
 _TOLERANCE = 1e-7  # nats
@@ -27,7 +29,7 @@ def greatest_log_sum(base: Tensor, moves: Tensor, radius: float) -> Tensor:
     """
     m = moves.shape[2]
     if m > 2:
-        _, axes = torch.linalg.eigh(moves.mT @ moves)
+        _, axes = eigh(moves.mT @ moves)
         moves = moves @ axes.flip(2)
         rest = torch.linalg.vector_norm(moves[..., 2:], dim=2, keepdim=True)
         moves = torch.cat([moves[..., :2], rest], dim=2)
@@ -85,7 +87,7 @@ def _corners(m: int) -> Tensor:
 
 def _least_in_ball(curvature: Tensor, gradient: Tensor, z: Tensor, radius: float) -> Tensor:
     """Return where (B, m) in the ball the quadratic model at ``z`` is least."""
-    values, vectors = torch.linalg.eigh(curvature)
+    values, vectors = eigh(curvature)
     eigenvalues, axes = torch.clamp_min(values, 0), torch.as_tensor(vectors)
     slope = (curvature @ z.unsqueeze(2) - gradient.unsqueeze(2)).squeeze(2)
     slope = (slope.unsqueeze(1) @ axes).squeeze(1)

@@ -196,23 +196,59 @@ def collect_evidence(
     or of the sources' bounds where they are no target that has one.
     """
 
-    def collect(rows: HeldOutRows) -> dict[str, Any]:
-        targets = measure_targets(rows)
+    def collect(rows: HeldOutRows) -> MeasuredHead:
         sources = measure_sources(rows, slices, names, row_weight)
-        bounded = (*targets, *sources) if sources_have_bounds else targets
+        return MeasuredHead(measure_targets(rows), sources, mean_accuracy(rows, slices, row_weight))
+
+    ours = collect(held_out)
+    return join_evidence(
+        ours,
+        ours if pooled is held_out else collect(pooled),
+        notes=notes,
+        sources_have_bounds=sources_have_bounds,
+        reason=reason,
+        advantage=advantage,
+        game=game,
+        source_rows=tuple(rows.stop - rows.start for rows in slices),
+    )
+
+
+@dataclass(frozen=True)
+class MeasuredHead:
+    """Evidence for one head on rows held out."""
+
+    targets: tuple[Evidence, ...]
+    sources: tuple[Evidence, ...]
+    source_accuracy: float  # mean over the sources
+
+    def fields(self, sources_have_bounds: bool) -> dict[str, Any]:
+        """Return the fields of a certificate for this head."""
+        bounded = (*self.targets, *self.sources) if sources_have_bounds else self.targets
         return {
-            "targets": targets,
-            "sources": sources,
-            "risk": largest_risk(bounded, sources),
-            "accuracy": lowest_accuracy(bounded, sources),
-            "source_accuracy": mean_accuracy(rows, slices, row_weight),
+            "targets": self.targets,
+            "sources": self.sources,
+            "risk": largest_risk(bounded, self.sources),
+            "accuracy": lowest_accuracy(bounded, self.sources),
+            "source_accuracy": self.source_accuracy,
         }
 
-    fields = collect(held_out)
-    erm = fields if pooled is held_out else collect(pooled)
+
+def join_evidence(
+    ours: MeasuredHead,
+    erm: MeasuredHead,
+    *,
+    notes: tuple[str, ...],
+    sources_have_bounds: bool,
+    reason: str,
+    advantage: Advantage | None,
+    game: GameOutcome | None,
+    source_rows: tuple[int, ...],
+) -> dict[str, Any]:
+    """Return the fields that all certificates share, of a head and of ERM's, measured already."""
+    theirs = erm.fields(sources_have_bounds)
     return (
-        fields
-        | {f"pooled_{name}": value for name, value in erm.items()}
+        ours.fields(sources_have_bounds)
+        | {f"pooled_{name}": value for name, value in theirs.items()}
         | {
             "confidence": CONFIDENCE,
             "reason": reason,
@@ -221,7 +257,7 @@ def collect_evidence(
             "gap": 0.0 if game is None else game.rounds[-1].gap,
             "converged": game is None or game.converged,
             "rounds": () if game is None else game.rounds,
-            "source_rows": tuple(rows.stop - rows.start for rows in slices),
+            "source_rows": source_rows,
             "notes": notes,
         }
     )

@@ -10,6 +10,7 @@ import torch
 from scipy.spatial import distance  # type: ignore[import-untyped, unused-ignore]
 from torch import Tensor
 
+from regraft.core.decompositions import pinv, svd
 from regraft.core.transplant import Witness, biorthogonality
 
 _CHUNK_ENTRIES = 4_000_000
@@ -127,7 +128,7 @@ def _fixed_coordinates(witness: Witness) -> Tensor:
     blocks = (witness.target, witness.deduction, *shifts, last)
     # Blocks count alike, so that no tolerance hides a small one behind a large one.
     scaled = [block / torch.linalg.matrix_norm(block).clamp(min=1e-300) for block in blocks]
-    left, values, _ = torch.linalg.svd(torch.cat(scaled, dim=1), full_matrices=False)
+    left, values, _ = svd(torch.cat(scaled, dim=1), full_matrices=False)
     coordinates: Tensor = left[:, values > 1e-10]
     return coordinates
 
@@ -214,7 +215,7 @@ def _nearest_change(
     distance = (gap + readout @ best.mT).norm(dim=1)
     for _ in range(_SEARCH_STEPS):
         weighted = readout.mT * weight
-        change = -(torch.linalg.pinv(weighted @ readout, hermitian=True) @ (weighted @ gap)).mT
+        change = -(pinv(weighted @ readout, hermitian=True) @ (weighted @ gap)).mT
         change = change - fixed @ (fixed.mT @ change)
         found = (gap + readout @ change.mT).norm(dim=1)
         if found.max() < distance.max():

@@ -13,6 +13,8 @@ import torch
 from scipy.stats import chi2
 from torch import Tensor
 
+from regraft.core.decompositions import eigh
+
 _FOLDS = 5
 _MAX_ROWS = 4000
 _MAX_COMPONENTS = 64
@@ -80,7 +82,7 @@ class _Coordinates:
         centred = rows - self._mean
         self._scale = (weight @ centred.square()).sqrt().clamp_min(_SMALL)
         centred = centred / self._scale * weight.sqrt().unsqueeze(1)
-        values, basis = torch.linalg.eigh(centred.T @ centred)
+        values, basis = eigh(centred.T @ centred)
         values, basis = values[-_MAX_COMPONENTS:], basis[:, -_MAX_COMPONENTS:]
         kept = values > _SMALL * values[-1]
         self._basis = basis[:, kept] / values[kept].sqrt()

@@ -15,6 +15,8 @@ from itertools import combinations
 import torch
 from torch import Tensor
 
+from regraft.core.decompositions import eigh, eigvalsh
+
 FOLDS = 5
 # Shares of the total variance; the held-out gain has one broad peak over them.
 _RIDGES = (1.0, 0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4)
@@ -115,7 +117,7 @@ class DomainRegression:
         total = self.gram.sum(dim=(0, 1)).diagonal().sum() / self.size.sum()
         self.ridges = (total * self.gram.new_tensor(_RIDGES)).tolist()
         gram, size = self._without_fold(self.gram), or_one(self._without_fold(self.size))
-        self.values, self.vectors = torch.linalg.eigh(gram / size[..., None, None])
+        self.values, self.vectors = eigh(gram / size[..., None, None])
 
     @staticmethod
     def _without_fold(moments: Tensor) -> Tensor:
@@ -169,7 +171,7 @@ class DomainRegression:
         fit = (self.gram @ beta).reshape(C, F, p, -1, n_columns)
         B, M = (part.reshape(C, F, p, -1, n_columns) for part in (beta, cross))
         matrix = torch.einsum("cfpbi,cfpbj->bij", B, 2 * M - fit)
-        gain: Tensor = torch.linalg.eigvalsh((matrix + matrix.mT) / 2)[:, -1]
+        gain: Tensor = eigvalsh((matrix + matrix.mT) / 2)[:, -1]
         return gain
 
     def score(self, beta: Tensor) -> Scores:
@@ -213,7 +215,7 @@ def score_domains(regression: DomainRegression) -> tuple[Scores, Tensor]:
         others = [g for g in range(FOLDS) if g != f]
         B, M = beta[:, f, others], cross[:, others]
         matrix = torch.einsum("cgpi,cgpj->ij", B, 2 * M - regression.gram[:, others] @ B)
-        contrast = torch.linalg.eigh((matrix + matrix.mT) / 2)[1][:, -1]
+        contrast = eigh((matrix + matrix.mT) / 2)[1][:, -1]
         same = not contrasts or float(contrasts[0] @ contrast) >= 0
         contrasts.append(contrast if same else -contrast)
     along = torch.einsum("cfgpk,fk->cfgp", beta, torch.stack(contrasts))
@@ -297,17 +299,32 @@ def permutation_test(regression: DomainRegression, seed: int = 0) -> Permutation
     permuted = list[Tensor]()
     for start in range(0, PERMUTATIONS, at_a_time):
         count = min(at_a_time, PERMUTATIONS - start)
-        shifted = columns.new_empty((len(columns), count, K))
-        for order in orders:
-            for b in range(count):
-                shift = int(torch.randint(1, max(len(order), 2), (1,), generator=random))
-                shifted[order, b] = columns[order.roll(shift)]
-        permuted.append(regression.largest_gains(rows.products(shifted.flatten(1)), K))
+        shifts = [torch.randint(1, max(len(o), 2), (count,), generator=random) for o in orders]
+        cross = _shifted_products(rows, columns, orders, shifts)
+        permuted.append(regression.largest_gains(cross, K))
     gains = torch.cat(permuted)
     noise = float(gains.quantile(_NOISE_QUANTILE)) / (2 * len(rows.y))
     return PermutationTest(
         (1 + int((gains >= observed).sum())) / (1 + PERMUTATIONS), max(noise, 0.0)
     )
+
+
+def _shifted_products(
+    rows: ClassRows, columns: Tensor, orders: list[Tensor], shifts: list[Tensor]
+) -> Tensor:
+    """Return the cross-products (C, F, p, B K) with columns (n, K) that were shifted B times.
+
+    ``orders`` and ``shifts`` (B,) are those of each class. Rows come last, so that a shift reads
+    and writes memory in sequence.
+    """
+    blocks = []
+    for order, shift in zip(orders, shifts, strict=True):
+        own = columns[order].T.contiguous()  # (K, m)
+        shifted = torch.cat([own.roll(by, dims=1) for by in shift.tolist()])  # (B K, m)
+        T, fold = rows.T[order], rows.fold[order]
+        inside = [(fold == f).nonzero().squeeze(1) for f in range(FOLDS)]
+        blocks.append(torch.stack([(shifted.index_select(1, at) @ T[at]).T for at in inside]))
+    return torch.stack(blocks)
 
 
 def _thin(rows: ClassRows) -> ClassRows:

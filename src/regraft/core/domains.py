@@ -18,7 +18,8 @@ from regraft.core.features import check_features, check_spread, column_names, jo
 from regraft.support.memory_map import find_mapping, release
 
 _FEW = 30  # rows of a domain
-_MAX_NOTES = 5  # of one kind; the others are counted
+_MANY = 20  # classes or domains, beyond which values that occur once tell that they are none
+_MAX_NOTES = 5  # of one kind; of more, the first is told and the others are counted
 WEIGHTED_NOTE = (
     "The rows have weights: risks and accuracies are weighted means, and their bounds count "
     "effective rows."
@@ -153,7 +154,7 @@ def index_column(
     values: ArrayLike, name: str, n_rows: int
 ) -> tuple[NDArray[Any], NDArray[np.intp]]:
     """Return the sorted distinct values of a column (n,), and each row's index (n,) into them."""
-    column = _column(values, name)
+    column = check_column(values, name)
     if len(column) != n_rows:
         raise ValueError(f"X has {n_rows} rows but {name} has {len(column)}: pass one per row.")
     try:
@@ -165,18 +166,27 @@ def index_column(
     return distinct, index
 
 
-def _column(values: ArrayLike, name: str) -> NDArray[Any]:
+def check_column(values: ArrayLike, name: str) -> NDArray[Any]:
+    """Return a column (n,), or raise ``ValueError`` if it is none or has gaps."""
     column = np.asarray(values)
     if column.ndim == 2 and column.shape[1] == 1:
         column = column[:, 0]
     if column.ndim != 1:
         raise ValueError(f"{name} has shape {column.shape}: pass one value per row of X.")
     kind = column.dtype.kind
-    if kind == "f" and not np.isfinite(column).all():
-        raise ValueError(f"{name} holds NaN or infinity: drop those rows.")
-    no_time = kind in "mM" and np.isnat(column).any()
-    if no_time or (kind == "O" and any(map(_is_missing, column))):
-        raise ValueError(f"{name} holds missing values: drop those rows.")
+    missing = np.zeros(len(column), bool)
+    if kind == "f":
+        missing = ~np.isfinite(column)
+    elif kind in "mM":
+        missing = np.isnat(column)
+    elif kind == "O":
+        missing = np.fromiter(map(_is_missing, column), bool, len(column))
+    if missing.any():
+        n = int(missing.sum())
+        raise ValueError(
+            f"{name} is missing, NaN or infinite in {n:,} row{'s' * (n > 1)}, the first of them "
+            f"row {int(missing.argmax())}: drop {'those rows' if n > 1 else 'that row'}."
+        )
     return column
 
 
@@ -189,6 +199,7 @@ def _check_counts(
     classes: NDArray[Any], names: NDArray[Any], counts: NDArray[np.integer[Any]]
 ) -> None:
     """Raise ``ValueError`` if ``counts`` (K, C) of rows leave nothing to fit."""
+    check_kinds(counts.sum(axis=0), counts.sum(axis=1))
     if len(classes) < 2:
         raise ValueError(f"y has one class only ({classes[0]!s}): a classifier needs two or more.")
     for name, rows in zip(names, counts.sum(axis=1), strict=True):
@@ -204,6 +215,25 @@ def _check_counts(
             "no class has rows in two domains, so labels cannot be told from domains: add rows "
             "until some class is in two domains, or pass the rows as one domain."
         )
+
+
+def check_kinds(
+    classes: NDArray[np.integer[Any]],
+    domains: NDArray[np.integer[Any]],
+    names: tuple[str, str] = ("y", "sample_domain"),
+) -> None:
+    """Raise ``ValueError`` if labels are measurements, or domains are ids.
+
+    ``classes`` (C,) and ``domains`` (K,) are the numbers of rows of each, and ``names`` what to
+    call the two columns.
+    """
+    said = "{} has {:,} different values in {:,} rows, as {} have: {}."
+    if len(classes) > _MANY and (classes == 1).any():
+        remedy = "take a column of classes, or cut the numbers into a few classes"
+        raise ValueError(said.format(names[0], len(classes), classes.sum(), "measurements", remedy))
+    if len(domains) > _MANY and 2 * (domains == 1).sum() > len(domains):
+        remedy = "take a column that says where rows come from, such as a hospital or a year"
+        raise ValueError(said.format(names[1], len(domains), domains.sum(), "ids", remedy))
 
 
 def _warn_of_domains(
@@ -246,5 +276,6 @@ def _missing(
 
 
 def _shorten(sentences: list[str], what: str) -> list[str]:
-    more = len(sentences) - _MAX_NOTES
-    return sentences if more <= 0 else [*sentences[:_MAX_NOTES], f"{more} more {what}."]
+    if len(sentences) <= _MAX_NOTES:
+        return sentences
+    return [f"{sentences[0].removesuffix('.')}, and {len(sentences) - 1:,} more {what}."]

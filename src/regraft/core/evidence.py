@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
-from scipy.stats import norm, t
+from scipy.special import ndtri, stdtrit
 from torch import Tensor
 
 from regraft.core.newton import losses
@@ -59,20 +59,39 @@ def measure(
     share ``purity`` of the weight lies on rows of the group, the others may be all right and free
     of risk, and the bounds allow for that.
     """
-    level = 1 - (1 - CONFIDENCE) / together
-    rows = float(1 / weight.square().sum())
     risk = float(weight @ held_out.loss)
-    spread = float(weight @ (held_out.loss - risk).square())
+    return bound_evidence(
+        name,
+        rows=float(1 / weight.square().sum()),
+        risk=risk,
+        spread=float(weight @ (held_out.loss - risk).square()),
+        accuracy=float(weight @ held_out.correct),
+        together=together,
+        purity=purity,
+    )
+
+
+def bound_evidence(
+    name: str,
+    *,
+    rows: float,
+    risk: float,
+    spread: float,
+    accuracy: float,
+    together: int,
+    purity: float,
+) -> Evidence:
+    """Return the evidence of :func:`measure` from sums; ``spread`` is the variance of the loss."""
+    level = 1 - (1 - CONFIDENCE) / together
     # With one effective row there is no spread to learn from.
     freedom = max(rows - 1, 1e-3)
     error = (spread / freedom) ** 0.5
-    accuracy = float(weight @ held_out.correct)
     return Evidence(
         name=name,
         rows=rows,
         purity=purity,
         risk=risk,
-        risk_bound=(risk + float(t.ppf(level, freedom)) * error) / purity,
+        risk_bound=(risk + float(stdtrit(freedom, level)) * error) / purity,
         accuracy=accuracy,
         accuracy_bound=max(1 - (1 - _wilson(accuracy, rows, level)) / purity, 0.0),
     )
@@ -106,7 +125,7 @@ def pair_table(title: str, pairs: Iterable[tuple[str, Evidence, Evidence]], othe
 
 def _wilson(accuracy: float, rows: float, level: float) -> float:
     """Return the lower end of Wilson's one-sided interval."""
-    z = float(norm.ppf(level))
+    z = float(ndtri(level))
     middle = accuracy + z * z / (2 * rows)
     spread = z * (accuracy * (1 - accuracy) / rows + z * z / (4 * rows * rows)) ** 0.5
     return float(max((middle - spread) / (1 + z * z / rows), 0.0))

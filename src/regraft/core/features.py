@@ -21,6 +21,8 @@ _SMALLEST_ENTRY, _LARGEST_ENTRY = 1e-100, 1e100  # squares of these stay finite
 _MAX_SCALE_RATIO = 1e3
 _MAX_DENSE_BYTES = 2**32  # of a sparse matrix that is filled up
 _MAX_NAMES = 3
+# Fitted by itself it would learn from rows that the model must not see.
+_IN_PIPELINE = "put {} before the model in a pipeline, which fits it on the model's rows alone"
 
 
 def column_names(X: Any) -> tuple[str, ...]:
@@ -45,8 +47,8 @@ def check_no_text(X: Any, names: Sequence[str]) -> None:
         many = len(found) > 1
         raise ValueError(
             f"column{'s' * many} {join_names(list(map(repr, found)))} hold{'s' * (not many)} text "
-            f"({cells[row, list(names).index(first)]!s} in row {row} of {first!r}): make numbers "
-            "of it, for example with TableFeatures, or drop it."
+            f"({cells[row, list(names).index(first)]!s} in row {row} of {first!r}): "
+            f"{_IN_PIPELINE.format('TableFeatures()')}."
         )
 
 
@@ -105,7 +107,10 @@ def _check_finite(features: NDArray[np.floating[Any]], names: Sequence[str]) -> 
     if names:
         columns = [repr(names[column]) for column in np.flatnonzero(bad).tolist()]
         where = f"in {_columns(columns)}, the first in row {first[0]}"
-    raise ValueError(f"X has {bad.sum()} NaN or infinity values, {where}: drop or impute them.")
+    remedy = _IN_PIPELINE.format("TableFeatures()" if names else "SimpleImputer()")
+    raise ValueError(
+        f"X has {bad.sum()} NaN or infinity values, {where}: drop these rows, or {remedy}."
+    )
 
 
 def _fill_up(X: Any) -> NDArray[Any]:
@@ -170,9 +175,17 @@ def check_spread(features: NDArray[np.floating[Any]], names: Sequence[str] = ())
 
 def warn_of_numbering(features: NDArray[np.floating[Any]], names: Sequence[str]) -> None:
     """Warn of columns with a name that number the rows, as ids do."""
-    for name, column in zip(names, features.T, strict=False):
-        if len(column) > 1 and (column[1:] - column[:-1] == 1).all():
-            _warn(f"column {name!r} numbers the rows and is taken as a feature: drop it.")
+    found = [
+        repr(name)
+        for name, column in zip(names, features.T, strict=False)
+        if len(column) > 1 and (column[1:] - column[:-1] == 1).all()
+    ]
+    if found:
+        many = len(found) > 1
+        _warn(
+            f"{_columns(found)} {'number' if many else 'numbers'} the rows and "
+            f"{'are taken as features: drop them' if many else 'is taken as a feature: drop it'}."
+        )
 
 
 def _warn(sentence: str) -> None:
@@ -184,10 +197,10 @@ def _columns(names: Sequence[str]) -> str:
     return f"column{'s' * (len(names) > 1)} {join_names(names)}"
 
 
-def join_names(names: Sequence[str]) -> str:
+def join_names(names: Sequence[str], at_most: int = _MAX_NAMES) -> str:
     """Return the first names of a list, and how many more there are."""
-    shown = ", ".join(names[:_MAX_NAMES])
-    more = len(names) - _MAX_NAMES
+    shown = ", ".join(names[:at_most])
+    more = len(names) - at_most
     return shown if more <= 0 else f"{shown} and {more} more"
 
 

@@ -119,7 +119,7 @@ def measure_targets(targets: GroupTargets, held_out: HeldOutRows) -> tuple[Evide
     together = len(targets.favoured)
     columns = targets.favoured, targets.blocks[0], targets.purity[0].tolist()
     found = tuple(
-        measure(_name(favoured, targets), weight, held_out, together=together, purity=purity)
+        measure(name_target(favoured, targets), weight, held_out, together=together, purity=purity)
         for favoured, weight, purity in zip(*columns, strict=True)
     )
     if targets.least_factor == 1:  # all rows count alike
@@ -159,7 +159,8 @@ def _least(targets: GroupTargets, picks: Tensor) -> float:
     return min(float(block[pick]) for block, pick in pairs)
 
 
-def _name(favoured: tuple[int, ...], targets: GroupTargets) -> str:
+def name_target(favoured: tuple[int, ...], targets: GroupTargets) -> str:
+    """Name an extreme target by the groups that it favours."""
     if targets.belief.shape[1] == 1:
         return "pooled sources"
     numbers = " and ".join(str(u) for u in favoured)

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from regraft.core.abduction import Groups
+from regraft.core.decompositions import eigh
 from regraft.core.heads import SourceHeads
 from regraft.core.newton import log_probabilities, minimax_newton
 from regraft.core.whitening import Whitening
@@ -77,7 +78,7 @@ def fit_group_heads(sources: SourceHeads, groups: Groups) -> GroupHeads:
 
 def _whiten(known: Tensor, weight: Tensor) -> Tensor:
     """Return a map (k, m) to uncorrelated columns of unit size, among which a search is short."""
-    values, vectors = torch.linalg.eigh(known.T @ (known * weight.unsqueeze(1)) / weight.sum())
+    values, vectors = eigh(known.T @ (known * weight.unsqueeze(1)) / weight.sum())
     kept = values > _SMALLEST * values[-1]
     basis: Tensor = vectors[:, kept] / values[kept].sqrt()
     return basis

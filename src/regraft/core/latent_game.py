@@ -20,14 +20,14 @@ from regraft.core.group_targets import GroupAdversary, GroupTargets
 from regraft.core.guard import NOT_BETTER, Advantage, WorstCase, compare_worst_cases
 from regraft.core.heads import SourceHeads
 from regraft.core.learner import Learner
-from regraft.core.newton import minimax_newton
+from regraft.core.newton import Solution, minimax_newton
 from regraft.core.surrogates import stack_samples
 
 # From this ridge the search goes to weaker ones, or to stronger ones if those do not help.
 _FIRST_RIDGE = 1e-2
 _WEAKER = (3e-3, 1e-3, 3e-4, 1e-4)
 _STRONGER = (3e-2, 1e-1, 3e-1)
-_CV_TOLERANCE = 3e-4
+CV_TOLERANCE = 3e-4
 _MAX_RIDGE_ROWS = 50_000
 
 NO_FACTOR = "no hidden factor was found"
@@ -48,6 +48,7 @@ class LatentOutcome:
     price: float | None  # by how much the risk of the game's head on the pooled rows is larger
     ridge: float | None  # chosen for the learner
     game: GameOutcome | None  # None where the head is ERM's
+    answers: tuple[Solution, ...] = ()  # like the game's, fitted without each fold of the rows
 
 
 def play_latent(
@@ -74,16 +75,18 @@ def play_latent(
         class_groups,
         groups.told(sources.y),
     )
-    pooled = _judge(sources, sources.held_out.pooled)
+    pooled = judge_folds(sources, sources.held_out.pooled)
 
     def keep_erm(
         reason: str,
         advantage: Advantage | None = None,
         price: float | None = None,
         ridge: float | None = None,
+        answers: tuple[Solution, ...] = (),
     ) -> LatentOutcome:
+        decided = reason, advantage, price, ridge
         return LatentOutcome(
-            sources.pooled, targets, pooled, pooled, reason, advantage, price, ridge, game=None
+            sources.pooled, targets, pooled, pooled, *decided, game=None, answers=answers
         )
 
     if groups.n_groups == 1:
@@ -91,37 +94,41 @@ def play_latent(
     if not groups.overlap:
         return keep_erm(NO_OVERLAP)
     vertices = _vertices(sources, targets, tolerance, max_rounds)
-    held_out, chosen = _cross_fit(sources, targets, vertices, ridge)
+    answers, chosen = _cross_fit(sources, targets, vertices, ridge)
+    held_out = judge_folds(sources, _heads(answers))
     worst = [WorstCase(targets.worst(each.loss)[0], each.loss) for each in (pooled, held_out)]
     advantage = compare_worst_cases(*worst)
     price = float(targets.base @ (held_out.loss - pooled.loss))
-    if doubt := _doubt(advantage, price):
-        return keep_erm(doubt, advantage, price, chosen)
+    if doubt := find_doubt(advantage, price):
+        return keep_erm(doubt, advantage, price, chosen, answers)
     game = play(
         GroupAdversary(sources.Z, targets),
-        Learner(ridge=_column_ridge(sources, chosen, ridge)),
+        Learner(ridge=column_ridge(sources, chosen, ridge)),
         sources.pooled,
         tolerance=tolerance,
         max_rounds=max_rounds,
         on_round=on_round,
     )
-    return LatentOutcome(game.head, targets, held_out, pooled, "", advantage, price, chosen, game)
+    decided = "", advantage, price, chosen
+    return LatentOutcome(game.head, targets, held_out, pooled, *decided, game, answers)
 
 
-def _doubt(advantage: Advantage, price: float) -> str:
+def find_doubt(advantage: Advantage, price: float) -> str:
     """Return the reason not to take the game's head; empty if there is none."""
     if not advantage.is_clear:
         return NOT_BETTER
     return NOT_WORTH if advantage.gain <= price else ""
 
 
-def _column_ridge(sources: SourceHeads, chosen: float, given: float | None) -> Tensor:
+def column_ridge(sources: SourceHeads, chosen: float, given: float | None) -> Tensor:
+    """Return the learner's ridge of each column (k,): chosen by the game, or given by the user."""
     if given is not None:
         return sources.learner_ridge(given)
     return torch.full_like(sources.pooled[0], chosen)
 
 
-def _judge(sources: SourceHeads, heads: Tensor) -> HeldOutRows:
+def judge_folds(sources: SourceHeads, heads: Tensor) -> HeldOutRows:
+    """Judge each row by that of the heads (F, C, k) which has not seen it."""
     return judge(sources.held_out.log_probabilities(heads, sources.Z), sources.y)
 
 
@@ -172,35 +179,41 @@ def _vertices(
 
 def _cross_fit(
     sources: SourceHeads, targets: GroupTargets, vertices: Tensor, given: float | None
-) -> tuple[HeldOutRows, float]:
-    """Return how minimax heads do on rows that they have not seen, and the ridge they have."""
-    chosen, heads = given, list(sources.held_out.pooled)
+) -> tuple[tuple[Solution, ...], float]:
+    """Return minimax answers, each fitted without a fold, and the ridge they have."""
+    chosen, heads = given, sources.held_out.pooled
     if chosen is None:
         fewer, thinned = _thin(sources, targets)
         stride = _stride(len(sources.y), len(heads))
-        chosen, heads = _choose_ridge(fewer, thinned, vertices[:, ::stride])
+        chosen, answers = _choose_ridge(fewer, thinned, vertices[:, ::stride])
         if stride == 1:
-            return _judge(sources, torch.stack(heads)), chosen
-    heads = _fit_folds(sources, vertices, _column_ridge(sources, chosen, given), heads)
-    return _judge(sources, torch.stack(heads)), chosen
+            return answers, chosen
+        heads = _heads(answers)
+    return _fit_folds(sources, vertices, column_ridge(sources, chosen, given), heads), chosen
+
+
+def _heads(answers: Sequence[Solution]) -> Tensor:
+    """Return the heads (F, C, k) of answers."""
+    return torch.stack([answer.head for answer in answers])
 
 
 def _choose_ridge(
     sources: SourceHeads, targets: GroupTargets, vertices: Tensor
-) -> tuple[float, list[Tensor]]:
-    """Return the ridge of the smallest held-out worst case, and its heads without each fold."""
-    heads = list(sources.held_out.pooled)
-    best: tuple[float, float, list[Tensor]] | None = None
+) -> tuple[float, tuple[Solution, ...]]:
+    """Return the ridge of the smallest held-out worst case, and its answers without each fold."""
+    heads = sources.held_out.pooled
+    best: tuple[float, float, tuple[Solution, ...]] | None = None
 
     def try_ridges(ridges: Sequence[float]) -> None:
         nonlocal best, heads
         for ridge in ridges:
-            heads = _fit_folds(sources, vertices, _column_ridge(sources, ridge, None), heads)
-            loss = _judge(sources, torch.stack(heads)).loss
+            answers = _fit_folds(sources, vertices, column_ridge(sources, ridge, None), heads)
+            heads = _heads(answers)
+            loss = judge_folds(sources, heads).loss
             worst = float(targets.worst(loss)[0] @ loss)
             if best is not None and worst >= best[0]:
                 return
-            best = worst, ridge, heads
+            best = worst, ridge, answers
 
     try_ridges([_FIRST_RIDGE, *_WEAKER])
     assert best is not None
@@ -210,10 +223,10 @@ def _choose_ridge(
 
 
 def _fit_folds(
-    sources: SourceHeads, vertices: Tensor, ridge: Tensor, starts: Sequence[Tensor]
-) -> list[Tensor]:
-    """Return the minimax heads (C, k) over the vertices, fitted without each fold."""
-    heads = []
+    sources: SourceHeads, vertices: Tensor, ridge: Tensor, starts: Tensor
+) -> tuple[Solution, ...]:
+    """Return the minimax answers over the vertices, without each fold, from heads (F, C, k) on."""
+    answers = []
     for f, start in enumerate(starts):
         rows = (sources.held_out.fold != f).nonzero().squeeze(1)
         weights = vertices[:, rows]
@@ -224,7 +237,7 @@ def _fit_folds(
             weights,
             ridge=ridge,
             start=start,
-            tolerance=_CV_TOLERANCE,
+            tolerance=CV_TOLERANCE,
         )
-        heads.append(solution.head)
-    return heads
+        answers.append(solution)
+    return tuple(answers)

@@ -25,7 +25,12 @@ def fit_group_map(
     known but for the groups' means; ``belief`` (n, G) is P(u | x, y), ``weight`` (n,) sums to one.
     """
     mass = weight @ belief  # (G,)
-    means = (belief * weight.unsqueeze(1)).T @ Z[:, :-1].to(weight) / mass.unsqueeze(1)
+    sums = (belief * weight.unsqueeze(1)).T @ Z[:, :-1].to(weight)
+    return map_from_means(mass, sums / mass.unsqueeze(1), whitening, ridge)
+
+
+def map_from_means(mass: Tensor, means: Tensor, whitening: Whitening, ridge: float) -> Tensor:
+    """Return the same map from the mass (G,) of each group and its mean (G, k - 1)."""
     # The covariance within groups is the diagonal total one, less what the groups' means explain,
     # plus a ridge: its inverse needs only a system of the groups' size.
     variance = whitening.eigenvalues / whitening.scale.square() + 2.0 * ridge

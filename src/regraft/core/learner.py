@@ -5,7 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from regraft.core.newton import Solution, minimax_newton
+from regraft.core.newton import (
+    Solution,
+    WeightedRisks,
+    minimize_largest_risk,
+    risks_in_memory,
+)
 from regraft.core.surrogates import WeightedSample, stack_samples
 
 
@@ -36,11 +41,15 @@ class Learner:
         if previous is not None:
             missing = len(self.samples) - len(previous.mixture)
             mixture = torch.cat([previous.mixture, previous.mixture.new_zeros(missing)])
-        return minimax_newton(
-            *stack_samples(self.samples),
+        return minimize_largest_risk(
+            self._risks(start),
             ridge=self.ridge,
             start=start,
             mixture=mixture,
             offsets=self.offsets,
             tolerance=self.tolerance,
         )
+
+    def _risks(self, start: Tensor) -> WeightedRisks:
+        """Return the risks of the targets so far, for heads like ``start``."""
+        return risks_in_memory(*stack_samples(self.samples), start)

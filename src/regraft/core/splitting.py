@@ -41,7 +41,7 @@ def thin_sources(domains: Domains, most: int) -> Tensor:
     order = order[torch.argsort(domains.domain[order], stable=True)]
     y, domain = domains.y[order], domains.domain[order]
     sizes = torch.bincount(domain)
-    strides = -(-sizes // _largest_size(sizes.tolist(), most))
+    strides = -(-sizes // largest_size(sizes.tolist(), most))
     cell = domain * len(domains.classes) + y
     place = torch.arange(len(cell), device=cell.device) - torch.searchsorted(cell, cell)
     kept = torch.empty_like(place, dtype=torch.bool)
@@ -49,7 +49,7 @@ def thin_sources(domains: Domains, most: int) -> Tensor:
     return kept
 
 
-def _largest_size(sizes: list[int], most: int) -> int:
+def largest_size(sizes: list[int], most: int) -> int:
     """Return the size to which large sources are cut so that ``most`` rows are left in all."""
     left = most
     for i, size in enumerate(sorted(sizes)):

@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from regraft.core.decompositions import pinv, svd
+
 _TOLERANCE = 1e-8  # relative, for what counts as zero
 
 
@@ -193,7 +195,7 @@ def find_witness(target_head: Tensor, source_heads: Tensor) -> Witness:
     class_basis = _class_basis(sources - target, cutoff)
     shifts = (sources - target).mT @ class_basis
     basis = _witness_basis(target, class_basis, shifts, cutoff)
-    target_abduction = torch.linalg.pinv(basis, rtol=_TOLERANCE).mT
+    target_abduction = pinv(basis, rtol=_TOLERANCE).mT
     abductions = target_abduction + shifts
 
     return measure_witness(target, sources, basis, target_abduction, abductions)
@@ -245,7 +247,7 @@ def _solve_system(
     identity = torch.eye(r, dtype=system.dtype, device=system.device)
     right = torch.cat([identity] * len(abductions) + [identity.new_zeros(deduction.shape[1], r)])
 
-    left, values, right_vectors = torch.linalg.svd(system, full_matrices=True)
+    left, values, right_vectors = svd(system, full_matrices=True)
     rank = int((values > tolerance * values.max()).sum())
     scaled = (right_vectors[:rank] @ right) / values[:rank, None]
     bases = BasisSet(particular=left[:, :rank] @ scaled, directions=left[:, rank:])
@@ -266,7 +268,7 @@ def _solve_system(
 def _class_basis(differences: Tensor, cutoff: float) -> Tensor:
     """Return an orthonormal basis (C x r) of the classes' head differences (K x C x d)."""
     stacked = torch.cat(list(differences), dim=1)
-    left, values, _ = torch.linalg.svd(stacked, full_matrices=False)
+    left, values, _ = svd(stacked, full_matrices=False)
     basis: Tensor = left[:, values > cutoff]
     return basis
 
@@ -274,12 +276,12 @@ def _class_basis(differences: Tensor, cutoff: float) -> Tensor:
 def _witness_basis(target: Tensor, class_basis: Tensor, shifts: Tensor, cutoff: float) -> Tensor:
     """Return the least-norm L (d x r) with W_star L = Q, V_s^T L = 0 and a last row of zeros."""
     stacked = torch.cat(list(shifts[:, :-1]), dim=1)
-    left, values, _ = torch.linalg.svd(stacked, full_matrices=True)
+    left, values, _ = svd(stacked, full_matrices=True)
     # L is sought inside the common kernel of the V_s, not by one least-squares system for both
     # conditions: an infeasible fit would otherwise cost unipotence as well.
     kernel = left[:, int((values > cutoff).sum()) :]
     # The cutoff is absolute because a target read only along the V_s leaves pure rounding here.
-    features = kernel @ (torch.linalg.pinv(target[:, :-1] @ kernel, atol=cutoff) @ class_basis)
+    features = kernel @ (pinv(target[:, :-1] @ kernel, atol=cutoff) @ class_basis)
     return torch.cat([features, features.new_zeros(1, features.shape[1])])
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from regraft.core.decompositions import eigh
 from regraft.support.memory_map import released
 
 _CHUNK_ROWS = 8192
@@ -17,6 +18,8 @@ _CONVERSION_ENTRIES = 800_000
 LARGE_BYTES = 2**30
 # Directions whose variance is below this share of the largest carry rounding noise only.
 EIGENVALUE_FLOOR = 1e-11
+# A deviation below this share of the mean is the rounding of a constant.
+_ROUNDING = 1e-13
 
 
 def row_chunks(n: int, width: int = 1, entries: int = _CHUNK_ENTRIES) -> list[slice]:
@@ -102,9 +105,15 @@ def fit_whitening(X: Tensor, weight: Tensor, mapping: mmap.mmap | None = None) -
     for rows in released(chunks, mapping):
         centred = X[rows].to(weight.dtype) - mean
         covariance.addmm_((centred * weight[rows, None]).T, centred)
-    eigenvalues, basis = torch.linalg.eigh(covariance)
+    varies = covariance.diagonal().sqrt() > _ROUNDING * mean.abs()
+    if not varies.any():
+        return Whitening(mean, covariance[:, :0], mean[:0])
+    # With constant columns, decompositions are slower and may even fail to converge.
+    eigenvalues, axes = eigh(covariance if varies.all() else covariance[varies][:, varies])
     keep = eigenvalues > EIGENVALUE_FLOOR * eigenvalues[-1].clamp_min(0)
-    return Whitening(mean, basis[:, keep].contiguous(), eigenvalues[keep])
+    basis = covariance.new_zeros(len(mean), int(keep.sum()))
+    basis[varies] = axes[:, keep]
+    return Whitening(mean, basis, eigenvalues[keep])
 
 
 def _storage_dtype(shape: tuple[int, int], given: torch.dtype, exact: torch.dtype) -> torch.dtype:

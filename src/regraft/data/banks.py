@@ -9,7 +9,6 @@ the row number of its input, and its sha256.
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -39,7 +38,9 @@ from regraft.data.bank_writer import (
 )
 from regraft.estimators.encoder_record import EncoderRecord
 from regraft.support.files import own
+from regraft.support.json_files import load_json
 from regraft.support.memory_map import find_mapping, released
+from regraft.support.reading import check_file, read_file
 
 _OWN_FILES = {ARRAYS, DESCRIPTION, INPUTS}
 _ROWS_AT_ONCE = 8192
@@ -129,6 +130,8 @@ def open_bank(folder: str | Path) -> Bank:
         raise ValueError(
             f"{folder} is not a bank of features: pass a folder with {DESCRIPTION} and {ARRAYS}."
         )
+    for name in (DESCRIPTION, ARRAYS, INPUTS):
+        check_file(folder / name, folder)
     description = _read_description(folder / DESCRIPTION)
     if not (folder / ARRAYS).is_file():
         raise ValueError(f"{folder} lacks {ARRAYS}: {AGAIN}.")
@@ -282,7 +285,7 @@ def _index(name: str, values: ArrayLike, rows: int) -> tuple[list[Any], NDArray[
 
 def _read_description(path: Path) -> dict[str, Any]:
     try:
-        description = json.loads(path.read_bytes())
+        description = load_json(read_file(path))
     except ValueError:  # not JSON, or not even text
         raise _damage(path) from None
     if not isinstance(description, dict) or "format" not in description:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regraft.estimators.column_kinds import Columns
+from regraft.estimators.column_kinds import Columns, find_alike
 from regraft.estimators.table_features import TableFeatures
 
 _SHOWN = 8  # names in a sentence
@@ -26,13 +25,13 @@ class TableError(ValueError):
 class Role:
     """A column that is no feature, named by an ``option``.
 
-    ``gap`` says what to do about a missing value, unless those are ``allowed``.
+    ``gap`` says what else can be done about a missing value, unless those are ``allowed``.
     """
 
     name: str
     option: str
     needed: bool = True
-    gap: str = "fill it in or drop the row"
+    gap: str = ""
     allowed: bool = False
 
     def find(self, path: Path, columns: Sequence[str]) -> str | None:
@@ -41,8 +40,8 @@ class Role:
             return self.name
         if not self.needed:
             return None
-        alike = get_close_matches(self.name, columns, 1)
-        guess = f"did you mean {alike[0]!r}? It has" if alike else "it has"
+        alike = find_alike(self.name, columns)
+        guess = f"did you mean {alike!r}? It has" if alike else "it has"
         raise TableError(
             f"{path} has no {self.option} column {self.name!r} ({guess} {quoted(columns)}): name "
             f"the right one with --{self.option}."
@@ -52,14 +51,17 @@ class Role:
         """Return ``cells``, None if one is missing; raise ``TableError`` if all are needed."""
         if self.allowed:
             return cells
-        for row, cell in enumerate(cells, 1):
-            if is_missing(cell):
-                if not self.needed:
-                    return None
-                raise TableError(
-                    f"row {row} of {path} has no {self.option} (column {self.name!r}): {self.gap}."
-                )
-        return cells
+        gaps = [row for row, cell in enumerate(cells, 1) if is_missing(cell)]
+        if not gaps:
+            return cells
+        if not self.needed:
+            return None
+        which, remedy = f"row {gaps[0]} of {path} has", "fill it in or drop the row"
+        if len(gaps) > 1:
+            which = f"{len(gaps):,} rows of {path}, the first of them row {gaps[0]}, have"
+            remedy = "fill them in or drop the rows"
+        where = f"(column {self.name!r})"
+        raise TableError(f"{which} no {self.option} {where}: {remedy}{self.gap}.")
 
 
 def check_roles(roles: Sequence[Role]) -> None:
@@ -91,6 +93,16 @@ class ColumnChoice:
         except ValueError as error:
             return [str(error)]
         return [text for column in studied if (text := column.problem()) is not None]
+
+    def find_conflicts(self, roles: Sequence[Role]) -> list[str]:
+        """Return a sentence about each column that is named here, and is no feature anyway."""
+        return [
+            f"--{option} names {role.name!r}, which is the {role.option} column and no feature: "
+            f"leave it out of --{option}."
+            for option in ("features", "drop", "categorical")
+            for role in roles
+            if role.name in (getattr(self, option) or ())
+        ]
 
     def check_unnamed(self, path: Path) -> None:
         """Raise ``TableError`` if columns are named, for a file whose features have no names."""

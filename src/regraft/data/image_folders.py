@@ -13,7 +13,7 @@ from regraft.data.columns import Role, quoted
 from regraft.data.input_blocks import Census, Survey, Tags
 from regraft.data.table_rows import check_characters, read_cell, read_rows
 
-_EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".webp", ".gif", ".tif", ".tiff")
+_EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".webp", ".gif", ".tif", ".tiff", ".pgm")
 _LAYOUT = (
     "arrange the folder as domain/class/file, or take all images in it without labels and domains "
     "(--unlabelled)"
@@ -47,6 +47,14 @@ def list_entries(folder: Path, *, of_class: bool = False) -> Entries:
             else:
                 others += 1
     return Entries(sorted(folders), sorted(images), others)
+
+
+def holds_images(folder: Path, depth: int = 2) -> bool:
+    """Return whether a folder holds images, by their names, as deep as domain/class/file."""
+    found = list_entries(folder)
+    return bool(found.images) or (
+        depth > 0 and any(holds_images(folder / name, depth - 1) for name in found.folders)
+    )
 
 
 def check_source(path: Path) -> None:

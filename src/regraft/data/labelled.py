@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from regraft.core.domains import check_kinds
 from regraft.data.columns import ColumnChoice, TableError
 from regraft.data.tables import FeatureTable, read_table
 from regraft.estimators.column_kinds import ColumnProblems, Columns, join_problems
@@ -70,6 +71,7 @@ def read_labelled(
         need_id=choice.id is not None,
         choice=choice,
     )
+    _check_kinds(path, table, label, domain)
     if not isinstance(table.X, Mapping):
         return LabelledTable(**vars(table))
     before = choice.make_features()
@@ -81,3 +83,15 @@ def read_labelled(
         raise TableError(f"{path}: {error}") from None
     made = {"X": X, "features": tuple(before.get_feature_names_out())}
     return LabelledTable(**{**vars(table), **made}, columns=table.X, preprocessing=before)
+
+
+def _check_kinds(path: str | Path, table: FeatureTable, label: str, domain: str) -> None:
+    """Raise ``TableError`` if the column of labels holds measurements, or that of domains ids."""
+    assert table.y is not None and table.domain is not None  # they are needed
+    classes, domains = (
+        np.array([*Counter(column.tolist()).values()]) for column in (table.y, table.domain)
+    )
+    try:
+        check_kinds(classes, domains, (f"label column {label!r}", f"domain column {domain!r}"))
+    except ValueError as error:
+        raise TableError(f"{path}: {error}") from None

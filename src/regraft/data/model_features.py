@@ -11,8 +11,11 @@ from numpy.typing import NDArray
 
 from regraft.data.columns import quoted
 from regraft.data.tables import FeatureTable, align
+from regraft.estimators.column_roles import ColumnRoles
 from regraft.estimators.pipelines import Model, split_model
 from regraft.estimators.table_features import TableFeatures
+
+_ID = "id"  # the column that names rows by default
 
 
 def features_for(model: Model, table: FeatureTable) -> NDArray[np.floating[Any]]:
@@ -51,6 +54,19 @@ def read_columns_of(model: Model) -> Sequence[str]:
     before, _ = split_model(model)
     first = None if before is None else before.steps[0][1]
     return first.columns_ if isinstance(first, TableFeatures) else known_columns(model)
+
+
+def find_roles(
+    model: Model, label: str | None = None, domain: str | None = None, id: str | None = None
+) -> ColumnRoles:
+    """Return the columns of a table that are no features: those named here, else those of fit.
+
+    If neither names an id, it is the column ``id``, unless the model reads that one.
+    """
+    roles: ColumnRoles = getattr(split_model(model)[1], "column_roles_", ColumnRoles())
+    roles = ColumnRoles(label or roles.label, domain or roles.domain, id or roles.id)
+    is_free = _ID not in (*roles, *read_columns_of(model))
+    return roles if roles.id is not None or not is_free else roles._replace(id=_ID)
 
 
 def _check_encoder(head: Any, table: FeatureTable) -> None:

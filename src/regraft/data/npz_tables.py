@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import lzma
+import math
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,9 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regraft.data.columns import Role, TableError, quoted
+from regraft.support.reading import check_fits
 
 # The names that fit() uses are understood too where the file holds arrays, not named features.
 _ALIASES = {"label": "y", "domain": "sample_domain"}
+_HEADERS = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
 _NAMES = "domains"  # the array that names the domains 0, 1, …
 
 
@@ -30,6 +37,14 @@ def read_npz(
                 f"{path} has no array 'X' or 'features' (it has {quoted(arrays.files)}): save "
                 "the features, of shape (rows, columns), under one of these names."
             )
+        shapes = _read_shapes(path)
+        for role in roles:
+            found = shapes.get(_find_array(arrays, role))
+            if features in shapes and found not in (None, (n_rows := shapes[features][:1])):
+                raise TableError(
+                    f"{path} has {n_rows[0]} rows of features but a {role.option} array of shape "
+                    f"{found}: save one value per row."
+                )
         X = read_matrix(path, arrays, features)
         columns = {role.option: _npz_column(path, arrays, role) for role in roles}
         if (domain := columns["domain"]) is not None:
@@ -45,10 +60,39 @@ def open_npz(path: Path) -> Iterator[Any]:
     if not zipfile.is_zipfile(path):
         raise damaged
     try:
+        _read_shapes(path)  # before anything else is
         with np.load(path, allow_pickle=False) as arrays:
             yield arrays
-    except (zipfile.BadZipFile, zlib.error, EOFError):
+    # RuntimeError: with a password, or packed in a way that Python does not know.
+    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, RuntimeError):
         raise damaged from None
+
+
+def _read_shapes(path: Path) -> dict[str, tuple[int, ...]]:
+    """Return the shapes that arrays declare, by name, without reading them.
+
+    Raises ``TableError`` if one does not have the length that its shape and type declare, and
+    ``ValueError`` if it exceeds the memory. Those that np.load refuses are left out.
+    """
+    shapes = {}
+    with zipfile.ZipFile(path) as archive:
+        for info in archive.infolist():
+            with archive.open(info) as file:
+                try:
+                    version = np.lib.format.read_magic(file)
+                    shape, _, dtype = _HEADERS[version](file)
+                except (KeyError, ValueError):
+                    continue
+                length = math.prod(shape) * dtype.itemsize
+                name = info.filename.removesuffix(".npy")
+                if not dtype.hasobject and file.tell() + length != info.file_size:
+                    raise TableError(
+                        f"array {name!r} of {path} declares {length} bytes but has "
+                        f"{info.file_size - file.tell()}: write the file again with np.savez."
+                    )
+                check_fits(length, f"array {name!r} of {path}")
+                shapes[name] = shape
+    return shapes
 
 
 def _npz_array(path: Path, arrays: Any, name: str) -> NDArray[Any]:
@@ -75,9 +119,14 @@ def read_matrix(path: Path, arrays: Any, name: str) -> NDArray[np.floating[Any]]
     return values if values.dtype.kind == "f" else values.astype(np.float64)
 
 
-def _npz_column(path: Path, arrays: Any, role: Role) -> NDArray[Any] | None:
+def _find_array(arrays: Any, role: Role) -> str:
+    """Return the name of the array with this role, or what it should be."""
     alias = _ALIASES.get(role.name, role.name) if role.option in _ALIASES else role.name
-    name = alias if role.name not in arrays.files and alias in arrays.files else role.name
+    return alias if role.name not in arrays.files and alias in arrays.files else role.name
+
+
+def _npz_column(path: Path, arrays: Any, role: Role) -> NDArray[Any] | None:
+    name = _find_array(arrays, role)
     if Role(name, role.option, role.needed).find(path, arrays.files) is None:
         return None
     values = _npz_array(path, arrays, name)

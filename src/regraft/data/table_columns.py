@@ -12,9 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regraft.data.columns import TableError, quoted
-from regraft.data.table_rows import check_table, open_csv, open_parquet, read_records, table_kind
+from regraft.data.table_rows import (
+    check_table,
+    open_csv,
+    open_parquet,
+    plain_cells,
+    read_records,
+    table_kind,
+)
 from regraft.estimators.column_kinds import Columns, parse_cell
+from regraft.support.reading import check_fits
 
+_CELL_BYTES = 8
 _ROWS = 8192  # of a block, in memory as texts at once
 
 _Cells = Mapping[str, Sequence[Any] | NDArray[Any]]  # of a block, by column
@@ -26,6 +35,11 @@ def read_columns(path: Path, plain: Collection[str] = ()) -> dict[str, Any]:
     Columns of numbers are numbers; all others keep their cells as the file has them. Raises
     ``TableError`` with one sentence.
     """
+    check_table(path)
+    if table_kind(path) == "parquet":  # a few bytes can stand for any number of rows
+        with open_parquet(path) as file:
+            n_cells = file.metadata.num_rows * file.metadata.num_columns
+        check_fits(n_cells * _CELL_BYTES, f"the table {path}")
     parts: dict[str, list[Any]] = {}
     lengths: list[int] = []
     for block in _read_cells(path):
@@ -56,10 +70,19 @@ def iterate_columns(path: Path, n_rows: int) -> Iterator[Columns]:
         raise TableError(f"{path} has no rows: add data below the header.")
 
 
+def parquet_block(batch: Any) -> Columns:
+    """Return the columns of a record batch, as :func:`read_columns` reads them."""
+    names = batch.schema.names
+    return {name: _narrow(_parquet_column(batch.column(name))) for name in names}
+
+
 def _read_cells(path: Path, n_rows: int = _ROWS) -> Iterator[_Cells]:
     check_table(path)
     read = {"csv": _csv_cells, "jsonl": _json_cells, "parquet": _parquet_cells}
-    return read[table_kind(path)](path, n_rows)
+    for block in read[table_kind(path)](path, n_rows):
+        if not block:
+            raise TableError(f"{path} has rows without columns: write a name for each value.")
+        yield block
 
 
 def _csv_cells(path: Path, n_rows: int) -> Iterator[_Cells]:
@@ -81,7 +104,7 @@ def _parquet_cells(path: Path, n_rows: int) -> Iterator[_Cells]:
     with open_parquet(path) as file:
         names = file.schema_arrow.names
         _check_names(path, names)
-        for batch in file.iter_batches(n_rows):
+        for batch in file.iter_batches(n_rows, use_threads=False):
             try:
                 yield {name: _parquet_column(batch.column(name)) for name in names}
             except UnicodeDecodeError:
@@ -95,8 +118,7 @@ def _parquet_column(column: Any) -> Sequence[Any] | NDArray[Any]:
         values: NDArray[Any] = column.to_numpy(zero_copy_only=False)
         if values.dtype.kind in "fiu":
             return values
-    cells: list[Any] = column.to_pylist()
-    return cells
+    return plain_cells(column)
 
 
 def _check_names(path: Path, names: Sequence[str]) -> None:

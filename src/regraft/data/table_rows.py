@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,16 @@ from typing import Any
 from regraft.data.columns import Role, TableError, is_missing
 from regraft.support.extras import require
 from regraft.support.json_files import parse_object
+from regraft.support.reading import check_file
 
-SUFFIXES = (".csv", ".jsonl", ".parquet", ".csv.gz", ".jsonl.gz")
+SUFFIXES = (".csv", ".tsv", ".jsonl", ".parquet", ".csv.gz", ".tsv.gz", ".jsonl.gz")
+_TABLE_OF_TEXT = {"tsv": "csv"}  # read in the same way
+_DELIMITERS = ",;\t"
 _DECIMAL = re.compile(r"[-+]?\d+,\d+")
+_LONGEST_LINE = 2**28  # bytes
+# A gzipped table may unpack to this many times its size, and to these bytes in any case.
+_MOST_GROWTH, _FREE_BYTES = 300, 2**28
+_PLAIN = (str, int, float, bytes, list, tuple, dict, set, type(None))  # of a cell of Parquet
 _PARQUET_ROWS = 1024  # in memory at once
 
 
@@ -43,7 +51,8 @@ def read_rows(path: Path, roles: Sequence[Role]) -> Iterator[Row]:
 
 def table_kind(path: Path) -> str:
     """Return csv, jsonl or parquet, by the name of a file, which may be gzipped."""
-    return path.name.lower().removesuffix(".gz").rpartition(".")[2]
+    kind = path.name.lower().removesuffix(".gz").rpartition(".")[2]
+    return _TABLE_OF_TEXT.get(kind, kind)
 
 
 def read_names(path: Path) -> Sequence[str]:
@@ -53,13 +62,14 @@ def read_names(path: Path) -> Sequence[str]:
         with open_parquet(path) as table:
             names: list[str] = table.schema_arrow.names
             return names
-    if ".csv" in path.name.lower():
+    if table_kind(path) == "csv":
         return list(next(open_csv(path)).cells)
     return list(next(read_records(path), (0, {}))[1])
 
 
 def check_table(path: Path) -> None:
     """Raise an error with one sentence unless ``path`` is a file with one of the suffixes."""
+    check_file(path)
     if not path.exists():
         raise FileNotFoundError(f"there is no file {path}: check the path.")
     if path.is_dir():
@@ -102,9 +112,17 @@ def check_characters(text: str, what: str, where: str) -> str:
 
 def text_lines(path: Path) -> Iterator[str]:
     """Yield the lines of a text file in UTF-8, which may be gzipped, with their line breaks."""
+    packed = path.stat().st_size
     with gzip.open(path) if path.name.lower().endswith(".gz") else path.open("rb") as file:
+        length = 0
         try:
-            for number, line in enumerate(file, 1):
+            for number, line in enumerate(iter(lambda: file.readline(_LONGEST_LINE), b""), 1):
+                length += len(line)
+                if len(line) == _LONGEST_LINE or length > _FREE_BYTES + _MOST_GROWTH * packed:
+                    raise TableError(
+                        f"line {number} of {path} is longer, or the file unpacks to more, than any "
+                        "table does: check what the file is."
+                    )
                 try:
                     yield line.decode("utf-8-sig" if number == 1 else "utf-8")
                 except UnicodeDecodeError:
@@ -132,16 +150,17 @@ def _csv_rows(path: Path, roles: Sequence[Role]) -> Iterator[Row]:
 def open_csv(path: Path) -> Iterator[Row]:
     """Yield the header and the rows of a file; raise ``TableError`` with one sentence if it fails.
 
-    Cells are separated by commas; by semicolons if the header has these and no comma.
+    Cells are separated by what the header has most of: commas, semicolons or tabs; in a .tsv file
+    by tabs.
     """
     lines = text_lines(path)
     first = next(lines, "")
-    has_semicolons = ";" in first and "," not in first
+    delimiter = "\t" if ".tsv" in path.name.lower() else max(_DELIMITERS, key=first.count)
     reader = csv.reader(
         chain([first] if first else [], lines),
         skipinitialspace=True,
         strict=True,
-        delimiter=";" if has_semicolons else ",",
+        delimiter=delimiter,
     )
     try:
         header = [name.strip() for name in next(reader, [])]
@@ -156,7 +175,7 @@ def open_csv(path: Path) -> Iterator[Row]:
                     "equal."
                 )
             # Where semicolons separate, commas are decimal.
-            yield Row(number, where, list(map(_decimal, cells)) if has_semicolons else cells)
+            yield Row(number, where, list(map(_decimal, cells)) if delimiter == ";" else cells)
     except csv.Error as error:
         raise TableError(
             f"line {reader.line_num} of {path} is not CSV ({error}): repair it, or write the table "
@@ -197,12 +216,28 @@ def open_parquet(path: Path) -> Iterator[Any]:
     parquet = require("pyarrow.parquet", "parquet")
     with path.open("rb") as file:
         try:
-            # Buffers read ahead are kept until the file is closed.
+            # Buffers read ahead are kept until the file is closed. And without use_threads=False
+            # on every read, threads start that can abort the process when it ends soon after.
             yield parquet.ParquetFile(file, pre_buffer=False)
         except TableError:
             raise
         except (OSError, ValueError):
             raise TableError(f"{path} is damaged or not a Parquet file: write it again.") from None
+
+
+def plain_cells(column: Any) -> list[Any]:
+    """Return a column of Parquet as Python has it: decimals are numbers, dates and such are texts.
+
+    Cells that hold several values stay as they are, for others to refuse.
+    """
+    cells: list[Any] = column.to_pylist()
+    return [cell if isinstance(cell, _PLAIN) else _plain_cell(cell) for cell in cells]
+
+
+def _plain_cell(cell: Any) -> int | float | str:
+    if not isinstance(cell, Decimal):
+        return str(cell)
+    return int(cell) if cell.is_finite() and cell == int(cell) else float(cell)
 
 
 def _parquet_rows(path: Path, roles: Sequence[Role]) -> Iterator[Row]:
@@ -211,9 +246,9 @@ def _parquet_rows(path: Path, roles: Sequence[Role]) -> Iterator[Row]:
         for role in roles:
             role.find(path, table.schema_arrow.names)
         number = 0
-        for batch in table.iter_batches(_PARQUET_ROWS, columns=names):
+        for batch in table.iter_batches(_PARQUET_ROWS, columns=names, use_threads=False):
             try:
-                columns = [batch.column(name).to_pylist() for name in names]
+                columns = [plain_cells(batch.column(name)) for name in names]
             except UnicodeDecodeError:
                 raise TableError(
                     f"a row of {path} after row {number} is not text in UTF-8: write it again in "

@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 
 from regraft.data.banks import is_bank, is_unfinished, open_bank, read_encoder
 from regraft.data.columns import ColumnChoice, Role, TableError, check_roles, quoted, typed
+from regraft.data.image_folders import holds_images
 from regraft.data.npz_tables import open_npz, read_matrix, read_npz
 from regraft.data.table_columns import read_columns
-from regraft.data.table_rows import SUFFIXES
+from regraft.data.table_rows import SUFFIXES, table_kind
 from regraft.estimators.column_kinds import Columns, join_problems, to_numbers
 from regraft.estimators.encoder_record import EncoderRecord
+from regraft.support.reading import check_file
 
 _PROBABILITY = "probability_"  # and a label: a column that `regraft predict` writes
 
@@ -72,7 +74,7 @@ def read_table(
         Role(domain, "domain", need_domain),
     ]
     if group is not None:
-        roles.append(Role(group, "group", gap="fill it in, drop the row, or leave out --group"))
+        roles.append(Role(group, "group", gap=", or leave out --group"))
     if id is not None:
         roles.append(Role(id, "id", needed=need_id))
     check_roles(roles)
@@ -172,8 +174,14 @@ def align(table: FeatureTable, names: Sequence[str], n_features: int) -> NDArray
 
 
 def _check_file(path: Path) -> None:
+    check_file(path)
     if not path.exists():
         raise TableError(f"{path} does not exist: check the path.")
+    if path.is_dir() and holds_images(path):
+        raise TableError(
+            f"{path} is a folder of images: make features of them first, with regraft embed images "
+            f"{path} --out BANK, and pass that bank."
+        )
     if path.is_dir():
         raise TableError(
             f"{path} is a folder but no bank of features: pass one that regraft embed made, or the "
@@ -204,7 +212,7 @@ def _read_named(
 ) -> tuple[Columns, _Columns]:
     """Read a table with named columns; all of its problems are told at once."""
     cells = read_columns(path, plain={role.name for role in roles})
-    make = typed if ".csv" in path.name.lower() else np.array
+    make = typed if table_kind(path) == "csv" else np.array
     columns, problems = {}, []
     for role in roles:
         try:
@@ -215,6 +223,7 @@ def _read_named(
             problems.append(str(error))
     names = {role.name for role in roles}
     X = {name: values for name, values in cells.items() if name not in names}
+    problems += [] if choice is None else choice.find_conflicts(roles)
     if problems:
         problems += [] if choice is None else choice.find_problems(X)
         raise TableError(join_problems(problems, str(path)))

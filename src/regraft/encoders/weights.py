@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from regraft.support.digests import digest_parts
 from regraft.support.extras import quiet_loggers
+from regraft.support.reading import check_fits
 
 _SHOWN = 3
 _CHATTERING = ("huggingface_hub", "sentence_transformers")
@@ -40,6 +41,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}: name the weights with --weights.")
     try:
+        check_fits(path.stat().st_size, str(path))
         tensors: dict[str, Tensor] = safetensors.torch.load_file(path)
     except (safetensors.SafetensorError, KeyError):
         raise ValueError(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -19,6 +19,10 @@ from regraft.core.group_ties import align_classes, share_errors, source_share_er
 from regraft.premises.verdicts import format_p_value
 from regraft.support.shown import ShownResult
 from regraft.support.table import Cell, Table, share
+from regraft.support.threads import threads_by_size
+
+if TYPE_CHECKING:
+    from regraft.estimators.table_features import TableFeatures
 
 _CLEAR_SEPARATION = 2.0  # standard deviations; groups nearer than this overlap much
 
@@ -49,15 +53,16 @@ class Abduction(ShownResult):
     contrast: NDArray[np.float64]  # (K,)
     warnings: tuple[str, ...]
     models: GroupModels | None
+    features: TableFeatures | None = None  # what made numbers of a table
 
     @property
     def n_groups(self) -> int:
         """Number G of groups; 1 if no hidden factor was found."""
         return int(self.groups.shape[1])
 
-    def posterior(self, X: ArrayLike, y: ArrayLike) -> NDArray[np.float64]:
+    def posterior(self, X: Any, y: ArrayLike) -> NDArray[np.float64]:
         """Return P(u | x, y) (n, G) of new rows ``X`` (n, d) with labels ``y`` (n,)."""
-        features = check_features(X)
+        features = check_features(X if self.features is None else self.features.transform(X))
         if self.models is None:
             return np.ones((len(features), 1))
         labels, index = index_column(y, "y", len(features))
@@ -117,20 +122,28 @@ def summarize_factor(found: Mapping[str, Any]) -> str:
         f"{share[-1]:.0%} of {name}"
         for name, share in zip(found["domains"], found["shares"], strict=True)
     )
+    possible = f"{found['possible_gain']:.4f}"
+    told = (
+        f"{found['gain']:.4f} ± {found['gain_error']:.4f} nats about the source, of {possible} "
+        "possible at these shares."
+    )
+    if found["gain"] > found["possible_gain"]:
+        told = (
+            f"about as much of the source as is possible at these shares ({possible} nats): the "
+            "rows are too few to measure it better."
+        )
     begin = f"A hidden factor was found ({chance})"
     if found["separation"] < _CLEAR_SEPARATION:
         begin = f"The sources differ ({chance}), but the signs of a hidden factor are weak"
     return (
         f"{begin}: the sources hold {found['n_groups']} groups of "
         f"rows in different shares. Group {found['n_groups'] - 1} is {tie}. On rows "
-        f"that no step has seen, the groups tell {found['gain']:.4f} ± {found['gain_error']:.4f} "
-        f"nats about the source, of {found['possible_gain']:.4f} possible at these shares."
+        f"that no step has seen, the groups tell {told}"
     )
 
 
-def abduct(
-    X: ArrayLike, y: ArrayLike, sample_domain: ArrayLike, *, device: str = "cpu"
-) -> Abduction:
+@threads_by_size
+def abduct(X: Any, y: ArrayLike, sample_domain: ArrayLike, *, device: str = "cpu") -> Abduction:
     """Find the hidden factor that the sources disagree about, from domain labels alone.
 
     Sources are taken for different mixtures of the same groups of rows. The groups are found within
@@ -143,7 +156,9 @@ def abduct(
     Parameters
     ----------
     X, y, sample_domain : array-like (n, d), (n,), (n,)
-        Features, labels and the source of each row.
+        Features, labels and the source of each row. Of a data frame with texts or gaps, and of a
+        mapping of names to columns, :class:`~regraft.estimators.table_features.TableFeatures` makes
+        numbers.
     device : str
         Where torch computes, such as "cpu" or "cuda".
 
@@ -156,8 +171,14 @@ def abduct(
     ValueError
         If the data are not usable; the message says how to fix it.
     """
-    domains = check_domains(X, y, sample_domain, device=device)
-    return describe_groups(find_groups(rows_of_domains(domains)), domains)
+    # Reports read abductions, and need not wait for scikit-learn.
+    from regraft.estimators.raw_tables import fit_features
+
+    features, rows = fit_features(X, sample_domain)
+    domains = check_domains(rows, y, sample_domain, device=device)
+    return replace(
+        describe_groups(find_groups(rows_of_domains(domains)), domains), features=features
+    )
 
 
 def describe_groups(found: Groups, domains: Domains) -> Abduction:

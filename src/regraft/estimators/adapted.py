@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from regraft.core.adaptation import apply_correction
 from regraft.core.transplant import Witness
@@ -43,16 +43,6 @@ class AdaptedClassifier(SoftmaxHead):
     feature_scale_: float
     certificate_: TargetCertificate
     witness_: Witness
-
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_domain: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> NoReturn:
-        """Raise ``ValueError``: a fitted model makes this one."""
-        raise ValueError("an adapted model is not fitted: call adapt of the model it came from.")
 
     def _logits_of(self, features: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
         X = torch.from_numpy(features).double()

@@ -40,11 +40,13 @@ from regraft.estimators.placing import (
     reference_of,
 )
 from regraft.estimators.target_certificate import TargetCertificate
+from regraft.support.threads import threads_by_size
 
 if TYPE_CHECKING:
     from regraft.estimators.cro import CROClassifier
 
 
+@threads_by_size
 def adapt(
     model: CROClassifier | Pipeline,
     X: ArrayLike,
@@ -335,7 +337,7 @@ def _assemble(
     adapted = AdaptedClassifier()
     adapted.classes_, adapted.domains_ = model.classes_, model.domains_
     adapted.n_features_in_ = model.n_features_in_
-    for name in {"feature_names_in_", "encoder_"} & vars(model).keys():
+    for name in {"feature_names_in_", "encoder_", "column_roles_"} & vars(model).keys():
         setattr(adapted, name, getattr(model, name))
     if head.base == "placed":
         adapted.group_heads_ = family.heads(head.coordinates).numpy()

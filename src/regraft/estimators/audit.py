@@ -27,6 +27,7 @@ from regraft.premises.factorized_targets import check_n_groups, fit_factorized_t
 from regraft.support.plain_data import PlainData
 from regraft.support.shown import ShownResult
 from regraft.support.table import Number, Table, percent, share
+from regraft.support.threads import threads_by_size
 
 RADII = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 # Probabilities below this are treated as this, so that one confident error has a finite risk.
@@ -95,9 +96,10 @@ class AuditCurve(ShownResult, PlainData):
         plot_audit({name: self}, path)
 
 
+@threads_by_size
 def audit(
     predictor: Predictor | ArrayLike,
-    X: ArrayLike,
+    X: Any,
     y: ArrayLike,
     sample_domain: ArrayLike,
     radii: Sequence[float] = RADII,
@@ -123,8 +125,11 @@ def audit(
         Fitted classifier with ``predict_proba``, or its probabilities on the rows of ``X``, with
         columns in sorted order of the labels.
     X, y, sample_domain : array-like (n, d), (n,), (n,)
-        Features, labels and the domain of each row. If the predictor is a pipeline that ends in a
-        head of Regraft, ``X`` is what the pipeline takes, such as a data frame.
+        Features, labels and the domain of each row. ``X`` is what the predictor takes, such as a
+        data frame for a pipeline. Plausible domains are made of the features that the head of a
+        pipeline of Regraft sees; for other predictors, of numbers that
+        :class:`~regraft.estimators.table_features.TableFeatures` makes of a data frame with texts
+        or gaps.
     radii : sequence of float
         Distances from the sources' mean within which targets are plausible, in nats.
     family : {"hull", "factorized"}
@@ -147,6 +152,7 @@ def audit(
     """
     # Reports read audits, and need not wait for scikit-learn.
     from regraft.estimators.pipelines import split_rows
+    from regraft.estimators.raw_tables import fit_features
 
     if family == "latent":
         raise ValueError('the family "latent" has no radii: call audit_groups instead.')
@@ -154,7 +160,8 @@ def audit(
     check_n_groups(n_groups)
     radii = check_radii(radii)
     predictor, X = split_rows(predictor, X)
-    domains = check_domains(X, y, sample_domain, device=device)
+    rows = fit_features(X, sample_domain)[1]
+    domains = check_domains(rows, y, sample_domain, device=device)
     check_rank(rank, len(domains.classes))
     loss, error = judge_rows(predictor, X, domains)
     warn_if_one_domain(domains, ONE_DOMAIN_CONSEQUENCE)
@@ -214,9 +221,7 @@ def check_radii(radii: Sequence[float]) -> list[float]:
     return values
 
 
-def judge_rows(
-    predictor: Predictor | ArrayLike, X: ArrayLike, domains: Domains
-) -> tuple[Tensor, Tensor]:
+def judge_rows(predictor: Predictor | ArrayLike, X: Any, domains: Domains) -> tuple[Tensor, Tensor]:
     """Return the losses and the errors (n,) of a predictor on the rows ``X`` of ``domains``."""
     probabilities, columns = _probabilities(predictor, X, domains)
     p = torch.from_numpy(probabilities).to(domains.weight)
@@ -226,7 +231,7 @@ def judge_rows(
 
 
 def _probabilities(
-    predictor: Predictor | ArrayLike, X: ArrayLike, domains: Domains
+    predictor: Predictor | ArrayLike, X: Any, domains: Domains
 ) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
     """Return checked probabilities (n, P), and the column (C,) of each of ``domains.classes``.
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cached_property
 from typing import Any, Literal
 
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 MISSING_TEXTS = frozenset({"", "na", "n/a", "<na>", "nan", "null", "none", "?"})  # in any case
 _TRUTH = {"true": True, "false": False}  # likewise
+FREE_TEXT = "is free text"  # a reason to leave a column out
 IS_MISSING, EQUALS = " is missing", "="  # in names of features made of gaps and texts
 _ID_NAME = re.compile(r"(?i)(.*[ _.-])?(id|uuid|guid)|.*[a-z]I[Dd]|unnamed: 0|row_?(number|nr)")
 _MIN_ROWS = 20  # fewer values that all differ say nothing about a column
@@ -22,6 +24,7 @@ _RANGE = 20  # times the number of rows: how far apart ids lie at most
 _LONG, _VERY_LONG = 25, 60  # mean number of characters in a free text, among categories
 _FEW_VALUES, _REPEATS = 20, 5  # of a category that is mostly written in numbers
 _SHOWN = 3  # cells in a sentence
+_PROBLEMS = 20  # in one message
 
 Columns = Mapping[str, NDArray[Any]]  # by name, (n,) each
 Kind = Literal["number", "category"]
@@ -112,18 +115,23 @@ class RawColumn:
             self._numbers  # noqa: B018
         except TypeError as error:
             return self._nested(error)
-        return None if self.kind == "category" else self.number_problem()
+        if self.kind == "category":
+            return None
+        return self._find_problem("numbers", "repair them, or name the column as categorical")
 
     def number_problem(self) -> str | None:
-        """Say in one sentence why the cells are not all numbers and how to repair them, if so."""
+        """Say in one sentence why a model that reads numbers here cannot read a cell, if so."""
+        return self._find_problem("numbers for the model", "repair or empty the cell")
+
+    def _find_problem(self, what: str, remedy: str) -> str | None:
         try:
             numbers, bad = self._numbers
         except TypeError as error:
             return self._nested(error)
         if len(bad):
             return (
-                f"column {self.name!r} holds numbers, but not in {_show_rows(bad, self.values)}: "
-                "repair them, or name the column as categorical."
+                f"column {self.name!r} holds {what}, but not in {_show_rows(bad, self.values)}: "
+                f"{remedy}."
             )
         infinite = np.flatnonzero(np.isinf(numbers))
         if len(infinite):
@@ -199,7 +207,7 @@ class RawColumn:
         length = sum(len(text) * times for text, times in self.counts.items()) / present
         nearly_all = distinct >= _NEARLY_ALL * present
         if (nearly_all and length > _LONG) or (distinct > max_categories and length > _VERY_LONG):
-            return "is free text"
+            return FREE_TEXT
         if nearly_all:
             return "has another text in nearly every row, as an id has"
         if distinct > 0.5 * present and _ID_NAME.fullmatch(self.name):
@@ -221,6 +229,20 @@ def _show_rows(rows: NDArray[np.intp], values: NDArray[Any]) -> str:
     return f"{shown} and {more:,} more" if more else shown
 
 
+def describe_unknown(counts: Mapping[str, int]) -> str:
+    """Say in how many rows each categorical column holds what fit has not seen; "" if in none."""
+    shown = ", ".join(f"{name!r} ({n:,} row{'s' * (n > 1)})" for name, n in counts.items() if n)
+    said = "these columns hold values or gaps that did not occur in fit and count for nothing"
+    return f"{said}: {shown}." if shown else ""
+
+
+def find_alike(name: str, names: Iterable[str]) -> str | None:
+    """Return the one of ``names`` that was probably meant, if there is one."""
+    by_case = {each.lower(): each for each in names}
+    alike = get_close_matches(name.lower(), by_case, 1)
+    return by_case[alike[0]] if alike else None
+
+
 class ColumnProblems(ValueError):
     """Columns that cannot be used; the message tells all of their ``problems``."""
 
@@ -233,5 +255,8 @@ def join_problems(problems: Sequence[str], what: str) -> str:
     """Write one problem as it is, and several as one message with numbers."""
     if len(problems) == 1:
         return problems[0]
-    parts = "; ".join(f"({i}) {text.removesuffix('.')}" for i, text in enumerate(problems, 1))
+    shown = problems if len(problems) <= _PROBLEMS else problems[: _PROBLEMS - 1]
+    parts = "; ".join(f"({i}) {text.removesuffix('.')}" for i, text in enumerate(shown, 1))
+    more = len(problems) - len(shown)
+    parts += f"; and {more:,} more" if more else ""
     return f"{what} has {len(problems)} problems: {parts}."

@@ -33,6 +33,7 @@ from regraft.estimators.comparison_metrics import (
 )
 from regraft.estimators.comparison_records import CellRecords, CellValues, fingerprint, make_key
 from regraft.estimators.comparison_splits import leave_out, measure_heads
+from regraft.estimators.raw_tables import choose_features
 from regraft.estimators.table_features import TableFeatures
 from regraft.support.plain_data import PlainData
 from regraft.support.progress import Countdown, OnProgress, ignore_progress
@@ -143,8 +144,8 @@ def compare(
     Parameters
     ----------
     X, y, sample_domain : array-like (n, d), (n,), (n,)
-        Features, labels and the domain of each row, three domains or more. With ``features``, ``X``
-        is a table: a data frame, or a mapping of names to columns.
+        Features, labels and the domain of each row, three domains or more. ``X`` may be a table:
+        a data frame, or a mapping of names to columns.
     radii : sequence of float
         Radii of CRO's hull, in nats.
     estimators : mapping of str to classifier, optional
@@ -153,6 +154,7 @@ def compare(
         ``groups``. Without ``predict_proba`` there is no log-loss and no calibration error.
     features : TableFeatures, optional
         Turns a table into numbers for all heads. A copy is fitted on the sources of each split.
+        By default, ``TableFeatures()`` for a table with texts or gaps.
     device : str
         Where torch computes, such as "cpu" or "cuda".
     records : Path, optional
@@ -172,6 +174,7 @@ def compare(
     """
     heads = compared_heads(radii, device, estimators)
     check_device(device)
+    features = features or choose_features(X)
     matrix = X if features is None else _to_numbers(features, X)
     domains = check_domains(matrix, y, sample_domain)
     _check_enough(domains)

@@ -21,6 +21,7 @@ from regraft.estimators.comparison_metrics import Predictions, measure_metrics
 from regraft.estimators.comparison_records import CellValues
 from regraft.estimators.given_estimators import fit_given, predict_given, spread_columns
 from regraft.estimators.table_features import TableFeatures
+from regraft.support.threads import threads_for
 
 
 @dataclass(frozen=True)
@@ -68,8 +69,9 @@ def measure_heads(split: DomainLeftOut, heads: Sequence[ComparedHead]) -> Iterat
         if head.is_given:
             predictions = _ask_given(head, split)
         else:
-            sources = sources or fit_source_heads(split.rest)
-            predictions = _ask_head(head, split, sources)
+            with threads_for(split.rest.X.numel()):
+                sources = sources or fit_source_heads(split.rest)
+                predictions = _ask_head(head, split, sources)
         correct = predictions.label == split.y
         accuracy = np.bincount(split.domain, weights=correct) / np.bincount(split.domain)
         metrics = measure_metrics(

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from regraft.core.abduction import Groups, find_groups, rows_of_sources
 from regraft.core.domains import Domains, warn_if_one_domain
+from regraft.core.evidence import HeldOutRows
 from regraft.core.game import GameOutcome, Round
 from regraft.core.group_certificate import certify_latent
 from regraft.core.group_heads import fit_group_heads
@@ -43,6 +44,7 @@ from regraft.estimators.intervals import interval_of
 from regraft.estimators.row_weights import ClassWeight
 from regraft.estimators.witnesses import witness_of
 from regraft.premises.factorized_targets import FactorizedTargets, fit_factorized_targets
+from regraft.support.threads import threads_for
 
 _REMEDY = "max_rounds or tolerance, or the ridge"
 
@@ -196,12 +198,13 @@ class CROClassifier(GameHead):
         ``on_round`` is called after each round of the game, for progress.
         """
         self.check_parameters()
-        domains = self._check(X, y, sample_domain, sample_weight, self.device)
+        domains = self._check(X, y, sample_domain, sample_weight)
         check_rank(self.rank, len(domains.classes))
         warn_if_one_domain(
             domains, "nothing is known about how domains differ and the head is plain ERM's"
         )
-        return self.fit_sources(domains, fit_source_heads(domains), on_round=on_round)
+        with threads_for(domains.X.numel()):
+            return self.fit_sources(domains, fit_source_heads(domains), on_round=on_round)
 
     def fit_sources(
         self,
@@ -212,11 +215,16 @@ class CROClassifier(GameHead):
     ) -> Self:
         """Fit as ``fit`` does on ``domains``, whose source heads are known already."""
         names = [str(name) for name in domains.names]
-        whitening = sources.whitening
         if self.family == "latent":
             head = self._fit_latent(domains, sources, names, on_round)
         else:
             head = self._fit_hull(domains, sources, names, on_round)
+        self.set_sources(domains, sources, head)
+        return self
+
+    def set_sources(self, domains: Domains, sources: SourceHeads, head: Tensor) -> None:
+        """Set what all families have, and last the head (C, k)."""
+        whitening = sources.whitening
         self.n_features_in_ = domains.X.shape[1]
         self.regularization_ = sources.regularization
         self.source_heads_ = whitening.to_features(sources.heads).cpu().numpy()
@@ -224,7 +232,6 @@ class CROClassifier(GameHead):
         self.feature_mean_ = whitening.mean.cpu().numpy()
         self.feature_scale_ = float(whitening.eigenvalues.mean().sqrt())
         self._set_head(domains, whitening.to_features(head))
-        return self
 
     def solve(self, sources: SourceHeads) -> Tensor:
         """Return the head (C, k) on whitened rows that ``fit`` gets from these source heads."""
@@ -272,11 +279,17 @@ class CROClassifier(GameHead):
             sources.Z, sources.weight, groups.posterior, sources.whitening, ridge
         )
         self.group_map_ = sources.whitening.to_features(group_map).cpu().numpy()
-        group_heads = fit_group_heads(sources, groups)
-        self.group_heads_ = sources.whitening.to_features(group_heads.heads).cpu().numpy()
-        self.reference_ = take_reference(domains, sources, groups, group_heads, outcome.held_out)
+        self.set_groups(domains, sources, groups, outcome.held_out)
         self.group_prior_ = outcome.targets.prior.cpu().numpy()
         return outcome.head
+
+    def set_groups(
+        self, domains: Domains, sources: SourceHeads, groups: Groups, held_out: HeldOutRows
+    ) -> None:
+        """Set the heads of the groups and the rows that stay with the model."""
+        group_heads = fit_group_heads(sources, groups)
+        self.group_heads_ = sources.whitening.to_features(group_heads.heads).cpu().numpy()
+        self.reference_ = take_reference(domains, sources, groups, group_heads, held_out)
 
     def _fit_hull(
         self,

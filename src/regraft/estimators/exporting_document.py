@@ -30,7 +30,13 @@ def describe_model(model: Model) -> dict[str, Any]:
     features = read_raw(len(names)) if before is None else follow(before, read_raw(len(names)))
     used = sorted({term.column for term in features.terms})
     place = {column: i for i, column in enumerate(used)}
-    columns = [{"name": str(names[j]), "kind": _kind(names[j], j, features)} for j in used]
+    columns: list[dict[str, Any]] = [
+        {"name": str(names[j]), "kind": _kind(names[j], j, features)} for j in used
+    ]
+    cut = getattr(before.steps[0][1], "cut_", ()) if before is not None else ()
+    for column in columns:
+        if column["name"] in cut:
+            column["rare_values"] = True  # that are no categories of their own
     has_names = before is not None and found is not None
     is_matrix = not has_names and all(column["kind"] == "number" for column in columns)
     return {
@@ -42,7 +48,8 @@ def describe_model(model: Model) -> dict[str, Any]:
         "terms": [term.to_dict() | {"column": place[term.column]} for term in features.terms],
         "head": _describe_head(head, features),
         "classes": head.classes_.tolist(),
-        "about": _describe_facts(model, head),
+        "about": _describe_facts(model, head)
+        | {"not_read": [str(name) for j, name in enumerate(names) if j not in place]},
     }
 
 
@@ -106,4 +113,6 @@ def _describe_facts(model: Model, head: SoftmaxHead) -> dict[str, Any]:
     }
     if hasattr(head, "encoder_"):
         facts["encoder"] = {"name": head.encoder_[0], "fingerprint": head.encoder_[1]}
+    if hasattr(head, "column_roles_"):
+        facts["columns"] = head.column_roles_._asdict()
     return facts

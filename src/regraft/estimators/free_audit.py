@@ -22,6 +22,7 @@ from regraft.estimators.group_audit import COLUMNS, evidence_rows
 from regraft.support.plain_data import PlainData
 from regraft.support.shown import ShownResult
 from regraft.support.table import Table, percent
+from regraft.support.threads import threads_by_size
 
 if TYPE_CHECKING:
     from regraft.estimators.pipelines import Model
@@ -68,6 +69,7 @@ class FreeAudit(ShownResult, PlainData):
         plot_free_audit(self, path, name)
 
 
+@threads_by_size
 def audit_free(
     head: Model,
     X: ArrayLike,

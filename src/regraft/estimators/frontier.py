@@ -39,6 +39,7 @@ from regraft.support.plain_data import PlainData
 from regraft.support.progress import OnProgress, ignore_progress
 from regraft.support.shown import ShownResult
 from regraft.support.table import Number, Table
+from regraft.support.threads import threads_by_size
 
 _MEASURED = "Measured on held-out rows, mean over the sources; in brackets, 95 % intervals."
 _INTERVALS = (
@@ -163,8 +164,9 @@ class Frontier(ShownResult, PlainData):
         plot_frontier(self, path)
 
 
+@threads_by_size
 def frontier(
-    X: ArrayLike,
+    X: Any,
     y: ArrayLike,
     sample_domain: ArrayLike,
     radii: Sequence[float] | None = None,
@@ -189,7 +191,9 @@ def frontier(
     Parameters
     ----------
     X, y, sample_domain : array-like (n, d), (n,), (n,)
-        Features, labels and the domain of each row.
+        Features, labels and the domain of each row. Of a data frame with texts or gaps, and of a
+        mapping of names to columns, :class:`~regraft.estimators.table_features.TableFeatures` makes
+        numbers.
     radii : sequence of float or None
         Of the hull and the factorized family: radii at which heads are trained, in nats. None takes
         0 to 16.
@@ -216,12 +220,16 @@ def frontier(
     ValueError
         If the data or an argument is not usable; the message says how to fix it.
     """
+    # Reports read frontiers, and need not wait for scikit-learn.
+    from regraft.estimators.raw_tables import fit_features
+
     given = {"radii": radii, "prior_shifts": prior_shifts}
     settings = {name: None if steps is None else list(steps) for name, steps in given.items()}
     own = {"rank": rank, "objective": objective, "class_groups": class_groups}
     check_settings(family, settings | own | {"n_groups": n_groups})
     check_n_groups(n_groups)
     check_ridge(ridge)
+    X = fit_features(X, sample_domain)[1]
     if family == "latent":
         shifts = check_prior_shifts(PRIOR_SHIFTS if prior_shifts is None else prior_shifts)
         domains = check_domains(X, y, sample_domain, device=device)

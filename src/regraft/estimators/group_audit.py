@@ -26,6 +26,7 @@ from regraft.estimators.audit import Predictor, judge_rows
 from regraft.support.plain_data import PlainData
 from regraft.support.shown import ShownResult
 from regraft.support.table import Cell, Number, Table, percent, share
+from regraft.support.threads import threads_by_size
 
 COLUMNS = "measured in", "effective rows", "risk", "at most", "accuracy", "at least"
 ONE_SOURCE_CONSEQUENCE = "no hidden groups can be told apart"
@@ -129,9 +130,10 @@ def evidence_rows(evidence: Iterable[Evidence]) -> list[tuple[Cell, ...]]:
     ]
 
 
+@threads_by_size
 def audit_groups(
     predictor: Predictor | ArrayLike,
-    X: ArrayLike,
+    X: Any,
     y: ArrayLike,
     sample_domain: ArrayLike,
     *,
@@ -151,8 +153,11 @@ def audit_groups(
         Fitted classifier with ``predict_proba``, or its probabilities on the rows of ``X``, with
         columns in sorted order of the labels.
     X, y, sample_domain : array-like (n, d), (n,), (n,)
-        Features, labels and the domain of each row. If the predictor is a pipeline that ends in a
-        head of Regraft, ``X`` is what the pipeline takes, such as a data frame.
+        Features, labels and the domain of each row. ``X`` is what the predictor takes, such as a
+        data frame for a pipeline. Plausible domains are made of the features that the head of a
+        pipeline of Regraft sees; for other predictors, of numbers that
+        :class:`~regraft.estimators.table_features.TableFeatures` makes of a data frame with texts
+        or gaps.
     prior_shift, class_groups
         Which mixtures count, as in :class:`~regraft.estimators.cro.CROClassifier`.
     device : str
@@ -169,18 +174,20 @@ def audit_groups(
     """
     # Reports read audits, and need not wait for scikit-learn.
     from regraft.estimators.pipelines import split_rows
+    from regraft.estimators.raw_tables import fit_features
 
     check_prior_shift(prior_shift)
     predictor, X = split_rows(predictor, X)
-    domains = check_domains(X, y, sample_domain, device=device)
+    rows = fit_features(X, sample_domain)[1]
+    domains = check_domains(rows, y, sample_domain, device=device)
     loss, error = judge_rows(predictor, X, domains)
     warn_if_one_domain(domains, ONE_SOURCE_CONSEQUENCE)
     found = find_groups(rows_of_domains(domains))
-    rows = (found.posterior, domains.weight, domains.y, len(domains.classes))
+    mixed = (found.posterior, domains.weight, domains.y, len(domains.classes))
     held_out = HeldOutRows(loss, 1 - error)
     told = found.told(domains.y)
-    groups = measure_targets(GroupTargets(*rows, told=told), held_out)
-    targets = measure_targets(GroupTargets(*rows, prior_shift, class_groups, told), held_out)
+    groups = measure_targets(GroupTargets(*mixed, told=told), held_out)
+    targets = measure_targets(GroupTargets(*mixed, prior_shift, class_groups, told), held_out)
     order = torch.argsort(domains.domain, stable=True)
     slices = domain_slices(domains.domain[order], len(domains.names))
     by_source = HeldOutRows(held_out.loss[order], held_out.correct[order])

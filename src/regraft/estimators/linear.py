@@ -14,7 +14,13 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 from torch import Tensor
 
-from regraft.core.domains import Domains, check_domains, is_target, warn_if_one_domain
+from regraft.core.domains import (
+    Domains,
+    check_column,
+    check_domains,
+    is_target,
+    warn_if_one_domain,
+)
 from regraft.core.features import (
     check_features,
     check_no_text,
@@ -22,20 +28,24 @@ from regraft.core.features import (
     iterate_row_chunks,
 )
 from regraft.core.heads import SourceHeads, fit_source_heads
+from regraft.estimators.column_roles import ColumnRoles
 from regraft.estimators.encoder_record import EncoderRecord
 from regraft.estimators.row_weights import ClassWeight, check_sample_weight, weigh_classes
+from regraft.support.threads import threads_for
 
 
 class SoftmaxHead(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Base of classifiers that predict by logits of the features.
 
     Attributes: ``classes_`` (C,), ``domains_`` (K,) of the sources, ``n_features_in_``; and, if it
-    was fitted on a bank by the command line, the record of its ``encoder_``.
+    was fitted by the command line, the ``column_roles_`` of its table and, for a bank, the record
+    of its ``encoder_``.
     """
 
     classes_: NDArray[Any]
     domains_: NDArray[Any]
     encoder_: EncoderRecord
+    column_roles_: ColumnRoles
 
     def fit(
         self,
@@ -44,8 +54,8 @@ class SoftmaxHead(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         sample_domain: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
-        """Fit on rows ``X`` (n, d), labels ``y`` (n,), domains and weights of the rows (n,)."""
-        raise NotImplementedError
+        """Raise ``ValueError``, unless a class says how it is fitted: another model makes it."""
+        raise ValueError("an adapted model is not fitted: call adapt of the model it came from.")
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -115,6 +125,7 @@ class LinearHead(SoftmaxHead):
     __metadata_request__score = {"sample_weight": True}
 
     class_weight: ClassWeight
+    device: str = "cpu"  # where torch computes
     _of_one_domain = ""  # what to warn of if there is one domain only
     _head: NDArray[np.float64]  # (C, d + 1) on [x, 1]
 
@@ -145,7 +156,8 @@ class LinearHead(SoftmaxHead):
         domains = self._check(X, y, sample_domain, sample_weight)
         if self._of_one_domain:
             warn_if_one_domain(domains, self._of_one_domain)
-        return self.fit_sources(domains, fit_source_heads(domains))
+        with threads_for(domains.X.numel()):
+            return self.fit_sources(domains, fit_source_heads(domains))
 
     def _check_parameters(self) -> None:
         """Raise ``ValueError`` for parameters that cannot be used."""
@@ -160,7 +172,6 @@ class LinearHead(SoftmaxHead):
         y: ArrayLike,
         sample_domain: ArrayLike | None,
         sample_weight: ArrayLike | None,
-        device: str = "cpu",
     ) -> Domains:
         """Validate the data of ``fit`` and pack them as domains.
 
@@ -171,7 +182,7 @@ class LinearHead(SoftmaxHead):
         columns = column_names(X)
         check_no_text(X, columns)
         rows: Any = validate_data(self, X, accept_sparse="csr", ensure_all_finite=False)
-        labels = np.asarray(column_or_1d(y, warn=True))
+        labels = check_column(column_or_1d(y, warn=True), "y")
         domain = (
             np.zeros(rows.shape[0], int) if sample_domain is None else np.asarray(sample_domain)
         )
@@ -184,7 +195,7 @@ class LinearHead(SoftmaxHead):
             weight = weigh_classes(weight, self.class_weight, labels)
         check_classification_targets(labels)
         return check_domains(
-            rows, labels, domain, row_weight=weight, columns=columns, device=device
+            rows, labels, domain, row_weight=weight, columns=columns, device=self.device
         )
 
     def solve(self, sources: SourceHeads) -> Tensor:

@@ -6,13 +6,12 @@ from dataclasses import fields
 from typing import Any, Self
 
 import torch
-from numpy.typing import ArrayLike
 
-from regraft.core.domains import warn_if_one_domain
+from regraft.core.domains import Domains
 from regraft.core.free_adversary import FreeAdversary, FreeAdversaryOptions
 from regraft.core.game import play
 from regraft.core.head_certificate import certify_free
-from regraft.core.heads import fit_source_heads
+from regraft.core.heads import SourceHeads
 from regraft.core.hull_game import answer_without
 from regraft.core.learner import Learner
 from regraft.core.standardization import standardize
@@ -62,6 +61,8 @@ class LiteralCROClassifier(GameHead):
     regularization_ : Regularization
     """
 
+    _of_one_domain = "nothing says which part of the features is abduction"
+
     def __init__(
         self,
         surrogate: SurrogateKind = "relabelled",
@@ -95,22 +96,8 @@ class LiteralCROClassifier(GameHead):
         self.random_state = random_state
         self.device = device
 
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_domain: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> Self:
-        """Fit on rows ``X`` (n, d), labels ``y`` (n,), the domain and the weight of each row (n,).
-
-        Within a domain, a row counts in proportion to its weight; domains weigh the same.
-        """
-        check_surrogate(self.surrogate)
-        self._check_numbers()
-        domains = self._check(X, y, sample_domain, sample_weight, self.device)
-        warn_if_one_domain(domains, "nothing says which part of the features is abduction")
-        sources = fit_source_heads(domains)
+    def fit_sources(self, domains: Domains, sources: SourceHeads) -> Self:
+        """Fit as ``fit`` does on ``domains``, whose source heads are known already."""
         scaled, to_features = standardize(sources), sources.whitening.to_features
         start = scaled.from_features(to_features(sources.pooled))
         ridge = sources.regularization.pooled_ridge
@@ -153,7 +140,8 @@ class LiteralCROClassifier(GameHead):
         chosen = {name: value for name, value in self.get_params().items() if name in known}
         return FreeAdversaryOptions(**chosen)
 
-    def _check_numbers(self) -> None:
+    def _check_parameters(self) -> None:
+        check_surrogate(self.surrogate)
         least: dict[str, Any] = {
             "cro_max_outer_iters": 2,
             "cro_adv_epochs": 1,

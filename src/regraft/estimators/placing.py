@@ -25,6 +25,7 @@ from regraft.estimators.linear_maps import apply_maps
 from regraft.support.plain_data import PlainData
 from regraft.support.shown import ShownResult
 from regraft.support.table import Table, write_p_value
+from regraft.support.threads import threads_by_size
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
@@ -119,6 +120,7 @@ class Placement(ShownResult, PlainData):
         )
 
 
+@threads_by_size
 def place(model: CROClassifier | Pipeline, X: ArrayLike) -> Placement:
     """Place a new domain among the mixtures of the groups that a model found, without labels.
 

@@ -32,6 +32,7 @@ from regraft.estimators.baselines import (
     VRExClassifier,
 )
 from regraft.estimators.card import model_card
+from regraft.estimators.column_roles import ColumnRoles
 from regraft.estimators.cro import CROClassifier
 from regraft.estimators.encoder_record import EncoderRecord
 from regraft.estimators.game_head import GameHead
@@ -51,6 +52,8 @@ from regraft.estimators.table_features import TableFeatures
 from regraft.estimators.target_certificate import TargetCertificate
 from regraft.estimators.transformer_state import describe_transformer, restore_transformer
 from regraft.support.files import sibling
+from regraft.support.json_files import load_json
+from regraft.support.reading import read_file
 
 FORMAT = 3
 FORMAT_WITH_PREPROCESSING = 4  # so that versions that would leave it out refuse the model
@@ -195,7 +198,7 @@ def _restore_preprocessing(
 
 def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     try:
-        return safetensors.numpy.load(path.read_bytes())
+        return safetensors.numpy.load(read_file(path, path.parent))
     except safetensors.SafetensorError:
         raise ValueError(f"{path} is damaged: save the model again.") from None
 
@@ -264,6 +267,8 @@ def _describe(model: SoftmaxHead) -> dict[str, Any]:
         description["feature_names"] = [str(feature) for feature in model.feature_names_in_]
     if hasattr(model, "encoder_"):
         description["encoder"] = model.encoder_._asdict()
+    if hasattr(model, "column_roles_"):
+        description["columns"] = model.column_roles_._asdict()
     if isinstance(model, GameHead):
         description["certificate"] = model.certificate_.to_dict()
         description["regularization"] = asdict(model.regularization_)
@@ -328,7 +333,7 @@ def _labels(name: str, labels: NDArray[Any]) -> dict[str, Any]:
 
 def _read_description(path: Path) -> dict[str, Any]:
     try:
-        description = json.loads(path.read_text(encoding="utf-8"))
+        description = load_json(read_file(path, path.parent))
     except ValueError:  # not JSON, or not even text
         raise ValueError(f"{path} is damaged: save the model again.") from None
     if not isinstance(description, dict) or "format" not in description:
@@ -371,6 +376,8 @@ def _rebuild(description: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> So
         _check_shape("feature_names", model.feature_names_in_, (model.n_features_in_,))
     if "encoder" in description:
         model.encoder_ = EncoderRecord(**description["encoder"])
+    if "columns" in description:
+        model.column_roles_ = ColumnRoles.from_dict(description["columns"])
     if isinstance(model, AdaptedClassifier):
         model.certificate_ = TargetCertificate.from_dict(description["certificate"])
     if isinstance(model, CROClassifier | AdaptedClassifier):

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regraft.estimators.column_kinds import RawColumn, join_problems, to_texts
+from regraft.estimators.column_kinds import RawColumn, describe_unknown, join_problems, to_texts
 
 FORMAT = "regraft-scorer"
 VERSION = 1
@@ -41,6 +41,7 @@ class Scorer:
             raise ValueError(f"not a document of the format {FORMAT}, version {VERSION}.")
         self.columns = [str(column["name"]) for column in document["columns"]]
         self.kinds = [str(column["kind"]) for column in document["columns"]]
+        self._has_rare = [bool(column.get("rare_values")) for column in document["columns"]]
         self.classes: NDArray[Any] = np.array(document["classes"])
         self.about: dict[str, Any] = document["about"]
         terms = document["terms"]
@@ -108,6 +109,19 @@ class Scorer:
         terms -= self._center
         terms /= self._scale
         return terms
+
+    def describe_unknown(self, rows: RawRows) -> str:
+        """Say which columns of rows hold categories that did not occur in fit; "" if none do."""
+        pairs = zip(self.columns, self._has_rare, strict=True)
+        columns = [pair for pair, kind in zip(pairs, self.kinds, strict=True) if kind != "number"]
+        counts = {
+            name: sum(value not in lookup for value in values)
+            for (name, has_rare), lookup, values in zip(
+                columns, self._lookups, rows.categories, strict=True
+            )
+            if not has_rare
+        }
+        return describe_unknown(counts)
 
     def _check_gaps(self, cells: NDArray[np.float64]) -> None:
         left = np.isnan(cells)

@@ -17,17 +17,23 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from regraft.core.domains import is_target
+from regraft.core.features import join_names
 from regraft.estimators.column_kinds import (
     EQUALS,
+    FREE_TEXT,
     IS_MISSING,
     ColumnProblems,
     Columns,
     RawColumn,
+    describe_unknown,
+    find_alike,
     to_texts,
 )
 
 MISSING = "(missing)"  # the category of cells that are missing
+_PLURALS = {"is": "are", "has": "have", "numbers": "number"}  # verbs of reasons
 _NUMBERS, _CATEGORIES = "numbers", "categories"  # of the ColumnTransformer
+_SHOWN = 8  # columns in a sentence
 
 
 class UnknownCategoryWarning(UserWarning):
@@ -120,11 +126,11 @@ class TableFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         left_out = {name: reason for name, reason in reasons.items() if reason is not None}
         kept = [column for column in columns if column.name not in left_out]
         if not kept:
-            said = ", ".join(f"{name!r} {reason}" for name, reason in left_out.items())
-            raise ValueError(
-                f"no column of the table is left as a feature ({said}): add some, or name those to "
-                "use as features."
-            )
+            said = join_names([f"{name!r} {reason}" for name, reason in left_out.items()], _SHOWN)
+            remedy = "add some, or name those to use as features"
+            if FREE_TEXT in left_out.values():
+                remedy = "add some, or make features of the texts with regraft embed text"
+            raise ValueError(f"no column of the table is left as a feature ({said}): {remedy}.")
         self.numeric_ = tuple(each.name for each in kept if each.kind == "number")
         categories = {
             each.name: self._choose_categories(each) for each in kept if each.kind == "category"
@@ -213,9 +219,11 @@ class TableFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             names = getattr(self, option) or ()
             absent = [name for name in names if name not in table]
             if absent:
+                alike = find_alike(str(absent[0]), table)
+                guess = f"did you mean {alike!r}? It has" if alike else "it has"
                 raise ValueError(
-                    f"{option} names {', '.join(map(repr, absent))}, which the table does not "
-                    f"have: it has {', '.join(map(repr, table))}."
+                    f"{option} names {', '.join(map(repr, absent))}, which the table does not have "
+                    f"({guess} {join_names(list(map(repr, table)))}): correct the name."
                 )
         chosen = table if self.features is None else self.features
         dropped = set(self.drop)
@@ -249,9 +257,10 @@ class TableFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             table = dict(zip(self.feature_names_in_.tolist(), table.values(), strict=True))
         absent = [name for name in self.columns_ if name not in table]
         if absent:
+            lacking = join_names([*map(repr, absent)], _SHOWN)
             raise ValueError(
-                f"the data lacks {', '.join(map(repr, absent))}, which the model was fitted on: "
-                "add what is missing, or rename it."
+                f"the data lacks {lacking}, which the model was fitted on: add what is missing, or "
+                "rename it."
             )
         return table
 
@@ -261,14 +270,8 @@ class TableFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             if name not in self.cut_:
                 found = Counter(MISSING if t is None else t for t in texts[name].tolist())
                 counts[name] = sum(n for text, n in found.items() if text not in known)
-        if any(counts.values()):
-            shown = ", ".join(f"{name!r} ({n:,} rows)" for name, n in counts.items() if n)
-            warnings.warn(
-                "these columns hold values or gaps that did not occur in fit and count for "
-                f"nothing: {shown}.",
-                UnknownCategoryWarning,
-                stacklevel=3,
-            )
+        if said := describe_unknown(counts):
+            warnings.warn(said, UnknownCategoryWarning, stacklevel=3)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -281,8 +284,16 @@ def describe_left_out(left_out: Mapping[str, str]) -> str:
     by_reason: dict[str, list[str]] = {}
     for name, reason in left_out.items():
         by_reason.setdefault(reason, []).append(repr(name))
-    said = "; ".join(f"{', '.join(names)} {reason}" for reason, names in by_reason.items())
+    said = "; ".join(
+        f"{join_names(names, _SHOWN)} {reason if len(names) == 1 else _to_plural(reason)}"
+        for reason, names in by_reason.items()
+    )
     return f"columns left out: {said} (name a column among the features to keep it)."
+
+
+def _to_plural(reason: str) -> str:
+    verb, _, rest = reason.partition(" ")
+    return f"{_PLURALS[verb]} {rest}"
 
 
 def as_columns(X: Any) -> Columns:

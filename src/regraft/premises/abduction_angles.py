@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.linalg import subspace_angles
 from torch import Tensor
 
+from regraft.core.decompositions import svd, svdvals
 from regraft.premises.factorization import GroupedRows
 from regraft.premises.multinomial_maps import OutcomeData, fit_map
 from regraft.premises.randomization import DRAWS, Randomization, crossfit_residuals, pooled_test
@@ -113,14 +114,14 @@ def abduction_test(
 
 def column_space(slopes: Tensor) -> Tensor:
     """Return an orthonormal basis (d, rank) of the columns of a map (d, r)."""
-    left, values, _ = torch.linalg.svd(slopes, full_matrices=False)
+    left, values, _ = svd(slopes, full_matrices=False)
     basis: Tensor = left[:, values > _ZERO_CUTOFF * values[0]]
     return basis
 
 
 def stable_rank(matrix: Tensor) -> float:
     """Return the squared Frobenius norm over the squared operator norm; 0 for a zero matrix."""
-    values = torch.linalg.svdvals(matrix).square()
+    values = svdvals(matrix).square()
     return float(values.sum() / values[0]) if float(values[0]) > 0 else 0.0
 
 

@@ -40,6 +40,7 @@ from regraft.support.plain_data import PlainData
 from regraft.support.progress import OnProgress, ignore_progress
 from regraft.support.shown import ShownResult
 from regraft.support.table import Table
+from regraft.support.threads import threads_by_size
 
 # By the name of their check.
 PREMISES = {
@@ -127,6 +128,7 @@ class Diagnosis(ShownResult):
         return document | {"remarks": list(self.remarks), "summary": list(self.paragraphs())}
 
 
+@threads_by_size
 def diagnose(
     X: ArrayLike,
     y: ArrayLike,
@@ -140,33 +142,7 @@ def diagnose(
 ) -> Diagnosis:
     """Say what labelled rows of several domains show, what to do, and whether the premises hold.
 
-    Columns are standardized first, so that their units make no difference. Of sources with very
-    many rows, some rows are looked at.
-
-    Parameters
-    ----------
-    X, y, sample_domain : array-like (n, d), (n,), (n,)
-        Features, labels and the domain of each row.
-    group : array-like (n,), optional
-        U of each row, where it was observed. Otherwise ``groups`` unobserved values are fitted by
-        maximum likelihood, and checks that need U stay undecided.
-    groups : int
-        Number of unobserved groups.
-    seed : int
-        Seed of shuffles and random draws.
-    device : str
-        Where torch computes, such as "cpu" or "cuda".
-    on_progress : callable, optional
-        Called with a description of each step before it starts.
-
-    Returns
-    -------
-    Diagnosis
-
-    Raises
-    ------
-    ValueError
-        If the data or an argument is not usable; the message says how to fix it.
+    See :func:`regraft.estimators.diagnosing.diagnose`, which takes the same, and tables too.
     """
     if not 0 <= seed < 2**63:
         raise ValueError(f"seed is {seed}: pass a number from 0 to 2**63 - 1.")

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import OptimizeResult, linear_sum_assignment, minimize
 from torch import Tensor
 
+from regraft.core.decompositions import svd
 from regraft.core.domains import Domains, check_domains, domain_slices
 from regraft.core.heads import SMALLEST_RIDGE
 from regraft.core.newton import minimax_newton
@@ -240,7 +241,7 @@ def _source_heads(model: LatentLikelihood) -> tuple[Tensor, Tensor]:
         heads.append(fitted)
     pooled, differences = heads[0], torch.stack(heads[1:]).flatten(1)
     differences = differences - differences.mean(dim=0)
-    _, sizes, directions = torch.linalg.svd(differences, full_matrices=False)
+    _, sizes, directions = svd(differences, full_matrices=False)
     direction = sizes[0] / math.sqrt(len(differences)) * directions[0]
     return pooled.T, direction.reshape(pooled.shape).T
 

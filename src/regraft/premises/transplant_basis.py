@@ -9,6 +9,7 @@ from itertools import permutations
 import torch
 from torch import Tensor
 
+from regraft.core.decompositions import eigh, svd
 from regraft.core.transplant import KernelReport, kernel_condition
 from regraft.premises.factorization import Factorization, read_out
 from regraft.premises.verdicts import Verdict
@@ -101,7 +102,7 @@ class _System:
         entry. Along what no abduction reads, B is free to follow the pull; what neither asks for
         stays zero.
         """
-        values, rotation = torch.linalg.eigh(spread)
+        values, rotation = eigh(spread)
         values = values.clamp_min(0)
         bound = (self.targets - self.directions.mT @ pull) @ rotation / (self.sizes + values)
         free = (pull - self.directions @ (self.directions.mT @ pull)) @ rotation
@@ -179,7 +180,7 @@ def _system(maps: Factorization, supports: Sequence[Tensor], target: Tensor | No
     """Collect the conditions on L from ``maps`` and ``target``, and the rows to move."""
     star = maps.abductions.mean(dim=0) if target is None else target.to(maps.abductions)
     # Orthonormal and orthogonal to the constant vector, which the gauge has removed.
-    gauge = torch.linalg.svd(star.new_ones(1, star.shape[1]))[2][1:].T
+    gauge = svd(star.new_ones(1, star.shape[1]), full_matrices=True)[2][1:].T
     sources = maps.abductions @ gauge
     abductions = torch.cat([sources, (star @ gauge)[None]])[:, :-1]
     contrasts = maps.deduction[..., 1:] - maps.deduction[..., :1]
@@ -207,7 +208,7 @@ def _system(maps: Factorization, supports: Sequence[Tensor], target: Tensor | No
 
 def _reduce(matrix: Tensor, whole: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return the singular vectors and values of ``matrix`` that are not zero beside ``whole``."""
-    left, values, right = torch.linalg.svd(matrix, full_matrices=False)
+    left, values, right = svd(matrix, full_matrices=False)
     kept = values > _ZERO_CUTOFF * torch.linalg.matrix_norm(whole)
     return left[:, kept], values[kept], right[kept]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import shlex
@@ -18,7 +17,8 @@ from regraft.data.banks import is_bank, open_bank
 from regraft.estimators.model_files import ARRAYS, is_model
 from regraft.support.digests import digest_file, digest_parts
 from regraft.support.files import write_text
-from regraft.support.json_files import dumps
+from regraft.support.json_files import dumps, load_json
+from regraft.support.reading import read_file
 
 PROVENANCE = "provenance.json"  # in the folder of a run: by command, the last one's
 _RUN = "results.jsonl"  # of a run by DomainBed's protocol
@@ -100,7 +100,7 @@ def read_provenance(folder: Path) -> dict[str, Provenance]:
     if not path.exists():
         return {}
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = load_json(read_file(path))
         return {name: Provenance.from_dict(entry) for name, entry in document.items()}
     except (AttributeError, KeyError, TypeError, ValueError):
         raise ValueError(f"{path} is damaged: delete it and run the command again.") from None

@@ -25,6 +25,8 @@ from regraft.report.provenance import read_provenance
 from regraft.support.extras import require
 from regraft.support.files import write_text
 from regraft.support.glossary import meaning
+from regraft.support.json_files import load_json
+from regraft.support.reading import read_file
 
 REPORT = "report.html"
 _STATIC_WIDTH = 560  # pixels of charts that no script fits to the page
@@ -97,8 +99,8 @@ def _results(folder: Path) -> Iterator[Path]:
 
 def _read(path: Path) -> Chapter:
     try:
-        text = path.read_text(encoding="utf-8")
-        return _KINDS[path.name][0](json.loads(text, parse_constant=_refuse))
+        document = load_json(read_file(path), parse_constant=_refuse)
+        return _KINDS[path.name][0](document)
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise ValueError(
             f"{path} is damaged or of another version ({type(error).__name__}: {error}): run its "

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from regraft.support.files import append_line
+from regraft.support.reading import check_file
 
 
 def dumps(document: Any, indent: int | None = 2) -> str:
@@ -18,11 +19,19 @@ def dumps(document: Any, indent: int | None = 2) -> str:
     return json.dumps(_finite(document), indent=indent, allow_nan=False)
 
 
+def load_json(text: str | bytes, **hooks: Any) -> Any:
+    """Read JSON as ``json.loads`` does; raise ``ValueError`` too if it is nested too deeply."""
+    try:
+        return json.loads(text, **hooks)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
 def parse_object(text: str | bytes) -> dict[str, Any]:
     """Read a JSON object; raise ``ValueError`` with the reason if ``text`` is none."""
     try:
-        document = json.loads(text)
-    except (ValueError, RecursionError):  # not JSON, or not even text
+        document = load_json(text)
+    except ValueError:  # not JSON, or not even text
         raise ValueError("not JSON") from None
     if not isinstance(document, dict):
         raise ValueError("not a JSON object")
@@ -44,6 +53,7 @@ class Line:
 
 def read_lines(path: Path) -> Iterator[Line]:
     """Read the lines of a file one by one, none if there is no file."""
+    check_file(path)
     if path.exists():
         with path.open("rb") as file:
             for number, content in enumerate(file, start=1):

@@ -32,6 +32,7 @@ class Number:
     value: float
     error: float | None = None
     format: str = ".1f"
+    mark: str = ""  # printed behind it, to point to a note
 
     @property
     def digits(self) -> str:
@@ -40,8 +41,8 @@ class Number:
 
     def __str__(self) -> str:
         if self.error is None:
-            return self.digits
-        return f"{self.digits} ± {self.error:{self.format.lstrip('+')}}"
+            return f"{self.digits}{self.mark}"
+        return f"{self.digits} ± {self.error:{self.format.lstrip('+')}}{self.mark}"
 
 
 Cell = str | float | Number | None  # None where there is nothing to show

@@ -90,6 +90,9 @@ def test_the_discriminators_lose_by_row_and_by_class() -> None:
     losses = torch.arange(1.0, 9.0)
     expected = (1 + 2 + 4 + 7 + 8) / (5 * 4) + (3 + 6) / (2 * 4) + 5 / (1 * 4)
     assert make("CDANN", n_classes=4).mean(losses, y).item() == pytest.approx(expected)
+    # DomainBed counts classes up to the largest in the batch: three.
+    compatible = make("CDANN", n_classes=4, compat=True).mean(losses, y).item()
+    assert compatible == pytest.approx(expected * 4 / 3)
     model, (x, y) = make("CDANN"), batch()
     features, rows = model.featurizer(x.flatten(0, 1)), y.flatten()
     losses = row_losses(model, features + model.class_embeddings.weight[rows])

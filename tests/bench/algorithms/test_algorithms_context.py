@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -238,3 +239,29 @@ def test_the_context_network_is_trained_unless_compat(shape: tuple[int, ...]) ->
         for step in range(2):
             model.update(step, *batch(input_shape=shape))
         assert moved_parts(model, before) == {"featurizer", "classifier"} | context
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "n", "groups"),
+    [(8, 80, [8] * 10), (8, 70, [8] * 8 + [6]), (10, 84, [64, 10, 10]), (10, 69, [64, 5])],
+)
+def test_arms_last_batch_is_grouped_as_in_domainbed(
+    batch_size: int, n: int, groups: list[int]
+) -> None:
+    """In supports of a batch's size if they divide what is left, else as one support."""
+    model, x = make("ARM", batch_size=batch_size).eval(), torch.randn(n, D)
+    expected = torch.cat([model.adapt(part, len(part)) for part in x.split(groups)])
+    torch.testing.assert_close(model.predict(x), expected)
+
+
+@pytest.mark.parametrize("name", ["GroupDRO", "Mixup", "CORAL", "MMD", "MTL", "ERM"])
+def test_domains_pass_the_network_one_by_one_on_demand(name: str) -> None:
+    """Each algorithm then hands batch normalization as many batches as DomainBed's does."""
+    for per_domain, expected in ((False, 1), (True, 1 if name == "ERM" else 3)):
+        model, (x, y) = make(name, 3), draw_batch(3)
+        model.task = replace(model.task, per_domain=per_domain)
+        norm = nn.BatchNorm1d(8)
+        model.featurizer = nn.Sequential(model.featurizer, norm)
+        model.reset()
+        model.update(0, x, y)
+        assert int(norm.num_batches_tracked) == expected

@@ -100,6 +100,13 @@ def test_annealing_changes_the_weight_and_starts_the_optimizer_over(name: str, p
         assert_same(snapshot(first), snapshot(second))
 
 
+def test_with_compat_vrex_logs_the_last_domains_loss() -> None:
+    x, y = draw_batch(3)
+    algorithm = make("VREx", 3, compat=True)
+    last = algorithm.losses(x, y)[-1].detach()
+    torch.testing.assert_close(algorithm.update(0, x, y)["nll"], last)
+
+
 def test_groupdro_moves_its_weights_first_and_takes_them_as_given() -> None:
     x, y = draw_batch(3)
     algorithm = make("GroupDRO", 3, groupdro_eta=0.5)

@@ -129,3 +129,11 @@ def test_weights_from_the_cache_are_used(offline: Path) -> None:
     assert torch.equal(first_weights(network), weights["conv1.weight"][:, [0, 1, 2, 0]])
     last = network.get_parameter("network.layer4.1.conv2.weight")
     assert torch.equal(last, weights["layer4.1.conv2.weight"])
+
+
+def test_with_compat_a_resnet_50_is_built_where_domainbed_builds_one(offline: Path) -> None:
+    hparams = {**DEFAULTS, "resnet18": True}
+    with pytest.raises(FileNotFoundError, match=r"resnet50\.ram_in1k"):
+        make_featurizer((3, 224, 224), hparams, torch.Generator(), compat=True)
+    with pytest.raises(FileNotFoundError, match=r"resnet18\.tv_in1k"):
+        make_featurizer((3, 224, 224), hparams, torch.Generator())

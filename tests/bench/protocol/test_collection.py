@@ -108,6 +108,7 @@ def test_a_table_by_hand_and_its_document(tmp_path: Path) -> None:
         "mean": pytest.approx(0.2),
         "error": pytest.approx(0.1 / 2**0.5),
         "spread": [0.1, 0.3],
+        "is_complete": True,
         "trials": [
             {"trial_seed": t, "accuracy": a, "hparams_seed": 0, "step": 100, "hparams": hparams}
             for t, a in ((0, 0.1), (1, 0.3))
@@ -154,6 +155,35 @@ def test_datasets_and_algorithms_are_in_order(tmp_path: Path) -> None:
     assert collect(write_sweep(tmp_path / "one"), ["oracle"]).overall("oracle", "ERM") == 0.5
 
 
+def test_incomplete_cells_are_marked_and_averaged_as_domainbed_does_on_demand(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Environment 2 of the second trial is lacking, and a run of environment 0 is under way."""
+    jobs = {
+        path: json.loads(path.read_text().splitlines()[0])["args"]
+        for path in write_sweep(tmp_path).glob("*/results.jsonl")
+    }
+    for path, args in jobs.items():
+        if (args["test_envs"], args["trial_seed"]) == ([2], 1):
+            path.unlink()
+        if (args["test_envs"], args["trial_seed"]) == ([0], 0):
+            (path.parent / "done").unlink()
+    show(False, tmp_path, selection="training-domain")
+    text = capsys.readouterr().out
+    rows = [" ".join(line.split()) for line in text.splitlines() if "ERM" in line and "±" in line]
+    # The average is of trial 0 alone, which every environment has: (0.7 + 0.8 + 0.1) / 3.
+    assert rows == [
+        "ERM 71.0 ± 0.7* 80.0 ± 0.0 10.0 ± 0.0* 53.3*",
+        "ERM 53.3 ± 0.0* 53.3*",
+    ]
+    assert "* marks what rests on fewer runs" in text
+    show(False, tmp_path, selection="training-domain", compat=True)
+    text = capsys.readouterr().out
+    rows = [" ".join(line.split()) for line in text.splitlines() if "ERM" in line and "±" in line]
+    # (71 + 80 + 10) / 3; then the mean of trials 1.6 / 3 and 1.52 / 2.
+    assert rows == ["ERM 71.0 ± 0.7 80.0 ± 0.0 10.0 ± 0.0 53.7", "ERM 64.7 ± 8.0 64.7"]
+
+
 def test_wrong_names_and_mixtures_are_told(tmp_path: Path) -> None:
     write_sweep(tmp_path / "sweep")
     with pytest.raises(ValueError, match="'iid': choose from training-domain, leave-one-d") as told:
@@ -183,7 +213,9 @@ def test_the_command_shows_tables_and_what_it_skipped(
     rows = [line.split() for line in text.splitlines() if line.split()[:1] == ["ERM"]]
     assert [" ".join(row) for row in rows] == [
         "ERM 71.0 ± 0.7 80.0 ± 0.0 20.0 ± 7.1 57.0",
+        "ERM 57.0 ± 2.6 57.0",  # the averages, of one dataset too
         "ERM 50.0 ± 0.0 50.0 ± 0.0 50.0 ± 0.0 50.0",
+        "ERM 50.0 ± 0.0 50.0",
     ]
     assert "no table by leave-one-domain-out validation (selection rule): it needs runs" in text
     show(False, tmp_path, selection="oracle")

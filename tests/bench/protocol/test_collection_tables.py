@@ -49,6 +49,14 @@ def test_markdown_shows_means_errors_dashes_and_what_is_missing() -> None:
         "| ERM | 71.7 ± 0.1 | 50.0 ± 2.0 | 60.8 |",
         r"| odd\|_% | – | 25.0 ± 0.0 | – |",
         "| CRO | 71.7 ± 1.0 | 40.0 ± 2.0 | 55.0 |",
+        "",
+        "## Averages, training-domain validation",
+        "",
+        "| Algorithm | Toy | Avg |",
+        "|---|---:|---:|",
+        "| ERM | 60.8 ± 1.2 | 60.8 |",
+        r"| odd\|_% | – | – |",
+        "| CRO | 55.0 ± 0.4 | 55.0 |",
     ]
     assert remarks(ONE) == []
     damage = Damage(Path("jobs/x_1/results.jsonl"), 7, "not JSON")
@@ -65,7 +73,8 @@ def test_markdown_shows_means_errors_dashes_and_what_is_missing() -> None:
 
 
 def test_several_datasets_have_a_table_of_averages_and_floats() -> None:
-    assert [table.title for table in tables(ONE)] == ["Toy, training-domain validation"]
+    titles = ["Toy, training-domain validation", "Averages, training-domain validation"]
+    assert [table.title for table in tables(ONE)] == titles
     found = {table.title: table for table in tables(TWO)}
     assert list(found) == [
         "A, training-domain validation",

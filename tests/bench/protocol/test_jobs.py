@@ -15,7 +15,7 @@ from tests.helpers.toy_sweep import write_bank
 
 def test_an_id_tells_every_setting_apart_but_not_where_the_data_is(tmp_path: Path) -> None:
     job = Job("ColoredMNIST", "ERM", (0,))
-    assert job.id == "19f16ebd869e8afcdc457003bba7ada2"
+    assert job.id == "3c9f991d3e2fddfc8caff544ba92a029"
     others = [
         Job("RotatedMNIST", "ERM", (0,)),
         Job("ColoredMNIST", "IRM", (0,)),
@@ -28,8 +28,10 @@ def test_an_id_tells_every_setting_apart_but_not_where_the_data_is(tmp_path: Pat
         Job("ColoredMNIST", "ERM", (0,), overrides='{"lr": 1}'),
         Job("ColoredMNIST", "ERM", (0,), compat=True),
         Job("ColoredMNIST", "ERM", (0,), fingerprint="a"),
+        Job("ColoredMNIST", "ERM", (0,), per_domain=True),
+        Job("ColoredMNIST", "ERM", (0,), own_seed=4),
     ]
-    assert len({job.id, *(other.id for other in others)}) == 12
+    assert len({job.id, *(other.id for other in others)}) == 14
     assert json.loads(json.dumps(job.args)) == job.args
     first, second = (
         sweep_jobs([open_dataset("toy", write_bank(tmp_path / place))], ["ERM"], n_trials=1)

@@ -40,8 +40,9 @@ def test_all_checkpoints_of_all_jobs_are_read(tmp_path: Path) -> None:
     (tmp_path / "b" / "done").touch()
     (tmp_path / "c").mkdir()  # launched, but nothing written yet
     (tmp_path / "notes.txt").write_text("{}")
+    first = record(0, test_envs=(1, 2))
     assert read_results(tmp_path) == Results(
-        [record(0, test_envs=(1, 2)), record(0), record(100)], runs=2, unfinished=1, damaged=[]
+        *([first, record(0), record(100)], 2, 1, []), open_runs=frozenset({run_key(first)})
     )
     only = read_results(tmp_path / "b")
     assert only == Results([record(0), record(100)], runs=1, unfinished=0, damaged=[])

@@ -121,12 +121,9 @@ def test_one_run_that_fails_does_not_stop_the_others(toy: Dataset, tmp_path: Pat
     assert failures.keys() == {bad}
     assert isinstance(failures[bad], OSError)
     assert RunFolder(tmp_path / good.id, good.id).is_done
-    # Its MLDG draws a NumPy integer, which no record can hold.
+    # DomainBed's MLDG draws a NumPy integer, which no record can hold; ours does not.
     job = job_of(toy, "MLDG", hparams_seed=1, compat=True, steps=10)
-    failures = train([begin(job, toy, tmp_path / "compat")])
-    assert isinstance(failures[job], TypeError)
-    mended = job_of(toy, "MLDG", hparams_seed=1, steps=10)
-    assert not train([begin(mended, toy, tmp_path / "mended")])
+    assert not train([begin(job, toy, tmp_path / "compat")])
 
 
 def test_class_balanced_minibatches(tmp_path: Path) -> None:

@@ -51,12 +51,14 @@ class ARM(ERM):
         self.reset()
 
     def predict(self, x: Tensor) -> Tensor:
-        """Return logits (n, C), with supports as large as in training if they divide the batch.
+        """Return logits (n, C), with supports as large as in training if they divide a batch.
 
-        Otherwise the support is the whole evaluated batch.
+        Otherwise the support is the whole evaluated batch, of which the last may be short.
         """
-        size = self.hparams["batch_size"]
-        return self.adapt(x, size if EVALUATION_BATCH % size == 0 else EVALUATION_BATCH)
+        size, whole = self.hparams["batch_size"], len(x) - len(x) % EVALUATION_BATCH
+        parts = [(x[:whole], EVALUATION_BATCH), (x[whole:], len(x) - whole)]
+        logits = [self.adapt(part, size if n % size == 0 else n) for part, n in parts if len(part)]
+        return torch.cat(logits)
 
     def losses(self, x: Tensor, y: Tensor) -> Tensor:
         """Return the mean loss (K,) in each domain, whose minibatch is one support."""
@@ -102,7 +104,7 @@ class MTL(ERM):
 
     def objective(self, step: int, x: Tensor, y: Tensor) -> dict[str, Tensor]:
         """Update the embeddings, then return the sum of the domains' losses."""
-        features = self.featurizer(x.flatten(0, 1)).unflatten(0, y.shape)
+        features = self.through(self.featurizer, x).view(*y.shape, -1)
         share = self.hparams["mtl_ema"]
         embeddings = share * features.mean(dim=1) + (1 - share) * self.embeddings
         self.embeddings.copy_(embeddings.detach())

@@ -48,7 +48,9 @@ class DANN(Algorithm):
 
     def __init__(self, task: Task, hparams: Mapping[str, Any], generator: torch.Generator) -> None:
         super().__init__(task, hparams, generator)
-        self.featurizer, self.n_features = make_featurizer(task.input_shape, hparams, generator)
+        self.featurizer, self.n_features = make_featurizer(
+            task.input_shape, hparams, generator, compat=task.compat
+        )
         self.classifier = make_classifier(self.n_features, task.n_classes, hparams)
         self.discriminator = mlp(self.n_features, task.n_domains, hparams, generator)
         self.start(NETWORK, "g", self.featurizer, self.classifier)
@@ -127,6 +129,10 @@ class CDANN(DANN):
         return moved
 
     def mean(self, losses: Tensor, y: Tensor) -> Tensor:
-        """Return the mean over classes of the mean within each; 0 for a class without rows."""
+        """Return the mean over classes of the mean within each; 0 for a class without rows.
+
+        With ``compat`` the classes are counted as in DomainBed: up to the largest that is there.
+        """
         counts = functional.one_hot(y, self.task.n_classes).sum(dim=0)
-        return (losses / (counts[y] * self.task.n_classes)).sum()
+        n_classes = y.max() + 1 if self.task.compat else self.task.n_classes
+        return (losses / (counts[y] * n_classes)).sum()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -12,7 +12,7 @@ from torch.nn import functional
 from regraft.bench.algorithms.base import Algorithm, Task, algorithm
 from regraft.bench.networks.domainbed import make_classifier, make_featurizer
 
-MAIN = "main"
+MAIN, OBJECTIVE = "main", "objective"
 
 
 @algorithm("ERM")
@@ -21,7 +21,9 @@ class ERM(Algorithm):
 
     def __init__(self, task: Task, hparams: Mapping[str, Any], generator: torch.Generator) -> None:
         super().__init__(task, hparams, generator)
-        self.featurizer, n_features = make_featurizer(task.input_shape, hparams, generator)
+        self.featurizer, n_features = make_featurizer(
+            task.input_shape, hparams, generator, compat=task.compat
+        )
         self.classifier: nn.Module = make_classifier(n_features, task.n_classes, hparams)
         self.n_features = n_features
         self.reset()
@@ -38,13 +40,25 @@ class ERM(Algorithm):
 
     def update(self, step: int, x: Tensor, y: Tensor) -> dict[str, Tensor]:
         """Take a step down the objective."""
-        logged = self.objective(step, x, y)
-        self.descend(logged["loss"], MAIN)
-        return {name: value.detach() for name, value in logged.items()}
+        values = self.objective(step, x, y)
+        self.descend(values.pop(OBJECTIVE) if OBJECTIVE in values else values["loss"], MAIN)
+        return {name: value.detach() for name, value in values.items()}
 
     def objective(self, step: int, x: Tensor, y: Tensor) -> dict[str, Tensor]:
-        """Return the ``loss`` that a step goes down, and other scalars to log."""
+        """Return scalars to log, of which a step goes down the ``loss``.
+
+        An entry ``objective``, which is not logged, takes its place.
+        """
         return {"loss": self.losses(x, y).mean()}
+
+    def through(self, network: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+        """Return what a network makes of minibatches (K, b, ...), as rows (K·b, ...).
+
+        Where batch normalization is alive, it matters whether domains pass together.
+        """
+        if self.task.per_domain:
+            return torch.cat([network(rows) for rows in x])
+        return network(x.flatten(0, 1))
 
     def losses(self, x: Tensor, y: Tensor) -> Tensor:
         """Return the mean loss (K,) in each domain."""

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from regraft.bench.algorithms.base import Task, algorithm
-from regraft.bench.algorithms.erm import ERM
+from regraft.bench.algorithms.erm import ERM, domain_losses
 from regraft.bench.protocol.spaces import ten_to
 
 
@@ -25,7 +25,7 @@ class GroupDRO(ERM):
 
     def objective(self, step: int, x: Tensor, y: Tensor) -> dict[str, Tensor]:
         """Update the weights, then return the weighted loss."""
-        losses = self.losses(x, y)
+        losses = domain_losses(self.through(self.predict, x), y)
         self.q.mul_((self.hparams["groupdro_eta"] * losses.detach()).exp())
         self.q.div_(self.q.sum())
         return {"loss": losses @ self.q}

@@ -26,7 +26,9 @@ class SagNet(Algorithm):
 
     def __init__(self, task: Task, hparams: Mapping[str, Any], generator: torch.Generator) -> None:
         super().__init__(task, hparams, generator)
-        self.featurizer, n_features = make_featurizer(task.input_shape, hparams, generator)
+        self.featurizer, n_features = make_featurizer(
+            task.input_shape, hparams, generator, compat=task.compat
+        )
         self.content = make_classifier(n_features, task.n_classes, hparams)
         self.style = make_classifier(n_features, task.n_classes, hparams)
         modules = {FEATURES: self.featurizer, CONTENT: self.content, STYLE: self.style}

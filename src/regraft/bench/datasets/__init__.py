@@ -10,6 +10,7 @@ from pkgutil import iter_modules
 
 from regraft.bench.datasets.base import REGISTERED, Dataset, Environment, RegisteredDataset, dataset
 from regraft.bench.datasets.features import FeatureBank, find_bank, list_banks
+from regraft.bench.datasets.folders import NamedFolder, find_folder
 
 __all__ = ["Dataset", "Environment", "RegisteredDataset", "dataset", "datasets", "open_dataset"]
 
@@ -26,15 +27,20 @@ def open_dataset(name: str, data: Path | None = None) -> Dataset:
     """Open the dataset ``name``, with its files in the folder ``data``.
 
     A name that is not registered is the stem of a file of features (.npz, .csv or .parquet) in
-    ``data``. Raises ``ValueError`` with one sentence if there is neither.
+    ``data``, or a folder of images there, in the layout domain/class/file. Raises ``ValueError``
+    with one sentence if there is none of them.
     """
     known = datasets()
     if name in known:
         return known[name](data)
     path = find_bank(name, data)
     if path is None:
+        folder = find_folder(name, data)
+        if folder is not None:
+            return NamedFolder(folder)
         choices = ", ".join([*known, *list_banks(data)])
         raise ValueError(
-            f"dataset is {name!r}: choose from {choices}, or name a file of features in --data."
+            f"dataset is {name!r}: choose from {choices}, or name a file of features, or a folder "
+            "domain/class/image, in --data."
         )
     return FeatureBank(path)

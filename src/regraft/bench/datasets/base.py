@@ -20,6 +20,7 @@ class Environment(ABC):
     y: Tensor  # (n,) int64, on the device
     is_in_memory: bool = True  # whether inputs are made on the device without reading files
     rows_at_once: int | None = None  # in an evaluation; None takes what suits a network
+    cut_off: int = 0  # inputs read so far whose files end too early
     units: tuple[Tensor, Tensor] | None = None  # mean and scale (d,) taken off the inputs, if any
 
     def __len__(self) -> int:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import os
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,9 +22,12 @@ from regraft.bench.datasets.base import Environment, RegisteredDataset, dataset
 from regraft.bench.protocol.spaces import whole_power
 from regraft.data.image_files import use_image
 from regraft.data.image_folders import list_entries
+from regraft.support.digests import digest_parts
 from regraft.support.extras import require
 
 # Mean and deviation of red, green and blue over ImageNet, in [0, 1].
+_END_OF_JPEG = b"\xff\xd9"
+_DIGITS = 12  # of the checksum of a folder's list of files
 _MEAN, _DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
@@ -41,27 +46,42 @@ class Images(Environment):
 
     def __init__(self, listing: Listing, device: torch.device) -> None:
         self._paths, self._device = listing.paths, device
+        self._cut_off: set[str] = set()  # paths
         self.y = torch.tensor(listing.labels, device=device)
 
     def inputs(self, rows: Tensor, augmentation: int | None = None) -> Tensor:
         """Read images as (b, 3, 224, 224), normalized as for ImageNet.
 
         The changes of an image depend on ``augmentation`` and its position in ``rows`` alone.
-        A file that is no image raises ``ValueError``.
+        An image that ends too early is taken as far as it goes, with a warning for the first. A
+        file that is no image raises ``ValueError``.
         """
         paths = [self._paths[row] for row in rows.tolist()]
         seeds = [None if augmentation is None else (augmentation, i) for i in range(len(paths))]
         pixels = np.empty((len(paths), SIZE, SIZE, 3), np.uint8)
         # Pillow lets other threads run while it decodes.
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            for i, image in enumerate(pool.map(_read_pixels, paths, seeds)):
+            for i, (image, is_whole) in enumerate(pool.map(_read_pixels, paths, seeds)):
                 pixels[i] = image
+                if not is_whole:
+                    self._note(paths[i])
         x = torch.from_numpy(pixels).to(self._device).permute(0, 3, 1, 2)
         mean, deviation = (
             torch.tensor(values, device=self._device)[:, None, None]
             for values in (_MEAN, _DEVIATION)
         )
         return ((x / 255 - mean) / deviation).contiguous()
+
+    def _note(self, path: str) -> None:
+        """Count an image that ends too early, and tell of the first."""
+        if not self._cut_off:
+            warnings.warn(
+                f"{path} ends too early and is taken as far as it goes: replace it, and any other "
+                "that the records count as cut off.",
+                stacklevel=4,
+            )
+        self._cut_off.add(path)
+        self.cut_off = len(self._cut_off)
 
 
 class ImageFolders(RegisteredDataset):
@@ -95,26 +115,46 @@ class ImageFolders(RegisteredDataset):
                 "--data or REGRAFT_DATA."
             )
         environments = list_entries(self.root).folders
-        self._check_count("environments", self.root, environments, len(self.env_names))
-        classes = list_entries(self.root / environments[0]).folders
-        self._check_count("classes", self.root / environments[0], classes, self.n_classes)
-        for environment in environments[1:]:
-            odd = sorted({*list_entries(self.root / environment).folders} ^ {*classes})
-            if odd:
-                raise ValueError(
-                    f"{self.root / environments[0]} and {self.root / environment} differ in the "
-                    f"classes {', '.join(odd)}: give all environments the same class "
-                    "folders, empty where there are no images."
-                )
+        self._check_count("environments", environments, len(self.env_names))
+        classes = list_classes(self.root, environments)
+        self._check_count("classes", classes, self.n_classes)
         return [_list_images(self.root / environment, classes) for environment in environments]
 
-    def _check_count(self, kind: str, folder: Path, found: Sequence[str], expected: int) -> None:
+    def _check_count(self, kind: str, found: Sequence[str], expected: int) -> None:
         if len(found) != expected:
             shown = ", ".join(found[:12]) or "none"
             raise ValueError(
-                f"{self.name} has {expected} {kind} but {folder} has {len(found)} folders "
+                f"{self.name} has {expected} {kind} but {self.root} has folders for {len(found)} "
                 f"({shown}{', …' if len(found) > 12 else ''}): make it one folder for each."
             )
+
+
+class NamedFolder(ImageFolders):
+    """A folder of images that no class of ours knows: its own names are those of the dataset."""
+
+    def __init__(self, root: Path) -> None:
+        self.name = self.folder = root.name  # type: ignore[misc]
+        super().__init__(root.parent)
+        self.env_names = tuple(list_entries(root).folders)
+        self.n_classes = len(list_classes(root, self.env_names))
+        paths = [Path(path) for listing in self.listings for path in listing.paths]
+        places = (f"{path.relative_to(root).as_posix()}\n".encode() for path in paths)
+        self.fingerprint = digest_parts(places)[:_DIGITS]
+
+
+def list_classes(root: Path, environments: Sequence[str]) -> list[str]:
+    """List the classes that any of the ``environments`` in ``root`` has a folder for, sorted."""
+    return sorted({name for each in environments for name in list_entries(root / each).folders})
+
+
+def find_folder(name: str, data: Path | None = None) -> Path | None:
+    """Find the folder ``name`` with two domains or more, each with folders of classes."""
+    root = (data or Path(os.environ.get("REGRAFT_DATA") or ".")) / name
+    if not name or not root.is_dir():
+        return None
+    domains = list_entries(root).folders
+    has_classes = all(list_entries(root / domain).folders for domain in domains)
+    return root.absolute() if len(domains) > 1 and has_classes else None
 
 
 def _register(name: str, folder: str, environments: str, n_classes: int, **others: Any) -> None:
@@ -140,18 +180,45 @@ def _list_images(environment: Path, classes: Sequence[str]) -> Listing:
     paths: list[str] = []
     labels: list[int] = []
     for label, name in enumerate(classes):
-        images = list_entries(environment / name, of_class=True).images
-        paths += [str(environment / name / image) for image in images]
+        images = list(_images_below(environment / name))
+        paths += images
         labels += [label] * len(images)
     if not paths:
         raise ValueError(f"{environment} holds no images: fill its class folders.")
     return Listing(tuple(paths), tuple(labels))
 
 
-def _read_pixels(path: str, seed: tuple[int, int] | None) -> NDArray[np.uint8]:
-    """Read an image as (224, 224, 3), changed at random if there is a ``seed``."""
-    image: Any = use_image(path, lambda file: file.convert("RGB"))
+def _images_below(folder: Path) -> Iterator[str]:
+    """Yield the paths of the images in a folder, then of those in the folders in it, sorted."""
+    if not folder.is_dir():  # an environment without this class
+        return
+    entries = list_entries(folder, of_class=True)
+    yield from (str(folder / name) for name in entries.images)
+    for name in entries.folders:
+        if not (folder / name).is_symlink():  # which might lead upwards
+            yield from _images_below(folder / name)
+
+
+def _read_pixels(path: str, seed: tuple[int, int] | None) -> tuple[NDArray[np.uint8], bool]:
+    """Read an image as (224, 224, 3), changed at random if there is a ``seed``; and if whole."""
+    image, is_whole = use_image(path, _decode)
     if seed is None:
-        return np.asarray(resize(image))
+        return np.asarray(resize(image)), is_whole
     change = draw_change(np.random.default_rng(seed), *image.size)
-    return np.asarray(change_image(image, change))
+    return np.asarray(change_image(image, change)), is_whole
+
+
+def _decode(file: Any) -> tuple[Any, bool]:
+    """Convert an image to colours; what a file that ends too early lacks stays black or grey."""
+    try:
+        file.load()
+    except OSError as error:
+        if "truncated" not in str(error):
+            raise
+        if file.format == "JPEG":  # its decoder goes on to the end of the image that it is told
+            content = Path(file.filename).read_bytes() + _END_OF_JPEG
+            with require("PIL.Image", "images").open(io.BytesIO(content)) as ended:
+                return ended.convert("RGB"), False
+        file.tile = []  # so that Pillow takes the pixels decoded so far for all
+        return file.convert("RGB"), False
+    return file.convert("RGB"), True

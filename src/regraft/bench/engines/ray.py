@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import logging
-import os
-import socket
 from collections import deque
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 from regraft.bench.engines.base import EngineOptions, OutcomeStream, mark_lost, run_assignment
 from regraft.bench.protocol.run_folder import look_anew
 from regraft.bench.protocol.worker import Assignment, Outcome
-from regraft.support.extras import require
-
-_RAY_KEYWORDS = ("auto", "local")
-_CONNECT_SECONDS = 10.0  # seconds
+from regraft.support.ray_clusters import check_address, connect, import_ray
 
 
 class RayEngine:
@@ -28,9 +21,9 @@ class RayEngine:
     """
 
     def __init__(self, options: EngineOptions) -> None:
-        self._ray = require("ray", "ray")
+        self._ray = import_ray()
         if options.address is not None:
-            _check_address(options.address)
+            check_address(options.address)
         self._workers, self._address, self._gpus = options.workers, options.address, options.gpus
 
     @property
@@ -47,7 +40,7 @@ class RayEngine:
     def run(self, assignments: Sequence[Assignment]) -> OutcomeStream:
         """Run a task for each assignment."""
         ray = self._ray
-        with self._connection():
+        with connect(self._address):
             task = ray.remote(num_cpus=1, num_gpus=self._gpus, max_retries=0)(run_assignment)
             queue = deque(assignments)
             running: dict[Any, Assignment] = {}
@@ -72,24 +65,6 @@ class RayEngine:
             )
         return [_check_visible_here(assignment, outcome) for outcome in outcomes]
 
-    @contextmanager
-    def _connection(self) -> Iterator[None]:
-        """Connect to Ray inside, and disconnect afterwards unless it was connected before."""
-        if self._ray.is_initialized():
-            yield
-            return
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        self._ray.init(
-            address=self._address or "local",
-            include_dashboard=False,
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-        )
-        try:
-            yield
-        finally:
-            self._ray.shutdown()
-
 
 def _check_visible_here(assignment: Assignment, outcome: Outcome) -> Outcome:
     """Return ``outcome``, or a failure if the run is done but not visible on this machine."""
@@ -103,17 +78,3 @@ def _check_visible_here(assignment: Assignment, outcome: Outcome) -> Outcome:
         "failed",
         f"{folder.path} is done on another machine but not here: pass an --out that all share.",
     )
-
-
-def _check_address(address: str) -> None:
-    """Raise ``ValueError`` if nothing listens at ``address``; Ray itself would wait for minutes."""
-    if address in _RAY_KEYWORDS:
-        return
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    try:
-        socket.create_connection((host, int(port)), timeout=_CONNECT_SECONDS).close()
-    except (OSError, ValueError):
-        raise ValueError(
-            f"no Ray cluster answers at {address!r}: pass its host:port with --address, or leave "
-            "it out to start Ray on this machine."
-        ) from None

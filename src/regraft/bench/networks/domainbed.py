@@ -14,12 +14,17 @@ from regraft.encoders.mnist_cnn import N_FEATURES, mnist_cnn
 
 
 def make_featurizer(
-    input_shape: tuple[int, ...], hparams: Mapping[str, Any], generator: torch.Generator
+    input_shape: tuple[int, ...],
+    hparams: Mapping[str, Any],
+    generator: torch.Generator,
+    *,
+    compat: bool = False,
 ) -> tuple[nn.Module, int]:
     """Return the featurizer for inputs (n, *input_shape), and its number of features.
 
     Vectors go through one hidden layer, images of 28 x 28 pixels through ``mnist_cnn``, larger
-    ones through a ResNet, which needs the extra ``images``. Initial weights are drawn from torch's
+    ones through a ResNet, which needs the extra ``images`` (with ``compat`` a ResNet-50 wherever
+    DomainBed takes one, though ``resnet18`` is set). Initial weights are drawn from torch's
     global generator, dropout from ``generator``.
     """
     if len(input_shape) == 1:
@@ -29,6 +34,8 @@ def make_featurizer(
         return fuse(mnist_cnn(input_shape[0])), N_FEATURES
     from regraft.bench.networks.resnet import make_resnet
 
+    if compat and hparams["resnet50_augmix"]:  # which comes last there
+        hparams = {**hparams, "resnet18": False}
     return make_resnet(input_shape[0], hparams, generator)
 
 

@@ -33,9 +33,10 @@ from regraft.core.domains import check_device
 from regraft.core.surrogates import SurrogateKind, check_surrogate
 from regraft.support.extras import MissingExtra
 from regraft.support.files import own, write_text
-from regraft.support.json_files import dumps
+from regraft.support.json_files import dumps, load_json
 from regraft.support.pictures import write_figure
 from regraft.support.progress import Countdown, OnProgress, Stopwatch
+from regraft.support.reading import read_file
 
 PARTS = DATA, PHASE_1, FEATURES, PHASE_2, RANK_SWEEP, REPORT = (
     "data",
@@ -331,7 +332,7 @@ def _write_settings(out: Path, data: str, preset: Preset | Recipe) -> None:
     document: dict[str, Any] = {"data": data, "presets": {}}
     if path.exists():
         try:
-            document = json.loads(path.read_text(encoding="utf-8"))
+            document = load_json(read_file(path))
             kept_data, kept = document["data"], document["presets"].get(name)
         except (AttributeError, KeyError, TypeError, ValueError):
             raise ValueError(f"{path} is damaged: choose another folder with --out.") from None

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from regraft.support.digests import digest_parts
 from regraft.support.files import write_bytes
+from regraft.support.reading import read_file
 
 KEY = "key"  # under which the metadata of a file has what its tensors depend on
 _LENGTH_BYTES = 8  # a safetensors file starts with the length of its header
@@ -44,7 +45,7 @@ def read_cache(path: Path, key: Mapping[str, Any]) -> dict[str, Tensor] | None:
     byte of it is not as it was written.
     """
     try:
-        raw = path.read_bytes()
+        raw = read_file(path)
     except FileNotFoundError:
         return None
     try:

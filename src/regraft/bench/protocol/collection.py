@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 from regraft.bench.datasets import datasets
@@ -15,8 +14,10 @@ from regraft.bench.protocol.selection import RULES, Cell, Record, Selection, cou
 
 # The order of DomainBed's tables.
 _FIRST = (
-    *("ERM", "IRM", "GroupDRO", "Mixup", "MLDG", "CORAL", "MMD"),
-    *("DANN", "CDANN", "MTL", "SagNet", "ARM", "VREx", "RSC"),
+    *("ERM", "Fish", "IRM", "GroupDRO", "Mixup", "MLDG", "CORAL", "MMD", "DANN", "CDANN", "MTL"),
+    *("SagNet", "ARM", "VREx", "RSC", "SD", "ANDMask", "SANDMask", "IGA", "SelfReg", "Fishr"),
+    *("TRM", "IB_ERM", "IB_IRM", "CAD", "CondCAD", "Transfer", "CausIRL_CORAL", "CausIRL_MMD"),
+    *("EQRM", "RDM", "ADRMX", "ERMPlusPlus", "URM"),
 )
 _LAST = ("CRO", "CROLatent")
 # Arguments that all runs of a table should have in common.
@@ -36,19 +37,35 @@ class Collection:
     records: int
     damaged: list[Damage]
     uneven: list[str]  # what makes cells incomparable, a sentence's part each
+    open_runs: frozenset[RunKey] = frozenset()  # those that are not finished
+    compat: bool = False  # averaged by DomainBed's rule
 
     def algorithms(self, rule: str) -> list[str]:
         """Return those that have a run, in the order in which they are shown."""
         return _ordered({name for rows in self.selections[rule].values() for name in rows})
 
+    def dataset_averages(self, rule: str, algorithm: str) -> list[float | None]:
+        """Return the mean over trials of each dataset, None where one is lacking."""
+        empty = Selection({}, None)
+        found = [rows.get(algorithm, empty) for rows in self.selections[rule].values()]
+        return [each.trial_average if self.compat else each.average for each in found]
+
     def overall(self, rule: str, algorithm: str) -> float | None:
         """Return the mean over datasets of their averages, None if one is lacking."""
-        averages = [
-            rows[algorithm].average if algorithm in rows else None
-            for rows in self.selections[rule].values()
-        ]
+        averages = self.dataset_averages(rule, algorithm)
         known = [average for average in averages if average is not None]
-        return fmean(known) if known and len(known) == len(averages) else None
+        return sum(known) / len(known) if known and len(known) == len(averages) else None
+
+    def is_complete(self, rule: str, dataset: str, algorithm: str, env: int) -> bool:
+        """Tell whether a cell has as many runs as any of its dataset, all of them finished."""
+        rows = self.selections[rule][dataset].values()
+        most = max((cell.runs for row in rows for cell in row.cells.values()), default=0)
+        cell = self.selections[rule][dataset][algorithm].cells.get(env)
+        is_open = any(
+            (key.dataset, key.algorithm) == (dataset, algorithm) and env in key.test_envs
+            for key in self.open_runs
+        )
+        return cell is not None and cell.runs == most and not is_open
 
     def has_cells(self, rule: str) -> bool:
         """Tell whether the folder has the runs that the rule needs, if only of one cell."""
@@ -71,13 +88,15 @@ class Collection:
             dataset: {
                 algorithm: {
                     "cells": {
-                        self.environments[dataset][env]: self._cell_to_dict(
-                            cell, dataset, algorithm, env
-                        )
+                        self.environments[dataset][env]: {
+                            **self._cell_to_dict(cell, dataset, algorithm, env),
+                            "is_complete": self.is_complete(rule, dataset, algorithm, env),
+                        }
                         for env, cell in selection.cells.items()
                     },
                     "average": selection.average,
                     "average_error": selection.average_error,
+                    **({"trial_average": selection.trial_average} if self.compat else {}),
                 }
                 for algorithm, selection in rows.items()
             }
@@ -107,18 +126,21 @@ class Collection:
         }
 
 
-def collect(folder: Path, rules: Iterable[str] = tuple(RULES)) -> Collection:
+def collect(
+    folder: Path, rules: Iterable[str] = tuple(RULES), *, compat: bool = False
+) -> Collection:
     """Select by each of the ``rules`` among the results in ``folder``.
 
-    Environments are named as the records or the dataset's name say, else numbered. Raises
-    ``ValueError`` or ``FileNotFoundError`` with one sentence if there is no such rule, no record,
-    or if the folder mixes sweeps.
+    With ``compat`` incomplete sweeps are averaged as DomainBed does. Environments are named as the
+    records or the dataset's name say, else numbered. Raises ``ValueError`` or
+    ``FileNotFoundError`` with one sentence if there is no such rule, no record, or if the folder
+    mixes sweeps.
     """
     rules = list(rules)
     for rule in rules:
         if rule not in RULES:
             raise ValueError(f"selection is {rule!r}: choose from {', '.join(RULES)}.")
-    results = read_results(folder)
+    results = read_results(folder, every_line=compat)
     groups: dict[str, dict[str, list[Record]]] = defaultdict(lambda: defaultdict(list))
     sizes: dict[str, int] = defaultdict(int)
     names = {name: known.env_names for name, known in datasets().items()}
@@ -130,7 +152,9 @@ def collect(folder: Path, rules: Iterable[str] = tuple(RULES)) -> Collection:
     selections = {
         rule: {
             dataset: {
-                algorithm: RULES[rule].select(groups[dataset][algorithm], sizes[dataset])
+                algorithm: RULES[rule].select(
+                    groups[dataset][algorithm], sizes[dataset], compat=compat
+                )
                 for algorithm in _ordered(groups[dataset])
             }
             for dataset in sorted(groups)
@@ -147,6 +171,8 @@ def collect(folder: Path, rules: Iterable[str] = tuple(RULES)) -> Collection:
         len(results.records),
         results.damaged,
         _uneven(runs),
+        results.open_runs,
+        compat,
     )
 
 

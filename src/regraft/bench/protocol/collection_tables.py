@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from regraft.bench.protocol.selection import RULES, Selection
+from regraft.bench.protocol.selection import RULES
 from regraft.support.table import Number, Table, escape_latex
 
 if TYPE_CHECKING:
     from regraft.bench.protocol.collection import Collection
 
+_MARK = "*"  # behind the numbers of incomplete cells
+_LEGEND = (
+    f"{_MARK} marks what rests on fewer runs than other cells of its dataset, or on unfinished ones"
+)
 _LATEX_CAPTION = r"test accuracy (\%) $\pm$ standard error over trials"
 
 
@@ -24,11 +29,10 @@ def tables(collection: Collection) -> list[Table]:
                 Table(
                     f"{dataset}, {title}",
                     ("Algorithm", *names, "Avg"),
-                    tuple((name, *_numbers(row, len(names))) for name, row in rows.items()),
+                    tuple((name, *_numbers(collection, rule, dataset, name)) for name in rows),
                 )
             )
-        if len(datasets) > 1:
-            found.append(_averages(collection, rule))
+        found.append(_averages(collection, rule))
     return [table for table in found if any(any(row[1:]) for row in table.rows)]
 
 
@@ -39,6 +43,7 @@ def remarks(collection: Collection) -> list[str]:
     return [
         *([f"{unfinished} of {collection.runs} runs are not finished"] if unfinished else []),
         *collection.uneven,
+        *([_LEGEND] if _has_marks(collection) else []),
         *(f"skipped {damage}" for damage in collection.damaged),
         *(f"no table by {rule.title}: it needs {rule.needs}" for rule in lacking),
     ]
@@ -71,22 +76,63 @@ def _averages(collection: Collection, rule: str) -> Table:
     datasets = collection.selections[rule]
     rows = []
     for algorithm in collection.algorithms(rule):
+        averages = collection.dataset_averages(rule, algorithm)
         numbers = [
-            _average(selections[algorithm]) if algorithm in selections else None
-            for selections in datasets.values()
+            None
+            if average is None
+            else _number(
+                100 * average,
+                selections[algorithm].average_error,
+                mark=_mark(collection, rule, dataset, algorithm),
+            )
+            for (dataset, selections), average in zip(datasets.items(), averages, strict=True)
         ]
-        overall = collection.overall(rule, algorithm)
-        rows.append((algorithm, *numbers, None if overall is None else Number(100 * overall)))
+        rows.append((algorithm, *numbers, _mean(numbers)))
     return Table(f"Averages, {RULES[rule].title}", ("Algorithm", *datasets, "Avg"), tuple(rows))
 
 
-def _numbers(selection: Selection, n_envs: int) -> list[Number | None]:
-    cells = [selection.cells.get(env) for env in range(n_envs)]
-    numbers = [Number(100 * cell.mean, 100 * cell.error) if cell else None for cell in cells]
-    return [*numbers, None if selection.average is None else Number(100 * selection.average)]
+def _numbers(
+    collection: Collection, rule: str, dataset: str, algorithm: str
+) -> list[Number | None]:
+    """Return the row of an algorithm: a number for each environment, and their average."""
+    selection = collection.selections[rule][dataset][algorithm]
+    envs = range(len(collection.environments[dataset]))
+    numbers = [
+        _number(100 * cell.mean, cell.error, mark=_mark(collection, rule, dataset, algorithm, env))
+        if (cell := selection.cells.get(env))
+        else None
+        for env in envs
+    ]
+    mark = _mark(collection, rule, dataset, algorithm)
+    if collection.compat or selection.average is None:
+        return [*numbers, _mean(numbers) if collection.compat else None]
+    return [*numbers, _number(100 * selection.average, mark=mark)]
 
 
-def _average(selection: Selection) -> Number | None:
-    if selection.average is None or selection.average_error is None:
+def _number(percent: float, error: float | None = None, mark: str = "") -> Number:
+    return Number(percent, None if error is None else 100 * error, mark=mark)
+
+
+def _mean(numbers: Sequence[Number | None]) -> Number | None:
+    """Average what is printed in percent, in DomainBed's order; None if a number is lacking."""
+    known = [number for number in numbers if number is not None]
+    if not known or len(known) < len(numbers):
         return None
-    return Number(100 * selection.average, 100 * selection.average_error)
+    mark = max(number.mark for number in known)
+    return Number(sum(number.value for number in known) / len(known), mark=mark)
+
+
+def _mark(
+    collection: Collection, rule: str, dataset: str, algorithm: str, env: int | None = None
+) -> str:
+    """Return a mark for an incomplete cell, or for the average of cells of which one is."""
+    envs = range(len(collection.environments[dataset])) if env is None else [env]
+    if collection.compat:
+        return ""
+    complete = all(collection.is_complete(rule, dataset, algorithm, each) for each in envs)
+    return "" if complete else _MARK
+
+
+def _has_marks(collection: Collection) -> bool:
+    cells = (cell for table in tables(collection) for row in table.rows for cell in row)
+    return any(isinstance(cell, Number) and cell.mark for cell in cells)

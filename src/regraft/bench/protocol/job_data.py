@@ -43,6 +43,11 @@ class JobData:
         self.is_in_memory = all(environment.is_in_memory for environment in self.environments)
         self._augments = not self.is_in_memory and hparams["data_augmentation"]
 
+    @property
+    def cut_off(self) -> int:
+        """How many images read so far end too early."""
+        return sum(environment.cut_off for environment in self.environments)
+
     def epoch(self, step: int) -> float:
         """Return how often the smallest environment has been seen after ``step``."""
         return step / (self._fewest / self._hparams["batch_size"]) if step else 0.0

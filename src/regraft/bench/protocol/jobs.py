@@ -16,9 +16,10 @@ from regraft.bench.algorithms import find_algorithm
 from regraft.bench.datasets import Dataset
 from regraft.bench.protocol.seeds import HOLDOUT, job_seed, split, split_seed
 from regraft.bench.protocol.spaces import Hparam, draw_configuration
+from regraft.support.json_files import load_json
 
 # Raised by hand when the code changes what a run gives, so that runs of old code do not count.
-FORMAT = 2
+FORMAT = 3
 _TASK = "domain_generalization"
 
 
@@ -36,10 +37,14 @@ class Job:
     overrides: str = "{}"  # JSON of hyperparameters that replace those drawn
     compat: bool = False  # keep DomainBed's known faults
     fingerprint: str = ""  # of the data, where the dataset's name does not tell it
+    per_domain: bool = False  # domains pass the network one by one, as always with compat
+    own_seed: int | None = None  # None for the protocol's, which the fields above give
 
     @property
     def seed(self) -> int:
         """The seed of all that is drawn in the run, splits and hyperparameters aside."""
+        if self.own_seed is not None:
+            return self.own_seed
         return job_seed(
             self.dataset, self.algorithm, self.test_envs, self.hparams_seed, self.trial_seed
         )
@@ -63,6 +68,7 @@ class Job:
             "holdout_fraction": self.holdout_fraction,
             "hparams": self.overrides,
             "compat": self.compat,
+            "per_domain_forward": self.per_domain or self.compat,
             "fingerprint": self.fingerprint,
             "format": FORMAT,
         }
@@ -84,8 +90,9 @@ class Job:
 
     def configuration(self, dataset: Dataset) -> dict[str, Any]:
         """Return the hyperparameters of the run."""
-        space = dataset.find_algorithm(self.algorithm).space(dataset.group, dataset.own_space)
-        drawn = draw_configuration(space, self.hparams_seed, self.trial_seed, compat=self.compat)
+        entry = dataset.find_algorithm(self.algorithm)
+        space = entry.space(dataset.group, dataset.own_space, dataset.name)
+        drawn = draw_configuration(space, self.hparams_seed, self.trial_seed)
         overrides: dict[str, Any] = json.loads(self.overrides)
         return drawn | overrides
 
@@ -93,7 +100,7 @@ class Job:
 def parse_overrides(text: str, datasets: Iterable[Dataset], algorithms: Iterable[str]) -> str:
     """Check ``text``, a JSON object of hyperparameters, and bring it into the form of a job."""
     try:
-        values = json.loads(text)
+        values = load_json(text)
     except ValueError:
         values = None
     if not isinstance(values, dict):

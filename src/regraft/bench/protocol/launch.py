@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -19,6 +18,7 @@ from regraft.bench.protocol.results import RunKey, run_key
 from regraft.bench.protocol.run_folder import RESULTS, RunFolder
 from regraft.bench.protocol.training import SAVE_EVERY
 from regraft.bench.protocol.worker import Assignment, Outcome, group_jobs
+from regraft.support.json_files import parse_object
 from regraft.support.progress import duration
 
 _TOGETHER_GPU = 20  # runs that a GPU does side by side
@@ -181,6 +181,6 @@ def _recorded_key(path: Path) -> RunKey | None:
     """Return the run of a file's first record, None if it has no whole one."""
     with path.open("rb") as lines:
         try:
-            return run_key(json.loads(lines.readline()))
+            return run_key(parse_object(lines.readline()))
         except (KeyError, TypeError, ValueError):
             return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from regraft.bench.datasets import Dataset
 from regraft.bench.protocol.cache import KEY, read_cache
 from regraft.bench.protocol.jobs import Job
 from regraft.bench.protocol.seeds import seed_hash
+from regraft.support.json_files import load_json
 
 _UNITS = ("inputs.mean", "inputs.scale")
 
@@ -83,7 +83,7 @@ def load_model(path: str | Path, device: str = "cpu") -> TrainedModel:
         raise FileNotFoundError(f"there is no {path}: pass a run's model.safetensors.")
     try:
         with safe_open(path, "pt") as file:
-            description = json.loads(file.metadata()[KEY])
+            description = load_json(file.metadata()[KEY])
         tensors = read_cache(path, description)
         args, hparams = description["args"], description["hparams"]
         shape, n_classes = tuple(description["input_shape"]), description["n_classes"]
@@ -106,4 +106,12 @@ def load_model(path: str | Path, device: str = "cpu") -> TrainedModel:
 
 def _task(job: Job, dataset: Dataset, device: torch.device) -> Task:
     n_domains = len(dataset.env_names) - len(job.test_envs)
-    return Task(dataset.input_shape, dataset.n_classes, n_domains, device, job.compat, job.seed)
+    return Task(
+        dataset.input_shape,
+        dataset.n_classes,
+        n_domains,
+        device,
+        job.compat,
+        job.seed,
+        per_domain=job.per_domain or job.compat,
+    )

@@ -51,6 +51,7 @@ class Results:
     runs: int
     unfinished: int  # job folders whose run goes on or has failed
     damaged: list[Damage]  # by path and line
+    open_runs: frozenset[RunKey] = frozenset()  # of the unfinished folders
 
 
 def run_key(record: Record) -> RunKey:
@@ -60,37 +61,40 @@ def run_key(record: Record) -> RunKey:
     return RunKey(**known | {"test_envs": frozenset(known["test_envs"])})
 
 
-def read_results(folder: Path) -> Results:
+def read_results(folder: Path, *, every_line: bool = False) -> Results:
     """Read the records in the job folders of ``folder``, or in ``folder`` if it is one itself.
 
     A job folder holds a results.jsonl. Of a step that a file has twice, as after a kill, the last
-    line counts; lines that are no records are left out and told in ``damaged``. Raises
-    ``FileNotFoundError`` if there is no such folder, ``ValueError`` if it holds no record or two
-    folders with the same run, each with one sentence.
+    line counts, unless ``every_line`` is wanted, as DomainBed reads them. Lines that are no records
+    are left out and told in ``damaged``. Raises ``FileNotFoundError`` if there is no such folder,
+    ``ValueError`` if it holds no record or two folders with the same run, each with one sentence.
     """
     if not folder.is_dir():
         raise FileNotFoundError(f"{folder} is not a folder: pass the folder of a sweep.")
     damaged: list[Damage] = []
     records: list[dict[str, Any]] = []
     owners: dict[RunKey, Path] = {}
-    unfinished = 0
+    unfinished, open_runs = 0, set[RunKey]()
     is_job = (folder / RESULTS).is_file()
     for job in [folder] if is_job else sorted(path.parent for path in folder.glob(f"*/{RESULTS}")):
-        checkpoints = dict(_read(job / RESULTS, damaged))
-        unfinished += bool(checkpoints) and not (job / DONE).exists()
-        for key in {key for key, _ in checkpoints}:
+        lines = list(_read(job / RESULTS, damaged))
+        keys = {key for (key, _), _ in lines}
+        if lines and not (job / DONE).exists():
+            unfinished += 1
+            open_runs |= keys
+        for key in keys:
             owner = owners.setdefault(key, job)
             if owner is not job:
                 raise ValueError(
                     f"{owner} and {job} both hold {_describe(key)}: collect one sweep at a time."
                 )
-        records += checkpoints.values()
+        records += [record for _, record in lines] if every_line else dict(lines).values()
     if not records:
-        lines = f" ({len(damaged)} damaged lines)" if damaged else ""
+        broken = f" ({len(damaged)} damaged lines)" if damaged else ""
         raise ValueError(
-            f"{folder} holds no records{lines}: pass a folder whose subfolders have a {RESULTS}."
+            f"{folder} holds no records{broken}: pass a folder whose subfolders have a {RESULTS}."
         )
-    return Results(records, len(owners), unfinished, damaged)
+    return Results(records, len(owners), unfinished, damaged, frozenset(open_runs))
 
 
 def _describe(key: RunKey) -> str:

@@ -34,6 +34,11 @@ def uniform(default: float, low: float, high: float) -> Hparam:
     return Hparam(default, lambda state: state.uniform(low, high))
 
 
+def whole_uniform(default: int, low: float, high: float) -> Hparam:
+    """Draw a number between ``low`` and ``high``, rounded down."""
+    return Hparam(default, lambda state: int(state.uniform(low, high)))
+
+
 def ten_to(default: float | None, low: float, high: float) -> Hparam:
     """Draw ten to a power between ``low`` and ``high``."""
     return Hparam(default, lambda state: 10 ** state.uniform(low, high))
@@ -54,8 +59,8 @@ def whole_choice(default: int, values: list[int]) -> Hparam:
     return Hparam(default, lambda state: int(state.choice(values)))
 
 
-# Of DomainBed's further switches none changes a default run: vit, dinov2, lars and linear_steps
-# belong to networks and algorithms that are not here.
+# Of DomainBed's further switches none changes a default run: vit, dinov2 and lars belong to
+# networks and an optimizer that are not here.
 _COMMON: Space = {
     "data_augmentation": constant(True),
     "resnet18": constant(False),
@@ -99,14 +104,10 @@ def common_space(group: Group) -> dict[str, Hparam]:
     return dict(_BY_GROUP[group])
 
 
-def draw_configuration(
-    space: Space, hparams_seed: int, trial_seed: int, *, compat: bool = False
-) -> dict[str, Any]:
-    """Draw configuration ``hparams_seed``, 0 for defaults; ``compat`` leaves NumPy's scalars."""
+def draw_configuration(space: Space, hparams_seed: int, trial_seed: int) -> dict[str, Any]:
+    """Draw configuration ``hparams_seed``, 0 for defaults, in JSON's types."""
     values = {
         name: draw(hparam_state(hparams_seed, trial_seed, name)) if hparams_seed else default
         for name, (default, draw) in space.items()
     }
-    if compat:
-        return values
     return {name: v.item() if isinstance(v, np.generic) else v for name, v in values.items()}

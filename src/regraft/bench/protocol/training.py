@@ -111,6 +111,7 @@ class Training:
             **shares[-1],
             **({"checkpoints": risks(shares, self.job.test_envs)} if on_the_way else {}),
             **self._algorithm.summary(),
+            **({"cut_off_images": cut_off} if (cut_off := self._data.cut_off) else {}),
             "mem_gb": _memory(self._device),
             "hparams": self._hparams,
             "args": {**self.job.args, "output_dir": self.job.id},

@@ -1,0 +1,156 @@
+"""Sums over the rows of a table of any length, wherever its rows lie.
+
+Rows are cut into chunks of one size, which are added within blocks of one size, and the blocks are
+added in their order. So a sum has the same value on one machine and on many.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Protocol, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from regraft.support.memory_map import find_mapping, released
+
+CHUNK_ROWS = 8192
+BLOCK_ROWS = 16 * CHUNK_ROWS
+
+Sums = tuple[Tensor, ...]
+
+
+@dataclass(frozen=True)
+class RowChunk:
+    """Consecutive rows of a table, in memory."""
+
+    X: Tensor  # (b, d)
+    y: Tensor  # (b,) index of the class
+    source: Tensor  # (b,) index of the source
+    head_fold: Tensor  # (b,) the fold of the heads that have not seen the row
+    group_fold: Tensor  # (b,) the same for the models of hidden groups
+
+
+RowFunction = Callable[..., Sums]  # of a chunk and further arguments; it must be importable
+
+
+class RowSums(Protocol):
+    """Rows that are never seen together, only sums over them."""
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        ...
+
+    def sum(self, function: RowFunction, *arguments: Any) -> Sums:
+        """Apply ``function`` to each chunk of rows, and add what it returns."""
+        ...
+
+    def with_folds(self, folds: RowFolds) -> Self:
+        """Return the same rows, dealt to folds."""
+        ...
+
+
+@dataclass(frozen=True)
+class RowFolds:
+    """Folds of some rows, by number; all others are dealt by a hash of their numbers."""
+
+    numbers: NDArray[np.int64]  # (m,) sorted
+    head: NDArray[np.uint8]  # (m,)
+    group: NDArray[np.uint8]  # (m,)
+    n_head: int
+    n_group: int
+
+    def deal(self, first: int, n: int) -> tuple[Tensor, Tensor]:
+        """Return the folds (n,) of heads and of groups, for the rows from ``first`` on."""
+        hashed = hash_numbers(np.arange(first, first + n, dtype=np.uint64))
+        head = hashed % np.uint64(self.n_head)
+        group = (hashed >> np.uint64(32)) % np.uint64(self.n_group)
+        known = slice(*np.searchsorted(self.numbers, (first, first + n)).tolist())
+        place = self.numbers[known] - first
+        head[place], group[place] = self.head[known], self.group[known]
+        return torch.from_numpy(head.astype(np.int64)), torch.from_numpy(group.astype(np.int64))
+
+
+NO_FOLDS = RowFolds(np.empty(0, np.int64), np.empty(0, np.uint8), np.empty(0, np.uint8), 1, 1)
+
+
+def hash_numbers(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return well-mixed numbers (n,), the same on every machine (the finalizer of SplitMix64)."""
+    with np.errstate(over="ignore"):
+        mixed = numbers + np.uint64(0x9E3779B97F4A7C15)
+        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return mixed ^ (mixed >> np.uint64(31))
+
+
+@dataclass(frozen=True)
+class RowTable:
+    """Consecutive rows that one process holds, in memory or in a memory-mapped file."""
+
+    X: NDArray[np.floating[Any]]  # (n, d)
+    y: NDArray[np.integer[Any]]  # (n,)
+    source: NDArray[np.integer[Any]]  # (n,)
+    first: int = 0  # number of the first row: a multiple of BLOCK_ROWS
+
+    @cached_property
+    def _mapping(self) -> mmap.mmap | None:
+        return find_mapping(self.X)
+
+    def sums(
+        self, folds: RowFolds, function: RowFunction, arguments: tuple[Any, ...]
+    ) -> Iterator[Sums]:
+        """Yield the sums of ``function`` over each block of rows."""
+        for start in range(0, len(self.y), BLOCK_ROWS):
+            stop = min(start + BLOCK_ROWS, len(self.y))
+            chunks = (
+                slice(first, min(first + CHUNK_ROWS, stop))
+                for first in range(start, stop, CHUNK_ROWS)
+            )
+            yield add_in_order(
+                function(self._chunk(rows, folds), *arguments)
+                for rows in released(chunks, self._mapping)
+            )
+
+    def _chunk(self, rows: slice, folds: RowFolds) -> RowChunk:
+        X = torch.from_numpy(self.X[rows].astype(np.float64))
+        y, source = (
+            torch.from_numpy(column[rows].astype(np.int64)) for column in (self.y, self.source)
+        )
+        return RowChunk(X, y, source, *folds.deal(self.first + rows.start, len(y)))
+
+
+@dataclass(frozen=True)
+class LocalRows:
+    """Sums over the rows of one table, chunk by chunk, in this process."""
+
+    table: RowTable
+    folds: RowFolds = NO_FOLDS
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.table.y)
+
+    def sum(self, function: RowFunction, *arguments: Any) -> Sums:
+        """Apply ``function`` to each chunk of rows, and add what it returns."""
+        return add_in_order(self.table.sums(self.folds, function, arguments))
+
+    def with_folds(self, folds: RowFolds) -> Self:
+        """Return the same rows, dealt to folds."""
+        return replace(self, folds=folds)
+
+
+def add_in_order(parts: Iterable[Sums]) -> Sums:
+    """Add sums one after the other."""
+    iterator = iter(parts)
+    totals = [part.clone() for part in next(iterator)]
+    for part in iterator:
+        for total, term in zip(totals, part, strict=True):
+            total += term
+    return tuple(totals)

@@ -1,0 +1,202 @@
+"""Engines that hold the rows of a large table: this process, or actors of a Ray cluster."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regraft.core.domains import is_target
+from regraft.core.row_sums import BLOCK_ROWS, RowFolds, RowFunction, RowSums, Sums, add_in_order
+from regraft.data.columns import ColumnChoice, TableError
+from regraft.data.row_files import RawRows, RowFiles, join_blocks
+from regraft.data.row_shards import Cells, DrawnRows, RowPlan, RowShard, make_features
+from regraft.estimators.column_kinds import ColumnProblems, join_problems
+from regraft.estimators.streamed import SampledRows, sampling_rates
+from regraft.estimators.table_features import TableFeatures
+from regraft.support.ray_clusters import connect, import_ray
+
+ENGINES = ("local", "ray")
+_SHARE_FOR_ROWS = 0.4  # of the memory; the sample and its fit need the rest
+
+
+class RowEngine(Protocol):
+    """Shards of a table, wherever they are."""
+
+    def survey(self) -> list[Cells]:
+        """Count the rows of each domain and label, shard by shard."""
+        ...
+
+    def draw(self, rates: dict[tuple[Any, Any], float]) -> list[DrawnRows]:
+        """Draw rows at the rate of their domain and label."""
+        ...
+
+    def sum(self, plan: RowPlan, function: RowFunction, arguments: tuple[Any, ...]) -> Sums:
+        """Add what ``function`` returns for each chunk of rows."""
+        ...
+
+
+@dataclass(frozen=True)
+class EngineRows:
+    """The rows of an engine under a plan, as :class:`~regraft.core.row_sums.RowSums`."""
+
+    engine: RowEngine
+    plan: RowPlan
+    n_rows: int
+
+    def sum(self, function: RowFunction, *arguments: Any) -> Sums:
+        """Apply ``function`` to each chunk of rows, and add what it returns."""
+        return self.engine.sum(self.plan, function, arguments)
+
+    def with_folds(self, folds: RowFolds) -> Self:
+        """Return the same rows, dealt to folds."""
+        return replace(self, plan=replace(self.plan, folds=folds))
+
+
+@dataclass(frozen=True)
+class LargeTable:
+    """A table whose rows stay where they are, and a sample of them."""
+
+    rows: RowSums
+    counts: NDArray[np.int64]  # (K, C) rows of each domain and class
+    cells: dict[str, dict[str, int]]  # the same by name
+    sample: SampledRows
+    raw: RawRows  # the sample as it is in the files
+    features: tuple[str, ...]  # names of the features; empty for a bank
+    preprocessing: TableFeatures | None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the sample is all rows."""
+        return len(self.sample.numbers) == self.rows.n_rows
+
+
+def open_large_table(engine: RowEngine, choice: ColumnChoice, most: int) -> LargeTable:
+    """Count the rows of an engine, draw about ``most``, and learn how to make features of them."""
+    cells: Cells = sum(engine.survey(), Counter())
+    labels, domains = (_sort({cell[i] for cell in cells}) for i in (1, 0))
+    if is_target(np.array(domains)).any():
+        raise TableError(
+            "a domain is a negative number, which stands for a target: leave out such rows."
+        )
+    counts = np.array([[cells[d, c] for c in labels] for d in domains], np.int64)
+    rates = dict(
+        zip(
+            ((d, c) for d in domains for c in labels),
+            sampling_rates(counts, most).flatten().tolist(),
+            strict=True,
+        )
+    )
+    drawn = engine.draw(rates)
+    raw = join_blocks([part.features for part in drawn if part.features is not None])
+    domain = np.array([d for part in drawn for d in part.domains])
+    before = None
+    if not isinstance(raw, np.ndarray):
+        kept = choice if choice.id is None else replace(choice, drop=(*choice.drop, choice.id))
+        before = kept.make_features()
+        try:
+            before.fit(raw, sample_domain=domain)
+        except ColumnProblems as error:
+            raise TableError(join_problems(error.problems, "the table")) from None
+    sample = SampledRows(
+        make_features(before, raw),
+        np.array([c for part in drawn for c in part.labels]),
+        domain,
+        np.concatenate([part.numbers for part in drawn]),
+    )
+    plan = RowPlan(tuple(labels), tuple(domains), before)
+    named = {str(d): {str(c): cells[d, c] for c in labels if cells[d, c]} for d in domains}
+    features = () if before is None else tuple(before.get_feature_names_out())
+    rows = EngineRows(engine, plan, int(counts.sum()))
+    return LargeTable(rows, counts, named, sample, raw, features, before)
+
+
+def _sort(values: set[Any]) -> list[Any]:
+    """Return values in the order that numpy sorts them."""
+    ordered: list[Any] = np.unique(np.array(list(values))).tolist()
+    return ordered
+
+
+class LocalShard:
+    """All rows in this process: in memory if they fit, else read from disk chunk by chunk."""
+
+    def __init__(self, files: RowFiles, memory: int | None = None) -> None:
+        fits = memory is not None and files.n_bytes <= _SHARE_FOR_ROWS * memory
+        self._shard = RowShard(files, 0, files.n_rows, in_memory=fits)
+
+    def survey(self) -> list[Cells]:
+        """Count the rows of each domain and label."""
+        return [self._shard.survey()]
+
+    def draw(self, rates: dict[tuple[Any, Any], float]) -> list[DrawnRows]:
+        """Draw rows at the rate of their domain and label."""
+        return [self._shard.draw(rates)]
+
+    def sum(self, plan: RowPlan, function: RowFunction, arguments: tuple[Any, ...]) -> Sums:
+        """Add what ``function`` returns for each chunk of rows."""
+        return add_in_order(self._shard.iterate_sums(plan, function, arguments))
+
+
+class RayShards:
+    """Actors of a Ray cluster, each with a run of blocks of the rows in its memory.
+
+    An actor that dies is started anew by Ray, reads its rows again, and repeats the step.
+    """
+
+    def __init__(self, files: RowFiles, workers: int | None = None) -> None:
+        self._ray = import_ray()
+        room = int(self._ray.cluster_resources().get("CPU", 1))
+        blocks = -(-files.n_rows // BLOCK_ROWS)
+        count = max(1, min(workers or room, blocks))
+        bounds = [blocks * i // count * BLOCK_ROWS for i in range(count)] + [files.n_rows]
+        actor = self._ray.remote(num_cpus=1, max_restarts=-1, max_task_retries=-1)(RowShard)
+        self.actors = [
+            actor.remote(files, bounds[i], bounds[i + 1], in_memory=True) for i in range(count)
+        ]
+        self.bytes_received = 0  # by this process, of sums
+        self._plans: dict[int, tuple[RowPlan, Any]] = {}
+
+    def survey(self) -> list[Cells]:
+        """Count the rows of each domain and label, shard by shard."""
+        return self._get([actor.survey.remote() for actor in self.actors])
+
+    def draw(self, rates: dict[tuple[Any, Any], float]) -> list[DrawnRows]:
+        """Draw rows at the rate of their domain and label."""
+        return self._get([actor.draw.remote(rates) for actor in self.actors])
+
+    def sum(self, plan: RowPlan, function: RowFunction, arguments: tuple[Any, ...]) -> Sums:
+        """Add what ``function`` returns for each chunk of rows."""
+        if id(plan) not in self._plans:  # sent to the cluster once
+            self._plans[id(plan)] = plan, self._ray.put(plan)
+        shared = self._plans[id(plan)][1]
+        step = [actor.sums.remote(shared, function, arguments) for actor in self.actors]
+        blocks = list(chain.from_iterable(self._get(step)))
+        self.bytes_received += sum(part.nbytes for block in blocks for part in block)
+        return add_in_order(blocks)
+
+    def _get(self, references: Sequence[Any]) -> list[Any]:
+        try:
+            answers: list[Any] = self._ray.get(list(references))
+        except self._ray.exceptions.RayTaskError as error:
+            raise error.cause from None
+        return answers
+
+
+@contextmanager
+def open_engine(
+    name: str, files: RowFiles, *, memory: int | None, address: str | None, workers: int | None
+) -> Iterator[RowEngine]:
+    """Hold the rows inside; afterwards a Ray that was started here is stopped."""
+    if name == "local":
+        yield LocalShard(files, memory)
+        return
+    if name != "ray":
+        raise ValueError(f"engine is {name!r}: pass {' or '.join(ENGINES)}.")
+    with connect(address):
+        yield RayShards(files, workers)

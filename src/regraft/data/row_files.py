@@ -1,0 +1,169 @@
+"""Rows of a bank or of a folder of Parquet files, read in ranges: what shards are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regraft.data.banks import is_bank, is_unfinished, open_bank
+from regraft.data.columns import Role, TableError, check_roles, quoted
+from regraft.data.table_columns import parquet_block
+from regraft.data.table_rows import open_parquet
+from regraft.estimators.column_kinds import Columns
+from regraft.estimators.table_features import take_rows
+
+_ROWS = 8192  # that are read at once
+_SUFFIX = ".parquet"
+
+RawRows = Columns | NDArray[Any]  # as they are in the files: by column, or (b, d)
+
+
+@dataclass(frozen=True)
+class RowFiles:
+    """Where the rows of a large table are, and the columns that hold labels and domains."""
+
+    files: tuple[Path, ...]  # Parquet files in the order of their names; or one bank
+    ends: tuple[int, ...]  # number of the row after the last one of each file
+    n_columns: int
+    label: str
+    domain: str
+    is_bank: bool
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.ends[-1]
+
+    @property
+    def n_bytes(self) -> int:
+        """About the size of the features in memory, as numbers."""
+        return 4 * self.n_rows * self.n_columns
+
+    def read_codes(self, column: str, start: int, stop: int) -> tuple[NDArray[Any], list[Any]]:
+        """Return codes (n,) of the labels or domains of a range of rows, and what they stand for.
+
+        ``column`` is "label" or "domain".
+        """
+        if self.is_bank:
+            bank = open_bank(self.files[0])
+            index, names = {
+                "label": (bank.y, bank.classes),
+                "domain": (bank.domain, bank.domains),
+            }[column]
+            assert index is not None and names is not None
+            return np.asarray(index[start:stop], np.int32), list(names)
+        name = self.label if column == "label" else self.domain
+        codes, known = np.empty(stop - start, np.int32), dict[Any, int]()
+        at = 0
+        for batch in self._batches(start, stop, [name]):
+            encoded = batch.column(name).dictionary_encode()
+            values = encoded.dictionary.to_pylist()
+            if encoded.null_count or any(value is None or value != value for value in values):
+                raise TableError(
+                    f"a row of {self.files[0].parent} after row {start + at} has no {column} "
+                    f"(column {name!r}): fill it in or drop the row."
+                )
+            translate = np.array([known.setdefault(value, len(known)) for value in values])
+            codes[at : at + len(batch)] = translate[encoded.indices.to_numpy()]
+            at += len(batch)
+        return codes, list(known)
+
+    def read_features(self, start: int, stop: int) -> Iterator[RawRows]:
+        """Yield the features of a range of rows, some rows at a time: by column, or (b, d)."""
+        if self.is_bank:
+            X = open_bank(self.files[0]).X
+            for first in range(start, stop, _ROWS):
+                yield X[first : min(first + _ROWS, stop)]
+            return
+        for batch in self._batches(start, stop, None):
+            block = parquet_block(batch)
+            yield {n: cells for n, cells in block.items() if n not in (self.label, self.domain)}
+
+    def _batches(self, start: int, stop: int, columns: Sequence[str] | None) -> Iterator[Any]:
+        """Yield record batches of the Parquet files, cut to the rows from ``start`` to ``stop``."""
+        for path, (first, end) in zip(self.files, pairwise((0, *self.ends)), strict=True):
+            if end <= start or first >= stop:
+                continue
+            with open_parquet(path) as file:
+                sizes = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
+                for i, at in enumerate(accumulate(sizes, initial=first)):
+                    if i == len(sizes) or at + sizes[i] <= start or at >= stop:
+                        continue
+                    for batch in file.iter_batches(_ROWS, row_groups=[i], columns=columns):
+                        low, high = max(start - at, 0), min(stop - at, len(batch))
+                        if low < high:
+                            yield batch.slice(low, high - low)
+                        at += len(batch)
+
+
+def open_row_files(path: Path, label: str, domain: str) -> RowFiles:
+    """Find the rows of a bank, a Parquet file or a folder of them; raise ``TableError``."""
+    check_roles([Role(label, "label"), Role(domain, "domain")])
+    if is_bank(path) or is_unfinished(path):
+        return _open_bank(path, label, domain)
+    files = tuple(sorted(path.glob(f"*{_SUFFIX}"))) if path.is_dir() else (path,)
+    if not path.exists():
+        raise TableError(f"{path} does not exist: check the path.")
+    if not files or any(file.suffix.lower() != _SUFFIX for file in files):
+        raise TableError(
+            f"{path} is neither a bank nor a folder of Parquet files, which engines read in parts: "
+            "convert it, or leave out --engine."
+        )
+    names: Sequence[str] = ()
+    ends = []
+    for file in files:
+        with open_parquet(file) as opened:
+            own = opened.schema_arrow.names
+            ends.append(opened.metadata.num_rows)
+        names = names or own
+        if own != names:
+            raise TableError(
+                f"{file} has other columns ({quoted(own)}) than {files[0]} ({quoted(names)}): "
+                "write all files of a table with the same columns."
+            )
+    for role in (Role(label, "label"), Role(domain, "domain")):
+        role.find(files[0], tuple(names))
+    if not sum(ends):
+        raise TableError(f"{path} has no rows: add data.")
+    return RowFiles(files, tuple(accumulate(ends)), len(names), label, domain, is_bank=False)
+
+
+def _open_bank(path: Path, label: str, domain: str) -> RowFiles:
+    try:
+        bank = open_bank(path)
+    except ValueError as error:
+        raise TableError(str(error)) from None
+    for name, held in (("label", bank.y), ("domain", bank.domain)):
+        if held is None:
+            raise TableError(
+                f"{path} is a bank without {name}s, which are needed here: embed its inputs with a "
+                f"{name} each, in a folder domain/class/file or in a table."
+            )
+    for role in (Role(label, "label"), Role(domain, "domain")):
+        role.find(path, ("label", "domain"))
+    return RowFiles((path,), (len(bank.X),), bank.X.shape[1], label, domain, is_bank=True)
+
+
+def take_block(block: RawRows, kept: NDArray[np.bool_]) -> RawRows:
+    """Return some rows of a block."""
+    return block[kept] if isinstance(block, np.ndarray) else take_rows(block, kept)
+
+
+def join_blocks(blocks: Sequence[RawRows]) -> RawRows:
+    """Return blocks of rows as one."""
+    arrays = [block for block in blocks if isinstance(block, np.ndarray)]
+    if arrays:
+        return np.concatenate(arrays)
+    columns = [block for block in blocks if not isinstance(block, np.ndarray)]
+    return {name: np.concatenate([block[name] for block in columns]) for name in columns[0]}
+
+
+def count_block(block: RawRows) -> int:
+    """Return the number of rows of a block."""
+    return len(block) if isinstance(block, np.ndarray) else len(next(iter(block.values())))

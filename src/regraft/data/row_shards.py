@@ -1,0 +1,156 @@
+"""A shard of a large table: its rows are read once, and answer questions by sums."""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regraft.core.row_sums import NO_FOLDS, RowFolds, RowFunction, RowTable, Sums
+from regraft.data.banks import open_bank
+from regraft.data.columns import TableError
+from regraft.data.row_files import RawRows, RowFiles, count_block, join_blocks, take_block
+from regraft.estimators.column_kinds import ColumnProblems, join_problems
+from regraft.estimators.streamed import draw_rows
+from regraft.estimators.table_features import TableFeatures
+
+Cells = Counter[tuple[Any, Any]]  # rows of each domain and label
+
+
+@dataclass(frozen=True)
+class RowPlan:
+    """What all shards must know to make the same features and folds of their rows."""
+
+    classes: tuple[Any, ...]
+    domains: tuple[Any, ...]
+    preprocessing: TableFeatures | None  # None for a bank
+    folds: RowFolds = NO_FOLDS
+
+
+@dataclass(frozen=True)
+class DrawnRows:
+    """Some rows of a shard, as they are in the files."""
+
+    numbers: NDArray[np.int64]  # (m,)
+    features: RawRows | None  # None for no rows
+    labels: list[Any]
+    domains: list[Any]
+
+
+class RowShard:
+    """The rows of some files from ``start`` to ``stop``.
+
+    They are held in memory if ``in_memory``, else in a temporary file, or in the bank itself. All
+    that it holds follows from the files and from what it is asked, so a shard that is lost is made
+    again, and gives the same answers.
+    """
+
+    def __init__(self, files: RowFiles, start: int, stop: int, in_memory: bool = True) -> None:
+        self._files, self._start, self._stop, self._in_memory = files, start, stop, in_memory
+        self._tables: dict[tuple[Any, ...], RowTable] = {}
+
+    @cached_property
+    def _labels(self) -> tuple[NDArray[Any], list[Any]]:
+        return self._files.read_codes("label", self._start, self._stop)
+
+    @cached_property
+    def _domains(self) -> tuple[NDArray[Any], list[Any]]:
+        return self._files.read_codes("domain", self._start, self._stop)
+
+    def survey(self) -> Cells:
+        """Count the rows of each domain and label."""
+        (y, labels), (s, domains) = self._labels, self._domains
+        sizes = np.bincount(s.astype(np.int64) * len(labels) + y)
+        return Counter(
+            {
+                (domains[cell // len(labels)], labels[cell % len(labels)]): int(sizes[cell])
+                for cell in sizes.nonzero()[0].tolist()
+            }
+        )
+
+    def draw(self, rates: dict[tuple[Any, Any], float]) -> DrawnRows:
+        """Draw rows at the rate of their domain and label."""
+        (y, labels), (s, domains) = self._labels, self._domains
+        table = np.array([[rates.get((d, c), 0.0) for c in labels] for d in domains])
+        drawn = draw_rows(self._start, table[s, y])
+        numbers = np.flatnonzero(drawn)
+        blocks, at = list[RawRows](), 0
+        for block in self._files.read_features(self._start, self._stop):
+            kept = drawn[at : at + count_block(block)]
+            if kept.any():
+                blocks.append(take_block(block, kept))
+            at += len(kept)
+        return DrawnRows(
+            numbers + self._start,
+            join_blocks(blocks) if blocks else None,
+            [labels[i] for i in y[numbers].tolist()],
+            [domains[i] for i in s[numbers].tolist()],
+        )
+
+    def sums(self, plan: RowPlan, function: RowFunction, arguments: tuple[Any, ...]) -> list[Sums]:
+        """Return the sums of ``function`` over each block of rows."""
+        return list(self.iterate_sums(plan, function, arguments))
+
+    def iterate_sums(
+        self, plan: RowPlan, function: RowFunction, arguments: tuple[Any, ...]
+    ) -> Iterator[Sums]:
+        """Yield the sums of ``function`` over each block of rows."""
+        key = plan.classes, plan.domains
+        if key not in self._tables:
+            self._tables = {key: self._make_table(plan)}
+        return self._tables[key].sums(plan.folds, function, arguments)
+
+    def _make_table(self, plan: RowPlan) -> RowTable:
+        y, s = (
+            np.array([known.index(value) for value in values], np.int16)[codes]
+            for known, (codes, values) in (
+                (plan.classes, self._labels),
+                (plan.domains, self._domains),
+            )
+        )
+        return RowTable(self._make_features(plan), y, s, self._start)
+
+    def _make_features(self, plan: RowPlan) -> NDArray[np.floating[Any]]:
+        n = self._stop - self._start
+        if self._files.is_bank and not self._in_memory:
+            return open_bank(self._files.files[0]).X[self._start : self._stop]
+        X: NDArray[np.float32] | None = None
+        at = 0
+        for block in self._files.read_features(self._start, self._stop):
+            made = make_features(plan.preprocessing, block)
+            if X is None:
+                X = self._allocate((n, made.shape[1]))
+            X[at : at + len(made)] = made
+            at += len(made)
+        assert X is not None
+        return X
+
+    def _allocate(self, shape: tuple[int, int]) -> NDArray[np.float32]:
+        if self._in_memory:
+            return np.empty(shape, np.float32)
+        # The file has no name by now: it is gone with the array, however the process ends.
+        with tempfile.TemporaryFile() as file:
+            return np.memmap(file, np.float32, "w+", shape=shape)
+
+
+def make_features(preprocessing: TableFeatures | None, block: RawRows) -> NDArray[np.floating[Any]]:
+    """Return the features (b, d) of rows as they are in the files; raise ``TableError``."""
+    if preprocessing is None:
+        made = np.asarray(block)
+    else:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # categories that the sample has not are zeros
+            try:
+                made = preprocessing.transform(block)
+            except ColumnProblems as error:
+                raise TableError(join_problems(error.problems, "the table")) from None
+    if not np.isfinite(made).all():
+        raise TableError("a feature is NaN or infinite: drop or fill in such rows.")
+    return made

@@ -1,0 +1,67 @@
+"""Connections to Ray clusters."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType
+
+from regraft.support.extras import require
+
+_RAY_KEYWORDS = ("auto", "local")
+# Ray tells of workers that die on standard output, where results go, and of errors that are
+# handled already on standard error.
+_SETTINGS = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_IGNORE_UNHANDLED_ERRORS": "1",
+    "RAY_DEDUP_LOGS_SKIP_REGEX": ".",
+}
+_CONNECT_SECONDS = 10.0  # seconds
+
+
+def import_ray() -> ModuleType:
+    """Import Ray, so that it does not speak in our place."""
+    for name, value in _SETTINGS.items():  # which it reads when it is imported
+        os.environ.setdefault(name, value)
+    return require("ray", "ray")
+
+
+def check_address(address: str) -> None:
+    """Raise ``ValueError`` if nothing listens at ``address``; Ray itself would wait for minutes."""
+    if address in _RAY_KEYWORDS:
+        return
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=_CONNECT_SECONDS).close()
+    except (OSError, ValueError):
+        raise ValueError(
+            f"no Ray cluster answers at {address!r}: pass its host:port with --address, or leave "
+            "it out to start Ray on this machine."
+        ) from None
+
+
+@contextmanager
+def connect(address: str | None) -> Iterator[None]:
+    """Connect to Ray inside, and disconnect afterwards unless it was connected before.
+
+    Without an address Ray is started on this machine.
+    """
+    ray = import_ray()
+    if ray.is_initialized():
+        yield
+        return
+    if address is not None:
+        check_address(address)
+    ray.init(
+        address=address or "local",
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level=logging.ERROR,
+    )
+    try:
+        yield
+    finally:
+        ray.shutdown()
