@@ -76,5 +76,5 @@ def show_abduction(
         for end in (each.last, each.first):
             show_rows(session, f"class {each.label}, {end.title}:", end.rows, pictures)
         if each.columns:
-            session.tables([each.column_table()])
+            session.tables([each.column_table(document["n_groups"])])
     session.say("")

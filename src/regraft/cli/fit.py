@@ -127,7 +127,7 @@ def _show_sources(session: Session, certificate: Certificate) -> None:
     """Print the answer, the accuracies on rows held out, and what was found about the factor."""
     from regraft.core.group_certificate import GroupCertificate
     from regraft.estimators.abduction import summarize_factor
-    from regraft.estimators.answers import answer_fit
+    from regraft.estimators.fit_answer import answer_fit
     from regraft.estimators.source_mixtures import check_sources
     from regraft.support.table import percent
 
