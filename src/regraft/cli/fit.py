@@ -61,6 +61,7 @@ def fit(
     from regraft.estimators.card import describe_reference
     from regraft.estimators.column_roles import ColumnRoles
     from regraft.estimators.cro import CROClassifier
+    from regraft.estimators.expected_time import describe_wait
     from regraft.estimators.saving import check_destination, save
     from regraft.support.files import write_text
     from regraft.support.json_files import dumps
@@ -94,6 +95,8 @@ def fit(
             table = columns.read(data)
             cells = table.count_rows()
             warn_of_small_cells(cells)
+        if wait := describe_wait(len(table.X), table.X.shape[1], len(set(table.y.tolist()))):
+            session.note(wait)
         with session.working(f"fitting {len(table.y)} rows of {table.describe_features()}"):
             model.fit(table.X, table.y, table.domain, on_round=session.round)
     model.column_roles_ = ColumnRoles(columns.label, columns.domain, columns.id_column)
