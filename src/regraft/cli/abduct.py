@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regraft.cli.command import command
+from regraft.cli.large_tables import EngineSettings, open_large, take_sample
 from regraft.cli.options import (
+    Address,
     Categorical,
     Data,
     Device,
@@ -18,7 +20,10 @@ from regraft.cli.options import (
     Id,
     Inputs,
     Label,
+    Memory,
     Out,
+    RowEngineName,
+    Workers,
     choose_columns,
 )
 from regraft.cli.session import Session
@@ -43,6 +48,10 @@ def abduct_command(
     ] = SHOWN_ROWS,
     inputs: Inputs = None,
     device: Device = "cpu",
+    engine: RowEngineName = None,
+    memory: Memory = None,
+    address: Address = None,
+    workers: Workers = None,
     out: Out = None,
 ) -> None:
     """Find the hidden factor that the sources disagree about, and show the rows at its ends."""
@@ -55,13 +64,25 @@ def abduct_command(
     if show < 1:
         raise ValueError(f"show is {show}: pass 1 or more.")
     columns = choose_columns(features, drop, categorical, id_column)
-    with session.working(f"reading {data}"):
-        table = read_labelled(data, label, domain, choice=columns)
+    settings = EngineSettings(engine, memory, address, workers)
+    n_rows, numbers = 0, None
+    if settings.is_streamed:
+        with open_large(session, data, label, domain, columns, settings) as large:
+            sampled = take_sample(large, data, columns)
+            table, n_rows, numbers = sampled.table, sampled.n_rows, sampled.numbers
+    else:
+        with session.working(f"reading {data}"):
+            table = read_labelled(data, label, domain, choice=columns)
+            n_rows = len(table.y)
+    if n_rows > len(table.y):
+        session.note(f"the factor is looked for in a sample of the {n_rows} rows.")
     with session.working(f"looking for a hidden factor in {len(table.y)} rows"):
         found = abduct(table.X, table.y, table.domain, device=device)
     with session.working("reading the rows at both ends"):
-        ends, pictures = describe_ends(found, table, data, show, inputs)
-    document = abduction_document(found, ends) | {"rows": len(table.y)}
+        ends, pictures = describe_ends(found, table, data, show, inputs, numbers)
+    document = abduction_document(found, ends) | {"rows": n_rows}
+    if numbers is not None:
+        document["sampled_rows"] = len(table.y)
     files = []
     if out is not None:
         files = [out / "abduct.json"]
