@@ -7,24 +7,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from regraft.cli.command import command
-from regraft.cli.large_tables import EngineSettings, fit_large, warn_of_small_cells
-from regraft.cli.option_groups import TableColumns
+from regraft.cli.large_tables import fit_large, warn_of_small_cells
+from regraft.cli.option_groups import EngineSettings, TableColumns
 from regraft.cli.options import (
-    Address,
     ClassGroups,
     Data,
     Device,
     Family,
     Folder,
     HullRadius,
-    Memory,
     NGroups,
     Objective,
     PriorShift,
     Rank,
     Ridge,
-    RowEngineName,
-    Workers,
 )
 from regraft.cli.session import Session, announce_replacement
 from regraft.cli.shown_rows import SHOWN_ROWS, describe_ends
@@ -38,6 +34,7 @@ def fit(
     session: Session,
     data: Data,
     out: Annotated[Path, Folder],
+    *,
     columns: TableColumns,
     family: Family = "latent",
     prior_shift: PriorShift = None,
@@ -48,10 +45,7 @@ def fit(
     objective: Objective = "risk",
     ridge: Ridge = None,
     device: Device = "cpu",
-    engine: RowEngineName = None,
-    memory: Memory = None,
-    address: Address = None,
-    workers: Workers = None,
+    settings: EngineSettings,
 ) -> None:
     """Fit the head that is best in the worst plausible unseen domain, and certify it."""
     from sklearn.pipeline import make_pipeline
@@ -77,7 +71,6 @@ def fit(
         "ridge": ridge,
         "device": device,
     }
-    settings = EngineSettings(engine, memory, address, workers)
     model = CROClassifier(**parameters)
     model.check_parameters()
     check_device(device)
@@ -86,9 +79,7 @@ def fit(
     cells: Mapping[str, Mapping[str, int]]
     numbers: list[int] | None = None
     if settings.is_streamed:
-        sampled = fit_large(
-            session, model, data, columns.label, columns.domain, columns.choose(), settings
-        )
+        sampled = fit_large(session, model, data, columns, settings)
         table, cells, numbers = sampled.table, sampled.cells, sampled.numbers
     else:
         with session.working(f"reading {data}"):
