@@ -19,7 +19,6 @@ from regraft.cli.options import (
     Folder,
     Id,
     Label,
-    Radii,
     choice,
     choose_columns,
     numbers,
@@ -53,7 +52,13 @@ def compare_command(
     drop: Drop = None,
     categorical: Categorical = None,
     id_column: Id = None,
-    radii: Radii = "0.5,1,2,4,8,16",
+    radii: Annotated[
+        str | None,
+        typer.Option(
+            help="Also compare CRO's hull at these radii in nats, separated by commas. Each takes "
+            "about as long as the hull at the radius that the sources support."
+        ),
+    ] = None,
     model: Annotated[
         list[str] | None,
         typer.Option(
@@ -73,7 +78,7 @@ def compare_command(
 
     Finished cells are kept in --out: the same command goes on where it stopped.
     """
-    steps = numbers(radii)
+    steps = [] if radii is None else numbers(radii)
     from regraft.data.labelled import read_labelled
     from regraft.encoders.known_datasets import check_choice, read_known_dataset
     from regraft.estimators.compared_heads import compared_heads
