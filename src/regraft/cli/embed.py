@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regraft.cli.command import command, make_group
-from regraft.cli.options import Device, Domain, Label, Weights, choice, path_argument, path_option
+from regraft.cli.large_tables import EngineSettings
+from regraft.cli.names import ROW_ENGINES
+from regraft.cli.options import (
+    Address,
+    Device,
+    Domain,
+    Label,
+    Weights,
+    choice,
+    path_argument,
+    path_option,
+)
 from regraft.cli.session import Session
 from regraft.encoders import IMAGE_DEFAULT, TEXT_DEFAULT
 
@@ -26,6 +37,12 @@ Unlabelled = Annotated[
         "--unlabelled",
         help="Take all inputs without labels and domains, and images from folders in any layout.",
     ),
+]
+Engine = Annotated[
+    str, choice("Where the encoder runs: local, or ray (workers of a Ray cluster).", *ROW_ENGINES)
+]
+Workers = Annotated[
+    int | None, typer.Option(help="Engine ray: number of workers. Default: one a core, or a GPU.")
 ]
 # What a finished bank is known by, beside labels and domains.
 _COMPARED = {"images": "images of the same names and sizes", "texts": "the same texts"}
@@ -59,6 +76,9 @@ def images_command(
     domain: Domain = "domain",
     unlabelled: Unlabelled = False,
     device: Device = "cpu",
+    engine: Engine = "local",
+    address: Address = None,
+    workers: Workers = None,
 ) -> None:
     """Make a bank of features from images.
 
@@ -66,7 +86,9 @@ def images_command(
     """
     tags = {"label": label, "domain": domain, "unlabelled": unlabelled}
     loading = {"device": device, "weights": weights}
-    _embed(session, "images", images, out, encoder, loading, tags, on_broken=on_broken, image=path)
+    options = {"on_broken": on_broken, "image": path}
+    settings = EngineSettings(engine, None, address, workers)
+    _embed(session, "images", images, out, encoder, loading, tags, settings, **options)
 
 
 @command("text", group=group, resumes=True, traced=False, loading="loading torch")
@@ -92,13 +114,17 @@ def text_command(
     label: Label = "label",
     domain: Domain = "domain",
     unlabelled: Unlabelled = False,
+    engine: Engine = "local",
+    address: Address = None,
+    workers: Workers = None,
 ) -> None:
     """Make a bank of features from the texts of a table.
 
     Stopped at any moment, it goes on from there when the same command is run again.
     """
     tags = {"label": label, "domain": domain, "unlabelled": unlabelled}
-    _embed(session, "texts", table, out, encoder, {"device": device}, tags, text=text)
+    settings = EngineSettings(engine, None, address, workers)
+    _embed(session, "texts", table, out, encoder, {"device": device}, tags, settings, text=text)
 
 
 @command("verify", group=group, loading=None)
@@ -124,6 +150,7 @@ def _embed(
     encoder: str,
     loading: dict[str, Any],
     tags: dict[str, Any],
+    settings: EngineSettings,
     **options: Any,
 ) -> None:
     """Make a bank of the ``inputs``, images or texts, in ``source``, and show it."""
@@ -133,15 +160,19 @@ def _embed(
     from regraft.data.input_tags import choose_tags
     from regraft.data.text_inputs import check_texts
     from regraft.encoders.embedding import embed_images, embed_texts
+    from regraft.encoders.encoded_blocks import RayWorkers
 
     check, load, embed = (
         (check_source, encoders.load_image_encoder, embed_images)
         if inputs == "images"
         else (check_texts, encoders.load_text_encoder, embed_texts)
     )
+    settings.check()
     check(source)
     check_place(out)
     options |= choose_tags(source, **tags)
+    if settings.engine == "ray":
+        options["workers"] = RayWorkers(settings.address, settings.workers)
     with session.working(f"loading {encoder}"):
         loaded = load(encoder, **loading)
     with session.counting(f"listing the {inputs}", inputs) as meter:

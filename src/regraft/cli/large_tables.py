@@ -33,6 +33,11 @@ class EngineSettings:
     @property
     def is_streamed(self) -> bool:
         """Whether it is read in parts at all; raises ``ValueError`` for what does not fit."""
+        self.check()
+        return self.engine is not None
+
+    def check(self) -> None:
+        """Raise ``ValueError`` with one sentence for what does not fit."""
         from regraft.cli.names import ROW_ENGINES
 
         if self.engine not in (None, *ROW_ENGINES):
@@ -42,7 +47,6 @@ class EngineSettings:
                 raise ValueError(f"--{name} is for --engine {owner}: add that, or leave it out.")
         if self.workers is not None and self.workers < 1:
             raise ValueError(f"workers is {self.workers}: pass 1 or more.")
-        return self.engine is not None
 
     @property
     def memory_bytes(self) -> int | None:

@@ -155,7 +155,9 @@ DataFolder = Annotated[Path | None, path_option("Folder of the data. Default: $R
 Steps = Annotated[int | None, typer.Option(help="Default: the dataset's.")]
 Hparams = Annotated[str, typer.Option(help="Hyperparameters to set, as a JSON object.")]
 Holdout = Annotated[float, typer.Option(help="Share of each domain kept for validation.")]
-Compat = Annotated[bool, typer.Option("--compat", help="Keep DomainBed's known faults.")]
+Compat = Annotated[
+    bool, typer.Option("--compat", help="Do as DomainBed does, its faults included.")
+]
 PerDomain = Annotated[
     bool,
     typer.Option(

@@ -12,6 +12,7 @@ from regraft.cli import options
 from regraft.cli.command import command
 from regraft.cli.names import ALGORITHMS
 from regraft.cli.options import (
+    FIRST_TRIAL,
     Compat,
     Device,
     Folder,
@@ -36,7 +37,7 @@ def train(
     test_envs: Annotated[str, typer.Option(help="Held-out domains by number: 0 or 0,1.")] = "0",
     steps: options.Steps = None,
     hparams_seed: Annotated[int, typer.Option(help="0 for the default configuration.")] = 0,
-    trial_seed: Annotated[int, typer.Option(help="Number of the trial.")] = 0,
+    trial_seed: Annotated[int, typer.Option(help=FIRST_TRIAL)] = 0,
     seed: Annotated[
         int | None,
         typer.Option(help="Of weights, minibatches, colours. Default: the run's own."),

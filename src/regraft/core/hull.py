@@ -323,13 +323,14 @@ def _thin(rows: TargetRows) -> tuple[TargetRows, int]:
 def _means(weight: Tensor, loss: Tensor, errors: float) -> Tensor:
     """Return means (B,) of the losses, with so many standard errors; one of the two is (B, n)."""
     mean = (weight * loss).sum(dim=-1)
-    return mean + errors * (weight * (loss - mean.unsqueeze(-1))).norm(dim=-1)
+    spread: Tensor = torch.linalg.vector_norm(weight * (loss - mean.unsqueeze(-1)), dim=-1)
+    return mean + errors * spread
 
 
 def _in_parts(rows: TargetRows, glance: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
     """Take so few targets (B, m) at a time that their rows stay in the cache."""
     size = max(1, _GLANCE_ENTRIES // rows.own.numel())
-    return lambda targets: torch.cat([glance(part) for part in targets.split(size)])
+    return lambda targets: torch.cat([glance(part) for part in torch.split(targets, size)])
 
 
 def standard_error(weight: Tensor, loss: Tensor) -> float:

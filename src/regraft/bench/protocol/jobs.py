@@ -90,7 +90,8 @@ class Job:
 
     def configuration(self, dataset: Dataset) -> dict[str, Any]:
         """Return the hyperparameters of the run."""
-        space = dataset.find_algorithm(self.algorithm).space(dataset.group, dataset.own_space)
+        entry = dataset.find_algorithm(self.algorithm)
+        space = entry.space(dataset.group, dataset.own_space, dataset.name)
         drawn = draw_configuration(space, self.hparams_seed, self.trial_seed)
         overrides: dict[str, Any] = json.loads(self.overrides)
         return drawn | overrides
