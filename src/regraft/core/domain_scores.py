@@ -302,12 +302,9 @@ def permutation_test(regression: DomainRegression, seed: int = 0) -> Permutation
     permuted = list[Tensor]()
     for start in range(0, PERMUTATIONS, at_a_time):
         count = min(at_a_time, PERMUTATIONS - start)
-        shifted = columns.new_empty((len(columns), count, K))
-        for order in orders:
-            for b in range(count):
-                shift = int(torch.randint(1, max(len(order), 2), (1,), generator=random))
-                shifted[order, b] = columns[order.roll(shift)]
-        permuted.append(regression.largest_gains(rows.products(shifted.flatten(1)), K))
+        shifts = [torch.randint(1, max(len(o), 2), (count,), generator=random) for o in orders]
+        cross = _shifted_products(rows, columns, orders, shifts)
+        permuted.append(regression.largest_gains(cross, K))
     return _compare(torch.cat(permuted), observed, len(rows.y))
 
 
@@ -316,6 +313,24 @@ def _compare(gains: Tensor, observed: float, n: int) -> PermutationTest:
     return PermutationTest(
         (1 + int((gains >= observed).sum())) / (1 + PERMUTATIONS), max(noise, 0.0)
     )
+
+
+def _shifted_products(
+    rows: ClassRows, columns: Tensor, orders: list[Tensor], shifts: list[Tensor]
+) -> Tensor:
+    """Return the cross-products (C, F, p, B K) with columns (n, K) that were shifted B times.
+
+    ``orders`` and ``shifts`` (B,) are those of each class. Rows come last, so that a shift reads
+    and writes memory in sequence.
+    """
+    blocks = []
+    for order, shift in zip(orders, shifts, strict=True):
+        own = columns[order].T.contiguous()  # (K, m)
+        shifted = torch.cat([own.roll(by, dims=1) for by in shift.tolist()])  # (B K, m)
+        T, fold = rows.T[order], rows.fold[order]
+        inside = [(fold == f).nonzero().squeeze(1) for f in range(FOLDS)]
+        blocks.append(torch.stack([(shifted.index_select(1, at) @ T[at]).T for at in inside]))
+    return torch.stack(blocks)
 
 
 def _many_sources_test(

@@ -46,7 +46,9 @@ class RowFrame:
 
     def rows(self, chunk: RowChunk) -> Tensor:
         """Return the rows (b, d + 1) of a chunk."""
-        return torch.cat([chunk.X - self.mean, torch.ones_like(chunk.X[:, :1])], dim=1)
+        rows = chunk.X.new_ones((len(chunk.X), len(self.mean) + 1))
+        torch.sub(chunk.X, self.mean, out=rows[:, :-1])
+        return rows
 
     def spread(self, heads: Tensor) -> Tensor:
         """Return heads (..., k) on whitened rows as heads (..., d + 1) on these rows."""
@@ -82,9 +84,11 @@ class RowBeliefs:
         """Return P(u | x, y) (b, G) of a chunk."""
         logits = chunk.X.new_zeros((len(chunk.y), self.n_groups))
         if self.n_groups > 1:
-            own = self.maps[chunk.group_fold, chunk.y]  # (b, G - 1, d + 1)
-            odds = torch.einsum("bd,bgd->bg", chunk.X, own[..., :-1])
-            logits[:, 1:] = odds + own[..., -1]
+            # All models on all rows: cheaper than to gather each row's own, if they are few.
+            every = chunk.X @ self.maps[..., :-1].flatten(0, 2).T + self.maps[..., -1].flatten()
+            own = chunk.group_fold * self.maps.shape[1] + chunk.y
+            every = every.reshape(len(own), -1, self.n_groups - 1)
+            logits[:, 1:] = every[torch.arange(len(own)), own]
         return torch.softmax(logits, dim=1)
 
 

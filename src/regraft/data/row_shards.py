@@ -6,7 +6,7 @@ import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -32,10 +32,6 @@ class RowPlan:
     domains: tuple[Any, ...]
     preprocessing: TableFeatures | None  # None for a bank
     folds: RowFolds = NO_FOLDS
-
-    def with_folds(self, folds: RowFolds) -> RowPlan:
-        """Return the same plan with other folds."""
-        return replace(self, folds=folds)
 
 
 @dataclass(frozen=True)
