@@ -211,6 +211,7 @@ def write_texts(rng: random.Random, path: Path) -> Path:
 def damage(rng: random.Random, path: Path, trace: Path) -> None:
     """Change some bytes of a file, or all of them, or put something else in its place."""
     content = bytearray(path.read_bytes())
+    content = content or bytearray(b"\n")  # a table without rows may be empty
     at, length = rng.randrange(len(content)), rng.choice((1, 8, 100))
     kind = rng.randrange(12)
     if kind < 4:
