@@ -15,7 +15,13 @@ from regraft.cli.predict_inputs import (
     encode_target,
 )
 from regraft.cli.session import Session
-from regraft.cli.shown_rows import Described, announce_pictures, describe_rows, show_rows
+from regraft.cli.shown_rows import (
+    Described,
+    announce_pictures,
+    describe_rows,
+    show_rows,
+    tell_columns,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,7 +46,7 @@ def place_command(
 ) -> None:
     """Place a new domain among the sources, without labels, and show what is alien to them."""
     from regraft.estimators.evidence_tables import name_domains
-    from regraft.estimators.pipelines import split_model
+    from regraft.estimators.pipelines import name_features, split_model
     from regraft.estimators.placing import place
     from regraft.estimators.saving import load
     from regraft.estimators.target_tables import expect_accuracy
@@ -48,7 +54,7 @@ def place_command(
     from regraft.support.json_files import dumps
 
     fitted = load(model)
-    head: Any = split_model(fitted)[1]
+    before, head = split_model(fitted)
     target = encode_target(session, head, new.open(target), out)
     with session.working(f"reading {target}"):
         table, X = read_target(fitted, target, label, domain)
@@ -56,6 +62,7 @@ def place_command(
         placement = place(head, X)
     with session.working("reading the rows that are least alike"):
         rows = _alien_rows(placement, table)
+        rows = tell_columns(rows, table, X, head.reference_.X.numpy(), name_features(before, head))
         shown = describe_rows(rows, target, inputs)
         rows = tuple(shown.rows.get(row.number, row) for row in rows)
     certificate = head.certificate_
