@@ -65,7 +65,7 @@ def abduct_command(
         raise ValueError(f"show is {show}: pass 1 or more.")
     columns = choose_columns(features, drop, categorical, id_column)
     settings = EngineSettings(engine, memory, address, workers)
-    n_rows, numbers = 0, None
+    numbers: list[int] | None = None
     if settings.is_streamed:
         with open_large(session, data, label, domain, columns, settings) as large:
             sampled = take_sample(large, data, columns)
