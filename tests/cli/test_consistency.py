@@ -59,6 +59,7 @@ ABSENT: dict[str, dict[str, str]] = {
     "train": {"--html": "one run is no result: collect has the page"},
     "sweep": {"--html": "collect has the page"},
     "collect": {"--device": NO_TORCH, "--seed": NOTHING_RANDOM},
+    "compare-sweeps": {"--html": NO_PAGE, "--device": NO_TORCH, "--seed": NOTHING_RANDOM},
     "embed images": {"--html": NO_PAGE, "--seed": NOTHING_RANDOM},
     "embed text": {"--html": NO_PAGE, "--seed": NOTHING_RANDOM},
     "embed verify": {
@@ -91,6 +92,7 @@ DIFFERENT = {
     "--steps": "defaults of another kind",
     "--test-envs": "held out together, or in turn",
     "--scenarios": "only one of the two can download them",
+    "--engine": "for runs, for rows, or for an encoder",
     "--family": "of a head, or of the paper's games",
     "--model": "to ask, or whose answers to take",
 }
@@ -127,7 +129,7 @@ def test_every_command_is_in_the_table_and_options_read_the_same(run: Run) -> No
         for name, parameter in options(command).items():
             texts[name].add(parameter.help)
     assert {name for name, found in texts.items() if len(found) > 1} == DIFFERENT.keys()
-    assert len(texts["--out"]) == 5 and len(texts["--seed"]) == 3
+    assert len(texts["--out"]) == 5 and len(texts["--seed"]) == 4
 
 
 @pytest.mark.parametrize("name", ABSENT)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from regraft import load, make_confounded_domains, write_bank
-from regraft.cli.large_tables import EngineSettings
+from regraft.cli.option_groups import EngineSettings
 from regraft.estimators import streamed
 from tests.helpers.commands import Run
 

@@ -82,6 +82,8 @@ def test_a_model_knows_its_label_domain_and_id(tmp_path: Path, clinic: Path, run
         assert ran.code == 0 and "does not know are not read: 'visits'." in ran.err
     adapted = run("predict", tmp_path / "out", data)  # a model that was adapted knows them, too
     assert adapted.code == 0 and "accuracy on clinic 0" in adapted.out and adapted.err == ""
+    seen = "The model was fitted on these very rows: expect less on new ones."
+    assert seen in run("predict", model, data).out and seen not in run("predict", model, new).out
     ran = run("predict", model, data, "--label", "il")  # what is typed must be there
     assert ran.code == 2 and "did you mean 'ill'?" in ran.err
 

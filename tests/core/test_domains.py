@@ -1,3 +1,4 @@
+import warnings
 from typing import Any
 
 import numpy as np
@@ -126,3 +127,18 @@ def test_read_only_rows_are_welcome(problem: Problem, recwarn: pytest.WarningsRe
 def test_unknown_device(problem: Problem) -> None:
     with pytest.raises(ValueError, match="device 'abacus' is not available"):
         check_domains(*problem.data, device="abacus")
+
+
+def test_many_domains_give_one_warning_of_each_kind() -> None:
+    rng = np.random.default_rng(0)
+    domain = np.repeat(np.arange(500), 4)
+    y = rng.integers(0, 3, 2000)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        check_domains(rng.normal(size=(2000, 2)), y, domain)
+    messages = [str(each.message) for each in caught]
+    assert messages[0] == (
+        "domain 0 has 4 rows: what is said about so few is mostly noise, and 499 more domains have "
+        "few rows."
+    )
+    assert len(messages) == 2 and "more sources lack classes." in messages[1]

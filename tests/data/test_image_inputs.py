@@ -329,3 +329,24 @@ def test_what_is_refused_before_anything_is_read(tmp_path: Path) -> None:
     with refused("lies in the folder of images"):
         embed_images(root, ToyImages(), root / "bank")
     assert not (root / "bank").exists()
+
+
+def test_blocks_that_are_read_elsewhere_are_the_same(tmp_path: Path) -> None:
+    root = write_images(tmp_path / "r", n=20)
+    (root / FIRST).write_bytes(b"no image")
+    images = ImageInputs(root, ToyImages().pixels, on_broken="skip")
+    images.survey(tmp_path)
+    with pytest.warns(UserWarning, match="is left out"):
+        here = list(images.blocks(tmp_path, 0))
+    there = [images.read(part) for part in images.parts(tmp_path, 0)]
+    for ours, theirs in zip(here, there, strict=True):
+        assert (ours.content == theirs.content).all()
+        assert (ours.inputs, ours.labels, ours.skipped) == (
+            theirs.inputs,
+            theirs.labels,
+            theirs.skipped,
+        )
+    strict = ImageInputs(root, ToyImages().pixels)
+    with refused("cannot be read as an image .* --on-broken skip"):
+        strict.check(there[0])
+    strict.check(there[1])

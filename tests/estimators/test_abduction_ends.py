@@ -1,6 +1,7 @@
 """The rows at both ends are the surest ones of their class, and the columns those that differ."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -103,8 +104,37 @@ def test_columns_that_differ_are_found() -> None:
         assert top.first == pytest.approx(X[rows & (u == 0), 4].mean())
         assert top.difference == pytest.approx(5, abs=0.5)
         assert all(abs(other.difference) < 0.5 for other in each.columns[1:])
-        assert each.column_table().rows[0][0] == "f4"
+        assert each.column_table(2).rows[0][0] == "f4"
     assert compare_columns(found, X, y, ends)[0].columns[0].name == "column 5"
+
+
+def test_what_was_put_into_a_gap_is_not_told() -> None:
+    u = np.repeat([0, 1], 10)
+    names = ["ca", "age", "ca is missing", "thal=low", "thal=high", "thal is missing"]
+    last = [0.0, 60.0, 1, 0, 0, 1]  # neither ca nor thal is known; 0 is the median of ca
+    X = np.where(u[:, None] == 1, last, [2.0, 50.0, 0, 1, 0, 0])
+    found = make_abduction(np.stack([1 - u, u], axis=1), np.full((2, 2, 2), 0.5))
+    y = np.arange(20) % 2
+    each = compare_columns(found, X, y, find_ends(found, y, np.full(20, "s0"), 1), names)[0]
+    told = [row.text.partition(": ")[2].split(", ") for row in each.rows]
+    assert sorted(told[0]) == ["age 60", "ca is missing", "thal is missing"]
+    assert sorted(told[1]) == ["age 50", "ca is known", "thal is known", "thal=low"]
+
+
+def test_means_leave_out_what_was_put_into_gaps() -> None:
+    u = np.repeat([0, 1], 100)
+    missing = np.where(u == 1, np.arange(200) % 2, 0)
+    ca = np.where(missing == 1, 9.0, np.arange(200) % 7)  # 9 was put into the gaps
+    names = ["ca", "ca is missing"]
+    found = make_abduction(np.stack([1 - u, u], axis=1), np.full((2, 2, 2), 0.5))
+    y = np.zeros(200, int)
+    ends = find_ends(found, y, np.full(200, "s0"), 1)[:1]
+    X = np.column_stack([ca, missing])
+    by_name = {each.name: each for each in compare_columns(found, X, y, ends, names)[0].columns}
+    assert by_name["ca"].last == pytest.approx(ca[(u == 1) & (missing == 0)].mean())
+    assert by_name["ca"].first == pytest.approx(ca[u == 0].mean())
+    X[:, 1] = u  # never known in the last group, so there is nothing to compare
+    assert [each.name for each in compare_columns(found, X, y, ends, names)[0].columns] == names[1:]
 
 
 def test_a_document_is_plain_and_comes_back() -> None:
@@ -118,6 +148,15 @@ def test_a_document_is_plain_and_comes_back() -> None:
     shown = [row.number - 1 for each in ends for row in each.last.rows]
     agrees = data.confounder[shown] == data.y[shown]
     assert agrees.all() or not agrees.any()  # the factor is recognized
+
+
+@given(gain=st.floats(-0.1, 1), possible=st.floats(0, 1))
+def test_groups_never_tell_more_than_is_possible(gain: float, possible: float) -> None:
+    found = make_abduction([[0.1, 0.9], [0.9, 0.1]], np.full((2, 2, 2), 0.5))
+    said = replace(found, gain=gain, possible_gain=possible).summary()
+    assert f"{possible:.4f}" in said
+    assert ("the rows are too few" in said) == (gain > possible)
+    assert (f"tell {gain:.4f} ± 0.0100 nats" in said) == (gain <= possible)
 
 
 def test_without_a_factor_there_are_no_ends() -> None:

@@ -202,3 +202,15 @@ def test_a_cell_means_the_same_in_every_format(cell: Any) -> None:
 @pytest.mark.parametrize("text", ["", " ", "NA", "n/a", "NaN", "nan", "null", "None", "?", "<NA>"])
 def test_missing_texts(text: str) -> None:
     assert parse_cell(text) is None
+
+
+def test_a_hundred_columns_are_not_quoted_whole() -> None:
+    table = {f"column{i}": ["same"] * 40 for i in range(100)} | {"x": list(range(0, 80, 2))}
+    with pytest.warns(UserWarning, match="and 92 more are constant") as caught:
+        features = TableFeatures(features=[*table]).fit(table)
+    assert len(str(caught[0].message)) < 300
+    table |= {f"column{i}": [[1]] * 40 for i in range(100)}
+    with pytest.raises(ValueError, match=r"has 100 problems: \(1\) .*; and 81 more\.$"):
+        TableFeatures().fit(table)
+    with pytest.raises(ValueError, match="the data lacks 'x'"):
+        features.transform({"y": [1]})

@@ -13,6 +13,7 @@ from regraft.cli import (  # noqa: F401
     audit,
     collect,
     compare,
+    compare_sweeps,
     demo,
     diagnose,
     doctor,

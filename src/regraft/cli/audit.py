@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -96,7 +97,7 @@ def audit_command(
     document = {"family": family, **result.to_dict()}
     _show(session, result)
     files = write_result(
-        *(out, "audit.json", document, "audit.png"),
+        *(session.stage, "audit.json", document, "audit.png"),
         lambda path: result.plot(str(path), predictor.stem),
     )
     session.finish(document, files, read=[predictor, data])
@@ -121,6 +122,8 @@ def _read(
             "the model knows its columns: leave out --features, --drop and --categorical, which "
             "are for files of probabilities."
         )
+    # A feature of the model that does not vary among these rows is nothing to drop.
+    warnings.filterwarnings("ignore", message=r".* constant and carr(y|ies) no information")
     model = load(predictor)
     roles = find_roles(model, label, domain, choice.id)
     found = read_table(data, **roles._asdict(), need_id=choice.id is not None)

@@ -10,7 +10,7 @@ import typer
 
 from regraft.cli.command import command
 from regraft.cli.names import RULES
-from regraft.cli.options import Out, choice, one_of, path_argument
+from regraft.cli.options import Compat, Out, choice, one_of, path_argument
 from regraft.cli.session import Session
 
 
@@ -23,10 +23,7 @@ def collect_command(
     ] = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
     latex: Annotated[bool, typer.Option("--latex", help="Print LaTeX.")] = False,
-    compat: Annotated[
-        bool,
-        typer.Option("--compat", help="Average incomplete sweeps as DomainBed does, unmarked."),
-    ] = False,
+    compat: Compat = False,
     out: Out = None,
 ) -> None:
     """Make the tables of a sweep by three selection rules, the last of which sees the test."""
@@ -56,9 +53,9 @@ def collect_command(
         session.tables(render.tables(collection))
     document = collection.to_dict()
     files = []
-    if out is not None:
+    if (stage := session.stage) is not None:
         contents = (render.markdown(collection), render.latex(collection), dumps(document))
-        files = [out / f"collect.{suffix}" for suffix in ("md", "tex", "json")]
+        files = [stage / f"collect.{suffix}" for suffix in ("md", "tex", "json")]
         for file, content in zip(files, contents, strict=True):
             write_text(file, content)
     session.finish(document, files, read=[folder])

@@ -19,7 +19,9 @@ DATASETS = (
     *("OfficeHome", "TerraIncognita", "DomainNet"),
 )
 ALGORITHMS = (
-    *("ERM", "IRM", "GroupDRO", "Mixup", "MLDG", "CORAL", "MMD", "DANN"),
-    *("CDANN", "MTL", "SagNet", "ARM", "VREx", "RSC", "CRO", "CROLatent"),
+    *("ERM", "Fish", "IRM", "GroupDRO", "Mixup", "MLDG", "CORAL", "MMD", "DANN", "CDANN", "MTL"),
+    *("SagNet", "ARM", "VREx", "RSC", "SD", "ANDMask", "SANDMask", "IGA", "SelfReg", "Fishr"),
+    *("TRM", "IB_ERM", "IB_IRM", "CAD", "CondCAD", "Transfer", "CausIRL_CORAL", "CausIRL_MMD"),
+    *("EQRM", "RDM", "ADRMX", "ERMPlusPlus", "URM", "CRO", "CROLatent"),
 )
 MODEL = "claude-haiku-4-5-20251001"  # that moral elicit asks by default

@@ -33,6 +33,7 @@ def predict_table(
     from regraft.data.scoring import score
     from regraft.data.tables import read_table
     from regraft.estimators.pipelines import split_model
+    from regraft.estimators.unseen import has_seen
     from regraft.support.files import write_text
     from regraft.support.table import Table
 
@@ -52,7 +53,7 @@ def predict_table(
     with session.working(f"predicting {len(X)} rows"):
         predicted = predict_rows(head, X, interval=interval)
     scored = score(predicted.labels, truth, table.domain, head.classes_)
-    files = [] if out is None else [out / "predictions.csv"]
+    files = [] if session.stage is None else [session.stage / "predictions.csv"]
     for file in files:
         columns = _columns(table, str(roles.id), predicted)
         rows = zip(*columns.values(), strict=True)
@@ -60,6 +61,8 @@ def predict_table(
     counts = [(str(name), str((predicted.labels == name).sum())) for name in head.classes_]
     session.table(("predicted label", "rows"), counts)
     session.say(*scored.sentences(len(X)))
+    if scored.accuracy is not None and table.domain is not None and has_seen(head, X, table.domain):
+        session.say("The model was fitted on these very rows: expect less on new ones.")
     if predicted.bounds is not None:
         session.say(describe_decided(float(predicted.bounds.decided.mean())))
     document: dict[str, Any] = {"classes": head.classes_.tolist(), **predicted.to_dict()}

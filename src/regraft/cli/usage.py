@@ -31,7 +31,7 @@ _ORDER = (
         "export",
         "serve",
     ),
-    *("embed", "reproduce", "train", "sweep", "collect", "doctor", "moral"),
+    *("embed", "reproduce", "train", "sweep", "collect", "compare-sweeps", "doctor", "moral"),
 )
 # Of typer's own copy of click, or of click itself where typer is older.
 _UsageError: Any = typer.BadParameter.__base__

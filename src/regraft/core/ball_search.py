@@ -14,6 +14,7 @@ from torch import Tensor
 _CIRCLE_DIRECTIONS = 32
 _RANDOM_DIRECTIONS = 64
 _ValueAndGradient = Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]]
+_BestOf = Callable[[NDArray[np.float64]], int]  # the number of the best of points (B, m)
 
 
 def maximize_in_ball(
@@ -21,11 +22,13 @@ def maximize_in_ball(
     origin: Tensor,
     radius: float,
     known: Sequence[Tensor] = (),
+    glance: Callable[[Tensor], Tensor] | None = None,
 ) -> tuple[Tensor, float]:
     """Return the best point found within ``radius`` of ``origin``, and the value there.
 
     ``origin`` (m,) is zero. Candidates cover the ball at all scales, and local search refines the
     best of them. The value is at least as large as at ``origin`` and at the points ``known``.
+    ``glance`` maps points (B, m) to rough values (B,) at once, by which candidates are chosen.
     """
     m = len(origin)
 
@@ -36,11 +39,15 @@ def maximize_in_ball(
         value, gradient = value_and_gradient(like(z))
         return -value, -gradient.cpu().double().numpy()
 
+    def best_of(points: NDArray[np.float64]) -> int:
+        if glance is None:
+            return int(np.argmin([negated(z)[0] for z in points]))
+        return int(glance(like(points)).argmax())
+
     points = [np.zeros(m), *(z.cpu().double().numpy() for z in known)]
     if m and radius:
-        points += (
-            _line_candidates(negated, radius) if m == 1 else _ball_candidates(negated, m, radius)
-        )
+        search = _line_candidates if m == 1 else _ball_candidates
+        points += search(negated, best_of, m, radius)
     best = min(points, key=lambda z: negated(z)[0])
     return like(best), -negated(best)[0]
 
@@ -52,11 +59,13 @@ def _radii(radius: float, factor: float) -> NDArray[np.float64]:
     return scales
 
 
-def _line_candidates(negated: _ValueAndGradient, radius: float) -> list[NDArray[np.float64]]:
+def _line_candidates(
+    negated: _ValueAndGradient, best_of: _BestOf, m: int, radius: float
+) -> list[NDArray[np.float64]]:
     """Return the best point of a grid on the line, and the best point between its neighbours."""
     positive = _radii(radius, math.sqrt(2))
     grid = np.concatenate([-positive, [0.0], positive[::-1]])
-    best = int(np.argmin([negated(np.array([z]))[0] for z in grid]))
+    best = best_of(grid[:, None])
     low, high = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
     answer = minimize_scalar(
         lambda z: negated(np.array([z]))[0],
@@ -68,12 +77,12 @@ def _line_candidates(negated: _ValueAndGradient, radius: float) -> list[NDArray[
 
 
 def _ball_candidates(
-    negated: _ValueAndGradient, m: int, radius: float
+    negated: _ValueAndGradient, best_of: _BestOf, m: int, radius: float
 ) -> list[NDArray[np.float64]]:
     """Return the best point on each of several shells, and where an ascent from it ends."""
     directions, points = _unit_vectors(m), list[NDArray[np.float64]]()
     for shell in _radii(radius, 2.0):
-        start = min((shell * u for u in directions), key=lambda z: negated(z)[0])
+        start = shell * directions[best_of(shell * directions)]
         answer = minimize(
             negated,
             start,

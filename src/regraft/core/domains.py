@@ -19,7 +19,7 @@ from regraft.support.memory_map import find_mapping, release
 
 _FEW = 30  # rows of a domain
 _MANY = 20  # classes or domains, beyond which values that occur once tell that they are none
-_MAX_NOTES = 5  # of one kind; the others are counted
+_MAX_NOTES = 5  # of one kind; of more, the first is told and the others are counted
 WEIGHTED_NOTE = (
     "The rows have weights: risks and accuracies are weighted means, and their bounds count "
     "effective rows."
@@ -276,5 +276,6 @@ def _missing(
 
 
 def _shorten(sentences: list[str], what: str) -> list[str]:
-    more = len(sentences) - _MAX_NOTES
-    return sentences if more <= 0 else [*sentences[:_MAX_NOTES], f"{more} more {what}."]
+    if len(sentences) <= _MAX_NOTES:
+        return sentences
+    return [f"{sentences[0].removesuffix('.')}, and {len(sentences) - 1:,} more {what}."]

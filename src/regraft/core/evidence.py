@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
-from scipy.stats import norm, t
+from scipy.special import ndtri, stdtrit
 from torch import Tensor
 
 from regraft.core.newton import losses
@@ -91,7 +91,7 @@ def bound_evidence(
         rows=rows,
         purity=purity,
         risk=risk,
-        risk_bound=(risk + float(t.ppf(level, freedom)) * error) / purity,
+        risk_bound=(risk + float(stdtrit(freedom, level)) * error) / purity,
         accuracy=accuracy,
         accuracy_bound=max(1 - (1 - _wilson(accuracy, rows, level)) / purity, 0.0),
     )
@@ -125,7 +125,7 @@ def pair_table(title: str, pairs: Iterable[tuple[str, Evidence, Evidence]], othe
 
 def _wilson(accuracy: float, rows: float, level: float) -> float:
     """Return the lower end of Wilson's one-sided interval."""
-    z = float(norm.ppf(level))
+    z = float(ndtri(level))
     middle = accuracy + z * z / (2 * rows)
     spread = z * (accuracy * (1 - accuracy) / rows + z * z / (4 * rows * rows)) ** 0.5
     return float(max((middle - spread) / (1 + z * z / rows), 0.0))

@@ -175,9 +175,17 @@ def check_spread(features: NDArray[np.floating[Any]], names: Sequence[str] = ())
 
 def warn_of_numbering(features: NDArray[np.floating[Any]], names: Sequence[str]) -> None:
     """Warn of columns with a name that number the rows, as ids do."""
-    for name, column in zip(names, features.T, strict=False):
-        if len(column) > 1 and (column[1:] - column[:-1] == 1).all():
-            _warn(f"column {name!r} numbers the rows and is taken as a feature: drop it.")
+    found = [
+        repr(name)
+        for name, column in zip(names, features.T, strict=False)
+        if len(column) > 1 and (column[1:] - column[:-1] == 1).all()
+    ]
+    if found:
+        many = len(found) > 1
+        _warn(
+            f"{_columns(found)} {'number' if many else 'numbers'} the rows and "
+            f"{'are taken as features: drop them' if many else 'is taken as a feature: drop it'}."
+        )
 
 
 def _warn(sentence: str) -> None:
@@ -189,10 +197,10 @@ def _columns(names: Sequence[str]) -> str:
     return f"column{'s' * (len(names) > 1)} {join_names(names)}"
 
 
-def join_names(names: Sequence[str]) -> str:
+def join_names(names: Sequence[str], at_most: int = _MAX_NAMES) -> str:
     """Return the first names of a list, and how many more there are."""
-    shown = ", ".join(names[:_MAX_NAMES])
-    more = len(names) - _MAX_NAMES
+    shown = ", ".join(names[:at_most])
+    more = len(names) - at_most
     return shown if more <= 0 else f"{shown} and {more} more"
 
 

@@ -83,14 +83,16 @@ def fit_mixture(scores: BinnedScores, n_groups: int) -> GroupMixture:
     """Fit mixtures of ``n_groups`` components to every problem by expectation-maximization."""
     rows = scores.count.sum(dim=2)
     below = (rows.cumsum(dim=1) - rows / 2) / or_one(rows.sum(dim=1, keepdim=True))
-    trials = []
-    for cuts in _STARTS[n_groups]:
-        group = torch.stack([below > cut for cut in cuts]).sum(dim=0)
-        certain = torch.nn.functional.one_hot(group, n_groups).to(rows)
-        belief = (0.8 * certain + 0.2 / n_groups).unsqueeze(2)
-        start = maximize(scores, belief.expand(-1, -1, scores.count.shape[2], -1))
-        trials.append(_climb(scores, start, _TRIAL_STEPS))
-    best = torch.stack([trial.likelihood for trial in trials]).argmax(dim=0)
+    cuts = below.new_tensor(_STARTS[n_groups])[:, :, None, None]  # (starts, cuts, 1, 1)
+    group = (below > cuts).sum(dim=1).flatten(0, 1)  # all starts of all problems are one batch
+    certain = torch.nn.functional.one_hot(group, n_groups).to(rows)
+    belief = (0.8 * certain + 0.2 / n_groups).unsqueeze(2)
+    repeated = BinnedScores(
+        scores.center.repeat(len(cuts), 1), scores.count.repeat(len(cuts), 1, 1)
+    )
+    start = maximize(repeated, belief.expand(-1, -1, scores.count.shape[2], -1))
+    trials = _climb(repeated, start, _TRIAL_STEPS)
+    best = trials.likelihood.reshape(len(cuts), -1).argmax(dim=0)
     mixture = _climb(scores, _pick(trials, best), _MAX_STEPS)
     order = mixture.mean.argsort(dim=1)
     return replace(
@@ -112,12 +114,11 @@ def _climb(scores: BinnedScores, mixture: GroupMixture, steps: int) -> GroupMixt
     return replace(mixture, likelihood=likelihood)
 
 
-def _pick(trials: list[GroupMixture], best: Tensor) -> GroupMixture:
-    """Return for each problem the trial that ``best`` (P,) names."""
-    problem = torch.arange(len(best), device=best.device)
-    parts = ("mean", "variance", "shares", "likelihood")
-    stacked = (torch.stack([getattr(trial, part) for trial in trials]) for part in parts)
-    return GroupMixture(*(values[best, problem] for values in stacked))
+def _pick(trials: GroupMixture, best: Tensor) -> GroupMixture:
+    """Return for each problem the trial that ``best`` (P,) names, of all trials in one batch."""
+    place = best * len(best) + torch.arange(len(best), device=best.device)
+    parts = trials.mean, trials.variance, trials.shares, trials.likelihood
+    return GroupMixture(*(values[place] for values in parts))
 
 
 def expect(scores: BinnedScores, mixture: GroupMixture) -> tuple[Tensor, Tensor]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
-from scipy.stats import norm, t
+from scipy.special import ndtri, stdtrit
 from torch import Tensor
 
 from regraft.core.evidence import CONFIDENCE, Evidence, HeldOutRows, measure
@@ -14,7 +14,7 @@ from regraft.core.hull import attack, attack_keeping_inputs
 from regraft.core.target_rows import TargetRows
 
 # A bound at one target is enough, because the worst target of the population is one target.
-ERRORS = float(norm.ppf(CONFIDENCE))
+ERRORS = float(ndtri(CONFIDENCE))
 LARGEST_RISK = "the domain of the largest risk"
 LOWEST_ACCURACY = "the domain of the lowest accuracy"
 
@@ -84,7 +84,7 @@ def _widen(
     for value in (held_out.loss, 1 - held_out.correct):
         means = torch.stack([weight[f] @ value[f] / weight[f].sum() for f in folds])
         error = times * float(means.std()) / len(folds) ** 0.5
-        bounds.append(float(means.mean()) + float(t.ppf(CONFIDENCE, len(folds) - 1)) * error)
+        bounds.append(float(means.mean()) + float(stdtrit(len(folds) - 1, CONFIDENCE)) * error)
     return replace(
         evidence,
         risk_bound=max(evidence.risk_bound, bounds[0]),

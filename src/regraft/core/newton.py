@@ -10,12 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
-from scipy.optimize import minimize
 from torch import Tensor
 
+from regraft.core.simplex import maximize_on_simplex
 from regraft.core.whitening import conversion_chunks, row_chunks
 
 _ARMIJO = 1e-4
@@ -183,7 +181,7 @@ def minimize_largest_risk(
                 *here.curvature(mixture), column_ridge, gradients, tolerances[0]
             )
         curvature = torch.einsum("icd,jcd->ij", gradients, directions)
-        mixture = _simplex_qp(curvature, here.risks - offsets)
+        mixture = maximize_on_simplex(curvature, here.risks - offsets)
         lower = max(lower, lower_bound(mixture))
         step = -torch.tensordot(mixture, directions, dims=1)
         model = float(mixture @ (here.risks - offsets) - 0.5 * mixture @ curvature @ mixture)
@@ -368,26 +366,3 @@ def _solve_conjugate(
         ratio = rho / previous.clamp_min(torch.finfo(rhs.dtype).tiny)
         direction = z + ratio[:, None, None] * direction
     return x
-
-
-def _simplex_qp(curvature: Tensor, values: Tensor) -> Tensor:
-    """Return ``argmax q·values - q·curvature·q / 2`` over the simplex, for small t."""
-    if len(values) == 1:
-        return torch.ones_like(values)
-    matrix: NDArray[np.float64] = curvature.detach().cpu().double().numpy()
-    matrix = (matrix + matrix.T) / 2
-    linear = values.detach().cpu().double().numpy()
-    linear = linear - linear.max()
-    scale = max(float(np.abs(matrix).max()), float(np.abs(linear).max()), 1e-300)
-    matrix, linear = matrix / scale, linear / scale
-    best = minimize(
-        lambda q: 0.5 * q @ matrix @ q - q @ linear,
-        np.full(len(linear), 1.0 / len(linear)),
-        jac=lambda q: matrix @ q - linear,
-        bounds=[(0.0, 1.0)] * len(linear),
-        constraints={"type": "eq", "fun": lambda q: q.sum() - 1, "jac": lambda q: np.ones_like(q)},
-        method="SLSQP",
-        options={"ftol": 1e-15, "maxiter": 200},
-    )
-    q = np.clip(best.x, 0.0, None)
-    return torch.as_tensor(q / q.sum(), dtype=values.dtype, device=values.device)

@@ -33,7 +33,8 @@ class TargetRows:
     def at(self, z: Tensor) -> tuple[Tensor, PullBack]:
         """Return the logits (C, n) of the labels in the target at ``z`` (m,), and their derivative.
 
-        The latter turns slopes (C, n) in these logits to slopes (m,) in z.
+        The latter turns slopes (C, n) in these logits to slopes (m,) in z. Several targets (B, m)
+        have logits (B, C, n), and no derivative.
         """
         raise NotImplementedError
 
@@ -69,11 +70,11 @@ class TargetRows:
         """Return the weights (n,) of a target with logits (C, n), and shares (C, n) of the classes.
 
         A weight's logarithm changes with the logit of the label, less the mean of the logits under
-        the shares.
+        the shares. Several targets (B, C, n) have weights (B, n).
         """
-        log_share = torch.log_softmax(logits - self.own, dim=0)
+        log_share = torch.log_softmax(logits - self.own, dim=-2)
         # Relative to the largest, so that a far target's weights do not all underflow.
-        weight = torch.softmax(self.log_weight + entry_of_label(log_share, self.y), dim=0)
+        weight = torch.softmax(self.log_weight + entry_of_label(log_share, self.y), dim=-1)
         return weight, log_share.exp_()
 
 
@@ -106,9 +107,9 @@ class FactorizedRows(TargetRows):
 
     def at(self, z: Tensor) -> tuple[Tensor, PullBack]:
         """Return the log-probabilities (C, n) of the target at ``z``, and their derivative."""
-        log_a = torch.log_softmax(self.center + torch.tensordot(z, self.tilt, dims=1), dim=0)
-        joint = log_a.unsqueeze(1) + self.log_deduction
-        logits = torch.logsumexp(joint, dim=0)
+        log_a = torch.log_softmax(self.center + torch.tensordot(z, self.tilt, dims=1), dim=-2)
+        joint = log_a.unsqueeze(-2) + self.log_deduction
+        logits = torch.logsumexp(joint, dim=-3)
 
         def pull_back(slope: Tensor) -> Tensor:
             # log P(y | x) changes with the logit of u by P(u | x, y) - P(u | x).
@@ -133,5 +134,5 @@ def factorized_labels(abductions: Tensor, deduction: Tensor, domain: Tensor) -> 
 
 
 def entry_of_label(values: Tensor, y: Tensor) -> Tensor:
-    """Return the entry (n,) of ``values`` (C, n) for the label of each row."""
-    return values.gather(0, y.unsqueeze(0)).squeeze(0)
+    """Return the entry (..., n) of ``values`` (..., C, n) for the label of each row."""
+    return values.gather(-2, y.expand(*values.shape[:-2], 1, -1)).squeeze(-2)

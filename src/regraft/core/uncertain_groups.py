@@ -8,10 +8,11 @@ that of their known ``share``, the mean of ``c v`` is therefore at most that of
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from scipy.stats import t as student
+from scipy.special import stdtrit
 from torch import Tensor
 
 from regraft.core.evidence import CONFIDENCE
@@ -29,11 +30,9 @@ def bound_group_mean(
     average in each tenth of each class of ``y`` (n,), cut by share; nothing else is assumed about
     it. The bound is one-sided; so many hold ``together`` with the confidence.
     """
-    above = torch.empty_like(value)
-    for c in y.bincount().nonzero().flatten():
-        for part in _cut(share, y, int(c)):
-            level = _find_level(value[part], share[part], base[part], least)
-            above[part] = limit_products(value[part], share[part], level, least)
+    parts = [part for c in y.bincount().nonzero() for part in _cut(share, y, int(c))]
+    number, levels = _find_levels(value, share, base, parts, least)
+    above = limit_products(value, share, levels[number], least)
     size = base @ share
     mean = (base @ above) / size
     squares = (base * (above - mean * share)).square().sum()
@@ -48,7 +47,7 @@ def bound_mean(mean: Tensor, squares: Tensor, size: Tensor, sizes: Tensor, toget
     """
     freedom = max(float(size.square() / sizes) - 1, 1e-3)
     level = 1 - (1 - CONFIDENCE) / together
-    return float(mean + float(student.ppf(level, freedom)) * squares.sqrt() / size)
+    return float(mean + float(stdtrit(freedom, level)) * squares.sqrt() / size)
 
 
 @dataclass(frozen=True)
@@ -71,10 +70,9 @@ def cut_by_share(
     cuts = value.new_full((n_classes, _PARTS - 1), float("inf"))
     levels = value.new_zeros((n_classes, _PARTS))
     for c in y.bincount().nonzero().flatten():
-        for i, part in enumerate(_cut(share, y, int(c))):
-            levels[c, i] = _find_level(value[part], share[part], base[part], least)
-            if i:
-                cuts[c, i - 1] = share[part[0]]
+        parts = _cut(share, y, int(c))
+        levels[c, : len(parts)] = _find_levels(value, share, base, parts, least)[1]
+        cuts[c, : len(parts) - 1] = share[[int(part[0]) for part in parts[1:]]]
     return ShareParts(cuts, levels)
 
 
@@ -85,13 +83,25 @@ def _cut(share: Tensor, y: Tensor, c: int) -> tuple[Tensor, ...]:
     return rows.tensor_split(max(1, min(_PARTS, len(rows) // _FEWEST_ROWS)))
 
 
-def _find_level(value: Tensor, share: Tensor, base: Tensor, least: float) -> Tensor:
-    """Return the t at which the mean of ``c value`` over these rows is bounded best."""
-    order = value.argsort(descending=True)
-    mass = base[order].cumsum(dim=0) / base.sum()
-    top = (base @ share / base.sum() - least) / (1 - least)  # the share of rows that count fully
-    at = int(torch.searchsorted(mass, top).clamp_max(len(order) - 1))
-    return value[order[at]]
+def _find_levels(
+    value: Tensor, share: Tensor, base: Tensor, parts: Sequence[Tensor], least: float
+) -> tuple[Tensor, Tensor]:
+    """Return the part (n,) of each row, and the t of each part: its mean is bounded best there."""
+    sizes = torch.tensor([len(part) for part in parts], device=value.device)
+    index = torch.arange(len(parts), device=value.device)
+    rows, owner = torch.cat(list(parts)), index.repeat_interleave(sizes)
+    number = rows.new_zeros(len(value)).index_copy(0, rows, owner)
+    order = rows[value[rows].argsort(descending=True)]
+    order = order[number[order].argsort(stable=True)]  # by part, the largest value first
+    mass, held = (
+        base.new_zeros(len(parts)).index_add(0, owner, each[rows]) for each in (base, base * share)
+    )
+    top = (held / mass - least) / (1 - least)  # the share of rows that count fully
+    before = mass.cumsum(dim=0) - mass
+    reached = (base[order].cumsum(dim=0) - before[owner]) / mass[owner] + owner
+    last = sizes.cumsum(dim=0) - 1
+    at = torch.searchsorted(reached, top + index).clamp(last - sizes + 1, last)
+    return number, value[order[at]]
 
 
 def limit_products(value: Tensor, share: Tensor, level: Tensor, least: float) -> Tensor:

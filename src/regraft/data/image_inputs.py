@@ -79,16 +79,35 @@ class ImageInputs(InputSource[Pixels]):
                 for lines in self._batches(file, first):
                     coming.append([pool.submit(self._read, line) for line in lines])
                     if len(coming) > _AHEAD:
-                        yield self._gather(coming.popleft())
+                        yield self._await(coming.popleft())
             while coming:
-                yield self._gather(coming.popleft())
+                yield self._await(coming.popleft())
         finally:
             pool.shutdown(cancel_futures=True)
+
+    def parts(self, folder: Path, first: int) -> Iterator[list[bytes]]:
+        """Yield the lines of blocks in the list of images."""
+        with (folder / _LISTING).open("rb") as file:
+            yield from self._batches(file, first)
+
+    def read(self, part: list[bytes]) -> Block[Pixels]:
+        """Decode the images of a block, one after the other."""
+        return _gather([self._read(line) for line in part])
+
+    def check(self, block: Block[Any]) -> None:
+        """Raise ``ValueError`` for broken images, or warn if they are left out."""
+        for broken in block.skipped:
+            self._report(broken)
 
     def _batches(self, file: BinaryIO, first: int) -> Iterator[list[bytes]]:
         lines = islice(file, first, None)
         while batch := list(islice(lines, self.block_rows)):
             yield batch
+
+    def _await(self, coming: Sequence[Future[_Read | Skipped]]) -> Block[Pixels]:
+        block = _gather([future.result() for future in coming])
+        self.check(block)
+        return block
 
     def _read(self, line: bytes) -> _Read | Skipped:
         (key, _), label, domain = json.loads(line)
@@ -98,17 +117,6 @@ class ImageInputs(InputSource[Pixels]):
             return Skipped(key, error.reason)
         return pixels, Input(key, sha256), label, domain
 
-    def _gather(self, coming: Sequence[Future[_Read | Skipped]]) -> Block[Pixels]:
-        results = [future.result() for future in coming]
-        skipped = tuple(each for each in results if isinstance(each, Skipped))
-        for each in skipped:
-            self._report(each)
-        read = [each for each in results if not isinstance(each, Skipped)]
-        if not read:
-            return Block(np.empty((0, 0, 0, 3), np.uint8), (), (), (), skipped)
-        pixels, inputs, labels, domains = zip(*read, strict=True)
-        return Block(np.stack(pixels), inputs, labels, domains, skipped)
-
     def _report(self, broken: Skipped) -> None:
         path = str(self._root / broken.key).encode(errors="backslashreplace").decode()
         if not self.may_skip:
@@ -117,3 +125,12 @@ class ImageInputs(InputSource[Pixels]):
                 "images out with --on-broken skip."
             )
         warnings.warn(f"{path} is left out ({broken.reason}).", stacklevel=2)
+
+
+def _gather(results: Sequence[_Read | Skipped]) -> Block[Pixels]:
+    skipped = tuple(each for each in results if isinstance(each, Skipped))
+    read = [each for each in results if not isinstance(each, Skipped)]
+    if not read:
+        return Block(np.empty((0, 0, 0, 3), np.uint8), (), (), (), skipped)
+    pixels, inputs, labels, domains = zip(*read, strict=True)
+    return Block(np.stack(pixels), inputs, labels, domains, skipped)

@@ -64,6 +64,17 @@ class InputSource(ABC, Generic[T]):
     def blocks(self, folder: Path, first: int) -> Iterator[Block[T]]:
         """Yield all inputs but the ``first`` ones, in blocks that are read a little ahead."""
 
+    @abstractmethod
+    def parts(self, folder: Path, first: int) -> Iterator[Any]:
+        """Yield the same blocks before they are read: little, and enough for ``read``."""
+
+    @abstractmethod
+    def read(self, part: Any) -> Block[T]:
+        """Read a block, on any machine that sees the inputs; ``check`` says what is wrong."""
+
+    def check(self, block: Block[Any]) -> None:
+        """Raise ``ValueError``, or warn, if inputs of the block could not be read."""
+
 
 class Tags:
     """The columns of labels and of domains in a table of inputs; None for one that is not read."""

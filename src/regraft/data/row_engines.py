@@ -20,8 +20,7 @@ from regraft.data.row_shards import Cells, DrawnRows, RowPlan, RowShard, make_fe
 from regraft.estimators.column_kinds import ColumnProblems, join_problems
 from regraft.estimators.streamed import SampledRows, sampling_rates
 from regraft.estimators.table_features import TableFeatures
-from regraft.support.extras import require
-from regraft.support.ray_clusters import connect
+from regraft.support.ray_clusters import connect, import_ray
 
 ENGINES = ("local", "ray")
 _SHARE_FOR_ROWS = 0.4  # of the memory; the sample and its fit need the rest
@@ -151,7 +150,7 @@ class RayShards:
     """
 
     def __init__(self, files: RowFiles, workers: int | None = None) -> None:
-        self._ray = require("ray", "ray")
+        self._ray = import_ray()
         room = int(self._ray.cluster_resources().get("CPU", 1))
         blocks = -(-files.n_rows // BLOCK_ROWS)
         count = max(1, min(workers or room, blocks))

@@ -58,20 +58,25 @@ class TextInputs(InputSource[Sequence[str]]):
 
     def blocks(self, folder: Path, first: int) -> Iterator[Block[Sequence[str]]]:
         """Yield blocks of rows, keyed by their row numbers."""
+        return ahead(map(self.read, self.parts(folder, first)))
+
+    def parts(self, folder: Path, first: int) -> Iterator[list[_Text]]:
+        """Yield the rows of blocks."""
         rows = islice(self._rows(), first, None)
-        return ahead(self._gather(rows))
+        while part := list(islice(rows, self.block_rows)):
+            yield part
+
+    def read(self, part: list[_Text]) -> Block[Sequence[str]]:
+        """Return the texts of a block, keyed by their row numbers."""
+        numbers, texts, labels, domains = zip(*part, strict=True)
+        inputs = tuple(map(Input, numbers, map(digest_text, texts)))
+        return Block(list(texts), inputs, labels, domains)
 
     def _rows(self) -> Iterator[_Text]:
         """Yield number, text, label and domain of every row."""
         for row in read_text_rows(self._path, [self._text, *self._tags.roles]):
             text = read_cell(row.cells[0], self._text, row.where, is_name=False)
             yield row.number, text, *self._tags.read(row.cells[1:], row.where)
-
-    def _gather(self, rows: Iterator[_Text]) -> Iterator[Block[Sequence[str]]]:
-        while rows_here := list(islice(rows, self.block_rows)):
-            numbers, texts, labels, domains = zip(*rows_here, strict=True)
-            inputs = tuple(map(Input, numbers, map(digest_text, texts)))
-            yield Block(list(texts), inputs, labels, domains)
 
 
 def is_plain(path: Path) -> bool:

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from regraft.data.bank_inputs import remember_source
 from regraft.data.bank_writer import UNFINISHED, BankWriter, Names, Origin
-from regraft.data.banks import Bank, check_finite, claim_place, is_bank, open_bank
+from regraft.data.banks import Bank, claim_place, is_bank, open_bank
 from regraft.data.image_inputs import ImageInputs
-from regraft.data.input_blocks import Block, InputSource, Survey
+from regraft.data.input_blocks import InputSource, Survey
 from regraft.data.text_inputs import TextInputs
+from regraft.encoders.encoded_blocks import RayWorkers, encode_blocks
 from regraft.support.files import remove_unfinished, write_text
 from regraft.support.json_files import load_json
 from regraft.support.progress import OnCount
@@ -49,14 +49,16 @@ def embed_images(
     image: str = "path",
     label: str | None = "label",
     domain: str | None = "domain",
+    workers: RayWorkers | None = None,
 ) -> Embedding:
     """Make a bank in the folder ``out`` of the images in ``path``, or go on with it.
 
     ``path`` is a folder in the layout domain/class/file or a .csv file with the columns ``image``,
     ``label`` and ``domain``. If one of the latter two is None, the bank has no labels, or no
     domains, and a folder may have any layout; such a bank has neither. ``path`` may also be one
-    image. A broken image stops the loop, or with ``on_broken="skip"`` is left
-    out with a warning. Raises ``ValueError`` or ``FileNotFoundError`` with one sentence.
+    image. A broken image stops the loop, or with ``on_broken="skip"`` is left out with a warning.
+    With ``workers``, images are read and encoded on a Ray cluster, whose machines must see them
+    under the same path. Raises ``ValueError`` or ``FileNotFoundError`` with one sentence.
     """
     path, out = Path(path), Path(out)
     source = ImageInputs(
@@ -64,7 +66,7 @@ def embed_images(
     )
     if path.is_dir() and out.resolve().is_relative_to(path.resolve()):
         raise ValueError(f"{out} lies in the folder of images {path}: choose one outside it.")
-    embedding = _embed(source, encoder, out, on_count)
+    embedding = _embed(source, encoder, out, on_count, workers)
     remember_source(out, path, image)
     return embedding
 
@@ -78,23 +80,28 @@ def embed_texts(
     label: str | None = "label",
     domain: str | None = "domain",
     on_count: OnCount | None = None,
+    workers: RayWorkers | None = None,
 ) -> Embedding:
     """Make a bank in the folder ``out`` of the texts in a table, or go on with it.
 
     ``path`` is a .csv, .jsonl (both also .gz) or .parquet file with the columns ``text``,
     ``label`` and ``domain``; the bank has no labels, or no domains, if one of the latter two is
-    None. The lines of a .txt file have neither. Raises ``ValueError`` or ``FileNotFoundError`` with
-    one sentence.
+    None. The lines of a .txt file have neither. With ``workers``, texts are encoded on a Ray
+    cluster. Raises ``ValueError`` or ``FileNotFoundError`` with one sentence.
     """
     path, out = Path(path), Path(out)
     source = TextInputs(path, text=text, label=label, domain=domain)
-    embedding = _embed(source, encoder, out, on_count)
+    embedding = _embed(source, encoder, out, on_count, workers)
     remember_source(out, path, text)
     return embedding
 
 
 def _embed(
-    source: InputSource[T], encoder: Encoder[T], out: Path, on_count: OnCount | None
+    source: InputSource[T],
+    encoder: Encoder[T],
+    out: Path,
+    on_count: OnCount | None,
+    workers: RayWorkers | None,
 ) -> Embedding:
     with claim_place(out):
         work = out / UNFINISHED
@@ -120,7 +127,7 @@ def _embed(
             warnings.warn(note, stacklevel=3)
         with closing(BankWriter(out, encoder.n_features, listing.columns)) as writer:
             _check_skipped(out, source, writer.n_skipped)
-            _loop(source, listing, encoder, writer, work, on_count)
+            _loop(source, listing, encoder, writer, work, on_count, workers)
             if writer.rows + writer.n_skipped != listing.rows:
                 raise _changed()
             writer.finish(origin, listing.classes, listing.domains)
@@ -169,6 +176,7 @@ def _loop(
     writer: BankWriter,
     work: Path,
     on_count: OnCount | None,
+    workers: RayWorkers | None,
 ) -> None:
     label_of, domain_of = (_numbered(names) for names in (listing.classes, listing.domains))
 
@@ -177,36 +185,25 @@ def _loop(
             on_count(writer.rows + writer.n_skipped, listing.rows)
 
     report()
-    for block in source.blocks(work, writer.rows + writer.n_skipped):
-        tags = ((label_of, block.labels), (domain_of, block.domains))
-        try:
-            numbers = [
-                np.array([index[name] for name in names], np.int64)
-                for index, names in tags
-                if index
-            ]
-        except KeyError:
-            raise _changed() from None
-        features = _features(encoder, block)
-        writer.append(features, numbers, block.inputs, block.skipped)
-        report()
+    first = writer.rows + writer.n_skipped
+    with closing(encode_blocks(source, encoder, work, first, workers)) as blocks:
+        for block in blocks:
+            tags = ((label_of, block.labels), (domain_of, block.domains))
+            try:
+                numbers = [
+                    np.array([index[name] for name in names], np.int64)
+                    for index, names in tags
+                    if index
+                ]
+            except KeyError:
+                raise _changed() from None
+            writer.append(block.content, numbers, block.inputs, block.skipped)
+            report()
 
 
 def _numbered(names: Names) -> dict[str | None, int]:
     """Number the names of classes or domains; empty if the inputs have none."""
     return {str(name): i for i, name in enumerate(names or ())}
-
-
-def _features(encoder: Encoder[T], block: Block[T]) -> NDArray[np.float32]:
-    expected = len(block.inputs), encoder.n_features
-    if not block.inputs:
-        return np.empty(expected, np.float32)
-    features = encoder.encode(block.content)
-    if features.shape != expected:
-        raise ValueError(
-            f"the encoder gave features of shape {features.shape} instead of {expected}: repair it."
-        )
-    return check_finite(features, f"{block.inputs[0].key} and the inputs after it")
 
 
 def _check_same(out: Path, asked: Origin, there: Origin) -> None:

@@ -122,14 +122,23 @@ def summarize_factor(found: Mapping[str, Any]) -> str:
         f"{share[-1]:.0%} of {name}"
         for name, share in zip(found["domains"], found["shares"], strict=True)
     )
+    possible = f"{found['possible_gain']:.4f}"
+    told = (
+        f"{found['gain']:.4f} ± {found['gain_error']:.4f} nats about the source, of {possible} "
+        "possible at these shares."
+    )
+    if found["gain"] > found["possible_gain"]:
+        told = (
+            f"about as much of the source as is possible at these shares ({possible} nats): the "
+            "rows are too few to measure it better."
+        )
     begin = f"A hidden factor was found ({chance})"
     if found["separation"] < _CLEAR_SEPARATION:
         begin = f"The sources differ ({chance}), but the signs of a hidden factor are weak"
     return (
         f"{begin}: the sources hold {found['n_groups']} groups of "
-        f"rows in different shares. The last group is {tie}. On rows "
-        f"that no step has seen, the groups tell {found['gain']:.4f} ± {found['gain_error']:.4f} "
-        f"nats about the source, of {found['possible_gain']:.4f} possible at these shares."
+        f"rows in different shares. Group {found['n_groups'] - 1} is {tie}. On rows "
+        f"that no step has seen, the groups tell {told}"
     )
 
 

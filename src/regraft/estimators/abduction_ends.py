@@ -18,6 +18,7 @@ MOST_CLASSES = 12  # that are shown
 _MOST_COLUMNS = 5
 _LINE = 160  # characters
 _SAME = 0.005  # shares that are written alike
+_FEWEST_KNOWN = 0.01  # share of a group in which a column is known, to be compared
 _LARGEST_GAP = 99.0  # standard deviations
 
 
@@ -85,16 +86,18 @@ class ClassEnds(PlainData):
         """The rows of both ends."""
         return *self.last.rows, *self.first.rows
 
-    def column_table(self) -> Table:
-        """Show the means of the columns that differ most."""
+    def column_table(self, n_groups: int) -> Table:
+        """Show the means of the columns that differ most, of texts and gaps as shares."""
         title = f"class {self.label}: columns in which the groups differ most"
-        columns = {
-            "column": "{.name}",
-            "mean, last group": "{.last:.4g}",
-            "mean, first group": "{.first:.4g}",
-            "difference (standard deviations)": "{.difference:+.2f}",
-        }
-        return Table.from_objects(title, columns, self.columns)
+        names = "column", f"mean, group {n_groups - 1}", "mean, group 0"
+        rows = tuple(
+            (
+                *(each.name, *(_tell_mean(each.name, mean) for mean in (each.last, each.first))),
+                _tell_gap(each.difference),
+            )
+            for each in self.columns
+        )
+        return Table(title, (*names, "difference (standard deviations)"), rows)
 
     def change_rows(self, change: Callable[[EndRow], EndRow]) -> ClassEnds:
         """Return the same with every row as ``change`` returns it."""
@@ -156,11 +159,18 @@ def compare_columns(
 
     def describe(each: ClassEnds) -> ClassEnds:
         mask = labels == each.label
-        columns = _differences(X[mask], abduction.groups[mask], all_names)
+        columns = _differences(X[mask], abduction.groups[mask], all_names, places)
         shown = [(column.name, places[column.name]) for column in columns]
 
         def tell(row: EndRow) -> EndRow:
-            values = (_tell(name, float(X[row.number - 1, j])) for name, j in shown)
+            cells = X[row.number - 1]
+            # A text or a gap has several columns, and is told once.
+            values = dict.fromkeys(
+                _find_gap(name, cells, places)
+                or _find_text(name, cells, places)
+                or _tell(name, float(cells[j]))
+                for name, j in shown
+            )
             name = row.name or f"row {row.number}"
             return replace(row, text=shorten(f"{name}: {', '.join(values)}"))
 
@@ -185,7 +195,7 @@ def share_table(document: Mapping[str, Any]) -> Table:
             document["domains"], document["shares"], document["class_shares"], strict=True
         )
     )
-    title = "Share of the last group, in each source and class"
+    title = f"Share of group {document['n_groups'] - 1}, in each source and class"
     return Table(title, ("source", "all rows", *labels), rows)
 
 
@@ -193,6 +203,26 @@ def shorten(text: str) -> str:
     """Return a text as one printable line of limited length."""
     line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     return line if len(line) <= _LINE else f"{line[: _LINE - 1]}…"
+
+
+def _find_gap(name: str, cells: NDArray[Any], places: Mapping[str, int]) -> str | None:
+    """Say that a column is missing in a row, whose cells (d,) hold what was put in its place."""
+    for column in (name, name.partition(EQUALS)[0]):
+        place = places.get(f"{column}{IS_MISSING}")
+        if place is not None and _is_one(cells[place]):
+            return f"{column}{IS_MISSING}"
+    return None
+
+
+def _find_text(name: str, cells: NDArray[Any], places: Mapping[str, int]) -> str | None:
+    """Return the column that stands for the text of a row, if ``name`` stands for another one."""
+    column, equals, _ = name.partition(EQUALS)
+    others = (each for each in places if each.startswith(f"{column}{EQUALS}"))
+    return next((each for each in others if _is_one(cells[places[each]])), None) if equals else None
+
+
+def _is_one(value: Any) -> bool:
+    return round(float(value), 9) == 1
 
 
 def _tell(name: str, value: float) -> str:
@@ -208,6 +238,17 @@ def _tell(name: str, value: float) -> str:
     return f"{name} {value:.4g}"
 
 
+def _tell_gap(difference: float) -> str:
+    """Write a difference in standard deviations, of which there may be no end."""
+    return "complete" if abs(difference) >= _LARGEST_GAP else f"{difference:+.2f}"
+
+
+def _tell_mean(name: str, mean: float) -> str:
+    """Write the mean of a column; of what is 0 or 1 for a text or a gap, it is a share."""
+    is_share = (EQUALS in name or name.endswith(IS_MISSING)) and 0 <= mean <= 1
+    return percent(mean) if is_share else f"{mean:.4g}"
+
+
 def _compare_sources(abduction: Abduction, c: int, u: int) -> str:
     """Say which sources have more of group ``u`` of class ``c``, and which less."""
     last, own = abduction.class_shares[:, c, -1], abduction.class_shares[:, c, u]
@@ -220,18 +261,27 @@ def _compare_sources(abduction: Abduction, c: int, u: int) -> str:
 
 
 def _differences(
-    X: NDArray[Any], groups: NDArray[np.float64], names: Sequence[str]
+    X: NDArray[Any],
+    groups: NDArray[np.float64],
+    names: Sequence[str],
+    places: Mapping[str, int],
 ) -> tuple[ColumnDifference, ...]:
+    """Compare the last and the first group; what was put into gaps has no part in the means."""
     values = np.asarray(X, np.float64)
-    total = np.zeros(values.shape[1])
-    means = []
-    for weight in (groups[:, -1], groups[:, 0]):
-        mean = weight @ values / weight.sum()
-        total += weight @ np.square(values - mean)
-        means.append(mean)
-    scale = np.sqrt(total / groups[:, [0, -1]].sum())
+    weights = groups[:, [-1, 0]]
+    means, scale = _measure(values, weights)
+    unknown = set[int]()
+    for j, name in enumerate(names):
+        if (place := places.get(f"{name}{IS_MISSING}")) is None:
+            continue
+        known = weights * (1 - values[:, [place]].round(9))
+        if (known.sum(axis=0) < _FEWEST_KNOWN * weights.sum(axis=0)).any():
+            unknown.add(j)
+            continue
+        means[:, [j]], scale[[j]] = _measure(values[:, [j]], known)
     gap = np.divide(means[0] - means[1], scale, out=np.zeros_like(scale), where=scale > 0)
     gap = gap.clip(-_LARGEST_GAP, _LARGEST_GAP)  # a column that tells the groups apart has no end
+    most = [j for j in np.argsort(-abs(gap), kind="stable").tolist() if j not in unknown]
     return tuple(
         ColumnDifference(
             names[j],
@@ -239,5 +289,15 @@ def _differences(
             round(float(means[1][j]), 9),
             float(gap[j]),
         )
-        for j in np.argsort(-abs(gap), kind="stable")[:_MOST_COLUMNS]
+        for j in most[:_MOST_COLUMNS]
     )
+
+
+def _measure(
+    values: NDArray[np.float64], weights: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the means (2, d) of values (n, d) by weights (n, 2), and the deviation (d,) within."""
+    means = np.stack([weight @ values / weight.sum() for weight in weights.T])
+    parts = zip(weights.T, means, strict=True)
+    total = sum(weight @ np.square(values - mean) for weight, mean in parts)
+    return means, np.sqrt(total / weights.sum())

@@ -24,6 +24,7 @@ _RANGE = 20  # times the number of rows: how far apart ids lie at most
 _LONG, _VERY_LONG = 25, 60  # mean number of characters in a free text, among categories
 _FEW_VALUES, _REPEATS = 20, 5  # of a category that is mostly written in numbers
 _SHOWN = 3  # cells in a sentence
+_PROBLEMS = 20  # in one message
 
 Columns = Mapping[str, NDArray[Any]]  # by name, (n,) each
 Kind = Literal["number", "category"]
@@ -254,5 +255,8 @@ def join_problems(problems: Sequence[str], what: str) -> str:
     """Write one problem as it is, and several as one message with numbers."""
     if len(problems) == 1:
         return problems[0]
-    parts = "; ".join(f"({i}) {text.removesuffix('.')}" for i, text in enumerate(problems, 1))
+    shown = problems if len(problems) <= _PROBLEMS else problems[: _PROBLEMS - 1]
+    parts = "; ".join(f"({i}) {text.removesuffix('.')}" for i, text in enumerate(shown, 1))
+    more = len(problems) - len(shown)
+    parts += f"; and {more:,} more" if more else ""
     return f"{what} has {len(problems)} problems: {parts}."

@@ -33,6 +33,7 @@ from regraft.estimators.column_kinds import (
 MISSING = "(missing)"  # the category of cells that are missing
 _PLURALS = {"is": "are", "has": "have", "numbers": "number"}  # verbs of reasons
 _NUMBERS, _CATEGORIES = "numbers", "categories"  # of the ColumnTransformer
+_SHOWN = 8  # columns in a sentence
 
 
 class UnknownCategoryWarning(UserWarning):
@@ -125,7 +126,7 @@ class TableFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         left_out = {name: reason for name, reason in reasons.items() if reason is not None}
         kept = [column for column in columns if column.name not in left_out]
         if not kept:
-            said = ", ".join(f"{name!r} {reason}" for name, reason in left_out.items())
+            said = join_names([f"{name!r} {reason}" for name, reason in left_out.items()], _SHOWN)
             remedy = "add some, or name those to use as features"
             if FREE_TEXT in left_out.values():
                 remedy = "add some, or make features of the texts with regraft embed text"
@@ -256,9 +257,10 @@ class TableFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             table = dict(zip(self.feature_names_in_.tolist(), table.values(), strict=True))
         absent = [name for name in self.columns_ if name not in table]
         if absent:
+            lacking = join_names([*map(repr, absent)], _SHOWN)
             raise ValueError(
-                f"the data lacks {', '.join(map(repr, absent))}, which the model was fitted on: "
-                "add what is missing, or rename it."
+                f"the data lacks {lacking}, which the model was fitted on: add what is missing, or "
+                "rename it."
             )
         return table
 
@@ -283,7 +285,7 @@ def describe_left_out(left_out: Mapping[str, str]) -> str:
     for name, reason in left_out.items():
         by_reason.setdefault(reason, []).append(repr(name))
     said = "; ".join(
-        f"{', '.join(names)} {reason if len(names) == 1 else _to_plural(reason)}"
+        f"{join_names(names, _SHOWN)} {reason if len(names) == 1 else _to_plural(reason)}"
         for reason, names in by_reason.items()
     )
     return f"columns left out: {said} (name a column among the features to keep it)."

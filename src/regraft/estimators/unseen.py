@@ -16,6 +16,16 @@ from regraft.estimators.linear import SoftmaxHead
 _N_COMPARED_FEATURES = 16  # whose means are compared to recognize the training rows
 
 
+def has_seen(head: SoftmaxHead, X: NDArray[Any], sample_domain: NDArray[Any]) -> bool:
+    """Return whether a head was fitted on just these rows, as far as it remembers them."""
+    fitted = getattr(head, "feature_mean_", None)
+    if fitted is None:
+        return False
+    few = X[:, :_N_COMPARED_FEATURES].astype(np.float64)
+    mean = np.mean([few[sample_domain == s].mean(axis=0) for s in np.unique(sample_domain)], axis=0)
+    return np.allclose(fitted[:_N_COMPARED_FEATURES], mean, rtol=1e-9, atol=1e-12)
+
+
 def judge_unseen(
     head: SoftmaxHead, X: NDArray[Any], y: NDArray[Any], sample_domain: NDArray[Any]
 ) -> SoftmaxHead | NDArray[np.float64]:
@@ -24,12 +34,7 @@ def judge_unseen(
     On rows that it was fitted on, a head looks better than it is. So each row is judged by a head
     with the same settings that was fitted without it, and a warning says so.
     """
-    fitted = getattr(head, "feature_mean_", None)
-    if fitted is None:
-        return head
-    few = X[:, :_N_COMPARED_FEATURES].astype(np.float64)
-    mean = np.mean([few[sample_domain == s].mean(axis=0) for s in np.unique(sample_domain)], axis=0)
-    if not np.allclose(fitted[:_N_COMPARED_FEATURES], mean, rtol=1e-9, atol=1e-12):
+    if not has_seen(head, X, sample_domain):
         return head
     if isinstance(head, AdaptedClassifier):
         warnings.warn(

@@ -7,11 +7,26 @@ import os
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import ModuleType
 
 from regraft.support.extras import require
 
 _RAY_KEYWORDS = ("auto", "local")
+# Ray tells of workers that die on standard output, where results go, and of errors that are
+# handled already on standard error.
+_SETTINGS = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_IGNORE_UNHANDLED_ERRORS": "1",
+    "RAY_DEDUP_LOGS_SKIP_REGEX": ".",
+}
 _CONNECT_SECONDS = 10.0  # seconds
+
+
+def import_ray() -> ModuleType:
+    """Import Ray, so that it does not speak in our place."""
+    for name, value in _SETTINGS.items():  # which it reads when it is imported
+        os.environ.setdefault(name, value)
+    return require("ray", "ray")
 
 
 def check_address(address: str) -> None:
@@ -34,13 +49,12 @@ def connect(address: str | None) -> Iterator[None]:
 
     Without an address Ray is started on this machine.
     """
-    ray = require("ray", "ray")
+    ray = import_ray()
     if ray.is_initialized():
         yield
         return
     if address is not None:
         check_address(address)
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     ray.init(
         address=address or "local",
         include_dashboard=False,

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from regraft.bench.algorithms.mixup import draw_shares
 from regraft.bench.algorithms.mldg import meta_pairs
 from tests.helpers.small_tasks import assert_same, check_step, draw_batch, gradients, make, snapshot
 
@@ -46,7 +47,7 @@ def test_mixup_blends_each_domain_into_one_other_anew_each_time() -> None:
 def test_mixup_draws_from_the_beta_distribution(alpha: float) -> None:
     """Mean 1/2 and variance 1 / (4 (2 alpha + 1)), each within five standard errors."""
     n = 20_000
-    shares = make("Mixup", mixup_alpha=alpha).shares(n, torch.device("cpu"))
+    shares = draw_shares(alpha, n, torch.device("cpu"), torch.Generator().manual_seed(0))
     assert ((shares >= 0) & (shares <= 1)).all()
     variance = 1 / (4 * (2 * alpha + 1))
     assert abs(shares.mean() - 0.5) < 5 * (variance / n) ** 0.5
@@ -55,7 +56,7 @@ def test_mixup_draws_from_the_beta_distribution(alpha: float) -> None:
 
 
 def test_mixup_of_a_tiny_alpha_or_of_equal_domains() -> None:
-    shares = make("Mixup", mixup_alpha=0.01).shares(1000, torch.device("cpu"))
+    shares = draw_shares(0.01, 1000, torch.device("cpu"), torch.Generator().manual_seed(0))
     assert torch.isfinite(shares).all()
     assert ((shares < 0.01) | (shares > 0.99)).double().mean() > 0.9
     # Rows blended with themselves are themselves.
@@ -71,7 +72,7 @@ def test_mixup_blends_rows_and_losses_by_the_same_shares() -> None:
     x, y = draw_batch(3, n_classes=3)
     algorithm, reference = (make("Mixup", 3, n_classes=3, mixup_alpha=1.0) for _ in range(2))
     ring = torch.rand(3, generator=reference.generator).argsort().tolist()
-    shares = reference.shares(3, torch.device("cpu")).tolist()
+    shares = draw_shares(1.0, 3, torch.device("cpu"), reference.generator).tolist()
     total = torch.zeros(())
     for i, j, share in zip(ring, ring[1:] + ring[:1], shares, strict=True):
         logits = reference.predict(share * x[i] + (1 - share) * x[j])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -11,7 +11,7 @@ from regraft.bench.algorithms.base import algorithm
 from regraft.bench.algorithms.erm import ERM, OBJECTIVE, domain_losses
 from regraft.bench.protocol.spaces import Hparam, ten_to
 
-_SPACE: Mapping[str, Hparam] = {"mmd_gamma": ten_to(1.0, -1, 1)}
+ALIGNMENT_SPACE: Mapping[str, Hparam] = {"mmd_gamma": ten_to(1.0, -1, 1)}
 _GAMMAS = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)  # of MMD's kernels
 
 
@@ -31,7 +31,7 @@ class Alignment(ERM):
         return {OBJECTIVE: total, "loss": loss, "penalty": penalty}
 
 
-@algorithm("CORAL", _SPACE)
+@algorithm("CORAL", ALIGNMENT_SPACE)
 class CORAL(Alignment):
     """Alignment by the mean squared difference of means and of covariances."""
 
@@ -50,7 +50,7 @@ def pair_difference(values: Tensor) -> Tensor:
     return 2 * values.var(dim=0, correction=0).mean() * n / max(n - 1, 1)
 
 
-@algorithm("MMD", _SPACE)
+@algorithm("MMD", ALIGNMENT_SPACE)
 class MMD(Alignment):
     """Alignment by the distance of mean embeddings under a sum of Gaussian kernels."""
 
@@ -67,9 +67,15 @@ class MMD(Alignment):
 def mean_kernels(features: Tensor) -> Tensor:
     """Return kernel means (K, K) over rows of two of the domains in ``features`` (K, b, d)."""
     n, b, _ = features.shape
-    rows = features.flatten(0, 1)
+    return kernel_sums(features.flatten(0, 1)).view(n, b, n, b).mean(dim=(1, 3))
+
+
+def kernel_sums(rows: Tensor, gammas: Sequence[float] = _GAMMAS) -> Tensor:
+    """Return the sum (n, n) of Gaussian kernels between ``rows`` (n, d)."""
     squares = rows.pow(2).sum(dim=1)
     distances = squares[:, None] + squares[None, :] - 2 * rows @ rows.T
-    distances = distances.clamp_min(0).view(n, b, n, b)  # rounding can make them negative
-    means = [(-gamma * distances).exp().mean(dim=(1, 3)) for gamma in _GAMMAS]
-    return torch.stack(means).sum(dim=0)
+    distances = distances.clamp_min(0)  # rounding can make them negative
+    total = torch.zeros_like(distances)
+    for gamma in gammas:
+        total = total + (-gamma * distances).exp()
+    return total

@@ -19,6 +19,11 @@ def annealed_space(prefix: str, weight: float) -> dict[str, Hparam]:
     }
 
 
+def phase(step: int, change: float) -> str:
+    """Return whether ``step`` is before, at or after the ``change``."""
+    return "before" if step < change else "at" if step == change else "after"
+
+
 class Annealed(ERM):
     """Mean loss plus a penalty, weighted 1 until the step at which the optimizer is reset."""
 
@@ -30,8 +35,7 @@ class Annealed(ERM):
 
     def variant(self, step: int) -> str:
         """Return whether ``step`` is before, at or after the change of weight."""
-        change = self.hparams[f"{self.prefix}_penalty_anneal_iters"]
-        return "before" if step < change else "at" if step == change else "after"
+        return phase(step, self.hparams[f"{self.prefix}_penalty_anneal_iters"])
 
     def objective(self, step: int, x: Tensor, y: Tensor) -> dict[str, Tensor]:
         """Return the mean loss plus the weighted penalty; at the change, reset the optimizer."""
@@ -56,10 +60,15 @@ class IRM(Annealed):
     prefix = "irm"
 
     def penalty(self, logits: Tensor, y: Tensor, losses: Tensor) -> Tensor:
-        """Return the mean square, estimated without bias by a product over two halves of rows."""
-        even = scale_slopes(logits[:, ::2], y[:, ::2])
-        odd = scale_slopes(logits[:, 1::2], y[:, 1::2])
-        return (even * odd).mean()
+        """Return the mean square."""
+        return scale_penalty(logits, y)
+
+
+def scale_penalty(logits: Tensor, y: Tensor) -> Tensor:
+    """Return the mean squared slope, estimated without bias by a product over halves of rows."""
+    even = scale_slopes(logits[:, ::2], y[:, ::2])
+    odd = scale_slopes(logits[:, 1::2], y[:, 1::2])
+    return (even * odd).mean()
 
 
 def scale_slopes(logits: Tensor, y: Tensor) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import torch
@@ -128,24 +128,34 @@ class Entry:
     name: str
     make: Callable[[Task, Mapping[str, Any], torch.Generator], Algorithm]
     own: Own
+    by_dataset: Mapping[str, Space] = field(default_factory=dict)
 
-    def space(self, group: Group, of_dataset: Space | None = None) -> dict[str, Hparam]:
+    def space(
+        self, group: Group, of_dataset: Space | None = None, dataset: str = ""
+    ) -> dict[str, Hparam]:
         """Return all its hyperparameters on datasets of a group, the common ones included.
 
-        Those of the dataset replace common ones; the algorithm's own replace both.
+        Those of the dataset replace common ones; the algorithm's own replace both, and those that
+        it has on the ``dataset`` of this name replace all.
         """
         own = self.own(group) if callable(self.own) else self.own
-        return {**common_space(group), **(of_dataset or {}), **own}
+        on_it = self.by_dataset.get(dataset, {})
+        return {**common_space(group), **(of_dataset or {}), **own, **on_it}
 
 
 ENTRIES: dict[str, Entry] = {}  # of the modules imported so far
 
 
-def algorithm(name: str, own: Own | None = None) -> Callable[[type[Algorithm]], type[Algorithm]]:
-    """Register a class under ``name``, with hyperparameters of its ``own``."""
+def algorithm(
+    name: str, own: Own | None = None, *, by_dataset: Mapping[str, Space] | None = None
+) -> Callable[[type[Algorithm]], type[Algorithm]]:
+    """Register a class under ``name``, with hyperparameters of its ``own``.
+
+    ``by_dataset`` has those that differ on datasets of some name.
+    """
 
     def register(make: type[Algorithm]) -> type[Algorithm]:
-        ENTRIES[name] = Entry(name, make, own or {})
+        ENTRIES[name] = Entry(name, make, own or {}, by_dataset or {})
         return make
 
     return register

@@ -18,16 +18,18 @@ class Mixup(ERM):
         """Return the mean loss on the blended rows."""
         ring = torch.rand(len(x), generator=self.generator, device=x.device).argsort()
         following = ring.roll(-1)
-        share = self.shares(len(x), x.device).to(x.dtype)
+        alpha = self.hparams["mixup_alpha"]
+        share = draw_shares(alpha, len(x), x.device, self.generator).to(x.dtype)
         wide = share.view(-1, *[1] * (x.dim() - 1))
         logits = self.through(self.predict, wide * x[ring] + (1 - wide) * x[following])
         losses = share * domain_losses(logits, y[ring])
         return {"loss": (losses + (1 - share) * domain_losses(logits, y[following])).mean()}
 
-    def shares(self, n: int, device: torch.device) -> Tensor:
-        """Draw (n,) from Beta(alpha, alpha): the part of one gamma variate in the sum of two."""
-        # Small alphas make tiny variates: in single precision both would too often be zero.
-        alphas = torch.full((2, n), self.hparams["mixup_alpha"], dtype=torch.double, device=device)
-        gammas = torch._standard_gamma(alphas, generator=self.generator)
-        gammas = gammas.clamp_min(torch.finfo(torch.double).tiny)
-        return gammas[0] / gammas.sum(dim=0)
+
+def draw_shares(alpha: float, n: int, device: torch.device, generator: torch.Generator) -> Tensor:
+    """Draw (n,) from Beta(alpha, alpha): the part of one gamma variate in the sum of two."""
+    # Small alphas make tiny variates: in single precision both would too often be zero.
+    alphas = torch.full((2, n), alpha, dtype=torch.double, device=device)
+    gammas = torch._standard_gamma(alphas, generator=generator)
+    gammas = gammas.clamp_min(torch.finfo(torch.double).tiny)
+    return gammas[0] / gammas.sum(dim=0)

@@ -9,8 +9,7 @@ from typing import Any
 from regraft.bench.engines.base import EngineOptions, OutcomeStream, mark_lost, run_assignment
 from regraft.bench.protocol.run_folder import look_anew
 from regraft.bench.protocol.worker import Assignment, Outcome
-from regraft.support.extras import require
-from regraft.support.ray_clusters import check_address, connect
+from regraft.support.ray_clusters import check_address, connect, import_ray
 
 
 class RayEngine:
@@ -22,7 +21,7 @@ class RayEngine:
     """
 
     def __init__(self, options: EngineOptions) -> None:
-        self._ray = require("ray", "ray")
+        self._ray = import_ray()
         if options.address is not None:
             check_address(options.address)
         self._workers, self._address, self._gpus = options.workers, options.address, options.gpus

@@ -29,11 +29,12 @@ class ConvReluNorm(nn.Module):
     def __init__(self, convolution: nn.Conv2d, norm: nn.GroupNorm) -> None:
         super().__init__()
         self.convolution, self.norm = convolution, norm
+        self.is_fused = True  # False for gradients of gradients, which the kernel does not give
 
     def forward(self, x: Tensor) -> Tensor:
         """Return ``norm(relu(convolution(x)))``."""
         conv, norm = self.convolution, self.norm
-        if not (x.is_cuda and _has_triton()):
+        if not (self.is_fused and x.is_cuda and _has_triton()):
             normalized: Tensor = norm(functional.relu(conv(x)))
             return normalized
         from regraft.bench.networks.fused_kernels import ReluGroupNorm

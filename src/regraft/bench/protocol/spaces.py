@@ -34,6 +34,11 @@ def uniform(default: float, low: float, high: float) -> Hparam:
     return Hparam(default, lambda state: state.uniform(low, high))
 
 
+def whole_uniform(default: int, low: float, high: float) -> Hparam:
+    """Draw a number between ``low`` and ``high``, rounded down."""
+    return Hparam(default, lambda state: int(state.uniform(low, high)))
+
+
 def ten_to(default: float | None, low: float, high: float) -> Hparam:
     """Draw ten to a power between ``low`` and ``high``."""
     return Hparam(default, lambda state: 10 ** state.uniform(low, high))
@@ -54,8 +59,8 @@ def whole_choice(default: int, values: list[int]) -> Hparam:
     return Hparam(default, lambda state: int(state.choice(values)))
 
 
-# Of DomainBed's further switches none changes a default run: vit, dinov2, lars and linear_steps
-# belong to networks and algorithms that are not here.
+# Of DomainBed's further switches none changes a default run: vit, dinov2 and lars belong to
+# networks and an optimizer that are not here.
 _COMMON: Space = {
     "data_augmentation": constant(True),
     "resnet18": constant(False),

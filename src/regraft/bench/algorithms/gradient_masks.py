@@ -1,0 +1,102 @@
+"""ANDMask, SANDMask and IGA: what the gradients of the domains have in common; and SD."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from regraft.bench.algorithms.base import Task, algorithm
+from regraft.bench.algorithms.erm import ERM, MAIN, OBJECTIVE, domain_losses
+from regraft.bench.networks.fused import ConvReluNorm
+from regraft.bench.protocol.spaces import ten_to, uniform
+
+_TINY = 1e-17  # what stands for no number
+
+
+@algorithm("SD", {"sd_reg": ten_to(0.1, -5, -1)})
+class SD(ERM):
+    """Spectral decoupling: logits are kept small, so that no feature starves the others."""
+
+    def objective(self, step: int, x: Tensor, y: Tensor) -> dict[str, Tensor]:
+        """Return the loss, the mean square of the logits, and their weighted sum."""
+        logits = self.predict(x.flatten(0, 1))
+        loss = functional.cross_entropy(logits, y.flatten())
+        penalty = logits.square().mean()
+        return {
+            OBJECTIVE: loss + self.hparams["sd_reg"] * penalty,
+            "loss": loss,
+            "penalty": penalty,
+        }
+
+
+class Masked(ERM):
+    """Mean gradient, of which only entries on which domains agree are kept and scaled up."""
+
+    def mask(self, gradients: Tensor) -> Tensor:
+        """Return what is kept, from 0 to 1, of entries with ``gradients`` (K, ...)."""
+        raise NotImplementedError
+
+    def update(self, step: int, x: Tensor, y: Tensor) -> dict[str, Tensor]:
+        """Take a step down the masked gradient."""
+        losses = domain_losses(self.through(self.predict, x), y)
+        parameters = [*self.featurizer.parameters(), *self.classifier.parameters()]
+        by_domain = [torch.autograd.grad(loss, parameters, retain_graph=True) for loss in losses]
+        for parameter, *gradients in zip(parameters, *by_domain, strict=True):
+            stacked = torch.stack(gradients)
+            mask = self.mask(stacked)
+            parameter.grad = mask * stacked.mean(dim=0) / (1e-10 + mask.mean())
+        self.optimizers[MAIN].step()
+        return {"loss": losses.mean().detach()}
+
+
+@algorithm("ANDMask", {"tau": uniform(1.0, 0.5, 1.0)})
+class ANDMask(Masked):
+    """Entries count if a share of the domains, at least ``tau``, agrees on their sign."""
+
+    def mask(self, gradients: Tensor) -> Tensor:
+        """Return ones and zeros."""
+        agreement = gradients.sign().mean(dim=0).abs()
+        return agreement.ge(self.hparams["tau"]).to(gradients)
+
+
+@algorithm("SANDMask", {"tau": uniform(1.0, 0.0, 1.0), "k": ten_to(10.0, -3, 5)})
+class SANDMask(Masked):
+    """Entries count the more, the more domains agree on their sign and the less they vary.
+
+    With the default ``tau`` of 1, which is DomainBed's, none can agree enough: nothing is learnt.
+    """
+
+    def mask(self, gradients: Tensor) -> Tensor:
+        """Return shares from 0 to 1."""
+        one = torch.full_like(gradients[0], _TINY)
+        variance = gradients.var(dim=0) if len(gradients) > 1 else one
+        excess = gradients.sign().mean(dim=0).abs() - self.hparams["tau"]
+        shares: Tensor = (self.hparams["k"] / variance * excess).tanh().clamp_min(0)
+        return shares.nan_to_num(nan=_TINY)
+
+
+@algorithm("IGA", {"penalty": ten_to(1000.0, 1, 5)})
+class IGA(ERM):
+    """Mean loss plus the squared distances of the domains' gradients from their mean."""
+
+    def __init__(self, task: Task, hparams: Mapping[str, Any], generator: torch.Generator) -> None:
+        super().__init__(task, hparams, generator)
+        for layer in self.featurizer.modules():
+            if isinstance(layer, ConvReluNorm):
+                layer.is_fused = False  # for its kernels can be differentiated once only
+
+    def objective(self, step: int, x: Tensor, y: Tensor) -> dict[str, Tensor]:
+        """Return the loss, the penalty through gradients of the gradients, and their sum."""
+        losses = domain_losses(self.through(self.predict, x), y)
+        parameters = [*self.featurizer.parameters(), *self.classifier.parameters()]
+        mean = torch.autograd.grad(losses.mean(), parameters, retain_graph=True)
+        penalty = losses.new_zeros(())
+        for loss in losses:
+            own = torch.autograd.grad(loss, parameters, create_graph=True)
+            penalty = penalty + sum((g - m).square().sum() for g, m in zip(own, mean, strict=True))
+        total = losses.mean() + self.hparams["penalty"] * penalty
+        return {OBJECTIVE: total, "loss": losses.mean(), "penalty": penalty}

@@ -1,0 +1,108 @@
+"""Blocks of inputs on their way through an encoder: here, or on workers of a Ray cluster."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regraft.data.banks import check_finite
+from regraft.data.input_blocks import Block, InputSource
+from regraft.encoders.base import Encoder
+from regraft.support.ray_clusters import connect, import_ray
+
+T = TypeVar("T")
+Encoded = Block[NDArray[np.float32]]  # the content is the features (b, n_features)
+_IN_HAND = 2  # blocks given to a worker, so that it never waits for the next one
+_TRIES = 20  # of a block whose worker dies
+
+
+@dataclass(frozen=True)
+class RayWorkers:
+    """Workers of the Ray cluster at ``address``, or of one that is started on this machine.
+
+    There are as many as the cluster has cores, or GPUs if the encoder needs one, or fewer if
+    ``number`` says so.
+    """
+
+    address: str | None = None
+    number: int | None = None
+
+
+def encode_blocks(
+    source: InputSource[T],
+    encoder: Encoder[T],
+    folder: Path,
+    first: int,
+    workers: RayWorkers | None = None,
+) -> Generator[Encoded]:
+    """Yield the features of all inputs but the ``first`` ones, block by block, in their order."""
+    if workers is None:
+        return (_encode(encoder, block) for block in source.blocks(folder, first))
+    return _encode_on_ray(source, encoder, folder, first, workers)
+
+
+def _encode(encoder: Encoder[T], block: Block[T]) -> Encoded:
+    expected = len(block.inputs), encoder.n_features
+    features = encoder.encode(block.content) if block.inputs else np.empty(expected, np.float32)
+    if features.shape != expected:
+        raise ValueError(
+            f"the encoder gave features of shape {features.shape} instead of {expected}: repair it."
+        )
+    if block.inputs:
+        check_finite(features, f"{block.inputs[0].key} and the inputs after it")
+    return Block(features, block.inputs, block.labels, block.domains, block.skipped)
+
+
+class _Worker(Generic[T]):
+    """Reads and encodes blocks on a worker; it gets the encoder as it is on the driver."""
+
+    def __init__(self, given: list[Any]) -> None:
+        # In a list, so that Ray keeps the references and a successor can fetch them again.
+        self._source: InputSource[T]
+        self._encoder: Encoder[T]
+        self._source, self._encoder = import_ray().get(given)
+
+    def encode(self, part: Any) -> Encoded:
+        return _encode(self._encoder, self._source.read(part))
+
+
+def _encode_on_ray(
+    source: InputSource[T], encoder: Encoder[T], folder: Path, first: int, workers: RayWorkers
+) -> Generator[Encoded]:
+    """Yield blocks in their order; that of a worker that dies is encoded again by its successor."""
+    ray = import_ray()
+    with connect(workers.address):
+        gpus = int(encoder.device == "cuda")
+        room = max(int(ray.cluster_resources().get("GPU" if gpus else "CPU", 1)), 1)
+        worker = ray.remote(num_cpus=1, num_gpus=gpus, max_restarts=-1, max_task_retries=_TRIES)(
+            _Worker
+        )
+        given = [ray.put(source), ray.put(encoder)]
+        actors = [worker.remote(given) for _ in range(min(workers.number or room, room))]
+        coming: deque[Any] = deque()
+        for number, part in enumerate(source.parts(folder, first)):
+            coming.append(actors[number % len(actors)].encode.remote(part))
+            if len(coming) >= _IN_HAND * len(actors):
+                yield _await(ray, source, coming.popleft())
+        while coming:
+            yield _await(ray, source, coming.popleft())
+
+
+def _await(ray: Any, source: InputSource[T], reference: Any) -> Encoded:
+    try:
+        block: Encoded = ray.get(reference)
+    except ray.exceptions.RayTaskError as error:
+        raise error.cause from None
+    except ray.exceptions.RayError as error:
+        raise RuntimeError(
+            f"a Ray worker died {_TRIES} times ({str(error).splitlines()[0]}): run the same "
+            "command again, with fewer --workers if memory is short."
+        ) from None
+    source.check(block)
+    return block
