@@ -8,18 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regraft.cli.command import command
+from regraft.cli.option_groups import TableColumns
 from regraft.cli.options import (
-    Categorical,
     Data,
     Device,
-    Domain,
-    Drop,
-    Features,
-    Id,
     Inputs,
-    Label,
     Out,
-    choose_columns,
 )
 from regraft.cli.session import Session
 from regraft.cli.shown_rows import SHOWN_ROWS, announce_pictures, describe_ends, show_rows
@@ -32,12 +26,7 @@ if TYPE_CHECKING:
 def abduct_command(
     session: Session,
     data: Data,
-    label: Label = "label",
-    domain: Domain = "domain",
-    features: Features = None,
-    drop: Drop = None,
-    categorical: Categorical = None,
-    id_column: Id = None,
+    columns: TableColumns,
     show: Annotated[
         int, typer.Option(help="Rows to show of each class at either end.")
     ] = SHOWN_ROWS,
@@ -46,7 +35,6 @@ def abduct_command(
     out: Out = None,
 ) -> None:
     """Find the hidden factor that the sources disagree about, and show the rows at its ends."""
-    from regraft.data.labelled import read_labelled
     from regraft.estimators.abduction import abduct
     from regraft.estimators.abduction_ends import abduction_document
     from regraft.support.files import write_text
@@ -54,9 +42,8 @@ def abduct_command(
 
     if show < 1:
         raise ValueError(f"show is {show}: pass 1 or more.")
-    columns = choose_columns(features, drop, categorical, id_column)
     with session.working(f"reading {data}"):
-        table = read_labelled(data, label, domain, choice=columns)
+        table = columns.read(data)
     with session.working(f"looking for a hidden factor in {len(table.y)} rows"):
         found = abduct(table.X, table.y, table.domain, device=device)
     with session.working("reading the rows at both ends"):
@@ -89,5 +76,5 @@ def show_abduction(
         for end in (each.last, each.first):
             show_rows(session, f"class {each.label}, {end.title}:", end.rows, pictures)
         if each.columns:
-            session.tables([each.column_table()])
+            session.tables([each.column_table(document["n_groups"])])
     session.say("")

@@ -56,13 +56,14 @@ def adapt_command(
     y = None if no_labels else table.y
     with session.working(f"adapting to {len(X)} rows"):
         adapted = adapt(head, X, y)
-    certificate = adapted.certificate_
+    certificate, before_certificate = adapted.certificate_, head.certificate_
     curve = _draw_curve(session, head, X, y, draws, seed, certificate.labels)
     document: dict[str, Any] = {
         "certificate": certificate.to_dict(),
         "summary": certificate.paragraphs(),
         "classes": [str(name) for name in adapted.classes_],
         "curve": None if curve is None else curve.to_dict(),
+        "model": before_certificate.to_dict(),
     }
     stage = session.stage or out
     files = [stage / "model", stage / "adapt.json"]

@@ -57,7 +57,7 @@ def drift_command(
 ) -> None:
     """Watch a stream of rows without labels: shares of the groups over time, and alarms.
 
-    An alarm is raised where a batch is no mix of what the sources have, or where the expected
+    An alarm is raised where a batch is no mixture of what the sources hold, or where the expected
     accuracy is below the certificate's. A folder --out that holds a drift.jsonl is refused.
     """
     from regraft.estimators.drift import DriftSummary, ThinnedBatches, in_batches, watch

@@ -8,20 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from regraft.cli.command import command
 from regraft.cli.large_tables import EngineSettings, fit_large, warn_of_small_cells
+from regraft.cli.option_groups import TableColumns
 from regraft.cli.options import (
     Address,
-    Categorical,
     ClassGroups,
     Data,
     Device,
-    Domain,
-    Drop,
     Family,
-    Features,
     Folder,
     HullRadius,
-    Id,
-    Label,
     Memory,
     NGroups,
     Objective,
@@ -30,7 +25,6 @@ from regraft.cli.options import (
     Ridge,
     RowEngineName,
     Workers,
-    choose_columns,
 )
 from regraft.cli.session import Session, announce_replacement
 from regraft.cli.shown_rows import SHOWN_ROWS, describe_ends
@@ -44,12 +38,7 @@ def fit(
     session: Session,
     data: Data,
     out: Annotated[Path, Folder],
-    label: Label = "label",
-    domain: Domain = "domain",
-    features: Features = None,
-    drop: Drop = None,
-    categorical: Categorical = None,
-    id_column: Id = None,
+    columns: TableColumns,
     family: Family = "latent",
     prior_shift: PriorShift = None,
     class_groups: ClassGroups = False,
@@ -68,7 +57,6 @@ def fit(
     from sklearn.pipeline import make_pipeline
 
     from regraft.core.domains import check_device
-    from regraft.data.labelled import read_labelled
     from regraft.estimators.abduction_ends import abduction_document
     from regraft.estimators.card import describe_reference
     from regraft.estimators.column_roles import ColumnRoles
@@ -92,22 +80,23 @@ def fit(
     model = CROClassifier(**parameters)
     model.check_parameters()
     check_device(device)
-    columns = choose_columns(features, drop, categorical, id_column)
     check_destination(out / "model")
     announce_replacement(session, out)
     cells: Mapping[str, Mapping[str, int]]
     numbers: list[int] | None = None
     if settings.is_streamed:
-        sampled = fit_large(session, model, data, label, domain, columns, settings)
+        sampled = fit_large(
+            session, model, data, columns.label, columns.domain, columns.choose(), settings
+        )
         table, cells, numbers = sampled.table, sampled.cells, sampled.numbers
     else:
         with session.working(f"reading {data}"):
-            table = read_labelled(data, label, domain, choice=columns)
+            table = columns.read(data)
             cells = table.count_rows()
             warn_of_small_cells(cells)
         with session.working(f"fitting {len(table.y)} rows of {table.describe_features()}"):
             model.fit(table.X, table.y, table.domain, on_round=session.round)
-    model.column_roles_ = ColumnRoles(label, domain, id_column)
+    model.column_roles_ = ColumnRoles(columns.label, columns.domain, columns.id_column)
     if table.encoder is not None:
         model.encoder_ = table.encoder
     before = table.preprocessing
@@ -138,7 +127,7 @@ def _show_sources(session: Session, certificate: Certificate) -> None:
     """Print the answer, the accuracies on rows held out, and what was found about the factor."""
     from regraft.core.group_certificate import GroupCertificate
     from regraft.estimators.abduction import summarize_factor
-    from regraft.estimators.answers import answer_fit
+    from regraft.estimators.fit_answer import answer_fit
     from regraft.estimators.source_mixtures import check_sources
     from regraft.support.table import percent
 
