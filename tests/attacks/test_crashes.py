@@ -54,18 +54,17 @@ CASES = [
     Case("fit with a page", _fit("0.01", "--html"), (_fit("0.1", "--html"),)),
     Case("predict", ("predict", "model", "data.csv", "--out", "out"), (_fit("0.1"),)),
     Case("abduct", ("abduct", "data.csv", "--out", "out"), (_fit("0.1"),)),
-    Case("place", ("place", "model", "data.csv", "--out", "out")),
+    Case("place", ("place", "model", "new.csv", "--out", "out")),
     Case(
         "adapt over a run",
-        ("adapt", "model", "data.csv", "--out", "out", "--draws", "0"),
-        (("adapt", "model", "data.csv", "--out", "out", "--draws", "0", "--no-labels"),),
+        ("adapt", "model", "new.csv", "--out", "out", "--draws", "0"),
+        (("adapt", "model", "new.csv", "--out", "out", "--draws", "0", "--no-labels"),),
     ),
     Case("audit", ("audit", "model", "data.csv", "--out", "out"), (_fit("0.1"),)),
     Case("frontier", ("frontier", "data.csv", *HULL[:2], "--radii", "1", "--out", "out")),
     Case("diagnose", ("diagnose", "data.csv", "--out", "out"), (_fit("0.1"),)),
     Case("compare", ("compare", "data.csv", "--radii", "1", "--out", "out"), resumes=True),
     Case("export", ("export", "model", "--to", "json", "--out", "out/model.json")),
-    Case("report", ("report", "out"), (_fit("0.1", "--html"), _fit("0.01"))),
     Case(
         "embed text",
         ("embed", "text", "texts.csv", "--out", "out", "--encoder", "hashed"),
@@ -88,6 +87,8 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     X = draw.normal(size=(n, 3)) + y[:, None] * [1, 0.5, 0]
     columns = {f"x{i}": X[:, i] for i in range(3)} | {"label": y, "domain": domain}
     write_columns(folder / "data.csv", columns)
+    moved = {f"x{i}": X[:, i] + 0.1 * draw.normal(size=n) for i in range(3)}
+    write_columns(folder / "new.csv", moved | {"label": y})
     texts = [f"text {i} {'good' if label else 'bad'}" for i, label in enumerate(y)]
     write_columns(folder / "texts.csv", {"text": texts, "label": y, "domain": domain})
     return folder
