@@ -17,7 +17,6 @@ from regraft.estimators.compared_heads import (
     CRO_DEFAULTS,
     CRO_HULL,
     ERM,
-    RADII,
     ComparedHead,
     compared_heads,
     solve_on_sources,
@@ -57,7 +56,7 @@ def test_contenders_are_the_defaults_and_the_radii_in_order() -> None:
     assert found[len(HEADS) - 1].model.get_params() == CROClassifier().get_params()
     assert found[-1].model.get_params() == CROClassifier("hull", radius=4.0).get_params()
     assert len({c.name for c in compared_heads((1.0, 1.0 + 1e-9))}) == len(HEADS) + 2
-    assert len(compared_heads()) == len(HEADS) + len(RADII)
+    assert [c.name for c in compared_heads()] == list(HEADS)  # radii on request only
 
 
 def test_every_cell_is_a_separate_fit_on_the_other_domains(
@@ -172,19 +171,22 @@ def test_an_interrupted_comparison_goes_on(
 
     rest: list[str] = []
     found = compare(*data.data, on_progress=rest.append, **arguments)
+    assert rest.pop(0) == "resuming: 13 of 33 heads are known from before"
     assert len(rest) == 33 - 13 and "heads: 14 of 33" in rest[0]
     assert path.read_bytes().startswith(before) and path.read_bytes().count(b"\n") == 33
     assert strip_seconds(found.cells) == strip_seconds(comparison.cells)
 
     again = compare(*data.data, on_progress=rest.append, **arguments)
+    assert rest.pop() == "resuming: 33 of 33 heads are known from before"
     assert again == found and len(rest) == 20
     # Another radius needs its own cells only, other rows need all.
     compare(*data.data, radii=(0.5, 1.0), records=path, on_progress=rest.append)
-    assert len(rest) == 20 + 3
+    assert "resuming: 30 of 33 heads are known from before" in rest
+    assert len(rest) == 20 + 1 + 3
     X = data.X.copy()
     X[0, 0] += 1e-9
     compare(X, data.y, data.domain, radii=(0.5,), records=path, on_progress=rest.append)
-    assert len(rest) == 23 + 30
+    assert len(rest) == 24 + 30
 
 
 def test_a_damaged_file_of_cells_is_told(tmp_path: Path, data: Problem) -> None:

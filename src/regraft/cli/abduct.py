@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regraft.cli.command import command
-from regraft.cli.option_groups import TableColumns
+from regraft.cli.large_tables import open_large, take_sample
+from regraft.cli.option_groups import EngineSettings, TableColumns
 from regraft.cli.options import (
     Data,
     Device,
@@ -26,12 +27,14 @@ if TYPE_CHECKING:
 def abduct_command(
     session: Session,
     data: Data,
+    *,
     columns: TableColumns,
     show: Annotated[
         int, typer.Option(help="Rows to show of each class at either end.")
     ] = SHOWN_ROWS,
     inputs: Inputs = None,
     device: Device = "cpu",
+    settings: EngineSettings,
     out: Out = None,
 ) -> None:
     """Find the hidden factor that the sources disagree about, and show the rows at its ends."""
@@ -42,13 +45,24 @@ def abduct_command(
 
     if show < 1:
         raise ValueError(f"show is {show}: pass 1 or more.")
-    with session.working(f"reading {data}"):
-        table = columns.read(data)
+    n_rows, numbers = 0, None
+    if settings.is_streamed:
+        with open_large(session, data, columns, settings) as large:
+            sampled = take_sample(large, data, columns.choose())
+            table, n_rows, numbers = sampled.table, sampled.n_rows, sampled.numbers
+    else:
+        with session.working(f"reading {data}"):
+            table = columns.read(data)
+            n_rows = len(table.y)
+    if n_rows > len(table.y):
+        session.note(f"the factor is looked for in a sample of the {n_rows} rows.")
     with session.working(f"looking for a hidden factor in {len(table.y)} rows"):
         found = abduct(table.X, table.y, table.domain, device=device)
     with session.working("reading the rows at both ends"):
-        ends, pictures = describe_ends(found, table, data, show, inputs)
-    document = abduction_document(found, ends) | {"rows": len(table.y)}
+        ends, pictures = describe_ends(found, table, data, show, inputs, numbers)
+    document = abduction_document(found, ends) | {"rows": n_rows}
+    if numbers is not None:
+        document["sampled_rows"] = len(table.y)
     files = []
     if (stage := session.stage) is not None:
         files = [stage / "abduct.json"]

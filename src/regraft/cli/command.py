@@ -20,6 +20,7 @@ from regraft.cli.options import Html, Json, Quiet
 from regraft.cli.session import WARNINGS, Invocation, Session
 from regraft.cli.usage import PROGRAM, OneSentenceGroup
 from regraft.support.extras import MissingExtra
+from regraft.support.reading import check_file
 
 Body = TypeVar("Body", bound=Callable[..., None])
 
@@ -148,6 +149,9 @@ def guard(function: Callable[..., None], *, resumes: bool = False) -> Callable[.
             warnings.showwarning = _show_warnings(options.get("context"))
             try:
                 _check_seed(options.get("seed"))
+                for path in options.values():
+                    if isinstance(path, Path):
+                        check_file(path)  # reading a pipe never ends, and a new file replaces it
                 _check_folder(out)
                 before = _entries(out)
                 function(**options)

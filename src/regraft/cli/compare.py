@@ -14,7 +14,6 @@ from regraft.cli.option_groups import TableColumns
 from regraft.cli.options import (
     Device,
     Folder,
-    Radii,
     choice,
     numbers,
     one_of,
@@ -42,7 +41,13 @@ def compare_command(
     ],
     columns: TableColumns,
     folder: Annotated[Path | None, path_option("Files of a known dataset.", "--data")] = None,
-    radii: Radii = "0.5,1,2,4,8,16",
+    radii: Annotated[
+        str | None,
+        typer.Option(
+            help="Also compare CRO's hull at these radii in nats, separated by commas. Each takes "
+            "about as long as the hull at the radius that the sources support."
+        ),
+    ] = None,
     model: Annotated[
         list[str] | None,
         typer.Option(
@@ -62,7 +67,7 @@ def compare_command(
 
     Finished cells are kept in --out: the same command goes on where it stopped.
     """
-    steps = numbers(radii)
+    steps = [] if radii is None else numbers(radii)
     from regraft.encoders.known_datasets import check_choice, read_known_dataset
     from regraft.estimators.compared_heads import compared_heads
     from regraft.estimators.comparison import compare

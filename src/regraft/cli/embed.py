@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regraft.cli.command import command, make_group
-from regraft.cli.large_tables import EngineSettings
 from regraft.cli.names import ROW_ENGINES
+from regraft.cli.option_groups import EngineSettings
 from regraft.cli.options import (
     Address,
     Device,

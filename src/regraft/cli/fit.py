@@ -7,24 +7,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from regraft.cli.command import command
-from regraft.cli.large_tables import EngineSettings, fit_large, warn_of_small_cells
-from regraft.cli.option_groups import TableColumns
+from regraft.cli.large_tables import fit_large, warn_of_small_cells
+from regraft.cli.option_groups import EngineSettings, TableColumns
 from regraft.cli.options import (
-    Address,
     ClassGroups,
     Data,
     Device,
     Family,
     Folder,
     HullRadius,
-    Memory,
     NGroups,
     Objective,
     PriorShift,
     Rank,
     Ridge,
-    RowEngineName,
-    Workers,
 )
 from regraft.cli.session import Session, announce_replacement
 from regraft.cli.shown_rows import SHOWN_ROWS, describe_ends
@@ -38,6 +34,7 @@ def fit(
     session: Session,
     data: Data,
     out: Annotated[Path, Folder],
+    *,
     columns: TableColumns,
     family: Family = "latent",
     prior_shift: PriorShift = None,
@@ -48,10 +45,7 @@ def fit(
     objective: Objective = "risk",
     ridge: Ridge = None,
     device: Device = "cpu",
-    engine: RowEngineName = None,
-    memory: Memory = None,
-    address: Address = None,
-    workers: Workers = None,
+    settings: EngineSettings,
 ) -> None:
     """Fit the head that is best in the worst plausible unseen domain, and certify it."""
     from sklearn.pipeline import make_pipeline
@@ -61,6 +55,7 @@ def fit(
     from regraft.estimators.card import describe_reference
     from regraft.estimators.column_roles import ColumnRoles
     from regraft.estimators.cro import CROClassifier
+    from regraft.estimators.expected_time import describe_wait
     from regraft.estimators.saving import check_destination, save
     from regraft.support.files import write_text
     from regraft.support.json_files import dumps
@@ -76,7 +71,6 @@ def fit(
         "ridge": ridge,
         "device": device,
     }
-    settings = EngineSettings(engine, memory, address, workers)
     model = CROClassifier(**parameters)
     model.check_parameters()
     check_device(device)
@@ -85,15 +79,15 @@ def fit(
     cells: Mapping[str, Mapping[str, int]]
     numbers: list[int] | None = None
     if settings.is_streamed:
-        sampled = fit_large(
-            session, model, data, columns.label, columns.domain, columns.choose(), settings
-        )
+        sampled = fit_large(session, model, data, columns, settings)
         table, cells, numbers = sampled.table, sampled.cells, sampled.numbers
     else:
         with session.working(f"reading {data}"):
             table = columns.read(data)
             cells = table.count_rows()
             warn_of_small_cells(cells)
+        if wait := describe_wait(len(table.X), table.X.shape[1], len(set(table.y.tolist()))):
+            session.note(wait)
         with session.working(f"fitting {len(table.y)} rows of {table.describe_features()}"):
             model.fit(table.X, table.y, table.domain, on_round=session.round)
     model.column_roles_ = ColumnRoles(columns.label, columns.domain, columns.id_column)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from regraft.cli.names import ROW_ENGINES
 from regraft.cli.options import (
+    Address,
     Categorical,
     Device,
     Domain,
@@ -14,11 +17,14 @@ from regraft.cli.options import (
     Features,
     Id,
     Label,
+    Memory,
     NewEncoder,
     NewPath,
     NewText,
     OnBroken,
+    RowEngineName,
     Weights,
+    Workers,
     choose_columns,
 )
 
@@ -26,6 +32,8 @@ if TYPE_CHECKING:
     from regraft.data.columns import ColumnChoice
     from regraft.data.labelled import LabelledTable
     from regraft.encoders.new_inputs import NewInputs
+
+_UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 
 
 @dataclass(frozen=True)
@@ -74,3 +82,39 @@ class NewInputOptions:
             self.device,
             self.on_broken,
         )
+
+
+@dataclass(frozen=True)
+class EngineSettings:
+    """How a table is read in parts, as a user says it."""
+
+    engine: RowEngineName = None
+    memory: Memory = None
+    address: Address = None
+    workers: Workers = None
+
+    @property
+    def is_streamed(self) -> bool:
+        """Whether it is read in parts at all; raises ``ValueError`` for what does not fit."""
+        self.check()
+        return self.engine is not None
+
+    def check(self) -> None:
+        """Raise ``ValueError`` with one sentence for what does not fit."""
+        if self.engine not in (None, *ROW_ENGINES):
+            raise ValueError(f"engine is {self.engine!r}: pass {' or '.join(ROW_ENGINES)}.")
+        for name, owner in (("memory", "local"), ("address", "ray"), ("workers", "ray")):
+            if getattr(self, name) is not None and self.engine != owner:
+                raise ValueError(f"--{name} is for --engine {owner}: add that, or leave it out.")
+        if self.workers is not None and self.workers < 1:
+            raise ValueError(f"workers is {self.workers}: pass 1 or more.")
+
+    @property
+    def memory_bytes(self) -> int | None:
+        """The memory as a number."""
+        if self.memory is None:
+            return None
+        found = re.fullmatch(r"([0-9]*\.?[0-9]+) ?([KMGT]B|)", self.memory.strip().upper())
+        if found is None or float(found[1]) == 0:
+            raise ValueError(f"memory is {self.memory!r}: pass a size such as 500MB or 2GB.")
+        return int(float(found[1]) * _UNITS[found[2]])

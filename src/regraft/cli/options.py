@@ -96,7 +96,6 @@ Inputs = Annotated[
 TABLES = "A table (.csv, .tsv, .jsonl, all also .gz, .parquet), a .npz file, or a bank."
 Data = Annotated[Path, path_argument(TABLES)]
 Model = Annotated[Path, path_argument("Folder of a saved model.")]
-Radii = Annotated[str, typer.Option(help="Radii in nats, separated by commas.")]
 _HULLS = "Hull, factorized"
 AUDIT_RADII = "0,0.5,1,2,4,8,16"
 HullRadius = Annotated[

@@ -24,7 +24,6 @@ from regraft.estimators.linear import LinearHead
 
 ERM = "ERM"
 CRO_DEFAULTS, CRO_HULL = "CRO (defaults)", "CRO hull"
-RADII = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 
 _Part = TypeVar("_Part", bound=Any)
 
@@ -65,7 +64,7 @@ def _describe(value: Any) -> Any:
 
 
 def compared_heads(
-    radii: Sequence[float] = RADII,
+    radii: Sequence[float] = (),
     device: str = "cpu",
     estimators: Mapping[str, Any] | None = None,
 ) -> tuple[ComparedHead, ...]:

@@ -17,7 +17,6 @@ from regraft.core.domains import Domains, check_device, check_domains
 from regraft.estimators.compared_heads import (
     CRO_DEFAULTS,
     ERM,
-    RADII,
     ComparedHead,
     compared_heads,
     describe_settings,
@@ -127,7 +126,7 @@ def compare(
     y: ArrayLike,
     sample_domain: ArrayLike,
     *,
-    radii: Sequence[float] = RADII,
+    radii: Sequence[float] = (),
     estimators: Mapping[str, Any] | None = None,
     features: TableFeatures | None = None,
     device: str = "cpu",
@@ -147,7 +146,7 @@ def compare(
         Features, labels and the domain of each row, three domains or more. ``X`` may be a table:
         a data frame, or a mapping of names to columns.
     radii : sequence of float
-        Radii of CRO's hull, in nats.
+        Further radii of CRO's hull, in nats. Each takes about as long as the hull at its default.
     estimators : mapping of str to classifier, optional
         Classifiers to compare as well, by name, such as scikit-learn's trees or a ``GridSearchCV``.
         Copies are fitted; the domains are passed to those that ask for ``sample_domain`` or
@@ -161,7 +160,8 @@ def compare(
         File that keeps finished cells, so that an interrupted comparison can continue.
         One process at a time may write it.
     on_progress : callable, optional
-        Called after each cell with its result and the estimated time left.
+        Called after each cell with its result, the number of cells left and their estimated time.
+        If ``records`` has cells of this comparison, it is told first how many.
 
     Returns
     -------
@@ -190,7 +190,10 @@ def compare(
     }
     memory = CellRecords(records)
     known = len(set(keys.values()) & memory.cells.keys())
-    countdown = Countdown("heads", len(set(keys.values())), known)
+    total = len(set(keys.values()))
+    countdown = Countdown("heads", total, known)
+    if known:
+        on_progress(f"resuming: {known} of {total} heads are known from before")
     for t, target in enumerate(targets):
         missing: dict[str, ComparedHead] = {}
         for head in heads:

@@ -20,7 +20,7 @@ from regraft.support.pictures import panels, picture, write_picture
 
 # Reports draw charts without scikit-learn, which a comparison takes along.
 if TYPE_CHECKING:
-    from regraft.estimators.comparison import Comparison
+    from regraft.estimators.comparison import Comparison, Estimates
 
 _SWEPT = "CRO over the radius"
 _SWEPT_LOOK = look(6)  # CRO's colour, with a shape and dashes that no known head has together
@@ -67,12 +67,9 @@ def evidence_chart(measured: Mapping[str, Sequence[Evidence]]) -> Spec:
 
 def comparison_chart(swept: charts.Line, others: Mapping[str, float], title: str) -> Spec:
     """Draw CRO's accuracy over the radius, and the other heads' as horizontal lines."""
-    radii = swept or {0.0: 0.0}  # where no radius was tried, the lines still need a place
-    lines = {name: dict.fromkeys(radii, accuracy) for name, accuracy in others.items()}
-    looks = head_looks(others)
-    if swept:
-        lines, looks = {**lines, _SWEPT: dict(swept)}, {**looks, _SWEPT: _SWEPT_LOOK}
-    return charts.radius_chart(lines, title, looks)
+    lines = {name: dict.fromkeys(swept, accuracy) for name, accuracy in others.items()}
+    looks = {**head_looks(others), _SWEPT: _SWEPT_LOOK}
+    return charts.radius_chart({**lines, _SWEPT: dict(swept)}, title, looks)
 
 
 def plot_audit(curves: Mapping[str, AuditCurve], path: str | Path) -> None:
@@ -102,10 +99,15 @@ def plot_frontier(frontier: Frontier, path: str | Path) -> None:
 
 
 def plot_comparison(comparison: Comparison, path: str | Path) -> None:
-    """Write CRO's accuracy over the radius: average and worst unseen domain, and the sources.
+    """Write the accuracy of all heads, on average and in the worst unseen domain.
 
-    The other heads are horizontal lines; each panel has its own scale.
+    If radii were tried, write CRO's accuracy over the radius, there and on the sources. The other
+    heads are then horizontal lines; each panel has its own scale.
     """
+    if all(row.radius is None for row in comparison.rows):
+        title, subtitle = "Accuracy in domains left out", "bars: 95 % intervals over rows"
+        write_picture(picture(accuracy_chart(_summed_up(comparison)), title, subtitle), path)
+        return
     shown = {
         title: comparison_chart(
             {row.radius: getattr(row, field) for row in comparison.rows if row.radius is not None},
@@ -115,3 +117,21 @@ def plot_comparison(comparison: Comparison, path: str | Path) -> None:
         for field, title in _PANELS.items()
     }
     write_picture(panels(shown, (270, 270, 270)), path)
+
+
+def _summed_up(comparison: Comparison) -> dict[str, dict[str, MeasuredShare]]:
+    """Return the accuracy of each head on average, and in its worst unseen domain."""
+    cells = {(cell.head, cell.target): cell.metrics for cell in comparison.cells}
+    worst = [cells.get((row.head, row.worst_target), {}) for row in comparison.rows]
+    return {
+        _PANELS["average"]: {row.head: _share(row.average, row.metrics) for row in comparison.rows},
+        _PANELS["worst"]: {
+            row.head: _share(row.worst, metrics)
+            for row, metrics in zip(comparison.rows, worst, strict=True)
+        },
+    }
+
+
+def _share(accuracy: float, metrics: Estimates) -> MeasuredShare:
+    found = metrics.get("accuracy")
+    return MeasuredShare(accuracy, *((accuracy,) * 2 if found is None else (found.low, found.high)))
