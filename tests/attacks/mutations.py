@@ -103,7 +103,7 @@ def draw_case(seed: int, place: Path, shared: Mapping[str, Path], trace: Path) -
         words += draw_option(rng, name, shared["tmp"])
     if rng.random() < 0.1:
         words.insert(rng.randrange(len(words) + 1), rng.choice(VALUES).replace("{tmp}", "x"))
-    return Case([word.replace("\0", "") for word in words], out)
+    return Case([*(word.replace("\0", "") for word in words), "--quiet"], out)
 
 
 def draw_option(rng: random.Random, name: str, tmp: Path) -> list[str]:

@@ -9,6 +9,7 @@ from types import FrameType
 
 DOCUMENTED = {0: "done", 1: "doctor found a fault", 2: "refused", 3: "alarm", 130: "interrupted"}
 MAX_WARNINGS = 12
+_KEPT = (".lock", ".unfinished", ".source.json")  # hidden files that belong to a folder
 _SECONDS = 120  # that a case may take
 
 
@@ -52,7 +53,7 @@ def find_fault(code: int, err: str) -> str | None:
 
 def list_temporaries(folder: Path) -> list[str]:
     """List what a writer left under a hidden name; the locks of folders stay."""
-    hidden = (path for path in folder.rglob(".*") if path.name not in (".lock", ".unfinished"))
+    hidden = (path for path in folder.rglob(".*") if path.name not in _KEPT)
     return sorted(str(path.relative_to(folder)) for path in hidden)
 
 

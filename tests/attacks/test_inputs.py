@@ -77,7 +77,7 @@ def test_every_command_in_this_process(
     reports.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(reports))
     tally, faults = Counter[str](), list[str]()
-    for seed in range(attack_number(60)):
+    for seed in range(attack_number(40)):
         place = tmp_path / "case"
         place.mkdir()
         monkeypatch.chdir(place)

@@ -195,3 +195,12 @@ def test_many_sources_are_tested_as_few_are(monkeypatch: pytest.MonkeyPatch) -> 
     many = domain_scores.permutation_test(regression)
     assert abs(many.p_value - few.p_value) < 0.15  # other shifts of the same group
     assert many.noise_gain == pytest.approx(few.noise_gain, rel=0.5)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_few_rows_of_each_class_in_a_source_leave_the_gain_finite() -> None:
+    rng = np.random.default_rng(0)
+    y, s = np.arange(120) % 12, rng.permutation(np.arange(120) % 4)
+    X = rng.normal(size=(120, 3)) + 3 * s[:, None]  # far apart, so that groups are looked for
+    found = _find(X, y, s)
+    assert np.isfinite([found.gain, found.gain_error, found.possible_gain]).all()

@@ -15,7 +15,7 @@ from typing import Any, TypeVar, get_type_hints
 
 import typer
 
-from regraft.cli.failures import INTERRUPTED, heeding_interrupts
+from regraft.cli.failures import INTERRUPTED, heeding_interrupts, shorten
 from regraft.cli.options import Html, Json, Quiet
 from regraft.cli.session import WARNINGS, Invocation, Session
 from regraft.cli.usage import PROGRAM, OneSentenceGroup
@@ -204,7 +204,7 @@ def _sentence(problem: BaseException | str) -> str:
         return f"{problem.filename}: {problem.strerror}."
     if isinstance(problem, MemoryError | RuntimeError) and not isinstance(problem, MissingExtra):
         return "the memory is not enough: pass fewer rows or features, or use a larger machine."
-    return " ".join(str(problem).split()) or f"{type(problem).__name__}."
+    return shorten(" ".join(str(problem).split())) or f"{type(problem).__name__}."
 
 
 def _check_seed(seed: int | None) -> None:

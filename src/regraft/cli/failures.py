@@ -15,7 +15,13 @@ from regraft._version import __version__
 INTERNAL_ERROR = 70  # exit code, which C programs use for the same (EX_SOFTWARE)
 INTERRUPTED = 130  # likewise, by the shells' convention
 _ISSUES = "https://github.com/regraft/regraft/issues"
+_LONG, _HALF = 2000, 900  # characters of a sentence, and of what is kept on either side
 _SHOWN = 200  # characters of an error's own message
+
+
+def shorten(sentence: str) -> str:
+    """Cut the middle out of a sentence that quotes something very long."""
+    return sentence if len(sentence) <= _LONG else f"{sentence[:_HALF]} … {sentence[-_HALF:]}"
 
 
 def describe_internal_error(error: BaseException) -> str:

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from regraft.cli.failures import INTERNAL_ERROR, INTERRUPTED, describe_internal_error
+from regraft.cli.failures import INTERNAL_ERROR, INTERRUPTED, describe_internal_error, shorten
 
 PROGRAM = "regraft"
 # The commands in the order of the help: those that one meets first are first.
@@ -96,4 +96,4 @@ def _sentence(error: Any, path: str) -> str:
     if guesses:
         text = f"{text} (did you mean {' or '.join(sorted(guesses))}?)"
     text = re.sub(r"\.? Did you mean (.*)\?$", r" (did you mean \1?)", text)
-    return f"{text.rstrip('.')}: see {path} --help."
+    return f"{shorten(text.rstrip('.'))}: see {path} --help."

@@ -297,9 +297,10 @@ def _group(rows: ClassRows, scores: Scores, n_groups: int) -> _Candidate:
     belief = torch.log_softmax(log_density + prior.log()[own_fold], dim=1)
     log_source = (joint / prior.unsqueeze(1)).log()[own_fold, rows.s]  # (n, G)
     shares = (count / count.sum(dim=1, keepdim=True)).squeeze(2).log()[own_fold, rows.s]
-    return _Candidate(
-        scores, mixture, torch.logsumexp(belief + log_source, dim=1) - shares, n_groups
-    )
+    gain = torch.logsumexp(belief + log_source, dim=1) - shares
+    # A class tells nothing of a source that has no rows of it in the other folds.
+    gain = torch.where(count[own_fold, rows.s, 0] > 0, gain, 0.0)
+    return _Candidate(scores, mixture, gain, n_groups)
 
 
 def _expected_group(rows: ClassRows, candidate: _Candidate) -> Tensor:
