@@ -8,7 +8,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
 # Two processes; each takes neighbouring tests, which share what is made once for a module.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
 
-.PHONY: install demo test quick lint types docs build benchmarks notebooks clean
+.PHONY: install demo test quick attack lint types docs build benchmarks notebooks clean
 
 install: $(VENV)/.installed
 
@@ -24,6 +24,11 @@ test: lint
 # Leave out the slow tests and the second installation.
 quick: $(VENV)/.installed-test
 	$(PYTEST) -m "not slow"
+
+# Fuzzed inputs, damaged files, kills and random problems, by seed; docs/attacks.md has the outcomes.
+N ?= 1000
+attack: $(VENV)/.installed-test
+	OMP_NUM_THREADS=1 $(BIN)/pytest tests/attacks --attack-number $(N) -rP
 
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .

@@ -17,7 +17,8 @@
 #
 # `REGRAFT_PACS` may also name a .npz file with arrays X, y and domain. All 9,991 rows take about
 # nine minutes on one core; `REGRAFT_SMALL=1` takes few of them. Without `REGRAFT_PACS` the page
-# runs on a small stand-in with the same names, whose numbers mean nothing.
+# runs on a small stand-in with the same names, whose numbers mean nothing. The tests run the script
+# on this stand-in; they do not run its notebook, as they do not have the data.
 
 # %%
 import os

@@ -39,7 +39,7 @@ def test_the_unseen_domain_breaks_erm_and_not_cro_whatever_the_seed(told: Any) -
     assert "90% of the images of +90%" in description and "-90%, has 10%" in description
     assert f"ERM {100 * result.audits['ERM'].accuracy:.1f}%" in result.verdict()
     certificate = result.certificate
-    bound, choice, limits = certificate.summary()
+    bound, choice, limits = certificate.paragraphs()
     assert f"{certificate.risk:.3f} nats" in bound and f"{certificate.accuracy:.1%}" in bound
     assert accuracy["CRO"] >= certificate.accuracy > 0.6 > 0.1 > certificate.pooled_accuracy
     assert choice.startswith("The head is the one that won the game")

@@ -26,7 +26,7 @@ def test_labels_lead_to_a_model_that_predicts_and_is_audited(
     assert (ran.code, ran.err) == (0, "") and list_names(out) == WRITTEN
     adapted = load(out / "model")
     assert isinstance(adapted, AdaptedClassifier)
-    for sentence in adapted.certificate_.summary():
+    for sentence in adapted.certificate_.paragraphs():
         assert sentence in ran.out
     document = json.loads((out / "adapt.json").read_text())
     assert document["certificate"] == json.loads(json.dumps(adapted.certificate_.to_dict()))

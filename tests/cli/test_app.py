@@ -68,7 +68,7 @@ def test_fit_by_default_tells_what_was_found_and_what_is_held_out(
     assert "training" not in said and "held-out rows" in said and "round 1:" in said
     for ours, erm in zip(c.sources, c.pooled_sources, strict=True):
         assert f"{ours.name} {100 * erm.accuracy:.1f}% {100 * ours.accuracy:.1f}%" in said
-    for sentence in (summarize_factor(c.abduction), *c.abduction["warnings"], *c.summary()):
+    for sentence in (summarize_factor(c.abduction), *c.abduction["warnings"], *c.paragraphs()):
         assert sentence in said
     document = json.loads((tmp_path / "fit.json").read_text())
     assert GroupCertificate.from_dict(document["certificate"]) == c

@@ -92,6 +92,7 @@ DIFFERENT = {
     "--steps": "defaults of another kind",
     "--test-envs": "held out together, or in turn",
     "--scenarios": "only one of the two can download them",
+    "--engine": "for runs, for rows, or for an encoder",
     "--family": "of a head, or of the paper's games",
     "--model": "to ask, or whose answers to take",
 }

@@ -39,7 +39,7 @@ def test_a_line_for_each_batch_and_a_page(stream: Path, run: Run, tmp_path: Path
     words = ["drift", stream / "model", stream / "fine.npz", stream / "moved.csv"]
     done = run(*words, "--batch", 25, "--out", out, "--html")
     assert done.code == 0, done.err
-    assert "is not a mix of what the sources have" in done.out
+    assert "is not a mixture of what the sources hold" in done.out
     assert "of 4 batches raised an alarm" in done.out and "Certified accuracy" in done.out
     names = ["drift.json", "drift.jsonl", "provenance.json", "report.html"]
     assert list_names(out) == names

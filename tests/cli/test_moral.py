@@ -70,6 +70,7 @@ def test_words_and_files(run_once: RunOnce) -> None:
     assert document["scenarios_sha256"] == library.checksum
     assert (document["encoder"], document["records"], document["seed"]) == ("hashed", RECORDS, 0)
     diagnosis = json.loads((out / "diagnosis.json").read_text())
+    assert diagnosis.pop("run") == document["run"]
     assert diagnosis == document["diagnosis"] | {"tables": diagnosis["tables"]}
     text = (out / "moral.md").read_text()
     assert text.startswith(f"# Moral questions\n\n- Scenarios: {library.origin}.\n")

@@ -54,7 +54,7 @@ def test_it_says_what_place_says_and_writes_it(newcomer: Path, run: Run, tmp_pat
     model = load(newcomer / "latent" / "model")
     assert isinstance(model, CROClassifier)
     expected = place(model, np.load(newcomer / "rows.npz")["X"])
-    for sentence in expected.summary():
+    for sentence in expected.paragraphs():
         assert sentence in ran.out
     said = " ".join(ran.out.split())
     certified = model.certificate_.accuracy
@@ -93,7 +93,7 @@ def test_banks_show_what_is_alien(images: Path, run: Run, tmp_path: Path) -> Non
     command = ("place", tmp_path / "run", images / "target bank")
     ran = run(*command, "--out", tmp_path / "out")
     assert (ran.code, ran.err) == (0, "")
-    assert "Your domain is not a mix of what the sources have" in ran.out
+    assert "Your domain is not a mixture of what the sources hold" in ran.out
     shown = re.findall(r"^  new/a/(\d{3})\.png$", ran.out, re.MULTILINE)
     assert len(shown) == 6 and "in the report (--html)" in ran.out
     green = {f"{i:03}" for i in range(20, 26)}

@@ -108,7 +108,7 @@ def test_health_and_card(client: Any, model: Pipeline) -> None:
     assert client.head("/health").status_code == 200
     card = client.get("/card").json()
     certificate = model[-1].certificate_
-    assert card["summary"] == list(certificate.summary())
+    assert card["summary"] == list(certificate.paragraphs())
     assert card["certificate"] == json.loads(certificate.to_json())
     assert card["model"] == "CROClassifier" and card["sources"] == ["clinic 0", "clinic 1"]
     text = client.get("/card", headers={"accept": "text/markdown"})

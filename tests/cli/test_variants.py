@@ -13,7 +13,7 @@ from tests.helpers.problems import make_problem, write_npz
 
 # What says when, or how long it took, pictures, and the page.
 TIMED = ("provenance.json", "comparison.json", "comparison.csv", ".jsonl", ".png", "report.html")
-CLOCKS = ("seconds",)
+CLOCKS = ("seconds", "run")  # and the id that follows from all
 
 
 @pytest.fixture(scope="module")

@@ -174,3 +174,24 @@ def test_the_test_of_very_many_rows_takes_some(monkeypatch: pytest.MonkeyPatch) 
     found = abduct(data.X, data.y, data.sample_domain)
     assert found.n_groups == 2
     assert found.p_value <= LEVEL
+
+
+def test_many_sources_are_tested_as_few_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    y, s = np.arange(240) % 2, rng.permutation(np.arange(240) % 40)
+    X = rng.normal(size=(240, 2)) + 0.2 * (s % 3)[:, None]
+    flat = rows_of_domains(check_domains(X, y, s))
+    rows, _ = arrange_rows(flat.T, flat.y, flat.s, 2, 40)
+    cross = rows.products(indicators(rows, rows.s))
+    torch.testing.assert_close(domain_scores.indicator_products(rows, rows.s), cross)
+    regression = DomainRegression(rows)
+    span = torch.linalg.qr(cross.reshape(-1, 40).T).Q
+    assert span.shape[1] < 40
+    torch.testing.assert_close(
+        regression.largest_gains(cross @ span, span.shape[1]), regression.largest_gains(cross, 40)
+    )
+    few = domain_scores.permutation_test(regression)
+    monkeypatch.setattr(domain_scores, "_MANY_SOURCES", 1)
+    many = domain_scores.permutation_test(regression)
+    assert abs(many.p_value - few.p_value) < 0.15  # other shifts of the same group
+    assert many.noise_gain == pytest.approx(few.noise_gain, rel=0.5)

@@ -300,5 +300,5 @@ def test_a_free_game_tells_of_the_worst_domain_found(surrogate: SurrogateKind) -
     (found,) = c.targets
     assert 1 <= found.rows <= len(problem.y)  # a row with soft labels counts once
     assert c.risk == max(each.risk_bound for each in (found, *c.sources))
-    assert "that the free adversary found" in c.summary()[0]
+    assert "that the free adversary found" in c.paragraphs()[0]
     assert HeadCertificate.from_dict(json.loads(c.to_json())) == c

@@ -108,14 +108,14 @@ def test_the_longest_contrast_bounds_the_slope_of_losses(seed: int) -> None:
 
 
 def test_the_words_name_the_family_and_what_is_not_certified(certificate: HeadCertificate) -> None:
-    claim, choice, limits = certificate.summary()
+    claim, choice, limits = certificate.paragraphs()
     assert "made of the sources' rows by weights" in claim and "within 4 nats" in claim
     assert f"at most {certificate.risk:.3f} nats" in claim
     assert f"at least {certificate.accuracy:.1%}" in claim
     assert "lower than ERM's" in choice
     assert f"{certificate.kept_risk:.3f} nats" in limits and "inputs kept" in limits
     erm = replace(certificate, reason="it is as good")
-    assert erm.summary()[1] == "The head is ERM's: it is as good."
+    assert erm.paragraphs()[1] == "The head is ERM's: it is as good."
 
 
 def test_numbers_are_plain_and_survive_json(certificate: HeadCertificate) -> None:

@@ -145,7 +145,7 @@ def test_certificate(data: ConfoundedDomains, model: CROClassifier) -> None:
     probability = model.predict_proba(data.X_target)[np.arange(len(data.y_target)), data.y_target]
     assert -np.log(probability).mean() <= certificate.risk
     assert certificate.pooled_risk > certificate.risk
-    words = " ".join(certificate.summary())
+    words = certificate.summary()
     assert f"{certificate.risk:.3f} nats" in words
     assert f"{certificate.accuracy:.1%}" in words
 

@@ -108,7 +108,7 @@ def test_many_rows_are_written_in_chunks_and_opened_without_their_features(tmp_p
     with (folder / "features.safetensors").open("r+b") as file:
         file.write(header(n, d))
         file.truncate(DATA_START + n * d * 4 + 2 * n * 8)
-    told = json.loads((folder / "bank.json").read_bytes())
+    told = unseal((folder / "bank.json").read_bytes())
     (folder / "bank.json").write_text(json.dumps(told | {"rows": n}))
     bank = open_bank(folder)
     assert bank.X.shape == (n, d)
@@ -160,8 +160,13 @@ def edit(name: str, change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
     return apply
 
 
+def unseal(old: bytes) -> dict[str, Any]:
+    """Read a description without the checksums that tell of changes first."""
+    return {k: v for k, v in json.loads(old).items() if k not in ("sha256", "files")}
+
+
 def describe(**changes: Any) -> Callable[[Path], None]:
-    return edit("bank.json", lambda old: json.dumps(json.loads(old) | changes).encode())
+    return edit("bank.json", lambda old: json.dumps(unseal(old) | changes).encode())
 
 
 def reheader(old: bytes, new: bytes) -> Callable[[Path], None]:
@@ -186,7 +191,10 @@ DAMAGES: list[tuple[Callable[[Path], None], str]] = [
     (reheader(b"[5,3]", b"[-5,3"), "damaged or cut off"),
     (reheader(b'"F32"', b'"F16"'), "damaged or cut off"),
     (
-        edit("features.safetensors", lambda old: safetensors.numpy.save({"weight": X})),
+        lambda folder: (
+            edit("features.safetensors", lambda old: safetensors.numpy.save({"weight": X}))(folder),
+            describe()(folder),
+        ),
         "has no array 'features'",
     ),
 ]
@@ -212,8 +220,10 @@ FLIP = edit(
     ("change", "message"),
     [
         (FLIP, "features.safetensors was changed since"),
-        (edit("inputs.jsonl", lambda old: old[: old.index(b"\n") + 1]), "inputs.jsonl was changed"),
-        (edit("inputs.jsonl", lambda old: old + b"{}\n"), "line 6 of .* is damaged"),
+        (edit("inputs.jsonl", lambda old: old.replace(b'"row": 1', b'"row": 7')), "was changed"),
+        (edit("inputs.jsonl", lambda old: old[: old.index(b"\n") + 1]), "damaged or cut off"),
+        (edit("inputs.jsonl", lambda old: b"!" + old[1:]), "line 1 of .* is damaged"),
+        (edit("bank.json", lambda old: old.replace(b"cat", b"rat")), "bank.json is damaged"),
         (lambda folder: (folder / "inputs.jsonl").unlink(), "lacks inputs.jsonl"),
     ],
 )
@@ -287,7 +297,7 @@ def test_a_bank_may_lack_labels_and_domains(tmp_path: Path, columns: tuple[str, 
         assert bank.domain_names is not None and bank.domain_names.tolist() == [3, 5, 5]
     else:
         assert bank.domain is bank.domain_names is bank.domains is None
-    told = json.loads((folder / "bank.json").read_bytes())
+    told = unseal((folder / "bank.json").read_bytes())
     swapped = {name: None if told[name] else ["a", "b"] for name in ("classes", "domains")}
     (folder / "bank.json").write_text(json.dumps(told | swapped))
     with refused("are not of one bank"):
@@ -350,6 +360,7 @@ def test_a_kill_while_files_are_renamed(
         lambda work: (work / "features.part").write_bytes(b"short"),
         lambda work: (work / "inputs.part").unlink(),
         lambda work: (work / "journal.jsonl").write_bytes(b"{}\n"),
+        edit("features.part", lambda old: old[:-1] + b"!"),
     ],
 )
 def test_what_is_lost_is_told(tmp_path: Path, damage: Callable[[Path], None]) -> None:

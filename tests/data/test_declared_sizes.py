@@ -87,6 +87,15 @@ def test_pipes_are_no_tables(tmp_path: Path, name: str, run: Run) -> None:
     assert "is a pipe, a device or a socket: pass a regular file." in ran.err
 
 
+def test_pipes_are_not_written_over(tmp_path: Path, run: Run) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for line in (("report", tmp_path, "--out", pipe), ("fit", "none.csv", "--out", pipe)):
+        ran = run(*line)
+        assert ran.code == 2 and "is a pipe, a device or a socket" in ran.err
+    assert pipe.is_fifo()
+
+
 def test_links_out_of_a_bank_are_refused(tmp_path: Path) -> None:
     folder = tmp_path / "bank"
     write_bank(folder, np.eye(4), list("abab"), list("ccdd"))

@@ -6,6 +6,7 @@ import pytest
 
 from regraft.data.banks import open_bank, verify
 from regraft.encoders import load_image_encoder, load_text_encoder
+from regraft.encoders.text_models import _split_revision
 from tests.helpers.commands import Run
 
 TEXTS = ("A fine kettle.", "", "It broke after two days, and nobody answered.", "a FINE kettle!")
@@ -45,3 +46,11 @@ def test_a_bank_is_made_in_a_shell(tmp_path: Path, run: Run) -> None:
     np.testing.assert_array_equal(bank.X, encoder.encode(texts))
     described = json.loads((out / "bank.json").read_text())["encoder"]
     assert described == {"name": "hashed", "fingerprint": encoder.fingerprint}
+
+
+def test_a_revision_of_the_hub_is_told_apart_from_folders(tmp_path: Path) -> None:
+    assert _split_revision("org/name@0123abc") == ("org/name", "0123abc")
+    assert _split_revision("org/name") == ("org/name", None)
+    folder = tmp_path / "mine@home"
+    folder.mkdir()
+    assert _split_revision(str(folder)) == (str(folder), None)

@@ -1,3 +1,4 @@
+import hashlib
 from pathlib import Path
 
 import pytest
@@ -5,7 +6,8 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from regraft.encoders.weights import fingerprint, put_weights, read_weights
+from regraft.encoders.weights import check_digest, fingerprint, put_weights, read_weights
+from tests.helpers.errors import refused
 
 
 def make(seed: int) -> nn.Sequential:
@@ -61,3 +63,11 @@ def test_weights_must_fit_exactly(change: dict[str, torch.Tensor | None], named:
     with pytest.raises(ValueError, match=rf"^a file does not hold .*1 of its 4 tensors.*{named}"):
         put_weights(network, state, "a file")
     assert fingerprint(network) == fingerprint(make(0))
+
+
+def test_a_file_of_a_package_is_compared_with_its_digest(tmp_path: Path) -> None:
+    path = tmp_path / "weights"
+    path.write_bytes(b"weights")
+    check_digest(path, hashlib.sha256(b"weights").hexdigest(), "package==1")
+    with refused("is not the file that .* install package==1 again", path=path):
+        check_digest(path, "0" * 64, "package==1")

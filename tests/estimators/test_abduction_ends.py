@@ -104,7 +104,7 @@ def test_columns_that_differ_are_found() -> None:
         assert top.first == pytest.approx(X[rows & (u == 0), 4].mean())
         assert top.difference == pytest.approx(5, abs=0.5)
         assert all(abs(other.difference) < 0.5 for other in each.columns[1:])
-        assert each.column_table().rows[0][0] == "f4"
+        assert each.column_table(2).rows[0][0] == "f4"
     assert compare_columns(found, X, y, ends)[0].columns[0].name == "column 5"
 
 

@@ -48,7 +48,7 @@ def test_unlabelled_rows_alone_adapt_the_head(demo: DemoBank, model: CROClassifi
     assert (
         found.mixture_before.accuracy_bound < found.mixture.accuracy_bound < _score(adapted, demo)
     )
-    claim, added, limits = found.summary()
+    claim, added, limits = found.paragraphs()
     assert "if the domain is a mixture" in claim
     assert "1,000 rows, 0 of them with labels" in added
     assert "any other domain" in limits

@@ -164,7 +164,7 @@ def test_the_hub_reads_it(model: CROClassifier) -> None:
 def test_the_body_tells_the_certificate_and_its_price(model: CROClassifier) -> None:
     card, c = model_card(model), model.certificate_
     assert set(headings(card)) >= {*SECTIONS, *CERTIFIED, "Radius: 2 nats"}
-    for paragraph in c.summary():
+    for paragraph in c.paragraphs():
         assert paragraph in card
     for term in explain_certificate(c):
         assert f"| {term.name} | {term.value} | {term.meaning} |" in card
@@ -190,7 +190,7 @@ def test_the_card_of_hidden_groups_has_held_out_numbers_only(latent: CROClassifi
     assert isinstance(c, GroupCertificate) and c.n_groups == 2
     evidence = "Measured on held-out rows"
     assert set(headings(card)) >= {*SECTIONS, *CERTIFIED, "Hidden factor", evidence}
-    for paragraph in (*c.summary(), summarize_factor(c.abduction)):
+    for paragraph in (*c.paragraphs(), summarize_factor(c.abduction)):
         assert paragraph in card
     for term in explain_certificate(c):
         assert f"| {term.name} | {term.value} | {term.meaning} |" in card
@@ -229,7 +229,7 @@ def test_a_source_named_like_a_group_is_told_apart(latent: CROClassifier) -> Non
 
 def test_every_term_is_told_where_it_means_something(model: CROClassifier) -> None:
     names = [term.name for term in explain_certificate(model.certificate_)]
-    assert len(names) == len(set(names)) == 23
+    assert len(names) == len(set(names)) == 24
     regret = replace(model.certificate_, objective="regret", regret=0.1)
     assert {term.name for term in explain_certificate(regret)} - set(names) == {"certified regret"}
     # With other surrogates there is no guard.
@@ -279,7 +279,7 @@ def test_one_source_tells_nothing_about_others() -> None:
     card = model_card(model)
     assert "the only plausible domain is the sources themselves" in card
     assert (
-        "one plausible domain, in which ERM's head is the best" in card
+        "one plausible domain, in which the ordinary model is the best" in card
         and "1 source domain, listed" in card
     )
 
@@ -296,7 +296,7 @@ def test_the_card_of_an_adapted_head_is_about_one_domain(
     adapted = adapt(request.getfixturevalue(family), X, y)
     card, c = model_card(adapted), adapted.certificate_
     assert headings(card)[1:] == [SECTIONS[0], "Place of the domain", "Certificate", *SECTIONS[1:]]
-    assert all(paragraph in card for paragraph in c.summary())
+    assert all(paragraph in card for paragraph in c.paragraphs())
     assert "coef_" not in card and "`group_heads_[u] · [x, 1]`" in card
     assert ("by `correction_`" in card) == (c.kind == "corrected")
     assert "certificate_.summary()" in card and "reference.safetensors" not in card
@@ -373,5 +373,5 @@ def test_the_python_block_runs(
     (code,) = re.findall(r"```python\n(.*?)```", Path("README.md").read_text("utf-8"), re.DOTALL)
     exec(compile(code, "README.md", "exec"), {})
     printed = capsys.readouterr().out
-    assert model.certificate_.summary()[0] in printed
+    assert model.certificate_.paragraphs()[0] in printed
     assert str(model.predict(np.zeros((2, model.n_features_in_)))) in printed

@@ -95,7 +95,7 @@ def test_rows_sum_up_the_cells(comparison: Comparison) -> None:
         assert row.worst_gain == pytest.approx(row.worst - erm.worst)
     assert (erm.average_gain, erm.worst_gain) == (0.0, 0.0)
     json.dumps(comparison.to_dict(), allow_nan=False)  # plain data
-    assert f"in the worst ({erm.worst_target})" in comparison.summary()[0]
+    assert f"in the worst ({erm.worst_target})" in comparison.paragraphs()[0]
     with refused("there is no head 'SVM': the comparison has ERM,"):
         comparison.row("SVM")
 

@@ -61,7 +61,7 @@ def test_rows_that_no_source_has_raise_the_alarm_of_closure(model: CROClassifier
     moved = X + np.array([0, 0, 0.6, 0, 0])
     fine, shifted = watch(model, [X, moved])
     assert fine.alarms == () and "closure" in shifted.alarms
-    assert "is not a mix of what the sources have" in shifted.describe(0.7)
+    assert "is not a mixture of what the sources hold" in shifted.describe(0.7)
     strict = list(watch(model, [moved], level=shifted.p_value / 2))
     assert "closure" not in strict[0].alarms
 

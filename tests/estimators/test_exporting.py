@@ -301,7 +301,7 @@ def test_cells_are_read_as_the_model_reads_them(
 
 def test_the_certificate_travels_with_every_format(table_model: Pipeline, tmp_path: Path) -> None:
     onnx = pytest.importorskip("onnx")
-    summary = list(table_model[-1].certificate_.summary())
+    summary = list(table_model[-1].certificate_.paragraphs())
     for to in FORMATS:
         export(table_model, tmp_path / to, to=to)
     props = onnx.load(tmp_path / "onnx").metadata_props

@@ -2,15 +2,18 @@
 
 import json
 import math
+import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from regraft import CROClassifier, ERMClassifier, abduct, frontier, make_confounded_domains
 from regraft.core.domains import check_domains
 from regraft.core.splitting import hold_out
-from regraft.estimators.frontier import Frontier
+from regraft.estimators.frontier import Frontier, _JudgedHead
 from tests.helpers.errors import refused
 from tests.helpers.problems import Problem, make_problem
 
@@ -82,7 +85,35 @@ def test_without_a_hidden_factor_there_is_one_head_which_is_erms() -> None:
 def test_the_sentence_says_how_far_the_mix_may_move(price: Frontier) -> None:
     assert price.trained == "how far the mix of groups may move (nats)"
     assert "from 0 nats to any distance" in price.summary()
-    assert price.summary().endswith("(measured on held-out rows).")
+    assert "accuracy on the sources goes from" in price.summary()
+    assert "mean over the sources; in brackets, 95 % intervals." in price.summary()
+    first, *_, last = price.points
+    for row, point in zip(price.table().texts(), price.points, strict=True):
+        half = (point.worst_case.high - point.worst_case.low) / 2
+        assert row[2] == f"{point.worst_case_accuracy:.1%} ± {half:.1%}"
+    assert first.source_change_error == 0 and last.source_change_error > 0
+
+
+def test_what_chance_explains_is_no_change(price: Frontier) -> None:
+    first, *_, last = price.points
+    assert re.match(r"Robustness costs [\d.]+ points in .*, and buys [\d.]+ points", price.price())
+    same = replace(price, points=(first, first)).price()
+    assert same.startswith("Robustness costs nothing in domains like the sources, and buys nothing")
+    equal = replace(price, points=(first, replace(first, prior_shift=None)))
+    assert equal.summary().count("does not change: ") == 2 and "from 0" in equal.summary()
+    unsure = replace(price, points=(first, replace(last, source_change_error=0.5)))
+    assert "on the sources does not change by more than chance explains" in unsure.summary()
+    assert "worst mixture of the groups it goes from" in unsure.summary()
+
+
+def test_the_error_of_a_change_is_that_of_paired_rows() -> None:
+    weight, rng = torch.full((400,), 1 / 400, dtype=torch.float64), np.random.default_rng(0)
+    errors = [torch.from_numpy(rng.integers(0, 2, 400).astype(float)) for _ in range(2)]
+    first, other = (_JudgedHead(e, weight, weight, float(weight @ e)) for e in errors)
+    point = other.point(first, radius=1.0, worst_case_risk=0.7)
+    expected = float((errors[0] - errors[1]).std(correction=0)) / 20
+    assert point.source_change_error == pytest.approx(expected)
+    assert point.worst_case_change_error == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ def test_it_shares_the_certificate_of_the_hull(fitted: LiteralCROClassifier) -> 
     assert c.biorthogonality_residual < 1e-8
     assert c.witness_rank == 2
     assert c.gap <= 1e-4
-    first, second, last = c.summary()
+    first, second, last = c.paragraphs()
     assert "that the free adversary found" in first
     assert "won the game against the worst domain" in second and "Not certified" in last
 

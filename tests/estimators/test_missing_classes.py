@@ -114,7 +114,7 @@ def test_the_certificate_names_the_gap_and_holds_on_fresh_rows() -> None:
             model = CROClassifier().fit(*draw(10 + seed, 900, [(0, 2)]))
         c = model.certificate_
         assert c.notes == ("source 0 has no rows of class 2: it says nothing about it.",)
-        assert "Source 0 has no rows of class 2: it says nothing about it." in c.summary()
+        assert "Source 0 has no rows of class 2: it says nothing about it." in c.paragraphs()
         X, y, s = draw(1000 + seed, 20_000, [(0, 2)])
         log_p = model.predict_log_proba(X)[np.arange(len(y)), y]
         covered += max(-log_p[s == each].mean() for each in range(3)) <= c.risk

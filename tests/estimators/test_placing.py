@@ -32,7 +32,7 @@ def test_the_unseen_domain_is_placed_without_labels(demo: DemoBank, model: CROCl
     assert placed.is_placed and placed.is_mixture
     accuracy = (model.predict(demo.X_target) == demo.y_target).mean()
     assert placed.expected_accuracy == pytest.approx(accuracy, abs=0.05)
-    closure, where = placed.summary()
+    closure, where = placed.paragraphs()
     assert "with 95 % confidence" in where and "Nothing speaks against" in closure
 
 
@@ -41,7 +41,7 @@ def test_noise_is_no_mix_of_what_the_sources_have(demo: DemoBank, model: CROClas
     mixed = np.concatenate([demo.X_target[:400], demo.X_target[400:500] + noise])
     placed = place(model, mixed)
     assert not placed.is_mixture
-    closure, where = placed.summary()
+    closure, where = placed.paragraphs()
     assert "not a mix" in closure and where.startswith("If it were one all the same")
     assert np.mean([row >= 400 for row in placed.alien_rows]) > 0.6
 
@@ -78,7 +78,7 @@ def test_one_group_has_no_shares_but_a_test_of_closure(demo: DemoBank) -> None:
     assert model.certificate_.n_groups == 1  # type: ignore[attr-defined]
     placed = place(model, demo.X[1::4][:300])
     assert placed.shares == (1.0,) and not placed.is_placed and placed.is_mixture
-    assert "no shares to estimate" in placed.summary()[1]
+    assert "no shares to estimate" in placed.paragraphs()[1]
 
 
 def test_rows_that_tell_nothing_are_said_to() -> None:
@@ -91,7 +91,7 @@ def test_rows_that_tell_nothing_are_said_to() -> None:
         expected_accuracy=0.5,
         source_shares={},
     )
-    assert "tell nothing" in placed.summary()[1]
+    assert "tell nothing" in placed.paragraphs()[1]
 
 
 def _rows(demo: DemoBank) -> np.ndarray:

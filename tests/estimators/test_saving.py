@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas
 import pytest
+import safetensors.numpy
 from sklearn.base import clone
 
 from regraft.core.group_certificate import GroupCertificate
@@ -27,7 +28,9 @@ from regraft.estimators.model_files import ARRAYS, CARD, DESCRIPTION, REFERENCE
 from regraft.estimators.saving import load, save
 from tests.helpers.errors import refused
 
-pytestmark = pytest.mark.filterwarnings("ignore:a radius of")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:a radius of", "ignore:.*was saved without checksums"
+)
 
 
 @pytest.fixture(scope="module")
@@ -218,12 +221,17 @@ def test_a_model_with_a_certificate_of_before_is_refused(
 def test_a_failed_save_leaves_the_old_model_and_nothing_else(
     tmp_path: Path, model: CROClassifier
 ) -> None:
-    # The name is as long as names may be, so there is none left for the temporary folder.
-    folder = tmp_path / ("m" * 250)
-    save(model, tmp_path / "m")
-    (tmp_path / "m").rename(folder)
-    with pytest.raises(OSError):
-        save(model, folder)
+    folder = tmp_path / ("m" * 250)  # nearly as long as names may be
+    save(model, folder)
+    save(model, folder)
+    resource = pytest.importorskip("resource")  # not on Windows
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))  # bytes of a file
+    try:
+        with pytest.raises(OSError):
+            save(model, folder)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert entries(tmp_path) == [folder.name]
     assert isinstance(load(folder), CROClassifier)
 
@@ -250,8 +258,32 @@ def test_what_cannot_be_saved_is_refused(tmp_path: Path, problem: Any) -> None:
 
 
 def edited(folder: Path, **changes: Any) -> None:
+    """Change the description, without the checksums that would tell of it first."""
     path = folder / DESCRIPTION
-    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+    document = {**json.loads(path.read_text()), **changes}
+    document.pop("sha256", None)
+    path.write_text(json.dumps(document))
+
+
+@pytest.mark.parametrize("name", [ARRAYS, DESCRIPTION])
+def test_a_flipped_byte_is_noticed(tmp_path: Path, model: CROClassifier, name: str) -> None:
+    save(model, tmp_path / "m")
+    content = bytearray((tmp_path / "m" / name).read_bytes())
+    changed = content.find(b"2.0") if name == DESCRIPTION else len(content) - 3
+    content[changed] ^= 1
+    (tmp_path / "m" / name).write_bytes(content)
+    with refused(rf"is damaged \({name} was changed since"):
+        load(tmp_path / "m")
+
+
+def test_weights_that_are_not_finite_are_refused(tmp_path: Path, model: CROClassifier) -> None:
+    save(model, tmp_path / "m")
+    arrays = safetensors.numpy.load_file(tmp_path / "m" / ARRAYS)
+    arrays["coef"] = np.full_like(arrays["coef"], np.nan)
+    safetensors.numpy.save_file(arrays, tmp_path / "m" / ARRAYS)
+    edited(tmp_path / "m")
+    with pytest.warns(UserWarning, match="without checksums"), refused("coef is not finite"):
+        load(tmp_path / "m")
 
 
 def truncate(path: Path) -> None:

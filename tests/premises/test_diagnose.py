@@ -110,7 +110,7 @@ def test_without_groups_what_needs_them_stays_undecided() -> None:
     assert "cannot be tested without the groups" in found.angles.sentence
     held_out = [part.factorized.mean for part in found.closure.domains]
     assert len(held_out) == 2 and all(sum(mean) == pytest.approx(1) for mean in held_out)
-    assert found.summary()[-len(found.remarks) :] == found.remarks != ()
+    assert found.paragraphs()[-len(found.remarks) :] == found.remarks != ()
 
 
 @pytest.mark.parametrize("find", [observed, latent])
@@ -118,7 +118,7 @@ def test_documents_are_plain_json(find: Callable[[], Diagnosis]) -> None:
     found = find()
     read = json.loads(dumps(found.to_dict()))
     assert read["rows"] == found.n_rows and read["groups_observed"] == found.observed
-    assert read["summary"] == list(found.summary()) and len(read["summary"]) >= 6
+    assert read["summary"] == list(found.paragraphs()) and len(read["summary"]) >= 6
     for name, check in zip(
         ("heterogeneity", "closure", "angles", "invariance", "basis"),
         found.checks.values(),
@@ -229,7 +229,7 @@ def test_one_source_leaves_everything_else_undecided() -> None:
     for group in (None, data.group):
         found = diagnose(data.X, data.y, np.full(300, "Bern"), group)
         assert {check.verdict for check in found.checks.values()} == {"undecided"}
-        assert found.summary() == tuple(answer.sentence for answer in found.answers)
+        assert found.paragraphs() == tuple(answer.sentence for answer in found.answers)
         assert found.answers[-1].answer == "collect labels"
         assert dumps(found.to_dict())
 

@@ -12,7 +12,7 @@ PACKAGE = SOURCE / "regraft"
 # A folder may import only itself and the folders before it.
 LAYERS = (
     *("support", "core", "premises", "estimators", "data"),
-    *("encoders", "report", "bench", "moral", "cli"),
+    *("encoders", "report", "bench", "moral", "cli", "domainbed"),
 )
 ROOT_FILES = {"__init__.py", "__main__.py", "_version.py", "py.typed"}
 MOST_LINES = 400

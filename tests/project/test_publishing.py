@@ -51,7 +51,7 @@ def test_workflows_ask_for_little_and_their_commands_exist(path: Path) -> None:
             folders = [word for word in words if word.startswith("tests/")]
             assert all((ROOT / folder).is_dir() for folder in folders)
         else:
-            assert words[0] == "test" or words[:4] == ["python", "-m", "pip", "install"]
+            assert words[0] in ("test", "uv") or words[:4] == ["python", "-m", "pip", "install"]
 
 
 def test_tests_run_everywhere_and_only_a_tag_publishes() -> None:

@@ -44,7 +44,7 @@ def test_four_commands_lead_to_a_report(tmp_path: Path, monkeypatch: pytest.Monk
     _write_table(Path("PATH/TO/patients.csv"))
     assert fit[0] == ".venv/bin/regraft"
     call(fit[1:])
-    assert "<title>A head for domains" in Path("run/report.html").read_text()
+    assert "<title>A model for domains" in Path("run/report.html").read_text()
 
 
 def _write_table(path: Path, **more: list[str]) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.report_picture import WIDTH, take_picture
 from tests.helpers.commands import Once, RunOnce, call
 from tests.helpers.hostile_table import HOSTILE, write_hostile_table
 from tests.helpers.paths import ROOT
@@ -32,7 +33,8 @@ OVERLAPPING = """() => [...document.querySelectorAll(".chart svg")].flatMap((svg
   const texts = [...svg.querySelectorAll("text")].filter((t) => t.textContent.trim());
   const boxes = texts.map((t) => [t.textContent, t.getBoundingClientRect()]);
   const inside = svg.getBoundingClientRect();
-  const cut = boxes.filter(([, a]) => a.left < inside.left - 1 || a.right > inside.right + 1);
+  const cut = boxes.filter(([, a]) => a.left < inside.left - 1 || a.right > inside.right + 1
+    || a.bottom > inside.bottom + 1);
   const pairs = boxes.flatMap(([name, a], i) => boxes.slice(i + 1).filter(([, b]) =>
     a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 2 && b.top < a.bottom - 2
   ).map(([other]) => `${name} | ${other}`));
@@ -230,6 +232,17 @@ def test_hovering_tells_the_values(demo: Path, watch: Callable[..., Any]) -> Non
     names = [each["name"] for audit in audits.values() for each in audit["groups"]]
     assert any(name in told for name in names)
     page.screenshot(path=ARTEFACTS / "report_demo_hover.png")
+
+
+def test_the_picture_of_the_documentation_shows_the_answer_and_the_factor(
+    demo: Path, chromium: Any, tmp_path: Path
+) -> None:
+    out = tmp_path / "report.png"
+    take_picture(chromium, demo / "report.html", out)
+    taken = out.read_bytes()
+    assert taken.startswith(b"\x89PNG")
+    width, height = (int.from_bytes(taken[i : i + 4]) for i in (16, 20))
+    assert width == WIDTH and 600 < height < 1100  # it ends above the slider
 
 
 def _ground_and_ink(page: Any) -> tuple[str, str]:

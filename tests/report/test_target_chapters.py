@@ -11,8 +11,10 @@ import pytest
 
 from regraft import CROClassifier, adapt, make_confounded_domains, place
 from regraft.estimators.learning_curve import learning_curve
+from regraft.estimators.placing import Placement
 from regraft.report import write_report
 from regraft.report.elements import Chapter, Chart, Slider, Strip, Text
+from regraft.report.prevalence import ORDINARY, ROBUST
 from regraft.report.target_chapters import adapt_chapter, place_chapter
 from regraft.support.table import Table
 from regraft.support.thumbnails import encode_png
@@ -30,7 +32,7 @@ def placed(model: CROClassifier) -> dict[str, Any]:
     placement = place(model, DATA.X_target)
     row = {"domain": "", "name": "", "text": "", "picture": ""}
     document = placement.to_dict() | {
-        "summary": [*placement.summary(), "It is expected to be good."],
+        "summary": [*placement.paragraphs(), "It is expected to be good."],
         "alien": [{"number": i + 1, **row} for i in placement.alien_rows],
     }
     plain: dict[str, Any] = json.loads(json.dumps(document))
@@ -64,6 +66,22 @@ def test_a_place_has_its_shares_and_its_alien_rows(placed: dict[str, Any]) -> No
     assert Text(accuracy) in parts(chapter, Text)
 
 
+def test_what_is_no_mixture_has_no_share_in_its_answer(
+    model: CROClassifier, placed: dict[str, Any]
+) -> None:
+    document = placed | {"p_value": 1e-9, "model": json.loads(model.certificate_.to_json())}
+    placement = Placement.from_dict(document)
+    summary = [*placement.paragraphs(), "Nobody can tell."]
+    chapter = place_chapter(document | {"summary": summary})
+    assert chapter.figure is not None and chapter.figure.number == "Not a mixture"
+    assert "not a mixture of what the sources hold" in chapter.verdict
+    assert f"{placement.shares[-1]:.0%}" not in f"{chapter.verdict} {chapter.figure.meaning}"
+    assert chapter.sections[0].title == "The rows least like the sources"
+    (shares,) = (each for each in chapter.sections if each.title == "Which groups it mixes")
+    assert shares.folded and shares.parts[0] == Text(summary[1])
+    assert not parts(chapter, Slider)
+
+
 def test_pictures_take_the_place_of_numbers(placed: dict[str, Any]) -> None:
     picture = encode_png(np.zeros((2, 2, 3), np.uint8))
     rows = [row | {"picture": picture, "name": "<b>"} for row in placed["alien"]]
@@ -95,11 +113,25 @@ def test_a_placed_domain_is_marked_on_the_slider(
 ) -> None:
     with_model = placed | {"model": json.loads(model.certificate_.to_json())}
     (slider,) = parts(place_chapter(with_model), Slider)
-    assert [line.name for line in slider.lines] == ["CRO", "ERM"]
+    assert [line.name for line in slider.lines] == [ROBUST, ORDINARY]
     groups = model.certificate_.groups
     assert slider.lines[0].start.value == groups[0].accuracy
     assert slider.lines[0].end.value == groups[1].accuracy
     assert "new domain" in str(slider.chart.spec)
+
+
+def test_an_adapted_domain_is_marked_on_the_slider(
+    model: CROClassifier, adapted: dict[str, Any]
+) -> None:
+    with_model = adapted | {"model": json.loads(model.certificate_.to_json())}
+    (slider,) = parts(adapt_chapter(with_model), Slider)
+    assert [line.name for line in slider.lines] == [ROBUST, ORDINARY]
+    shares = list(adapted["certificate"]["weights"].values())
+    drawn = [layer["data"]["values"] for layer in slider.chart.spec["layer"] if "data" in layer]
+    (new,) = {v["share"] for values in drawn for v in values if v.get("domain") == "new domain"}
+    assert new == pytest.approx(100 * shares[-1], abs=0.01)
+    refuted = with_model | {"certificate": adapted["certificate"] | {"p_value": 1e-9}}
+    assert not parts(adapt_chapter(refuted), Slider)
 
 
 def test_an_address_is_no_picture(placed: dict[str, Any], tmp_path: Path) -> None:

@@ -51,9 +51,9 @@ SPECS = {
     "labels": labels_chart({"adapt": {0: 0.7, 10: 0.8, 1000: 0.9}, "a.b[c]": {10: 0.6}}),
     "risks": risks_chart([POINT], head_looks(["S"])),
     "ranks": ranks_chart({"S": [(8, 0.1), (1, 0.2)]}, head_looks(["S"])),
-    "shares": share_chart(SHARES["y"]),
+    "shares": share_chart(SHARES["y"], "group 1"),
     "slopes": slope_chart(SHARES, "share of end A (%)"),
-    "prevalence": prevalence_chart(HEADS, PLACES, 50),
+    "prevalence": prevalence_chart(HEADS, PLACES, 50, "group 1"),
     "bands": band_chart({"a.b[c]": [(1, 0.5, 0.4, 0.6), (3, 0.2, 0, 1)]}, "%", {3: "x"}, 0.7),
     "lengths": lengths_chart({"S": {2: 0.25, 4: 0.75}}, head_looks(["S"])),
 }

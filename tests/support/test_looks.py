@@ -67,6 +67,8 @@ def test_heads_look_the_same_in_all_company_and_unlike_each_other() -> None:
         assert len(set(looks.values())) == len(names)
     assert head_looks(["CRO (defaults)"])["CRO (defaults)"] == look(0)
     assert head_looks(["IRM", "x", "ERM"])["IRM"] == head_looks(["IRM"])["IRM"]
+    plain = head_looks(["robust model (CRO)", "ordinary model (ERM)"])
+    assert list(plain.values()) == [look(0), look(1)]
     assert head_looks(["model"]) == {"model": look(0)}
     assert head_looks(["a", "ERM", "b"]) == {"a": look(0), "ERM": look(1), "b": look(2)}
     twice = head_looks(["CRO (radius 1)", "CRO (radius 8)"])

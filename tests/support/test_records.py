@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from regraft.support.records import Records
+from regraft.support.schema import OBJECT, SHARE, check_fields
 from tests.helpers.errors import one_sentence, refused
 
 
@@ -156,3 +157,25 @@ def test_what_json_lacks_becomes_null_and_a_record_needs_args(path: Path) -> Non
     Records(path).append(record(0, gap=float("nan"), value=float("inf")))
     (read,) = Records(path).read()
     assert read["gap"] is None and read["value"] is None
+
+
+def test_a_changed_value_and_an_impossible_one_are_told_with_their_line(tmp_path: Path) -> None:
+    path = tmp_path / "records.jsonl"
+    for seed in range(2):
+        Records(path).append({"args": {"seed": seed}, "accuracy": 0.25})
+    content = path.read_text()
+    path.write_text(content.replace("0.25", "0.75"))
+    with refused("line 1 of .* is not a record .it was changed since it was written"):
+        Records(path).read()
+    first, second = content.splitlines(True)
+    path.write_text(first + second.replace(', "sha256"', ', "sha"'))
+    with refused("line 2 of .* .it or a line before it was changed"):
+        Records(path).read()
+    path.write_text('{"args": {}, "accuracy": 7}\n')  # as older versions wrote lines
+
+    def check(record: dict[str, Any]) -> None:
+        check_fields(record, {"args": OBJECT, "accuracy": SHARE})
+
+    assert len(Records(path).read()) == 1
+    with refused("line 1 of .* is not a record .accuracy is not a number from 0 to 1"):
+        Records(path, check).read()

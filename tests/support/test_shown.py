@@ -15,7 +15,7 @@ class Finding(ShownResult):
     words: tuple[str, ...]
     rows: tuple[tuple[str, float], ...] = (("<b>", 0.5),)
 
-    def summary(self) -> tuple[str, ...]:
+    def paragraphs(self) -> tuple[str, ...]:
         return self.words
 
     def table(self) -> Table:
@@ -28,6 +28,10 @@ def test_a_repr_is_the_first_paragraph_in_short_lines() -> None:
     assert lines[0] == "Finding" and 2 < len(lines) < 6
     assert all(len(line) <= 88 and line.startswith("  ") for line in lines[1:])
     assert "never" not in "".join(lines)
+
+
+def test_every_summary_is_one_string_of_all_paragraphs() -> None:
+    assert Finding(("first", "second")).summary() == "first\nsecond"
 
 
 def test_a_notebook_shows_all_paragraphs_and_the_table_escaped() -> None:

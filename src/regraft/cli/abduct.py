@@ -8,18 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regraft.cli.command import command
+from regraft.cli.large_tables import open_large, take_sample
+from regraft.cli.option_groups import EngineSettings, TableColumns
 from regraft.cli.options import (
-    Categorical,
     Data,
     Device,
-    Domain,
-    Drop,
-    Features,
-    Id,
     Inputs,
-    Label,
     Out,
-    choose_columns,
 )
 from regraft.cli.session import Session
 from regraft.cli.shown_rows import SHOWN_ROWS, announce_pictures, describe_ends, show_rows
@@ -32,21 +27,17 @@ if TYPE_CHECKING:
 def abduct_command(
     session: Session,
     data: Data,
-    label: Label = "label",
-    domain: Domain = "domain",
-    features: Features = None,
-    drop: Drop = None,
-    categorical: Categorical = None,
-    id_column: Id = None,
+    *,
+    columns: TableColumns,
     show: Annotated[
         int, typer.Option(help="Rows to show of each class at either end.")
     ] = SHOWN_ROWS,
     inputs: Inputs = None,
     device: Device = "cpu",
+    settings: EngineSettings,
     out: Out = None,
 ) -> None:
     """Find the hidden factor that the sources disagree about, and show the rows at its ends."""
-    from regraft.data.labelled import read_labelled
     from regraft.estimators.abduction import abduct
     from regraft.estimators.abduction_ends import abduction_document
     from regraft.support.files import write_text
@@ -54,17 +45,27 @@ def abduct_command(
 
     if show < 1:
         raise ValueError(f"show is {show}: pass 1 or more.")
-    columns = choose_columns(features, drop, categorical, id_column)
-    with session.working(f"reading {data}"):
-        table = read_labelled(data, label, domain, choice=columns)
+    n_rows, numbers = 0, None
+    if settings.is_streamed:
+        with open_large(session, data, columns, settings) as large:
+            sampled = take_sample(large, data, columns.choose())
+            table, n_rows, numbers = sampled.table, sampled.n_rows, sampled.numbers
+    else:
+        with session.working(f"reading {data}"):
+            table = columns.read(data)
+            n_rows = len(table.y)
+    if n_rows > len(table.y):
+        session.note(f"the factor is looked for in a sample of the {n_rows} rows.")
     with session.working(f"looking for a hidden factor in {len(table.y)} rows"):
         found = abduct(table.X, table.y, table.domain, device=device)
     with session.working("reading the rows at both ends"):
-        ends, pictures = describe_ends(found, table, data, show, inputs)
-    document = abduction_document(found, ends) | {"rows": len(table.y)}
+        ends, pictures = describe_ends(found, table, data, show, inputs, numbers)
+    document = abduction_document(found, ends) | {"rows": n_rows}
+    if numbers is not None:
+        document["sampled_rows"] = len(table.y)
     files = []
-    if out is not None:
-        files = [out / "abduct.json"]
+    if (stage := session.stage) is not None:
+        files = [stage / "abduct.json"]
         write_text(files[0], dumps(document))
     show_abduction(session, document, pictures)
     session.finish(document, files, read=[data])
@@ -89,5 +90,5 @@ def show_abduction(
         for end in (each.last, each.first):
             show_rows(session, f"class {each.label}, {end.title}:", end.rows, pictures)
         if each.columns:
-            session.tables([each.column_table()])
+            session.tables([each.column_table(document["n_groups"])])
     session.say("")

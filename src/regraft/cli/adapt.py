@@ -56,16 +56,19 @@ def adapt_command(
     y = None if no_labels else table.y
     with session.working(f"adapting to {len(X)} rows"):
         adapted = adapt(head, X, y)
-    certificate = adapted.certificate_
+    certificate, before_certificate = adapted.certificate_, head.certificate_
     curve = _draw_curve(session, head, X, y, draws, seed, certificate.labels)
     document: dict[str, Any] = {
         "certificate": certificate.to_dict(),
         "summary": certificate.paragraphs(),
         "classes": [str(name) for name in adapted.classes_],
         "curve": None if curve is None else curve.to_dict(),
+        "model": before_certificate.to_dict(),
     }
-    save(join_model(before, adapted), place)
-    write_text(out / "adapt.json", dumps(document))
+    stage = session.stage or out
+    files = [stage / "model", stage / "adapt.json"]
+    save(join_model(before, adapted), files[0])
+    write_text(files[1], dumps(document))
     session.tables(
         each for each in (place_table(certificate), adapted_table(certificate)) if each is not None
     )
@@ -74,7 +77,7 @@ def adapt_command(
         session.say("")
         session.tables([curve.table()])
         session.say(curve.table().note)
-    session.finish(document, [place, out / "adapt.json"], read=[model, target])
+    session.finish(document, files, read=[model, target])
 
 
 def _draw_curve(

@@ -97,7 +97,7 @@ def audit_command(
     document = {"family": family, **result.to_dict()}
     _show(session, result)
     files = write_result(
-        *(out, "audit.json", document, "audit.png"),
+        *(session.stage, "audit.json", document, "audit.png"),
         lambda path: result.plot(str(path), predictor.stem),
     )
     session.finish(document, files, read=[predictor, data])

@@ -53,9 +53,9 @@ def collect_command(
         session.tables(render.tables(collection))
     document = collection.to_dict()
     files = []
-    if out is not None:
+    if (stage := session.stage) is not None:
         contents = (render.markdown(collection), render.latex(collection), dumps(document))
-        files = [out / f"collect.{suffix}" for suffix in ("md", "tex", "json")]
+        files = [stage / f"collect.{suffix}" for suffix in ("md", "tex", "json")]
         for file, content in zip(files, contents, strict=True):
             write_text(file, content)
     session.finish(document, files, read=[folder])

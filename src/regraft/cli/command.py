@@ -7,10 +7,11 @@ import os
 import re
 import warnings
 from collections.abc import Callable
+from dataclasses import fields, is_dataclass
 from importlib import import_module
 from inspect import Parameter
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_type_hints
 
 import typer
 
@@ -19,6 +20,7 @@ from regraft.cli.options import Html, Json, Quiet
 from regraft.cli.session import WARNINGS, Invocation, Session
 from regraft.cli.usage import PROGRAM, OneSentenceGroup
 from regraft.support.extras import MissingExtra
+from regraft.support.reading import check_file
 
 Body = TypeVar("Body", bound=Callable[..., None])
 
@@ -53,11 +55,11 @@ def command(
 ) -> Callable[[Body], Body]:
     """Register a function as a command of the ``group``, and return it as it is.
 
-    Its first parameter gets the session, the others are the command's arguments and options, to
-    which ``--json``, ``--quiet`` and, with ``html``, ``--html`` are added. A command that
-    ``resumes`` keeps finished work when it is interrupted; all others write their files at their
-    end. One that is ``traced`` leaves its provenance in ``--out``. ``loading`` is shown while
-    torch is imported; None imports nothing.
+    Its first parameter gets the session, the others are the command's arguments and options, or
+    dataclasses of options, to which ``--json``, ``--quiet`` and, with ``html``, ``--html`` are
+    added. A command that ``resumes`` keeps finished work when it is interrupted; all others write
+    their files at their end. One that is ``traced`` leaves its provenance in ``--out``. ``loading``
+    is shown while torch is imported; None imports nothing.
     """
 
     def register(function: Body) -> Body:
@@ -74,7 +76,10 @@ def command(
                     import_module("torch")
             if traced:
                 session.write_to(options.get("out"))
-            function(session, **options)
+            try:
+                function(session, **_gather(function, options))
+            finally:
+                session.close()
 
         group.command(name)(_declare(function, guard(run, resumes=resumes), html=html))
         return function
@@ -82,15 +87,41 @@ def command(
     return register
 
 
+def _own_parameters(function: Callable[..., None]) -> list[Parameter]:
+    """List the parameters of a command after the session."""
+    _, *own = inspect.signature(function, eval_str=True).parameters.values()
+    return own
+
+
+def _expand(parameter: Parameter) -> list[Parameter]:
+    """Return the options that a parameter stands for: one for each field of a group of options."""
+    if not is_dataclass(parameter.annotation):
+        return [parameter.replace(kind=Parameter.KEYWORD_ONLY)]
+    hints = get_type_hints(parameter.annotation, include_extras=True)
+    return [
+        Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=hints[name])
+        for name, default in ((each.name, each.default) for each in fields(parameter.annotation))
+    ]
+
+
+def _gather(function: Callable[..., None], options: dict[str, Any]) -> dict[str, Any]:
+    """Put options that belong to a group into it."""
+    given = dict(options)
+    for parameter in _own_parameters(function):
+        if is_dataclass(parameter.annotation):
+            own = {each.name: given.pop(each.name) for each in fields(parameter.annotation)}
+            given[parameter.name] = parameter.annotation(**own)  # type: ignore[operator]
+    return given
+
+
 def _declare(
     function: Callable[..., None], run: Callable[..., None], *, html: bool
 ) -> Callable[..., None]:
     """Give ``run`` the name, the help and the options of ``function``, and the shared options."""
-    _, *own = inspect.signature(function, eval_str=True).parameters.values()
     shared: dict[str, Any] = {**({"html": Html} if html else {}), "as_json": Json, "quiet": Quiet}
     parameters = [
         Parameter("context", Parameter.KEYWORD_ONLY, annotation=typer.Context),
-        *(each.replace(kind=Parameter.KEYWORD_ONLY) for each in own),
+        *(each for parameter in _own_parameters(function) for each in _expand(parameter)),
         *(
             Parameter(name, Parameter.KEYWORD_ONLY, default=False, annotation=option)
             for name, option in shared.items()
@@ -118,6 +149,9 @@ def guard(function: Callable[..., None], *, resumes: bool = False) -> Callable[.
             warnings.showwarning = _show_warnings(options.get("context"))
             try:
                 _check_seed(options.get("seed"))
+                for path in options.values():
+                    if isinstance(path, Path):
+                        check_file(path)  # reading a pipe never ends, and a new file replaces it
                 _check_folder(out)
                 before = _entries(out)
                 function(**options)

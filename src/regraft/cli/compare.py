@@ -10,17 +10,11 @@ import typer
 
 from regraft.cli.command import command
 from regraft.cli.names import METRICS
+from regraft.cli.option_groups import TableColumns
 from regraft.cli.options import (
-    Categorical,
     Device,
-    Domain,
-    Drop,
-    Features,
     Folder,
-    Id,
-    Label,
     choice,
-    choose_columns,
     numbers,
     one_of,
     path_option,
@@ -45,13 +39,8 @@ def compare_command(
             readable=False,
         ),
     ],
+    columns: TableColumns,
     folder: Annotated[Path | None, path_option("Files of a known dataset.", "--data")] = None,
-    label: Label = "label",
-    domain: Domain = "domain",
-    features: Features = None,
-    drop: Drop = None,
-    categorical: Categorical = None,
-    id_column: Id = None,
     radii: Annotated[
         str | None,
         typer.Option(
@@ -79,7 +68,6 @@ def compare_command(
     Finished cells are kept in --out: the same command goes on where it stopped.
     """
     steps = [] if radii is None else numbers(radii)
-    from regraft.data.labelled import read_labelled
     from regraft.encoders.known_datasets import check_choice, read_known_dataset
     from regraft.estimators.compared_heads import compared_heads
     from regraft.estimators.comparison import compare
@@ -100,8 +88,7 @@ def compare_command(
         if folder is not None:
             table = read_known_dataset(str(data), folder, out, device=device, on_progress=step)
         else:
-            columns = choose_columns(features, drop, categorical, id_column)
-            table = read_labelled(data, label, domain, choice=columns)
+            table = columns.read(data)
     n, d = table.X.shape
     refusal = (
         f"another comparison is at work in {out}: wait for it, or choose another folder with --out."
@@ -121,10 +108,11 @@ def compare_command(
         )
         document = comparison.to_dict()
         draw = functools.partial(plot_comparison, comparison)
-        files = write_result(out, "comparison.json", document, "comparison.png", draw)
-        files += write_tables(out, comparison)
-    _show(session, comparison, shown)
-    session.finish(document, files, read=[folder or data])
+        stage = session.stage or out
+        files = write_result(stage, "comparison.json", document, "comparison.png", draw)
+        files += write_tables(stage, comparison)
+        _show(session, comparison, shown)
+        session.finish(document, files, read=[folder or data])
 
 
 def _show(session: Session, comparison: Comparison, metrics: list[str]) -> None:

@@ -36,7 +36,7 @@ def demo(
     draw = functools.partial(plot_group_audit, result.audits)
     document = result.to_dict()
     document["diagnosis"] = _diagnose(session, cell, seed, device)
-    files = write_result(out, "demo.json", document, "accuracy_by_group.png", draw)
+    files = write_result(session.stage, "demo.json", document, "accuracy_by_group.png", draw)
     pixels = load_demo_pixels(cell)
     numbers = (pixels.row + 1).tolist()
     show_abduction(session, result.abduction, dict(zip(numbers, pixels.images, strict=True)))

@@ -7,18 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regraft.cli.command import command
+from regraft.cli.option_groups import TableColumns
 from regraft.cli.options import (
-    Categorical,
     Data,
     Device,
-    Domain,
-    Drop,
-    Features,
-    Id,
-    Label,
     Out,
     Seed,
-    choose_columns,
 )
 from regraft.cli.session import Session
 
@@ -30,12 +24,7 @@ if TYPE_CHECKING:
 def diagnose(
     session: Session,
     data: Data,
-    label: Label = "label",
-    domain: Domain = "domain",
-    features: Features = None,
-    drop: Drop = None,
-    categorical: Categorical = None,
-    id_column: Id = None,
+    columns: TableColumns,
     group: Annotated[
         str | None, typer.Option(help="Column of U, where it was observed (not in a bank).")
     ] = None,
@@ -47,13 +36,11 @@ def diagnose(
     out: Out = None,
 ) -> None:
     """Say what the data show and what to do: four answers, and the method's premises."""
-    from regraft.data.labelled import read_labelled
     from regraft.premises.diagnose import diagnose as check_premises
     from regraft.premises.diagnosis_tables import write_diagnosis
 
-    columns = choose_columns(features, drop, categorical, id_column)
     with session.working(f"reading {data}"):
-        table = read_labelled(data, label, domain, group, columns)
+        table = columns.read(data, group)
     with session.working("checking the premises") as step:
         diagnosis = check_premises(
             table.X,
@@ -65,7 +52,8 @@ def diagnose(
             device=device,
             on_progress=step,
         )
-    files = [] if out is None else write_diagnosis(out, diagnosis)
+    stage = session.stage
+    files = [] if stage is None else write_diagnosis(stage, diagnosis)
     show_diagnosis(session, diagnosis)
     session.finish(diagnosis.to_dict(), files, read=[data])
 

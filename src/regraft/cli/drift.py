@@ -57,7 +57,7 @@ def drift_command(
 ) -> None:
     """Watch a stream of rows without labels: shares of the groups over time, and alarms.
 
-    An alarm is raised where a batch is no mix of what the sources have, or where the expected
+    An alarm is raised where a batch is no mixture of what the sources hold, or where the expected
     accuracy is below the certificate's. A folder --out that holds a drift.jsonl is refused.
     """
     from regraft.estimators.drift import DriftSummary, ThinnedBatches, in_batches, watch
@@ -66,7 +66,7 @@ def drift_command(
     from regraft.support.files import write_text
     from regraft.support.json_files import dumps, make_line
 
-    files = [] if out is None else [out / _LINES, out / "drift.json"]
+    files = [] if out is None else [out / _LINES]
     if files and files[0].exists():
         raise ValueError(f"{files[0]} is there already: delete it, or choose another --out.")
     with session.working(f"reading {model}"):
@@ -105,7 +105,8 @@ def drift_command(
         "batches": [each.to_dict() for each in thinned.batches()],
         "alarms": alarms,
     }
-    if files:
+    if (stage := session.stage) is not None:
+        files.append(stage / "drift.json")
         write_text(files[1], dumps(document))
     _show(session, summary.sentence(), thinned.batches(_SHOWN_BATCHES), certified)
     session.finish(document, files, read=[model, *targets])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,13 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regraft.cli.command import command, make_group
-from regraft.cli.large_tables import EngineSettings
 from regraft.cli.names import ROW_ENGINES
+from regraft.cli.option_groups import EngineSettings
 from regraft.cli.options import (
     Address,
     Device,
     Domain,
     Label,
+    NewPath,
+    NewText,
+    OnBroken,
     Weights,
     choice,
     path_argument,
@@ -27,6 +31,7 @@ from regraft.encoders import IMAGE_DEFAULT, TEXT_DEFAULT
 if TYPE_CHECKING:
     from regraft.data.banks import Bank
     from regraft.encoders.embedding import Embedding
+    from regraft.encoders.encoded_blocks import RayWorkers
 
 group = make_group("embed", "Make a bank of features from images or texts.")
 
@@ -44,6 +49,33 @@ Engine = Annotated[
 Workers = Annotated[
     int | None, typer.Option(help="Engine ray: number of workers. Default: one a core, or a GPU.")
 ]
+
+
+@dataclass(frozen=True)
+class Tags:
+    """Options that say which labels and domains the inputs have."""
+
+    label: Label = "label"
+    domain: Domain = "domain"
+    unlabelled: Unlabelled = False
+
+
+@dataclass(frozen=True)
+class EncodingWorkers:
+    """Options that say where the encoder runs."""
+
+    engine: Engine = "local"
+    address: Address = None
+    workers: Workers = None
+
+    def choose(self) -> RayWorkers | None:
+        """Return the workers of a cluster, None for this process; raises ``ValueError``."""
+        from regraft.encoders.encoded_blocks import RayWorkers
+
+        EngineSettings(self.engine, None, self.address, self.workers).check()
+        return RayWorkers(self.address, self.workers) if self.engine == "ray" else None
+
+
 # What a finished bank is known by, beside labels and domains.
 _COMPARED = {"images": "images of the same names and sizes", "texts": "the same texts"}
 
@@ -68,27 +100,20 @@ def images_command(
         ),
     ] = IMAGE_DEFAULT,
     weights: Weights = None,
-    on_broken: Annotated[
-        str, choice("At an image that cannot be read: stop or skip.", "stop", "skip")
-    ] = "stop",
-    path: Annotated[str, typer.Option(help="Column of paths.")] = "path",
-    label: Label = "label",
-    domain: Domain = "domain",
-    unlabelled: Unlabelled = False,
+    on_broken: OnBroken = "stop",
+    path: NewPath = "path",
+    *,
+    tags: Tags,
     device: Device = "cpu",
-    engine: Engine = "local",
-    address: Address = None,
-    workers: Workers = None,
+    workers: EncodingWorkers,
 ) -> None:
     """Make a bank of features from images.
 
     Stopped at any moment, it goes on from there when the same command is run again.
     """
-    tags = {"label": label, "domain": domain, "unlabelled": unlabelled}
     loading = {"device": device, "weights": weights}
     options = {"on_broken": on_broken, "image": path}
-    settings = EngineSettings(engine, None, address, workers)
-    _embed(session, "images", images, out, encoder, loading, tags, settings, **options)
+    _embed(session, "images", images, out, encoder, loading, tags, workers, **options)
 
 
 @command("text", group=group, resumes=True, traced=False, loading="loading torch")
@@ -110,21 +135,16 @@ def text_command(
         ),
     ] = TEXT_DEFAULT,
     device: Device = "cpu",
-    text: Annotated[str, typer.Option(help="Column of texts.")] = "text",
-    label: Label = "label",
-    domain: Domain = "domain",
-    unlabelled: Unlabelled = False,
-    engine: Engine = "local",
-    address: Address = None,
-    workers: Workers = None,
+    text: NewText = "text",
+    *,
+    tags: Tags,
+    workers: EncodingWorkers,
 ) -> None:
     """Make a bank of features from the texts of a table.
 
     Stopped at any moment, it goes on from there when the same command is run again.
     """
-    tags = {"label": label, "domain": domain, "unlabelled": unlabelled}
-    settings = EngineSettings(engine, None, address, workers)
-    _embed(session, "texts", table, out, encoder, {"device": device}, tags, settings, text=text)
+    _embed(session, "texts", table, out, encoder, {"device": device}, tags, workers, text=text)
 
 
 @command("verify", group=group, loading=None)
@@ -149,8 +169,8 @@ def _embed(
     out: Path,
     encoder: str,
     loading: dict[str, Any],
-    tags: dict[str, Any],
-    settings: EngineSettings,
+    tags: Tags,
+    workers: EncodingWorkers,
     **options: Any,
 ) -> None:
     """Make a bank of the ``inputs``, images or texts, in ``source``, and show it."""
@@ -160,19 +180,16 @@ def _embed(
     from regraft.data.input_tags import choose_tags
     from regraft.data.text_inputs import check_texts
     from regraft.encoders.embedding import embed_images, embed_texts
-    from regraft.encoders.encoded_blocks import RayWorkers
 
     check, load, embed = (
         (check_source, encoders.load_image_encoder, embed_images)
         if inputs == "images"
         else (check_texts, encoders.load_text_encoder, embed_texts)
     )
-    settings.check()
+    chosen = workers.choose()
     check(source)
     check_place(out)
-    options |= choose_tags(source, **tags)
-    if settings.engine == "ray":
-        options["workers"] = RayWorkers(settings.address, settings.workers)
+    options |= {"workers": chosen, **choose_tags(source, **asdict(tags))}
     with session.working(f"loading {encoder}"):
         loaded = load(encoder, **loading)
     with session.counting(f"listing the {inputs}", inputs) as meter:

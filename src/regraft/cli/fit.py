@@ -7,30 +7,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from regraft.cli.command import command
-from regraft.cli.large_tables import EngineSettings, fit_large, warn_of_small_cells
+from regraft.cli.large_tables import fit_large, warn_of_small_cells
+from regraft.cli.option_groups import EngineSettings, TableColumns
 from regraft.cli.options import (
-    Address,
-    Categorical,
     ClassGroups,
     Data,
     Device,
-    Domain,
-    Drop,
     Family,
-    Features,
     Folder,
     HullRadius,
-    Id,
-    Label,
-    Memory,
     NGroups,
     Objective,
     PriorShift,
     Rank,
     Ridge,
-    RowEngineName,
-    Workers,
-    choose_columns,
 )
 from regraft.cli.session import Session, announce_replacement
 from regraft.cli.shown_rows import SHOWN_ROWS, describe_ends
@@ -44,12 +34,8 @@ def fit(
     session: Session,
     data: Data,
     out: Annotated[Path, Folder],
-    label: Label = "label",
-    domain: Domain = "domain",
-    features: Features = None,
-    drop: Drop = None,
-    categorical: Categorical = None,
-    id_column: Id = None,
+    *,
+    columns: TableColumns,
     family: Family = "latent",
     prior_shift: PriorShift = None,
     class_groups: ClassGroups = False,
@@ -59,20 +45,17 @@ def fit(
     objective: Objective = "risk",
     ridge: Ridge = None,
     device: Device = "cpu",
-    engine: RowEngineName = None,
-    memory: Memory = None,
-    address: Address = None,
-    workers: Workers = None,
+    settings: EngineSettings,
 ) -> None:
     """Fit the head that is best in the worst plausible unseen domain, and certify it."""
     from sklearn.pipeline import make_pipeline
 
     from regraft.core.domains import check_device
-    from regraft.data.labelled import read_labelled
     from regraft.estimators.abduction_ends import abduction_document
     from regraft.estimators.card import describe_reference
     from regraft.estimators.column_roles import ColumnRoles
     from regraft.estimators.cro import CROClassifier
+    from regraft.estimators.expected_time import describe_wait
     from regraft.estimators.saving import check_destination, save
     from regraft.support.files import write_text
     from regraft.support.json_files import dumps
@@ -88,33 +71,33 @@ def fit(
         "ridge": ridge,
         "device": device,
     }
-    settings = EngineSettings(engine, memory, address, workers)
     model = CROClassifier(**parameters)
     model.check_parameters()
     check_device(device)
-    columns = choose_columns(features, drop, categorical, id_column)
     check_destination(out / "model")
     announce_replacement(session, out)
     cells: Mapping[str, Mapping[str, int]]
     numbers: list[int] | None = None
     if settings.is_streamed:
-        sampled = fit_large(session, model, data, label, domain, columns, settings)
+        sampled = fit_large(session, model, data, columns, settings)
         table, cells, numbers = sampled.table, sampled.cells, sampled.numbers
     else:
         with session.working(f"reading {data}"):
-            table = read_labelled(data, label, domain, choice=columns)
+            table = columns.read(data)
             cells = table.count_rows()
             warn_of_small_cells(cells)
+        if wait := describe_wait(len(table.X), table.X.shape[1], len(set(table.y.tolist()))):
+            session.note(wait)
         with session.working(f"fitting {len(table.y)} rows of {table.describe_features()}"):
             model.fit(table.X, table.y, table.domain, on_round=session.round)
-    model.column_roles_ = ColumnRoles(label, domain, id_column)
+    model.column_roles_ = ColumnRoles(columns.label, columns.domain, columns.id_column)
     if table.encoder is not None:
         model.encoder_ = table.encoder
-    # What takes longest comes last, and costs nothing but itself if it is stopped.
     before = table.preprocessing
-    save(model if before is None else make_pipeline(before, model), out / "model")
+    stage = session.stage or out
+    save(model if before is None else make_pipeline(before, model), stage / "model")
     certificate = model.certificate_
-    write_text(out / "certificate.json", dumps(certificate.to_dict()))
+    write_text(stage / "certificate.json", dumps(certificate.to_dict()))
     details: dict[str, Any] = {
         "n_features": table.X.shape[1],
         "classes": [str(name) for name in model.classes_],
@@ -125,12 +108,12 @@ def fit(
         details["abduction"] = abduction_document(model.abduction_, ends)
     accuracy = {each.name: each.accuracy for each in certificate.sources}
     document = {"certificate": certificate.to_dict(), "source_accuracy": accuracy}
-    write_text(out / "fit.json", dumps(document | details))
+    write_text(stage / "fit.json", dumps(document | details))
     _show_sources(session, certificate)
     session.say(certificate.summary())
     if notice := describe_reference(model):
         session.say(notice.replace("`", ""))
-    files = [out / "model", out / "certificate.json", out / "fit.json"]
+    files = [stage / "model", stage / "certificate.json", stage / "fit.json"]
     session.finish(document, files, read=[data])
 
 
@@ -138,7 +121,7 @@ def _show_sources(session: Session, certificate: Certificate) -> None:
     """Print the answer, the accuracies on rows held out, and what was found about the factor."""
     from regraft.core.group_certificate import GroupCertificate
     from regraft.estimators.abduction import summarize_factor
-    from regraft.estimators.answers import answer_fit
+    from regraft.estimators.fit_answer import answer_fit
     from regraft.estimators.source_mixtures import check_sources
     from regraft.support.table import percent
 

@@ -9,7 +9,8 @@ import typer
 
 from regraft.cli import options
 from regraft.cli.command import command
-from regraft.cli.options import Data, Device, Domain, HoldoutSeed, Label, Out
+from regraft.cli.option_groups import TableColumns
+from regraft.cli.options import Data, Device, HoldoutSeed, Out
 from regraft.cli.session import Session
 
 
@@ -17,12 +18,7 @@ from regraft.cli.session import Session
 def frontier_command(
     session: Session,
     data: Data,
-    label: Label = "label",
-    domain: Domain = "domain",
-    features: options.Features = None,
-    drop: options.Drop = None,
-    categorical: options.Categorical = None,
-    id_column: options.Id = None,
+    columns: TableColumns,
     family: options.Family = "latent",
     prior_shifts: Annotated[
         str | None,
@@ -44,15 +40,13 @@ def frontier_command(
     steps = None if radii is None else options.numbers(radii)
     shifts = None if prior_shifts is None else options.numbers(prior_shifts, "prior shifts")
     from regraft.core.hull import Objective
-    from regraft.data.labelled import read_labelled
     from regraft.estimators.families import Family
     from regraft.estimators.frontier import frontier
     from regraft.estimators.plots import plot_frontier
     from regraft.support.pictures import write_result
 
-    columns = options.choose_columns(features, drop, categorical, id_column)
     with session.working(f"fitting heads on {data}") as step:
-        table = read_labelled(data, label, domain, choice=columns)
+        table = columns.read(data)
         result = frontier(
             table.X,
             table.y,
@@ -70,7 +64,7 @@ def frontier_command(
         )
     document = result.to_dict()
     draw = functools.partial(plot_frontier, result)
-    files = write_result(out, "frontier.json", document, "frontier.png", draw)
+    files = write_result(session.stage, "frontier.json", document, "frontier.png", draw)
     if result.has_factor:
         session.tables([result.table()])
     session.say(result.summary())

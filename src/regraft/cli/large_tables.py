@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -10,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from regraft.cli.option_groups import EngineSettings, TableColumns
 from regraft.cli.session import Session
 
 if TYPE_CHECKING:
@@ -18,54 +18,12 @@ if TYPE_CHECKING:
     from regraft.data.row_engines import LargeTable
     from regraft.estimators.cro import CROClassifier
 
-_UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
-
-
-@dataclass(frozen=True)
-class EngineSettings:
-    """How a table is read in parts, as a user says it."""
-
-    engine: str | None
-    memory: str | None = None
-    address: str | None = None
-    workers: int | None = None
-
-    @property
-    def is_streamed(self) -> bool:
-        """Whether it is read in parts at all; raises ``ValueError`` for what does not fit."""
-        self.check()
-        return self.engine is not None
-
-    def check(self) -> None:
-        """Raise ``ValueError`` with one sentence for what does not fit."""
-        from regraft.cli.names import ROW_ENGINES
-
-        if self.engine not in (None, *ROW_ENGINES):
-            raise ValueError(f"engine is {self.engine!r}: pass {' or '.join(ROW_ENGINES)}.")
-        for name, owner in (("memory", "local"), ("address", "ray"), ("workers", "ray")):
-            if getattr(self, name) is not None and self.engine != owner:
-                raise ValueError(f"--{name} is for --engine {owner}: add that, or leave it out.")
-        if self.workers is not None and self.workers < 1:
-            raise ValueError(f"workers is {self.workers}: pass 1 or more.")
-
-    @property
-    def memory_bytes(self) -> int | None:
-        """The memory as a number."""
-        if self.memory is None:
-            return None
-        found = re.fullmatch(r"([0-9]*\.?[0-9]+) ?([KMGT]B|)", self.memory.strip().upper())
-        if found is None or float(found[1]) == 0:
-            raise ValueError(f"memory is {self.memory!r}: pass a size such as 500MB or 2GB.")
-        return int(float(found[1]) * _UNITS[found[2]])
-
 
 @contextmanager
 def open_large(
     session: Session,
     data: Path,
-    label: str,
-    domain: str,
-    columns: ColumnChoice,
+    columns: TableColumns,
     settings: EngineSettings,
 ) -> Iterator[LargeTable]:
     """Count the rows of a table, and read a sample of them."""
@@ -73,11 +31,11 @@ def open_large(
     from regraft.data.row_files import open_row_files
     from regraft.estimators.streamed import SAMPLE_ROWS
 
-    memory = settings.memory_bytes
+    memory, choice = settings.memory_bytes, columns.choose()
     assert settings.engine is not None
-    files = open_row_files(data, label, domain)
+    files = open_row_files(data, columns.label, columns.domain)
     if files.is_bank:
-        columns.check_unnamed(data)
+        choice.check_unnamed(data)
     opened = open_engine(
         settings.engine,
         files,
@@ -87,7 +45,7 @@ def open_large(
     )
     with opened as engine:
         with session.working(f"reading {data}"):
-            table = open_large_table(engine, columns, SAMPLE_ROWS)
+            table = open_large_table(engine, choice, SAMPLE_ROWS)
         yield table
 
 
@@ -109,17 +67,15 @@ def fit_large(
     session: Session,
     model: CROClassifier,
     data: Path,
-    label: str,
-    domain: str,
-    columns: ColumnChoice,
+    columns: TableColumns,
     settings: EngineSettings,
 ) -> LargeSample:
     """Fit ``model`` on all rows; a table that is not larger than a sample is fitted in memory."""
     from regraft.estimators.streamed import check_streamed, fit_on_rows
 
     check_streamed(model)
-    with open_large(session, data, label, domain, columns, settings) as large:
-        sampled = take_sample(large, data, columns)
+    with open_large(session, data, columns, settings) as large:
+        sampled = take_sample(large, data, columns.choose())
         rows, sample = large.rows, large.sample
         warn_of_small_cells(large.cells)
         with session.working(f"fitting {rows.n_rows} rows of {sampled.table.describe_features()}"):

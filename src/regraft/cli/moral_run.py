@@ -86,7 +86,7 @@ def run_command(
             device=device,
             on_progress=step,
         )
-    files = write_moral(out, result, library, drawn)
+    files = write_moral(session.stage or out, result, library, drawn)
     show_diagnosis(session, result.diagnosis)
     session.tables(result_tables(result))
     session.say(*remarks(result))

@@ -146,6 +146,15 @@ Workers = Annotated[
     int | None, typer.Option(help="Engine ray: parts of the rows. Default: one a core.")
 ]
 
+# For new images and texts.
+NewText = Annotated[str, typer.Option(help="Column of texts.")]
+NewPath = Annotated[str, typer.Option(help="Column of paths.")]
+NewEncoder = Annotated[
+    str | None,
+    typer.Option(help="Encoder of new images or texts. Default: the one of the model's bank."),
+]
+OnBroken = Annotated[str, choice("At an image that cannot be read: stop or skip.", "stop", "skip")]
+
 # For runs of the protocol.
 Dataset = Annotated[
     str,
@@ -153,6 +162,9 @@ Dataset = Annotated[
 ]
 DataFolder = Annotated[Path | None, path_option("Folder of the data. Default: $REGRAFT_DATA.")]
 Steps = Annotated[int | None, typer.Option(help="Default: the dataset's.")]
+CheckpointFreq = Annotated[
+    int | None, typer.Option(help="Steps between evaluations. Default: the dataset's.")
+]
 Hparams = Annotated[str, typer.Option(help="Hyperparameters to set, as a JSON object.")]
 Holdout = Annotated[float, typer.Option(help="Share of each domain kept for validation.")]
 Compat = Annotated[

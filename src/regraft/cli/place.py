@@ -8,17 +8,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regraft.cli.command import command
-from regraft.cli.options import Device, Inputs, Model, ModelDomain, ModelLabel, Out, Weights
+from regraft.cli.option_groups import NewInputOptions
+from regraft.cli.options import Inputs, Model, ModelDomain, ModelLabel, Out
 from regraft.cli.predict_inputs import (
     NewData,
-    NewEncoder,
-    NewPath,
-    NewText,
-    OnBroken,
     encode_target,
 )
 from regraft.cli.session import Session
-from regraft.cli.shown_rows import Described, announce_pictures, describe_rows, show_rows
+from regraft.cli.shown_rows import (
+    Described,
+    announce_pictures,
+    describe_rows,
+    show_rows,
+    tell_columns,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,37 +37,32 @@ def place_command(
     session: Session,
     model: Model,
     target: NewData,
+    *,
     label: ModelLabel = None,
     domain: ModelDomain = None,
     inputs: Inputs = None,
     out: Out = None,
-    text: NewText = "text",
-    path: NewPath = "path",
-    encoder: NewEncoder = None,
-    weights: Weights = None,
-    on_broken: OnBroken = "stop",
-    device: Device = "cpu",
+    new: NewInputOptions,
 ) -> None:
     """Place a new domain among the sources, without labels, and show what is alien to them."""
-    from regraft.encoders.new_inputs import NewInputs
     from regraft.estimators.evidence_tables import name_domains
-    from regraft.estimators.pipelines import split_model
+    from regraft.estimators.pipelines import name_features, split_model
     from regraft.estimators.placing import place
     from regraft.estimators.saving import load
     from regraft.estimators.target_tables import expect_accuracy
     from regraft.support.files import write_text
     from regraft.support.json_files import dumps
 
-    new = NewInputs(target, text, path, encoder, weights, device, on_broken)
     fitted = load(model)
-    head: Any = split_model(fitted)[1]
-    target = encode_target(session, head, new, out)
+    before, head = split_model(fitted)
+    target = encode_target(session, head, new.open(target), out)
     with session.working(f"reading {target}"):
         table, X = read_target(fitted, target, label, domain)
     with session.working(f"placing {len(X)} rows"):
         placement = place(head, X)
     with session.working("reading the rows that are least alike"):
         rows = _alien_rows(placement, table)
+        rows = tell_columns(rows, table, X, head.reference_.X.numpy(), name_features(before, head))
         shown = describe_rows(rows, target, inputs)
         rows = tuple(shown.rows.get(row.number, row) for row in rows)
     certificate = head.certificate_
@@ -76,8 +74,8 @@ def place_command(
         "alien": [dict(vars(row)) for row in rows],
     }
     files = []
-    if out is not None:
-        files = [out / "place.json"]
+    if (stage := session.stage) is not None:
+        files = [stage / "place.json"]
         write_text(files[0], dumps(document))
     _show(session, placement, document["summary"], rows, shown)
     session.finish(document, files, read=[model, target])

@@ -7,13 +7,10 @@ from typing import Annotated
 import typer
 
 from regraft.cli.command import command
-from regraft.cli.options import Device, Model, ModelDomain, ModelId, ModelLabel, Out, Weights
+from regraft.cli.option_groups import NewInputOptions
+from regraft.cli.options import Model, ModelDomain, ModelId, ModelLabel, Out
 from regraft.cli.predict_inputs import (
     NewData,
-    NewEncoder,
-    NewPath,
-    NewText,
-    OnBroken,
     predict_inputs,
 )
 from regraft.cli.predict_table import predict_table
@@ -34,17 +31,13 @@ def predict(
     session: Session,
     model: Model,
     data: NewData,
+    *,
     label: ModelLabel = None,
     domain: ModelDomain = None,
     id_column: ModelId = None,
     interval: _Interval = False,
     out: Out = None,
-    text: NewText = "text",
-    path: NewPath = "path",
-    encoder: NewEncoder = None,
-    weights: Weights = None,
-    on_broken: OnBroken = "stop",
-    device: Device = "cpu",
+    new: NewInputOptions,
 ) -> None:
     """Predict labels and probabilities; score them if the data has a label column.
 
@@ -52,13 +45,12 @@ def predict(
     goes on from there when the same command is run again with --out.
     """
     from regraft.data.model_features import find_roles
-    from regraft.encoders.new_inputs import NewInputs
     from regraft.estimators.pipelines import split_model
     from regraft.estimators.saving import load
 
     fitted = load(model)
     head = split_model(fitted)[1]
-    source = NewInputs(data, text, path, encoder, weights, device, on_broken)
+    source = new.open(data)
     if kind := source.find_kind(head):
         roles = find_roles(fitted, label, domain, id_column)
         carried = {role: name for role, name in roles._asdict().items() if name is not None}

@@ -11,10 +11,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from regraft.cli.command import RESUMES
-from regraft.cli.options import choice, path_argument
+from regraft.cli.options import path_argument
 from regraft.cli.predicted import Predicted, predict_rows
 from regraft.cli.prediction_tally import PredictionTally
 from regraft.cli.session import Session
@@ -36,13 +34,6 @@ NewData = Annotated[
         "file of one text a line."
     ),
 ]
-NewText = Annotated[str, typer.Option(help="Column of texts.")]
-NewPath = Annotated[str, typer.Option(help="Column of paths.")]
-NewEncoder = Annotated[
-    str | None,
-    typer.Option(help="Encoder of new images or texts. Default: the one of the model's bank."),
-]
-OnBroken = Annotated[str, choice("At an image that cannot be read: stop or skip.", "stop", "skip")]
 
 
 def predict_inputs(
@@ -62,7 +53,7 @@ def predict_inputs(
     table, which it may have.
     """
     with embedded(session, model, inputs, kind, out) as bank:
-        files = [] if out is None else [out / "predictions.csv"]
+        files = [] if session.stage is None else [session.stage / "predictions.csv"]
         tally = PredictionTally(keeps_rows=session.as_json)
         with session.counting("predicting", kind) as meter, _writing(files) as write:
             for rows, predicted in _predict_blocks(model, bank, inputs, carried, interval):

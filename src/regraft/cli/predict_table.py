@@ -53,7 +53,7 @@ def predict_table(
     with session.working(f"predicting {len(X)} rows"):
         predicted = predict_rows(head, X, interval=interval)
     scored = score(predicted.labels, truth, table.domain, head.classes_)
-    files = [] if out is None else [out / "predictions.csv"]
+    files = [] if session.stage is None else [session.stage / "predictions.csv"]
     for file in files:
         columns = _columns(table, str(roles.id), predicted)
         rows = zip(*columns.values(), strict=True)

@@ -6,12 +6,17 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import typer
 
 from regraft.cli.console import Console
 from regraft.support.extras import require
+from regraft.support.runs import RUN
+
+if TYPE_CHECKING:
+    from regraft.support.publishing import Stage
+    from regraft.support.runs import SealedRun
 
 WARNINGS = "regraft.warnings"  # in the context of a command: the list of those shown
 _TALK = ("as_json", "quiet")  # options that change what is said, not what is done
@@ -54,6 +59,7 @@ class Session(Console):
     ) -> None:
         super().__init__(as_json, quiet)
         self.out: Path | None = None
+        self._stage: Stage | None = None
         self._html = html
         self._invocation = invocation
         self._start = time.perf_counter()
@@ -75,37 +81,90 @@ class Session(Console):
             require("jinja2", "report")
         self.out = out
 
+    @property
+    def stage(self) -> Path | None:
+        """The folder to write results to; ``finish`` publishes them in ``out``, all at once.
+
+        None if there is no ``out``. A command that ends without ``finish`` leaves nothing.
+        """
+        return None if self.out is None else self._open_stage(self.out).path
+
+    def _open_stage(self, out: Path) -> Stage:
+        if self._stage is None:
+            from regraft.support.publishing import Stage
+
+            self._stage = Stage(out)
+        return self._stage
+
+    def close(self) -> None:
+        """Remove what was written, but not published."""
+        if self._stage is not None:
+            self._stage.close()
+
     def finish(
         self, document: dict[str, Any], files: Sequence[Path], *, read: Sequence[Path | None] = ()
     ) -> None:
-        """Write the provenance and the report, then print the document or name the files.
+        """Publish the results, the provenance and the report; print the document or name the files.
 
         ``read`` are the files and folders that the command read; None stands for one not given.
         """
-        written = list(files)
-        if self.out is not None:
-            written.append(self._write_provenance(self.out, [path for path in read if path]))
-        try:
-            if self._html and self.out is not None:
-                with self.working("writing the report"):
-                    from regraft.report import write_report
+        if self.out is None:
+            super().finish(document, files)
+            return
+        sealed, written, failure = self._publish(self.out, files, [path for path in read if path])
+        super().finish(document | {RUN: sealed.id}, written)
+        if failure is not None:
+            raise failure
 
-                    written.append(write_report(self.out))
-            elif self._html is False and self.out and (self.out / "report.html").is_file():
-                self.note(
-                    f"{self.out / 'report.html'} is from before: write it again with regraft "
-                    f"report {self.out}."
-                )
-        finally:  # another result in the folder may be damaged: this one is shown all the same
-            super().finish(document, written)
+    def _publish(
+        self, out: Path, files: Sequence[Path], read: Sequence[Path]
+    ) -> tuple[SealedRun, list[Path], Exception | None]:
+        """Publish what the stage holds; return the run, its files, and why there is no report."""
+        from regraft.support.files import exclusive
+        from regraft.support.publishing import finish_publication
+        from regraft.support.runs import PROVENANCE, seal_run
 
-    def _write_provenance(self, out: Path, read: Sequence[Path]) -> Path:
+        stage = self._open_stage(out)
+        sealed = seal_run(stage.path)
+        written = [
+            out / path.relative_to(stage.path) if path.is_relative_to(stage.path) else path
+            for path in files
+        ]
+        failure: Exception | None = None
+        with exclusive(out):
+            finish_publication(out, is_alone=True)
+            self._write_provenance(out, stage.path, read, sealed)
+            written.append(out / PROVENANCE)
+            try:
+                written += self._write_report(out, stage.path)
+            except (ValueError, RuntimeError) as error:
+                failure = error  # another result may be damaged: this one is kept all the same
+            stage.publish()
+        return sealed, written, failure
+
+    def _write_report(self, out: Path, stage: Path) -> list[Path]:
+        """Write the report if it is asked for; else tell of one that is from before."""
+        page = out / "report.html"
+        if self._html:
+            with self.working("writing the report"):
+                from regraft.report.writing import read_report, render
+                from regraft.support.files import write_text
+
+                write_text(stage / page.name, render(read_report(out, stage)))
+                return [page]
+        if self._html is False and page.is_file():
+            self.note(f"{page} is from before: write it again with regraft report {out}.")
+        return []
+
+    def _write_provenance(
+        self, out: Path, stage: Path, read: Sequence[Path], results: SealedRun
+    ) -> None:
         from regraft.report.provenance import trace, write_provenance
 
         typed = self._invocation
         seconds = time.perf_counter() - self._start
-        provenance = trace(typed.command, typed.options, read, seconds, typed.warnings)
-        return write_provenance(out, typed.name, provenance)
+        provenance = trace(typed.command, typed.options, read, seconds, typed.warnings, results)
+        write_provenance(out, typed.name, provenance, stage)
 
 
 def announce_replacement(session: Session, out: Path) -> None:

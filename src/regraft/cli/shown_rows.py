@@ -10,13 +10,17 @@ from typing import TYPE_CHECKING, Any
 from regraft.cli.session import Session
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from regraft.data.labelled import LabelledTable
+    from regraft.data.tables import FeatureTable
     from regraft.estimators.abduction import Abduction
     from regraft.estimators.abduction_ends import ClassEnds, ShownRow
     from regraft.support.thumbnails import Pixels
 
 
 SHOWN_ROWS = 6  # of each class, at either end of a hidden factor
+_MOST_CELLS = 5  # of a row of a table
 
 
 @dataclass(frozen=True)
@@ -87,6 +91,54 @@ def describe_ends(
 
 def _renumber(ends: ClassEnds, numbers: Sequence[int]) -> ClassEnds:
     return ends.change_rows(lambda row: replace(row, number=int(numbers[row.number - 1]) + 1))
+
+
+def tell_columns(
+    rows: Sequence[ShownRow],
+    table: FeatureTable,
+    X: NDArray[Any],
+    usual: NDArray[Any],
+    names: Sequence[str],
+) -> tuple[ShownRow, ...]:
+    """Add the cells in which each row is furthest from the ``usual`` rows (m, d) of the sources.
+
+    ``X`` (n, d) are the features of all rows, with their ``names``. Rows of files whose columns
+    have no names stay as they are.
+    """
+    import numpy as np
+
+    from regraft.estimators.abduction_ends import shorten
+    from regraft.estimators.column_kinds import EQUALS, IS_MISSING
+
+    cells = table.X
+    if not isinstance(cells, Mapping) or not names:
+        return tuple(rows)
+    spread = usual.std(axis=0)
+    spread = np.where(spread > 0, spread, 1.0)
+    own = np.array([_column_of(name, cells, (EQUALS, IS_MISSING)) for name in names])
+
+    def tell(row: ShownRow) -> ShownRow:
+        i = row.number - 1
+        distance = abs(np.asarray(X[i], np.float64) - usual.mean(axis=0)) / spread
+        columns = dict.fromkeys(own[np.argsort(-distance, kind="stable")].tolist())
+        values = [_tell_cell(name, cells[name][i]) for name in columns if name in cells]
+        return replace(row, text=shorten(f"row {row.number}: {', '.join(values[:_MOST_CELLS])}"))
+
+    return tuple(map(tell, rows))
+
+
+def _column_of(feature: str, cells: Mapping[str, Any], signs: Sequence[str]) -> str:
+    """Return the column that a feature was made of."""
+    begun = (name for name in cells if feature.startswith(tuple(name + sign for sign in signs)))
+    return feature if feature in cells else max(begun, key=len, default=feature)
+
+
+def _tell_cell(name: str, value: Any) -> str:
+    """Write a cell; a gap is None, NaN or an empty text."""
+    is_missing = value is None or value != value or value == ""
+    if is_missing:
+        return f"{name} is missing"
+    return f"{name} {value:.6g}" if isinstance(value, float) else f"{name} {value}"
 
 
 def announce_pictures(session: Session, pictures: Mapping[int, Pixels]) -> None:

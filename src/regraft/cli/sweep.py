@@ -13,6 +13,8 @@ from regraft.cli.live import LiveSweep
 from regraft.cli.names import ALGORITHMS, ENGINES
 from regraft.cli.options import (
     FIRST_TRIAL,
+    Address,
+    CheckpointFreq,
     Compat,
     DataFolder,
     Dataset,
@@ -48,6 +50,7 @@ def sweep(
         str | None, choice("Names, separated by commas. Default: all.", *ALGORITHMS)
     ] = None,
     n_hparams: Annotated[int, typer.Option(help="Configurations, the default one first.")] = 20,
+    n_hparams_from: Annotated[int, typer.Option(help="Number of the first configuration.")] = 0,
     n_trials: Annotated[int, typer.Option(help="Repetitions of everything.")] = 3,
     seed: Annotated[int, typer.Option("--seed", "--trial-seed", help=FIRST_TRIAL)] = 0,
     test_envs: Annotated[
@@ -62,6 +65,7 @@ def sweep(
     ] = False,
     hparams: Hparams = "{}",
     steps: Steps = None,
+    checkpoint_freq: CheckpointFreq = None,
     holdout_fraction: Holdout = 0.2,
     compat: Compat = False,
     per_domain_forward: PerDomain = False,
@@ -81,12 +85,15 @@ def sweep(
             help="Runs side by side in a process. Default: 20 on a GPU, of image folders 1."
         ),
     ] = None,
-    address: Annotated[str | None, typer.Option(help="Address of a Ray cluster.")] = None,
+    address: Address = None,
     gpus_per_worker: Annotated[
         float | None, typer.Option(help="Share of a GPU for each process (ray; slurm rounds up).")
     ] = None,
     slurm_partition: Annotated[str | None, typer.Option(help="Partition to submit to.")] = None,
     slurm_time: Annotated[int | None, typer.Option(help="Minutes a job may take.")] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="List the runs and what is done of them, no more.")
+    ] = False,
 ) -> None:
     """Run DomainBed's protocol: every algorithm, configuration and held-out domain.
 
@@ -101,7 +108,13 @@ def sweep(
     from regraft.core.domains import check_device
 
     _check_counts(n_trials=n_trials, n_hparams=n_hparams, together=together)
-    check_settings(steps=steps, holdout_fraction=holdout_fraction, seed=seed)
+    check_settings(
+        steps=steps,
+        checkpoint_freq=checkpoint_freq,
+        holdout_fraction=holdout_fraction,
+        seed=seed,
+        n_hparams_from=n_hparams_from,
+    )
     if engine == "local" or (engine == "ray" and address is None):
         check_device(device)
     with session.working("looking at the data"):
@@ -117,12 +130,17 @@ def sweep(
             first_trial=seed,
             n_trials=n_trials,
             n_hparams=n_hparams,
+            n_hparams_from=n_hparams_from,
             steps=steps,
+            checkpoint_freq=checkpoint_freq,
             holdout_fraction=holdout_fraction,
             compat=compat,
             per_domain=per_domain_forward,
         )
         check_folder(out, jobs)
+    if dry_run:
+        _list(session, jobs, out)
+        return
     options = EngineOptions(
         out, device, workers, address, gpus_per_worker, slurm_partition, slurm_time
     )
@@ -140,6 +158,20 @@ def sweep(
             on_change=tell,
         )
     _show(session, tally, out, data)
+
+
+def _list(session: Session, jobs: Sequence[Job], out: Path) -> None:
+    """Print what would be run, and what is done already."""
+    from regraft.bench.protocol.run_folder import RunFolder
+
+    rows = [(job, RunFolder(out / job.id, job.id).is_done) for job in jobs]
+    n_done = sum(is_done for _, is_done in rows)
+    session.say(
+        *(f"{'done' if is_done else 'to do'}: {job.label}" for job, is_done in rows),
+        f"{len(rows)} runs, of which {n_done} are done.",
+    )
+    runs = [{"run": job.label, "folder": job.id, "done": is_done} for job, is_done in rows]
+    session.finish({"runs": runs}, [], read=[])
 
 
 def _make_jobs(

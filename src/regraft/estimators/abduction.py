@@ -137,7 +137,7 @@ def summarize_factor(found: Mapping[str, Any]) -> str:
         begin = f"The sources differ ({chance}), but the signs of a hidden factor are weak"
     return (
         f"{begin}: the sources hold {found['n_groups']} groups of "
-        f"rows in different shares. The last group is {tie}. On rows "
+        f"rows in different shares. Group {found['n_groups'] - 1} is {tie}. On rows "
         f"that no step has seen, the groups tell {told}"
     )
 

@@ -86,16 +86,18 @@ class ClassEnds(PlainData):
         """The rows of both ends."""
         return *self.last.rows, *self.first.rows
 
-    def column_table(self) -> Table:
-        """Show the means of the columns that differ most."""
+    def column_table(self, n_groups: int) -> Table:
+        """Show the means of the columns that differ most, of texts and gaps as shares."""
         title = f"class {self.label}: columns in which the groups differ most"
-        columns = {
-            "column": "{.name}",
-            "mean, last group": "{.last:.4g}",
-            "mean, first group": "{.first:.4g}",
-            "difference (standard deviations)": "{.difference:+.2f}",
-        }
-        return Table.from_objects(title, columns, self.columns)
+        names = "column", f"mean, group {n_groups - 1}", "mean, group 0"
+        rows = tuple(
+            (
+                *(each.name, *(_tell_mean(each.name, mean) for mean in (each.last, each.first))),
+                _tell_gap(each.difference),
+            )
+            for each in self.columns
+        )
+        return Table(title, (*names, "difference (standard deviations)"), rows)
 
     def change_rows(self, change: Callable[[EndRow], EndRow]) -> ClassEnds:
         """Return the same with every row as ``change`` returns it."""
@@ -193,7 +195,7 @@ def share_table(document: Mapping[str, Any]) -> Table:
             document["domains"], document["shares"], document["class_shares"], strict=True
         )
     )
-    title = "Share of the last group, in each source and class"
+    title = f"Share of group {document['n_groups'] - 1}, in each source and class"
     return Table(title, ("source", "all rows", *labels), rows)
 
 
@@ -234,6 +236,17 @@ def _tell(name: str, value: float) -> str:
     if EQUALS in name and value in (0, 1):
         return name if value else f"not {name}"
     return f"{name} {value:.4g}"
+
+
+def _tell_gap(difference: float) -> str:
+    """Write a difference in standard deviations, of which there may be no end."""
+    return "complete" if abs(difference) >= _LARGEST_GAP else f"{difference:+.2f}"
+
+
+def _tell_mean(name: str, mean: float) -> str:
+    """Write the mean of a column; of what is 0 or 1 for a text or a gap, it is a share."""
+    is_share = (EQUALS in name or name.endswith(IS_MISSING)) and 0 <= mean <= 1
+    return percent(mean) if is_share else f"{mean:.4g}"
 
 
 def _compare_sources(abduction: Abduction, c: int, u: int) -> str:

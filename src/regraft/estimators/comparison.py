@@ -28,6 +28,7 @@ from regraft.estimators.comparison_metrics import (
     Measured,
     average,
     clip,
+    describe_gain,
 )
 from regraft.estimators.comparison_records import CellRecords, CellValues, fingerprint, make_key
 from regraft.estimators.comparison_splits import leave_out, measure_heads
@@ -105,14 +106,7 @@ class Comparison(ShownResult, PlainData):
         gain = rows[1].minus_erm.get("accuracy")
         if gain is None:
             return (f"{said}.",)
-        side = "above" if gain.value >= 0 else "below"
-        ends = f"95 % interval over rows: {100 * gain.low:+.1f} to {100 * gain.high:+.1f}"
-        unsure = ", so neither is shown to be better" if gain.low <= 0 <= gain.high else ""
-        return (
-            f"{said}.",
-            f"On average over the unseen domains, {CRO_DEFAULTS} is {abs(100 * gain.value):.1f} "
-            f"points {side} {ERM} ({ends}){unsure}.",
-        )
+        return f"{said}.", describe_gain(gain, CRO_DEFAULTS, ERM)
 
     def table(self) -> Table:
         """Show accuracy by domain, and all metrics on average, with their intervals."""

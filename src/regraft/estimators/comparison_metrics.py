@@ -205,3 +205,16 @@ def _calibrate(y: NDArray[np.intp], probabilities: _Floats) -> _Calibration:
     starts = np.unique(np.searchsorted(rising, firsts, side="left"))
     success = probabilities.argmax(axis=1) == y
     return _Calibration(order, starts, (confidence - success)[order])
+
+
+def describe_gain(gain: Estimate, head: str, other: str) -> str:
+    """Say by how much a head's mean accuracy differs from another's, and if chance explains it."""
+    where = "On average over the unseen domains,"
+    if gain.low == gain.high == 0:
+        return f"{where} {head} and {other} are equally accurate."
+    side = "above" if gain.value >= 0 else "below"
+    by = "which chance explains" if gain.low <= 0 <= gain.high else "more than chance explains"
+    return (
+        f"{where} {head} is {abs(100 * gain.value):.1f} points {side} {other}, {by} (95 % interval "
+        f"over rows: {100 * gain.low:+.1f} to {100 * gain.high:+.1f})."
+    )

@@ -15,6 +15,16 @@ from regraft.core.whitening import row_chunks
 from regraft.estimators.comparison_metrics import Measured
 from regraft.support.digests import digest_parts
 from regraft.support.records import Records
+from regraft.support.schema import (
+    COUNT,
+    NUMBER,
+    OBJECT,
+    SECONDS,
+    SHARE,
+    check_fields,
+    list_of,
+    or_null,
+)
 
 
 @dataclass(frozen=True)
@@ -50,14 +60,13 @@ class CellRecords:
     """Values of cells by their key, also kept in a file if one is given."""
 
     def __init__(self, path: Path | None) -> None:
-        self._file = None if path is None else Records(path)
+        self._file = None if path is None else Records(path, _check_cell)
         kept = [] if self._file is None else self._file.read()
         self.cells: dict[str, CellValues] = {
             make_key(record["args"]): CellValues.from_dict(
                 {name: record[name] for name in record if name != "args"}
             )
             for record in kept
-            if "metrics" in record
         }
 
     def keep(self, key: str, values: CellValues) -> None:
@@ -65,6 +74,25 @@ class CellRecords:
         if self._file is not None:
             self._file.append({"args": json.loads(key), **values.to_dict()})
         self.cells[key] = values
+
+
+_CELL = {
+    "args": OBJECT,
+    "accuracy": SHARE,
+    "source_accuracy": SHARE,
+    "seconds": SECONDS,
+    "rows": COUNT,
+    "metrics": OBJECT,
+}
+_METRIC = {"value": NUMBER, "draws": list_of(or_null(NUMBER))}
+
+
+def _check_cell(record: dict[str, Any]) -> None:
+    """Raise ``ValueError`` with the reason unless this is what ``keep`` writes."""
+    check_fields(record, _CELL)
+    for name, metric in record["metrics"].items():
+        if metric is not None:
+            check_fields(metric, _METRIC, where=f"metrics.{name}")
 
 
 def make_key(args: dict[str, Any]) -> str:

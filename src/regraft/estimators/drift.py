@@ -62,7 +62,7 @@ class DriftBatch(PlainData):
         """Say what is wrong, for a model whose certificate states the accuracy ``certified``."""
         last = self.first_row + self.rows - 1
         said = {
-            CLOSURE: f"is not a mix of what the sources have ({write_p_value(self.p_value)})",
+            CLOSURE: f"is not a mixture of what the sources hold ({write_p_value(self.p_value)})",
             ACCURACY: f"has an expected accuracy of {self.accuracy:.1%}, and {certified:.1%} is "
             "certified",
         }

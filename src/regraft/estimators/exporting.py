@@ -19,8 +19,9 @@ from regraft.estimators.pipelines import Model, split_model
 from regraft.estimators.scoring import Scorer
 from regraft.estimators.table_features import TableFeatures
 from regraft.support.extras import require
-from regraft.support.files import sibling, write_bytes, write_text
+from regraft.support.files import write_bytes, write_text
 from regraft.support.json_files import dumps
+from regraft.support.publishing import publishing
 
 _TOLERANCE = 1e-6  # of a probability
 _ROWS = 64
@@ -150,9 +151,8 @@ def _write_torchscript(document: dict[str, Any], path: Path) -> None:
 def _write_sklearn(document: dict[str, Any], path: Path) -> None:
     Scorer(document).as_pipeline()  # raises if the model is not linear
     path = path.resolve()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = sibling(path)
-    try:
+    with publishing(path.parent) as stage:
+        fresh = stage / path.name
         fresh.mkdir()
         own = Path(scoring.__file__)
         code = own.read_text(encoding="utf-8").replace("from regraft.estimators.", "from ")
@@ -160,11 +160,6 @@ def _write_sklearn(document: dict[str, Any], path: Path) -> None:
         shutil.copyfile(own.with_name(_CELLS), fresh / _CELLS)
         (fresh / "model.json").write_text(dumps(document) + "\n", encoding="utf-8")
         (fresh / "README.md").write_text(document["about"]["card"], encoding="utf-8")
-        if path.exists():
-            shutil.rmtree(path)
-        fresh.rename(path)
-    finally:
-        shutil.rmtree(fresh, ignore_errors=True)
 
 
 _WRITERS: dict[str, Callable[[dict[str, Any], Path], None]] = {

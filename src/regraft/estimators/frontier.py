@@ -14,6 +14,8 @@ from regraft.core.abduction import find_groups, rows_of_sources
 from regraft.core.domains import Domains, check_domains, warn_if_one_domain
 from regraft.core.evidence import accuracy_interval
 from regraft.core.group_targets import GroupTargets, check_prior_shift
+from regraft.core.guard import STANDARD_ERRORS as _CLEAR
+from regraft.core.guard import WorstCase, compare_worst_cases
 from regraft.core.heads import check_ridge, fit_source_heads
 from regraft.core.hull import (
     Objective,
@@ -36,9 +38,14 @@ from regraft.support.measured import MeasuredShare
 from regraft.support.plain_data import PlainData
 from regraft.support.progress import OnProgress, ignore_progress
 from regraft.support.shown import ShownResult
-from regraft.support.table import Number, Table, percent, share
+from regraft.support.table import Number, Table
 from regraft.support.threads import threads_by_size
 
+_MEASURED = "Measured on held-out rows, mean over the sources; in brackets, 95 % intervals."
+_INTERVALS = (
+    "±: half of the 95 % interval for the rows held out. Heads fitted on other rows would differ "
+    "too: try another --seed."
+)
 PRIOR_SHIFTS = (0.0, 0.5, 1.0, 2.0, 4.0, math.inf)
 
 
@@ -53,6 +60,9 @@ class FrontierPoint:
     prior_shift: float | None = None  # of the latent family; None for every mixture
     source_rows: float | None = None  # effective number of rows behind the source accuracy
     worst_case_rows: float | None = None  # behind the worst-case accuracy
+    # Standard errors of the differences from the first head, which is judged by the same rows.
+    source_change_error: float | None = None
+    worst_case_change_error: float | None = None
 
     @property
     def source(self) -> MeasuredShare:
@@ -93,24 +103,40 @@ class Frontier(ShownResult, PlainData):
             return "worst mixture of the groups"
         return f"worst domain within {self.audit_radius:g} nats"
 
-    def summary(self) -> str:
+    def paragraphs(self) -> tuple[str, ...]:
         """Compare the first and the last head in one sentence."""
         first, last = self.points[0], self.points[-1]
         if not self.has_factor:
             return (
                 "No hidden factor was found, so there is no mix of groups to move and nothing to "
-                f"trade: the head is ERM's, with {percent(last.source_accuracy)} on the sources "
-                "(measured on held-out rows)."
+                f"trade: the head is ERM's, with {last.source} on the sources. {_MEASURED}",
             )
         moved = "the training radius goes from"
         if self.family == "latent":
             moved = "the mix of groups may move further, from"
+        start = "any distance" if first.label == "any" else f"{first.label} nats"
         end = "any distance" if last.label == "any" else f"{last.label} nats"
+        source = _tell_change(first.source, last.source, last.source_change_error)
+        worst = _tell_change(first.worst_case, last.worst_case, last.worst_case_change_error)
         return (
-            f"As {moved} {first.label} nats to {end}, accuracy on the sources goes from "
-            f"{percent(first.source_accuracy)} to {percent(last.source_accuracy)}, and in the "
-            f"{self.scope} from {percent(first.worst_case_accuracy)} to "
-            f"{percent(last.worst_case_accuracy)} (measured on held-out rows)."
+            f"{self.price()} As {moved} {start} to {end}, accuracy on the sources {source}; in the "
+            f"{self.scope} it {worst}. {_MEASURED}",
+        )
+
+    def price(self) -> str:
+        """Say in points what robustness costs on the sources, and what it buys."""
+        first, last = self.points[0], self.points[-1]
+        change = _clear_change(first.source, last.source, last.source_change_error)
+        gain = _clear_change(first.worst_case, last.worst_case, last.worst_case_change_error)
+        paid = f"costs {100 * -change:.1f} points" if change < 0 else "costs nothing"
+        if change > 0:
+            paid = f"gains {100 * change:.1f} points"
+        bought = f"buys {100 * gain:.1f} points" if gain > 0 else "buys nothing"
+        if gain < 0:
+            bought = f"loses {100 * -gain:.1f} points"
+        return (
+            f"Robustness {paid} in domains like the sources, and {bought} in the worst domain, as "
+            "far as chance lets one tell."
         )
 
     def table(self) -> Table:
@@ -118,12 +144,13 @@ class Frontier(ShownResult, PlainData):
         columns = "accuracy on the sources", f"accuracy in the {self.scope}", "risk there (nats)"
         rows = tuple(
             (
-                *(p.label, share(p.source_accuracy), share(p.worst_case_accuracy)),
+                *(p.label, _cell(p.source), _cell(p.worst_case)),
                 Number(p.worst_case_risk, format=".3f"),
             )
             for p in self.points
         )
-        return Table("Measured on held-out rows", (self.trained, *columns), rows)
+        title = "Measured on held-out rows"
+        return Table(title, (self.trained, *columns), rows, note=_INTERVALS)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Frontier:
@@ -225,22 +252,18 @@ def frontier(
     else:
         maps = fit_factorized_targets(sources, n_groups)
         targets, measured = maps.plausible, maps.prepare(*rows)
-    points = []
+    points: list[FrontierPoint] = []
+    first: _JudgedHead | None = None
     for radius in radii:
         _, game = play_hull(
             sources, radius=radius, ridge=ridge, targets=targets, objective=objective
         )
         loss, error = _judge(Z, test.y, game.head)
         worst = attack(measured, error, radii[-1])
-        point = FrontierPoint(
-            radius=radius,
-            source_accuracy=1 - float(test.weight @ error),
-            worst_case_accuracy=1 - worst.value,
-            worst_case_risk=attack(measured, loss, radii[-1]).value,
-            source_rows=float(1 / test.weight.square().sum()),
-            worst_case_rows=float(1 / worst.weights.square().sum()),
-        )
-        points.append(point)
+        judged = _JudgedHead(error, test.weight, worst.weights, worst.value)
+        first = first or judged
+        risk = attack(measured, loss, radii[-1]).value
+        points.append(judged.point(first, radius=radius, worst_case_risk=risk))
         on_progress(f"fitted at radius {radius:g}")
     return Frontier(tuple(points), audit_radius=radii[-1], family=family)
 
@@ -274,26 +297,69 @@ def _latent_frontier(
     else:
         belief = groups.models.log_posterior(test.X, y).exp()
     targets = GroupTargets(belief, test.weight, y, len(test.classes), class_groups=class_groups)
-    points = []
+    points: list[FrontierPoint] = []
+    first: _JudgedHead | None = None
     for shift in shifts:
         outcome = play_latent(
             sources, groups, prior_shift=shift, class_groups=class_groups, ridge=ridge
         )
         loss, error = _judge(Z, y, outcome.head)
         worst = targets.worst(error)[0]
-        point = FrontierPoint(
-            radius=None,
-            source_accuracy=1 - float(test.weight @ error),
-            worst_case_accuracy=1 - float(worst @ error),
-            worst_case_risk=float(targets.worst(loss)[0] @ loss),
-            prior_shift=shift,
-            source_rows=float(1 / test.weight.square().sum()),
-            worst_case_rows=float(1 / worst.square().sum()),
-        )
+        judged = _JudgedHead(error, test.weight, worst, float(worst @ error))
+        first = first or judged
+        risk = float(targets.worst(loss)[0] @ loss)
+        point = judged.point(first, radius=None, worst_case_risk=risk, prior_shift=shift)
         points.append(point)
         on_progress(f"fitted where the mix of groups may move by {point.label} nats")
     has_factor = groups.models is not None
     return Frontier(tuple(points), audit_radius=None, family="latent", has_factor=has_factor)
+
+
+@dataclass(frozen=True)
+class _JudgedHead:
+    """Errors of one head on the rows held out, and how these count."""
+
+    error: Tensor  # (n,) 0 or 1
+    base: Tensor  # (n,) weights of the rows as they are
+    worst: Tensor  # (n,) in the worst domain
+    worst_error: float  # there
+
+    def point(self, first: _JudgedHead, **settings: Any) -> FrontierPoint:
+        """Return the point of the head, compared to the ``first`` head on the same rows."""
+        return FrontierPoint(
+            source_accuracy=1 - float(self.base @ self.error),
+            worst_case_accuracy=1 - self.worst_error,
+            source_rows=float(1 / self.base.square().sum()),
+            worst_case_rows=float(1 / self.worst.square().sum()),
+            source_change_error=_paired_error(first, self, "base"),
+            worst_case_change_error=_paired_error(first, self, "worst"),
+            **settings,
+        )
+
+
+def _paired_error(first: _JudgedHead, other: _JudgedHead, weights: str) -> float:
+    """Return the standard error of the difference of two heads' accuracies."""
+    cases = (WorstCase(getattr(each, weights), each.error) for each in (first, other))
+    return compare_worst_cases(*cases).standard_error
+
+
+def _clear_change(first: MeasuredShare, last: MeasuredShare, error: float | None) -> float:
+    """Return by how much an accuracy changes, 0 where chance explains it."""
+    change = last.value - first.value
+    return change if abs(change) > _CLEAR * (error or 0.0) else 0.0
+
+
+def _tell_change(first: MeasuredShare, last: MeasuredShare, error: float | None) -> str:
+    """Say how an accuracy changes, or that it does not by more than chance explains."""
+    if error is not None and first.value == last.value:
+        return f"does not change: {last}"
+    if error is not None and not _clear_change(first, last, error):
+        return f"does not change by more than chance explains ({first} before, {last} after)"
+    return f"goes from {first} to {last}"
+
+
+def _cell(accuracy: MeasuredShare) -> Number:
+    return Number(accuracy.value, (accuracy.high - accuracy.low) / 2, ".1%")
 
 
 def _with_interval(accuracy: float, rows: float | None) -> MeasuredShare:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from regraft.support.publishing import finish_publication
+
 ARRAYS = "model.safetensors"
 DESCRIPTION = "model.json"
 CARD = "README.md"
@@ -16,5 +18,10 @@ def is_model(path: Path) -> bool:
 
 
 def find_model(path: Path) -> Path:
-    """Return the folder of a saved model: the folder model in ``path``, or ``path`` itself."""
+    """Return the folder of a saved model: the folder model in ``path``, or ``path`` itself.
+
+    What a killed process has published there, but not yet moved to its place, is moved.
+    """
+    for folder in (path, path.parent):
+        finish_publication(folder)
     return path / "model" if is_model(path / "model") else path

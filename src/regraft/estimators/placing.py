@@ -113,10 +113,10 @@ class Placement(ShownResult, PlainData):
     def _closure(self) -> str:
         chance = write_p_value(self.p_value)
         if self.is_mixture:
-            return f"Nothing speaks against a mix of what the sources have ({chance})."
+            return f"Nothing speaks against a mixture of what the sources hold ({chance})."
         return (
-            f"Your domain is not a mix of what the sources have ({chance}): no certificate of this "
-            "model speaks of it. Look at the rows that are least alike."
+            f"Your domain is not a mixture of what the sources hold ({chance}): no certificate of "
+            "this model speaks of it. Look at the rows that are least alike."
         )
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
 import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, fields
@@ -47,13 +45,15 @@ from regraft.estimators.model_files import (
     find_model,
     is_model,
 )
+from regraft.estimators.model_seal import check_seal, seal_model, sealed_files
 from regraft.estimators.pipelines import Model, join_model, split_model
 from regraft.estimators.table_features import TableFeatures
 from regraft.estimators.target_certificate import TargetCertificate
 from regraft.estimators.transformer_state import describe_transformer, restore_transformer
-from regraft.support.files import sibling
 from regraft.support.json_files import load_json
+from regraft.support.publishing import publishing
 from regraft.support.reading import read_file
+from regraft.support.runs import check_run
 
 FORMAT = 3
 FORMAT_WITH_PREPROCESSING = 4  # so that versions that would leave it out refuse the model
@@ -106,30 +106,16 @@ def save(model: Model, path: str | Path) -> None:
             "preprocessing": describe_transformer(before, values, _PREFIX),
             "step": model.steps[-1][0],
         }
-    description = json.dumps(described, indent=2)
-    arrays = safetensors.numpy.save(values)
-    reference = _reference_bytes(head)
-    card = model_card(model)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fresh, old = sibling(path), sibling(path)
-    try:
+    files = {ARRAYS: safetensors.numpy.save(values)}
+    if (reference := _reference_bytes(head)) is not None:
+        files[REFERENCE] = reference
+    files[DESCRIPTION] = seal_model(described, files).encode()
+    files[CARD] = model_card(model).encode()
+    with publishing(path.parent) as stage:
+        fresh = stage / path.name
         fresh.mkdir()
-        (fresh / ARRAYS).write_bytes(arrays)
-        (fresh / DESCRIPTION).write_text(description, encoding="utf-8")
-        (fresh / CARD).write_text(card, encoding="utf-8")
-        if reference is not None:
-            (fresh / REFERENCE).write_bytes(reference)
-        if path.exists():
-            path.rename(old)
-        fresh.rename(path)
-    except BaseException:
-        if old.exists() and not path.exists():
-            old.rename(path)
-        raise
-    finally:
-        shutil.rmtree(fresh, ignore_errors=True)
-        if path.exists():
-            shutil.rmtree(old, ignore_errors=True)
+        for name, content in files.items():
+            (fresh / name).write_bytes(content)
 
 
 def load(path: str | Path) -> Model:
@@ -156,9 +142,12 @@ def load(path: str | Path) -> Model:
         raise ValueError(
             f"{path} is not a saved model: pass a folder with {DESCRIPTION} and {ARRAYS}."
         )
+    check_run(path.parent, f"{path.name}/{DESCRIPTION}")
     description = _read_description(path / DESCRIPTION)
-    arrays = _read_arrays(path / ARRAYS)
-    rows = _read_arrays(path / REFERENCE) if (path / REFERENCE).is_file() else None
+    contents = {name: read_file(path / name, path) for name in sealed_files(path)}
+    check_seal(path, description, contents)
+    arrays, *others = (_read_arrays(path / name, content) for name, content in contents.items())
+    rows = others[0] if others else None
     try:
         model = _rebuild(description, arrays)
         if rows is not None and isinstance(model, CROClassifier):
@@ -196,11 +185,12 @@ def _restore_preprocessing(
     return before
 
 
-def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
+def _read_arrays(path: Path, content: bytes) -> dict[str, NDArray[Any]]:
     try:
-        return safetensors.numpy.load(read_file(path, path.parent))
+        arrays: dict[str, NDArray[Any]] = safetensors.numpy.load(content)
     except safetensors.SafetensorError:
         raise ValueError(f"{path} is damaged: save the model again.") from None
+    return arrays
 
 
 def _reference_bytes(model: SoftmaxHead) -> bytes | None:
@@ -225,6 +215,8 @@ def _restore_reference(model: CROClassifier, arrays: dict[str, NDArray[Any]]) ->
     }
     for field in fields(Reference):
         _check_shape(field.name, arrays[field.name], shapes.get(field.name, (m,)))
+        if np.isnan(arrays[field.name]).any():
+            raise ValueError(f"{field.name} of the reference is not a number")
     return Reference(
         **{field.name: torch.from_numpy(arrays[field.name].copy()) for field in fields(Reference)}
     )
@@ -366,6 +358,8 @@ def _rebuild(description: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> So
     model.n_features_in_ = int(description["n_features"])
     for name, shape in _shapes(model).items():
         _check_shape(name, arrays[name], shape)
+        if not np.isfinite(arrays[name]).all():
+            raise ValueError(f"{name} is not finite")
         if name not in ("coef", "intercept"):
             # A copy, because what safetensors reads is neither writable nor aligned.
             setattr(model, f"{name}_", np.array(arrays[name], dtype=np.float64))

@@ -49,12 +49,11 @@ def describe_outside(checks: Sequence[SourceCheck]) -> str:
         return ""
     names = ", ".join(each.name for each in outside)
     one = len(outside) == 1
-    these = f"source ({names}) is" if one else f"sources ({names}) are"
-    where, them = ("it", "it") if one else ("each", "them")
+    are, where, them = ("is", "it", "it") if one else ("are", "each", "them")
     return (
-        f"{len(outside)} of {len(checks)} {these} not a mixture of the groups found: the accuracy "
-        f"measured in {where} is not what its groups predict. The certificate does not speak about "
-        f"{them}, nor about new domains like {them}."
+        f"{len(outside)} of {len(checks)} sources ({names}) {are} not a mixture of the groups "
+        f"found: the accuracy measured in {where} is not what its groups predict. The certificate "
+        f"does not speak about {them}, nor about new domains like {them}."
     )
 
 

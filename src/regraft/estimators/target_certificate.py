@@ -62,7 +62,7 @@ class TargetCertificate(ShownResult, PlainData):
         """Say what is certified."""
         said = []
         if self._is_refuted:
-            said.append("The rows do not look like a mixture of what the sources have.")
+            said.append("The rows do not look like a mixture of what the sources hold.")
         if self.labelled is not None:
             said.append(
                 "Certified: in the domain that the labelled rows were drawn from, "

@@ -17,6 +17,16 @@ from regraft.moral.scenarios import Library, Scenario, collect
 from regraft.moral.values import PROFILES
 from regraft.support.digests import digest_text
 from regraft.support.records import Records
+from regraft.support.schema import (
+    COUNT,
+    FLAG,
+    OBJECT,
+    TEXT,
+    Kind,
+    check_fields,
+    one_of,
+    or_null,
+)
 
 ANSWERS = "answers.jsonl"  # in the folder of an elicitation
 MECHANISM = (
@@ -63,6 +73,30 @@ def question_args(model: str, question: Question) -> dict[str, Any]:
     }
 
 
+_ANSWER = {
+    "args": OBJECT,
+    "answer": or_null(one_of("A", "B")),
+    "text": TEXT,
+    "input_tokens": COUNT,
+    "output_tokens": COUNT,
+}
+_PROFILES = [list(profile) for profile in PROFILES]
+_QUESTION = {
+    "model": TEXT,
+    "prompt": TEXT,
+    "scenario": TEXT,
+    "digest": TEXT,
+    "profile": Kind("a profile of three values", lambda value: value in _PROFILES),
+    "swapped": FLAG,
+}
+
+
+def check_answer(record: dict[str, Any]) -> None:
+    """Raise ``ValueError`` with the reason unless ``record`` is an answer to a question."""
+    check_fields(record, _ANSWER)
+    check_fields(record["args"], _QUESTION, where="args")
+
+
 def read_answers(path: Path, library: Library, *, model: str | None = None) -> Answers:
     """Read the answers about ``library`` from ``path``, a file or the folder of an elicitation.
 
@@ -73,7 +107,7 @@ def read_answers(path: Path, library: Library, *, model: str | None = None) -> A
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}: make it with regraft moral elicit.")
     rows = {(s.id, _digest(s)): i for i, s in enumerate(library.scenarios)}
-    found = [record for record in Records(path).read() if _row(record, rows) is not None]
+    found = [r for r in Records(path, check_answer).read() if _row(r, rows) is not None]
     if not found:
         raise ValueError(
             f"{path} has no answers about these scenarios in this version's words: elicit them "

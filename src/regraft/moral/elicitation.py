@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from regraft.moral.answers import ANSWERS, question_args
+from regraft.moral.answers import ANSWERS, check_answer, question_args
 from regraft.moral.prompts import Question, parse_answer, system_prompt, user_prompt
 from regraft.moral.scenarios import Library
 from regraft.moral.values import PROFILES
@@ -82,7 +82,7 @@ def plan(library: Library, *, model: str, out: Path, limit: int | None = None) -
         for profile in PROFILES
         for swapped in (False, True)
     ]
-    records = Records(out / ANSWERS)
+    records = Records(out / ANSWERS, check_answer)
     left = tuple(q for q in questions if not records.done(question_args(model, q)))
     return Plan(left, len(questions) - len(left), records)
 

@@ -45,8 +45,8 @@ def _answer(document: Document) -> tuple[str, Figure]:
     low = min(shares, key=lambda name: shares[name].value)
     group = f"group {document['n_groups'] - 1}"
     return (
-        f"Yes: {document['n_groups']} groups ({chance}), of which {high} has most of the last and "
-        f"{low} least.",
+        f"{'Perhaps' if document['warnings'] else 'Yes'}: {document['n_groups']} groups "
+        f"({chance}); {high} has most of {group}, and {low} least.",
         Figure(
             f"{100 * shares[high].value:.1f}%",
             f"of the rows of {high} are in {group} (95 % interval {shares[high].interval}), and "

@@ -54,7 +54,7 @@ def describe_group(found: Document) -> str:
     """Say what the last group is, in terms of the ends that are shown."""
     last = f"Group {found['n_groups'] - 1}"
     if not is_aligned(found):
-        return f"{last} is the last group: the first line of pictures or rows of each class."
+        return f"{last} is the first line of pictures or rows of each class."
     ends: dict[str, list[str]] = {end: [] for end in _ENDS}
     for label, sign in zip(found["classes"], found["alignment"], strict=True):
         ends[_ENDS[sign < 0]].append(label)
@@ -82,8 +82,8 @@ def ends_section(found: Document) -> Section:
         strips = StripColumns(
             {
                 f"Class {each.label}": tuple(
-                    _strip(f"{side} group", end)
-                    for side, end in (("last", each.last), ("first", each.first))
+                    _strip(f"group {u}", end)
+                    for u, end in ((found["n_groups"] - 1, each.last), (0, each.first))
                 )
                 for each in ends
             }
@@ -95,14 +95,14 @@ def ends_section(found: Document) -> Section:
 def column_tables(found: Document) -> tuple[Table, ...]:
     """Show for each class in which columns its groups differ most, where rows have columns."""
     ends = map(ClassEnds.from_dict, found["ends"])
-    return tuple(each.column_table() for each in ends if each.columns)
+    return tuple(each.column_table(found["n_groups"]) for each in ends if each.columns)
 
 
 def tie_section(found: Document) -> Section:
     """Show how the factor is tied to the label in each source."""
     aligned = is_aligned(found)
     shares = _end_shares(found, aligned)
-    what = _ENDS[0] if aligned else "the last group"
+    what = _ENDS[0] if aligned else f"group {found['n_groups'] - 1}"
     described = "; ".join(
         f"{source}: {', '.join(f'{percent(m.value)} of class {label}' for label, m in row.items())}"
         for source, row in shares.items()

@@ -9,7 +9,7 @@ from regraft.core.certificates import certificate_from_dict
 from regraft.core.evidence import accuracy_interval
 from regraft.core.group_certificate import GroupCertificate
 from regraft.core.head_certificate import HeadCertificate
-from regraft.estimators.answers import answer_fit
+from regraft.estimators.fit_answer import answer_fit
 from regraft.estimators.group_audit import GroupAudit
 from regraft.estimators.placing import Placement
 from regraft.estimators.source_mixtures import check_sources
@@ -129,9 +129,9 @@ def _factor_sections(
     heads = heads_of(certificate)
     return (
         ends_section(found),
+        prevalence_section(found, heads, places),
         tie_section(found),
         group_section(heads, found),
-        prevalence_section(found, heads, places),
     )
 
 
@@ -143,18 +143,19 @@ def _demo_factor(
     if not found["ends"]:
         return
     yield ends_section(found)
-    yield tie_section(found)
     audits = {name: GroupAudit.from_dict(audit) for name, audit in document["audits"].items()}
     placement = Placement.from_dict(document["placement"])
     sizes = {len(placement.shares), *(audit.n_groups for audit in audits.values())}
     if sizes != {found["n_groups"]}:  # the rows held out are too few to show the same groups
+        yield tie_section(found)
         return
     heads = {name: audit.groups for name, audit in audits.items()}
     audited = {name: measured[name] for name in audits}
     there = {name: row[unseen] for name, row in audited.items()}
     places = [*source_places(found, audited), new_place(unseen, placement, there)]
-    yield group_section(heads, found)
     yield prevalence_section(found, heads, places)
+    yield tie_section(found)
+    yield group_section(heads, found)
 
 
 def _rows_section(document: Document) -> Section:

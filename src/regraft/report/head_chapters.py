@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from regraft.core.evidence import Evidence, accuracy_interval
 from regraft.estimators.audit import AuditCurve
+from regraft.estimators.comparison_metrics import Estimate, describe_gain
 from regraft.estimators.free_audit import FreeAudit
 from regraft.estimators.frontier import Frontier
 from regraft.estimators.group_audit import COLUMNS, GroupAudit, evidence_rows
@@ -48,12 +49,13 @@ def frontier_chapter(document: Document) -> Chapter:
     return Chapter(
         "The price of robustness",
         "What does robustness cost on the sources, and what does it buy in the worst domain?",
-        frontier.summary(),
+        frontier.price() if frontier.has_factor else frontier.summary(),
         (frontier_section(frontier),),
         Figure(
             percent(last.worst_case.value),
-            f"accuracy of the last head in the {frontier.scope} (95 % interval "
-            f"{last.worst_case.interval}); on the sources it has {last.source}.",
+            f"of the most robust model's answers are right in the {frontier.scope} (95 % interval "
+            f"{last.worst_case.interval}); {last.source} are on the sources (mean over them). "
+            "Measured on rows set aside.",
         ),
     )
 
@@ -87,13 +89,18 @@ def comparison_chapter(document: Document) -> Chapter:
         for row in fixed
     }
     average = cro.get("metrics", {}).get("accuracy")
+    gain = cro.get("minus_erm", {}).get("accuracy")
+    compared = ""
+    if gain:
+        compared = f" {describe_gain(Estimate(**gain), cro['head'], erm['head'])}"
     return Chapter(
-        "Heads compared, each domain left out",
-        f"Which head holds where none has been? Each of {len(targets)} domains was left out in "
+        "Models compared, each domain left out",
+        f"Which model holds where none has been? Each of {len(targets)} domains was left out in "
         "turn.",
-        f"{cro['head']} has {percent(cro['average'])} on average over the unseen domains and "
-        f"{percent(cro['worst'])} in the worst ({cro['worst_target']}), {erm['head']} "
-        f"{percent(erm['average'])} and {percent(erm['worst'])}.",
+        f"The robust model, {cro['head']}, has {percent(cro['average'])} accuracy on average over "
+        f"the unseen domains and {percent(cro['worst'])} in the worst ({cro['worst_target']}), the "
+        f"ordinary model, {erm['head']}, {percent(erm['average'])} and {percent(erm['worst'])}."
+        f"{compared}",
         (
             domains_section(accuracies, "the domain left out", cro["head"]),
             Section("All heads, each domain left out", parts),

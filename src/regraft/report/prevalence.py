@@ -88,7 +88,7 @@ def prevalence_section(
     )
     chart = Chart(
         f"Accuracy over the share of {group}",
-        prevalence_chart(lines, places, _START),
+        prevalence_chart(lines, places, _START, group),
         f"{described}.",
     )
     slider = Slider(

@@ -79,8 +79,9 @@ def frontier_section(frontier: Frontier) -> Section:
         title,
         (
             Text(
-                f"One head for each {trained}: what it has where domains look like the sources (to "
-                f"the right is better), and in the worst plausible domain (up is better).{is_erm}"
+                f"One model for each step ({trained}): its accuracy where domains look like the "
+                f"sources (to the right is better), and in the {frontier.scope} (up is "
+                f"better).{is_erm} {frontier.summary()}"
             ),
             Chart(
                 f"Labels: {trained}; bars: 95 % intervals",

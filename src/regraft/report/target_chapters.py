@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from regraft.core.certificates import certificate_from_dict
 from regraft.core.group_certificate import GroupCertificate
 from regraft.estimators.abduction_ends import ShownRow
 from regraft.estimators.learning_curve import LearningCurve
 from regraft.estimators.placing import LEVEL, Placement
+from regraft.estimators.source_mixtures import check_sources
 from regraft.estimators.target_certificate import TargetCertificate
 from regraft.estimators.target_tables import adapted_table, place_table, placement_table
 from regraft.report.elements import (
@@ -29,15 +32,17 @@ from regraft.report.prevalence import (
     source_places,
 )
 from regraft.support.charts import labels_chart
-from regraft.support.measured import around
+from regraft.support.factor_charts import PlacedDomain
+from regraft.support.measured import MeasuredShare, around
 from regraft.support.measured_charts import accuracy_chart, share_chart
-from regraft.support.table import percent
+from regraft.support.table import percent, write_p_value
 
 _NEW = "new domain"
 _NO_MIXTURE = (
-    "The rows do not look like a mixture of what the sources have, so what follows from the groups "
+    "The rows do not look like a mixture of what the sources hold, so what follows from the groups "
     "may not hold there: label some rows of the domain."
 )
+_LABEL_SOME = "Label some rows of it: nothing else can tell how good the model is there."
 _ALIEN = (
     "A classifier was fitted to tell rows of the new domain from the mixture of the sources' rows "
     "that is nearest to them. These rows it finds least like the mixture, by a score that was "
@@ -58,17 +63,21 @@ def place_chapter(document: Document) -> Chapter:
     sections: list[Section] = []
     if len(placement.shares) > 1:
         model = document.get("model")
-        sections.append(_shares_section(placement, model))
-        sections += _prevalence(model, placement)
-    sections.append(Section("How good is the model there?", (Text(accuracy),)))
+        shares = _shares_section(placement, model)
+        if placement.is_mixture:
+            sections.append(shares)
+            sections += _prevalence(model, new_place(_NEW, placement), placement.is_placed)
+        else:  # shares of a mixture that it is not
+            sections.append(replace(shares, parts=(Text(place), *shares.parts), folded=True))
+    good = Section("How good is the model there?", (Text(accuracy),))
     return Chapter(
         "Where a new domain lies",
-        f"Is the new domain ({placement.rows:,} rows, no labels used) a mix of what the sources "
-        "have, and of what?",
-        f"{closure} {place}",
-        (*sections, alien) if placement.is_mixture else (alien, *sections),
+        f"Is the new domain ({placement.rows:,} rows, no labels used) a mixture of what the "
+        "sources hold, and in which shares?",
+        f"{closure} {place}" if placement.is_mixture else closure,
+        (*sections, good, alien) if placement.is_mixture else (alien, good, *sections),
         _share_figure(placement),
-        () if placement.is_mixture else (_NO_MIXTURE,),
+        () if placement.is_mixture else (_LABEL_SOME,),
     )
 
 
@@ -80,6 +89,7 @@ def adapt_chapter(document: Document) -> Chapter:
     if measured is not None:
         added += [_heads_chart(certificate), measured]
     sections = [Section("What the rows of the domain added", tuple(added))]
+    sections += _prevalence(document.get("model"), *_adapted_place(certificate))
     if document["curve"] is not None:
         sections.append(_curve_section(LearningCurve.from_dict(document["curve"])))
     sections += [
@@ -88,14 +98,22 @@ def adapt_chapter(document: Document) -> Chapter:
     ]
     is_doubted = certificate.p_value is not None and certificate.p_value <= LEVEL
     return Chapter(
-        "A head for a new domain",
-        f"How good is the head that {certificate.rows:,} rows of the domain lead to, "
+        "A model for a new domain",
+        f"How good is the model that {certificate.rows:,} rows of the domain lead to, "
         f"{certificate.labels:,} of them with labels?",
         _short_claim(certificate),
         tuple(sections),
         _adapted_figure(certificate),
         (_NO_MIXTURE,) if is_doubted else (),
     )
+
+
+def _adapted_place(certificate: TargetCertificate) -> tuple[PlacedDomain, bool]:
+    """Return where the domain of an adapted head lies, and whether its rows tell."""
+    c = certificate
+    ends = [next(reversed(each.values()), 0.0) for each in (c.weights, c.lower, c.upper)]
+    is_known = bool(c.lower) and (c.p_value is None or c.p_value > LEVEL)
+    return PlacedDomain(_NEW, MeasuredShare(*ends), {}, is_new=True), is_known
 
 
 def _short_claim(certificate: TargetCertificate) -> str:
@@ -108,29 +126,38 @@ def _short_claim(certificate: TargetCertificate) -> str:
     if c.mixture is not None:
         bound = percent(c.mixture.accuracy_bound)
         said.append(f"at least {bound} accuracy if the domain is a mixture of the groups found")
-    return f"Certified: {', and '.join(said)} (95 % confidence each)." if said else c.claim()
+    each = " each" if len(said) > 1 else ""
+    return f"Certified: {', and '.join(said)} (95 % confidence{each})." if said else c.claim()
 
 
 def _share_figure(placement: Placement) -> Figure | None:
+    if not placement.is_mixture:
+        chance = write_p_value(placement.p_value)
+        return Figure(
+            "Not a mixture",
+            f"of what the sources hold: a classifier tells the new rows from the nearest mixture "
+            f"of the sources' ({chance}).",
+        )
     if not placement.is_placed:
         return None
     share = new_place(_NEW, placement).share
     return Figure(
         percent(share.value),
-        f"of the new domain are in the last group, group {len(placement.shares) - 1} (95 % "
-        f"interval {share.interval}); the sources have {_list_shares(placement)}.",
+        f"of the new domain's rows are in {_last_group(placement)} (95 % interval "
+        f"{share.interval}); the sources have {_list_shares(placement)}.",
     )
 
 
 def _adapted_figure(certificate: TargetCertificate) -> Figure | None:
     """Return the accuracy on labels of the domain, else that in the worst mixture left."""
     kinds = (
-        (certificate.labelled, "on labels of the domain that the heads have not seen"),
+        (certificate.labelled, "on labelled rows of the domain that it had not seen"),
         (certificate.mixture, "in the worst mixture that the rows leave possible"),
     )
     for evidence, where in kinds:
         if evidence is not None:
-            meaning = f"accuracy {where} (95 % interval {evidence.measured.interval})."
+            interval = f"(95 % interval {evidence.measured.interval})"
+            meaning = f"of its answers are right {where} {interval}."
             return Figure(percent(evidence.accuracy), meaning)
     return None
 
@@ -151,13 +178,17 @@ def _heads_chart(certificate: TargetCertificate) -> Chart:
     )
 
 
+def _last_group(placement: Placement) -> str:
+    return f"group {len(placement.shares) - 1}"
+
+
 def _list_shares(placement: Placement) -> str:
     shares = placement.source_shares.items()
     return ", ".join(f"{percent(share[-1])} ({name})" for name, share in shares)
 
 
 def _shares_section(placement: Placement, model: Document | None) -> Section:
-    new = new_place(_NEW, placement).share
+    new, group = new_place(_NEW, placement).share, _last_group(placement)
     sources = {name: around(shares[-1], None) for name, shares in placement.source_shares.items()}
     if model is not None:
         sources = source_shares(model["abduction"])
@@ -165,25 +196,27 @@ def _shares_section(placement: Placement, model: Document | None) -> Section:
         "Which groups it mixes",
         (
             Chart(
-                "Share of the last group; bars: 95 % intervals",
-                share_chart({_NEW: new, **sources}),
-                f"The new domain has {new} of the last group; the sources have "
-                f"{_list_shares(placement)}.",
+                f"Share of {group}; bars: 95 % intervals",
+                share_chart({_NEW: new, **sources}, group),
+                f"The new domain has {new} of {group}; the sources have {_list_shares(placement)}.",
             ),
             placement_table(placement),
         ),
     )
 
 
-def _prevalence(model: Document | None, placement: Placement) -> tuple[Section, ...]:
+def _prevalence(
+    model: Document | None, place: PlacedDomain, is_placed: bool
+) -> tuple[Section, ...]:
     """Show every head of the model over the share of the last group, and the domain's place."""
-    if model is None or not placement.is_placed:
+    if model is None or not is_placed:
         return ()
     certificate = certificate_from_dict(dict(model))
     if not isinstance(certificate, GroupCertificate) or not certificate.groups:
         return ()  # made by a version that did not measure each group alone
     found = certificate.abduction
-    places = [*source_places(found, accuracies_of(certificate)), new_place(_NEW, placement)]
+    checks = check_sources(certificate)
+    places = [*source_places(found, accuracies_of(certificate), checks), place]
     return (prevalence_section(found, heads_of(certificate), places),)
 
 

@@ -27,6 +27,7 @@ from regraft.support.files import write_text
 from regraft.support.glossary import meaning
 from regraft.support.json_files import load_json
 from regraft.support.reading import read_file
+from regraft.support.runs import RUN, check_run
 
 REPORT = "report.html"
 _STATIC_WIDTH = 560  # pixels of charts that no script fits to the page
@@ -68,17 +69,26 @@ def write_report(folder: str | Path, path: str | Path | None = None) -> Path:
     return path
 
 
-def read_report(folder: Path) -> Report:
-    """Build the report of the results in ``folder``; errors as in :func:`write_report`."""
+def read_report(folder: Path, newer: Path | None = None) -> Report:
+    """Build the report of the results in ``folder``; errors as in :func:`write_report`.
+
+    Those in the folder ``newer``, with their provenance, are going to take the place of others.
+    """
     if not folder.is_dir():
         raise ValueError(f"{folder} is not a folder: pass the --out of a finished command.")
-    found = list(_results(folder))
+    provenance = read_provenance(newer or folder)
+    fresh = [] if newer is None else list(_results(newer))
+    replaced = {path.name for path in fresh}
+    old = [path for path in _results(folder) if path.name not in replaced]
+    for path in old:
+        check_run(folder, path.relative_to(folder).as_posix())
+    order = list(_KINDS)
+    found = sorted((*fresh, *old), key=lambda path: order.index(path.name))
     if not found:
         known = ", ".join(_KINDS)
         raise ValueError(
             f"{folder} holds no results ({known}): pass the --out of a finished command."
         )
-    provenance = read_provenance(folder)
     chapters = [_read(file) for file in found]
     names = [_KINDS[file.name][1] for file in found]
     for command, origin in provenance.items():
@@ -100,6 +110,7 @@ def _results(folder: Path) -> Iterator[Path]:
 def _read(path: Path) -> Chapter:
     try:
         document = load_json(read_file(path), parse_constant=_refuse)
+        document.pop(RUN, None)  # which is checked already
         return _KINDS[path.name][0](document)
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise ValueError(
@@ -164,7 +175,8 @@ def _embedded(spec: Any) -> Any:
 def _library() -> str:
     """Return the script of Vega-Lite, Vega and Vega-Embed, which may not end its element either."""
     script: str = require("vl_convert", "report").javascript_bundle()
-    return script.replace("</script", r"<\/script")
+    notice = f"/*!\n{_read_page('vega_license.txt')}*/\n"  # its licence asks for it in every copy
+    return notice + script.replace("</script", r"<\/script")
 
 
 def _read_page(name: str) -> str:

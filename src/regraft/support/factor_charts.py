@@ -30,7 +30,7 @@ class PlacedDomain:
     """A domain among the mixtures of the groups, and what heads were measured to have there."""
 
     name: str
-    share: MeasuredShare  # of the last group
+    share: MeasuredShare  # of the group that the chart is about
     accuracy: Mapping[str, MeasuredShare]  # by head; empty if nothing was measured
     is_new: bool = False  # rather than a source
 
@@ -79,8 +79,9 @@ def prevalence_chart(
     heads: Mapping[str, tuple[MeasuredShare, MeasuredShare]],
     places: Sequence[PlacedDomain],
     start: int,
+    group: str,
 ) -> Spec:
-    """Draw the accuracy of each head over the share of the last group, and where domains lie.
+    """Draw the accuracy of each head over the share of a group, and where domains lie.
 
     ``heads`` holds the accuracy without that group and in it alone; between them it is a straight
     line. A rule at ``start`` percent moves with the parameter ``PREVALENCE``.
@@ -98,7 +99,7 @@ def prevalence_chart(
         if head in heads
     ]
     ends = [value[key] for value in (*lines, *measured) for key in ("low", "high")]
-    x = axis("share", "share of the last group (%)", (0, 100))
+    x = axis("share", f"share of {group} (%)", (0, 100))
     y = axis("accuracy", "accuracy (%)", fit_axis(ends))
     low = {**y, "field": "low"}, {"field": "high"}
     colour = told_apart("head", looks, "color")
@@ -129,7 +130,7 @@ def _mark_domains(places: Sequence[PlacedDomain], x: Spec) -> list[Spec]:
         {"share": in_percent(each.share.value), "domain": each.name, "new": each.is_new}
         for each in places
     ]
-    shown = tooltip(domain="domain", share="share of the last group (%)")
+    shown = tooltip(domain="domain", share="share (%)")
     dash = {"condition": {"test": "datum.new", "value": [1, 0]}, "value": [3, 3]}
     rules = layer("rule", {"x": x, "tooltip": shown, "strokeDash": dash}, color=SOFT)
     layers = [{**rules, "data": {"values": rows}}]

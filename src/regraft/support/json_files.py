@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from regraft.support.digests import digest_text
 from regraft.support.files import append_line
 from regraft.support.reading import check_file
 
@@ -25,6 +26,11 @@ def load_json(text: str | bytes, **hooks: Any) -> Any:
         return json.loads(text, **hooks)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+
+
+def digest_json(document: Any) -> str:
+    """Compute the checksum of a document as JSON has it, whatever the order of its keys."""
+    return digest_text(json.dumps(json.loads(dumps(document, indent=None)), sort_keys=True))
 
 
 def parse_object(text: str | bytes) -> dict[str, Any]:

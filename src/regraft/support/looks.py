@@ -13,17 +13,12 @@ _SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross
 _DASHES = ((1, 0), (6, 3), (2, 2), (8, 2, 2, 2), (4, 1), (1, 3))
 # Numbers of the known heads' looks; 6 and 7 have the colours of CRO and ERM again.
 HEADS = {
-    **{
-        "CRO": 0,
-        "robust model": 0,
-        "ERM": 1,
-        "ordinary model": 1,
-        "GroupDRO": 2,
-        "V-REx": 3,
-        "IRM": 4,
-    },
+    **{"CRO": 0, "ERM": 1, "GroupDRO": 2, "V-REx": 3, "IRM": 4},
     **{"JTT": 5, "EIIL": 8, "XRM": 9, "CRO hull": 10},
 }
+
+
+_PLAIN_NAMES = {"robust model": "CRO", "ordinary model": "ERM"}
 
 
 @dataclass(frozen=True)
@@ -55,6 +50,7 @@ def head_looks(names: Iterable[str]) -> dict[str, Look]:
     numbers: dict[str, int] = {}
     for name in names:
         kind = name.partition(" (")[0]
+        kind = _PLAIN_NAMES.get(kind, kind)
         if kind in HEADS and HEADS[kind] not in numbers.values():
             numbers[name] = HEADS[kind]
     free = (i for i in count() if i not in numbers.values())

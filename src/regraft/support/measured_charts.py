@@ -29,9 +29,9 @@ def accuracy_chart(measured: Mapping[str, Mapping[str, MeasuredShare]]) -> Spec:
     return _interval_chart(measured, head_looks(measured), "accuracy (%)", "head")
 
 
-def share_chart(shares: Mapping[str, MeasuredShare]) -> Spec:
-    """Draw the share of the last group in each domain, with its interval."""
-    title = "share of the last group (%)"
+def share_chart(shares: Mapping[str, MeasuredShare], group: str) -> Spec:
+    """Draw the share of a group in each domain, with its interval."""
+    title = f"share of {group} (%)"
     return _interval_chart({title: shares}, {title: look(0)}, title, "what", legend=False)
 
 

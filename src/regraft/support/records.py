@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from regraft.support.json_files import append_json, drop_torn_line, dumps, parse_object, read_lines
+from regraft.support.json_files import (
+    append_json,
+    digest_json,
+    drop_torn_line,
+    dumps,
+    parse_object,
+    read_lines,
+)
+
+_SEAL = "sha256"
 
 
 class Records:
@@ -15,10 +24,12 @@ class Records:
 
     A record is a dictionary whose ``args`` say which run it is; the first record of a run counts.
     A line counts once its line break is written, so a kill costs at most the record it interrupts.
+    Every line carries its own checksum. ``check`` raises ``ValueError`` with the reason for a
+    record that cannot be one.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, check: Callable[[dict[str, Any]], None] | None = None) -> None:
+        self._path, self._check = path, check
         self._known: set[str] | None = None  # the runs in the file; None until it is read
         self._ends_whole = False  # whether the file is known to end with a whole line
 
@@ -45,7 +56,7 @@ class Records:
             drop_torn_line(self._path)
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self._ends_whole = False
-        append_json(self._path, dict(record))
+        append_json(self._path, {**record, _SEAL: digest_json(dict(record))})
         self._ends_whole = True
         self._known.add(_identity(record["args"]))
 
@@ -61,21 +72,34 @@ class Records:
     def _load(self) -> dict[str, dict[str, Any]]:
         """Read the records and the identities of their runs."""
         records: dict[str, dict[str, Any]] = {}
+        sealed: list[bool] = []  # of each line: older files have no checksums
         for line in read_lines(self._path):
             if not line.is_whole and line.content.startswith(b"{"):
                 break  # the beginning of a record
             try:
-                record = parse_object(line.content if line.is_whole else b"")
-                args = record["args"]
-            except (ValueError, KeyError):
-                args = None
-            if not isinstance(args, dict):
+                record, is_sealed = self._parse(line.content if line.is_whole else b"")
+                sealed.append(is_sealed)
+                if len(set(sealed)) > 1:
+                    raise ValueError("it or a line before it was changed since it was written")
+            except ValueError as error:
                 raise ValueError(
-                    f"line {line.number} of {self._path} is not a record: delete that line to run "
-                    "it again, or choose another file."
-                )
-            records.setdefault(_identity(args), record)
+                    f"line {line.number} of {self._path} is not a record ({error}): delete that "
+                    "line to run it again, or choose another file."
+                ) from None
+            records.setdefault(_identity(record["args"]), record)
         return records
+
+    def _parse(self, content: bytes) -> tuple[dict[str, Any], bool]:
+        """Read a record, and whether it has a checksum."""
+        record = parse_object(content)
+        if not isinstance(record.get("args"), dict):
+            raise ValueError("args are not an object")
+        seal = record.pop(_SEAL, None)
+        if seal is not None and seal != digest_json(dict(record)):
+            raise ValueError("it was changed since it was written")
+        if self._check is not None:
+            self._check(record)
+        return record, seal is not None
 
 
 def _check_plain(name: str, value: Any) -> None:

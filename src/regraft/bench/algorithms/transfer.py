@@ -39,7 +39,7 @@ _LARGEST = 10.0  # beyond which the series is taken to diverge
         "lr_d": ten_to(1e-3, -4.5, -2.5),
     },
 )
-class Transfer(ERM):
+class TransferableFeatures(ERM):
     """Loss, then the gap between domains under a classifier near by that makes it wide.
 
     With ``gda`` steps are plain descent and ascent. DomainBed then gives its optimizer the

@@ -39,6 +39,7 @@ class Job:
     fingerprint: str = ""  # of the data, where the dataset's name does not tell it
     per_domain: bool = False  # domains pass the network one by one, as always with compat
     own_seed: int | None = None  # None for the protocol's, which the fields above give
+    checkpoint_freq: int | None = None  # steps between evaluations, None for the dataset's
 
     @property
     def seed(self) -> int:
@@ -71,6 +72,7 @@ class Job:
             "per_domain_forward": self.per_domain or self.compat,
             "fingerprint": self.fingerprint,
             "format": FORMAT,
+            **({"checkpoint_freq": self.checkpoint_freq} if self.checkpoint_freq else {}),
         }
 
     @property
@@ -140,9 +142,15 @@ def _check_kind(name: str, value: Any, default: Any) -> None:
 
 
 def check_settings(
-    *, steps: int | None = None, holdout_fraction: float = HOLDOUT, **seeds: int
+    *,
+    steps: int | None = None,
+    checkpoint_freq: int | None = None,
+    holdout_fraction: float = HOLDOUT,
+    **seeds: int,
 ) -> None:
     """Raise ``ValueError`` with one sentence if a run cannot have these settings and seeds."""
+    if checkpoint_freq is not None and checkpoint_freq < 1:
+        raise ValueError(f"checkpoint_freq is {checkpoint_freq}: pass at least 1.")
     if steps is not None and steps < 1:
         raise ValueError(f"steps is {steps}: pass at least 1.")
     if not 0 < holdout_fraction < 1:
@@ -159,6 +167,7 @@ def sweep_jobs(
     n_trials: int = 3,
     first_trial: int = 0,
     n_hparams: int = 20,
+    n_hparams_from: int = 0,
     pairs: bool = False,
     test_envs: Sequence[int] | None = None,
     **settings: Any,
@@ -167,7 +176,8 @@ def sweep_jobs(
 
     Every environment (or each of ``test_envs``) is held out in turn; with ``pairs`` also every
     two of which one is among these, which only leave-one-domain-out validation needs. Trials are
-    numbered from ``first_trial``. ``settings`` are further fields of the jobs.
+    numbered from ``first_trial``, configurations from ``n_hparams_from``. ``settings`` are further
+    fields of the jobs.
     """
     jobs = []
     for trial in range(first_trial, first_trial + n_trials):
@@ -189,7 +199,7 @@ def sweep_jobs(
                         **settings,
                     )
                     for envs in held
-                    for config in range(n_hparams)
+                    for config in range(n_hparams_from, n_hparams)
                 ]
     return jobs
 

@@ -47,7 +47,8 @@ class Training:
         self._hparams = job.configuration(dataset)
         self._data = JobData(job, dataset, self._hparams, device)
         self._algorithm = make_algorithm(job, dataset, self._hparams, device)
-        schedule = self._algorithm.schedule(job.steps or dataset.steps, dataset.checkpoint_freq)
+        every = job.checkpoint_freq or dataset.checkpoint_freq
+        schedule = self._algorithm.schedule(job.steps or dataset.steps, every)
         self._schedule, self._last = frozenset(schedule), schedule[-1]
         resumed = folder.resume()
         self._log = _Log()

@@ -20,6 +20,8 @@
   const draw = (figure) => {
     const data = figure.querySelector("script.spec");
     const drawn = vegaEmbed(figure.querySelector(".chart"), JSON.parse(data.textContent), options);
+    // A legend whose columns depend on the width has its height only at the second layout.
+    drawn.then((result) => result.view.resize().runAsync()).catch(console.error);
     drawn.catch(console.error);
     return drawn;
   };

@@ -17,7 +17,7 @@ _NEW = "a new domain that"
 
 
 @dataclass(frozen=True)
-class Answer:
+class FitAnswer:
     """The first screen of a page, and the first lines in a terminal."""
 
     verdict: str  # which model it is, and why
@@ -28,16 +28,17 @@ class Answer:
     def lines(self) -> tuple[str, ...]:
         """Return the answer for a terminal, a paragraph each."""
         doubts = (f"But: {doubt}" for doubt in self.doubts)
-        return self.verdict, f"{self.number} {self.meaning}", *doubts
+        number = f"{self.number[0].upper()}{self.number[1:]}"
+        return self.verdict, f"{number} {self.meaning}", *doubts
 
 
-def answer_fit(certificate: Certificate) -> Answer:
+def answer_fit(certificate: Certificate) -> FitAnswer:
     """Say which model a fit returns, how good it is, and what speaks against relying on that."""
     c = certificate
     number, meaning = _number(c)
     found = c.abduction["warnings"] if isinstance(c, GroupCertificate) else ()
     doubts = (describe_outside(check_sources(c)), *found, "" if c.converged else _NOT_SETTLED)
-    return Answer(_verdict(c), number, meaning, tuple(filter(None, doubts)))
+    return FitAnswer(_verdict(c), number, meaning, tuple(filter(None, doubts)))
 
 
 def source_accuracies(certificate: Certificate) -> tuple[MeasuredShare, MeasuredShare]:

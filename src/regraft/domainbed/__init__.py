@@ -1,0 +1,1 @@
+"""DomainBed's scripts by their own names and flags, done by our commands."""

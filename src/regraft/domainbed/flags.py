@@ -1,0 +1,128 @@
+"""DomainBed's flags, underscores and lists included, as the arguments of our commands."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from regraft.cli.names import ALGORITHMS, DATASETS
+
+_LAUNCHERS = {
+    "local": ["--engine", "local", "--workers", "1"],
+    "multi_gpu": ["--engine", "local"],
+    "dummy": ["--dry-run"],
+    "ray": ["--engine", "ray"],
+    "slurm": ["--engine", "slurm"],
+}
+_OURS = ("CRO", "CROLatent")
+
+
+def train_arguments(given: Sequence[str], device: str) -> list[str]:
+    """Return the arguments of ``regraft train`` for those of DomainBed's ``train``.
+
+    What DomainBed does not know is passed on. Raises ``ValueError`` with one sentence for what is
+    not done here.
+    """
+    parser = _parser("train")
+    _add_shared(parser)
+    parser.add_argument("--dataset", default="RotatedMNIST")
+    parser.add_argument("--algorithm", default="ERM")
+    parser.add_argument("--hparams_seed", type=int, default=0)
+    parser.add_argument("--trial_seed", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--checkpoint_freq", type=int)
+    parser.add_argument("--test_envs", type=int, nargs="+", default=[0])
+    parser.add_argument("--output_dir", default="train_output")
+    parser.add_argument("--uda_holdout_fraction", type=float, default=0.0)
+    parser.add_argument("--skip_model_save", action="store_true")
+    parser.add_argument("--save_model_every_checkpoint", action="store_true")
+    args, rest = parser.parse_known_args(given)
+    if args.uda_holdout_fraction:
+        raise ValueError("unlabelled rows are not held out here: leave --uda_holdout_fraction out.")
+    if args.save_model_every_checkpoint:
+        raise ValueError(
+            "only the last model is kept here: leave --save_model_every_checkpoint out, or stop "
+            "the run earlier with --steps."
+        )
+    return [
+        "train",
+        *("--dataset", args.dataset, "--algorithm", args.algorithm),
+        *("--hparams-seed", str(args.hparams_seed), "--trial-seed", str(args.trial_seed)),
+        *("--seed", str(args.seed), "--test-envs", ",".join(map(str, args.test_envs))),
+        *(["--checkpoint-freq", str(args.checkpoint_freq)] if args.checkpoint_freq else []),
+        *(["--skip-model-save"] if args.skip_model_save else []),
+        *_shared_arguments(args, rest, device),
+    ]
+
+
+def sweep_arguments(given: Sequence[str], device: str) -> list[str] | None:
+    """Return the arguments of ``regraft sweep`` for those of DomainBed's ``sweep``.
+
+    None for ``delete_incomplete``, which nothing needs: unfinished runs go on. Raises
+    ``ValueError`` with one sentence for what is not done here.
+    """
+    parser = _parser("sweep")
+    parser.add_argument("command", choices=["launch", "delete_incomplete"])
+    _add_shared(parser)
+    parser.add_argument("--datasets", nargs="+", default=list(DATASETS))
+    domainbeds = [name for name in ALGORITHMS if name not in _OURS]
+    parser.add_argument("--algorithms", nargs="+", default=domainbeds)
+    parser.add_argument("--n_hparams_from", type=int, default=0)
+    parser.add_argument("--n_hparams", type=int, default=20)
+    parser.add_argument("--n_trials", type=int, default=3)
+    parser.add_argument("--output_dir", required=True)
+    parser.add_argument("--command_launcher", choices=list(_LAUNCHERS), default="local")
+    parser.add_argument("--single_test_envs", action="store_true")
+    parser.add_argument("--skip_confirmation", action="store_true")  # nothing is asked here
+    parser.add_argument("--seed", type=int, default=0)  # which DomainBed does not use either
+    args, rest = parser.parse_known_args(given)
+    if args.command == "delete_incomplete":
+        return None
+    return [
+        "sweep",
+        *("--datasets", ",".join(args.datasets), "--algorithms", ",".join(args.algorithms)),
+        *("--n-hparams-from", str(args.n_hparams_from), "--n-hparams", str(args.n_hparams)),
+        *("--n-trials", str(args.n_trials)),
+        *([] if args.single_test_envs else ["--pairs"]),
+        *_LAUNCHERS[args.command_launcher],
+        *_shared_arguments(args, rest, device),
+    ]
+
+
+def collect_arguments(given: Sequence[str]) -> list[str]:
+    """Return the arguments of ``regraft collect`` for those of DomainBed's ``collect_results``."""
+    parser = _parser("collect_results")
+    parser.add_argument("--input_dir", required=True)
+    parser.add_argument("--latex", action="store_true")
+    args, rest = parser.parse_known_args(given)
+    return ["collect", args.input_dir, "--compat", *(["--latex"] if args.latex else []), *rest]
+
+
+def _parser(name: str) -> argparse.ArgumentParser:
+    return argparse.ArgumentParser(
+        prog=f"python -m regraft.domainbed.{name}",
+        description=f"DomainBed's {name}, done by regraft; its other options are taken as well.",
+        allow_abbrev=False,
+    )
+
+
+def _add_shared(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--data_dir")
+    parser.add_argument("--task", default="domain_generalization")
+    parser.add_argument("--hparams")
+    parser.add_argument("--steps", type=int)
+    parser.add_argument("--holdout_fraction", type=float, default=0.2)
+    parser.add_argument("--device")
+
+
+def _shared_arguments(args: argparse.Namespace, rest: list[str], device: str) -> list[str]:
+    if args.task != "domain_generalization":
+        raise ValueError(f"task is {args.task!r}: only domain_generalization is done here.")
+    return [
+        *(["--data", args.data_dir] if args.data_dir else []),
+        *(["--hparams", args.hparams] if args.hparams else []),
+        *(["--steps", str(args.steps)] if args.steps else []),
+        *("--holdout-fraction", str(args.holdout_fraction), "--out", args.output_dir),
+        *("--device", args.device or device),
+        *rest,
+    ]

@@ -1,0 +1,151 @@
+"""Commands killed at every file operation: results are wholly old or new, and a rerun mends all.
+
+CI kills at a few points of two commands; ``make attack`` kills at all points of all commands.
+"""
+
+import random
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.helpers import crashes
+from tests.helpers.commands import call
+from tests.helpers.tables import write_columns
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc, and forks")
+
+SMALL = 2  # points of a command in CI
+IMPORTED = (
+    "sklearn.pipeline",
+    "regraft.data.labelled",
+    "regraft.encoders.embedding",
+    "regraft.encoders.text_models",
+    "regraft.estimators.saving",
+    "regraft.report.provenance",
+)
+HULL = ("--family", "hull", "--radius", "1")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A command on the files in a folder; ``before`` leaves what it finds in out.
+
+    A command that ``resumes`` may also leave part of its work.
+    """
+
+    name: str
+    words: tuple[str, ...]
+    before: tuple[tuple[str, ...], ...] = ()
+    resumes: bool = False
+    small: bool = False  # part of CI
+
+
+def _fit(ridge: str, *more: str) -> tuple[str, ...]:
+    return ("fit", "data.csv", "--out", "out", *HULL, "--ridge", ridge, *more)
+
+
+CASES = [
+    Case("fit over a run", _fit("0.01"), (_fit("0.1"),), small=True),
+    Case("fit", _fit("0.01")),
+    Case("fit with a page", _fit("0.01", "--html"), (_fit("0.1", "--html"),)),
+    Case("predict", ("predict", "model", "data.csv", "--out", "out"), (_fit("0.1"),)),
+    Case("abduct", ("abduct", "data.csv", "--out", "out"), (_fit("0.1"),)),
+    Case("place", ("place", "model", "data.csv", "--out", "out")),
+    Case(
+        "adapt over a run",
+        ("adapt", "model", "data.csv", "--out", "out", "--draws", "0"),
+        (("adapt", "model", "data.csv", "--out", "out", "--draws", "0", "--no-labels"),),
+    ),
+    Case("audit", ("audit", "model", "data.csv", "--out", "out"), (_fit("0.1"),)),
+    Case("frontier", ("frontier", "data.csv", *HULL[:2], "--radii", "1", "--out", "out")),
+    Case("diagnose", ("diagnose", "data.csv", "--out", "out"), (_fit("0.1"),)),
+    Case("compare", ("compare", "data.csv", "--radii", "1", "--out", "out"), resumes=True),
+    Case("export", ("export", "model", "--to", "json", "--out", "out/model.json")),
+    Case("report", ("report", "out"), (_fit("0.1", "--html"), _fit("0.01"))),
+    Case(
+        "embed text",
+        ("embed", "text", "texts.csv", "--out", "out", "--encoder", "hashed"),
+        resumes=True,
+        small=True,
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table and a table of texts; what commands import is imported, so that forks need not."""
+    for name in IMPORTED:
+        import_module(name)
+    folder = tmp_path_factory.mktemp("inputs")
+    draw = np.random.default_rng(0)
+    n = 120
+    y = np.arange(n) % 2
+    domain = np.where(np.arange(n) < n // 2, "a", "b")
+    X = draw.normal(size=(n, 3)) + y[:, None] * [1, 0.5, 0]
+    columns = {f"x{i}": X[:, i] for i in range(3)} | {"label": y, "domain": domain}
+    write_columns(folder / "data.csv", columns)
+    texts = [f"text {i} {'good' if label else 'bad'}" for i, label in enumerate(y)]
+    write_columns(folder / "texts.csv", {"text": texts, "label": y, "domain": domain})
+    return folder
+
+
+@pytest.fixture(scope="module")
+def with_model(inputs: Path) -> Path:
+    call(["fit", inputs / "data.csv", "--out", inputs / "model", "--quiet"])
+    return inputs
+
+
+def _points(operations: list[str], number: int | None) -> Iterator[tuple[int, bool]]:
+    """Yield all points, or a few, each also with a torn write if it flushes one to disk."""
+    places = [
+        (point, torn)
+        for point, operation in enumerate(operations)
+        for torn in ((False, True) if operation.startswith("fsync") else (False,))
+    ]
+    yield from places if number else random.Random(1).sample(places, SMALL)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_kill_leaves_old_or_new_results_and_a_rerun_mends(
+    case: Case, request: pytest.FixtureRequest, inputs: Path, tmp_path: Path
+) -> None:
+    # The option is there only if this folder is named on the command line.
+    number = request.config.getoption("--attack-number", default=None)
+    if not (number or case.small):
+        pytest.skip("make attack runs this")
+    if "model" in case.words:
+        request.getfixturevalue("with_model")
+    start = crashes.copy(inputs, tmp_path / "start")
+    for words in case.before:
+        assert crashes.run_forked(start, words)[0] == 0
+    work = crashes.copy(start, tmp_path / "work")
+    code, operations = crashes.run_forked(work, case.words)
+    assert code == 0, (tmp_path / "work.log.err").read_text()
+    old, new = crashes.read_tree(start / "out"), crashes.read_tree(work / "out")
+    assert old != new and not crashes.list_temporaries(work)
+    failures = []
+    for point, torn in _points(operations, number):
+        where = f"{operations[point]} ({point}{', torn' if torn else ''})"
+        work = crashes.copy(start, tmp_path / "work")
+        code, _ = crashes.run_forked(work, case.words, point, torn)
+        if code != crashes.KILLED:
+            failures.append(f"not killed at {where}")
+            continue
+        crashes.recover(work / "out")
+        if not case.resumes and crashes.read_tree(work / "out") not in (old, new):
+            failures.append(f"mixed after a kill at {where}")
+        code, _ = crashes.run_forked(work, case.words)
+        if code:
+            error = (tmp_path / "work.log.err").read_text().splitlines()[-1:]
+            failures.append(f"refused after a kill at {where}: {error}")
+        elif crashes.read_tree(work / "out") != new:
+            failures.append(f"another result after a kill at {where}")
+        elif left := crashes.list_temporaries(work):
+            failures.append(f"{left} left after a kill at {where}")
+    print(f"{case.name}: {len(operations)} file operations, {len(failures)} failures")
+    assert not failures, "\n".join(failures)

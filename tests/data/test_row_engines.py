@@ -1,0 +1,88 @@
+"""Actors of a real Ray cluster give the sums of one process, also when they are killed."""
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from regraft import CROClassifier, make_confounded_domains
+from regraft.core.row_sums import BLOCK_ROWS, RowChunk, RowFunction, Sums
+from regraft.data.banks import write_bank
+from regraft.data.columns import ColumnChoice
+from regraft.data.row_engines import LocalShard, RayShards, open_engine, open_large_table
+from regraft.data.row_files import RowFiles, open_row_files
+from regraft.data.row_shards import RowPlan
+from regraft.estimators.streamed import fit_on_rows
+
+N = BLOCK_ROWS + 1000  # two blocks
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> RowFiles:
+    folder = tmp_path_factory.mktemp("rows") / "bank"
+    drawn = make_confounded_domains(N // 2, strengths=(0.95, 0.7), n_features=4, random_state=0)
+    write_bank(folder, drawn.X.astype(np.float32), drawn.y, drawn.sample_domain)
+    return open_row_files(folder, "label", "domain")
+
+
+def dying_sums(chunk: RowChunk, marker: str, function: RowFunction, *arguments: Any) -> Sums:
+    """Return what ``function`` returns, but the first process that asks is killed by then."""
+    sums = function(chunk, *arguments)
+    if not os.path.exists(marker):
+        Path(marker).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return sums
+
+
+class KilledShards(RayShards):
+    """Actors of which one is killed in the middle of the third step."""
+
+    steps = 0
+    marker = ""
+
+    def sum(self, plan: RowPlan, function: RowFunction, arguments: tuple[Any, ...]) -> Sums:
+        self.steps += 1
+        if self.steps == 3:
+            return super().sum(plan, dying_sums, (self.marker, function, *arguments))
+        return super().sum(plan, function, arguments)
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    ray = pytest.importorskip("ray", reason="the extra ray is not installed")
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    yield
+    ray.shutdown()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("cluster")
+def test_a_fit_whose_worker_is_killed_is_the_fit_of_one_process(
+    files: RowFiles, tmp_path: Path
+) -> None:
+    local, actors = LocalShard(files), KilledShards(files, workers=2)
+    actors.marker = str(tmp_path / "killed")
+    assert len(actors.actors) == 2
+    models = []
+    for engine in (local, actors):
+        large = open_large_table(engine, ColumnChoice(), most=2000)
+        models.append(fit_on_rows(CROClassifier(), large.sample, large.rows, large.counts))
+    assert Path(actors.marker).exists()
+    assert models[0].certificate_.reason == ""
+    np.testing.assert_allclose(models[0].coef_, models[1].coef_, atol=1e-9)
+    assert models[0].certificate_ == models[1].certificate_
+    # Nothing but sums came back: far less than the rows.
+    assert 0 < actors.bytes_received < 100 * 1024 < files.n_bytes
+
+
+def test_unknown_engines_are_refused(files: RowFiles) -> None:
+    with (
+        pytest.raises(ValueError, match="engine is 'spark': pass local or ray"),
+        open_engine("spark", files, memory=None, address=None, workers=None),
+    ):
+        pass

@@ -1,0 +1,151 @@
+"""DomainBed's own command lines, as its README and users write them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from regraft.domainbed import collect_results, sweep, train
+from regraft.domainbed.flags import collect_arguments, sweep_arguments, train_arguments
+from tests.helpers.errors import refused
+from tests.helpers.toy_sweep import write_bank
+
+
+def test_train() -> None:
+    given = "--data_dir=./data/ --algorithm IGA --dataset ColoredMNIST --test_envs 0 2"
+    assert train_arguments(given.split(), "cpu") == [
+        "train",
+        "--dataset",
+        "ColoredMNIST",
+        "--algorithm",
+        "IGA",
+        "--hparams-seed",
+        "0",
+        "--trial-seed",
+        "0",
+        "--seed",
+        "0",
+        "--test-envs",
+        "0,2",
+        "--data",
+        "./data/",
+        "--holdout-fraction",
+        "0.2",
+        "--out",
+        "train_output",
+        "--device",
+        "cpu",
+    ]
+    more = [*given.split(), "--checkpoint_freq", "7", "--skip_model_save", "--device", "cuda"]
+    found = train_arguments([*more, "--steps", "9", "--hparams", '{"lr": 1}', "--compat"], "cpu")
+    assert found[found.index("--checkpoint-freq") + 1] == "7"
+    assert found[found.index("--hparams") + 1] == '{"lr": 1}'
+    assert found[-3:] == ["--device", "cuda", "--compat"] and "--skip-model-save" in found
+    with refused("only domain_generalization"):
+        train_arguments(["--task", "domain_adaptation"], "cpu")
+    with refused("leave --uda_holdout_fraction out"):
+        train_arguments(["--uda_holdout_fraction", "0.5"], "cpu")
+    with refused("leave --save_model_every_checkpoint out"):
+        train_arguments(["--save_model_every_checkpoint"], "cpu")
+
+
+def test_sweep_and_collect() -> None:
+    given = "launch --data_dir=d --output_dir=o --command_launcher multi_gpu --n_trials 1"
+    assert sweep_arguments([*given.split(), "--algorithms", "ERM", "DANN"], "cuda") == [
+        "sweep",
+        "--datasets",
+        "ColoredMNIST,RotatedMNIST,PACS,VLCS,OfficeHome,TerraIncognita,DomainNet",
+        "--algorithms",
+        "ERM,DANN",
+        "--n-hparams-from",
+        "0",
+        "--n-hparams",
+        "20",
+        "--n-trials",
+        "1",
+        "--pairs",
+        "--engine",
+        "local",
+        "--data",
+        "d",
+        "--holdout-fraction",
+        "0.2",
+        "--out",
+        "o",
+        "--device",
+        "cuda",
+    ]
+    found = sweep_arguments([*given.split(), "--single_test_envs", "--skip_confirmation"], "cpu")
+    assert found is not None and "--pairs" not in found
+    assert len(found[found.index("--algorithms") + 1].split(",")) == 34
+    assert sweep_arguments(["delete_incomplete", *given.split()[1:]], "cpu") is None
+    assert collect_arguments(["--input_dir", "o", "--latex"]) == [
+        "collect",
+        "o",
+        "--compat",
+        "--latex",
+    ]
+
+
+def test_the_scripts_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data, out = str(write_bank(tmp_path / "data")), str(tmp_path / "out")
+    place = ["--data_dir", data, "--output_dir", out, "--device", "cpu"]
+    with pytest.raises(SystemExit) as ended:
+        train.main(
+            [
+                *place,
+                "--dataset",
+                "toy",
+                "--test_envs",
+                "1",
+                "--steps",
+                "5",
+                "--checkpoint_freq",
+                "2",
+                "--skip_model_save",
+                "--seed",
+                "4",
+            ]
+        )
+    assert ended.value.code == 0
+    assert "regraft train --dataset toy" in capsys.readouterr().err
+    (path,) = Path(out).glob("*/results.jsonl")
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [record["step"] for record in records] == [0, 2, 4]
+    assert {record["args"]["seed"] for record in records} == {4}
+    with pytest.raises(SystemExit) as ended:
+        sweep.main(
+            [
+                "launch",
+                *place[:2],
+                "--output_dir",
+                str(tmp_path / "sweep"),
+                "--datasets",
+                "toy",
+                "--algorithms",
+                "ERM",
+                "Fish",
+                "--command_launcher",
+                "dummy",
+                "--n_hparams_from",
+                "1",
+                "--n_hparams",
+                "2",
+                "--n_trials",
+                "1",
+                "--single_test_envs",
+                "--device",
+                "cpu",
+            ]
+        )
+    shown = capsys.readouterr().out
+    assert ended.value.code == 0 and "6 runs, of which 0 are done." in shown
+    assert "to do: Fish on toy, test environment 2, trial 0, configuration 1" in shown
+    sweep.main(["delete_incomplete", "--data_dir", data, "--output_dir", out])
+    assert "Nothing to delete" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        collect_results.main(["--input_dir", out])
+    assert "toy, training-domain validation" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as ended:
+        train.main(["--task", "domain_adaptation"])
+    assert ended.value.code == 2

@@ -1,0 +1,149 @@
+"""Run a command in a forked process, and kill it at one of its file operations."""
+
+import json
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from regraft.cli.app import app
+from regraft.support.publishing import finish_publication
+
+KILLED = 137
+_SECONDS = 120
+_CHANGES = ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate", "os.link")
+_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+# How long it took and when, and what follows from that.
+_TIMED = ("seconds", "written", "run", "files")
+_KEPT_HIDDEN = (".lock", ".source.json")
+
+
+@dataclass
+class Operations:
+    """The file operations of this process in ``root``, counted from 0; one of them is the last.
+
+    The process is killed before the operation ``last``. If that flushes a file to disk and
+    ``torn`` is true, half of what was not yet flushed is lost.
+    """
+
+    root: str
+    last: int | None = None
+    torn: bool = False
+    seen: list[str] = field(default_factory=list)
+    _flushed: dict[str, int] = field(default_factory=dict)  # bytes by path
+
+    def hook(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "open":
+            path, _, flags = arguments
+            if isinstance(path, str) and flags & _WRITING and self._is_ours(path):
+                self._flushed.setdefault(path, os.stat(path).st_size if os.path.exists(path) else 0)
+                self._count(f"open {path}")
+        elif event in _CHANGES and self._is_ours(os.fsdecode(arguments[0])):
+            self._count(f"{event} {os.fsdecode(arguments[0])}")
+
+    def fsync(self, descriptor: int) -> None:
+        path = os.readlink(f"/proc/self/fd/{descriptor}")
+        size = os.fstat(descriptor).st_size
+        flushed = self._flushed.get(path, self._flushed.get(os.path.relpath(path), size))
+        if self.torn and len(self.seen) == self.last and size > flushed:
+            os.truncate(path, (flushed + size) // 2)
+        self._count(f"fsync {path}")
+
+    def _is_ours(self, path: str) -> bool:
+        return not os.path.isabs(path) or path.startswith(self.root)
+
+    def _count(self, operation: str) -> None:
+        if len(self.seen) == self.last:
+            os.kill(os.getpid(), signal.SIGKILL)
+        self.seen.append(operation)
+
+
+def run_forked(
+    folder: Path, words: Sequence[str], last: int | None = None, torn: bool = False
+) -> tuple[int, list[str]]:
+    """Run ``regraft`` in ``folder``; return its exit code and its file operations there."""
+    log = folder.with_name(folder.name + ".log")
+    log.unlink(missing_ok=True)
+    child = os.fork()
+    if not child:
+        _run(folder, words, Operations(str(folder), last, torn), log)
+    _, status = os.waitpid(child, 0)
+    code = os.waitstatus_to_exitcode(status)
+    seen = json.loads(log.read_text()) if log.exists() else []
+    return (KILLED if code == -signal.SIGKILL else code), seen
+
+
+def _run(folder: Path, words: Sequence[str], operations: Operations, log: Path) -> None:
+    """Be the forked process, which never returns."""
+    code: Any = 99
+    try:
+        signal.alarm(_SECONDS)
+        os.chdir(folder)
+        errors = os.open(str(log) + ".err", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        for stream in (1, 2):
+            os.dup2(errors, stream)
+        sys.stdout, sys.stderr = (os.fdopen(stream, "w", closefd=False) for stream in (1, 2))
+        os.fsync = operations.fsync  # type: ignore[assignment]
+        sys.addaudithook(operations.hook)
+        app(list(words), prog_name="regraft")
+    except SystemExit as ended:
+        code = ended.code or 0
+    finally:
+        operations.last = None
+        sys.stdout.flush()
+        sys.stderr.flush()
+        log.write_text(json.dumps(operations.seen))
+        os._exit(code if isinstance(code, int) else 98)
+
+
+def read_tree(folder: Path) -> dict[str, Any]:
+    """Read the files that are not hidden, JSON without what differs from run to run."""
+    tree: dict[str, Any] = {}
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder)
+        if path.is_file() and not any(part.startswith(".") for part in name.parts):
+            content = path.read_bytes()
+            tree[name.as_posix()] = _without_times(content) if _is_json(path) else content
+    return tree
+
+
+def _is_json(path: Path) -> bool:
+    return path.suffix in (".json", ".jsonl")
+
+
+def _without_times(content: bytes) -> list[Any]:
+    """Read JSON, or lines of it; of what is damaged, the bytes."""
+
+    def drop(entry: dict[str, Any]) -> dict[str, Any]:
+        return {key: value for key, value in entry.items() if key not in (*_TIMED, "sha256")}
+
+    try:
+        return [json.loads(content, object_hook=drop)]
+    except ValueError:
+        return [json.loads(line, object_hook=drop) for line in content.splitlines()]
+
+
+def list_temporaries(folder: Path) -> list[str]:
+    """List the hidden files and folders that no command means to leave."""
+    names = (path.relative_to(folder).as_posix() for path in folder.rglob("*"))
+    return [
+        name
+        for name in names
+        if any(p.startswith(".") and p not in _KEPT_HIDDEN for p in name.split("/"))
+    ]
+
+
+def recover(folder: Path) -> None:
+    """Do what every command does before it reads results."""
+    finish_publication(folder)
+
+
+def copy(source: Path, target: Path) -> Path:
+    """Put a fresh copy of a folder in the place of another."""
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(source, target)
+    return target
