@@ -1,11 +1,10 @@
 """Commands killed at every file operation: results are wholly old or new, and a rerun mends all.
 
-CI kills at a few points of two commands; ``make attack`` kills at all points of all commands.
+CI kills at a few points of two commands; ``make attack N=…`` at N points of every command, or all.
 """
 
 import random
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -55,18 +54,17 @@ CASES = [
     Case("fit with a page", _fit("0.01", "--html"), (_fit("0.1", "--html"),)),
     Case("predict", ("predict", "model", "data.csv", "--out", "out"), (_fit("0.1"),)),
     Case("abduct", ("abduct", "data.csv", "--out", "out"), (_fit("0.1"),)),
-    Case("place", ("place", "model", "data.csv", "--out", "out")),
+    Case("place", ("place", "model", "new.csv", "--out", "out")),
     Case(
         "adapt over a run",
-        ("adapt", "model", "data.csv", "--out", "out", "--draws", "0"),
-        (("adapt", "model", "data.csv", "--out", "out", "--draws", "0", "--no-labels"),),
+        ("adapt", "model", "new.csv", "--out", "out", "--draws", "0"),
+        (("adapt", "model", "new.csv", "--out", "out", "--draws", "0", "--no-labels"),),
     ),
     Case("audit", ("audit", "model", "data.csv", "--out", "out"), (_fit("0.1"),)),
     Case("frontier", ("frontier", "data.csv", *HULL[:2], "--radii", "1", "--out", "out")),
     Case("diagnose", ("diagnose", "data.csv", "--out", "out"), (_fit("0.1"),)),
     Case("compare", ("compare", "data.csv", "--radii", "1", "--out", "out"), resumes=True),
     Case("export", ("export", "model", "--to", "json", "--out", "out/model.json")),
-    Case("report", ("report", "out"), (_fit("0.1", "--html"), _fit("0.01"))),
     Case(
         "embed text",
         ("embed", "text", "texts.csv", "--out", "out", "--encoder", "hashed"),
@@ -89,6 +87,8 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     X = draw.normal(size=(n, 3)) + y[:, None] * [1, 0.5, 0]
     columns = {f"x{i}": X[:, i] for i in range(3)} | {"label": y, "domain": domain}
     write_columns(folder / "data.csv", columns)
+    moved = {f"x{i}": X[:, i] + 0.1 * draw.normal(size=n) for i in range(3)}
+    write_columns(folder / "new.csv", moved | {"label": y})
     texts = [f"text {i} {'good' if label else 'bad'}" for i, label in enumerate(y)]
     write_columns(folder / "texts.csv", {"text": texts, "label": y, "domain": domain})
     return folder
@@ -100,14 +100,14 @@ def with_model(inputs: Path) -> Path:
     return inputs
 
 
-def _points(operations: list[str], number: int | None) -> Iterator[tuple[int, bool]]:
-    """Yield all points, or a few, each also with a torn write if it flushes one to disk."""
+def _points(operations: list[str], number: int) -> list[tuple[int, bool]]:
+    """Draw ``number`` points, or take all; those that flush to disk also with a torn write."""
     places = [
         (point, torn)
         for point, operation in enumerate(operations)
         for torn in ((False, True) if operation.startswith("fsync") else (False,))
     ]
-    yield from places if number else random.Random(1).sample(places, SMALL)
+    return sorted(random.Random(1).sample(places, min(number, len(places))))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -129,7 +129,8 @@ def test_a_kill_leaves_old_or_new_results_and_a_rerun_mends(
     old, new = crashes.read_tree(start / "out"), crashes.read_tree(work / "out")
     assert old != new and not crashes.list_temporaries(work)
     failures = []
-    for point, torn in _points(operations, number):
+    points = _points(operations, number or SMALL)
+    for point, torn in points:
         where = f"{operations[point]} ({point}{', torn' if torn else ''})"
         work = crashes.copy(start, tmp_path / "work")
         code, _ = crashes.run_forked(work, case.words, point, torn)
@@ -147,5 +148,8 @@ def test_a_kill_leaves_old_or_new_results_and_a_rerun_mends(
             failures.append(f"another result after a kill at {where}")
         elif left := crashes.list_temporaries(work):
             failures.append(f"{left} left after a kill at {where}")
-    print(f"{case.name}: {len(operations)} file operations, {len(failures)} failures")
+    print(
+        f"{case.name}: {len(operations)} file operations, killed at {len(points)} points, "
+        f"{len(failures)} failures"
+    )
     assert not failures, "\n".join(failures)
