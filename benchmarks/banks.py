@@ -15,6 +15,7 @@ from regraft.estimators.comparison import compare
 from regraft.estimators.comparison_tables import markdown
 
 PLACES = {"amazon": "amazon_reviews", "office-caltech10": "office_caltech10_surf", "pacs": "pacs"}
+RADII = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 
 
 def main() -> None:
@@ -23,7 +24,12 @@ def main() -> None:
         out = HERE / "data" / f"compare-{name}"
         table = read_known_dataset(name, SHARED / PLACES[name], out, device="cpu", on_progress=tell)
         comparison = compare(
-            table.X, table.y, table.domain, records=out / "cells.jsonl", on_progress=tell
+            table.X,
+            table.y,
+            table.domain,
+            radii=RADII,
+            records=out / "cells.jsonl",
+            on_progress=tell,
         )
         n, d = table.X.shape
         print(f"### {name}\n\n{n} rows of {d} features.\n")

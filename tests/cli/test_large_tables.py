@@ -33,7 +33,7 @@ def test_a_large_table_is_fitted_and_searched_by_a_sample(
     monkeypatch.setattr(streamed, "SAMPLE_ROWS", 600)
     done = run("fit", bank, "--engine", "local", "--memory", "1MB", "--out", tmp_path / "run")
     assert done.code == 0
-    assert "all 1000 rows decide the head" in done.err
+    assert "all 1000 rows decide the head" in done.out
     document = json.loads((tmp_path / "run" / "fit.json").read_text())
     assert sum(sum(cells.values()) for cells in document["rows"].values()) == 1000
     assert sum(document["certificate"]["source_rows"]) == 1000

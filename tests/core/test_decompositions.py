@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from regraft.core.decompositions import eigh, eigvalsh, pinv, svd, svdvals
+from regraft.core.decompositions import cholesky, eigh, eigvalsh, pinv, svd, svdvals
 
 ROUTINES = ("eigh", "eigvalsh", "svd", "svdvals", "pinv")
 
@@ -82,3 +82,15 @@ def test_jitter_is_the_last_resort(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_infinite_numbers_are_refused(routine: Callable[[Tensor], object]) -> None:
     with pytest.raises(ValueError, match="too large to compute with"):
         routine(torch.full((3, 3), torch.inf, dtype=torch.float64))
+
+
+def test_indefinite_by_rounding() -> None:
+    half = draw(2, 6, 3)
+    singular = half @ half.mT
+    singular -= 1e-13 * torch.eye(6, dtype=torch.float64)
+    factor = cholesky(singular)
+    torch.testing.assert_close(factor @ factor.mT, singular, atol=1e-9, rtol=0)
+    plain = singular + torch.eye(6, dtype=torch.float64)
+    assert torch.equal(cholesky(plain), torch.linalg.cholesky(plain))
+    with pytest.raises(ValueError, match="too large to compute with"):
+        cholesky(torch.full((2, 2), torch.nan, dtype=torch.float64))

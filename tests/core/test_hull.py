@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import approx_fprime
 
+from regraft.core import hull as hull_module
 from regraft.core.heads import SourceHeads
 from regraft.core.hull import (
     Hull,
@@ -168,6 +169,22 @@ def test_with_inputs_kept_the_attack_beats_a_fine_grid(
         for z in np.linspace(-radius, radius, 201)
     )
     assert value(attack_keeping_inputs(surrogates, loss, radius, errors)) >= best - 1e-4
+
+
+@pytest.mark.parametrize("objective", ["risk", "regret"])
+@pytest.mark.parametrize("k", [2, 3])
+def test_a_glance_at_some_rows_leads_to_the_target_that_all_rows_show(
+    k: int, objective: Objective, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sources, _, rows = _game(k)
+    loss = losses(log_probabilities(sources.Z, sources.pooled), sources.y)
+    wanted = attack(rows, loss, 4.0, objective, errors=1.6)
+    kept = attack_keeping_inputs(rows, loss.expand(k, -1), 4.0, errors=1.6)
+    monkeypatch.setattr(hull_module, "_GLANCE_ROWS", len(rows.y) // 3)
+    found = attack(rows, loss, 4.0, objective, errors=1.6)
+    assert found.value == pytest.approx(wanted.value, abs=1e-3)
+    again = attack_keeping_inputs(rows, loss.expand(k, -1), 4.0, errors=1.6)
+    assert again.shape == kept.shape
 
 
 def test_the_sources_support_the_radius_of_a_domain_drawn_like_them() -> None:

@@ -98,7 +98,7 @@ class Watched:
         # Charts in folded sections are drawn when these are opened.
         self.page.evaluate("document.querySelectorAll('details').forEach((d) => d.open = true)")
         charts = self.page.locator("figure").count()
-        playwright.expect(self.page.locator(".chart svg.marks")).to_have_count(charts)
+        playwright.expect(self.page.locator("figure[data-drawn] svg.marks")).to_have_count(charts)
 
 
 @pytest.fixture
@@ -125,11 +125,11 @@ def test_nothing_overflows(
     watch: Callable[..., Any], name: str, scheme: str, width: int, request: pytest.FixtureRequest
 ) -> None:
     page = watch(request.getfixturevalue(name), width, color_scheme=scheme)
-    ARTEFACTS.mkdir(exist_ok=True)
-    page.screenshot(path=ARTEFACTS / f"report_{name}_{width}_{scheme}.png", full_page=True)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.evaluate(OVERFLOWING) == []
     assert page.evaluate(OVERLAPPING) == []
+    ARTEFACTS.mkdir(exist_ok=True)
+    page.screenshot(path=ARTEFACTS / f"report_{name}_{width}_{scheme}.png", full_page=True)
 
 
 @pytest.mark.parametrize("name", ["demo", "hostile"])

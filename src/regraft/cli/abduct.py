@@ -45,7 +45,7 @@ def abduct_command(
 
     if show < 1:
         raise ValueError(f"show is {show}: pass 1 or more.")
-    n_rows, numbers = 0, None
+    numbers: list[int] | None = None
     if settings.is_streamed:
         with open_large(session, data, columns, settings) as large:
             sampled = take_sample(large, data, columns.choose())

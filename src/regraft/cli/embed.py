@@ -52,7 +52,7 @@ Workers = Annotated[
 
 
 @dataclass(frozen=True)
-class Tags:
+class TagOptions:
     """Options that say which labels and domains the inputs have."""
 
     label: Label = "label"
@@ -103,7 +103,7 @@ def images_command(
     on_broken: OnBroken = "stop",
     path: NewPath = "path",
     *,
-    tags: Tags,
+    tags: TagOptions,
     device: Device = "cpu",
     workers: EncodingWorkers,
 ) -> None:
@@ -137,7 +137,7 @@ def text_command(
     device: Device = "cpu",
     text: NewText = "text",
     *,
-    tags: Tags,
+    tags: TagOptions,
     workers: EncodingWorkers,
 ) -> None:
     """Make a bank of features from the texts of a table.
@@ -169,7 +169,7 @@ def _embed(
     out: Path,
     encoder: str,
     loading: dict[str, Any],
-    tags: Tags,
+    tags: TagOptions,
     workers: EncodingWorkers,
     **options: Any,
 ) -> None:

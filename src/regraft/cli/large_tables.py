@@ -55,7 +55,7 @@ class LargeSample:
 
     table: LabelledTable
     cells: Mapping[str, Mapping[str, int]]  # rows of each domain and class
-    numbers: list[int]  # of the sample's rows, from 0
+    numbers: list[int] | None  # of the sample's rows, from 0; None if it is the whole table
 
     @property
     def n_rows(self) -> int:
@@ -98,18 +98,23 @@ def take_sample(large: LargeTable, data: Path, columns: ColumnChoice) -> LargeSa
     from regraft.data.labelled import LabelledTable
 
     sample, raw = large.sample, None if isinstance(large.raw, np.ndarray) else large.raw
-    names = np.array([f"row {number + 1}" for number in sample.numbers.tolist()])
+    names = None
+    if raw is not None and columns.id is not None:
+        names = raw[columns.id]
+    elif not large.is_whole:
+        names = np.array([f"row {number + 1}" for number in sample.numbers.tolist()])
     table = LabelledTable(
         sample.X,
         sample.y,
         sample.domain,
-        id=names if raw is None or columns.id is None else raw[columns.id],
+        id=names,
         features=large.features,
         encoder=read_encoder(data) if is_bank(data) else None,
         columns=raw,
         preprocessing=large.preprocessing,
     )
-    return LargeSample(table, large.cells, sample.numbers.tolist())
+    numbers = None if large.is_whole else sample.numbers.tolist()
+    return LargeSample(table, large.cells, numbers)
 
 
 def warn_of_small_cells(rows: Mapping[str, Mapping[str, int]]) -> None:

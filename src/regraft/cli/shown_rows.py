@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -66,26 +66,25 @@ def describe_ends(
 
     ``numbers`` are those of the table's rows in ``data``, from 0, if it is a sample of them.
     """
-    from regraft.data.banks import is_bank
     from regraft.estimators.abduction_ends import compare_columns, find_ends
 
+    def renumber(ends: Iterable[ClassEnds]) -> tuple[ClassEnds, ...]:
+        if numbers is None:
+            return tuple(ends)
+        return tuple(_renumber(each, numbers) for each in ends)
+
     ends = find_ends(found, table.y, table.domain, show)
-    if numbers is not None:
-        if not is_bank(data):
-            described, _ = describe_ends(found, table, data, show, inputs)
-            return tuple(_renumber(each, numbers) for each in described), {}
-        ends = tuple(_renumber(each, numbers) for each in ends)
-    shown = describe_rows([row for each in ends for row in each.rows], data, inputs)
+    numbered = renumber(ends)
+    shown = describe_rows([row for each in numbered for row in each.rows], data, inputs)
     if not shown.rows:
         if (ids := table.id) is not None:
             ends = tuple(
                 each.change_rows(lambda row: replace(row, name=str(ids[row.number - 1])))
                 for each in ends
             )
-        if numbers is not None:  # a bank without inputs, whose columns have no names either
-            return ends, {}
-        return compare_columns(found, table.unscaled(), table.y, ends, table.features), {}
-    changed = tuple(each.change_rows(lambda row: shown.rows[row.number]) for each in ends)
+        columns = compare_columns(found, table.unscaled(), table.y, ends, table.features)
+        return renumber(columns), {}
+    changed = tuple(each.change_rows(lambda row: shown.rows[row.number]) for each in numbered)
     return changed, shown.pictures
 
 

@@ -17,6 +17,7 @@ from torch import Tensor
 
 _FAILURE = torch.linalg.LinAlgError  # type: ignore[attr-defined]
 _JITTER = 16  # units of the last digit of the largest entry
+_RIDGES = 12  # each sixteen times the one before
 _TRIES = 4  # each with sixteen times the jitter of the one before
 
 _Arrays = tuple[NDArray[np.float64], ...]
@@ -86,6 +87,33 @@ def pinv(
         return right[kept].mT @ (left[:, kept] / values[kept]).mT
 
 
+def cholesky(matrix: Tensor) -> Tensor:
+    """Return the lower Cholesky factors of symmetric matrices (..., k, k).
+
+    Matrices that rounding has made indefinite get as much more of a ridge as they need. Raises
+    ``ValueError`` if one holds what is no finite number.
+    """
+    try:
+        factor: Tensor = torch.linalg.cholesky(matrix)
+        return factor
+    except _FAILURE:
+        _check_finite(matrix)
+    size = torch.finfo(matrix.dtype).eps * matrix.abs().amax(dim=(-2, -1), keepdim=True)
+    identity = torch.eye(matrix.shape[-1]).to(matrix)
+    for power in range(1, _RIDGES + 1):
+        factor, failures = torch.linalg.cholesky_ex(matrix + 16**power * size * identity)
+        if not bool(failures.any()):
+            return factor
+    raise ValueError("a matrix cannot be decomposed: scale the features to similar sizes.")
+
+
+def _check_finite(matrix: Tensor) -> None:
+    if not bool(matrix.isfinite().all()):
+        raise ValueError(
+            "some numbers are too large to compute with: divide the features by a large number."
+        )
+
+
 def _eigh_routines() -> list[_Routine]:
     from scipy import linalg
 
@@ -100,6 +128,7 @@ def _svd_routines(full_matrices: bool) -> list[_Routine]:
 
 def _one_by_one(matrix: Tensor, routines: list[_Routine]) -> list[Tensor]:
     """Decompose matrices (..., m, n) by the first of the routines that succeeds on each."""
+    _check_finite(matrix)
     batch = matrix.shape[:-2]
     flat = matrix.detach().cpu().double().reshape(-1, *matrix.shape[-2:]).numpy()
     parts = zip(*(_decompose(each, routines) for each in flat), strict=True)
@@ -110,10 +139,6 @@ def _one_by_one(matrix: Tensor, routines: list[_Routine]) -> list[Tensor]:
 
 
 def _decompose(matrix: NDArray[np.float64], routines: list[_Routine]) -> _Arrays:
-    if not np.isfinite(matrix).all():
-        raise ValueError(
-            "some numbers are too large to compute with: divide the features by a large number."
-        )
     rng = np.random.default_rng(0)
     noise = rng.standard_normal(matrix.shape)
     if matrix.shape[0] == matrix.shape[1]:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from regraft.core.crossfit import CrossFit
+from regraft.core.decompositions import cholesky
 from regraft.core.domains import Domains, count_cells, domain_slices
 from regraft.core.lbfgs import minimize_batch
 from regraft.core.newton import hessian, hessian_diagonal, log_probabilities, losses, minimax_newton
@@ -348,7 +349,7 @@ class _RidgePath:
         diagonal = 2 * penalties.repeat(1, n_classes)  # (P', C·k)
         if n_classes * k <= _MAX_DENSE_PARAMETERS:
             curvature = hessian(Z, p, weight)
-            factor = torch.linalg.cholesky(curvature + torch.diag_embed(diagonal))
+            factor = cholesky(curvature + torch.diag_embed(diagonal))
 
             def dense(gradient: Tensor) -> Tensor:
                 rhs = gradient.reshape(_FOLDS, len(diagonal), -1).permute(1, 2, 0)

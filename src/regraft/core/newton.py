@@ -13,6 +13,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from regraft.core.decompositions import cholesky
 from regraft.core.simplex import maximize_on_simplex
 from regraft.core.whitening import conversion_chunks, row_chunks
 
@@ -279,7 +280,7 @@ def _prefers_dense_hessian(n: int, k: int, classes: int) -> bool:
 def _solve_dense(matrix: Tensor, column_ridge: Tensor, rhs: Tensor) -> Tensor:
     """Apply the inverse of the Hessian ``matrix`` with its ridge to ``rhs`` (t, C, k), exactly."""
     matrix.diagonal().add_(2 * column_ridge.repeat(rhs.shape[1]))
-    factor = torch.linalg.cholesky(matrix)
+    factor = cholesky(matrix)
     return torch.cholesky_solve(rhs.reshape(len(rhs), -1).T, factor).T.reshape(rhs.shape)
 
 

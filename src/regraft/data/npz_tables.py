@@ -66,6 +66,8 @@ def open_npz(path: Path) -> Iterator[Any]:
     # RuntimeError: with a password, or packed in a way that Python does not know.
     except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, RuntimeError):
         raise damaged from None
+    except OSError as error:  # without a name: a place beyond the file's end
+        raise (damaged if error.filename is None else error) from None
 
 
 def _read_shapes(path: Path) -> dict[str, tuple[int, ...]]:

@@ -59,7 +59,7 @@ def _encode(encoder: Encoder[T], block: Block[T]) -> Encoded:
     return Block(features, block.inputs, block.labels, block.domains, block.skipped)
 
 
-class _Worker(Generic[T]):
+class _EncodingActor(Generic[T]):
     """Reads and encodes blocks on a worker; it gets the encoder as it is on the driver."""
 
     def __init__(self, given: list[Any]) -> None:
@@ -81,7 +81,7 @@ def _encode_on_ray(
         gpus = int(encoder.device == "cuda")
         room = max(int(ray.cluster_resources().get("GPU" if gpus else "CPU", 1)), 1)
         worker = ray.remote(num_cpus=1, num_gpus=gpus, max_restarts=-1, max_task_retries=_TRIES)(
-            _Worker
+            _EncodingActor
         )
         given = [ray.put(source), ray.put(encoder)]
         actors = [worker.remote(given) for _ in range(min(workers.number or room, room))]

@@ -72,7 +72,7 @@ def kernel_quantile(values: Tensor, share: float) -> Tensor:
     It is found by halving an interval; its gradient is that of the interval's ends.
     """
     width = 1.06 * values.std() * len(values) ** -0.2
-    shift = width * torch.special.ndtri(values.new_tensor(share))
+    shift = width * torch.special.ndtri(torch.full_like(width, share))
     low, high = values.min() + shift, values.max() + shift
     middle: Tensor = 0.5 * (low + high)
     for _ in range(_HALVINGS):

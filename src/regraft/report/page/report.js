@@ -21,7 +21,14 @@
     const data = figure.querySelector("script.spec");
     const drawn = vegaEmbed(figure.querySelector(".chart"), JSON.parse(data.textContent), options);
     // A legend whose columns depend on the width has its height only at the second layout.
-    drawn.then((result) => result.view.resize().runAsync()).catch(console.error);
+    const layOutAgain = (result) => result.view.resize().runAsync();
+    drawn
+      .then((result) => {
+        addEventListener("resize", () => layOutAgain(result));
+        return layOutAgain(result);
+      })
+      .then(() => { figure.dataset.drawn = "true"; })
+      .catch(console.error);
     drawn.catch(console.error);
     return drawn;
   };
