@@ -89,7 +89,7 @@ def test_a_page_shows_both_chapters(newcomer: Path, run: Run, tmp_path: Path) ->
     command = ("adapt", newcomer / "latent", labelled, "--draws", 1, "--html")
     assert run(*command, "--out", tmp_path, "--quiet").code == 0
     page = (tmp_path / "report.html").read_text()
-    for title in ("Where a new domain lies", "A head for a new domain", "What labels are worth"):
+    for title in ("Where a new domain lies", "A model for a new domain", "What labels are worth"):
         assert f"{title}</h" in page
 
 
