@@ -42,6 +42,7 @@ from regraft import (
 )
 from regraft.estimators.adapted import AdaptedClassifier
 from regraft.estimators.model_files import DESCRIPTION
+from regraft.estimators.model_seal import seal_model, sealed_files
 from regraft.estimators.pipelines import join_model, split_model
 from tests.helpers.errors import refused
 from tests.helpers.mixed_table import features_of, mixed_columns
@@ -198,12 +199,19 @@ def _names(state: Any) -> list[str]:
     return found
 
 
+def write_sealed(path: Path, description: dict[str, Any]) -> None:
+    """Write another description of a model as if it had been saved so."""
+    del description["sha256"]
+    arrays = {name: (path.parent / name).read_bytes() for name in sealed_files(path.parent)}
+    path.write_text(seal_model(description, arrays))
+
+
 def test_attributes_do_not_replace_methods(tmp_path: Path, model: Pipeline) -> None:
     save(model, tmp_path / "m")
     path = tmp_path / "m" / DESCRIPTION
     description = json.loads(path.read_text())
     description["preprocessing"]["attributes"]["transform"] = "no"
-    path.write_text(json.dumps(description))
+    write_sealed(path, description)
     with refused("Pipeline with another transform", path=tmp_path / "m"):
         load(tmp_path / "m")
 
@@ -211,7 +219,7 @@ def test_attributes_do_not_replace_methods(tmp_path: Path, model: Pipeline) -> N
 def test_another_version_of_scikit_learn_is_told(tmp_path: Path, model: Pipeline) -> None:
     save(model, tmp_path / "m")
     path = tmp_path / "m" / DESCRIPTION
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"scikit-learn": "0.9.1"}))
+    write_sealed(path, json.loads(path.read_text()) | {"scikit-learn": "0.9.1"})
     with pytest.warns(UserWarning, match=r"saved with scikit-learn 0\.9\.1"):
         load(tmp_path / "m")
 

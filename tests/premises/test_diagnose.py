@@ -162,7 +162,11 @@ def test_steps_are_reported_and_the_seed_decides() -> None:
     [
         ({"group": np.full(300, "a")}, "group is a in every row: pass two groups or more."),
         ({"group": np.zeros(299)}, "X has 300 rows but group has 299: pass one per row."),
-        ({"group": np.full(300, np.nan)}, "group holds NaN or infinity: drop those rows."),
+        (
+            {"group": np.full(300, np.nan)},
+            "group is missing, NaN or infinite in 300 rows, the first of them row 0: drop those "
+            "rows.",
+        ),
         ({"groups": 0}, "groups is 0: pass a number from 2 to 32."),
         ({"groups": 1}, "groups is 1: pass a number from 2 to 32."),
         ({"groups": 33}, "groups is 33: pass a number from 2 to 32."),

@@ -202,8 +202,14 @@ def test_groups_may_be_of_any_sortable_kind(values: np.ndarray) -> None:
     ("group", "sentence"),
     [
         (np.zeros(899), r"^X has 900 rows but group has 899: pass one per row\.$"),
-        (np.full(900, np.nan), r"^group holds NaN or infinity: drop those rows\.$"),
-        (np.array([None, *"a" * 899], dtype=object), r"^group holds missing values: drop those"),
+        (
+            np.full(900, np.nan),
+            r"^group is missing, NaN or infinite in 900 rows, .*: drop those rows\.$",
+        ),
+        (
+            np.array([None, *"a" * 899], dtype=object),
+            r"^group is missing, NaN or infinite in 1 row, .*: drop that row\.$",
+        ),
         (np.array([1, *"a" * 899], dtype=object), r"^group mixes values that cannot be sorted:"),
         (np.zeros((900, 2)), r"^group has shape \(900, 2\): pass one value per row of X\.$"),
     ],

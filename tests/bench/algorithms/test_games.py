@@ -116,7 +116,7 @@ def test_the_latent_game_finds_the_colour_and_leaves_it(test_env: int) -> None:
 def test_where_no_shift_is_allowed_the_head_is_erms_and_the_record_says_why() -> None:
     """The prior shift is an assumption: 0 keeps the sources' own mixture."""
     record = _run("latent", cro_prior_shift=0.0)
-    assert record["rounds"] == 0 and record["reason"].startswith("measured on held-out rows")
+    assert record["rounds"] == 0 and record["reason"].startswith("measured on rows set aside")
     refitted = _record(_features(), REFITTED)
     assert record["env2_in_acc"] == refitted["env2_in_acc"] < 0.4
     first, last = record["checkpoints"]
