@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from regraft.encoders.embedding import embed_images, embed_texts
 from regraft.encoders.encoded_blocks import RayWorkers
-from regraft.support.ray_clusters import import_ray
+from regraft.support.ray_clusters import count_workers, import_ray
 from tests.helpers.toy_encoders import ToyImages, ToyTexts, contents, write_images
 
 pytestmark = pytest.mark.slow
@@ -95,3 +95,7 @@ def test_what_goes_wrong_on_a_worker_is_said_here_and_what_was_done_stays(tmp_pa
     )
     assert counts == [2048, 3000]
     assert contents(out) == contents(tmp_path / "here")
+
+
+def test_no_more_workers_are_started_than_there_is_room_for() -> None:
+    assert (count_workers(None), count_workers(1), count_workers(5)) == (2, 1, 2)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -20,7 +20,7 @@ from regraft.data.row_shards import Cells, DrawnRows, RowPlan, RowShard, make_fe
 from regraft.estimators.column_kinds import ColumnProblems, join_problems
 from regraft.estimators.streamed import SampledRows, sampling_rates
 from regraft.estimators.table_features import TableFeatures
-from regraft.support.ray_clusters import connect, import_ray
+from regraft.support.ray_clusters import connect, count_workers, fetch, import_ray
 
 ENGINES = ("local", "ray")
 _SHARE_FOR_ROWS = 0.4  # of the memory; the sample and its fit need the rest
@@ -151,9 +151,8 @@ class RayShards:
 
     def __init__(self, files: RowFiles, workers: int | None = None) -> None:
         self._ray = import_ray()
-        room = int(self._ray.cluster_resources().get("CPU", 1))
         blocks = -(-files.n_rows // BLOCK_ROWS)
-        count = max(1, min(workers or room, blocks))
+        count = max(1, min(count_workers(workers), blocks))
         bounds = [blocks * i // count * BLOCK_ROWS for i in range(count)] + [files.n_rows]
         actor = self._ray.remote(num_cpus=1, max_restarts=-1, max_task_retries=-1)(RowShard)
         self.actors = [
@@ -164,11 +163,13 @@ class RayShards:
 
     def survey(self) -> list[Cells]:
         """Count the rows of each domain and label, shard by shard."""
-        return self._get([actor.survey.remote() for actor in self.actors])
+        counted: list[Cells] = fetch([actor.survey.remote() for actor in self.actors])
+        return counted
 
     def draw(self, rates: dict[tuple[Any, Any], float]) -> list[DrawnRows]:
         """Draw rows at the rate of their domain and label."""
-        return self._get([actor.draw.remote(rates) for actor in self.actors])
+        drawn: list[DrawnRows] = fetch([actor.draw.remote(rates) for actor in self.actors])
+        return drawn
 
     def sum(self, plan: RowPlan, function: RowFunction, arguments: tuple[Any, ...]) -> Sums:
         """Add what ``function`` returns for each chunk of rows."""
@@ -176,16 +177,9 @@ class RayShards:
             self._plans[id(plan)] = plan, self._ray.put(plan)
         shared = self._plans[id(plan)][1]
         step = [actor.sums.remote(shared, function, arguments) for actor in self.actors]
-        blocks = list(chain.from_iterable(self._get(step)))
+        blocks = list(chain.from_iterable(fetch(step)))
         self.bytes_received += sum(part.nbytes for block in blocks for part in block)
         return add_in_order(blocks)
-
-    def _get(self, references: Sequence[Any]) -> list[Any]:
-        try:
-            answers: list[Any] = self._ray.get(list(references))
-        except self._ray.exceptions.RayTaskError as error:
-            raise error.cause from None
-        return answers
 
 
 @contextmanager

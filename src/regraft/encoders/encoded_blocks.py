@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from regraft.data.banks import check_finite
 from regraft.data.input_blocks import Block, InputSource
 from regraft.encoders.base import Encoder
-from regraft.support.ray_clusters import connect, import_ray
+from regraft.support.ray_clusters import connect, count_workers, fetch, import_ray
 
 T = TypeVar("T")
 Encoded = Block[NDArray[np.float32]]  # the content is the features (b, n_features)
@@ -66,7 +66,7 @@ class _EncodingActor(Generic[T]):
         # In a list, so that Ray keeps the references and a successor can fetch them again.
         self._source: InputSource[T]
         self._encoder: Encoder[T]
-        self._source, self._encoder = import_ray().get(given)
+        self._source, self._encoder = fetch(given)
 
     def encode(self, part: Any) -> Encoded:
         return _encode(self._encoder, self._source.read(part))
@@ -79,12 +79,12 @@ def _encode_on_ray(
     ray = import_ray()
     with connect(workers.address):
         gpus = int(encoder.device == "cuda")
-        room = max(int(ray.cluster_resources().get("GPU" if gpus else "CPU", 1)), 1)
+        count = count_workers(workers.number, gpu=bool(gpus))
         worker = ray.remote(num_cpus=1, num_gpus=gpus, max_restarts=-1, max_task_retries=_TRIES)(
             _EncodingActor
         )
         given = [ray.put(source), ray.put(encoder)]
-        actors = [worker.remote(given) for _ in range(min(workers.number or room, room))]
+        actors = [worker.remote(given) for _ in range(count)]
         coming: deque[Any] = deque()
         for number, part in enumerate(source.parts(folder, first)):
             coming.append(actors[number % len(actors)].encode.remote(part))
@@ -96,9 +96,7 @@ def _encode_on_ray(
 
 def _await(ray: Any, source: InputSource[T], reference: Any) -> Encoded:
     try:
-        block: Encoded = ray.get(reference)
-    except ray.exceptions.RayTaskError as error:
-        raise error.cause from None
+        block: Encoded = fetch(reference)
     except ray.exceptions.RayError as error:
         raise RuntimeError(
             f"a Ray worker died {_TRIES} times ({str(error).splitlines()[0]}): run the same "

@@ -8,6 +8,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import ModuleType
+from typing import Any
 
 from regraft.support.extras import require
 
@@ -65,3 +66,21 @@ def connect(address: str | None) -> Iterator[None]:
         yield
     finally:
         ray.shutdown()
+
+
+def count_workers(wanted: int | None, *, gpu: bool = False) -> int:
+    """Return how many workers to start: all that the cluster has room for, or fewer if wanted.
+
+    More than that would wait for a core, or a GPU, for ever.
+    """
+    room = max(int(import_ray().cluster_resources().get("GPU" if gpu else "CPU", 1)), 1)
+    return min(wanted or room, room)
+
+
+def fetch(references: Any) -> Any:
+    """Return what workers made; raise what one of them raised."""
+    ray = import_ray()
+    try:
+        return ray.get(references)
+    except ray.exceptions.RayTaskError as error:
+        raise error.cause from None

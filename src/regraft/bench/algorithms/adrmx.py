@@ -10,10 +10,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regraft.bench.algorithms.base import Algorithm, Task, algorithm
+from regraft.bench.algorithms.dann import DISCRIMINATOR, NETWORK, whose_turn
 from regraft.bench.networks.domainbed import make_classifier, make_featurizer, mlp
 from regraft.bench.protocol.spaces import Group, Space, choice, constant, whole_choice
 
-NETWORK, DISCRIMINATOR = "network", "discriminator"
 _TEMPERATURE, _IN_DOMAIN, _FLOOR = 0.07, 0.5, 1e-5
 
 
@@ -72,8 +72,7 @@ class ADRMX(Algorithm):
 
     def variant(self, step: int) -> str:
         """Return whether the discriminator or the network takes this step."""
-        turns = self.hparams["d_steps_per_g_step"]
-        return DISCRIMINATOR if (step + 1) % (1 + turns) < turns else NETWORK
+        return whose_turn(step, self.hparams)
 
     def predict(self, x: Tensor) -> Tensor:
         """Return logits (n, C)."""

@@ -24,6 +24,13 @@ from regraft.bench.protocol.spaces import (
 NETWORK, DISCRIMINATOR = "network", "discriminator"
 
 
+def whose_turn(step: int, hparams: Mapping[str, Any]) -> str:
+    """Return whether the discriminator or the network takes this step."""
+    turns = hparams["d_steps_per_g_step"]
+    # DomainBed counts steps from one: the discriminator's first turn is one step short.
+    return DISCRIMINATOR if (step + 1) % (1 + turns) < turns else NETWORK
+
+
 def adversarial_space(group: Group) -> Space:
     """Return the space of DANN and CDANN; both optimizers take the group's learning rates."""
     common = common_space(group)
@@ -67,9 +74,7 @@ class DANN(Algorithm):
 
     def variant(self, step: int) -> str:
         """Return whether the discriminator or the network takes this step."""
-        turns = self.hparams["d_steps_per_g_step"]
-        # DomainBed counts steps from one: the discriminator's first turn is one step short.
-        return DISCRIMINATOR if (step + 1) % (1 + turns) < turns else NETWORK
+        return whose_turn(step, self.hparams)
 
     def predict(self, x: Tensor) -> Tensor:
         """Return logits (n, C)."""
