@@ -41,12 +41,11 @@ def test_train() -> None:
     assert found[found.index("--checkpoint-freq") + 1] == "7"
     assert found[found.index("--hparams") + 1] == '{"lr": 1}'
     assert found[-3:] == ["--device", "cuda", "--compat"] and "--skip-model-save" in found
-    with refused("only domain_generalization"):
-        train_arguments(["--task", "domain_adaptation"], "cpu")
-    with refused("leave --uda_holdout_fraction out"):
-        train_arguments(["--uda_holdout_fraction", "0.5"], "cpu")
-    with refused("leave --save_model_every_checkpoint out"):
-        train_arguments(["--save_model_every_checkpoint"], "cpu")
+    adapting = ["--task", "domain_adaptation", "--uda_holdout_fraction", "0.5"]
+    found = train_arguments([*adapting, "--save_model_every_checkpoint"], "cpu")
+    assert found[found.index("--task") + 1] == "domain_adaptation"
+    assert found[found.index("--uda-holdout-fraction") + 1] == "0.5"
+    assert "--save-model-every-checkpoint" in found
 
 
 def test_sweep_and_collect() -> None:
@@ -54,7 +53,9 @@ def test_sweep_and_collect() -> None:
     assert sweep_arguments([*given.split(), "--algorithms", "ERM", "DANN"], "cuda") == [
         "sweep",
         "--datasets",
-        "ColoredMNIST,RotatedMNIST,PACS,VLCS,OfficeHome,TerraIncognita,DomainNet",
+        "ColoredMNIST,RotatedMNIST,PACS,VLCS,OfficeHome,TerraIncognita,DomainNet,SVIRO,"
+        "WILDSCamelyon,WILDSFMoW,SpawriousO2O_easy,SpawriousO2O_medium,SpawriousO2O_hard,"
+        "SpawriousM2M_easy,SpawriousM2M_medium,SpawriousM2M_hard",
         "--algorithms",
         "ERM,DANN",
         "--n-hparams-from",
@@ -79,6 +80,10 @@ def test_sweep_and_collect() -> None:
     assert found is not None and "--pairs" not in found
     assert len(found[found.index("--algorithms") + 1].split(",")) == 34
     assert sweep_arguments(["delete_incomplete", *given.split()[1:]], "cpu") is None
+    with refused("choose from local, multi_gpu, dummy, ray, slurm; in place of one of your own"):
+        sweep_arguments([*given.split(), "--command_launcher", "my_cluster"], "cpu")
+    with refused("leave --auto_lr out"):
+        collect_arguments(["--input_dir", "o", "--auto_lr"])
     assert collect_arguments(["--input_dir", "o", "--latex"]) == [
         "collect",
         "o",

@@ -17,6 +17,7 @@ from regraft.cli import (  # noqa: F401
     demo,
     diagnose,
     doctor,
+    download,
     drift,
     embed,
     export,

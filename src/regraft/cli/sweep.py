@@ -23,7 +23,12 @@ from regraft.cli.options import (
     Holdout,
     Hparams,
     PerDomain,
+    Plugins,
     Steps,
+    Swad,
+    Task,
+    UdaHoldout,
+    Weights,
     choice,
     environments,
     one_of,
@@ -49,6 +54,7 @@ def sweep(
     algorithms: Annotated[
         str | None, choice("Names, separated by commas. Default: all.", *ALGORITHMS)
     ] = None,
+    plugins: Plugins = None,
     n_hparams: Annotated[int, typer.Option(help="Configurations, the default one first.")] = 20,
     n_hparams_from: Annotated[int, typer.Option(help="Number of the first configuration.")] = 0,
     n_trials: Annotated[int, typer.Option(help="Repetitions of everything.")] = 3,
@@ -69,6 +75,10 @@ def sweep(
     holdout_fraction: Holdout = 0.2,
     compat: Compat = False,
     per_domain_forward: PerDomain = False,
+    swad: Swad = False,
+    task: Task = "domain_generalization",
+    uda_holdout_fraction: UdaHoldout = 0.0,
+    weights: Weights = None,
     device: Device = "cpu",
     data: DataFolder = None,
     out: Annotated[Path, Folder] = Path("regraft-sweep"),
@@ -103,8 +113,10 @@ def sweep(
     held_out = None if test_envs is None else environments(test_envs)
     from regraft.bench.datasets import open_dataset
     from regraft.bench.engines import EngineOptions, make_engine
+    from regraft.bench.plugins import load_plugins
     from regraft.bench.protocol.jobs import check_settings
     from regraft.bench.protocol.launch import check_folder, launch
+    from regraft.bench.protocol.models import weights_checksum
     from regraft.core.domains import check_device
 
     _check_counts(n_trials=n_trials, n_hparams=n_hparams, together=together)
@@ -112,11 +124,15 @@ def sweep(
         steps=steps,
         checkpoint_freq=checkpoint_freq,
         holdout_fraction=holdout_fraction,
+        task=task,
+        uda_holdout_fraction=uda_holdout_fraction,
         seed=seed,
         n_hparams_from=n_hparams_from,
     )
     if engine == "local" or (engine == "ray" and address is None):
         check_device(device)
+    files = [Path(name) for name in words(plugins)]
+    load_plugins(files)
     with session.working("looking at the data"):
         opened = [open_dataset(name, data) for name in dict.fromkeys(words(datasets))]
         for dataset in opened:
@@ -136,6 +152,10 @@ def sweep(
             holdout_fraction=holdout_fraction,
             compat=compat,
             per_domain=per_domain_forward,
+            swad=swad,
+            task=task,
+            uda_holdout_fraction=uda_holdout_fraction,
+            weights=weights_checksum(weights) if weights else "",
         )
         check_folder(out, jobs)
     if dry_run:
@@ -155,14 +175,18 @@ def sweep(
             device=device,
             together=together or _together(opened),
             keep_models=keep_models,
+            weights=weights,
+            plugins=files,
             on_change=tell,
         )
-    _show(session, tally, out, data)
+    _show(session, tally, out, [data, *files])
 
 
 def _list(session: Session, jobs: Sequence[Job], out: Path) -> None:
-    """Print what would be run, and what is done already."""
+    """Print what would be run, what is done already, and how long the rest takes if known."""
     from regraft.bench.protocol.run_folder import RunFolder
+    from regraft.bench.protocol.run_times import estimate_seconds
+    from regraft.support.progress import duration
 
     rows = [(job, RunFolder(out / job.id, job.id).is_done) for job in jobs]
     n_done = sum(is_done for _, is_done in rows)
@@ -170,8 +194,13 @@ def _list(session: Session, jobs: Sequence[Job], out: Path) -> None:
         *(f"{'done' if is_done else 'to do'}: {job.label}" for job, is_done in rows),
         f"{len(rows)} runs, of which {n_done} are done.",
     )
+    seconds, unknown = estimate_seconds(jobs, out)
+    if seconds:
+        besides = f", without {unknown} of which nothing is known yet" if unknown else ""
+        session.say(f"The rest takes about {duration(seconds)}, one after another{besides}.")
     runs = [{"run": job.label, "folder": job.id, "done": is_done} for job, is_done in rows]
-    session.finish({"runs": runs}, [], read=[])
+    document = {"runs": runs, "seconds_left": seconds or None, "unknown": unknown}
+    session.finish(document, [], read=[])
 
 
 def _make_jobs(
@@ -224,7 +253,7 @@ def _table_so_far(out: Path) -> Table | None:
     return next(iter(found if len(collection.environments) == 1 else found[::-1]), None)
 
 
-def _show(session: Session, tally: Tally, out: Path, data: Path | None) -> None:
+def _show(session: Session, tally: Tally, out: Path, read: Sequence[Path | None]) -> None:
     """Print the failures and the table; raises ``ValueError`` if there are failures."""
     from regraft.bench.protocol.collection import collect
     from regraft.bench.protocol.collection_tables import tables
@@ -239,7 +268,7 @@ def _show(session: Session, tally: Tally, out: Path, data: Path | None) -> None:
         collection = collect(out, (_RULE,))
         session.tables(tables(collection), "Test accuracy (%), ")
         document |= collection.to_dict()
-    session.finish(document, [], read=[data])
+    session.finish(document, [], read=read)
     if tally.failed:
         raise ValueError(
             f"{len(tally.failed)} of {tally.total} runs failed: see {ERROR} in their folders, then "

@@ -19,6 +19,10 @@ from regraft.cli.options import (
     Holdout,
     Hparams,
     PerDomain,
+    Swad,
+    Task,
+    UdaHoldout,
+    Weights,
     choice,
     one_of,
 )
@@ -34,6 +38,7 @@ def train(
     dataset: options.Dataset = "ColoredMNIST",
     data: options.DataFolder = None,
     algorithm: Annotated[str, choice(f"{one_of(*ALGORITHMS)}.", *ALGORITHMS)] = "ERM",
+    plugins: options.Plugins = None,
     test_envs: Annotated[str, typer.Option(help="Held-out domains by number: 0 or 0,1.")] = "0",
     steps: options.Steps = None,
     checkpoint_freq: options.CheckpointFreq = None,
@@ -47,10 +52,20 @@ def train(
     holdout_fraction: Holdout = 0.2,
     compat: Compat = False,
     per_domain_forward: PerDomain = False,
+    swad: Swad = False,
+    task: Task = "domain_generalization",
+    uda_holdout_fraction: UdaHoldout = 0.0,
+    weights: Weights = None,
     device: Device = "cpu",
     out: Annotated[Path, Folder] = Path("regraft-train"),
     skip_model_save: Annotated[
         bool, typer.Option("--skip-model-save", help="Keep the records only.")
+    ] = False,
+    save_model_every_checkpoint: Annotated[
+        bool,
+        typer.Option(
+            "--save-model-every-checkpoint", help="Keep the model of every evaluation as well."
+        ),
     ] = False,
 ) -> None:
     """Train one algorithm with some domains held out, by DomainBed's protocol.
@@ -60,7 +75,16 @@ def train(
     """
     held_out = options.environments(test_envs)
     from regraft.bench.datasets import open_dataset
-    from regraft.bench.protocol.jobs import Job, check_settings, check_test_envs, parse_overrides
+    from regraft.bench.plugins import load_plugins
+    from regraft.bench.protocol.jobs import (
+        Job,
+        check_settings,
+        check_test_envs,
+        find_origin,
+        parse_overrides,
+    )
+    from regraft.bench.protocol.launch import check_plugins
+    from regraft.bench.protocol.models import weights_checksum
     from regraft.bench.protocol.run_folder import ERROR
     from regraft.bench.protocol.worker import Assignment, perform
     from regraft.core.domains import check_device
@@ -68,8 +92,15 @@ def train(
     check_device(device)
     seeds = {"hparams_seed": hparams_seed, "trial_seed": trial_seed}
     check_settings(
-        steps=steps, checkpoint_freq=checkpoint_freq, holdout_fraction=holdout_fraction, **seeds
+        steps=steps,
+        checkpoint_freq=checkpoint_freq,
+        holdout_fraction=holdout_fraction,
+        task=task,
+        uda_holdout_fraction=uda_holdout_fraction,
+        **seeds,
     )
+    files = tuple(Path(name) for name in options.words(plugins))
+    load_plugins(files)
     opened = open_dataset(dataset, data)
     job = Job(
         opened.name,
@@ -85,10 +116,26 @@ def train(
         per_domain_forward,
         seed,
         checkpoint_freq,
+        swad,
+        task,
+        uda_holdout_fraction,
+        weights_checksum(weights) if weights else "",
+        find_origin(algorithm, opened),
     )
     opened.check()
+    check_plugins(out, [job])
     make_folder(out)
-    assignment = Assignment((job,), out, data, device, keep_model=not skip_model_save)
+    keep_every = save_model_every_checkpoint and not skip_model_save  # as in DomainBed
+    assignment = Assignment(
+        (job,),
+        out,
+        data,
+        device,
+        keep_model=not skip_model_save,
+        keep_every=keep_every,
+        weights=weights,
+        plugins=files,
+    )
     folder = assignment.folder(job)
     with session.working(job.label) as step:
         (outcome,) = perform(
@@ -110,8 +157,8 @@ def train(
     ]
     session.say(f"{job.label}: accuracy after step {record['step']}")
     session.table(("domain", "", "training part", "validation part"), rows)
-    files = sorted(path for path in folder.path.iterdir() if path.name[0] != ".")
-    session.finish(record, files, read=[data])
+    written = sorted(path for path in folder.path.iterdir() if path.name[0] != ".")
+    session.finish(record, written, read=[data, *files])
 
 
 def make_folder(out: Path) -> None:

@@ -5,12 +5,17 @@ from __future__ import annotations
 import sys
 
 from regraft.domainbed.flags import collect_arguments
-from regraft.domainbed.running import run
+from regraft.domainbed.running import refuse, run
 
 
 def main(given: list[str]) -> None:
     """Print the tables of a folder of runs by DomainBed's rules."""
-    run(collect_arguments(given))
+    try:
+        arguments = collect_arguments(given)
+    except ValueError as error:
+        refuse(error)
+    else:
+        run(arguments)
 
 
 if __name__ == "__main__":

@@ -14,14 +14,13 @@ _LAUNCHERS = {
     "ray": ["--engine", "ray"],
     "slurm": ["--engine", "slurm"],
 }
-_OURS = ("CRO", "CROLatent")
+_OURS = ("CRO", "CROLatent", "JTT", "EIIL", "XRM")
 
 
 def train_arguments(given: Sequence[str], device: str) -> list[str]:
     """Return the arguments of ``regraft train`` for those of DomainBed's ``train``.
 
-    What DomainBed does not know is passed on. Raises ``ValueError`` with one sentence for what is
-    not done here.
+    What DomainBed does not know is passed on.
     """
     parser = _parser("train")
     _add_shared(parser)
@@ -33,17 +32,9 @@ def train_arguments(given: Sequence[str], device: str) -> list[str]:
     parser.add_argument("--checkpoint_freq", type=int)
     parser.add_argument("--test_envs", type=int, nargs="+", default=[0])
     parser.add_argument("--output_dir", default="train_output")
-    parser.add_argument("--uda_holdout_fraction", type=float, default=0.0)
     parser.add_argument("--skip_model_save", action="store_true")
     parser.add_argument("--save_model_every_checkpoint", action="store_true")
     args, rest = parser.parse_known_args(given)
-    if args.uda_holdout_fraction:
-        raise ValueError("unlabelled rows are not held out here: leave --uda_holdout_fraction out.")
-    if args.save_model_every_checkpoint:
-        raise ValueError(
-            "only the last model is kept here: leave --save_model_every_checkpoint out, or stop "
-            "the run earlier with --steps."
-        )
     return [
         "train",
         *("--dataset", args.dataset, "--algorithm", args.algorithm),
@@ -51,6 +42,7 @@ def train_arguments(given: Sequence[str], device: str) -> list[str]:
         *("--seed", str(args.seed), "--test-envs", ",".join(map(str, args.test_envs))),
         *(["--checkpoint-freq", str(args.checkpoint_freq)] if args.checkpoint_freq else []),
         *(["--skip-model-save"] if args.skip_model_save else []),
+        *(["--save-model-every-checkpoint"] if args.save_model_every_checkpoint else []),
         *_shared_arguments(args, rest, device),
     ]
 
@@ -58,8 +50,7 @@ def train_arguments(given: Sequence[str], device: str) -> list[str]:
 def sweep_arguments(given: Sequence[str], device: str) -> list[str] | None:
     """Return the arguments of ``regraft sweep`` for those of DomainBed's ``sweep``.
 
-    None for ``delete_incomplete``, which nothing needs: unfinished runs go on. Raises
-    ``ValueError`` with one sentence for what is not done here.
+    None for ``delete_incomplete``, which nothing needs: unfinished runs go on.
     """
     parser = _parser("sweep")
     parser.add_argument("command", choices=["launch", "delete_incomplete"])
@@ -71,13 +62,18 @@ def sweep_arguments(given: Sequence[str], device: str) -> list[str] | None:
     parser.add_argument("--n_hparams", type=int, default=20)
     parser.add_argument("--n_trials", type=int, default=3)
     parser.add_argument("--output_dir", required=True)
-    parser.add_argument("--command_launcher", choices=list(_LAUNCHERS), default="local")
+    parser.add_argument("--command_launcher", default="local")
     parser.add_argument("--single_test_envs", action="store_true")
     parser.add_argument("--skip_confirmation", action="store_true")  # nothing is asked here
     parser.add_argument("--seed", type=int, default=0)  # which DomainBed does not use either
     args, rest = parser.parse_known_args(given)
     if args.command == "delete_incomplete":
         return None
+    if args.command_launcher not in _LAUNCHERS:
+        raise ValueError(
+            f"command_launcher is {args.command_launcher!r}: choose from {', '.join(_LAUNCHERS)}; "
+            "in place of one of your own for a cluster take slurm or ray."
+        )
     return [
         "sweep",
         *("--datasets", ",".join(args.datasets), "--algorithms", ",".join(args.algorithms)),
@@ -90,11 +86,17 @@ def sweep_arguments(given: Sequence[str], device: str) -> list[str] | None:
 
 
 def collect_arguments(given: Sequence[str]) -> list[str]:
-    """Return the arguments of ``regraft collect`` for those of DomainBed's ``collect_results``."""
+    """Return the arguments of ``regraft collect`` for those of DomainBed's ``collect_results``.
+
+    Raises ``ValueError`` with one sentence for what is not done here.
+    """
     parser = _parser("collect_results")
     parser.add_argument("--input_dir", required=True)
     parser.add_argument("--latex", action="store_true")
+    parser.add_argument("--auto_lr", action="store_true")
     args, rest = parser.parse_known_args(given)
+    if args.auto_lr:
+        raise ValueError("ERM++ has no search for a learning rate here: leave --auto_lr out.")
     return ["collect", args.input_dir, "--compat", *(["--latex"] if args.latex else []), *rest]
 
 
@@ -109,6 +111,7 @@ def _parser(name: str) -> argparse.ArgumentParser:
 def _add_shared(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data_dir")
     parser.add_argument("--task", default="domain_generalization")
+    parser.add_argument("--uda_holdout_fraction", type=float, default=0.0)
     parser.add_argument("--hparams")
     parser.add_argument("--steps", type=int)
     parser.add_argument("--holdout_fraction", type=float, default=0.2)
@@ -116,9 +119,10 @@ def _add_shared(parser: argparse.ArgumentParser) -> None:
 
 
 def _shared_arguments(args: argparse.Namespace, rest: list[str], device: str) -> list[str]:
-    if args.task != "domain_generalization":
-        raise ValueError(f"task is {args.task!r}: only domain_generalization is done here.")
+    unlabelled = args.uda_holdout_fraction
     return [
+        *(["--task", args.task] if args.task != "domain_generalization" else []),
+        *(["--uda-holdout-fraction", str(unlabelled)] if unlabelled else []),
         *(["--data", args.data_dir] if args.data_dir else []),
         *(["--hparams", args.hparams] if args.hparams else []),
         *(["--steps", str(args.steps)] if args.steps else []),

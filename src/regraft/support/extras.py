@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from types import ModuleType
 
-_USERS_OF_TORCHVISION = ("sentence_transformers", "timm", "torchvision", "transformers")
+_USERS_OF_TORCHVISION = ("sentence_transformers", "timm", "torchvision", "transformers", "wilds")
 
 
 class MissingExtra(RuntimeError):

@@ -7,10 +7,18 @@ import torch
 from torch.nn import functional
 
 from regraft.bench.algorithms import algorithms, find_algorithm
-from tests.helpers.small_tasks import IMAGES, VECTORS, assert_same, draw_batch, make, snapshot
+from tests.helpers.small_tasks import (
+    IMAGES,
+    TWO_PHASES,
+    VECTORS,
+    assert_same,
+    draw_batch,
+    make,
+    snapshot,
+)
 
-# CRO and CROLatent evaluate and end otherwise and have tests of their own.
-NAMES = sorted(set(algorithms()) - {"CRO", "CROLatent"})
+# Those in two phases evaluate and end otherwise and have tests of their own.
+NAMES = sorted(set(algorithms()) - set(TWO_PHASES))
 # Settings with which those learn fast that are slow, or still, by default.
 QUICK = {
     "DANN": {"lr_g": 1e-2},
@@ -33,7 +41,7 @@ def loss(algorithm: torch.nn.Module, x: torch.Tensor, y: torch.Tensor) -> float:
 
 
 def test_an_unknown_name_lists_the_known() -> None:
-    with pytest.raises(ValueError, match=r"^algorithm is 'ERN': choose from .*ERM, .*VREx\.$"):
+    with pytest.raises(ValueError, match=r"^algorithm is 'ERN': choose from .*ERM, .*XRM\.$"):
         find_algorithm("ERN")
 
 

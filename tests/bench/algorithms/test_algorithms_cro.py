@@ -1,4 +1,4 @@
-"""CRO among the algorithms: Phase 1, then a head that holds where the sources disagree."""
+"""Algorithms in two phases: ERM, then a head, of CRO one that holds where sources disagree."""
 
 from pathlib import Path
 from typing import Any
@@ -6,18 +6,21 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from sklearn.base import clone
 
 from regraft import CROClassifier
 from regraft.bench.algorithms import find_algorithm
 from regraft.bench.datasets import open_dataset
 from regraft.bench.protocol.jobs import Job
 from regraft.bench.protocol.worker import Assignment, perform
-from tests.helpers.small_tasks import IMAGES, VECTORS, Batch, draw_batch, make
+from regraft.estimators.group_search import EIILClassifier, JTTClassifier, XRMClassifier
+from tests.helpers.small_tasks import IMAGES, TWO_PHASES, VECTORS, Batch, draw_batch, make
 
 
-def test_phase_1_is_erm_with_one_record_at_its_end() -> None:
+@pytest.mark.parametrize("name", TWO_PHASES)
+def test_phase_1_is_erm_with_one_record_at_its_end(name: str) -> None:
     x, y = draw_batch(b=2, input_shape=IMAGES)
-    erm, cro = make("ERM", input_shape=IMAGES), make("CRO", input_shape=IMAGES)
+    erm, cro = make("ERM", input_shape=IMAGES), make(name, input_shape=IMAGES)
     assert cro.hparams["cro_phase1_steps"] == 500
     assert cro.schedule(5001, 100) == [499]
     assert cro.schedule(201, 100) == [200]
@@ -26,7 +29,7 @@ def test_phase_1_is_erm_with_one_record_at_its_end() -> None:
     assert torch.equal(erm.predict(x[0]), cro.predict(x[0]))
 
 
-@pytest.mark.parametrize("name", ["CRO", "CROLatent"])
+@pytest.mark.parametrize("name", TWO_PHASES)
 @pytest.mark.parametrize(
     ("dataset", "steps", "rate", "rows"),
     [("ColoredMNIST", 500, 1e-3, 64), ("PACS", 5000, 5e-5, 32), ("DomainNet", 5000, 5e-5, 32)],
@@ -51,6 +54,32 @@ def noisy_batch(**shape: Any) -> Batch:
     return x, torch.where(flips, 1 - y, y)
 
 
+def features_of(algorithm: Any, x: torch.Tensor) -> Any:
+    with torch.no_grad():
+        return algorithm.featurizer(x.flatten(0, 1)).double().numpy()
+
+
+@pytest.mark.parametrize(
+    ("name", "head", "hparams"),
+    [
+        ("JTT", JTTClassifier(upweight=6.0, ridge=1e-3), {"jtt_upweight": 6.0, "ridge": 1e-3}),
+        ("JTT", JTTClassifier(reference_ridge=0.5), {"reference_ridge": 0.5}),
+        ("EIIL", EIILClassifier(reference_ridge=0.5), {"reference_ridge": 0.5}),
+        ("XRM", XRMClassifier(ridge=1e-3), {"ridge": 1e-3}),
+    ],
+)
+def test_phase_2_is_the_head_of_the_same_name(name: str, head: Any, hparams: Any) -> None:
+    algorithm = make(name, **hparams).double()
+    x, y = noisy_batch(b=60)
+    x = x.double()
+    algorithm.conclude([(0, x[0], y[0]), (1, x[1], y[1])])
+    features = features_of(algorithm, x)
+    model = clone(head).fit(features, y.flatten().numpy(), np.repeat([0, 1], 60))
+    logits = algorithm.predict(x.flatten(0, 1)).detach().numpy()
+    found, expected = logits[:, 1] - logits[:, 0], model.decision_function(features)
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+
+
 @pytest.mark.parametrize(("shape", "b"), [(VECTORS, 60), (IMAGES, 20)])
 def test_phase_2_is_the_game_on_the_features(shape: tuple[int, ...], b: int) -> None:
     algorithm = make("CRO", input_shape=shape, cro_radius=2.0)
@@ -60,8 +89,8 @@ def test_phase_2_is_the_game_on_the_features(shape: tuple[int, ...], b: int) -> 
         [(0, x[0], y[0]), (1, x[1, :half], y[1, :half]), (1, x[1, half:], y[1, half:])]
     )
     assert algorithm.training
+    features = features_of(algorithm, x)
     with torch.no_grad():
-        features = algorithm.featurizer(x.flatten(0, 1)).double().numpy()
         logits = algorithm.predict(x.flatten(0, 1)).numpy()
     model = CROClassifier("hull", radius=2.0)
     head = model.fit(features, y.flatten().numpy(), np.repeat([0, 1], b))

@@ -11,7 +11,7 @@ from torch.nn import functional
 from regraft.bench.algorithms import algorithms
 from regraft.bench.algorithms.adrmx import ADRMX
 from tests.helpers.slow_updates import OBJECTIVES, Slow
-from tests.helpers.small_tasks import draw_batch, make
+from tests.helpers.small_tasks import TWO_PHASES, draw_batch, make
 
 K, B, CLASSES = 3, 6, 3
 ce = functional.cross_entropy
@@ -93,7 +93,7 @@ def test_objectives(name: str, compat: bool, hparams: dict[str, Any]) -> None:
 
 def test_all_objectives_are_compared_and_all_of_domainbeds_algorithms_are_here() -> None:
     assert OBJECTIVES.keys() < algorithms().keys()
-    assert len(algorithms().keys() - {"CRO", "CROLatent"}) == 34
+    assert len(algorithms().keys() - set(TWO_PHASES)) == 34
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regraft.bench.datasets import open_dataset
+from regraft.bench.datasets import features, open_dataset
 from regraft.bench.datasets.features import FeatureBank, Vectors, find_bank, list_banks
 from regraft.data.banks import open_bank, write_bank
 from tests.helpers.errors import refused
@@ -195,3 +195,21 @@ def test_the_real_features_of_pacs() -> None:
     training = torch.cat([prepared[env].inputs(kept) for env, kept in rows.items()])
     torch.testing.assert_close(training.mean(0), torch.zeros(1280), atol=1e-4, rtol=0)
     torch.testing.assert_close(training.std(0), torch.ones(1280), atol=1e-3, rtol=0)
+
+
+def test_jobs_with_the_same_training_rows_share_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows in their units are kept while there is room; without, the numbers are the same."""
+    bank = FeatureBank(save(tmp_path / "b.npz"))
+    environments = bank.environments(0, CPU)
+    splits = [{0: torch.arange(n)} for n in (2, 3, 4)]
+    monkeypatch.setattr(features, "_MOST_BYTES", 2 * bank._X.nbytes)
+    first, second, third = (bank.prepare(environments, rows) for rows in splits)
+    assert bank.prepare(environments, splits[1]) is second
+    assert bank.prepare(environments, splits[2]) is third
+    assert bank.prepare(environments, splits[0]) is not first  # which gave way
+    monkeypatch.setattr(features, "_MOST_BYTES", 0)
+    every = torch.arange(len(environments[1]))
+    lazy = bank.prepare(environments, splits[1])
+    assert torch.equal(lazy[1].inputs(every), second[1].inputs(every))

@@ -176,7 +176,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "is_flipped": True,
     },
     "EQRM": {"eqrm_quantile": 0.75, "eqrm_burnin_iters": 2500, "eqrm_lr": 1e-06},
-    "ERMPlusPlus": {"linear_lr": 5e-05, "linear_steps": 500},
+    "ERMPlusPlus": {"linear_lr": 5e-05, "linear_steps": 500, "lars": False},
     "Fish": {"meta_lr": 0.5},
     "Fishr": {"lambda": 1000.0, "penalty_anneal_iters": 1500, "ema": 0.95},
     "IB_ERM": {"ib_lambda": 100.0, "ib_penalty_anneal_iters": 500},

@@ -13,10 +13,14 @@ __all__ = ["Algorithm", "Entry", "Task", "algorithm", "algorithms", "find_algori
 
 
 @cache
-def algorithms() -> Mapping[str, Entry]:
-    """Return all algorithms by name."""
+def _import_all() -> None:
     for module in iter_modules(__path__):
         import_module(f"{__name__}.{module.name}")
+
+
+def algorithms() -> Mapping[str, Entry]:
+    """Return all algorithms by name, with those that plugins have added."""
+    _import_all()
     return dict(sorted(ENTRIES.items()))
 
 

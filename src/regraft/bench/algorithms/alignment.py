@@ -22,11 +22,20 @@ class Alignment(ERM):
         """Return the mean distance between two of the K domains in ``features`` (K, b, d)."""
         raise NotImplementedError
 
-    def objective(self, step: int, x: Tensor, y: Tensor) -> dict[str, Tensor]:
+    def update_adapting(
+        self, step: int, x: Tensor, y: Tensor, unlabelled: Tensor
+    ) -> dict[str, Tensor]:
+        """Align the ``unlabelled`` domains too; with ``compat`` not, as in DomainBed."""
+        return self.go_down(self.objective(step, x, y, None if self.task.compat else unlabelled))
+
+    def objective(
+        self, step: int, x: Tensor, y: Tensor, unlabelled: Tensor | None = None
+    ) -> dict[str, Tensor]:
         """Return the mean loss, the penalty, and what a step goes down: their weighted sum."""
-        features = self.through(self.featurizer, x)
-        loss = domain_losses(self.classifier(features), y).mean()
-        penalty = self.penalty(features.reshape(*y.shape, -1))
+        rows = x if unlabelled is None else torch.cat([x, unlabelled])
+        features = self.through(self.featurizer, rows)
+        loss = domain_losses(self.classifier(features[: y.numel()]), y).mean()
+        penalty = self.penalty(features.reshape(*rows.shape[:2], -1))
         total = loss + self.hparams["mmd_gamma"] * penalty
         return {OBJECTIVE: total, "loss": loss, "penalty": penalty}
 
@@ -47,7 +56,7 @@ def pair_difference(values: Tensor) -> Tensor:
     """Return the mean of (a - b)² over pairs of the K entries of ``values`` (K, ...)."""
     n = len(values)
     # Over all ordered pairs, those of an entry with itself included, it is twice the variance.
-    return 2 * values.var(dim=0, correction=0).mean() * n / max(n - 1, 1)
+    return 2 * (values - values.mean(dim=0)).square().mean() * n / max(n - 1, 1)
 
 
 @algorithm("MMD", ALIGNMENT_SPACE)

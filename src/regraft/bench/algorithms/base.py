@@ -30,6 +30,7 @@ class Task:
     compat: bool = False  # keep DomainBed's known faults
     seed: int = 0  # of the run
     per_domain: bool = False  # pass domains through the network one by one, where DomainBed does
+    n_unlabelled: int = 0  # number of domains that algorithms adapt to
 
 
 class Algorithm(nn.Module):
@@ -41,11 +42,12 @@ class Algorithm(nn.Module):
     """
 
     has_steps: ClassVar[bool] = True  # False where ``conclude`` alone does the work
+    is_recordable: ClassVar[bool] = True  # False where steps may wait for the device
 
     def __init__(self, task: Task, hparams: Mapping[str, Any], generator: torch.Generator) -> None:
         super().__init__()
         self.task, self.hparams, self.generator = task, hparams, generator
-        self.optimizers: dict[str, torch.optim.Adam] = {}
+        self.optimizers: dict[str, torch.optim.Optimizer] = {}
 
     def update(self, step: int, x: Tensor, y: Tensor) -> dict[str, Tensor]:
         """Take one step on minibatches ``x`` (K, b, ...), ``y`` (K, b) of the K training domains.
@@ -56,9 +58,22 @@ class Algorithm(nn.Module):
         """
         raise NotImplementedError
 
+    def update_adapting(
+        self, step: int, x: Tensor, y: Tensor, unlabelled: Tensor
+    ) -> dict[str, Tensor]:
+        """Take one step as ``update`` does, with ``unlabelled`` (T, b, ...) of domains to adapt to.
+
+        Most algorithms, and all of DomainBed's own, make no use of these.
+        """
+        return self.update(step, x, y)
+
     def predict(self, x: Tensor) -> Tensor:
         """Return the logits (n, C) of ``x`` (n, ...), rows of one domain."""
         raise NotImplementedError
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the logits of ``predict``."""
+        return self.predict(x)
 
     def predict_all(self, x: Tensor) -> Tensor:
         """Return logits (h, n, C) of all evaluated classifiers; the last one counts."""
@@ -129,6 +144,7 @@ class Entry:
     make: Callable[[Task, Mapping[str, Any], torch.Generator], Algorithm]
     own: Own
     by_dataset: Mapping[str, Space] = field(default_factory=dict)
+    origin: str = ""  # of a plugin's: its file and checksum, or its package and version
 
     def space(
         self, group: Group, of_dataset: Space | None = None, dataset: str = ""
@@ -155,6 +171,8 @@ def algorithm(
     """
 
     def register(make: type[Algorithm]) -> type[Algorithm]:
+        if name in ENTRIES:
+            raise ValueError(f"there are two algorithms called {name!r}: rename one of them.")
         ENTRIES[name] = Entry(name, make, own or {}, by_dataset or {})
         return make
 

@@ -59,9 +59,15 @@ class DANN(Algorithm):
             task.input_shape, hparams, generator, compat=task.compat
         )
         self.classifier = make_classifier(self.n_features, task.n_classes, hparams)
-        self.discriminator = mlp(self.n_features, task.n_domains, hparams, generator)
+        n_domains = task.n_domains + (task.n_unlabelled if self.uses_unlabelled else 0)
+        self.discriminator = mlp(self.n_features, n_domains, hparams, generator)
         self.start(NETWORK, "g", self.featurizer, self.classifier)
         self.start(DISCRIMINATOR, "d", self.discriminator)
+
+    @property
+    def uses_unlabelled(self) -> bool:
+        """Whether the discriminator sees domains to adapt to; with ``compat`` not, as there."""
+        return not self.task.compat
 
     def start(self, name: str, suffix: str, *modules: nn.Module) -> None:
         """Create the optimizer ``name`` of ``modules``; its hyperparameters end in ``suffix``."""
@@ -83,6 +89,16 @@ class DANN(Algorithm):
 
     def update(self, step: int, x: Tensor, y: Tensor) -> dict[str, Tensor]:
         """Take a step of the discriminator alone, or of featurizer and classifier alone."""
+        return self._take_turn(step, x, y)
+
+    def update_adapting(
+        self, step: int, x: Tensor, y: Tensor, unlabelled: Tensor
+    ) -> dict[str, Tensor]:
+        """Take a step in which the ``unlabelled`` domains are to be told apart as well."""
+        return self._take_turn(step, torch.cat([x, unlabelled]) if self.uses_unlabelled else x, y)
+
+    def _take_turn(self, step: int, x: Tensor, y: Tensor) -> dict[str, Tensor]:
+        """Take a step on ``x``, of which the first ``len(y)`` domains have labels."""
         x = x.flatten(0, 1)
         if self.variant(step) == DISCRIMINATOR:
             with torch.no_grad():
@@ -92,15 +108,19 @@ class DANN(Algorithm):
             self.descend(loss, DISCRIMINATOR)
             return {"disc_loss": loss.detach()}
         features = self.featurizer(x)
-        loss = functional.cross_entropy(self.classifier(features), y.flatten())
+        loss = functional.cross_entropy(self.classifier(features[: y.numel()]), y.flatten())
         loss = loss - self.hparams["lambda"] * self.discrimination(features, y)
         self.descend(loss, NETWORK)
         return {"gen_loss": loss.detach()}
 
     def discrimination(self, features: Tensor, y: Tensor) -> Tensor:
-        """Return the loss of the discriminator with its penalty, on ``features`` (K·b, d)."""
+        """Return the loss of the discriminator with its penalty, on ``features`` (n, d).
+
+        Domains follow one another, those with labels first, with as many rows each.
+        """
         inputs = self.condition(features, y.flatten())
-        n_domains, rows = y.shape
+        rows = y.shape[1]
+        n_domains = len(features) // rows
         domains = torch.arange(n_domains, device=y.device).repeat_interleave(rows)
         losses = functional.cross_entropy(self.discriminator(inputs), domains, reduction="none")
         loss = self.mean(losses, y.flatten())
@@ -121,12 +141,20 @@ class DANN(Algorithm):
 
 @algorithm("CDANN", adversarial_space)
 class CDANN(DANN):
-    """DANN with an embedding of the class added to the features, and equal weight per class."""
+    """DANN with an embedding of the class added to the features, and equal weight per class.
+
+    Rows without labels have no class, so it makes no use of them.
+    """
 
     def __init__(self, task: Task, hparams: Mapping[str, Any], generator: torch.Generator) -> None:
         super().__init__(task, hparams, generator)
         self.class_embeddings = nn.Embedding(task.n_classes, self.n_features)
         self.start(DISCRIMINATOR, "d", self.discriminator, self.class_embeddings)
+
+    @property
+    def uses_unlabelled(self) -> bool:
+        """Always False."""
+        return False
 
     def condition(self, features: Tensor, y: Tensor) -> Tensor:
         """Add to the features the embeddings of their classes."""

@@ -40,7 +40,10 @@ class ERM(Algorithm):
 
     def update(self, step: int, x: Tensor, y: Tensor) -> dict[str, Tensor]:
         """Take a step down the objective."""
-        values = self.objective(step, x, y)
+        return self.go_down(self.objective(step, x, y))
+
+    def go_down(self, values: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Take a step down what ``objective`` returned; return what is to be logged."""
         self.descend(values.pop(OBJECTIVE) if OBJECTIVE in values else values["loss"], MAIN)
         return {name: value.detach() for name, value in values.items()}
 

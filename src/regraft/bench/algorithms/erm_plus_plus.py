@@ -1,7 +1,7 @@
 """ERM++: the classifier first, then everything, and predictions by an average of the weights.
 
-Its search for the learning rate on a schedule, a script of its own in DomainBed, is not here, nor
-is its optimizer LARS.
+Its search for the learning rate on a schedule, a script of its own in DomainBed, is not here. With
+``lars``, at which DomainBed's own code stops, LARS takes the place of Adam.
 """
 
 from __future__ import annotations
@@ -16,13 +16,21 @@ from torch.nn import functional
 from regraft.bench.algorithms.base import Task, algorithm
 from regraft.bench.algorithms.erm import ERM, MAIN
 from regraft.bench.networks.domainbed import make_classifier, make_featurizer
+from regraft.bench.networks.lars import LARS
 from regraft.bench.protocol.spaces import constant, ten_to
 
 LINEAR = "linear"
 FIRST_AVERAGED = 600  # steps before the average begins
 
 
-@algorithm("ERMPlusPlus", {"linear_lr": ten_to(5e-5, -5, -3.5), "linear_steps": constant(500)})
+_SPACE = {
+    "linear_lr": ten_to(5e-5, -5, -3.5),
+    "linear_steps": constant(500),
+    "lars": constant(False),
+}
+
+
+@algorithm("ERMPlusPlus", _SPACE)
 class ERMPlusPlus(ERM):
     """Plain losses; ``average`` is the mean of the network's weights from some step on."""
 
@@ -30,11 +38,11 @@ class ERMPlusPlus(ERM):
 
     def __init__(self, task: Task, hparams: Mapping[str, Any], generator: torch.Generator) -> None:
         super().__init__(task, hparams, generator)
-        self.optimizers[LINEAR] = self.adam(
-            self.classifier.parameters(),
-            lr=hparams["linear_lr"],
-            weight_decay=hparams["weight_decay"],
-        )
+        make = LARS if hparams["lars"] else self.adam
+        for name, trained, rate in ((MAIN, self, "lr"), (LINEAR, self.classifier, "linear_lr")):
+            self.optimizers[name] = make(
+                trained.parameters(), lr=hparams[rate], weight_decay=hparams["weight_decay"]
+            )
         featurizer, n_features = make_featurizer(
             task.input_shape, hparams, generator, compat=task.compat
         )

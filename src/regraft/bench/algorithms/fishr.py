@@ -52,7 +52,8 @@ class Fishr(ERM):
         """Return the mean squared distance of the domains' running variances from their mean."""
         share = self.hparams["ema"]
         gradients = self.row_gradients(features, y.flatten()).view(*y.shape, -1)
-        running = share * self.variances + (1 - share) * gradients.var(dim=1, correction=0)
+        variances = (gradients - gradients.mean(dim=1, keepdim=True)).square().mean(dim=1)
+        running = share * self.variances + (1 - share) * variances
         self.variances.copy_(running.detach())
         running = running / (1 - share)  # the gradient's size does not depend on the share
         penalty: Tensor = (running - running.mean(dim=0)).square().mean()

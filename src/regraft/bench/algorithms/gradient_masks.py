@@ -73,7 +73,9 @@ class SANDMask(Masked):
     def mask(self, gradients: Tensor) -> Tensor:
         """Return shares from 0 to 1."""
         one = torch.full_like(gradients[0], _TINY)
-        variance = gradients.var(dim=0) if len(gradients) > 1 else one
+        # Many times as fast as torch's own variance over few entries that lie far apart.
+        squares = (gradients - gradients.mean(dim=0)).square().sum(dim=0)
+        variance = squares / (len(gradients) - 1) if len(gradients) > 1 else one
         excess = gradients.sign().mean(dim=0).abs() - self.hparams["tau"]
         shares: Tensor = (self.hparams["k"] / variance * excess).tanh().clamp_min(0)
         return shares.nan_to_num(nan=_TINY)

@@ -16,10 +16,14 @@ __all__ = ["Dataset", "Environment", "RegisteredDataset", "dataset", "datasets",
 
 
 @cache
-def datasets() -> Mapping[str, type[RegisteredDataset]]:
-    """Return the registered datasets by name."""
+def _import_all() -> None:
     for module in iter_modules(__path__):
         import_module(f"{__name__}.{module.name}")
+
+
+def datasets() -> Mapping[str, type[RegisteredDataset]]:
+    """Return the registered datasets by name, with those that plugins have added."""
+    _import_all()
     return dict(sorted(REGISTERED.items()))
 
 

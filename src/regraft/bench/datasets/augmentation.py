@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 
@@ -17,6 +17,9 @@ ATTEMPTS = 10  # at a crop that fits into the image
 P_FLIP, P_GREY = 0.5, 0.1
 JITTER = 0.3
 
+# What is done to a training image before its colours: a crop, a crop of the image made ``SIZE``
+# pixels large, or nothing but this resizing. Some images are never changed.
+Style = Literal["crop", "resize and crop", "resize", "never"]
 Box = tuple[int, int, int, int]  # left, top, right and bottom edge
 
 
@@ -39,6 +42,18 @@ def draw_change(rng: np.random.Generator, width: int, height: int) -> Change:
     jitters = [*zip(("Brightness", "Contrast", "Color"), factors, strict=True), ("hue", hue)]
     order = rng.permutation(len(jitters)).tolist()
     return Change(box, is_flipped, tuple(jitters[i] for i in order), rng.random() < P_GREY)
+
+
+def prepare_image(image: Any, seed: tuple[int, int] | None, style: Style) -> Any:
+    """Make a Pillow image ``SIZE`` x ``SIZE`` pixels large, changed at random by a ``seed``."""
+    if seed is None or style == "never":
+        return resize(image)
+    if style != "crop":
+        image = resize(image)
+    change = draw_change(np.random.default_rng(seed), *image.size)
+    if style == "resize":
+        change = replace(change, box=(0, 0, *image.size))
+    return change_image(image, change)
 
 
 def change_image(image: Any, change: Change) -> Any:

@@ -47,6 +47,7 @@ class Dataset(ABC):
     checkpoint_freq: int = 100
     own_space: Space = {}  # hyperparameters that differ from their group's
     fingerprint: str = ""  # of the content, where the name does not say it
+    origin: str = ""  # of a plugin's: its file and checksum, or its package and version
 
     @abstractmethod
     def environments(self, seed: int, device: torch.device) -> Sequence[Environment]:
@@ -82,6 +83,8 @@ def dataset(name: str) -> Callable[[type[RegisteredDataset]], type[RegisteredDat
     """Register a class under ``name``."""
 
     def register(make: type[RegisteredDataset]) -> type[RegisteredDataset]:
+        if name in REGISTERED:
+            raise ValueError(f"there are two datasets called {name!r}: rename one of them.")
         make.name = name
         REGISTERED[name] = make
         return make

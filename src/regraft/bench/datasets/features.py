@@ -21,22 +21,27 @@ _SUFFIXES = (".npz", ".csv", ".parquet")
 _MIN_ROWS = 2  # of an environment: one to train on, one to hold out
 # A deviation below this share of the feature's size is the rounding of a constant.
 _FLOOR = 1e-6
+_MOST_BYTES = 2**29  # of rows kept in the units of several splits
 _DIGITS = 12  # of the file's sha256 that tell it from others of the same name
 
 
 class Vectors(Environment):
     """Rows of features on a device, in ``units`` of a scale about a mean if there are any."""
 
-    def __init__(self, x: Tensor, y: Tensor, units: tuple[Tensor, Tensor] | None = None) -> None:
-        self.x, self.y = x, y  # (n, d) float32 as read, (n,) int64
-        self.units = units
+    def __init__(
+        self,
+        x: Tensor,
+        y: Tensor,
+        units: tuple[Tensor, Tensor] | None = None,
+        is_scaled: bool = False,
+    ) -> None:
+        self.x, self.y = x, y  # (n, d) float32, (n,) int64
+        self.units, self._is_scaled = units, is_scaled  # whether ``x`` is in the units already
 
     def inputs(self, rows: Tensor, augmentation: int | None = None) -> Tensor:
         """Return features (b, d); they are never augmented."""
-        if self.units is None:
-            return self.x[rows]
-        mean, scale = self.units
-        return (self.x[rows] - mean) / scale
+        x = self.x.index_select(0, rows)
+        return x if self.units is None or self._is_scaled else _scale(x, self.units)
 
 
 class FeatureBank(Dataset):
@@ -68,6 +73,7 @@ class FeatureBank(Dataset):
         self.input_shape = (X.shape[1],)
         self.n_classes = len(classes)
         self._units: dict[str, tuple[Tensor, Tensor]] = {}  # known means and scales, by rows
+        self._prepared: dict[tuple[str, torch.device], list[Vectors]] = {}  # the latest last
         self._check(path)
         checksum = open_bank(path).checksum if path.is_dir() else digest_file(path)
         self.fingerprint = checksum[:_DIGITS]
@@ -94,8 +100,19 @@ class FeatureBank(Dataset):
             training = torch.cat([environments[env].inputs(kept) for env, kept in rows.items()])
             self._units[key] = _units(training.cpu())
         drawn = cast("Sequence[Vectors]", environments)
-        mean, scale = (values.to(drawn[0].x.device) for values in self._units[key])
-        return [Vectors(env.x, env.y, (mean, scale)) for env in drawn]
+        device = drawn[0].x.device
+        mean, scale = (values.to(device) for values in self._units[key])
+        if self._X.nbytes > _MOST_BYTES:
+            return [Vectors(env.x, env.y, (mean, scale)) for env in drawn]
+        # All jobs of a trial that hold out the same environments share the rows in their units.
+        prepared = self._prepared.pop((key, device), None) or [
+            Vectors(_scale(env.x, (mean, scale)), env.y, (mean, scale), is_scaled=True)
+            for env in drawn
+        ]
+        while self._prepared and (len(self._prepared) + 1) * self._X.nbytes > _MOST_BYTES:
+            del self._prepared[next(iter(self._prepared))]
+        self._prepared[key, device] = prepared
+        return prepared
 
     @cached_property
     def _environments(self) -> list[Vectors]:
@@ -124,6 +141,11 @@ class FeatureBank(Dataset):
                 f"{path} has {counts.min()} row of domain {name}: add rows, at least {_MIN_ROWS} "
                 "in all, or drop the domain."
             )
+
+
+def _scale(x: Tensor, units: tuple[Tensor, Tensor]) -> Tensor:
+    mean, scale = units
+    return (x - mean) / scale
 
 
 def _units(training: Tensor) -> tuple[Tensor, Tensor]:

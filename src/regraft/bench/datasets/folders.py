@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regraft.bench.datasets.augmentation import SIZE, change_image, draw_change, resize
+from regraft.bench.datasets.augmentation import SIZE, Style, prepare_image
 from regraft.bench.datasets.base import Environment, RegisteredDataset, dataset
 from regraft.bench.protocol.spaces import whole_power
 from regraft.data.image_files import use_image
@@ -44,8 +44,8 @@ class Images(Environment):
 
     is_in_memory = False
 
-    def __init__(self, listing: Listing, device: torch.device) -> None:
-        self._paths, self._device = listing.paths, device
+    def __init__(self, listing: Listing, device: torch.device, style: Style = "crop") -> None:
+        self._paths, self._device, self._style = listing.paths, device, style
         self._cut_off: set[str] = set()  # paths
         self.y = torch.tensor(listing.labels, device=device)
 
@@ -61,7 +61,8 @@ class Images(Environment):
         pixels = np.empty((len(paths), SIZE, SIZE, 3), np.uint8)
         # Pillow lets other threads run while it decodes.
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            for i, (image, is_whole) in enumerate(pool.map(_read_pixels, paths, seeds)):
+            read = pool.map(self._read_pixels, paths, seeds)
+            for i, (image, is_whole) in enumerate(read):
                 pixels[i] = image
                 if not is_whole:
                     self._note(paths[i])
@@ -71,6 +72,13 @@ class Images(Environment):
             for values in (_MEAN, _DEVIATION)
         )
         return ((x / 255 - mean) / deviation).contiguous()
+
+    def _read_pixels(
+        self, path: str, seed: tuple[int, int] | None
+    ) -> tuple[NDArray[np.uint8], bool]:
+        """Read an image as (224, 224, 3), and whether it is whole."""
+        image, is_whole = use_image(path, _decode)
+        return np.asarray(prepare_image(image, seed, self._style)), is_whole
 
     def _note(self, path: str) -> None:
         """Count an image that ends too early, and tell of the first."""
@@ -142,6 +150,33 @@ class NamedFolder(ImageFolders):
         self.fingerprint = digest_parts(places)[:_DIGITS]
 
 
+@dataset("SVIRO")
+class SVIRO(ImageFolders):
+    """Seats of ten models of cars: empty, or with a person, a child's seat or a thing on them.
+
+    Its classes are those that the folders have, as for DomainBed.
+    """
+
+    folder = "sviro"
+    env_names = (
+        "aclass",
+        "escape",
+        "hilux",
+        "i3",
+        "lexus",
+        "tesla",
+        "tiguan",
+        "tucson",
+        "x5",
+        "zoe",
+    )
+
+    @cached_property
+    def n_classes(self) -> int:  # type: ignore[override]
+        """The number of classes."""
+        return len(list_classes(self.root, list_entries(self.root).folders))
+
+
 def list_classes(root: Path, environments: Sequence[str]) -> list[str]:
     """List the classes that any of the ``environments`` in ``root`` has a folder for, sorted."""
     return sorted({name for each in environments for name in list_entries(root / each).folders})
@@ -197,15 +232,6 @@ def _images_below(folder: Path) -> Iterator[str]:
     for name in entries.folders:
         if not (folder / name).is_symlink():  # which might lead upwards
             yield from _images_below(folder / name)
-
-
-def _read_pixels(path: str, seed: tuple[int, int] | None) -> tuple[NDArray[np.uint8], bool]:
-    """Read an image as (224, 224, 3), changed at random if there is a ``seed``; and if whole."""
-    image, is_whole = use_image(path, _decode)
-    if seed is None:
-        return np.asarray(resize(image)), is_whole
-    change = draw_change(np.random.default_rng(seed), *image.size)
-    return np.asarray(change_image(image, change)), is_whole
 
 
 def _decode(file: Any) -> tuple[Any, bool]:

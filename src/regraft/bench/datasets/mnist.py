@@ -68,6 +68,15 @@ def load_mnist(folder: Path | None = None) -> tuple[NDArray[np.uint8], NDArray[n
     return np.concatenate(images), np.concatenate(digits)
 
 
+def download_mnist(folder: Path) -> None:
+    """Download the files of MNIST that ``folder`` lacks, and check all four.
+
+    Raises ``FileNotFoundError`` or ``ValueError`` with one sentence.
+    """
+    _download_missing(folder, MIRRORS, CHECKSUMS)
+    _read_all([folder], CHECKSUMS)
+
+
 def _cache_folder() -> Path:
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "regraft" / "mnist"

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from regraft.bench.networks.fused import fuse
+from regraft.bench.networks.weights import WEIGHTS, load_weights
+from regraft.bench.networks.wide_resnet import WideResNet
 from regraft.encoders.mnist_cnn import N_FEATURES, mnist_cnn
 
 
@@ -22,17 +25,40 @@ def make_featurizer(
 ) -> tuple[nn.Module, int]:
     """Return the featurizer for inputs (n, *input_shape), and its number of features.
 
-    Vectors go through one hidden layer, images of 28 x 28 pixels through ``mnist_cnn``, larger
-    ones through a ResNet, which needs the extra ``images`` (with ``compat`` a ResNet-50 wherever
-    DomainBed takes one, though ``resnet18`` is set). Initial weights are drawn from torch's
-    global generator, dropout from ``generator``.
+    Vectors go through one hidden layer, images of 28 x 28 pixels through ``mnist_cnn``, of
+    32 x 32 through a Wide ResNet, larger ones through a ResNet or, with ``vit``, a vision
+    transformer, which need the extra ``images`` (with ``compat`` a ResNet-50 wherever DomainBed
+    takes one, though ``resnet18`` is set). Initial weights are drawn from torch's global
+    generator, or read from the file that ``hparams`` have as ``weights``; dropout is drawn from
+    ``generator``.
     """
+    network, n_features = _make_featurizer(input_shape, hparams, generator, compat)
+    if WEIGHTS in hparams:
+        load_weights(network, Path(hparams[WEIGHTS]))
+    return network, n_features
+
+
+def _make_featurizer(
+    input_shape: tuple[int, ...],
+    hparams: Mapping[str, Any],
+    generator: torch.Generator,
+    compat: bool,
+) -> tuple[nn.Module, int]:
     if len(input_shape) == 1:
         width = hparams["featurizer_width"]
         return nn.Sequential(nn.Linear(input_shape[0], width), nn.ReLU()), width
     if input_shape[1:] == (28, 28):
         return fuse(mnist_cnn(input_shape[0])), N_FEATURES
+    if input_shape[1:] == (32, 32):
+        return WideResNet(input_shape[0]), WideResNet.n_features
+    # These import timm's helpers, which digits do not need.
     from regraft.bench.networks.resnet import make_resnet
+    from regraft.bench.networks.vit import make_vit
+
+    if hparams["vit"]:
+        return make_vit(input_shape, hparams, generator)
+    if hparams["dinov2"]:
+        raise ValueError("dinov2 is set without vit: set both, or neither for a ResNet.")
 
     if compat and hparams["resnet50_augmix"]:  # which comes last there
         hparams = {**hparams, "resnet18": False}

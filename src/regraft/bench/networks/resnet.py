@@ -51,15 +51,21 @@ def make_resnet(
     ``pretrained``; if not, its weights are drawn from torch's global generator. Weights that cannot
     be found raise ``FileNotFoundError`` or ``ValueError``.
     """
-    timm, name = require("timm", "images"), _model_name(hparams)
-    way_out = (
-        "go online once, or train from random weights with --hparams '{\"pretrained\": false}'"
-    )
-    with loading(name, way_out):
-        network = timm.create_model(name, pretrained=hparams["pretrained"], num_classes=0)
+    network = create_timm(_model_name(hparams), hparams["pretrained"])
     _set_channels(network.conv1, n_channels)
     dropout = Dropout(hparams["resnet_dropout"], generator)
     return ResNet(network, dropout, hparams["freeze_bn"]), network.num_features
+
+
+def create_timm(name: str, pretrained: bool, **options: Any) -> Any:
+    """Return timm's network ``name`` without its classifier, or raise an error of one sentence."""
+    timm = require("timm", "images")
+    way_out = (
+        "go online once, name a file with --weights, or train from random weights with --hparams "
+        "'{\"pretrained\": false}'"
+    )
+    with loading(name, way_out):
+        return timm.create_model(name, pretrained=pretrained, num_classes=0, **options)
 
 
 def _model_name(hparams: Mapping[str, Any]) -> str:

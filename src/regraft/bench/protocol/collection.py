@@ -21,7 +21,7 @@ _FIRST = (
 )
 _LAST = ("CRO", "CROLatent")
 # Arguments that all runs of a table should have in common.
-_SETTINGS = ("steps", "holdout_fraction", "compat")
+_SETTINGS = ("steps", "holdout_fraction", "compat", "task", "uda_holdout_fraction", "swad")
 
 
 @dataclass(frozen=True)

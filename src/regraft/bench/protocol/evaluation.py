@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from regraft.bench.algorithms import Algorithm
 from regraft.bench.datasets import Environment
@@ -24,7 +25,7 @@ class Split:
     """One part of one environment."""
 
     env: int
-    name: str  # "in" or "out"
+    name: str  # "in", "out" or "uda"
     rows: Tensor  # on the device of the environment
 
 
@@ -69,6 +70,23 @@ def count_correct(
     return torch.stack(counts, dim=1)
 
 
+@torch.no_grad()
+def mean_loss(
+    algorithm: Algorithm, environments: Sequence[Environment], splits: Sequence[Split]
+) -> float:
+    """Return the mean over ``splits`` of the mean cross-entropy of their rows."""
+    algorithm.eval()
+    losses = []
+    for split in splits:
+        total = sum(
+            functional.cross_entropy(algorithm.predict(x), y, reduction="sum")
+            for x, y in parts(environments[split.env], split.rows)
+        )
+        losses.append(float(total) / len(split.rows))
+    algorithm.train()
+    return sum(losses) / len(losses)
+
+
 def accuracies(counts: Tensor, splits: Sequence[Split]) -> list[dict[str, float]]:
     """Return each classifier's shares by DomainBed's names, env0_in_acc and so on."""
     return [
@@ -84,8 +102,11 @@ def risks(shares: Sequence[Mapping[str, float]], test_envs: Sequence[int]) -> li
     """Return each classifier's error rates: the mean source's, held out, and the mean target's."""
     found = []
     for step, share in enumerate(shares):
+        targets_out = {f"env{env}_out_acc" for env in test_envs}
         sources = [
-            share[f"env{env}_out_acc"] for env in range(len(share) // 2) if env not in test_envs
+            value
+            for name, value in share.items()
+            if name.endswith("_out_acc") and name not in targets_out
         ]
         targets = [share[f"env{env}_in_acc"] for env in test_envs]
         source_risk, target_risk = (1 - sum(part) / len(part) for part in (sources, targets))

@@ -10,9 +10,11 @@ from torch import Tensor
 
 from regraft.bench.datasets import Dataset
 from regraft.bench.protocol.evaluation import Split, parts
-from regraft.bench.protocol.jobs import Job
+from regraft.bench.protocol.jobs import ADAPTATION, Job
 from regraft.bench.protocol.seeds import seed_hash
 from regraft.support.prefetch import ahead
+
+Minibatches = tuple[Tensor, Tensor, Tensor | None]
 
 
 class JobData:
@@ -31,6 +33,16 @@ class JobData:
                     f"holdout_fraction of {job.holdout_fraction} leaves none on one side: choose "
                     "another or add rows."
                 )
+        unlabelled = {}
+        for i in job.test_envs:
+            rows_in, unlabelled[i] = job.split_off_unlabelled(i, halves[i][0])
+            halves[i] = rows_in, halves[i][1]
+            if not len(rows_in) or (job.task == ADAPTATION and not len(unlabelled[i])):
+                raise ValueError(
+                    f"{dataset.name}'s domain {dataset.env_names[i]} has too few rows for a "
+                    f"uda_holdout_fraction of {job.uda_holdout_fraction}: choose another."
+                )
+        self._unlabelled = unlabelled if job.task == ADAPTATION else {}
         self._sources = [i for i in range(len(drawn)) if i not in job.test_envs]
         self._rows_in = {i: halves[i][0] for i in self._sources}
         self.environments = dataset.prepare(drawn, self._rows_in)
@@ -38,7 +50,7 @@ class JobData:
             Split(i, name, rows.to(device))
             for i, half in enumerate(halves)
             for name, rows in zip(("in", "out"), half, strict=True)
-        ]
+        ] + [Split(i, "uda", rows.to(device)) for i, rows in unlabelled.items() if len(rows)]
         self._fewest = min(len(rows) for rows, _ in halves)
         self.is_in_memory = all(environment.is_in_memory for environment in self.environments)
         self._augments = not self.is_in_memory and hparams["data_augmentation"]
@@ -56,26 +68,40 @@ class JobData:
         """Draw the rows of all ``steps``, to be taken from the step ``first`` on."""
         generator = torch.Generator().manual_seed(seed_hash(self._job.seed, "minibatches"))
         picks = [self._rows_in[i][self._draw(i, steps, generator)] for i in self._sources]
-        self._picks = torch.stack(picks, dim=1).to(self._device)  # (steps, K, b)
+        generator.manual_seed(seed_hash(self._job.seed, "unlabelled"))
+        size = self._hparams["batch_size"]
+        for rows in self._unlabelled.values():
+            picks.append(rows[torch.randint(len(rows), (steps, size), generator=generator)])
+        self._picks = torch.stack(picks, dim=1).to(self._device)  # (steps, K and more, b)
         # The count is kept on the device, for a recorded step knows no other.
         self._taken = torch.tensor([first], device=self._device)
         self._coming = ahead(self._load(step, self._picks[step]) for step in range(first, steps))
 
-    def minibatches(self, step: int) -> tuple[Tensor, Tensor]:
-        """Return inputs (K, b, ...) and labels (K, b) of ``step``, the next of those drawn."""
+    def minibatches(self, step: int) -> Minibatches:
+        """Return inputs (K, b, ...) and labels (K, b) of ``step``, the next of those drawn.
+
+        Third are inputs without labels, of every domain to adapt to; None if there is none.
+        """
         if not self.is_in_memory:
             return next(self._coming)
         rows = self._picks.index_select(0, self._taken).squeeze(0)
         self._taken += 1
         return self._load(step, rows)
 
-    def _load(self, step: int, rows: Tensor) -> tuple[Tensor, Tensor]:
-        xs, ys = [], []
-        for i, some in zip(self._sources, rows, strict=True):
+    def first_inputs(self, n: int) -> Iterator[Tensor]:
+        """Yield the inputs (K·b, ...) of the first ``n`` minibatches, of as many as there are."""
+        for step, rows in enumerate(self._picks[:n]):
+            yield self._load(step, rows)[0].flatten(0, 1)
+
+    def _load(self, step: int, rows: Tensor) -> Minibatches:
+        xs, ys, others = [], [], []
+        for i, some in zip(self._unlabelled, rows[len(self._sources) :], strict=True):
+            others.append(self.environments[i].inputs(some))
+        for i, some in zip(self._sources, rows, strict=False):
             seed = seed_hash(self._job.seed, step, i) if self._augments else None
             xs.append(self.environments[i].inputs(some, seed))
             ys.append(self.environments[i].y[some])
-        return torch.stack(xs), torch.stack(ys)
+        return torch.stack(xs), torch.stack(ys), torch.stack(others) if others else None
 
     def sources(self) -> Iterator[tuple[int, Tensor, Tensor]]:
         """Yield all training rows, some at a time."""

@@ -20,7 +20,9 @@ from regraft.support.json_files import load_json
 
 # Raised by hand when the code changes what a run gives, so that runs of old code do not count.
 FORMAT = 3
-_TASK = "domain_generalization"
+GENERALIZATION, ADAPTATION = "domain_generalization", "domain_adaptation"
+UDA = "uda_holdout_fraction"
+PLUGIN = "plugin"  # among the args of a run: the plugins that it depends on
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,11 @@ class Job:
     per_domain: bool = False  # domains pass the network one by one, as always with compat
     own_seed: int | None = None  # None for the protocol's, which the fields above give
     checkpoint_freq: int | None = None  # steps between evaluations, None for the dataset's
+    swad: bool = False  # the network is the mean of its weights over the flat part of training
+    task: str = GENERALIZATION  # or ADAPTATION: algorithms see unlabelled rows of held-out domains
+    uda_holdout_fraction: float = 0.0  # of the held-out domains' rows, for adaptation
+    weights: str = ""  # checksum of the file that the featurizer starts from, if there is one
+    origin: str = ""  # of plugins that it depends on, with versions or checksums
 
     @property
     def seed(self) -> int:
@@ -54,13 +61,19 @@ class Job:
         """Return the rows of environment ``env``, of ``n``, to train on, and those held out."""
         return split(n, split_seed(self.trial_seed, env), self.holdout_fraction)
 
+    def split_off_unlabelled(self, env: int, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Return those of the ``rows`` of a held-out environment to test on, and for adaptation."""
+        seed = split_seed(self.trial_seed, env)
+        kept, unlabelled = split(len(rows), seed, self.uda_holdout_fraction)
+        return rows[kept], rows[unlabelled]
+
     @property
     def args(self) -> dict[str, Any]:
         """What tells the run from others, with DomainBed's names, in JSON's types; no paths."""
         return {
             "dataset": self.dataset,
             "algorithm": self.algorithm,
-            "task": _TASK,
+            "task": self.task,
             "test_envs": list(self.test_envs),
             "trial_seed": self.trial_seed,
             "hparams_seed": self.hparams_seed,
@@ -73,6 +86,10 @@ class Job:
             "fingerprint": self.fingerprint,
             "format": FORMAT,
             **({"checkpoint_freq": self.checkpoint_freq} if self.checkpoint_freq else {}),
+            **({"swad": True} if self.swad else {}),
+            **({UDA: self.uda_holdout_fraction} if self.uda_holdout_fraction else {}),
+            **({"weights": self.weights} if self.weights else {}),
+            **({PLUGIN: self.origin} if self.origin else {}),
         }
 
     @property
@@ -97,6 +114,12 @@ class Job:
         drawn = draw_configuration(space, self.hparams_seed, self.trial_seed)
         overrides: dict[str, Any] = json.loads(self.overrides)
         return drawn | overrides
+
+
+def find_origin(algorithm: str, dataset: Dataset) -> str:
+    """Return the plugins that a run depends on, with versions or checksums; empty if on none."""
+    origins = (dataset.find_algorithm(algorithm).origin, dataset.origin)
+    return ", ".join(dict.fromkeys(filter(None, origins)))
 
 
 def parse_overrides(text: str, datasets: Iterable[Dataset], algorithms: Iterable[str]) -> str:
@@ -146,6 +169,8 @@ def check_settings(
     steps: int | None = None,
     checkpoint_freq: int | None = None,
     holdout_fraction: float = HOLDOUT,
+    task: str = GENERALIZATION,
+    uda_holdout_fraction: float = 0.0,
     **seeds: int,
 ) -> None:
     """Raise ``ValueError`` with one sentence if a run cannot have these settings and seeds."""
@@ -155,6 +180,12 @@ def check_settings(
         raise ValueError(f"steps is {steps}: pass at least 1.")
     if not 0 < holdout_fraction < 1:
         raise ValueError(f"holdout_fraction is {holdout_fraction}: pass a share between 0 and 1.")
+    if task not in (GENERALIZATION, ADAPTATION):
+        raise ValueError(f"task is {task!r}: choose {GENERALIZATION} or {ADAPTATION}.")
+    if not 0 <= uda_holdout_fraction < 1:
+        raise ValueError(f"{UDA} is {uda_holdout_fraction}: pass a share from 0 to below 1.")
+    if task == ADAPTATION and not uda_holdout_fraction:
+        raise ValueError(f"{UDA} is 0, so there is nothing to adapt to: pass a share such as 0.5.")
     for name, seed in seeds.items():
         if seed < 0:
             raise ValueError(f"{name} is {seed}: pass 0 or more.")
@@ -196,6 +227,7 @@ def sweep_jobs(
                         trial,
                         config,
                         fingerprint=dataset.fingerprint,
+                        origin=find_origin(algorithm, dataset),
                         **settings,
                     )
                     for envs in held

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 import torch
 
 from regraft.bench.engines import Engine
-from regraft.bench.protocol.jobs import Job
+from regraft.bench.protocol.jobs import PLUGIN, Job
 from regraft.bench.protocol.results import RunKey, run_key
 from regraft.bench.protocol.run_folder import RESULTS, RunFolder
 from regraft.bench.protocol.training import SAVE_EVERY
@@ -68,15 +69,18 @@ def launch(
     together: int | None = None,
     save_every: float = SAVE_EVERY,
     keep_models: bool = False,
+    weights: Path | None = None,
+    plugins: Sequence[Path] = (),
     on_change: Callable[[Tally], None] | None = None,
 ) -> Tally:
     """Have those of ``jobs`` done that the folder ``out`` does not have, default ones first.
 
     A worker does ``together`` runs side by side, by default 20 on a GPU and one elsewhere. Runs
     that another launcher has are waited for, and done here if it gives them up. Those that fail
-    are not tried again before the next launch.
+    are not tried again before the next launch. Workers run the files ``plugins`` first.
     """
-    out, data = out.absolute(), data and data.absolute()
+    out, data, weights = out.absolute(), data and data.absolute(), weights and weights.absolute()
+    files = tuple(path.absolute() for path in plugins)
     book = _Book(jobs, out)
     ready = sorted(book.left, key=_rank)
 
@@ -89,7 +93,10 @@ def launch(
         size = _group_size(len(ready), engine.workers, device, together)
         groups = sorted(group_jobs(ready, size), key=lambda group: _rank(group[0]))
         assignments = [
-            Assignment(group, out, data, device, save_every, keep_models) for group in groups
+            Assignment(
+                group, out, data, device, save_every, keep_models, weights=weights, plugins=files
+            )
+            for group in groups
         ]
         with closing(engine.run(assignments)) as ended:
             report((engine.workers or len(groups)) * size)
@@ -102,6 +109,7 @@ def launch(
 
 def check_folder(out: Path, jobs: Sequence[Job]) -> None:
     """Raise ``ValueError`` if ``out`` has one of ``jobs`` with settings that no table can mix."""
+    check_plugins(out, jobs)
     ids = {job.id for job in jobs}
     keys = {run_key({"args": job.args}) for job in jobs}
     for path in sorted(out.glob(f"*/{RESULTS}")):
@@ -109,6 +117,19 @@ def check_folder(out: Path, jobs: Sequence[Job]) -> None:
             raise ValueError(
                 f"{out} holds runs of the same kind with other settings or data, such as "
                 f"{path.parent.name}: choose another folder with --out."
+            )
+
+
+def check_plugins(out: Path, jobs: Sequence[Job]) -> None:
+    """Raise ``ValueError`` if ``out`` has one of ``jobs`` by another version of a plugin."""
+    origins = {_without_plugin(job.args): job.origin for job in jobs if job.origin}
+    for path in sorted(out.glob(f"*/{RESULTS}")) if origins else ():
+        args = (_first_record(path) or {}).get("args", {})
+        now = origins.get(_without_plugin(args))
+        if now is not None and args.get(PLUGIN) != now:
+            raise ValueError(
+                f"{path.parent} was begun with the plugin {args.get(PLUGIN)}, which is now {now}: "
+                "put that back, or choose another folder with --out."
             )
 
 
@@ -179,8 +200,20 @@ def _group_size(n: int, workers: int | None, device: str, together: int | None) 
 
 def _recorded_key(path: Path) -> RunKey | None:
     """Return the run of a file's first record, None if it has no whole one."""
+    try:
+        return run_key(_first_record(path) or {})
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def _without_plugin(args: Mapping[str, Any]) -> str:
+    rest = {name: value for name, value in args.items() if name not in (PLUGIN, "output_dir")}
+    return json.dumps(rest, sort_keys=True)
+
+
+def _first_record(path: Path) -> dict[str, Any] | None:
     with path.open("rb") as lines:
         try:
-            return run_key(parse_object(lines.readline()))
-        except (KeyError, TypeError, ValueError):
+            return parse_object(lines.readline())
+        except ValueError:
             return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +12,33 @@ from torch import Tensor
 
 from regraft.bench.algorithms import Algorithm, Task, find_algorithm
 from regraft.bench.datasets import Dataset
+from regraft.bench.networks.weights import WEIGHTS
+from regraft.bench.plugins import load_plugins
 from regraft.bench.protocol.cache import KEY, read_cache
-from regraft.bench.protocol.jobs import Job
+from regraft.bench.protocol.jobs import ADAPTATION, Job
 from regraft.bench.protocol.seeds import seed_hash
+from regraft.support.digests import digest_file
 from regraft.support.json_files import load_json
 
+_DIGITS = 12  # of the checksum of a file of weights
 _UNITS = ("inputs.mean", "inputs.scale")
 
 
 def make_algorithm(
-    job: Job, dataset: Dataset, hparams: Mapping[str, Any], device: torch.device
+    job: Job,
+    dataset: Dataset,
+    hparams: Mapping[str, Any],
+    device: torch.device,
+    weights: Path | None = None,
 ) -> Algorithm:
-    """Make the job's algorithm as it is before its first step."""
+    """Make the job's algorithm as it is before its first step.
+
+    ``weights`` is the file that its featurizer starts from, which the job knows by its checksum.
+    """
+    if job.weights:
+        if weights is None or weights_checksum(weights) != job.weights:
+            raise ValueError(f"{weights} has other weights than the run is for: put those back.")
+        hparams = {**hparams, "pretrained": False, WEIGHTS: str(weights)}
     task = _task(job, dataset, device)
     generator = torch.Generator(device).manual_seed(seed_hash(job.seed, "training"))
     with torch.random.fork_rng(devices=[]):
@@ -32,6 +47,13 @@ def make_algorithm(
     if device.type == "cuda":  # whose convolutions are fastest with the channels innermost
         algorithm.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     return algorithm.to(device)
+
+
+def weights_checksum(path: Path) -> str:
+    """Return what jobs know a file of weights by; ``FileNotFoundError`` if there is none."""
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}: name the weights with --weights.")
+    return digest_file(path)[:_DIGITS]
 
 
 def describe_model(job: Job, dataset: Dataset, hparams: Mapping[str, Any]) -> dict[str, Any]:
@@ -43,6 +65,7 @@ def describe_model(job: Job, dataset: Dataset, hparams: Mapping[str, Any]) -> di
         "input_shape": list(task.input_shape),
         "n_classes": task.n_classes,
         "n_domains": task.n_domains,
+        "n_unlabelled": task.n_unlabelled,
         "env_names": list(dataset.env_names),
     }
 
@@ -76,9 +99,15 @@ class TrainedModel:
         return self.logits(x).argmax(dim=1)
 
 
-def load_model(path: str | Path, device: str = "cpu") -> TrainedModel:
-    """Load a run's ``model.safetensors``; ``FileNotFoundError`` or ``ValueError`` if it is none."""
+def load_model(
+    path: str | Path, device: str = "cpu", plugins: Sequence[str | Path] = ()
+) -> TrainedModel:
+    """Load a run's ``model.safetensors``; ``FileNotFoundError`` or ``ValueError`` if it is none.
+
+    The files ``plugins`` are run first: pass the one that has the model's algorithm.
+    """
     path, place = Path(path), torch.device(device)
+    load_plugins(map(Path, plugins))
     if not path.is_file():
         raise FileNotFoundError(f"there is no {path}: pass a run's model.safetensors.")
     try:
@@ -87,7 +116,14 @@ def load_model(path: str | Path, device: str = "cpu") -> TrainedModel:
         tensors = read_cache(path, description)
         args, hparams = description["args"], description["hparams"]
         shape, n_classes = tuple(description["input_shape"]), description["n_classes"]
-        task = Task(shape, n_classes, description["n_domains"], place, args["compat"])
+        task = Task(
+            shape,
+            n_classes,
+            description["n_domains"],
+            place,
+            args["compat"],
+            n_unlabelled=description.get("n_unlabelled", 0),
+        )
     except (SafetensorError, KeyError, TypeError, ValueError):
         tensors = None
     if tensors is None:
@@ -114,4 +150,5 @@ def _task(job: Job, dataset: Dataset, device: torch.device) -> Task:
         job.compat,
         job.seed,
         per_domain=job.per_domain or job.compat,
+        n_unlabelled=len(job.test_envs) if job.task == ADAPTATION else 0,
     )

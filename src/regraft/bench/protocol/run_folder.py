@@ -74,6 +74,10 @@ class RunFolder:
         tensors = {**state, _STEP: torch.tensor(step)}
         write_cache(self._checkpoint, {"run": self._run}, tensors)
 
+    def keep(self, model: Mapping[str, Tensor], description: Mapping[str, Any], step: int) -> None:
+        """Keep the model after ``step`` beside the last one, with its ``description``."""
+        write_cache(self.path / f"model_step{step}.safetensors", description, model)
+
     def finish(self, model: Mapping[str, Tensor] | None, description: Mapping[str, Any]) -> None:
         """Mark the run as done, keeping ``model`` if there is one, with its ``description``."""
         if model is not None:

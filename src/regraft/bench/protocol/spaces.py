@@ -59,12 +59,14 @@ def whole_choice(default: int, values: list[int]) -> Hparam:
     return Hparam(default, lambda state: int(state.choice(values)))
 
 
-# Of DomainBed's further switches none changes a default run: vit, dinov2 and lars belong to
-# networks and an optimizer that are not here.
 _COMMON: Space = {
     "data_augmentation": constant(True),
     "resnet18": constant(False),
     "resnet50_augmix": constant(True),
+    "vit": constant(False),
+    "dinov2": constant(False),  # with vit
+    "vit_attn_tune": constant(False),
+    "vit_dropout": choice(0.0, [0.0, 0.1, 0.5]),
     "freeze_bn": constant(False),
     "pretrained": constant(True),
     "resnet_dropout": choice(0.0, [0.0, 0.1, 0.5]),

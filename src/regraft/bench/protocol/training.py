@@ -5,17 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from regraft.bench.datasets import Dataset
-from regraft.bench.protocol.evaluation import accuracies, count_correct, risks
+from regraft.bench.protocol.evaluation import accuracies, count_correct, mean_loss, risks
 from regraft.bench.protocol.job_data import JobData
 from regraft.bench.protocol.jobs import Job
 from regraft.bench.protocol.models import describe_model, make_algorithm, model_tensors
 from regraft.bench.protocol.run_folder import RunFolder
+from regraft.bench.protocol.swad import N_BATCHES, ValleyAverage, renew_statistics
 from regraft.support.cuda_graphs import Recorder
 
 Record = dict[str, Any]
@@ -28,7 +30,9 @@ class Training:
 
     ``advance`` takes one step and evaluates where one is due, without waiting for the device;
     ``settle`` then waits and writes what was evaluated. On a GPU steps on data in its memory are
-    recorded and replayed unless ``recorded`` is False; the records are the same.
+    recorded and replayed unless ``recorded`` is False; the records are the same. ``keep_model``
+    keeps the model of the last evaluation, ``keep_every`` those of all; ``weights`` is the file
+    that a job with weights starts from.
     """
 
     def __init__(
@@ -40,24 +44,35 @@ class Training:
         device: torch.device,
         save_every: float = SAVE_EVERY,
         keep_model: bool = False,
+        keep_every: bool = False,
+        weights: Path | None = None,
         recorded: bool = True,
     ) -> None:
         self.job, self._folder, self._dataset = job, folder, dataset
-        self._save_every, self._keep_model = save_every, keep_model
+        self._save_every = save_every
+        self._keep_model, self._keep_every = keep_model or keep_every, keep_every
         self._hparams = job.configuration(dataset)
         self._data = JobData(job, dataset, self._hparams, device)
-        self._algorithm = make_algorithm(job, dataset, self._hparams, device)
+        self._algorithm = make_algorithm(job, dataset, self._hparams, device, weights)
         every = job.checkpoint_freq or dataset.checkpoint_freq
         schedule = self._algorithm.schedule(job.steps or dataset.steps, every)
         self._schedule, self._last = frozenset(schedule), schedule[-1]
+        self._average = ValleyAverage() if job.swad and self._algorithm.has_steps else None
+        if self._average is not None:  # there is one network to evaluate, at the end
+            self._schedule = frozenset([self._last])
+            self._judged = frozenset([*range(0, self._last, every), self._last])
         resumed = folder.resume()
         self._log = _Log()
         if resumed is not None:
-            self._algorithm.load_state(self._log.load_state(resumed[1], device))
+            tensors = self._log.load_state(resumed[1], device)
+            if self._average is not None:
+                tensors = self._average.load_state(tensors, device)
+            self._algorithm.load_state(tensors)
         self._next = 0 if resumed is None else resumed[0] + 1
         if self._algorithm.has_steps:
             self._data.draw_batches(self._last + 1, self._next)
         can_record = self._algorithm.has_steps and self._data.is_in_memory
+        can_record = can_record and self._algorithm.is_recordable
         is_recorded = recorded and device.type == "cuda" and can_record
         self._recorder = Recorder(device, self._algorithm.generator) if is_recorded else None
         self._device = device
@@ -78,10 +93,15 @@ class Training:
             self._recorder.run(self._algorithm.variant(step), lambda: self._step(step))
         self._log.count(self._algorithm.variant(step))
         self._next += 1
+        if self._average is not None:
+            with self._place():
+                self._extend_average(self._average, step)
         if step not in self._schedule:
             return
         with self._place():
             if step == self._last:
+                if self._average is not None:
+                    self._take_average(self._average)
                 self._algorithm.conclude(self._data.sources())
             self._counts = count_correct(
                 self._algorithm,
@@ -112,6 +132,7 @@ class Training:
             **shares[-1],
             **({"checkpoints": risks(shares, self.job.test_envs)} if on_the_way else {}),
             **self._algorithm.summary(),
+            **({} if self._average is None else self._average.summary()),
             **({"cut_off_images": cut_off} if (cut_off := self._data.cut_off) else {}),
             "mem_gb": _memory(self._device),
             "hparams": self._hparams,
@@ -120,10 +141,13 @@ class Training:
             "device": self._device.type,
         }
         self._folder.append(record)
+        units = self._data.environments[0].units
+        description = describe_model(self.job, self._dataset, self._hparams)
+        if self._keep_every:
+            self._folder.keep(model_tensors(self._algorithm, units), description, step)
         if step == self._last:
-            units = self._data.environments[0].units
             model = model_tensors(self._algorithm, units) if self._keep_model else None
-            self._folder.finish(model, describe_model(self.job, self._dataset, self._hparams))
+            self._folder.finish(model, description)
         else:
             self._save()
         self._clock = time.perf_counter()
@@ -134,9 +158,30 @@ class Training:
         if time.perf_counter() - self._saved < self._save_every:
             return
         with self._place():
-            state = self._algorithm.state() | self._log.state()
-            self._folder.save(self._next - 1, state)
+            if state := self._algorithm.state():  # else a run that is stopped starts over
+                state |= self._log.state()
+                if self._average is not None:
+                    state |= self._average.state()
+                self._folder.save(self._next - 1, state)
         self._saved = time.perf_counter()
+
+    def _extend_average(self, average: ValleyAverage, step: int) -> None:
+        average.add(step, self._algorithm.state_dict())
+        if step in self._judged:
+            data = self._data
+            sources = [
+                split
+                for split in data.splits
+                if split.name == "out" and split.env not in self.job.test_envs
+            ]
+            average.judge(mean_loss(self._algorithm, data.environments, sources))
+
+    def _take_average(self, average: ValleyAverage) -> None:
+        """Put the averaged weights, if there are any, in place of the last ones."""
+        weights = average.finish()
+        if weights is not None:
+            self._algorithm.load_state_dict(weights)
+            renew_statistics(self._algorithm, self._data.first_inputs(N_BATCHES))
 
     def _place(self) -> AbstractContextManager[Any]:
         """Return the context in which work follows the steps taken so far."""
@@ -145,8 +190,12 @@ class Training:
     def _step(self, step: int) -> None:
         if not self._algorithm.has_steps:
             return
-        x, y = self._data.minibatches(step)
-        self._log.add(self._algorithm.variant(step), self._algorithm.update(step, x, y))
+        x, y, unlabelled = self._data.minibatches(step)
+        if unlabelled is None:
+            values = self._algorithm.update(step, x, y)
+        else:
+            values = self._algorithm.update_adapting(step, x, y, unlabelled)
+        self._log.add(self._algorithm.variant(step), values)
 
 
 class _Log:

@@ -14,7 +14,8 @@ from typing import Literal
 import torch
 
 from regraft.bench.datasets import Dataset, open_dataset
-from regraft.bench.protocol.jobs import Job
+from regraft.bench.plugins import load_plugins
+from regraft.bench.protocol.jobs import Job, find_origin
 from regraft.bench.protocol.run_folder import RunFolder
 from regraft.bench.protocol.training import SAVE_EVERY, Record, Training, train
 
@@ -32,6 +33,9 @@ class Assignment:
     device: str = "cpu"
     save_every: float = SAVE_EVERY
     keep_model: bool = False
+    keep_every: bool = False  # the model of every evaluation
+    weights: Path | None = None  # that featurizers start from
+    plugins: tuple[Path, ...] = ()  # files of code that the runs depend on
 
     def folder(self, job: Job) -> RunFolder:
         """Return the folder of one of the runs."""
@@ -72,13 +76,18 @@ def perform(
                 elif not is_ours:
                     outcomes[job] = Outcome(job, "held")
                 else:
+                    load_plugins(assignment.plugins)
+                    opened = dataset or _open(job.dataset, assignment.data, job.fingerprint)
+                    _check_origin(job, opened)
                     training = Training(
                         job,
-                        dataset or _open(job.dataset, assignment.data, job.fingerprint),
+                        opened,
                         folder,
                         device=device,
                         save_every=assignment.save_every,
                         keep_model=assignment.keep_model,
+                        keep_every=assignment.keep_every,
+                        weights=assignment.weights,
                     )
                     trainings.append(training)
             except Exception as error:
@@ -104,6 +113,15 @@ def _open(name: str, data: Path | None, fingerprint: str) -> Dataset:
     if dataset.fingerprint != fingerprint:
         raise ValueError(f"{name} is other data than the run is for: put that back or start anew.")
     return dataset
+
+
+def _check_origin(job: Job, dataset: Dataset) -> None:
+    found = find_origin(job.algorithm, dataset)
+    if found != job.origin:
+        raise ValueError(
+            f"the run is for the plugin {job.origin or 'of none'}, but the worker has "
+            f"{found or 'none'}: run the same command again, with plugins that do not change."
+        )
 
 
 def one_line(error: BaseException) -> str:

@@ -1,0 +1,110 @@
+"""Archives whose content cannot leave the folder that it is unpacked to."""
+
+from __future__ import annotations
+
+import shutil
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import IO, NamedTuple
+
+from regraft.support.files import remove, remove_abandoned, sibling
+
+
+class _Member(NamedTuple):
+    """A file in an archive."""
+
+    name: str
+    size: int
+    content: IO[bytes]
+
+
+def unpack(archive: Path, target: Path) -> int:
+    """Unpack a .zip or .tar archive to the folder ``target``, all of it or nothing; count files.
+
+    If everything in it is in one folder, that folder becomes ``target``. Links and devices, and
+    names that lead out of it, are refused. Raises ``ValueError`` with one sentence.
+    """
+    if target.exists():
+        raise ValueError(f"{target} exists already: remove it first, or choose another folder.")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    remove_abandoned(target)
+    stage = sibling(target)
+    try:
+        count = _write(archive, stage)
+        entries = [entry for entry in stage.iterdir() if entry.name != "__MACOSX"]
+        alone = len(entries) == 1 and entries[0].is_dir()
+        (entries[0] if alone else stage).replace(target)
+    except (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error) as error:
+        reason = " ".join(str(error).split()).rstrip(".")
+        raise ValueError(f"{archive} is damaged ({reason}): get it again.") from None
+    finally:
+        remove(stage)
+    return count
+
+
+def _write(archive: Path, stage: Path) -> int:
+    free = shutil.disk_usage(stage.parent).free
+    count = total = 0
+    with _open(archive) as members:
+        for member in members:
+            total += member.size
+            if total > free:
+                raise ValueError(
+                    f"{archive} needs more than the {free:,} bytes that are free: free some space."
+                )
+            path = stage / _check(archive, member.name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("xb") as file:
+                shutil.copyfileobj(member.content, file)
+            count += 1
+    if not count:
+        raise ValueError(f"{archive} holds no files: get it again.")
+    return count
+
+
+@contextmanager
+def _open(archive: Path) -> Iterator[Iterator[_Member]]:
+    if zipfile.is_zipfile(archive):
+        with zipfile.ZipFile(archive) as opened:
+            yield _zip_members(archive, opened)
+    elif archive.is_file() and tarfile.is_tarfile(archive):
+        with tarfile.open(archive) as opened_tar:
+            yield _tar_members(archive, opened_tar)
+    else:
+        raise ValueError(f"{archive} is no .zip, .tar or .tar.gz archive: get it again.")
+
+
+def _zip_members(archive: Path, opened: zipfile.ZipFile) -> Iterator[_Member]:
+    for info in opened.infolist():
+        kind = info.external_attr >> 28  # of the file, on systems that write it
+        if kind not in (0, 0o4, 0o10):
+            raise _refusal(archive, info.filename, "is neither a file nor a folder")
+        if not info.is_dir():
+            with opened.open(info) as content:
+                yield _Member(info.filename, info.file_size, content)
+
+
+def _tar_members(archive: Path, opened: tarfile.TarFile) -> Iterator[_Member]:
+    for info in opened:
+        if not (info.isfile() or info.isdir()):
+            raise _refusal(archive, info.name, "is neither a file nor a folder")
+        content = opened.extractfile(info)
+        if content is not None:
+            yield _Member(info.name, info.size, content)
+
+
+def _check(archive: Path, name: str) -> PurePosixPath:
+    """Return a name as a path below a folder, or raise ``ValueError``."""
+    path = PurePosixPath(name)
+    odd = not path.parts or path.is_absolute() or ".." in path.parts
+    if odd or "\\" in name or ":" in name or "\0" in name:
+        raise _refusal(archive, name, "would leave the folder")
+    return path
+
+
+def _refusal(archive: Path, name: str, reason: str) -> ValueError:
+    return ValueError(f"{archive} holds {name!r}, which {reason}: do not use this archive.")

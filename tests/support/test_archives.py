@@ -1,0 +1,90 @@
+"""Archives, honest and hostile."""
+
+import io
+import stat
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from regraft.support.archives import unpack
+from tests.helpers.errors import refused
+
+
+def write_zip(path: Path, *names: str) -> Path:
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in names:
+            archive.writestr(name, name)
+    return path
+
+
+def write_tar(path: Path, *names: str, kind: bytes = tarfile.REGTYPE) -> Path:
+    with tarfile.open(path, "w:gz" if path.suffix == ".gz" else "w") as archive:
+        for name in names:
+            info = tarfile.TarInfo(name)
+            info.type, info.linkname = kind, "/etc/passwd"
+            info.size = len(name) if kind == tarfile.REGTYPE else 0
+            archive.addfile(info, io.BytesIO(name.encode()))
+    return path
+
+
+@pytest.mark.parametrize("suffix", ["zip", "tar", "tar.gz"])
+def test_one_folder_becomes_the_target(tmp_path: Path, suffix: str) -> None:
+    write = write_zip if suffix == "zip" else write_tar
+    archive = write(tmp_path / f"a.{suffix}", "top/x/1.png", "top/2.png")
+    assert unpack(archive, tmp_path / "data" / "PACS") == 2
+    assert (tmp_path / "data" / "PACS" / "x" / "1.png").read_text() == "top/x/1.png"
+    several = write(tmp_path / f"b.{suffix}", "metadata.csv", "patches/1.png")
+    unpack(several, tmp_path / "data" / "wilds")
+    assert {path.name for path in (tmp_path / "data" / "wilds").iterdir()} == {
+        "metadata.csv",
+        "patches",
+    }
+    assert sorted(path.name for path in (tmp_path / "data").iterdir()) == ["PACS", "wilds"]
+    with refused("exists already", path=tmp_path / "data" / "PACS"):
+        unpack(archive, tmp_path / "data" / "PACS")
+
+
+@pytest.mark.parametrize("name", ["../out.txt", "/tmp/out.txt", "a/../../out", "a\\..\\b", "C:x"])
+@pytest.mark.parametrize("suffix", ["zip", "tar"])
+def test_names_that_lead_out(tmp_path: Path, name: str, suffix: str) -> None:
+    write = write_zip if suffix == "zip" else write_tar
+    archive = write(tmp_path / f"a.{suffix}", "good.txt", name)
+    with refused("would leave the folder: do not use this archive", path=archive):
+        unpack(archive, tmp_path / "data" / "it")
+    assert list((tmp_path / "data").iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE])
+def test_links_and_devices(tmp_path: Path, kind: bytes) -> None:
+    archive = write_tar(tmp_path / "a.tar", "link", kind=kind)
+    with refused("is neither a file nor a folder", path=archive):
+        unpack(archive, tmp_path / "data")
+    linked = tmp_path / "b.zip"
+    with zipfile.ZipFile(linked, "w") as opened:
+        info = zipfile.ZipInfo("link")
+        info.external_attr = (stat.S_IFLNK | 0o777) << 16
+        opened.writestr(info, "/etc/passwd")
+    with refused("is neither a file nor a folder", path=linked):
+        unpack(linked, tmp_path / "data")
+    assert not (tmp_path / "data").exists()
+
+
+def test_what_is_no_archive(tmp_path: Path) -> None:
+    path = tmp_path / "a.zip"
+    path.write_bytes(b"<html>please sign in</html>")
+    with refused("is no .zip, .tar or .tar.gz archive", path=path):
+        unpack(path, tmp_path / "data")
+    whole = write_tar(tmp_path / "b.tar.gz", *(f"{i}.txt" for i in range(2000))).read_bytes()
+    (tmp_path / "b.tar.gz").write_bytes(whole[: len(whole) // 2])
+    with refused("is damaged", path=tmp_path / "b.tar.gz"):
+        unpack(tmp_path / "b.tar.gz", tmp_path / "data")
+    content = bytearray(write_zip(tmp_path / "c.zip", "some.txt", "more.txt").read_bytes())
+    content[content.index(b"some.txt", 40)] ^= 1
+    (tmp_path / "c.zip").write_bytes(content)
+    with refused("is damaged", path=tmp_path / "c.zip"):
+        unpack(tmp_path / "c.zip", tmp_path / "data")
+    with refused("holds no files", path=write_zip(tmp_path / "d.zip")):
+        unpack(tmp_path / "d.zip", tmp_path / "data")
+    assert not (tmp_path / "data").exists()
