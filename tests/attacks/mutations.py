@@ -111,7 +111,9 @@ def draw_option(rng: random.Random, name: str, tmp: Path) -> list[str]:
     for word in name.split():
         command = command.commands[word]
     options = [each for each in command.params if each.opts[0].startswith("--")]
-    option = rng.choice([each for each in options if each.opts[0] not in ("--engine", "--address")])
+    # Another --out would let a command work that is to be refused.
+    kept = ("--engine", "--address", *(["--out"] if name in REFUSED else []))
+    option = rng.choice([each for each in options if each.opts[0] not in kept])
     if getattr(option, "is_flag", False):
         return [option.opts[0]]
     return [option.opts[0], rng.choice(VALUES).replace("{tmp}", str(tmp))]

@@ -146,9 +146,9 @@ def _judge(read: Reader, folder: Path, before: Any) -> str:
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_damage_is_refused_or_told_or_changes_nothing(
-    name: str, tmp_path: Path, request: pytest.FixtureRequest
+    name: str, tmp_path: Path, attack_cases: Callable[..., range]
 ) -> None:
-    number = request.config.getoption("--attack-number", default=None) or SMALL
+    cases = attack_cases(SMALL)
     make, read = FORMATS[name]
     whole = tmp_path / "whole"
     whole.mkdir()
@@ -162,7 +162,7 @@ def test_damage_is_refused_or_told_or_changes_nothing(
     files = [path for path in files if path.stat().st_size]
     outcomes: Counter[str] = Counter()
     failures = []
-    for i in range(number):
+    for i in cases:
         draw = random.Random(f"{SEED} {name} {i}")
         path = draw.choice(files)
         content = path.read_bytes()
@@ -173,5 +173,5 @@ def test_damage_is_refused_or_told_or_changes_nothing(
         else:
             failures.append(f"case {i}, {path.relative_to(whole)}: {outcome}")
         path.write_bytes(content)
-    print(f"{name}: {number} mutations, {dict(outcomes)}, {len(failures)} failures")
+    print(f"{name}: {len(cases)} mutations, {dict(outcomes)}, {len(failures)} failures")
     assert not failures, "\n".join(failures[:30])

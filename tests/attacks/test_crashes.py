@@ -5,6 +5,7 @@ CI kills at a few points of two commands; ``make attack N=…`` at N points of e
 
 import random
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -12,9 +13,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from regraft.bench.datasets import mnist
+from regraft.bench.engines.base import OutcomeStream, run_assignment
+from regraft.bench.engines.local import LocalEngine
+from regraft.bench.paper import experiment
+from regraft.bench.paper.pretraining import PRESETS, Preset
+from regraft.bench.protocol.worker import Assignment
+from regraft.data.banks import write_bank
 from tests.helpers import crashes
 from tests.helpers.commands import call
+from tests.helpers.fake_api import FakeApi, message
+from tests.helpers.idx_files import write_mnist
+from tests.helpers.problems import draw_blobs
+from tests.helpers.small_library import small_library, write_scenarios
 from tests.helpers.tables import write_columns
+from tests.helpers.toy_sweep import write_bank as write_toy
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc, and forks")
 
@@ -34,13 +47,15 @@ HULL = ("--family", "hull", "--radius", "1")
 class Case:
     """A command on the files in a folder; ``before`` leaves what it finds in out.
 
-    A command that ``resumes`` may also leave part of its work.
+    A command that ``resumes`` may also leave part of its work. What is to be ``deleted`` before a
+    rerun is a log of something that may not come back.
     """
 
     name: str
     words: tuple[str, ...]
     before: tuple[tuple[str, ...], ...] = ()
     resumes: bool = False
+    deleted: str = ""
     small: bool = False  # part of CI
 
 
@@ -48,6 +63,8 @@ def _fit(ridge: str, *more: str) -> tuple[str, ...]:
     return ("fit", "data.csv", "--out", "out", *HULL, "--ridge", ridge, *more)
 
 
+TRAIN = ("train", "--dataset", "toy", "--data", ".", "--steps", "3", "--checkpoint-freq", "1")
+SWEEP = "sweep --datasets toy --data . --algorithms ERM --n-hparams 1 --n-trials 1 --steps 3"
 CASES = [
     Case("fit over a run", _fit("0.01"), (_fit("0.1"),), small=True),
     Case("fit", _fit("0.01")),
@@ -64,7 +81,33 @@ CASES = [
     Case("frontier", ("frontier", "data.csv", *HULL[:2], "--radii", "1", "--out", "out")),
     Case("diagnose", ("diagnose", "data.csv", "--out", "out"), (_fit("0.1"),)),
     Case("compare", ("compare", "data.csv", "--radii", "1", "--out", "out"), resumes=True),
+    Case("report", ("report", "out"), (_fit("0.1"),)),
+    Case(
+        "drift",
+        ("drift", "model", "new.csv", "--batch", "40", "--out", "out"),
+        resumes=True,
+        deleted="drift.jsonl",
+    ),
     Case("export", ("export", "model", "--to", "json", "--out", "out/model.json")),
+    Case("export to ONNX", ("export", "model", "--to", "onnx", "--out", "out/model.onnx")),
+    Case("export to torch", ("export", "model", "--to", "torchscript", "--out", "out/model.pt")),
+    Case("train", (*TRAIN, "--out", "out"), resumes=True),
+    Case("sweep", (*SWEEP.split(), "--out", "out"), resumes=True),
+    Case("collect", ("collect", "runs", "--out", "out"), ((*TRAIN, "--out", "runs"),)),
+    Case(
+        "reproduce", ("reproduce", "cmnist", "--quick", "--data", ".", "--out", "out"), resumes=True
+    ),
+    Case("moral run", ("moral", "run", "--records", "40", "--out", "out")),
+    Case(
+        "moral elicit",
+        ("moral", "elicit", "--scenarios", "scenarios.csv", "--out", "out", "--yes"),
+        resumes=True,
+    ),
+    Case(
+        "fit in parts",
+        ("fit", "bank", "--engine", "local", "--out", "out"),
+        (_fit("0.1"),),
+    ),
     Case(
         "embed text",
         ("embed", "text", "texts.csv", "--out", "out", "--encoder", "hashed"),
@@ -91,6 +134,9 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_columns(folder / "new.csv", moved | {"label": y})
     texts = [f"text {i} {'good' if label else 'bad'}" for i, label in enumerate(y)]
     write_columns(folder / "texts.csv", {"text": texts, "label": y, "domain": domain})
+    write_bank(folder / "bank", X, y, domain)
+    write_toy(folder)
+    write_scenarios(folder / "scenarios.csv", small_library(1))
     return folder
 
 
@@ -98,6 +144,22 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def with_model(inputs: Path) -> Path:
     call(["fit", inputs / "data.csv", "--out", inputs / "model", "--quiet"])
     return inputs
+
+
+def _run_here(engine: LocalEngine, assignments: Sequence[Assignment]) -> OutcomeStream:
+    for assignment in assignments:
+        yield run_assignment(assignment)
+
+
+@pytest.fixture
+def small_experiments(monkeypatch: pytest.MonkeyPatch, inputs: Path, api: FakeApi) -> None:
+    """Tiny digits pass for MNIST, training takes seconds, and sweeps work in this process."""
+    for name, checksum in write_mnist(inputs, *draw_blobs()).items():
+        monkeypatch.setitem(mnist.CHECKSUMS, name, checksum)
+    monkeypatch.setitem(PRESETS, "paper", Preset("paper", steps=4, batch=8))
+    monkeypatch.setattr(experiment, "RANKS", (1, 128))
+    monkeypatch.setattr(LocalEngine, "run", _run_here)
+    api.answer = lambda request: message("A")
 
 
 def _points(operations: list[str], number: int) -> list[tuple[int, bool]]:
@@ -118,6 +180,7 @@ def test_a_kill_leaves_old_or_new_results_and_a_rerun_mends(
     number = request.config.getoption("--attack-number", default=None)
     if not (number or case.small):
         pytest.skip("make attack runs this")
+    request.getfixturevalue("small_experiments")
     if "model" in case.words:
         request.getfixturevalue("with_model")
     start = crashes.copy(inputs, tmp_path / "start")
@@ -140,6 +203,8 @@ def test_a_kill_leaves_old_or_new_results_and_a_rerun_mends(
         crashes.recover(work / "out")
         if not case.resumes and crashes.read_tree(work / "out") not in (old, new):
             failures.append(f"mixed after a kill at {where}")
+        if case.deleted:
+            (work / "out" / case.deleted).unlink(missing_ok=True)
         code, _ = crashes.run_forked(work, case.words)
         if code:
             error = (tmp_path / "work.log.err").read_text().splitlines()[-1:]

@@ -29,7 +29,7 @@ from tests.helpers.commands import Ran, call, run_apart
 from tests.helpers.problems import make_problem, write_table
 from tests.helpers.toy_sweep import write_bank as write_toy
 
-Number = Callable[..., int]
+Cases = Callable[..., range]
 REPORTS = "regraft-error-*"  # tracebacks of internal errors
 
 
@@ -69,7 +69,7 @@ def describe(seed: int, case: Case, fault: str, ran: Ran | None) -> str:
 def test_every_command_in_this_process(
     shared: Mapping[str, Path],
     tmp_path: Path,
-    attack_number: Number,
+    attack_cases: Cases,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     before, trace = snapshot(shared["tmp"]), tmp_path / "executed"
@@ -77,7 +77,7 @@ def test_every_command_in_this_process(
     reports.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(reports))
     tally, faults = Counter[str](), list[str]()
-    for seed in range(attack_number(40)):
+    for seed in attack_cases(40):
         place = tmp_path / "case"
         place.mkdir()
         monkeypatch.chdir(place)
@@ -107,13 +107,13 @@ def test_every_command_in_this_process(
 
 
 def test_some_commands_in_processes_of_their_own(
-    shared: Mapping[str, Path], tmp_path: Path, attack_number: Number
+    shared: Mapping[str, Path], tmp_path: Path, attack_cases: Cases
 ) -> None:
     tally, faults = Counter[str](), list[str]()
-    for seed in range(10**6, 10**6 + attack_number(1, 1 / 200)):
+    for seed in attack_cases(1, 1 / 200):
         place = tmp_path / "case"
         place.mkdir()
-        case = draw_case(seed, place, shared, tmp_path / "executed")
+        case = draw_case(10**6 + seed, place, shared, tmp_path / "executed")
         words = [word.encode(errors="replace").decode() for word in case.words]
         ran = run_apart(*words, cwd=place, TMPDIR=str(place))
         fault = find_fault(ran.code, ran.err)

@@ -159,9 +159,9 @@ def find_evidence_fault(evidence: Evidence) -> str | None:
     return None
 
 
-def test_random_problems(attack_number: Callable[..., int]) -> None:
+def test_random_problems(attack_cases: Callable[..., range]) -> None:
     tally, faults = Counter[str](), list[str]()
-    for seed in range(attack_number(len(KINDS) // 2, 0.1)):
+    for seed in attack_cases(len(KINDS) // 2, 0.1):
         name = f"seed {seed}, {[*KINDS][seed % len(KINDS)]}"
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)

@@ -190,7 +190,7 @@ def test_audit_matches_labels_by_name(tmp_path: Path, problem: Any, run: Run) ->
 
 def test_audit_and_frontier_take_a_rank(tmp_path: Path, run: Run) -> None:
     data = tmp_path / "data.npz"
-    problem = make_problem(seed=1, n=60, sources=3)
+    problem = make_problem(seed=1, n=60, classes=3)
     np.savez(data, X=problem.X, y=problem.y, domain=problem.domain)
     radii = ("--family", "hull", "--radii", "1", "--json")
     run("fit", data, "--out", tmp_path / "fit", "--family", "hull", "--radius", "1")

@@ -41,6 +41,27 @@ def test_train_tells_its_steps_and_its_trial(data: Path, tmp_path: Path) -> None
     assert (args["trial_seed"], args["seed"]) == (3, 9)
 
 
+def test_train_and_sweep_take_domainbeds_further_options(data: Path, tmp_path: Path) -> None:
+    adapting = ("--task", "domain_adaptation", "--uda-holdout-fraction", 0.5)
+    every = ("--checkpoint-freq", 4, "--save-model-every-checkpoint", "--steps", 9)
+    result = train(data, tmp_path / "a", "--algorithm", "DANN", *adapting, *every, "--json")
+    assert result.exit_code == 0, result.output
+    record = json.loads(result.stdout)
+    assert record["args"]["task"] == "domain_adaptation" and "env0_uda_acc" in record
+    models = {path.name for path in tmp_path.glob("a/*/model_step*.safetensors")}
+    assert models == {f"model_step{step}.safetensors" for step in (0, 4, 8)}
+    (model,) = tmp_path.glob("a/*/model.safetensors")
+    settings = ("--algorithms", "ERM", "--n-hparams", 1, "--n-trials", 1, "--test-envs", 0)
+    place = ("--datasets", "toy", "--data", data, "--out", tmp_path / "s", "--workers", 1)
+    result = call("sweep", *settings, *place, "--steps", 9, "--swad", "--weights", model, *adapting)
+    assert result.exit_code == 0, result.output
+    (line,) = next(tmp_path.glob("s/*/results.jsonl")).read_text().splitlines()
+    args = json.loads(line)["args"]
+    assert args["swad"] and len(args["weights"]) == 12 and args["uda_holdout_fraction"] == 0.5
+    assert "nothing to adapt to" in train(data, tmp_path / "b", *adapting[:2]).output
+    assert "name the weights" in train(data, tmp_path / "b", "--weights", "none").output
+
+
 def test_train_a_second_time_does_nothing_again(data: Path, tmp_path: Path) -> None:
     first = train(data, tmp_path, "--steps", 20, "--json", "--quiet", "--skip-model-save")
     assert first.stderr == ""

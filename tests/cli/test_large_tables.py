@@ -2,21 +2,34 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from regraft import load, make_confounded_domains, write_bank
 from regraft.cli.option_groups import EngineSettings
-from regraft.estimators import streamed
+from regraft.core import closure_test
+from regraft.estimators import streamed, streamed_place
 from tests.helpers.commands import Run
+from tests.helpers.row_tables import list_numbers
+
+
+def _write(folder: Path, seed: int, *strengths: float) -> Path:
+    drawn = make_confounded_domains(500, strengths=strengths, n_features=5, random_state=seed)
+    write_bank(folder, drawn.X.astype(np.float32), drawn.y, drawn.sample_domain)
+    return folder
 
 
 @pytest.fixture
 def bank(tmp_path: Path) -> Path:
-    drawn = make_confounded_domains(500, strengths=(0.95, 0.7), n_features=5, random_state=0)
-    write_bank(tmp_path / "bank", drawn.X.astype(np.float32), drawn.y, drawn.sample_domain)
-    return tmp_path / "bank"
+    return _write(tmp_path / "bank", 0, 0.95, 0.7)
+
+
+@pytest.fixture
+def model(run: Run, bank: Path, tmp_path: Path) -> Path:
+    assert run("fit", bank, "--out", tmp_path / "run").code == 0
+    return tmp_path / "run" / "model"
 
 
 def test_a_small_table_gives_the_fit_in_memory(run: Run, bank: Path, tmp_path: Path) -> None:
@@ -43,6 +56,87 @@ def test_a_large_table_is_fitted_and_searched_by_a_sample(
     assert answer["rows"] == 1000 and 500 < answer["sampled_rows"] < 700
     shown = [row["number"] for each in answer["ends"] for row in each["last"]["rows"]]
     assert max(shown) <= 1000
+
+
+def _ask(run: Run, *arguments: object) -> dict[str, Any]:
+    done = run(*arguments, "--json")
+    assert done.code == 0, done.err
+    answer: dict[str, Any] = json.loads(done.out)
+    return answer
+
+
+def test_a_large_table_is_audited_on_all_rows(
+    run: Run, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = _write(tmp_path / "other", 1, 0.9, 0.6)
+    theirs = _ask(run, "audit", model, other)
+    assert _ask(run, "audit", model, other, "--engine", "local") == theirs
+    monkeypatch.setattr(streamed, "SAMPLE_ROWS", 600)
+    ours = _ask(run, "audit", model, other, "--engine", "local", "--memory", "1MB")
+    assert sum(each["rows"] for each in ours["sources"]) == pytest.approx(1000)
+    for one, two in zip(ours["sources"], theirs["sources"], strict=True):
+        assert list_numbers(one) == pytest.approx(list_numbers(two), abs=1e-9)
+    assert ours["accuracy"] == pytest.approx(theirs["accuracy"], abs=0.03)
+
+
+@pytest.mark.parametrize("memory", ["1MB", "1GB"], ids=["from disk", "in memory"])
+def test_a_bank_is_placed_as_in_memory(
+    run: Run, model: Path, tmp_path: Path, memory: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (closure_test, streamed_place):
+        monkeypatch.setattr(module, "MAX_ROWS", 200)
+    other = _write(tmp_path / "other", 1, 0.8)
+    theirs = _ask(run, "place", model, other)
+    ours = _ask(run, "place", model, other, "--engine", "local", "--memory", memory)
+    assert ours["alien"] == theirs["alien"] and ours["summary"] == theirs["summary"]
+    assert list_numbers(ours) == pytest.approx(list_numbers(theirs), abs=1e-9)
+
+
+def test_folders_of_parquet_files_are_audited_and_placed(run: Run, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow", reason="the extra parquet is not installed")
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    for folder, seed, strengths in (("old", 0, (0.95, 0.7)), ("new", 1, (0.9, 0.6))):
+        drawn = make_confounded_domains(500, strengths=strengths, n_features=4, random_state=seed)
+        columns = {f"x{i}": drawn.X[:, i].astype(np.float32) for i in range(4)}
+        columns |= {"label": drawn.y, "domain": drawn.sample_domain.tolist()}
+        table = pa.table(columns)
+        (tmp_path / folder).mkdir()
+        for part in range(2):
+            pq.write_table(table.slice(500 * part, 500), tmp_path / folder / f"{part}.parquet")
+        pq.write_table(table, tmp_path / f"{folder}.parquet")
+    local = "--engine", "local"
+    assert run("fit", tmp_path / "old", *local, "--out", tmp_path / "run").code == 0
+    model, new = tmp_path / "run" / "model", tmp_path / "new"
+    audits = [
+        _ask(run, "audit", model, *rest) for rest in ((new, *local), (new.with_suffix(".parquet"),))
+    ]
+    assert list_numbers(audits[0]) == pytest.approx(list_numbers(audits[1]), abs=1e-9)
+    warned = run("place", model, new, *local)
+    assert warned.code == 0 and "the target has 2 domains (source 0, source 1)" in warned.err
+    places = [
+        _ask(run, "place", model, *rest) for rest in ((new, *local), (new.with_suffix(".parquet"),))
+    ]
+    # Features of tables are kept with 32 bits.
+    assert places[0]["shares"] == pytest.approx(places[1]["shares"], abs=1e-5)
+    assert places[0]["alien"] == places[1]["alien"]
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--family", "hull"], "needs all rows in memory"),
+        (["--features", "a"], "the model knows its columns"),
+    ],
+)
+def test_audits_that_need_all_rows_are_refused(
+    run: Run, bank: Path, model: Path, options: list[str], sentence: str
+) -> None:
+    done = run("audit", model, bank, "--engine", "local", *options)
+    assert done.code == 2 and sentence in done.err
+    done = run("audit", bank / "bank.json", bank, "--engine", "local")
+    assert done.code == 2 and "is a file of probabilities" in done.err
 
 
 @pytest.mark.parametrize(

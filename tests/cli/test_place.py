@@ -68,7 +68,7 @@ def test_it_says_what_place_says_and_writes_it(newcomer: Path, run: Run, tmp_pat
     assert list_names(tmp_path) == ["place.json", "provenance.json"]
     (tmp_path / "report.html").write_text("from before")
     again = run("place", newcomer / "latent", newcomer / "rows.npz", "--out", tmp_path)
-    assert "report.html is from before" in again.out + again.err
+    assert "report.html is out of date" in again.out + again.err
     (tmp_path / "p").mkdir()
     (tmp_path / "p" / "report.html").write_text("of another command")
     other = run("predict", newcomer / "latent", newcomer / "rows.npz", "--out", tmp_path / "p")

@@ -20,7 +20,7 @@ X = np.array([[0.1, 1.0, 0.0, 0.0, 9.0], [30.0, 0.0, 5.0, 0.2, 0.0]])
 def test_a_row_tells_the_cells_in_which_it_is_furthest_from_the_sources() -> None:
     table = FeatureTable(CELLS, None, None, features=tuple(CELLS))
     rows = (ShownRow(2, ""), ShownRow(1, ""))
-    far, gap = tell_columns(rows, table, X, USUAL, NAMES)
+    far, gap = tell_columns(rows, table, X, USUAL, NAMES, at=(1, 0))
     assert far.text == "row 2: age 99.5, pain = type typical, blood 3"
     assert gap.text.startswith("row 1: blood is missing, pain = type none")
     assert "calm" not in far.text + gap.text  # which the model does not read
@@ -28,4 +28,4 @@ def test_a_row_tells_the_cells_in_which_it_is_furthest_from_the_sources() -> Non
 
 def test_columns_without_names_leave_rows_as_they_are() -> None:
     rows = (ShownRow(1, ""),)
-    assert tell_columns(rows, FeatureTable(X, None, None), X, USUAL, ()) == rows
+    assert tell_columns(rows, FeatureTable(X, None, None), X, USUAL, (), at=(0,)) == rows

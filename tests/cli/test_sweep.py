@@ -143,3 +143,17 @@ def test_an_interrupt_stops_the_workers_quietly(data: Path) -> None:
     assert (stopped.code, stopped.err) == (130, f"regraft: interrupted: {RESUMES}.\n")
     assert "0 of 180 runs" in stopped.out
     assert all(is_free(RunFolder(folder, folder.name)) for folder in out.iterdir())
+
+
+def test_a_dry_run_tells_the_time_if_it_is_known(
+    data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sweep(data, dry_run=True)
+    shown = capsys.readouterr().out
+    assert "3 runs, of which 0 are done." in shown and "takes about" not in shown
+    sweep(data, test_envs=[0])
+    capsys.readouterr()
+    sweep(data, algorithms=["ERM", "IRM"], dry_run=True)
+    shown = capsys.readouterr().out
+    assert "6 runs, of which 1 are done." in shown
+    assert "one after another, without 3 of which nothing is known yet." in shown

@@ -45,6 +45,18 @@ def test_columns_of_the_wrong_kind_or_name(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("column", ["ill", "place"])
+@pytest.mark.parametrize("cell", [[1, 2], {"a": 1}], ids=["list", "object"])
+def test_a_label_or_domain_is_one_value(
+    tmp_path: Path, run: Run, column: str, cell: object
+) -> None:
+    columns = {name: list(values) for name, values in mixed_columns(n=30).items()}
+    columns[column][3] = cell
+    path = write_columns(tmp_path / "data.jsonl", columns)
+    ran = run("abduct", path, *COLUMNS)
+    assert ran.code == 2 and f"row 4 of {path} has several values for its" in ran.err
+
+
 def test_all_gaps_of_a_column_are_counted(tmp_path: Path, run: Run) -> None:
     columns = mixed_columns(n=30)
     columns["ill"][[4, 9, 20]], columns["place"][7] = "", ""

@@ -3,6 +3,7 @@ import pytest
 import torch
 
 from regraft.core import heads as module
+from regraft.core import ridge_path
 from regraft.core.domains import check_domains
 from regraft.core.heads import POOLED_RIDGES, SHRINKAGES, SOURCE_RIDGES, fit_source_heads
 from regraft.core.newton import log_probabilities, losses, minimax_newton
@@ -86,7 +87,7 @@ def test_wide_heads_use_the_diagonal_and_agree(
 ) -> None:
     domains = check_domains(*three_sources.data)
     dense = fit_source_heads(domains)
-    monkeypatch.setattr(module, "_MAX_DENSE_PARAMETERS", 0)
+    monkeypatch.setattr(ridge_path, "_MAX_DENSE_PARAMETERS", 0)
     diagonal = fit_source_heads(domains)
     # Likelihoods may tie to the tolerance of the fits, so compare these and not the choice.
     assert diagonal.regularization.log_likelihood == pytest.approx(

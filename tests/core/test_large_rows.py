@@ -14,10 +14,11 @@ from sklearn.base import clone
 
 from regraft import CROClassifier
 from regraft.core import newton, whitening
+from regraft.core.curvature import hessian, hessian_diagonal
 from regraft.core.domains import check_domains
 from regraft.core.heads import SourceHeads, fit_source_heads
 from regraft.core.hull import fit_hull, tilt_rows
-from regraft.core.newton import hessian, hessian_diagonal, log_probabilities, losses, minimax_newton
+from regraft.core.newton import log_probabilities, losses, minimax_newton
 from regraft.core.standardization import standardize
 from regraft.estimators.audit import audit
 from regraft.estimators.baselines import (

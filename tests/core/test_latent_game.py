@@ -1,28 +1,36 @@
 """The game over groups: its head, its guard, its certificate and its transplants."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 
 from regraft import CROClassifier, ERMClassifier, make_confounded_domains
 from regraft.core import latent_game
 from regraft.core.abduction import Groups, find_groups, rows_of_sources
 from regraft.core.domains import check_domains
-from regraft.core.group_certificate import GroupCertificate, certify_latent, measure
+from regraft.core.evidence import Evidence, HeldOutRows, measure
+from regraft.core.group_certificate import GroupCertificate, certify_latent
 from regraft.core.guard import NOT_BETTER, Advantage
 from regraft.core.heads import SourceHeads, fit_source_heads
 from regraft.core.latent_game import (
     NO_FACTOR,
     NO_OVERLAP,
+    NOT_MIXTURES,
     NOT_WORTH,
-    HeldOutRows,
+    PROMISES_LESS,
+    LatentOutcome,
+    doubt_evidence,
     find_doubt,
     play_latent,
 )
 from regraft.core.newton import minimax_newton
+from regraft.core.source_mixtures import SourceCheck
 from regraft.data.examples import ConfoundedDomains
+from regraft.support.measured import MeasuredShare
 
 
 @pytest.fixture(scope="module")
@@ -98,6 +106,42 @@ def test_the_ridge_of_very_many_rows_is_chosen_on_rows_of_every_fold(
 )
 def test_the_guard(advantage: Advantage, price: float, doubt: str) -> None:
     assert find_doubt(advantage, price) == doubt
+
+
+def evidence(accuracy_bound: float) -> Evidence:
+    return Evidence("", 100.0, 1.0, 0.5, 0.6, 0.9, accuracy_bound)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "pooled", "mixtures", "doubt"),
+    [
+        ((0.6, 0.5), (0.7, 0.4), (True, True), ""),
+        ((0.6, 0.4), (0.6, 0.5), (True, True), PROMISES_LESS),
+        ((0.6, 0.5), (0.7, 0.4), (True, False), NOT_MIXTURES),
+    ],
+)
+def test_the_guard_by_evidence(
+    bounds: tuple[float, ...], pooled: tuple[float, ...], mixtures: tuple[bool, ...], doubt: str
+) -> None:
+    own, theirs = ([evidence(bound) for bound in head] for head in (bounds, pooled))
+    share = MeasuredShare(0.9, 0.8, 1.0)
+    checks = [SourceCheck("", share, share, is_mixture) for is_mixture in mixtures]
+    assert doubt_evidence(own, theirs, checks) == doubt
+
+
+def test_sources_that_are_no_mixtures_leave_the_ordinary_head() -> None:
+    data = make_confounded_domains(800, strengths=(0.9, 0.6), label_noise=0, random_state=0)
+
+    def play(y: NDArray[Any]) -> tuple[SourceHeads, LatentOutcome]:
+        sources = fit_source_heads(check_domains(data.X, y, data.sample_domain))
+        return sources, play_latent(sources, find_groups(rows_of_sources(sources)))
+
+    assert play(data.y)[1].reason == ""
+    # Labels of one source are wrong, whatever the group: no mixture has that.
+    wrong = (np.arange(len(data.y)) % 4 == 0) & (data.sample_domain == "source 1")
+    sources, outcome = play(np.where(wrong, 1 - data.y, data.y))
+    assert outcome.reason == NOT_MIXTURES
+    assert outcome.head is sources.pooled
 
 
 def test_advantage_and_price_are_those_of_held_out_rows(

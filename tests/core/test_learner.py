@@ -25,7 +25,7 @@ def test_risk_is_the_minimax_over_the_collection() -> None:
     learner.add(samples[0])
     first = learner.respond(start)
     learner.add(samples[1])
-    second = learner.respond(first.head, first)
+    second = learner.respond(first.head, first.mixture)
     direct = minimax_newton(*stack_samples(samples), ridge=1e-2, start=start, tolerance=1e-8)
     assert second.value == pytest.approx(direct.value, abs=1e-7)
     assert second.value >= first.value - 1e-8
@@ -48,7 +48,7 @@ def test_constants_make_it_the_minimax_of_regrets() -> None:
     first = learner.respond(start)
     assert first.value == pytest.approx(0, abs=1e-7)
     learner.add(regrets[1])
-    second = learner.respond(first.head, first)
+    second = learner.respond(first.head, first.mixture)
     assert learner.offsets.tolist() == pytest.approx(alone)
     risk, _ = _learner()
     for sample in samples:

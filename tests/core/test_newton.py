@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 
-from regraft.core import newton
-from regraft.core.newton import hessian, hessian_diagonal, losses, minimax_newton
+from regraft.core import curvature
+from regraft.core.curvature import hessian, hessian_diagonal
+from regraft.core.newton import losses, minimax_newton
 from tests.helpers.problems import make_problem, normal, with_constant
 
 
@@ -123,19 +124,19 @@ def test_conjugate_gradients_solve_the_dense_system(seed: int, targets: int) -> 
     p = torch.softmax(Z @ normal(seed, 3, 4).T, dim=1)
     ridge = torch.full((4,), 1e-2, dtype=torch.float64)
     rhs = torch.randn(targets, 3, 4, dtype=torch.float64)
-    dense = newton._solve_dense(hessian(Z, p, weights[0]), ridge, rhs)
+    dense = curvature.solve_dense(hessian(Z, p, weights[0]), ridge, rhs)
     curved = p * weights[0].unsqueeze(1)
     system = (
         hessian_diagonal(Z, p, weights[0]),
-        lambda v: newton.curvature_product(Z, p, curved, v),
+        lambda v: curvature.curvature_product(Z, p, curved, v),
         ridge,
     )
     for tolerance in (3e-2, 3e-5):
-        conjugate = newton._solve_conjugate(*system, rhs, tolerance)
+        conjugate = curvature.solve_conjugate(*system, rhs, tolerance)
         residual = (conjugate - dense).flatten(1).norm(dim=1)
         assert bool((residual <= 7 * tolerance * dense.flatten(1).norm(dim=1)).all())
         nothing = torch.zeros_like(rhs)
-        solved = newton._solve_conjugate(*system, nothing, tolerance)
+        solved = curvature.solve_conjugate(*system, nothing, tolerance)
         assert torch.equal(solved, nothing)
 
 
@@ -148,6 +149,6 @@ def test_steps_that_fail_are_solved_for_more_precisely(dtype: torch.dtype) -> No
     weights = torch.rand(3, 400, dtype=torch.float64, generator=generator)
     weights /= weights.sum(dim=1, keepdim=True)
     start = torch.zeros(4, 60, dtype=torch.float64)
-    assert not newton._prefers_dense_hessian(400, 60, 4)
+    assert not curvature.prefers_dense_hessian(400, 60, 4)
     answer = minimax_newton(Z, y, weights, ridge=1e-2, start=start, tolerance=1e-6)
     assert answer.gap <= 1e-6

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regraft.core.evidence import HeldOutRows, measure
-from regraft.core.group_certificate import measure_targets
+from regraft.core.group_evidence import measure_targets
 from regraft.core.group_targets import GroupTargets
 from regraft.core.uncertain_groups import bound_group_mean
 from tests.helpers.problems import normal

@@ -13,20 +13,32 @@ from regraft import CROClassifier, make_confounded_domains
 from regraft.core.row_sums import BLOCK_ROWS, RowChunk, RowFunction, Sums
 from regraft.data.banks import write_bank
 from regraft.data.columns import ColumnChoice
-from regraft.data.row_engines import LocalShard, RayShards, open_engine, open_large_table
+from regraft.data.row_engines import (
+    LocalShard,
+    RayShards,
+    open_engine,
+    open_large_table,
+    open_target,
+)
 from regraft.data.row_files import RowFiles, open_row_files
 from regraft.data.row_shards import RowPlan
 from regraft.estimators.streamed import fit_on_rows
+from regraft.estimators.streamed_audit import audit_rows
+from regraft.estimators.streamed_place import compared_step, place_rows
+from regraft.support.ray_clusters import import_ray
 
 N = BLOCK_ROWS + 1000  # two blocks
 
 
-@pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> RowFiles:
-    folder = tmp_path_factory.mktemp("rows") / "bank"
-    drawn = make_confounded_domains(N // 2, strengths=(0.95, 0.7), n_features=4, random_state=0)
+def _write(folder: Path, seed: int) -> RowFiles:
+    drawn = make_confounded_domains(N // 2, strengths=(0.95, 0.7), n_features=4, random_state=seed)
     write_bank(folder, drawn.X.astype(np.float32), drawn.y, drawn.sample_domain)
     return open_row_files(folder, "label", "domain")
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> RowFiles:
+    return _write(tmp_path_factory.mktemp("rows") / "bank", 0)
 
 
 def dying_sums(chunk: RowChunk, marker: str, function: RowFunction, *arguments: Any) -> Sums:
@@ -51,11 +63,11 @@ class KilledShards(RayShards):
         return super().sum(plan, function, arguments)
 
 
-@pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    ray = pytest.importorskip("ray", reason="the extra ray is not installed")
-    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[None]:
+    pytest.importorskip("ray", reason="the extra ray is not installed")
+    ray = import_ray()
+    ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False)
     yield
     ray.shutdown()
 
@@ -78,6 +90,25 @@ def test_a_fit_whose_worker_is_killed_is_the_fit_of_one_process(
     assert models[0].certificate_ == models[1].certificate_
     # Nothing but sums came back: far less than the rows.
     assert 0 < actors.bytes_received < 100 * 1024 < files.n_bytes
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("cluster")
+def test_checks_whose_worker_is_killed_are_those_of_one_process(tmp_path: Path) -> None:
+    drawn = make_confounded_domains(300, strengths=(0.95, 0.7), n_features=4, random_state=1)
+    model = CROClassifier().fit(drawn.X, drawn.y, drawn.sample_domain)
+    files = _write(tmp_path / "bank", 2)
+    audits, places = [], []
+    for engine in (LocalShard(files), KilledShards(files, workers=2)):
+        if isinstance(engine, KilledShards):
+            engine.marker = str(tmp_path / "killed")
+        large = open_large_table(engine, ColumnChoice(), 2000, model)
+        audits.append(audit_rows(model, large.sample, large.rows, large.counts))
+        found = open_target(engine, files.n_rows, compared_step(files.n_rows), model)
+        places.append(place_rows(model, found.rows, found.X))
+    assert (tmp_path / "killed").exists()
+    assert audits[0] == audits[1] and audits[0].n_groups == 2
+    assert places[0] == places[1] and places[0].rows == files.n_rows
 
 
 def test_unknown_engines_are_refused(files: RowFiles) -> None:

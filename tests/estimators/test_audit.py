@@ -178,7 +178,7 @@ def test_frontier_holds_every_class_out_or_refuses() -> None:
         frontier(*p.take(few).data)
     enough = np.concatenate([rows[:3] for rows in cells.values()])
     point = frontier(*p.take(enough).data, (0.0,), family="hull").points[0]
-    assert 4 * point.source_accuracy == pytest.approx(round(4 * point.source_accuracy))
+    assert 12 * point.source_accuracy == pytest.approx(round(12 * point.source_accuracy))
 
 
 def test_frontier_trades_source_accuracy_for_the_worst_case(three_sources: Problem) -> None:

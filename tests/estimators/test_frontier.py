@@ -1,4 +1,4 @@
-"""The price of robustness over the prior shift, on rows held out."""
+"""The price of robustness over the prior shift, on rows that the heads have not seen."""
 
 import json
 import math
@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 import torch
 
-from regraft import CROClassifier, ERMClassifier, abduct, frontier, make_confounded_domains
+from regraft import CROClassifier, frontier, make_confounded_domains
+from regraft.core.abduction import find_groups, rows_of_sources
 from regraft.core.domains import check_domains
-from regraft.core.splitting import hold_out
+from regraft.core.heads import fit_source_heads
+from regraft.core.latent_game import play_latent
 from regraft.estimators.frontier import Frontier, _JudgedHead
 from tests.helpers.errors import refused
 from tests.helpers.problems import Problem, make_problem
@@ -38,23 +40,35 @@ def test_a_larger_shift_costs_on_the_sources_and_buys_in_the_worst_mixture(
     assert price.points[0].worst_case_accuracy < price.points[-1].worst_case_accuracy
 
 
-def test_every_mixture_of_the_rows_held_out_is_counted(
+def test_every_row_is_scored_once_by_a_head_that_has_not_seen_it(
     confounded: Problem, price: Frontier
 ) -> None:
-    train, test = (
-        Problem(part.X.numpy(), part.y.numpy(), part.domain.numpy())
-        for part in hold_out(check_domains(*confounded.data))
-    )
-    head = CROClassifier().fit(*train.data)
-    groups = abduct(*train.data).posterior(test.X, test.y).T
-    weights = groups / np.bincount(test.domain)[test.domain]
-    weights /= weights.sum(axis=1, keepdims=True)
-    loss = -np.log(head.predict_proba(test.X)[np.arange(len(test.y)), test.y])
-    error = head.predict(test.X) != test.y
+    sources = fit_source_heads(check_domains(*confounded.data))
+    groups = find_groups(rows_of_sources(sources))
+    answers = play_latent(sources, groups).answers
+    fold, y = sources.held_out.fold, sources.y
+    loss, error = torch.zeros(len(y)).double(), torch.zeros(len(y)).double()
+    for f, answer in enumerate(answers):
+        scores = sources.Z @ answer.head.T
+        loss[fold == f] = torch.nn.functional.cross_entropy(scores, y, reduction="none")[fold == f]
+        error[fold == f] = (scores.argmax(dim=1) != y).double()[fold == f]
+    weights = groups.posterior.T * sources.weight
+    weights = weights / weights.sum(dim=1, keepdim=True)
     mixtures = [(1 - share) * weights[0] + share * weights[1] for share in np.linspace(0, 1, 9)]
     last = price.points[-1]
-    assert last.worst_case_risk == pytest.approx(max(w @ loss for w in mixtures), abs=1e-6)
-    assert last.worst_case_accuracy == pytest.approx(1 - max(w @ error for w in mixtures))
+    assert last.source_accuracy == pytest.approx(1 - float(sources.weight @ error))
+    assert last.worst_case_risk == pytest.approx(max(float(w @ loss) for w in mixtures))
+    assert last.worst_case_accuracy == pytest.approx(1 - max(float(w @ error) for w in mixtures))
+    assert last.source_rows == pytest.approx(len(y))
+
+
+def test_its_last_head_is_the_one_that_a_fit_certifies(
+    confounded: Problem, price: Frontier
+) -> None:
+    certificate = CROClassifier().fit(*confounded.data).certificate_
+    last = price.points[-1]
+    assert last.worst_case_accuracy == pytest.approx(min(g.accuracy for g in certificate.groups))
+    assert last.worst_case_risk == pytest.approx(max(g.risk for g in certificate.groups))
 
 
 def test_it_survives_json_and_old_files_are_the_hulls(price: Frontier) -> None:
@@ -72,13 +86,11 @@ def test_without_a_hidden_factor_there_is_one_head_which_is_erms() -> None:
     found = frontier(p.X, p.y, domain)
     assert not found.has_factor and len(found.points) == 1
     assert found.summary().startswith("No hidden factor was found")
-    train, test = (
-        Problem(part.X.numpy(), part.y.numpy(), part.domain.numpy())
-        for part in hold_out(check_domains(p.X, p.y, domain))
-    )
-    erm = ERMClassifier().fit(*train.data)
-    correct = erm.predict(test.X) == test.y
-    expected = np.mean([correct[test.domain == s].mean() for s in (0, 1)])
+    sources = fit_source_heads(check_domains(p.X, p.y, domain))
+    held_out = sources.held_out
+    scores = torch.einsum("fck,nk->fnc", held_out.pooled, sources.Z)
+    correct = (scores[held_out.fold, torch.arange(300)].argmax(dim=1) == sources.y).double()
+    expected = np.mean([float(correct[rows].mean()) for rows in sources.slices])
     assert found.points[0].source_accuracy == pytest.approx(expected)
 
 

@@ -293,7 +293,7 @@ def truncate(path: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda f: shutil.rmtree(f), "not a saved model"),
+        (lambda f: shutil.rmtree(f), "does not exist"),
         (lambda f: (f / ARRAYS).unlink(), "not a saved model"),
         (lambda f: (f / DESCRIPTION).unlink(), "not a saved model"),
         (lambda f: truncate(f / ARRAYS), "damaged"),

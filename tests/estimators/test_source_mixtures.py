@@ -100,3 +100,10 @@ def test_more_rows_never_turn_a_source_into_a_mixture(accuracy: float, rows: flo
         return each.is_mixture
 
     assert check(rows) >= check(10 * rows)
+
+
+def test_a_bound_of_nothing_is_no_promise(certificate: GroupCertificate) -> None:
+    hopeless = tuple(replace(each, accuracy_bound=0.0) for each in certificate.targets)
+    answer = answer_fit(replace(certificate, targets=hopeless))
+    assert answer.lines()[1].startswith("Nothing is certified in a new domain that")
+    assert "0.0%" not in answer.lines()[1].split("Measured")[0]

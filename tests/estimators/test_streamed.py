@@ -10,14 +10,15 @@ from numpy.typing import NDArray
 
 from regraft import CROClassifier, make_confounded_domains
 from regraft.core import row_sums
+from regraft.core.latent_game import NOT_MIXTURES
 from regraft.core.row_sums import LocalRows, RowTable
 from regraft.estimators.streamed import (
-    SampledRows,
     check_streamed,
     draw_rows,
     fit_on_rows,
     sampling_rates,
 )
+from tests.helpers.row_tables import list_numbers, split_rows
 
 
 @pytest.fixture(autouse=True)
@@ -36,23 +37,7 @@ def _draw(n: int, n_classes: int = 2) -> tuple[NDArray[Any], NDArray[Any], NDArr
 
 def _fit(model: CROClassifier, data: Any, drawn: Any) -> CROClassifier:
     """Fit on all rows, with the drawn ones as the sample."""
-    X, y, domain = data
-    classes, y_index = np.unique(y, return_inverse=True)
-    names, source = np.unique(domain, return_inverse=True)
-    counts = np.zeros((len(names), len(classes)), np.int64)
-    np.add.at(counts, (source, y_index), 1)
-    sample = SampledRows(X[drawn], y[drawn], domain[drawn], np.flatnonzero(drawn))
-    rows = LocalRows(RowTable(X, y_index.astype(np.uint8), source.astype(np.uint8)))
-    return fit_on_rows(model, sample, rows, counts)
-
-
-def _numbers(value: Any) -> list[float]:
-    """List all numbers of a nested document, in order."""
-    if isinstance(value, dict):
-        return [number for each in value.values() for number in _numbers(each)]
-    if isinstance(value, list | tuple):
-        return [number for each in value for number in _numbers(each)]
-    return [float(value)] if isinstance(value, int | float) else []
+    return fit_on_rows(model, *split_rows(*data, drawn))
 
 
 @pytest.mark.parametrize(
@@ -71,7 +56,7 @@ def test_with_all_rows_as_the_sample_it_is_the_fit_in_memory(settings: Any, n_cl
     for name, value in vars(theirs.reference_).items():
         np.testing.assert_allclose(getattr(ours.reference_, name), value, atol=1e-9, err_msg=name)
     certificates = [each.certificate_.to_dict() for each in (ours, theirs)]
-    assert _numbers(certificates[0]) == pytest.approx(_numbers(certificates[1]), abs=1e-9)
+    assert list_numbers(certificates[0]) == pytest.approx(list_numbers(certificates[1]), abs=1e-9)
     assert [e.name for e in ours.certificate_.groups] == [
         e.name for e in theirs.certificate_.groups
     ]
@@ -89,6 +74,20 @@ def test_a_sample_chooses_and_all_rows_decide() -> None:
     np.testing.assert_allclose(ours.feature_mean_, theirs.feature_mean_, rtol=1e-9)
 
 
+def test_sources_that_are_no_mixtures_leave_the_ordinary_head() -> None:
+    drawn = make_confounded_domains(800, strengths=(0.9, 0.6), label_noise=0, random_state=0)
+    y, domain = drawn.y, drawn.sample_domain
+    wrong = (np.arange(len(y)) % 4 == 0) & (domain == "source 1")
+    data = drawn.X, np.where(wrong, 1 - y, y), domain
+    ours = _fit(CROClassifier(), data, np.ones(len(y), bool))
+    theirs = CROClassifier().fit(*data)
+    assert ours.certificate_.reason == theirs.certificate_.reason == NOT_MIXTURES
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=1e-9)
+    # Without noise many rows lie on a cut, and either side gives a valid bound.
+    for own, other in zip(ours.certificate_.sources, theirs.certificate_.sources, strict=True):
+        assert (own.risk, own.accuracy) == pytest.approx((other.risk, other.accuracy), abs=1e-9)
+
+
 def test_without_a_factor_the_head_is_that_of_all_rows() -> None:
     rng = np.random.default_rng(0)
     y, domain = rng.integers(2, size=1200), np.repeat(["a", "b"], 600)
@@ -101,16 +100,18 @@ def test_without_a_factor_the_head_is_that_of_all_rows() -> None:
 
 def test_the_result_does_not_depend_on_the_number_of_tables() -> None:
     """Blocks are added in their order, so the bits are the same wherever they were summed."""
-    from regraft.core.row_risks import RowBeliefs, RowFrame, RowWeights, risk_sums
+    from regraft.core.row_risks import HeadBatch, RowBeliefs, RowFrame, RowWeights, risk_sums
     from regraft.core.row_sums import NO_FOLDS, add_in_order
 
     torch = pytest.importorskip("torch")
     X, y, domain = _draw(500)
     source = np.unique(domain, return_inverse=True)[1]
     frame = RowFrame(torch.zeros(6).double(), torch.eye(7).double())
-    plain = RowBeliefs.of(None, torch.ones(2, dtype=torch.bool), 6)
-    weights = RowWeights(plain, torch.ones(2).double(), torch.ones(1, 1).double())
-    arguments = frame, torch.randn(2, 7, dtype=torch.float64), weights
+    plain = RowBeliefs.of(None, torch.ones(2, dtype=torch.bool), frame)
+    ones = torch.ones(1, 1, 1).double()
+    weights = RowWeights(plain, torch.ones(2).double(), ones[0])
+    heads = torch.randn(1, 1, 7, dtype=torch.float64)
+    arguments = frame, weights, (HeadBatch(heads, ones, torch.full((1, 1, 1), -1)),)
     whole = LocalRows(RowTable(X, y, source)).sum(risk_sums, *arguments)
     parts = [RowTable(X[a:b], y[a:b], source[a:b], a) for a, b in ((0, 600), (600, len(y)))]
     sums = (part for table in parts for part in table.sums(NO_FOLDS, risk_sums, arguments))

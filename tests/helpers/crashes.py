@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import sys
+import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +19,7 @@ _SECONDS = 120
 _CHANGES = ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate", "os.link")
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 # How long it took and when, and what follows from that.
-_TIMED = ("seconds", "written", "run", "files")
+_TIMED = ("seconds", "written", "run", "files", "step_time", "mem_gb")
 _KEPT_HIDDEN = (".lock", ".source.json")
 
 
@@ -109,10 +110,19 @@ def read_tree(folder: Path) -> dict[str, Any]:
             content = path.read_bytes()
             if path.suffix == ".html":  # which tells how long it took
                 content = b"a whole page" if content.rstrip().endswith(b"</html>") else content
+            if path.suffix == ".pt":
+                content = _read_archive(path)
             if path.suffix == ".csv":
                 content = _without_seconds(content)
             tree[name.as_posix()] = _without_times(content) if _is_json(path) else content
     return tree
+
+
+def _read_archive(path: Path) -> bytes:
+    """Read the code and the arrays of a TorchScript archive; the rest tells of one process."""
+    with zipfile.ZipFile(path) as archive:
+        names = sorted(archive.namelist())
+        return b"".join(archive.read(n) for n in names if n.endswith((".py", ".pkl", ".json")))
 
 
 def _without_seconds(content: bytes) -> bytes:
@@ -137,7 +147,8 @@ def _without_times(content: bytes) -> list[Any]:
     try:
         return [json.loads(content, object_hook=drop)]
     except ValueError:
-        return [json.loads(line, object_hook=drop) for line in content.splitlines()]
+        lines = [json.loads(line, object_hook=drop) for line in content.splitlines()]
+        return sorted(lines, key=json.dumps)  # several requests at a time end in any order
 
 
 def list_temporaries(folder: Path) -> list[str]:

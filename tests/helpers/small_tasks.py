@@ -9,6 +9,7 @@ from regraft.bench.algorithms import Algorithm, Task, find_algorithm
 from regraft.bench.protocol.spaces import draw_configuration
 
 VECTORS, IMAGES = (6,), (2, 28, 28)
+TWO_PHASES = ("CRO", "CROLatent", "JTT", "EIIL", "XRM")  # all with one record a run
 Batch = tuple[Tensor, Tensor]
 
 

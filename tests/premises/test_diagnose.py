@@ -245,3 +245,18 @@ def test_of_very_many_rows_some_are_looked_at(monkeypatch: pytest.MonkeyPatch) -
     assert found.n_rows == 300 and found.domains == {"0": 150, "1": 150}
     assert sum(sum(row.values()) for row in found.size.rows.values()) == 300
     assert found.heterogeneity.effective_rows <= 160 / 2
+    assert found.remarks[0].startswith("The hidden factor and the tests come from 151 of the 300 ")
+
+
+def test_shifts_and_maps_of_unobserved_groups_are_of_fewer_rows_and_say_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    whole = with_steps(False)[0]
+    monkeypatch.setattr("regraft.premises.diagnose._MAX_MAP_ROWS", 200)
+    data = small()
+    found = diagnose(data.X, data.y, data.domain)
+    assert found.heterogeneity == whole.heterogeneity and found.factor == whole.factor
+    assert found.shifts != whole.shifts and found.angles != whole.angles
+    said = "The shifts and the maps of unobserved groups come from 151 of the 300 rows"
+    assert found.remarks[0].startswith(said) and found.remarks[0] in found.summary()
+    assert not any("thinned" in remark for remark in whole.remarks)

@@ -173,3 +173,16 @@ def test_no_row_is_judged_by_its_own_label(row: int) -> None:
     # Up to the solver's tolerance: later folds start where earlier ones ended.
     assert float(change[same].max()) < 1e-3
     assert float(change[~same].max()) > 2e-2
+
+
+def test_crossfitting_chooses_its_penalty_and_can_do_with_fewer_rows() -> None:
+    data = draw(n=300)
+    p = crossfit_probabilities(data)
+    chosen = choose_penalty([data])
+    assert torch.allclose(p, crossfit_probabilities(data, chosen), atol=1e-3)
+    few = crossfit_probabilities(data, chosen, most=60)
+    alone = fit_map(data.take(torch.tensor([i for i in range(90) if i % 3])), chosen)
+    assert torch.allclose(
+        few[::3], probabilities(data.take(torch.arange(0, 300, 3)), alone), atol=1e-3
+    )
+    assert float((few - p).abs().max()) > 1e-2

@@ -13,6 +13,7 @@ from regraft.support.charts import (
     radius_chart,
     ranks_chart,
     risks_chart,
+    seconds_chart,
 )
 from regraft.support.factor_charts import PlacedDomain, prevalence_chart, slope_chart
 from regraft.support.looks import head_looks
@@ -49,6 +50,7 @@ SPECS = {
     "accuracies": accuracy_chart(ACCURACIES),
     "radius": radius_chart(CURVES, "accuracy (%)", head_looks(CURVES)),
     "labels": labels_chart({"adapt": {0: 0.7, 10: 0.8, 1000: 0.9}, "a.b[c]": {10: 0.6}}),
+    "seconds": seconds_chart({"local": {1000: 0.9, 10**7: 157.0}, "a.b[c]": {10**6: 24.0}}),
     "risks": risks_chart([POINT], head_looks(["S"])),
     "ranks": ranks_chart({"S": [(8, 0.1), (1, 0.2)]}, head_looks(["S"])),
     "shares": share_chart(SHARES["y"], "group 1"),

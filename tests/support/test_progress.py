@@ -46,3 +46,9 @@ def test_a_meter_speaks_now_and_then() -> None:
     meter(0, 256)
     meter(64, 256)
     assert re.fullmatch(r"images: 64 of 256, about \d+ s left, \d+ images/s", told[-1])
+
+
+def test_steps_slower_than_one_a_second_have_no_speed() -> None:
+    countdown = Countdown("heads", total=4)
+    countdown._start -= 60
+    assert countdown.advance(2, with_speed=True) == "heads: 2 of 4, about 60 s left"

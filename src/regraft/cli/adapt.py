@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from regraft.estimators.learning_curve import LearningCurve
 
+_MOST_DRAWS = 10_000
+
 
 @command("adapt", html=True)
 def adapt_command(
@@ -42,8 +44,8 @@ def adapt_command(
     from regraft.support.files import write_text
     from regraft.support.json_files import dumps
 
-    if draws < 0:
-        raise ValueError(f"draws is {draws}: pass 0 or more.")
+    if not 0 <= draws <= _MOST_DRAWS:
+        raise ValueError(f"draws is {draws}: pass 0 to {_MOST_DRAWS:,}.")
     with session.working(f"reading {target}"):
         place = out / "model"
         if place.resolve() in (model.resolve(), (model / "model").resolve()):

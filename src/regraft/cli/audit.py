@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from regraft.cli.command import command
+from regraft.cli.large_tables import audit_large
+from regraft.cli.option_groups import EngineSettings
 from regraft.cli.options import (
     AUDIT_RADII,
     AuditFamily,
@@ -34,9 +36,11 @@ from regraft.cli.session import Session
 if TYPE_CHECKING:
     from regraft.data.columns import ColumnChoice
     from regraft.estimators.audit import AuditCurve
+    from regraft.estimators.column_roles import ColumnRoles
     from regraft.estimators.families import Family
     from regraft.estimators.free_audit import FreeAudit
     from regraft.estimators.group_audit import GroupAudit
+    from regraft.estimators.pipelines import Model
 
 
 @command("audit", html=True)
@@ -46,6 +50,7 @@ def audit_command(
         Path, typer.Argument(help="A saved model, or a file of probabilities.", readable=False)
     ],
     data: Data,
+    *,
     label: ModelLabel = None,
     domain: ModelDomain = None,
     features: Features = None,
@@ -59,6 +64,7 @@ def audit_command(
     rank: Rank = None,
     n_groups: NGroups = 2,
     device: Device = "cpu",
+    settings: EngineSettings,
     out: Out = None,
 ) -> None:
     """Measure a fixed predictor by hidden group and source, and in the worst plausible domain."""
@@ -71,7 +77,6 @@ def audit_command(
     from regraft.estimators.free_audit import audit_free
     from regraft.estimators.group_audit import audit_groups
     from regraft.estimators.unseen import judge_unseen
-    from regraft.support.pictures import write_result
 
     mixtures: dict[str, Any] = {"prior_shift": prior_shift, "class_groups": class_groups}
     chosen: dict[str, Any] = {"rank": rank, "n_groups": n_groups}
@@ -80,13 +85,18 @@ def audit_command(
     check_device(device)
     check_prior_shift(prior_shift)
     steps = check_radii(steps or numbers(AUDIT_RADII))
+    result: GroupAudit | FreeAudit | AuditCurve
+    if settings.is_streamed:
+        check_streamed_audit(predictor, family, class_groups, device)
+        model, roles = _load(predictor, label, domain, columns)
+        result = audit_large(session, model, data, roles, settings, prior_shift)
+        return _finish(session, result, family, predictor, data)
     with session.working(f"auditing {predictor} on {data}"):
         judged, X, y, places = _read(predictor, data, label, domain, columns)
         check_rank(rank, len(set(y.tolist())))
         rows = X, y, places
         if predictor.is_dir():
             judged = judge_unseen(judged, *rows)
-        result: GroupAudit | FreeAudit | AuditCurve
         if family == "latent":
             result = audit_groups(judged, *rows, **mixtures, device=device)
         elif family == "free":
@@ -94,6 +104,30 @@ def audit_command(
         else:
             kind = cast("Family", family)
             result = audit(judged, *rows, steps, family=kind, **chosen, device=device)
+    _finish(session, result, family, predictor, data)
+
+
+def check_streamed_audit(predictor: Path, family: str, class_groups: bool, device: str) -> None:
+    """Raise ``ValueError`` unless rows that are not in memory can be audited so."""
+    from regraft.estimators.streamed import refuse_in_parts
+
+    if not predictor.is_dir():
+        raise ValueError(
+            f"{predictor} is a file of probabilities, which need all rows in memory: leave out "
+            "--engine."
+        )
+    refuse_in_parts({"family": family, "class_groups": class_groups, "device": device})
+
+
+def _finish(
+    session: Session,
+    result: GroupAudit | FreeAudit | AuditCurve,
+    family: str,
+    predictor: Path,
+    data: Path,
+) -> None:
+    from regraft.support.pictures import write_result
+
     document = {"family": family, **result.to_dict()}
     _show(session, result)
     files = write_result(
@@ -107,16 +141,29 @@ def _read(
     predictor: Path, data: Path, label: str | None, domain: str | None, choice: ColumnChoice
 ) -> tuple[Any, Any, Any, Any]:
     """Read a model or probabilities, and the features, labels and domains to audit it on."""
-    from regraft.data.columns import ColumnChoice
     from regraft.data.labelled import read_labelled
-    from regraft.data.model_features import features_for, find_roles
+    from regraft.data.model_features import features_for
     from regraft.data.tables import read_probabilities, read_table
     from regraft.estimators.pipelines import split_model
-    from regraft.estimators.saving import load
 
     if not predictor.is_dir():
         table = read_labelled(data, label or "label", domain or "domain", choice=choice)
         return read_probabilities(predictor, table.y), table.X, table.y, table.domain
+    model, roles = _load(predictor, label, domain, choice)
+    found = read_table(data, **roles._asdict(), need_id=choice.id is not None)
+    X, y, places = features_for(model, found), found.y, found.domain
+    assert y is not None and places is not None  # they are needed
+    return split_model(model)[1], X, y, places
+
+
+def _load(
+    predictor: Path, label: str | None, domain: str | None, choice: ColumnChoice
+) -> tuple[Model, ColumnRoles]:
+    """Read a model, and which columns of a table are no features."""
+    from regraft.data.columns import ColumnChoice
+    from regraft.data.model_features import find_roles
+    from regraft.estimators.saving import load
+
     if choice != ColumnChoice(id=choice.id):
         raise ValueError(
             "the model knows its columns: leave out --features, --drop and --categorical, which "
@@ -125,11 +172,7 @@ def _read(
     # A feature of the model that does not vary among these rows is nothing to drop.
     warnings.filterwarnings("ignore", message=r".* constant and carr(y|ies) no information")
     model = load(predictor)
-    roles = find_roles(model, label, domain, choice.id)
-    found = read_table(data, **roles._asdict(), need_id=choice.id is not None)
-    X, y, places = features_for(model, found), found.y, found.domain
-    assert y is not None and places is not None  # they are needed
-    return split_model(model)[1], X, y, places
+    return model, find_roles(model, label, domain, choice.id)
 
 
 def _show(session: Session, audit: GroupAudit | FreeAudit | AuditCurve) -> None:

@@ -10,7 +10,7 @@ import typer
 from regraft.cli import options
 from regraft.cli.command import command
 from regraft.cli.option_groups import TableColumns
-from regraft.cli.options import Data, Device, HoldoutSeed, Out
+from regraft.cli.options import Data, Device, Out
 from regraft.cli.session import Session
 
 
@@ -32,7 +32,6 @@ def frontier_command(
     rank: options.Rank = None,
     n_groups: options.NGroups = 2,
     objective: options.Objective = "risk",
-    seed: HoldoutSeed = None,
     device: Device = "cpu",
     out: Out = None,
 ) -> None:
@@ -58,7 +57,6 @@ def frontier_command(
             objective=cast("Objective", objective),
             rank=rank,
             n_groups=n_groups,
-            seed=seed,
             device=device,
             on_progress=step,
         )

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from regraft.cli.option_groups import EngineSettings, TableColumns
 from regraft.cli.session import Session
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from regraft.data.columns import ColumnChoice
     from regraft.data.labelled import LabelledTable
-    from regraft.data.row_engines import LargeTable
+    from regraft.data.row_engines import LargeTable, RowEngine
+    from regraft.data.row_files import RawRows, RowFiles
+    from regraft.data.tables import FeatureTable
+    from regraft.estimators.column_roles import ColumnRoles
     from regraft.estimators.cro import CROClassifier
+    from regraft.estimators.group_audit import GroupAudit
+    from regraft.estimators.pipelines import Model
+    from regraft.estimators.placing import Placement
 
 
 @contextmanager
@@ -25,28 +33,123 @@ def open_large(
     data: Path,
     columns: TableColumns,
     settings: EngineSettings,
+    model: Model | None = None,
 ) -> Iterator[LargeTable]:
-    """Count the rows of a table, and read a sample of them."""
-    from regraft.data.row_engines import open_engine, open_large_table
+    """Count the rows of a table, and read a sample of them.
+
+    With a ``model``, rows are read as its head sees them.
+    """
+    from regraft.data.row_engines import open_large_table
     from regraft.data.row_files import open_row_files
     from regraft.estimators.streamed import SAMPLE_ROWS
 
-    memory, choice = settings.memory_bytes, columns.choose()
-    assert settings.engine is not None
+    choice = columns.choose()
     files = open_row_files(data, columns.label, columns.domain)
     if files.is_bank:
         choice.check_unnamed(data)
-    opened = open_engine(
+    with _engine(files, settings) as engine:
+        with session.working(f"reading {data}"):
+            table = open_large_table(engine, choice, SAMPLE_ROWS, model)
+        yield table
+
+
+def _engine(files: RowFiles, settings: EngineSettings) -> AbstractContextManager[RowEngine]:
+    from regraft.data.row_engines import open_engine
+
+    assert settings.engine is not None
+    return open_engine(
         settings.engine,
         files,
-        memory=memory,
+        memory=settings.memory_bytes,
         address=settings.address,
         workers=settings.workers,
     )
-    with opened as engine:
+
+
+def audit_large(
+    session: Session,
+    model: Model,
+    data: Path,
+    roles: ColumnRoles,
+    settings: EngineSettings,
+    prior_shift: float | None,
+) -> GroupAudit:
+    """Audit ``model`` on all rows; a table that is not larger than a sample is read as a whole."""
+    from regraft.estimators.group_audit import audit_groups
+    from regraft.estimators.pipelines import split_model
+    from regraft.estimators.streamed_audit import audit_rows
+    from regraft.estimators.unseen import judge_unseen
+
+    _, head = split_model(model)
+    columns = TableColumns(roles.label, roles.domain)
+    with open_large(session, data, columns, settings, model) as large:
+        warn_of_columns(model, data, large.raw)
+        sample = large.sample
+        with session.working(f"auditing {large.rows.n_rows} rows"):
+            if not large.is_whole:
+                return audit_rows(head, sample, large.rows, large.counts, prior_shift=prior_shift)
+            rows = sample.X, sample.y, sample.domain
+            return audit_groups(judge_unseen(head, *rows), *rows, prior_shift=prior_shift)
+
+
+def place_large(
+    session: Session,
+    model: Model,
+    data: Path,
+    domain: str | None,
+    settings: EngineSettings,
+) -> tuple[Placement, FeatureTable, NDArray[Any]]:
+    """Place all rows; return also the rows that look least like the mixture, and their features."""
+    import numpy as np
+
+    from regraft.data.model_features import find_roles
+    from regraft.data.row_engines import open_target
+    from regraft.data.row_files import open_row_files, take_block
+    from regraft.data.tables import FeatureTable
+    from regraft.estimators.pipelines import split_model
+    from regraft.estimators.streamed_place import compared_step, place_rows
+
+    roles = find_roles(model, None, domain)
+    files = open_row_files(data, None, roles.domain, need_domain=domain is not None)
+    with _engine(files, settings) as engine:
         with session.working(f"reading {data}"):
-            table = open_large_table(engine, choice, SAMPLE_ROWS)
-        yield table
+            step = compared_step(files.n_rows)
+            found = open_target(engine, files.n_rows, step, model)
+        assert found.taken.features is not None
+        warn_of_columns(model, data, found.taken.features)
+        warn_of_domains(found.domains)
+        with session.working(f"placing {files.n_rows} rows"):
+            placement = place_rows(split_model(model)[1], found.rows, found.X)
+    shown = np.array(placement.alien_rows) // step
+    raw = take_block(found.taken.features, shown)
+    names = None if files.domain is None else np.array(found.taken.domains)[shown]
+    return placement, FeatureTable(raw, None, names), found.X[shown]
+
+
+def warn_of_columns(model: Model, data: Path, raw: RawRows) -> None:
+    """Check that rows are what a model takes, and warn of columns that it does not know."""
+    from regraft.data.banks import is_bank, read_encoder
+    from regraft.data.model_features import features_for, find_roles
+    from regraft.data.tables import FeatureTable
+
+    roles = set(find_roles(model))
+    kept = raw
+    if isinstance(raw, Mapping):
+        kept = {name: cells[:1] for name, cells in raw.items() if name not in roles}
+    encoder = read_encoder(data) if is_bank(data) else None
+    names = tuple(kept) if isinstance(kept, Mapping) else ()
+    features_for(model, FeatureTable(kept, None, None, features=names, encoder=encoder))
+
+
+def warn_of_domains(names: Sequence[object]) -> None:
+    """Warn if there are several domains where one is expected."""
+    if len(names) > 1:
+        shown = ", ".join(map(str, names[:2])) + (", …" if len(names) > 2 else "")
+        warnings.warn(
+            f"the target has {len(names)} domains ({shown}), which are taken for "
+            "one: pass the rows of one.",
+            stacklevel=2,
+        )
 
 
 @dataclass(frozen=True)
@@ -125,7 +228,7 @@ def warn_of_small_cells(rows: Mapping[str, Mapping[str, int]]) -> None:
     small = sorted(cell for cell in cells if cell[0] < LEAST_CELL_ROWS)
     if small:
         n, label, name = small[0]
-        others = f", and {len(small) - 1} more are as small" if len(small) > 1 else ""
+        others = f", and {len(small) - 1} others are small" if len(small) > 1 else ""
         warnings.warn(
             f"class {label} of source {name} has {n} rows{others}: with fewer than "
             f"{LEAST_CELL_ROWS} in each class of a source, what is found is mostly noise, and "

@@ -16,12 +16,15 @@ RULES = "training-domain", "leave-one-domain-out", "oracle"
 METRICS = "accuracy", "auc", "log_loss", "calibration_error"  # of compare
 DATASETS = (
     *("ColoredMNIST", "RotatedMNIST", "PACS", "VLCS"),
-    *("OfficeHome", "TerraIncognita", "DomainNet"),
+    *("OfficeHome", "TerraIncognita", "DomainNet", "SVIRO", "WILDSCamelyon", "WILDSFMoW"),
+    *("SpawriousO2O_easy", "SpawriousO2O_medium", "SpawriousO2O_hard"),
+    *("SpawriousM2M_easy", "SpawriousM2M_medium", "SpawriousM2M_hard"),
 )
 ALGORITHMS = (
     *("ERM", "Fish", "IRM", "GroupDRO", "Mixup", "MLDG", "CORAL", "MMD", "DANN", "CDANN", "MTL"),
     *("SagNet", "ARM", "VREx", "RSC", "SD", "ANDMask", "SANDMask", "IGA", "SelfReg", "Fishr"),
     *("TRM", "IB_ERM", "IB_IRM", "CAD", "CondCAD", "Transfer", "CausIRL_CORAL", "CausIRL_MMD"),
-    *("EQRM", "RDM", "ADRMX", "ERMPlusPlus", "URM", "CRO", "CROLatent"),
+    *("EQRM", "RDM", "ADRMX", "ERMPlusPlus", "URM", "JTT", "EIIL", "XRM"),
+    *("CRO", "CROLatent"),
 )
 MODEL = "claude-haiku-4-5-20251001"  # that moral elicit asks by default

@@ -61,10 +61,6 @@ Html = Annotated[
 ]
 Device = Annotated[str, choice("Where torch computes.", "cpu", "cuda", "mps")]
 Seed = Annotated[int, typer.Option(help="Seed of all random draws.")]
-HoldoutSeed = Annotated[
-    int | None,
-    typer.Option(help="Seed of the held-out rows. Default: every third row."),
-]
 FIRST_TRIAL = "Number of the trial, or of the first of several."
 TrialSeed = Annotated[int, typer.Option(help=FIRST_TRIAL)]
 Label = Annotated[str, typer.Option(help="Column of labels.")]
@@ -124,7 +120,7 @@ ClassGroups = Annotated[
 Objective = Annotated[str, choice(meaning("objective"), *OBJECTIVES)]
 Ridge = Annotated[float | None, typer.Option(help=f"{meaning('ridge')} Default: cross-validated.")]
 Rank = Annotated[int | None, typer.Option(help="Hull: transplant dimension. Default: all.")]
-Weights = Annotated[Path | None, path_option("Safetensors file of the encoder's weights.")]
+Weights = Annotated[Path | None, path_option("Safetensors file of the network's weights.")]
 
 # For tables that do not fit into memory.
 RowEngineName = Annotated[
@@ -161,6 +157,10 @@ Dataset = Annotated[
     choice(f"{', '.join(DATASETS)}, or the stem of a file of features in --data.", *DATASETS),
 ]
 DataFolder = Annotated[Path | None, path_option("Folder of the data. Default: $REGRAFT_DATA.")]
+Plugins = Annotated[
+    str | None,
+    typer.Option(help="Python files with algorithms or datasets, separated by commas; they run."),
+]
 Steps = Annotated[int | None, typer.Option(help="Default: the dataset's.")]
 CheckpointFreq = Annotated[
     int | None, typer.Option(help="Steps between evaluations. Default: the dataset's.")
@@ -175,6 +175,23 @@ PerDomain = Annotated[
     typer.Option(
         "--per-domain-forward",
         help="Pass domains through the network one by one where DomainBed does; so with --compat.",
+    ),
+]
+Task = Annotated[
+    str,
+    choice(
+        "domain_generalization, or domain_adaptation to unlabelled rows of the held-out domains.",
+        "domain_generalization",
+        "domain_adaptation",
+    ),
+]
+UdaHoldout = Annotated[
+    float, typer.Option(help="Share of the held-out domains' rows without labels, to adapt to.")
+]
+Swad = Annotated[
+    bool,
+    typer.Option(
+        "--swad", help="SWAD: average the weights where the validation loss is flat; one record."
     ),
 ]
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regraft.cli.command import command
-from regraft.cli.option_groups import NewInputOptions
+from regraft.cli.large_tables import place_large, warn_of_domains
+from regraft.cli.option_groups import EngineSettings, NewInputOptions
 from regraft.cli.options import Inputs, Model, ModelDomain, ModelLabel, Out
 from regraft.cli.predict_inputs import (
     NewData,
@@ -43,6 +43,7 @@ def place_command(
     inputs: Inputs = None,
     out: Out = None,
     new: NewInputOptions,
+    settings: EngineSettings,
 ) -> None:
     """Place a new domain among the sources, without labels, and show what is alien to them."""
     from regraft.estimators.evidence_tables import name_domains
@@ -55,14 +56,20 @@ def place_command(
 
     fitted = load(model)
     before, head = split_model(fitted)
-    target = encode_target(session, head, new.open(target), out)
-    with session.working(f"reading {target}"):
-        table, X = read_target(fitted, target, label, domain)
-    with session.working(f"placing {len(X)} rows"):
-        placement = place(head, X)
+    if settings.is_streamed:
+        placement, table, X = place_large(session, fitted, target, domain, settings)
+        at = list(range(len(X)))
+    else:
+        target = encode_target(session, head, new.open(target), out)
+        with session.working(f"reading {target}"):
+            table, X = read_target(fitted, target, label, domain)
+        with session.working(f"placing {len(X)} rows"):
+            placement = place(head, X)
+        at = list(placement.alien_rows)
     with session.working("reading the rows that are least alike"):
-        rows = _alien_rows(placement, table)
-        rows = tell_columns(rows, table, X, head.reference_.X.numpy(), name_features(before, head))
+        rows = _alien_rows(placement, table, at)
+        usual = head.reference_.X.numpy()
+        rows = tell_columns(rows, table, X, usual, name_features(before, head), at)
         shown = describe_rows(rows, target, inputs)
         rows = tuple(shown.rows.get(row.number, row) for row in rows)
     certificate = head.certificate_
@@ -104,23 +111,20 @@ def read_target(
         need_domain=domain is not None,
         label_gaps=label_gaps,
     )
-    names = [] if table.domain is None else sorted(set(table.domain.tolist()))
-    if len(names) > 1:
-        shown = ", ".join(map(str, names[:2])) + (", …" if len(names) > 2 else "")
-        warnings.warn(
-            f"the target has {len(names)} domains ({shown}), which are taken for "
-            "one: pass the rows of one.",
-            stacklevel=2,
-        )
+    warn_of_domains([] if table.domain is None else sorted(set(table.domain.tolist())))
     return table, features_for(model, table)
 
 
-def _alien_rows(placement: Placement, table: FeatureTable) -> tuple[ShownRow, ...]:
+def _alien_rows(
+    placement: Placement, table: FeatureTable, at: Sequence[int]
+) -> tuple[ShownRow, ...]:
+    """Return the least alike rows, which stand in the table ``at`` these places."""
     from regraft.estimators.abduction_ends import ShownRow
 
     domain = table.domain
     return tuple(
-        ShownRow(i + 1, "" if domain is None else str(domain[i])) for i in placement.alien_rows
+        ShownRow(number + 1, "" if domain is None else str(domain[i]))
+        for number, i in zip(placement.alien_rows, at, strict=True)
     )
 
 

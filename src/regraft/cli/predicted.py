@@ -55,7 +55,8 @@ def describe_decided(share: float) -> str:
 
     return (
         f"decided whatever the target: {percent(share)} of the rows, which have the same most "
-        "probable class in every plausible domain"
+        "probable class in every plausible domain (least and largest are of single domains; the "
+        "probability answers for all of them, and may lie outside)"
     )
 
 

@@ -153,7 +153,7 @@ class Session(Console):
                 write_text(stage / page.name, render(read_report(out, stage)))
                 return [page]
         if self._html is False and page.is_file():
-            self.note(f"{page} is from before: write it again with regraft report {out}.")
+            self.note(f"{page} is out of date: write it again with regraft report {out}.")
         return []
 
     def _write_provenance(

@@ -98,11 +98,12 @@ def tell_columns(
     X: NDArray[Any],
     usual: NDArray[Any],
     names: Sequence[str],
+    at: Sequence[int],
 ) -> tuple[ShownRow, ...]:
     """Add the cells in which each row is furthest from the ``usual`` rows (m, d) of the sources.
 
-    ``X`` (n, d) are the features of all rows, with their ``names``. Rows of files whose columns
-    have no names stay as they are.
+    ``X`` (n, d) are the features of the table's rows, with their ``names``; the rows stand ``at``
+    these places there. Rows of files whose columns have no names stay as they are.
     """
     import numpy as np
 
@@ -116,14 +117,13 @@ def tell_columns(
     spread = np.where(spread > 0, spread, 1.0)
     own = np.array([_column_of(name, cells, (EQUALS, IS_MISSING)) for name in names])
 
-    def tell(row: ShownRow) -> ShownRow:
-        i = row.number - 1
+    def tell(row: ShownRow, i: int) -> ShownRow:
         distance = abs(np.asarray(X[i], np.float64) - usual.mean(axis=0)) / spread
         columns = dict.fromkeys(own[np.argsort(-distance, kind="stable")].tolist())
         values = [_tell_cell(name, cells[name][i]) for name in columns if name in cells]
         return replace(row, text=shorten(f"row {row.number}: {', '.join(values[:_MOST_CELLS])}"))
 
-    return tuple(map(tell, rows))
+    return tuple(map(tell, rows, at))
 
 
 def _column_of(feature: str, cells: Mapping[str, Any], signs: Sequence[str]) -> str:

@@ -31,7 +31,8 @@ _ORDER = (
         "export",
         "serve",
     ),
-    *("embed", "reproduce", "train", "sweep", "collect", "compare-sweeps", "doctor", "moral"),
+    *("embed", "reproduce", "download", "train", "sweep", "collect", "compare-sweeps"),
+    *("doctor", "moral"),
 )
 # Of typer's own copy of click, or of click itself where typer is older.
 _UsageError: Any = typer.BadParameter.__base__

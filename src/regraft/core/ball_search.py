@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.optimize import minimize, minimize_scalar
+from scipy.optimize import brentq, minimize
 from torch import Tensor
 
 _CIRCLE_DIRECTIONS = 32
@@ -35,9 +35,13 @@ def maximize_in_ball(
     def like(z: NDArray[np.float64]) -> Tensor:
         return torch.as_tensor(z, dtype=origin.dtype, device=origin.device)
 
+    seen: dict[bytes, tuple[float, NDArray[np.float64]]] = {}
+
     def negated(z: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        value, gradient = value_and_gradient(like(z))
-        return -value, -gradient.cpu().double().numpy()
+        if (key := z.tobytes()) not in seen:
+            value, gradient = value_and_gradient(like(z))
+            seen[key] = -value, -gradient.cpu().double().numpy()
+        return seen[key]
 
     def best_of(points: NDArray[np.float64]) -> int:
         if glance is None:
@@ -62,18 +66,23 @@ def _radii(radius: float, factor: float) -> NDArray[np.float64]:
 def _line_candidates(
     negated: _ValueAndGradient, best_of: _BestOf, m: int, radius: float
 ) -> list[NDArray[np.float64]]:
-    """Return the best point of a grid on the line, and the best point between its neighbours."""
+    """Return the best point of a grid on the line, and the peak that it stands by."""
     positive = _radii(radius, math.sqrt(2))
     grid = np.concatenate([-positive, [0.0], positive[::-1]])
     best = best_of(grid[:, None])
-    low, high = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
-    answer = minimize_scalar(
-        lambda z: negated(np.array([z]))[0],
-        bounds=(low, high),
-        method="bounded",
-        options={"xatol": 1e-4 * (high - low)},
-    )
-    return [np.array([grid[best]]), np.array([answer.x])]
+
+    def slope(z: float) -> float:
+        return float(negated(np.array([z]))[1][0])
+
+    step = 1 if slope(grid[best]) < 0 else -1
+    at = best
+    while 0 <= at + step < len(grid) and step * slope(grid[at + step]) < 0:
+        at += step  # all rows may rise where a sample has its peak
+    peak = grid[at]
+    if 0 <= at + step < len(grid):
+        low, high = sorted((peak, grid[at + step]))
+        peak = brentq(slope, low, high, xtol=1e-4 * (high - low))
+    return [np.array([grid[best]]), np.array([peak])]
 
 
 def _ball_candidates(

@@ -212,12 +212,19 @@ def _nearest_change(
     Lawson's algorithm: least squares, with weights (n,) that grow with the distances. Return the
     best N found (``best`` counts), the last weights, and the distances under N.
     """
-    distance = (gap + readout @ best.mT).norm(dim=1)
+    squares = gap.square().sum(dim=1)
+
+    def measure(change: Tensor) -> Tensor:
+        # |gap + N readout| without a matrix of the size of the gaps.
+        cross = 2 * (gap @ change) + readout @ (change.mT @ change)
+        return (squares + (cross * readout).sum(dim=1)).clamp_min(0).sqrt()
+
+    distance = measure(best)
     for _ in range(_SEARCH_STEPS):
         weighted = readout.mT * weight
         change = -(pinv(weighted @ readout, hermitian=True) @ (weighted @ gap)).mT
         change = change - fixed @ (fixed.mT @ change)
-        found = (gap + readout @ change.mT).norm(dim=1)
+        found = measure(change)
         if found.max() < distance.max():
             best, distance = change, found
         weight = weight * found

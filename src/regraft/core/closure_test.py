@@ -16,7 +16,7 @@ from torch import Tensor
 from regraft.core.decompositions import eigh
 
 _FOLDS = 5
-_MAX_ROWS = 4000
+MAX_ROWS = 4000
 _MAX_COMPONENTS = 64
 _RIDGE = 0.1
 _LIMIT = 4.0  # standard deviations; what lies further out counts as that
@@ -39,7 +39,7 @@ def compare_with_mixture(X: Tensor, mixture: Tensor, weight: Tensor) -> ClosureT
 
     Of very many rows of the domain, a part that is spread over all of them is compared.
     """
-    chosen = torch.arange(0, len(X), -(-len(X) // _MAX_ROWS), device=X.device)
+    chosen = torch.arange(0, len(X), -(-len(X) // MAX_ROWS), device=X.device)
     domain, other = X[chosen].to(weight), mixture.to(weight)
     own = weight.new_full((len(chosen),), 1 / len(chosen))
     fold, other_fold = (torch.arange(len(each), device=X.device) % _FOLDS for each in (own, weight))

@@ -86,7 +86,7 @@ def play(
             break
         targets.append(found)
         learner.add(found.sample)
-        answer = learner.respond(head, answer)
+        answer = learner.respond(head, None if answer is None else answer.mixture)
         if rounds and answer.value < rounds[-1].value - rounds[-1].gap - _ROUNDING_TOLERANCE:
             raise RuntimeError(
                 f"the minimax value fell from {rounds[-1].value:.6f} to {answer.value:.6f}, more "

@@ -7,14 +7,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from torch import Tensor
-
 from regraft.core.certificate import Certificate, collect_evidence
-from regraft.core.evidence import Evidence, HeldOutRows, measure
-from regraft.core.group_targets import GroupTargets
+from regraft.core.evidence import Evidence
+from regraft.core.group_evidence import measure_targets
 from regraft.core.heads import SourceHeads
 from regraft.core.latent_game import LatentOutcome
-from regraft.core.uncertain_groups import bound_group_mean
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -103,65 +100,3 @@ def certify_latent(
         pooled_groups=measure_targets(alone, outcome.pooled),
         **shared,
     )
-
-
-def measure_targets(targets: GroupTargets, held_out: HeldOutRows) -> tuple[Evidence, ...]:
-    """Measure heads or a predictor in every extreme mixture of the groups."""
-    if targets.class_groups:  # too many to list: the worst one by risk, and by accuracy
-        worst = {
-            "the mixture of the largest risk": targets.worst(held_out.loss),
-            "the mixture of the lowest accuracy": targets.worst(-held_out.correct),
-        }
-        return tuple(
-            measure(name, weight, held_out, together=len(worst), purity=_least(targets, picks))
-            for name, (weight, picks) in worst.items()
-        )
-    together = len(targets.favoured)
-    columns = targets.favoured, targets.blocks[0], targets.purity[0].tolist()
-    found = tuple(
-        measure(name_target(favoured, targets), weight, held_out, together=together, purity=purity)
-        for favoured, weight, purity in zip(*columns, strict=True)
-    )
-    if targets.least_factor == 1:  # all rows count alike
-        return found
-    return tuple(
-        _tighten(each, targets, share, weight, held_out)
-        for each, share, weight in zip(found, targets.shares.T, targets.blocks[0], strict=True)
-    )
-
-
-def _tighten(
-    found: Evidence, targets: GroupTargets, share: Tensor, weight: Tensor, held_out: HeldOutRows
-) -> Evidence:
-    """Take the bounds by the rows' shares (n,) in a target where they are better."""
-    bound = partial(
-        bound_group_mean,
-        share=share,
-        base=targets.base,
-        y=targets.y,
-        least=targets.least_factor,
-        together=len(targets.favoured),
-    )
-    # Never better than rows whose group is certain: without a mistake, Student's bound is zero.
-    best = measure("", weight, held_out, together=len(targets.favoured))
-    risk = max(bound(held_out.loss), best.risk_bound)
-    accuracy = min(1 - bound(1 - held_out.correct), best.accuracy_bound)
-    return replace(
-        found,
-        risk_bound=min(found.risk_bound, risk),
-        accuracy_bound=max(found.accuracy_bound, accuracy),
-    )
-
-
-def _least(targets: GroupTargets, picks: Tensor) -> float:
-    """Return the least purity of the extremes that the blocks pick."""
-    pairs = zip(targets.purity, picks.tolist(), strict=True)
-    return min(float(block[pick]) for block, pick in pairs)
-
-
-def name_target(favoured: tuple[int, ...], targets: GroupTargets) -> str:
-    """Name an extreme target by the groups that it favours."""
-    if targets.belief.shape[1] == 1:
-        return "pooled sources"
-    numbers = " and ".join(str(u) for u in favoured)
-    return f"group {numbers}" if targets.prior_shift is None else f"group {numbers} favoured"

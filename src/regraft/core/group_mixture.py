@@ -15,6 +15,8 @@ from torch import Tensor
 from regraft.core.domain_scores import or_one
 
 _BINS = 128
+_FEW_BINS = 32  # of very many problems, each of which has few rows
+_MANY_PROBLEMS = 500
 _TRIAL_STEPS, _MAX_STEPS = 5, 100
 _TOLERANCE = 1e-5  # nats a row that a step must gain for the next one
 _VARIANCE_FLOOR = 2.5e-3  # of the variance of the scores
@@ -63,18 +65,17 @@ def bin_scores(
     Each counts ``weight`` (m,) times, by default once.
     """
     weight = torch.ones_like(t) if weight is None else weight
+    bins = _BINS if n_problems <= _MANY_PROBLEMS else _FEW_BINS
     low = t.new_full((n_problems,), float("inf")).scatter_reduce(0, problem, t, "amin")
     high = t.new_full((n_problems,), -float("inf")).scatter_reduce(0, problem, t, "amax")
     width = (high - low).clamp_min(torch.finfo(t.dtype).tiny)
-    place = ((t - low[problem]) / width[problem] * _BINS).long().clamp(0, _BINS - 1)
-    cell = problem * _BINS + place
-    count = torch.bincount(cell * K + s, weights=weight, minlength=n_problems * _BINS * K)
-    count = count.reshape(n_problems, _BINS, K)
-    total = t.new_zeros(n_problems * _BINS).index_add(0, cell, t * weight)
-    total = total.reshape(n_problems, _BINS)
-    middle = (
-        low.unsqueeze(1) + (torch.arange(_BINS, device=t.device) + 0.5) / _BINS * width[:, None]
-    )
+    place = ((t - low[problem]) / width[problem] * bins).long().clamp(0, bins - 1)
+    cell = problem * bins + place
+    count = torch.bincount(cell * K + s, weights=weight, minlength=n_problems * bins * K)
+    count = count.reshape(n_problems, bins, K)
+    total = t.new_zeros(n_problems * bins).index_add(0, cell, t * weight)
+    total = total.reshape(n_problems, bins)
+    middle = low.unsqueeze(1) + (torch.arange(bins, device=t.device) + 0.5) / bins * width[:, None]
     rows = count.sum(dim=2)
     return BinnedScores(torch.where(rows > 0, total / or_one(rows), middle), count)
 

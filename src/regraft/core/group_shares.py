@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -23,7 +23,7 @@ from torch import Tensor
 from regraft.core.evidence import CONFIDENCE
 from regraft.core.reference import Reference
 
-_TINY = 1e-12
+TINY = 1e-12
 _INNER = 0.05
 _HALVINGS = 30
 
@@ -43,8 +43,48 @@ def log_ratios(log_joint: Tensor, shares: Tensor, y: Tensor | None = None) -> Te
 
 def target_log_probabilities(log_joint: Tensor, shares: Tensor, target: Tensor) -> Tensor:
     """Return log P(y | x) (n, C) in a domain that has the groups in the shares ``target`` (G,)."""
-    tilt = target.clamp_min(_TINY).log() - shares.log()
+    tilt = target.clamp_min(TINY).log() - shares.log()
     return torch.log_softmax(torch.logsumexp(log_joint + tilt.unsqueeze(1), dim=1), dim=1)
+
+
+class Likelihood(Protocol):
+    """Mean log-likelihood of shares (G,) on the rows of a domain."""
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        ...
+
+    def value(self, shares: NDArray[np.float64]) -> float:
+        """Return the mean log-likelihood."""
+        ...
+
+    def slope(self, shares: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return its derivatives (G,)."""
+        ...
+
+
+class ShareLikelihood:
+    """The likelihood on rows whose log densities ``log_ratio`` (n, G) are in memory."""
+
+    def __init__(self, log_ratio: Tensor) -> None:
+        ratio = log_ratio.double()
+        self._top = float(ratio.amax(dim=1).mean())
+        self._ratio = (ratio - ratio.amax(dim=1, keepdim=True)).exp().cpu().numpy()
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self._ratio)
+
+    def value(self, shares: NDArray[np.float64]) -> float:
+        """Return the mean log-likelihood."""
+        return float(np.log(self._ratio @ shares + TINY).mean()) + self._top
+
+    def slope(self, shares: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return its derivatives (G,)."""
+        inverse = 1 / (len(self._ratio) * (self._ratio @ shares + TINY))
+        return np.asarray(inverse @ self._ratio)
 
 
 @dataclass(frozen=True)
@@ -56,14 +96,10 @@ class ShareRegion:
     """
 
     shares: Tensor  # (G,) the most likely ones
-    log_ratio: Tensor  # (n, G)
+    likelihood: Likelihood
     certainty: float  # 0 to 1
     told: float  # how much of its group a row tells; 1: the group is known, 0: groups look alike
     confidence: float
-
-    @cached_property
-    def _likelihood(self) -> _Likelihood:
-        return _Likelihood(self.log_ratio)
 
     def farthest(self, direction: Tensor) -> Tensor:
         """Return the shares (G,) of the region that lie farthest in ``direction`` (G,)."""
@@ -80,9 +116,9 @@ class ShareRegion:
         return {}
 
     def _search(self, goal: NDArray[np.float64]) -> Tensor:
-        best, likelihood = self.shares.cpu().numpy(), self._likelihood
+        best, likelihood = self.shares.cpu().numpy(), self.likelihood
         slack = float(chi2.ppf(self.confidence, len(best) - 1)) / (2 * self.certainty)
-        width = slack / len(self.log_ratio)  # of the mean log-likelihood; the unit of the search
+        width = slack / likelihood.n_rows  # of the mean log-likelihood; the unit of the search
         least = likelihood.value(best) - width
         found = np.eye(len(best))[goal.argmax()]
         if len(best) > 2:  # two groups: the farthest point lies on the way to one of them
@@ -112,54 +148,53 @@ class ShareRegion:
 
 def expected_accuracy(
     region: ShareRegion,
-    log_joint: Tensor,
-    predicted: Tensor,
+    chance: tuple[float, float],
     reference: Reference,
     reference_predicted: Tensor,
 ) -> tuple[float, float]:
-    """Return the accuracy of ``predicted`` classes (n,) at a region's shares, and its error.
+    """Return the accuracy of predicted classes at a region's shares, and its standard error.
 
-    What the groups say of the rows is corrected by how far they are wrong about the predictions
-    (m,) for ``reference``. The standard error is that of both kinds of rows and of the shares.
+    ``chance`` is the mean over the rows of the probability that the groups give to the predicted
+    class, see :func:`chances`, and its variance. It is corrected by how far they are wrong about
+    the predictions (m,) for ``reference``. The error is that of both kinds of rows and of the
+    shares.
     """
     laws = reference.laws
     weight = region.shares @ laws
-    chance = _chance(log_joint, predicted, region.shares, reference.shares)
-    known = _chance(reference.log_joint, reference_predicted, region.shares, reference.shares)
+    known = chances(reference.log_joint, reference_predicted, region.shares, reference.shares)
     off = reference.correct - known
     bias = float(weight @ off)
     # In a mixture, the correction leaves the accuracy of the groups as what moves with the shares.
     slope = laws @ reference.correct
     span = float((region.farthest(slope) - region.farthest(-slope)) @ slope) / 2
     variance = (
-        float(chance.var(unbiased=False)) / len(chance)
+        chance[1] / region.likelihood.n_rows
         + float(weight.square() @ (off - bias).square())
         + span**2 / float(chi2.ppf(region.confidence, max(len(laws) - 1, 1)))
     )
-    return min(max(float(chance.mean()) + bias, 0.0), 1.0), variance**0.5
+    return min(max(chance[0] + bias, 0.0), 1.0), variance**0.5
 
 
-def _chance(log_joint: Tensor, predicted: Tensor, target: Tensor, shares: Tensor) -> Tensor:
+def chances(log_joint: Tensor, predicted: Tensor, target: Tensor, shares: Tensor) -> Tensor:
     """Return the probabilities (n,) of ``predicted`` classes in a domain of shares ``target``."""
     log_p = target_log_probabilities(log_joint, shares, target)
     return log_p.gather(1, predicted.unsqueeze(1)).squeeze(1).exp()
 
 
 def estimate_shares(
-    log_ratio: Tensor, n_labelled: int, reference: Reference, confidence: float = CONFIDENCE
+    likelihood: Likelihood, n_labelled: int, reference: Reference, confidence: float = CONFIDENCE
 ) -> ShareRegion:
-    """Estimate the shares from log densities (n, G) of rows, of which so many have labels.
+    """Estimate the shares from their likelihood on rows, of which so many have labels.
 
     Rows of ``reference`` say how well the groups can be told apart.
     """
-    likelihood = _Likelihood(log_ratio)
     best = _minimize_on_simplex(
         lambda p: (-likelihood.value(p), -likelihood.slope(p)), reference.shares.cpu().numpy()
     )
-    shares = torch.from_numpy(best).to(log_ratio)
+    shares = torch.from_numpy(best).to(reference.shares)
     # Away from the edges, where a likelihood of no group says nothing of the others.
     inner = (1 - _INNER) * shares + _INNER / len(shares)
-    labelled = n_labelled / len(log_ratio)
+    labelled = n_labelled / likelihood.n_rows
     noise, spread = 0.0, 0.0
     for part, y in ((1 - labelled, None), (labelled, reference.y)):
         ratio = log_ratios(reference.log_joint, reference.shares, y)
@@ -172,36 +207,20 @@ def estimate_shares(
         spread += part * float((inner @ laws) @ (belief - inner).square().sum(dim=1))
     noise *= float(reference.sampled)  # the heads rest on more rows than these
     known = float((inner * (1 - inner)).sum())
-    own = spread / len(log_ratio)
+    own = spread / likelihood.n_rows
     return ShareRegion(
         shares,
-        log_ratio,
+        likelihood,
         certainty=own / (own + noise) if noise > 0 else 1.0,
         told=min(spread / known, 1.0) if known > 0 else 0.0,
         confidence=confidence,
     )
 
 
-class _Likelihood:
-    """Mean log-likelihood of shares, and its slope."""
-
-    def __init__(self, log_ratio: Tensor) -> None:
-        ratio = log_ratio.double()
-        self._top = float(ratio.amax(dim=1).mean())
-        self._ratio = (ratio - ratio.amax(dim=1, keepdim=True)).exp().cpu().numpy()
-
-    def value(self, shares: NDArray[np.float64]) -> float:
-        return float(np.log(self._ratio @ shares + _TINY).mean()) + self._top
-
-    def slope(self, shares: NDArray[np.float64]) -> NDArray[np.float64]:
-        inverse = 1 / (len(self._ratio) * (self._ratio @ shares + _TINY))
-        return np.asarray(inverse @ self._ratio)
-
-
 def _centre(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return ``values`` up to a constant and a scale, which do not move an extreme on a simplex."""
     centred: NDArray[np.float64] = values - values.mean()
-    centred /= max(float(np.abs(centred).max()), _TINY)
+    centred /= max(float(np.abs(centred).max()), TINY)
     return centred.round(12)  # so that directions that are the same look the same
 
 

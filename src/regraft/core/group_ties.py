@@ -13,17 +13,18 @@ from regraft.support.memory_map import released
 _UNKNOWN = 0.5  # standard error of a share that no row tells anything about
 
 
-def share_errors(found: Groups, domains: Domains) -> Tensor:
+def share_errors(found: Groups, domain: Tensor, y: Tensor) -> Tensor:
     """Return the standard errors (K, C, G) of the shares of the groups in each source and class.
 
-    A row tells about a share as far as it tells its group (Fisher's information of the weight of
-    a component). The models of the groups are taken as known.
+    ``domain`` and ``y`` (n,) are the source and the class of each row of ``found``. A row tells
+    about a share as far as it tells its group (Fisher's information of the weight of a component).
+    The models of the groups are taken as known.
     """
     K, C, G = found.shares.shape
     if found.models is None:
         return torch.zeros_like(found.shares)
-    cell = domains.domain * C + domains.y
-    pooled = found.models.log_prior.exp().mean(dim=0)[domains.y]  # (n, G)
+    cell = domain * C + y
+    pooled = found.models.log_prior.exp().mean(dim=0)[y]  # (n, G)
     own = found.shares.reshape(K * C, G)[cell]
     belief = found.posterior
     # Densities of a row in its group and in the others, up to a factor that they share.
@@ -34,10 +35,11 @@ def share_errors(found: Groups, domains: Domains) -> Tensor:
     return told.rsqrt().clamp_max(_UNKNOWN).reshape(K, C, G)
 
 
-def source_share_errors(errors: Tensor, domains: Domains) -> Tensor:
-    """Return the standard errors (K, G) of the shares in each source, from those by class."""
+def source_share_errors(found: Groups, domain: Tensor, y: Tensor) -> Tensor:
+    """Return the standard errors (K, G) of the shares of the groups in each source."""
+    errors = share_errors(found, domain, y)
     K, C, _ = errors.shape
-    rows = torch.bincount(domains.domain * C + domains.y, minlength=K * C).reshape(K, C)
+    rows = torch.bincount(domain * C + y, minlength=K * C).reshape(K, C)
     weight = rows / rows.sum(dim=1, keepdim=True)
     return (weight.unsqueeze(2) * errors).square().sum(dim=1).sqrt()
 

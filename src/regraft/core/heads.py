@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from regraft.core.crossfit import CrossFit
-from regraft.core.decompositions import cholesky
 from regraft.core.domains import Domains, count_cells, domain_slices
-from regraft.core.lbfgs import minimize_batch
-from regraft.core.newton import hessian, hessian_diagonal, log_probabilities, losses, minimax_newton
+from regraft.core.many_classes import MANY_CLASSES, cross_validate_some
+from regraft.core.newton import log_probabilities, losses, minimax_newton
+from regraft.core.ridge_path import FOLDS, RidgePath, shorten
 from regraft.core.whitening import Whitening, fit_whitening, row_chunks
 from regraft.support.memory_map import released
 
@@ -24,14 +24,8 @@ SHRINKAGES = (1e-2, 1e-1, 1.0, 10.0)
 # From the strongest down: weaker ridges are warm-started, and tried only while they help.
 POOLED_RIDGES = (1e-1, 1e-2, 1e-3, 1e-4)
 SOURCE_RIDGES = (1.0, 1e-1, 1e-2, 1e-3, 1e-4)
-_FOLDS = 3
-# Cross-validated fits stop when their excess risk is estimated to be below this many nats.
-_CV_TOLERANCE = 1e-5
-# Heads of up to this many parameters are preconditioned by their full curvature.
-_MAX_DENSE_PARAMETERS = 800
-_MAX_CURVATURE_ROWS = 4096
 _FIT_TOLERANCE = 1e-9
-_CACHE_ENTRIES = 400_000  # of a temporary that should stay in cache
+_ROUGH_TOLERANCE = 1e-5  # of heads of many classes
 SMALLEST_RIDGE = 1e-10  # with smaller ones, curvature matrices may not factorize
 
 
@@ -83,7 +77,7 @@ class SourceHeads:
         ``solve`` maps the mask (n,) of the rows to fit on to a head (C, k).
         """
         fold = self.held_out.fold
-        heads = torch.stack([solve(fold != f) for f in range(_FOLDS)])
+        heads = torch.stack([solve(fold != f) for f in range(FOLDS)])
         return replace(self.held_out, pooled=heads).pooled_losses(self.Z, self.y)
 
     def learner_ridge(self, ridge: float | None) -> Tensor:
@@ -157,14 +151,15 @@ def _fit_head(
     anchor: Tensor | None = None,
 ) -> Tensor:
     """Return the head of the smallest weighted risk, with its ridge centred at ``anchor``."""
+    is_rough = len(start) > MANY_CLASSES
     return minimax_newton(
-        Z,
+        Z.float() if is_rough else Z,
         y,
         weight.unsqueeze(0),
         ridge=ridge,
         start=start,
         anchor=anchor,
-        tolerance=_FIT_TOLERANCE,
+        tolerance=_ROUGH_TOLERANCE if is_rough else _FIT_TOLERANCE,
     ).head
 
 
@@ -194,7 +189,7 @@ def _sort_and_fold(domains: Domains, mean: Tensor) -> tuple[Tensor, Tensor]:
     order = torch.argsort(distance, stable=True)
     order = order[torch.argsort(domains.y[order], stable=True)]
     order = order[torch.argsort(domains.domain[order], stable=True)]
-    return order, deal_rows(domains.y[order], domains.domain[order], _FOLDS)
+    return order, deal_rows(domains.y[order], domains.domain[order], FOLDS)
 
 
 def _cross_validate(
@@ -211,10 +206,14 @@ def _cross_validate(
     For each shrinkage, take the pooled ridge of the most likely pooled heads. Then take the pair of
     shrinkage and source ridge of the most likely source heads.
     """
+    if n_classes > MANY_CLASSES:
+        data = Z.float(), y, weight, slices, fold, whitening, n_classes
+        return cross_validate_some(*data, choose=_cross_validate)
+    Z = shorten(Z)
     penalties = torch.stack([whitening.penalty(shrinkage) for shrinkage in SHRINKAGES])
     zero = weight.new_zeros((n_classes, Z.shape[1]))
-    pooled_path = _RidgePath(
-        Z, y, weight, fold, penalties, zero.expand(_FOLDS, len(penalties), -1, -1)
+    pooled_path = RidgePath(
+        Z, y, weight, fold, penalties, zero.expand(FOLDS, len(penalties), -1, -1)
     )
     pooled_ridges, anchors = _best_pooled(pooled_path)
     source_paths, classes = [], []
@@ -223,7 +222,7 @@ def _cross_validate(
         own, label = torch.unique(y[rows], return_inverse=True)
         classes.append(own)  # a source says nothing about classes that it lacks
         source_paths.append(
-            _RidgePath(Z[rows], label, share, fold[rows], penalties, anchors[:, :, own])
+            RidgePath(Z[rows], label, share, fold[rows], penalties, anchors[:, :, own])
         )
 
     best = Regularization(0.0, 0.0, 0.0, -float("inf"))
@@ -248,7 +247,7 @@ def _cross_validate(
     return best, held_out
 
 
-def _best_pooled(path: _RidgePath) -> tuple[list[float], Tensor]:
+def _best_pooled(path: RidgePath) -> tuple[list[float], Tensor]:
     """Return the best pooled ridge of each penalty and its heads by fold (folds, P, C, k)."""
     ridges = [POOLED_RIDGES[0]] * len(path.likelihood)
     heads = path.heads.clone()
@@ -263,107 +262,3 @@ def _best_pooled(path: _RidgePath) -> tuple[list[float], Tensor]:
         ridges = [ridge if b else r for r, b in zip(ridges, better.tolist(), strict=True)]
         path.keep(better)
     return ridges, heads
-
-
-class _RidgePath:
-    """Heads for every fold left out and every penalty, along a falling sequence of ridges.
-
-    All fits of one ridge run as a single batch, warm-started at those of the previous ridge.
-    Products with the rows have the rows' precision, which is enough to choose among ridges; sums
-    over chunks of rows have the precision of the heads.
-    """
-
-    def __init__(
-        self, Z: Tensor, y: Tensor, weight: Tensor, fold: Tensor, penalties: Tensor, anchors: Tensor
-    ) -> None:
-        self._Z, self._y, self._weight, self._fold = Z, y, weight, fold
-        training = torch.stack([weight * (fold != f) for f in range(_FOLDS)])
-        # A fold may hold all rows of a tiny source: its head then stays at the anchor.
-        smallest = torch.finfo(weight.dtype).tiny
-        self._training = training / training.sum(dim=1, keepdim=True).clamp_min(smallest)
-        self._penalties = penalties  # (P, k)
-        self._anchors = anchors  # (folds, P, C, k)
-        self._kept = torch.arange(len(penalties), device=Z.device)
-        self.heads = anchors.clone()
-        self.likelihood = penalties.new_zeros(len(penalties))  # (P,) held-out, mean per row
-
-    def keep(self, mask: Tensor) -> None:
-        """Continue with these penalties (P,) only; the likelihoods of the others become -inf."""
-        self._kept = self._kept[mask[self._kept]]
-        self.likelihood = torch.where(mask, self.likelihood, -float("inf"))
-
-    def advance(self, ridge: float) -> None:
-        """Fit the kept penalties at ``ridge``, and update ``heads`` and ``likelihood``."""
-        n_classes, k = self.heads.shape[2:]
-        batch = _FOLDS * len(self._kept)
-        anchor = self._anchors[:, self._kept].reshape(batch, n_classes, k)
-        penalties = ridge * self._penalties[self._kept]
-        column_ridge = penalties.repeat(_FOLDS, 1).unsqueeze(1)  # (B, 1, k)
-
-        def value_and_gradient(flat: Tensor) -> tuple[Tensor, Tensor]:
-            heads = flat.reshape(batch, n_classes, k)
-            shift = heads - anchor
-            value = (column_ridge * shift.square()).sum(dim=(1, 2))
-            gradient = 2 * column_ridge * shift
-            for rows in row_chunks(len(self._Z), batch * n_classes, _CACHE_ENTRIES):
-                log_p, loss = _batched_losses(self._Z[rows], self._y[rows], heads)
-                row_weight = self._per_problem(self._training[:, rows])
-                value += (row_weight * loss).sum(dim=1)
-                residual = log_p.exp_()  # (C, B, rows)
-                labels = self._y[rows].expand(1, *loss.shape)
-                residual.scatter_add_(0, labels, torch.full_like(loss, -1.0)[None])
-                residual *= row_weight
-                products = residual.reshape(n_classes * batch, -1) @ self._Z[rows]
-                gradient += products.reshape(n_classes, batch, k).transpose(0, 1)
-            return value, gradient.flatten(1)
-
-        flat = minimize_batch(
-            value_and_gradient,
-            self.heads[:, self._kept].reshape(batch, -1),
-            self._preconditioner(penalties),
-            tolerance=_CV_TOLERANCE,
-        )
-        self.heads[:, self._kept] = flat.reshape(_FOLDS, -1, n_classes, k)
-        self.likelihood[self._kept] = self._held_out(flat.reshape(batch, n_classes, k))
-
-    def _held_out(self, heads: Tensor) -> Tensor:
-        total = heads.new_zeros(len(heads))
-        for rows in row_chunks(len(self._Z), heads[..., 0].numel(), _CACHE_ENTRIES):
-            _, loss = _batched_losses(self._Z[rows], self._y[rows], heads)
-            outside = [self._weight[rows] * (self._fold[rows] == f) for f in range(_FOLDS)]
-            total -= (self._per_problem(torch.stack(outside)) * loss).sum(dim=1)
-        return total.reshape(_FOLDS, -1).sum(dim=0)
-
-    def _per_problem(self, per_fold: Tensor) -> Tensor:
-        """Repeat values (folds, rows) for each penalty: (folds · P, rows)."""
-        return per_fold.repeat_interleave(len(self._kept), dim=0)
-
-    def _preconditioner(self, penalties: Tensor) -> Callable[[Tensor], Tensor]:
-        """Return the inverse curvature at the mean of the heads, one per column ridge (P', k)."""
-        head = self.heads[:, self._kept].mean(dim=(0, 1))
-        n_classes, k = head.shape
-        # The rows are sorted, so a stride of them is a stratified sample, and enough for this.
-        stride = slice(None, None, max(1, len(self._Z) // _MAX_CURVATURE_ROWS))
-        Z, weight = self._Z[stride], self._weight[stride] / self._weight[stride].sum()
-        p = log_probabilities(Z, head).exp()
-        diagonal = 2 * penalties.repeat(1, n_classes)  # (P', C·k)
-        if n_classes * k <= _MAX_DENSE_PARAMETERS:
-            curvature = hessian(Z, p, weight)
-            factor = cholesky(curvature + torch.diag_embed(diagonal))
-
-            def dense(gradient: Tensor) -> Tensor:
-                rhs = gradient.reshape(_FOLDS, len(diagonal), -1).permute(1, 2, 0)
-                return torch.cholesky_solve(rhs, factor).permute(2, 0, 1).reshape(gradient.shape)
-
-            return dense
-        diagonal = diagonal + hessian_diagonal(Z, p, weight).flatten()
-        return lambda gradient: gradient / diagonal.repeat(_FOLDS, 1)
-
-
-def _batched_losses(Z: Tensor, y: Tensor, heads: Tensor) -> tuple[Tensor, Tensor]:
-    """Return log-probabilities (C, B, n) and cross-entropies (B, n) of B heads (B, C, k)."""
-    batch, n_classes, k = heads.shape
-    flat = heads.transpose(0, 1).reshape(-1, k).to(Z.dtype)
-    logits = (flat @ Z.T).reshape(n_classes, batch, len(Z))
-    log_p = torch.log_softmax(logits, dim=0)
-    return log_p, -log_p.gather(0, y.expand(1, batch, len(y))).squeeze(0)

@@ -57,9 +57,10 @@ def play_hull(
     keeps_labels = isinstance(adversary, ReweightingHullAdversary)
     if keeps_labels and (radius == 0 or len(hull.directions) == 0):
         return hull, _keep_start(outcome, adversary)
+    # Without a fold, the answer changes about as ERM's head does.
     answers = [
-        answer_without(outcome, rows, len(every), column_ridge, start)
-        for rows, start in zip(others, starts, strict=True)
+        answer_without(outcome, rows, len(every), column_ridge, outcome.head + (without - start))
+        for rows, without in zip(others, starts, strict=True)
     ]
     outcome = replace(outcome, answers=torch.stack(answers))
     if not isinstance(adversary, ReweightingHullAdversary):
@@ -76,7 +77,10 @@ def play_hull(
 def answer_without(
     outcome: GameOutcome, rows: Tensor, n_rows: int, ridge: float | Tensor, start: Tensor
 ) -> Tensor:
-    """Return the learner's answer (C, k) to the targets of a game, made of some ``rows`` alone."""
+    """Return the learner's answer (C, k) to the targets of a game, made of some ``rows`` alone.
+
+    ``start`` is a head near it.
+    """
     learner = Learner(ridge=ridge)
     made: dict[int, tuple[Tensor, Tensor, Tensor]] = {}  # rows that targets share stay shared
     for target in outcome.targets:
@@ -89,7 +93,7 @@ def answer_without(
         weight = sample.weight[kept]
         constant = None if sample.constant is None else sample.constant[kept]
         learner.add(WeightedSample(Z, y, weight / weight.sum(), constant))
-    return learner.respond(start).head
+    return learner.respond(start, outcome.mixture).head
 
 
 def _fit_erm(sources: SourceHeads, rows: Tensor, ridge: Tensor) -> Tensor:

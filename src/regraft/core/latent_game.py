@@ -2,7 +2,9 @@
 
 The learner's ridge has the smallest worst case on rows held out. Its head is kept only if its
 held-out worst case beats ERM's by more than two paired standard errors, and by more than it costs
-on the pooled sources: where domains merely differ, the price is the larger of the two.
+on the pooled sources: where domains merely differ, the price is the larger of the two. It must not
+promise a lower accuracy than ERM's head either, and the sources must be mixtures of the groups: if
+they are not, a new domain need not be one.
 """
 
 from __future__ import annotations
@@ -14,13 +16,17 @@ import torch
 from torch import Tensor
 
 from regraft.core.abduction import Groups
-from regraft.core.evidence import HeldOutRows, judge
+from regraft.core.evidence import Evidence, HeldOutRows, judge, measure_sources
 from regraft.core.game import GameOutcome, Round, play
+from regraft.core.group_evidence import measure_targets
 from regraft.core.group_targets import GroupAdversary, GroupTargets
+from regraft.core.group_ties import source_share_errors
 from regraft.core.guard import NOT_BETTER, Advantage, WorstCase, compare_worst_cases
 from regraft.core.heads import SourceHeads
 from regraft.core.learner import Learner
+from regraft.core.many_classes import MANY_CLASSES, take_classes
 from regraft.core.newton import Solution, minimax_newton
+from regraft.core.source_mixtures import SourceCheck, check_mixtures
 from regraft.core.surrogates import stack_samples
 
 # From this ridge the search goes to weaker ones, or to stronger ones if those do not help.
@@ -33,6 +39,10 @@ _MAX_RIDGE_ROWS = 50_000
 NO_FACTOR = "no hidden factor was found"
 NO_OVERLAP = "a group is held by fewer than two sources, so the groups may be the sources"
 NOT_WORTH = "the robust model costs more on the sources than it gains in the worst domain"
+PROMISES_LESS = "the robust model promises fewer right answers in the worst domain"
+NOT_MIXTURES = (
+    "a source is no mixture of the groups found, so the new domain need not be one either"
+)
 
 
 @dataclass(frozen=True)
@@ -99,7 +109,12 @@ def play_latent(
     worst = [WorstCase(targets.worst(each.loss)[0], each.loss) for each in (pooled, held_out)]
     advantage = compare_worst_cases(*worst)
     price = float(targets.base @ (held_out.loss - pooled.loss))
-    if doubt := find_doubt(advantage, price):
+    doubt = find_doubt(advantage, price) or doubt_evidence(
+        measure_targets(targets, held_out),
+        measure_targets(targets, pooled),
+        _check_sources(sources, groups, targets, held_out),
+    )
+    if doubt:
         return keep_erm(doubt, advantage, price, chosen, answers)
     game = play(
         GroupAdversary(sources.Z, targets),
@@ -118,6 +133,33 @@ def find_doubt(advantage: Advantage, price: float) -> str:
     if not advantage.is_clear:
         return NOT_BETTER
     return NOT_WORTH if advantage.gain <= price else ""
+
+
+def doubt_evidence(
+    own: Sequence[Evidence], pooled: Sequence[Evidence], checks: Sequence[SourceCheck]
+) -> str:
+    """Return what the evidence in extreme targets and in sources says against the game's head.
+
+    ``own`` and ``pooled`` are that of the game's head and of ERM's in the extreme targets, and
+    ``checks`` whether the sources are mixtures of the groups. Empty if nothing speaks against it.
+    """
+    promise, of_pooled = (min(each.accuracy_bound for each in head) for head in (own, pooled))
+    if promise < of_pooled:
+        return PROMISES_LESS
+    return "" if all(each.is_mixture for each in checks) else NOT_MIXTURES
+
+
+def _check_sources(
+    sources: SourceHeads, groups: Groups, targets: GroupTargets, held_out: HeldOutRows
+) -> tuple[SourceCheck, ...]:
+    """Check whether the sources are mixtures of the groups, as far as a head can tell."""
+    if targets.class_groups:  # each class mixes them in its own way, so nothing is predicted
+        return ()
+    in_groups = measure_targets(replace(targets, prior_shift=None), held_out)
+    names = [""] * len(sources.slices)
+    in_sources = measure_sources(held_out, sources.slices, names, sources.row_weight)
+    errors = source_share_errors(groups, sources.domain, sources.y)
+    return check_mixtures(in_sources, in_groups, groups.source_shares.tolist(), errors.tolist())
 
 
 def column_ridge(sources: SourceHeads, chosen: float, given: float | None) -> Tensor:
@@ -182,6 +224,9 @@ def _cross_fit(
 ) -> tuple[tuple[Solution, ...], float]:
     """Return minimax answers, each fitted without a fold, and the ridge they have."""
     chosen, heads = given, sources.held_out.pooled
+    if targets.n_classes > MANY_CLASSES:
+        sources = replace(sources, Z=sources.Z.float())  # enough for the tolerance
+        chosen = _choose_ridge_by_some(sources, targets, vertices) if given is None else given
     if chosen is None:
         fewer, thinned = _thin(sources, targets)
         stride = _stride(len(sources.y), len(heads))
@@ -190,6 +235,32 @@ def _cross_fit(
             return answers, chosen
         heads = _heads(answers)
     return _fit_folds(sources, vertices, column_ridge(sources, chosen, given), heads), chosen
+
+
+def _choose_ridge_by_some(sources: SourceHeads, targets: GroupTargets, vertices: Tensor) -> float:
+    """Return a ridge for very many classes, chosen on the rows of some of them."""
+    some = take_classes(sources.y, targets.n_classes)
+    kept, held_out = some.rows, sources.held_out
+    base, weights = targets.base[kept], vertices[:, kept]
+    fewer = replace(
+        sources,
+        Z=sources.Z[kept],
+        y=some.y,
+        held_out=replace(
+            held_out, fold=held_out.fold[kept], pooled=held_out.pooled[:, some.classes]
+        ),
+    )
+    thinned = replace(
+        targets,
+        belief=targets.belief[kept],
+        base=base / base.sum(),
+        y=some.y,
+        n_classes=len(some.classes),
+        told=None if targets.told is None else targets.told[kept],
+    )
+    smallest = torch.finfo(weights.dtype).tiny
+    weights = weights / weights.sum(dim=1, keepdim=True).clamp_min(smallest)
+    return some.share * _choose_ridge(fewer, thinned, weights)[0]
 
 
 def _heads(answers: Sequence[Solution]) -> Tensor:

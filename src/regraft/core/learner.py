@@ -35,12 +35,13 @@ class Learner:
         """Number (t,) that is subtracted from the risk of each target."""
         return self.samples[0].weight.new_tensor([sample.offset for sample in self.samples])
 
-    def respond(self, start: Tensor, previous: Solution | None = None) -> Solution:
-        """Solve ``min_W max_i R_i(W) - offset_i + Σ ridge·W²``, warm-started at ``start``."""
-        mixture = None
-        if previous is not None:
-            missing = len(self.samples) - len(previous.mixture)
-            mixture = torch.cat([previous.mixture, previous.mixture.new_zeros(missing)])
+    def respond(self, start: Tensor, mixture: Tensor | None = None) -> Solution:
+        """Solve ``min_W max_i R_i(W) - offset_i + Σ ridge·W²``, warm-started at ``start``.
+
+        ``mixture`` are the dual weights of an answer to the first of the targets.
+        """
+        if mixture is not None:
+            mixture = torch.cat([mixture, mixture.new_zeros(len(self.samples) - len(mixture))])
         return minimize_largest_risk(
             self._risks(start),
             ridge=self.ridge,
@@ -52,4 +53,4 @@ class Learner:
 
     def _risks(self, start: Tensor) -> WeightedRisks:
         """Return the risks of the targets so far, for heads like ``start``."""
-        return risks_in_memory(*stack_samples(self.samples), start)
+        return risks_in_memory(*stack_samples(self.samples), start, self.ridge)

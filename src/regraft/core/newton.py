@@ -6,22 +6,31 @@ target, and the learner's step of Algorithm 1 the case of several. Each answer h
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, Required, TypedDict, Unpack
 
 import torch
 from torch import Tensor
 
-from regraft.core.decompositions import cholesky
+from regraft.core.curvature import (
+    curvature_product,
+    hessian,
+    hessian_diagonal,
+    prefers_dense_hessian,
+    solve_conjugate,
+    solve_dense,
+)
 from regraft.core.simplex import maximize_on_simplex
-from regraft.core.whitening import conversion_chunks, row_chunks
+from regraft.core.whitening import conversion_chunks
 
 _ARMIJO = 1e-4
 _MAX_HALVINGS = 30
 # Tolerances of the conjugate gradients: the first usually suffices, the others retry failed steps.
 _CG_TOLERANCES = (3e-2, 1e-3, 3e-5)
-_CG_ITERATIONS = 200
+# Of many numbers, curvature is summed in short floats, unless a ridge is near their rounding.
+_MAX_LONG_NUMBERS = 2**19
+_SMALLEST_SHORT_RIDGE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -91,46 +100,76 @@ class WeightedRisks(Protocol):
         ...
 
 
+class SearchSettings(TypedDict, total=False):
+    """What a search is told beside its rows; see :func:`search_head`."""
+
+    ridge: Required[float | Tensor]
+    start: Required[Tensor]
+    anchor: Tensor | None
+    offsets: Tensor | None
+    mixture: Tensor | None
+    tolerance: float
+    max_iterations: int
+
+
 def minimax_newton(
-    Z: Tensor,
-    y: Tensor,
-    weights: Tensor,
-    *,
-    ridge: float | Tensor,
-    start: Tensor,
-    anchor: Tensor | None = None,
-    offsets: Tensor | None = None,
-    mixture: Tensor | None = None,
-    tolerance: float = 1e-6,
-    max_iterations: int = 60,
+    Z: Tensor, y: Tensor, weights: Tensor, **settings: Unpack[SearchSettings]
 ) -> Solution:
     """Minimize the largest of t weighted risks over heads W (C, k), of rows in memory.
 
     ``Z`` (n, k) are the rows, ``y`` (n,) class indices, and ``weights`` (t, n) non-negative, each
     row summing to one. If ``Z`` is less precise than ``start``, risks, gradients and the gap are
-    still computed in the precision of ``start``. For the other arguments see
-    :func:`minimize_largest_risk`.
+    still computed in the precision of ``start``. For the other arguments see :func:`search_head`.
     """
-    return minimize_largest_risk(
-        risks_in_memory(Z, y, weights, start),
-        ridge=ridge,
-        start=start,
-        anchor=anchor,
-        offsets=offsets,
-        mixture=mixture,
-        tolerance=tolerance,
-        max_iterations=max_iterations,
-    )
+    rows = risks_in_memory(Z, y, weights, settings["start"], settings["ridge"])
+    return minimize_largest_risk(rows, **settings)
 
 
-def risks_in_memory(Z: Tensor, y: Tensor, weights: Tensor, start: Tensor) -> WeightedRisks:
-    """Return the risks of rows ``Z`` (n, k), for heads (C, k) like ``start``."""
+def risks_in_memory(
+    Z: Tensor, y: Tensor, weights: Tensor, start: Tensor, ridge: float | Tensor
+) -> WeightedRisks:
+    """Return the risks of rows ``Z`` (n, k), for heads (C, k) like ``start`` with this ridge."""
     one_hot = torch.nn.functional.one_hot(y, len(start)).to(start.dtype)
-    return _RisksInMemory(Z, y, weights, one_hot)
+    least = ridge if isinstance(ridge, float) else float(torch.as_tensor(ridge).min())
+    is_short = has_many_numbers(Z) and least >= _SMALLEST_SHORT_RIDGE
+    return _RisksInMemory(Z, y, weights, one_hot, is_short)
 
 
-def minimize_largest_risk(
-    rows: WeightedRisks,
+def has_many_numbers(Z: Tensor) -> bool:
+    """Return whether products with rows ``Z`` are short floats where seven digits are enough."""
+    return Z.numel() > _MAX_LONG_NUMBERS
+
+
+def minimize_largest_risk(rows: WeightedRisks, **settings: Unpack[SearchSettings]) -> Solution:
+    """Minimize the largest of t weighted risks over heads W (C, k); see :func:`search_head`."""
+    search = search_head(rows.shape, **settings)
+    return run_searches([search], lambda asked: {i: rows.at(head) for i, head in asked.items()})[0]
+
+
+# A search yields heads (C, k), is sent the sums over the rows there, and returns its answer.
+Search = Generator[Tensor, RisksAtHead, Solution]
+
+
+def run_searches(
+    searches: Sequence[Search],
+    evaluate: Callable[[Mapping[int, Tensor]], Mapping[int, RisksAtHead]],
+) -> list[Solution]:
+    """Run searches side by side, so that ``evaluate`` sees all heads that are asked for at once."""
+    asked = {i: next(search) for i, search in enumerate(searches)}
+    found = dict[int, Solution]()
+    while asked:
+        answers = evaluate(asked)
+        for i in list(asked):
+            try:
+                asked[i] = searches[i].send(answers[i])
+            except StopIteration as done:
+                found[i] = done.value
+                del asked[i]
+    return [found[i] for i in range(len(searches))]
+
+
+def search_head(
+    shape: tuple[int, int],
     *,
     ridge: float | Tensor,
     start: Tensor,
@@ -139,21 +178,21 @@ def minimize_largest_risk(
     mixture: Tensor | None = None,
     tolerance: float = 1e-6,
     max_iterations: int = 60,
-) -> Solution:
-    """Minimize the largest of t weighted risks over heads W (C, k), by sequential quadratic steps.
+) -> Search:
+    """Search the head W (C, k) of the smallest worst risk, by sequential quadratic steps.
 
     The objective is ``max_i [risk_i(W) - offsets_i] + Σ_j ridge_j |W_j - anchor_j|²`` over columns
     j: ``ridge`` is positive, one number or (k,), and ``anchor`` is 0 by default. ``start`` and
     ``mixture`` are warm starts. The method stops when the duality gap is at most ``tolerance``.
+    ``shape`` is the number of rows, and t.
     """
-    n, t = rows.shape
+    n, t = shape
     anchor = torch.zeros_like(start) if anchor is None else anchor
     column_ridge = ridge * torch.ones_like(start[0])
     offsets = start.new_zeros(t) if offsets is None else offsets
     mixture = start.new_full((t,), 1.0 / t) if mixture is None else mixture
 
-    def evaluate(head: Tensor) -> tuple[RisksAtHead, float, float]:
-        here = rows.at(head)
+    def add_ridge(here: RisksAtHead, head: Tensor) -> tuple[RisksAtHead, float, float]:
         ridge_term = float(((head - anchor).square() * column_ridge).sum())
         return here, ridge_term, float((here.risks - offsets).max()) + ridge_term
 
@@ -164,9 +203,9 @@ def minimize_largest_risk(
         return float(q @ (here.risks - offsets)) + ridge_term - slack
 
     head = start
-    here, ridge_term, value = evaluate(head)
+    here, ridge_term, value = add_ridge((yield head), head)
     tolerances = (
-        [0.0] if _prefers_dense_hessian(n, start.shape[1], len(start)) else list(_CG_TOLERANCES)
+        [0.0] if prefers_dense_hessian(n, start.shape[1], len(start)) else list(_CG_TOLERANCES)
     )
     lower, iteration = -float("inf"), 0
     while True:
@@ -176,9 +215,9 @@ def minimize_largest_risk(
             break
         iteration += 1
         if tolerances[0] == 0:
-            directions = _solve_dense(here.hessian(mixture), column_ridge, gradients)
+            directions = solve_dense(here.hessian(mixture), column_ridge, gradients)
         else:
-            directions = _solve_conjugate(
+            directions = solve_conjugate(
                 *here.curvature(mixture), column_ridge, gradients, tolerances[0]
             )
         curvature = torch.einsum("icd,jcd->ij", gradients, directions)
@@ -189,7 +228,8 @@ def minimize_largest_risk(
         decrease = max(value - ridge_term - model, 0.0)
         size = 1.0
         for _ in range(_MAX_HALVINGS):
-            candidate = evaluate(head + size * step)
+            tried = head + size * step
+            candidate = add_ridge((yield tried), tried)
             if candidate[2] <= value - _ARMIJO * size * decrease:
                 break
             size /= 2
@@ -198,7 +238,7 @@ def minimize_largest_risk(
                 break
             del tolerances[0]
             continue
-        head = head + size * step
+        head = tried
         here, ridge_term, value = candidate
     return Solution(head, mixture, here.risks, value, max(value - lower, 0.0), iteration)
 
@@ -211,6 +251,7 @@ class _RisksInMemory:
     y: Tensor
     weights: Tensor  # (t, n)
     one_hot: Tensor  # (n, C)
+    is_short: bool  # whether curvature is summed in short floats
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -243,12 +284,15 @@ class _MemoryAtHead:
         return weighted_gradients(self._rows.Z, residual, self._rows.weights)
 
     def hessian(self, mixture: Tensor) -> Tensor:
-        return hessian(self._rows.Z, self._probabilities, mixture @ self._rows.weights)
+        rows, p = self._rows, self._probabilities
+        dtype = torch.float32 if rows.is_short else p.dtype
+        return hessian(rows.Z, p, mixture @ rows.weights, dtype)
 
     def curvature(self, mixture: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
         Z, p, weight = self._rows.Z, self._probabilities, mixture @ self._rows.weights
         slabs = conversion_chunks(Z, p.dtype)
-        # Curvature in the precision of the rows is far better than the tolerance asks for.
+        # Curvature in this precision is far better than the tolerance asks for.
+        Z = Z.float() if self._rows.is_short else Z
         curved = (p * weight.unsqueeze(1)).to(Z.dtype)
         short = p.to(Z.dtype)
 
@@ -269,101 +313,3 @@ def weighted_gradients(Z: Tensor, residual: Tensor, weights: Tensor) -> Tensor:
         scaled = weights[:, rows].T.unsqueeze(2) * residual[rows].unsqueeze(1)
         gradients.addmm_(scaled.reshape(-1, t * classes).T, Z[rows].to(residual.dtype))
     return gradients.reshape(t, classes, Z.shape[1])
-
-
-def _prefers_dense_hessian(n: int, k: int, classes: int) -> bool:
-    """Return whether factorizing the Hessian is cheaper than about forty products with it."""
-    dense = classes * (classes - 1) * k * k * n + (classes * k) ** 3 / 3
-    return dense <= 40 * 4 * n * k * classes  # four passes a product
-
-
-def _solve_dense(matrix: Tensor, column_ridge: Tensor, rhs: Tensor) -> Tensor:
-    """Apply the inverse of the Hessian ``matrix`` with its ridge to ``rhs`` (t, C, k), exactly."""
-    matrix.diagonal().add_(2 * column_ridge.repeat(rhs.shape[1]))
-    factor = cholesky(matrix)
-    return torch.cholesky_solve(rhs.reshape(len(rhs), -1).T, factor).T.reshape(rhs.shape)
-
-
-def hessian(Z: Tensor, p: Tensor, weight: Tensor) -> Tensor:
-    """Return the Hessian (C·k, C·k) of the weighted risk at class probabilities ``p`` (n, C)."""
-    return assemble_hessian(pair_grams(Z, p, weight), p.shape[1])
-
-
-def pair_grams(Z: Tensor, p: Tensor, weight: Tensor) -> Tensor:
-    """Return the matrices (C (C - 1) / 2, k, k) that a Hessian is made of, by pairs of classes."""
-    classes, k = p.shape[1], Z.shape[1]
-    grams = p.new_zeros((classes * (classes - 1) // 2, k, k))
-    pairs = ((a, b) for a in range(classes) for b in range(a))
-    for gram, (a, b) in zip(grams, pairs, strict=True):
-        pair = weight * p[:, a] * p[:, b]
-        for rows in row_chunks(*Z.shape):
-            chunk = Z[rows].to(p.dtype)
-            gram.addmm_((chunk * pair[rows, None]).T, chunk)
-    return grams
-
-
-def assemble_hessian(grams: Tensor, classes: int) -> Tensor:
-    """Return the Hessian (C·k, C·k) that :func:`pair_grams` are the parts of."""
-    k = grams.shape[1]
-    blocks = grams.new_zeros((classes, k, classes, k))
-    pairs = ((a, b) for a in range(classes) for b in range(a))
-    for gram, (a, b) in zip(grams, pairs, strict=True):
-        blocks[a, :, b] -= gram
-        blocks[b, :, a] -= gram
-        blocks[a, :, a] += gram
-        blocks[b, :, b] += gram
-    return blocks.reshape(classes * k, classes * k)
-
-
-def hessian_diagonal(Z: Tensor, p: Tensor, weight: Tensor) -> Tensor:
-    """Return the diagonal (C, k) of :func:`hessian`; on whitened rows the rest is small."""
-    diagonal = p.new_zeros((p.shape[1], Z.shape[1]))
-    curvature = (weight.unsqueeze(1) * p * (1 - p)).to(Z.dtype)
-    for rows in row_chunks(*Z.shape):
-        diagonal += curvature[rows].T @ Z[rows].square()
-    return diagonal
-
-
-def curvature_product(Z: Tensor, p: Tensor, curved: Tensor, v: Tensor) -> Tensor:
-    """Return the product of the Hessian with ``v`` (t, C, k); ``curved`` (n, C) is weight · p."""
-    t, classes, k = v.shape
-    u = (Z @ v.reshape(t * classes, k).to(Z.dtype).T).reshape(-1, t, classes)
-    u = u - (u * p.unsqueeze(1)).sum(dim=2, keepdim=True)
-    u *= curved.unsqueeze(1)
-    return (u.reshape(-1, t * classes).T @ Z).reshape(v.shape)
-
-
-def _solve_conjugate(
-    diagonal: Tensor,
-    multiply: Callable[[Tensor], Tensor],
-    column_ridge: Tensor,
-    rhs: Tensor,
-    tolerance: float,
-) -> Tensor:
-    """Apply the same inverse by preconditioned conjugate gradients, on all of ``rhs`` at once.
-
-    ``diagonal`` (C, k) is that of the Hessian, and ``multiply`` its product with (t, C, k).
-    """
-    diagonal = diagonal + 2 * column_ridge
-
-    def product(v: Tensor) -> Tensor:
-        return multiply(v) + 2 * column_ridge * v
-
-    x = rhs / diagonal
-    r = rhs - product(x)
-    z = r / diagonal
-    direction = z.clone()
-    rho = (r * z).sum(dim=(1, 2))
-    goal = tolerance**2 * (rhs.square() / diagonal).sum(dim=(1, 2))
-    for _ in range(_CG_ITERATIONS):
-        if bool((rho <= goal).all()):
-            break
-        image = product(direction)
-        alpha = rho / (direction * image).sum(dim=(1, 2)).clamp_min(torch.finfo(rhs.dtype).tiny)
-        x = x + alpha[:, None, None] * direction
-        r = r - alpha[:, None, None] * image
-        z = r / diagonal
-        rho, previous = (r * z).sum(dim=(1, 2)), rho
-        ratio = rho / previous.clamp_min(torch.finfo(rhs.dtype).tiny)
-        direction = z + ratio[:, None, None] * direction
-    return x

@@ -1,7 +1,8 @@
-"""The certificate of a head for every mixture of hidden groups, from sums over all rows."""
+"""What heads do in every mixture of hidden groups, from sums over all rows."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,7 +12,8 @@ from torch import Tensor
 
 from regraft.core.certificate import MeasuredHead, join_evidence
 from regraft.core.evidence import Evidence, HeldOutRows
-from regraft.core.group_certificate import GroupCertificate, name_target
+from regraft.core.group_certificate import GroupCertificate
+from regraft.core.group_evidence import name_target
 from regraft.core.group_targets import GroupTargets, extreme_tilts
 from regraft.core.latent_game import judge_folds
 from regraft.core.row_evidence import (
@@ -23,6 +25,7 @@ from regraft.core.row_evidence import (
     tighten,
 )
 from regraft.core.row_game import FittedSample, SettledGame
+from regraft.core.row_risks import RowFrame, RowWeights
 from regraft.core.row_sums import RowSums
 from regraft.core.uncertain_groups import ShareParts, cut_by_share
 
@@ -42,10 +45,12 @@ def certify_rows(
     """
     targets = sample.outcome.targets
     alone = replace(targets, prior_shift=None)
-    in_targets, in_sources = _measure(rows, sample, settled, targets, names)
+    judged = [judge_folds(sample.sources, folds) for folds in settled.folds]
+    where = rows, settled.frame, settled.frame.spread(settled.folds), settled.weights
+    in_targets, in_sources = measure_rows(*where, targets, judged, names)
     in_groups = in_targets
     if targets.prior_shift is not None:
-        in_groups, _ = _measure(rows, sample, settled, alone, names)
+        in_groups, _ = measure_rows(*where, alone, judged, names)
     heads = [
         MeasuredHead(own, sources, sum(each.accuracy for each in sources) / len(sources))
         for own, sources in zip(in_targets, in_sources, strict=True)
@@ -77,21 +82,27 @@ def certify_rows(
 _ByHead = list[tuple[Evidence, ...]]
 
 
-def _measure(
+def measure_rows(
     rows: RowSums,
-    sample: FittedSample,
-    settled: SettledGame,
+    frame: RowFrame,
+    heads: Tensor,
+    weights: RowWeights,
     targets: GroupTargets,
+    judged: Sequence[HeldOutRows],
     names: Sequence[str],
+    most: float = math.inf,
 ) -> tuple[_ByHead, _ByHead]:
-    """Return the evidence of each head in the extreme targets, and in the sources."""
-    frame, heads = settled.frame, settled.frame.spread(settled.folds)
-    tilts = extreme_tilts(sample.groups.n_groups, targets.prior_shift)
-    tilted = replace(settled.weights, tilts=tilts)
-    masses, right, _, _ = rows.sum(group_sums, frame, tilted, settled.folds.shape[1])
+    """Return the evidence of each head in the extreme targets, and in the sources.
+
+    ``heads`` (H, F, C, d + 1) have not seen the rows of their folds. ``targets`` are mixtures of a
+    sample of the rows, which each head has ``judged``. No loss counts for more than ``most``.
+    """
+    tilts = extreme_tilts(targets.belief.shape[1], targets.prior_shift)
+    tilted = replace(weights, tilts=tilts)
+    masses, right, _, _ = rows.sum(group_sums, frame, tilted, heads.shape[1])
     mass = masses.sum(dim=0)
     vertices = replace(tilted, tilts=tilts / mass.unsqueeze(1))
-    sums = rows.sum(evidence_sums, frame, heads, vertices)
+    sums = rows.sum(evidence_sums, frame, heads, vertices, most)
     purity, together = (right / mass).tolist(), len(tilts)
     found = [
         [
@@ -103,8 +114,8 @@ def _measure(
         for h in range(len(heads))
     ]
     if targets.least_factor != 1:
-        parts = _cut_sample(sample, settled, targets)
-        shares = rows.sum(share_sums, frame, heads, tilted, parts, targets.least_factor)
+        parts = _cut_sample(targets, judged)
+        shares = rows.sum(share_sums, frame, heads, tilted, parts, targets.least_factor, most)
         for h, own in enumerate(found):
             for v, each in enumerate(own):
                 pure = evidence_from(sums, v, h, "", together=together)
@@ -116,20 +127,17 @@ def _measure(
     return [tuple(own) for own in found], sources
 
 
-def _cut_sample(
-    sample: FittedSample, settled: SettledGame, targets: GroupTargets
-) -> tuple[TargetParts, ...]:
+def _cut_sample(targets: GroupTargets, judged: Sequence[HeldOutRows]) -> tuple[TargetParts, ...]:
     """Cut the rows of the sample by their shares in each target; see :class:`ShareParts`."""
-    judged = [judge_folds(sample.sources, folds) for folds in settled.folds]
 
     def cut(value: Tensor, share: Tensor) -> ShareParts:
         where = targets.base, targets.y, targets.n_classes
         return cut_by_share(value, share, *where, least=targets.least_factor)
 
-    def parts(share: Tensor, rows: list[HeldOutRows]) -> TargetParts:
-        return TargetParts(
-            loss=tuple(cut(each.loss, share) for each in rows),
-            error=tuple(cut(1 - each.correct, share) for each in rows),
+    return tuple(
+        TargetParts(
+            loss=tuple(cut(each.loss, share) for each in judged),
+            error=tuple(cut(1 - each.correct, share) for each in judged),
         )
-
-    return tuple(parts(share, judged) for share in torch.unbind(targets.shares, dim=1))
+        for share in torch.unbind(targets.shares, dim=1)
+    )

@@ -2,35 +2,53 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from regraft.core.evidence import Evidence, bound_evidence
-from regraft.core.newton import losses
-from regraft.core.row_risks import RowBeliefs, RowFrame, RowWeights
+from regraft.core.row_risks import RowBeliefs, RowFrame, RowWeights, judge_logits, relative
 from regraft.core.row_sums import RowChunk, Sums
 from regraft.core.uncertain_groups import ShareParts, bound_mean
 
 
-def judge_chunk(chunk: RowChunk, frame: RowFrame, heads: Tensor) -> tuple[Tensor, Tensor]:
-    """Return losses and successes (H, b) of rows under H heads (H, F, C, d + 1) of their folds."""
-    every = torch.einsum("bd,hfcd->hfbc", frame.rows(chunk), heads)
-    own = chunk.head_fold.reshape(1, 1, -1, 1).expand(len(heads), 1, -1, heads.shape[2])
-    log_p = torch.log_softmax(every.gather(1, own).squeeze(1), dim=2)  # (H, b, C)
-    loss = torch.stack([losses(each, chunk.y) for each in log_p])
-    return loss, (log_p.argmax(dim=2) == chunk.y).to(loss)
+def judge_chunk(
+    chunk: RowChunk, Z: Tensor, heads: Tensor, most: float = math.inf
+) -> tuple[Tensor, Tensor]:
+    """Return losses, ``most`` at most, and successes (H, b) of rows ``Z`` under H heads.
 
-
-def evidence_sums(chunk: RowChunk, frame: RowFrame, heads: Tensor, weights: RowWeights) -> Sums:
-    """Return the squared weights (t,) and, by target and head (t, H), what is measured.
-
-    These are the weighted loss, its square, and the success.
+    ``heads`` are (H, F, C, d + 1), one for each fold.
     """
-    loss, correct = judge_chunk(chunk, frame, heads)
-    w = weights(chunk)
-    return w.square().sum(dim=1), w @ loss.T, w @ loss.square().T, w @ correct.T
+    H, F, C, k = heads.shape
+    every = (relative(heads).reshape(-1, k) @ Z.T).reshape(H, F, C - 1, len(Z))
+    logits = every.gather(1, chunk.head_fold.expand(H, 1, C - 1, -1)).squeeze(1)
+    best, place = logits.max(dim=1)
+    predicted = torch.where(best > 0, place + 1, 0)
+    loss = judge_logits(logits, chunk.y)[0].clamp_max_(most)
+    return loss, (predicted == chunk.y).to(Z)
+
+
+def evidence_sums(
+    chunk: RowChunk, frame: RowFrame, heads: Tensor, weights: RowWeights, most: float = math.inf
+) -> Sums:
+    """Return the squared weights (t + K,) and, by target and head (t + K, H), what is measured.
+
+    These are the weighted loss, its square, and the success, in each target and then each source.
+    """
+    Z = frame.rows(chunk)
+    loss, correct = judge_chunk(chunk, Z, heads, most)
+    w = weights(chunk, Z)
+    share = (len(weights.base) * weights.base)[chunk.source]  # in the row's source
+    squares = weights.by_source(chunk, share.unsqueeze(0)).squeeze(1)
+    return (
+        torch.cat([w.square().sum(dim=1), squares]),
+        *(
+            torch.cat([w @ each.T, weights.by_source(chunk, each)])
+            for each in (loss, loss.square(), correct)
+        ),
+    )
 
 
 def evidence_from(
@@ -57,8 +75,9 @@ def paired_sums(
 
     ``heads`` (2, F, C, d + 1) have the ``risks`` (2,) in the two targets of ``weights``.
     """
-    loss, _ = judge_chunk(chunk, frame, heads)
-    influence = weights(chunk) * (loss - risks.unsqueeze(1))
+    Z = frame.rows(chunk)
+    loss, _ = judge_chunk(chunk, Z, heads)
+    influence = weights(chunk, Z) * (loss - risks.unsqueeze(1))
     return ((influence[0] - influence[1]).square().sum(),)
 
 
@@ -69,7 +88,8 @@ def group_sums(chunk: RowChunk, frame: RowFrame, weights: RowWeights, n_folds: i
     on rows of its groups (t,), the mass of each class and group (C, G), and the sum (G, d + 1) of
     the rows of each group.
     """
-    belief, base = weights.beliefs(chunk), weights.base[chunk.source]
+    Z = frame.rows(chunk)
+    belief, base = weights.beliefs(chunk, Z).T, weights.base[chunk.source]
     share = belief @ weights.tilts.T  # (b, t)
     joint = belief * base.unsqueeze(1)
     masses = share.new_zeros((n_folds, share.shape[1]))
@@ -84,7 +104,7 @@ def group_sums(chunk: RowChunk, frame: RowFrame, weights: RowWeights, n_folds: i
     right = torch.where(weights.beliefs.tells[chunk.y].unsqueeze(1), right, share)
     classes = joint.new_zeros((len(weights.beliefs.tells), joint.shape[1]))
     classes.index_add_(0, chunk.y, joint)
-    return masses, base @ right, classes, joint.T @ frame.rows(chunk)
+    return masses, base @ right, classes, joint.T @ Z
 
 
 @dataclass(frozen=True)
@@ -102,15 +122,17 @@ def share_sums(
     weights: RowWeights,
     parts: tuple[TargetParts, ...],
     least: float,
+    most: float = math.inf,
 ) -> Sums:
     """Return the sums behind bounds by share, by target, head and measure (loss, error).
 
     These are the terms (t, H, 2), their squares and their products with the shares, and the shares
     (t,) and their squares, all times the rows' base weights.
     """
-    loss, correct = judge_chunk(chunk, frame, heads)
+    Z = frame.rows(chunk)
+    loss, correct = judge_chunk(chunk, Z, heads, most)
     base = weights.base[chunk.source]
-    shares = (weights.beliefs(chunk) @ weights.tilts.T).T * base  # (t, b)
+    shares = (weights.tilts @ weights.beliefs(chunk, Z)) * base  # (t, b)
     terms = torch.stack(
         [
             torch.stack(
@@ -163,4 +185,4 @@ def tighten(
 def make_weights(beliefs: RowBeliefs, counts: Tensor, tilts: Tensor) -> RowWeights:
     """Return weights that give each source the same mass; ``counts`` (K, C) are its rows."""
     rows = counts.sum(dim=1).to(torch.float64)
-    return RowWeights(beliefs, 1 / (len(rows) * rows), tilts, sources=1 / rows)
+    return RowWeights(beliefs, 1 / (len(rows) * rows), tilts)

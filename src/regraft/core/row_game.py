@@ -8,20 +8,37 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Unpack
 
 import torch
 from torch import Tensor
 
 from regraft.core.abduction import Groups
+from regraft.core.domains import count_cells
 from regraft.core.game import GameOutcome, Round, Target, play
 from regraft.core.group_targets import extreme_tilts
 from regraft.core.guard import Advantage
 from regraft.core.heads import SourceHeads
 from regraft.core.latent_game import CV_TOLERANCE, LatentOutcome, column_ridge, find_doubt
 from regraft.core.learner import Learner
-from regraft.core.newton import WeightedRisks, minimize_largest_risk
+from regraft.core.newton import (
+    RisksAtHead,
+    Search,
+    SearchSettings,
+    WeightedRisks,
+    run_searches,
+    search_head,
+)
 from regraft.core.row_evidence import evidence_sums, group_sums, make_weights, paired_sums
-from regraft.core.row_risks import RowBeliefs, RowFrame, RowRisks, RowWeights
+from regraft.core.row_risks import (
+    CurvatureSample,
+    Problem,
+    RowBeliefs,
+    RowFrame,
+    RowRisks,
+    RowsAtHead,
+    RowWeights,
+)
 from regraft.core.row_sums import RowSums, Sums
 from regraft.core.surrogates import WeightedSample
 
@@ -49,11 +66,15 @@ class SettledGame:
     price: float | None
     game: GameOutcome | None
     frame: RowFrame
-    weights: RowWeights  # of the extreme targets, then of each source
+    weights: RowWeights  # of the extreme targets
     mass: Tensor  # (V,) of the extreme targets before their weights sum to one
     purity: Tensor  # (V,)
     joint: Tensor  # (C, G) mass of each class and group
     group_rows: Tensor  # (G, d + 1) weighted sum of the rows of each group, in the frame
+
+    def keep_pooled(self, reason: str) -> SettledGame:
+        """Return the same with ERM's head, for a reason."""
+        return replace(self, head=self.pooled, folds=self.folds[-1:], reason=reason, game=None)
 
 
 def settle_on_rows(
@@ -72,47 +93,40 @@ def settle_on_rows(
     """
     sources, groups, found = sample.sources, sample.groups, sample.outcome
     frame = RowFrame.of(sources.whitening)
-    beliefs = RowBeliefs.of(groups.models, groups.tells, len(frame.mean))
+    beliefs = RowBeliefs.of(groups.models, groups.tells, frame)
     extremes = extreme_tilts(groups.n_groups, found.targets.prior_shift)
     weights = make_weights(beliefs, counts, extremes)
     n_folds = len(sources.held_out.pooled)
-    both = replace(weights, tilts=torch.cat([extremes, torch.ones_like(extremes[:1])]))
+    plain = torch.ones_like(extremes[:1])  # the pooled rows
+    both = replace(weights, tilts=torch.cat([extremes, plain]))
     masses, right, joint, group_rows = rows.sum(group_sums, frame, both, n_folds)
     outside = masses.sum(dim=0) - masses  # (F, V + 1)
     mass = masses.sum(dim=0)[:-1]
-    plain = RowWeights(
-        RowBeliefs.of(None, groups.tells, len(frame.mean)), weights.base, torch.ones(1, 1).double()
-    )
+    risks = RowRisks(rows, frame, weights, _curvature_sample(sample, counts))
+    problems, searches = list[Problem](), list[Search]()
 
-    def risks(of: RowWeights) -> RowRisks:
-        return RowRisks(rows, frame, of, len(of.tilts))
-
-    def fit_folds(
-        of: RowWeights,
-        outside: Tensor,
-        ridge: float | Tensor,
-        starts: Sequence[Tensor],
-        mixtures: Sequence[Tensor | None],
-    ) -> Tensor:
-        answers = [
-            minimize_largest_risk(
-                risks(of.tilted(of.tilts / outside[f].unsqueeze(1), without=f)),
-                ridge=ridge,
-                start=starts[f],
-                mixture=mixtures[f],
-                tolerance=CV_TOLERANCE,
-            )
-            for f in range(n_folds)
-        ]
-        return torch.stack([answer.head for answer in answers])
+    def pose(problem: Problem, **settings: Unpack[SearchSettings]) -> None:
+        problems.append(problem)
+        searches.append(search_head((len(sources.y), len(problem.tilts)), **settings))
 
     pooled_ridge = sources.regularization.pooled_ridge
-    pooled = minimize_largest_risk(
-        risks(plain), ridge=pooled_ridge, start=sources.pooled, tolerance=_POOLED_TOLERANCE
-    ).head
-    pooled_folds = fit_folds(
-        plain, outside[:, -1:], pooled_ridge, list(sources.held_out.pooled), [None] * n_folds
-    )
+    pose(Problem(plain), ridge=pooled_ridge, start=sources.pooled, tolerance=_POOLED_TOLERANCE)
+    for f, start in enumerate(sources.held_out.pooled):
+        without = Problem(plain / outside[f, -1], f)
+        pose(without, ridge=pooled_ridge, start=start, tolerance=CV_TOLERANCE)
+    learner_ridge = column_ridge(sources, found.ridge or pooled_ridge, ridge)
+    for f, answer in enumerate(found.answers):
+        pose(
+            Problem(extremes / outside[f, :-1, None], f),
+            ridge=learner_ridge,
+            start=answer.head,
+            mixture=answer.mixture,
+            tolerance=CV_TOLERANCE,
+        )
+    # Side by side, so that each pass over the rows serves all of them.
+    solved = run_searches(searches, lambda asked: risks.at(asked, problems))
+    pooled, *others = (solution.head for solution in solved)
+    pooled_folds = torch.stack(others[:n_folds])
 
     def settled(
         head: Tensor,
@@ -138,17 +152,9 @@ def settle_on_rows(
             group_rows,
         )
 
-    if not found.answers or found.ridge is None:
+    if not found.answers:
         return settled(pooled, [pooled_folds], found.reason)
-    learner_ridge = column_ridge(sources, found.ridge, ridge)
-    answers = fit_folds(
-        weights,
-        outside[:, :-1],
-        learner_ridge,
-        [answer.head for answer in found.answers],
-        [answer.mixture for answer in found.answers],
-    )
-    folds = [answers, pooled_folds]
+    folds = [torch.stack(others[n_folds:]), pooled_folds]
     vertices = replace(weights, tilts=extremes / mass.unsqueeze(1))
     heads = frame.spread(torch.stack(folds))
     measured = rows.sum(evidence_sums, frame, heads, vertices)
@@ -156,10 +162,10 @@ def settle_on_rows(
     price = float((measured[1][len(mass) :, 0] - measured[1][len(mass) :, 1]).mean())
     if doubt := find_doubt(advantage, price):
         return settled(pooled, [pooled_folds], doubt, advantage, price)
-    every = risks(vertices.tilted(vertices.tilts))
+    every = _Vertices(risks, Problem(vertices.tilts))
     game = play(
         _RowAdversary(every, measured),
-        _RowLearner(every, learner_ridge),
+        _RowLearner(every, learner_ridge, len(sources.y)),
         pooled,
         tolerance=tolerance,
         max_rounds=max_rounds,
@@ -174,7 +180,7 @@ def _compare(
     """Return the advantage of the first of two heads; ``risks`` (V, 2) are at the vertices."""
     value, baseline = risks.amax(dim=0).tolist()
     picks = risks.argmax(dim=0)
-    worst = vertices.tilted(vertices.tilts[picks])
+    worst = replace(vertices, tilts=vertices.tilts[picks])
     [squares] = rows.sum(paired_sums, frame, heads, worst, risks.new_tensor([value, baseline]))
     return Advantage(baseline, value, float(squares.sqrt()))
 
@@ -197,15 +203,29 @@ class RowSample(WeightedSample):
         return self.measured
 
 
+class _Vertices:
+    """Risks of all extreme targets; what was asked last is remembered."""
+
+    def __init__(self, risks: RowRisks, problem: Problem) -> None:
+        self._risks, self._problem = risks, problem
+        self._last: RowsAtHead | None = None
+
+    def at(self, head: Tensor) -> RowsAtHead:
+        """Return the sums over the rows at ``head`` (C, k)."""
+        if self._last is None or self._last.head is not head:
+            self._last = self._risks.at({0: head}, [self._problem])[0]
+        return self._last
+
+
 class _RowAdversary:
     """Exact adversary over mixtures of the groups."""
 
-    def __init__(self, risks: RowRisks, measured: Sums) -> None:
-        self._risks, self._sizes = risks, (1 / measured[0]).tolist()
+    def __init__(self, vertices: _Vertices, measured: Sums) -> None:
+        self._vertices, self._sizes = vertices, (1 / measured[0]).tolist()
 
     def attack(self, head: Tensor) -> Target:
         """Return the worst target for ``head`` (C, k); z says which groups it favours."""
-        risks = self._risks.at(head).risks
+        risks = self._vertices.at(head).risks
         worst = int(risks.argmax())
         nothing = risks.new_empty(0)
         size, value = self._sizes[worst], float(risks[worst])
@@ -214,14 +234,44 @@ class _RowAdversary:
         )
 
 
+@dataclass(frozen=True)
+class _ChosenVertices:
+    """Risks of some extreme targets."""
+
+    vertices: _Vertices
+    numbers: tuple[int, ...]
+    n_rows: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.n_rows, len(self.numbers)
+
+    def at(self, head: Tensor) -> RisksAtHead:
+        return self.vertices.at(head).of(self.numbers)
+
+
 class _RowLearner(Learner):
     """Learner against targets whose rows are not here."""
 
-    def __init__(self, every: RowRisks, ridge: Tensor) -> None:
+    def __init__(self, vertices: _Vertices, ridge: Tensor, n_rows: int) -> None:
         super().__init__(ridge=ridge)
-        self._every = every
+        self._vertices, self._n_rows = vertices, n_rows
 
     def _risks(self, start: Tensor) -> WeightedRisks:
-        numbers = [each.number for each in self.samples if isinstance(each, RowSample)]
-        weights = self._every.weights.tilted(self._every.weights.tilts[numbers])
-        return replace(self._every, weights=weights, n_targets=len(numbers))
+        numbers = tuple(each.number for each in self.samples if isinstance(each, RowSample))
+        return _ChosenVertices(self._vertices, numbers, self._n_rows)
+
+
+def _curvature_sample(sample: FittedSample, counts: Tensor) -> CurvatureSample:
+    """Return the sample, with the weights that its sources and classes have in all rows."""
+    sources, shape = sample.sources, counts.shape
+    drawn = count_cells(sources.domain, sources.y, *shape).clamp_min(1)
+    rows = counts.sum(dim=1, keepdim=True)
+    weight = counts / (len(counts) * rows * drawn).to(torch.float64)
+    return CurvatureSample(
+        sources.Z,
+        sources.y,
+        sample.groups.posterior,
+        weight[sources.domain, sources.y],
+        sources.held_out.fold,
+    )

@@ -7,8 +7,9 @@ added in their order. So a sum has the same value on one machine and on many.
 from __future__ import annotations
 
 import mmap
+import uuid
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol, Self
 
@@ -19,8 +20,10 @@ from torch import Tensor
 
 from regraft.support.memory_map import find_mapping, released
 
-CHUNK_ROWS = 8192
-BLOCK_ROWS = 16 * CHUNK_ROWS
+CHUNK_ROWS = 2048  # whose numbers stay in a core's cache
+BLOCK_ROWS = 64 * CHUNK_ROWS
+_USUAL_WIDTH = 64
+_ALL = slice(None)
 
 Sums = tuple[Tensor, ...]
 
@@ -29,7 +32,7 @@ Sums = tuple[Tensor, ...]
 class RowChunk:
     """Consecutive rows of a table, in memory."""
 
-    X: Tensor  # (b, d)
+    X: Tensor  # (b, d) as precise as the table
     y: Tensor  # (b,) index of the class
     source: Tensor  # (b,) index of the source
     head_fold: Tensor  # (b,) the fold of the heads that have not seen the row
@@ -37,6 +40,15 @@ class RowChunk:
 
 
 RowFunction = Callable[..., Sums]  # of a chunk and further arguments; it must be importable
+
+
+@dataclass(frozen=True)
+class RowMap:
+    """What makes other rows (b, k) of chunks."""
+
+    function: Callable[..., Tensor]
+    arguments: tuple[Any, ...]
+    key: str = field(default_factory=lambda: uuid.uuid4().hex)  # tells maps apart in any process
 
 
 class RowSums(Protocol):
@@ -53,6 +65,10 @@ class RowSums(Protocol):
 
     def with_folds(self, folds: RowFolds) -> Self:
         """Return the same rows, dealt to folds."""
+        ...
+
+    def map(self, function: Callable[..., Tensor], *arguments: Any) -> Self:
+        """Return rows (b, k) that ``function`` makes of each chunk; they are kept."""
         ...
 
 
@@ -103,22 +119,42 @@ class RowTable:
         return find_mapping(self.X)
 
     def sums(
-        self, folds: RowFolds, function: RowFunction, arguments: tuple[Any, ...]
+        self,
+        folds: RowFolds,
+        function: RowFunction,
+        arguments: tuple[Any, ...],
+        blocks: slice = _ALL,
     ) -> Iterator[Sums]:
-        """Yield the sums of ``function`` over each block of rows."""
-        for start in range(0, len(self.y), BLOCK_ROWS):
+        """Yield the sums of ``function`` over each block of rows, or over some of the blocks."""
+        # Rows of few numbers come in larger chunks: a chunk has a cost of its own.
+        size = CHUNK_ROWS * max(1, _USUAL_WIDTH // max(self.X.shape[1], 1))
+        for start in range(0, len(self.y), BLOCK_ROWS)[blocks]:
             stop = min(start + BLOCK_ROWS, len(self.y))
-            chunks = (
-                slice(first, min(first + CHUNK_ROWS, stop))
-                for first in range(start, stop, CHUNK_ROWS)
-            )
+            chunks = (slice(first, min(first + size, stop)) for first in range(start, stop, size))
             yield add_in_order(
                 function(self._chunk(rows, folds), *arguments)
                 for rows in released(chunks, self._mapping)
             )
 
+    def map(
+        self, made: RowMap, allocate: Callable[[tuple[int, int], type], NDArray[Any]] = np.empty
+    ) -> RowTable:
+        """Return what is made of the rows, in memory that ``allocate`` gives."""
+        X: NDArray[Any] | None = None
+        parts = (
+            slice(first, min(first + CHUNK_ROWS, len(self.y)))
+            for first in range(0, len(self.y), CHUNK_ROWS)
+        )
+        for rows in released(parts, self._mapping):
+            part = made.function(self._chunk(rows, NO_FOLDS), *made.arguments).numpy()
+            if X is None:
+                X = allocate((len(self.y), part.shape[1]), np.float64)
+            X[rows] = part
+        assert X is not None
+        return replace(self, X=X)
+
     def _chunk(self, rows: slice, folds: RowFolds) -> RowChunk:
-        X = torch.from_numpy(self.X[rows].astype(np.float64))
+        X = torch.from_numpy(np.array(self.X[rows]))
         y, source = (
             torch.from_numpy(column[rows].astype(np.int64)) for column in (self.y, self.source)
         )
@@ -144,6 +180,10 @@ class LocalRows:
     def with_folds(self, folds: RowFolds) -> Self:
         """Return the same rows, dealt to folds."""
         return replace(self, folds=folds)
+
+    def map(self, function: Callable[..., Tensor], *arguments: Any) -> Self:
+        """Return rows (b, k) that ``function`` makes of each chunk; they are kept."""
+        return replace(self, table=self.table.map(RowMap(function, arguments)))
 
 
 def add_in_order(parts: Iterable[Sums]) -> Sums:

@@ -14,20 +14,15 @@ from regraft.support.memory_map import release
 _HOLD_OUT_EVERY = 3  # one row in three is held out
 
 
-def hold_out(domains: Domains, seed: int | None = None) -> tuple[Domains, Domains]:
+def hold_out(domains: Domains) -> tuple[Domains, Domains]:
     """Return two thirds and one third of the rows, each domain and class in proportion.
 
-    Every third row of a domain and class is held out, in the given order or in the order that
-    ``seed`` shuffles. Too few rows or a seed below 0 raise ``ValueError``.
+    Every third row of a domain and class is held out. Too few rows raise ``ValueError``.
     """
-    if seed is not None and seed < 0:
-        raise ValueError(f"seed is {seed}: pass 0 or more.")
-    _check_counts(domains)
+    check_counts(domains)
     y, domain = domains.y.cpu().numpy(), domains.domain.cpu().numpy()
-    n = len(y)
-    order = np.arange(n) if seed is None else np.random.default_rng(seed).permutation(n)
-    rank = np.empty(n, int)
-    rank[np.lexsort((order, y, domain))] = np.arange(n)
+    rank = np.empty(len(y), int)
+    rank[np.lexsort((y, domain))] = np.arange(len(y))
     held_out = torch.from_numpy(rank % _HOLD_OUT_EVERY == 1).to(domains.y.device)
     return take_rows(domains, ~held_out), take_rows(domains, held_out)
 
@@ -59,8 +54,8 @@ def largest_size(sizes: list[int], most: int) -> int:
     return max(sizes)
 
 
-def _check_counts(domains: Domains) -> None:
-    """Raise ``ValueError`` unless each part gets rows of every class that a domain has."""
+def check_counts(domains: Domains) -> None:
+    """Raise ``ValueError`` unless each third has rows of every class that a domain has."""
     counts = domains.counts
     few = ((counts > 0) & (counts < _HOLD_OUT_EVERY)).nonzero()
     if len(few):

@@ -48,7 +48,16 @@ class Role:
         )
 
     def values(self, path: Path, cells: list[Any]) -> list[Any] | None:
-        """Return ``cells``, None if one is missing; raise ``TableError`` if all are needed."""
+        """Return ``cells``, None if one is missing; raise ``TableError`` if all are needed.
+
+        A cell of several values is refused in any case.
+        """
+        for row, cell in enumerate(cells, 1):
+            if isinstance(cell, list | dict):
+                raise TableError(
+                    f"row {row} of {path} has several values for its {self.option} (column "
+                    f"{self.name!r}): write one."
+                )
         if self.allowed:
             return cells
         gaps = [row for row, cell in enumerate(cells, 1) if is_missing(cell)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -11,18 +11,36 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from regraft.core.domains import is_target
-from regraft.core.row_sums import BLOCK_ROWS, RowFolds, RowFunction, RowSums, Sums, add_in_order
+from regraft.core.row_sums import (
+    BLOCK_ROWS,
+    RowFolds,
+    RowFunction,
+    RowMap,
+    RowSums,
+    Sums,
+    add_in_order,
+)
 from regraft.data.columns import ColumnChoice, TableError
 from regraft.data.row_files import RawRows, RowFiles, join_blocks
-from regraft.data.row_shards import Cells, DrawnRows, RowPlan, RowShard, make_features
+from regraft.data.row_shards import (
+    Cells,
+    DrawnRows,
+    ModelFeatures,
+    RowPlan,
+    RowShard,
+    make_features,
+)
 from regraft.estimators.column_kinds import ColumnProblems, join_problems
+from regraft.estimators.pipelines import Model
 from regraft.estimators.streamed import SampledRows, sampling_rates
 from regraft.estimators.table_features import TableFeatures
 from regraft.support.ray_clusters import connect, count_workers, fetch, import_ray
 
 ENGINES = ("local", "ray")
+_PIECE = 4  # blocks
 _SHARE_FOR_ROWS = 0.4  # of the memory; the sample and its fit need the rest
 
 
@@ -35,6 +53,10 @@ class RowEngine(Protocol):
 
     def draw(self, rates: dict[tuple[Any, Any], float]) -> list[DrawnRows]:
         """Draw rows at the rate of their domain and label."""
+        ...
+
+    def take(self, step: int) -> list[DrawnRows]:
+        """Return every so many-th row of the table, shard by shard."""
         ...
 
     def sum(self, plan: RowPlan, function: RowFunction, arguments: tuple[Any, ...]) -> Sums:
@@ -58,6 +80,10 @@ class EngineRows:
         """Return the same rows, dealt to folds."""
         return replace(self, plan=replace(self.plan, folds=folds))
 
+    def map(self, function: Callable[..., Tensor], *arguments: Any) -> Self:
+        """Return rows (b, k) that ``function`` makes of each chunk; they are kept."""
+        return replace(self, plan=replace(self.plan, mapped=RowMap(function, arguments)))
+
 
 @dataclass(frozen=True)
 class LargeTable:
@@ -69,7 +95,7 @@ class LargeTable:
     sample: SampledRows
     raw: RawRows  # the sample as it is in the files
     features: tuple[str, ...]  # names of the features; empty for a bank
-    preprocessing: TableFeatures | None
+    preprocessing: TableFeatures | None  # learnt from the sample
 
     @property
     def is_whole(self) -> bool:
@@ -77,8 +103,13 @@ class LargeTable:
         return len(self.sample.numbers) == self.rows.n_rows
 
 
-def open_large_table(engine: RowEngine, choice: ColumnChoice, most: int) -> LargeTable:
-    """Count the rows of an engine, draw about ``most``, and learn how to make features of them."""
+def open_large_table(
+    engine: RowEngine, choice: ColumnChoice, most: int, model: Model | None = None
+) -> LargeTable:
+    """Count the rows of an engine, draw about ``most``, and learn how to make features of them.
+
+    With a ``model``, the features are those that its head takes.
+    """
     cells: Cells = sum(engine.survey(), Counter())
     labels, domains = (_sort({cell[i] for cell in cells}) for i in (1, 0))
     if is_target(np.array(domains)).any():
@@ -97,24 +128,52 @@ def open_large_table(engine: RowEngine, choice: ColumnChoice, most: int) -> Larg
     raw = join_blocks([part.features for part in drawn if part.features is not None])
     domain = np.array([d for part in drawn for d in part.domains])
     before = None
-    if not isinstance(raw, np.ndarray):
+    if model is None and not isinstance(raw, np.ndarray):
         kept = choice if choice.id is None else replace(choice, drop=(*choice.drop, choice.id))
         before = kept.make_features()
         try:
             before.fit(raw, sample_domain=domain)
         except ColumnProblems as error:
             raise TableError(join_problems(error.problems, "the table")) from None
+    made_by = before if model is None else ModelFeatures(model)
     sample = SampledRows(
-        make_features(before, raw),
+        make_features(made_by, raw),
         np.array([c for part in drawn for c in part.labels]),
         domain,
         np.concatenate([part.numbers for part in drawn]),
     )
-    plan = RowPlan(tuple(labels), tuple(domains), before)
+    plan = RowPlan(tuple(labels), tuple(domains), made_by)
     named = {str(d): {str(c): cells[d, c] for c in labels if cells[d, c]} for d in domains}
     features = () if before is None else tuple(before.get_feature_names_out())
     rows = EngineRows(engine, plan, int(counts.sum()))
     return LargeTable(rows, counts, named, sample, raw, features, before)
+
+
+@dataclass(frozen=True)
+class LargeTarget:
+    """A table without labels whose rows stay where they are, and every so many-th of them."""
+
+    rows: RowSums
+    domains: list[Any]  # that occur; [None] if the table does not name them
+    taken: DrawnRows
+    X: NDArray[np.floating[Any]]  # (m, d) features of these
+
+
+def open_target(engine: RowEngine, n_rows: int, step: int, model: Model) -> LargeTarget:
+    """Take every ``step``-th of ``n_rows`` rows of an engine, as the head of a model sees them."""
+    cells = [cell for counted in engine.survey() for cell in counted]
+    domains, labels = (_sort({cell[i] for cell in cells}) for i in (0, 1))
+    parts = [part for part in engine.take(step) if part.features is not None]
+    taken = DrawnRows(
+        np.concatenate([part.numbers for part in parts]),
+        join_blocks([part.features for part in parts if part.features is not None]),
+        [],
+        [d for part in parts for d in part.domains],
+    )
+    assert taken.features is not None  # the first row is always taken
+    plan = RowPlan(tuple(labels), tuple(domains), ModelFeatures(model))
+    rows = EngineRows(engine, plan, n_rows)
+    return LargeTarget(rows, domains, taken, make_features(plan.preprocessing, taken.features))
 
 
 def _sort(values: set[Any]) -> list[Any]:
@@ -138,6 +197,10 @@ class LocalShard:
         """Draw rows at the rate of their domain and label."""
         return [self._shard.draw(rates)]
 
+    def take(self, step: int) -> list[DrawnRows]:
+        """Return every so many-th row of the table."""
+        return [self._shard.take(step)]
+
     def sum(self, plan: RowPlan, function: RowFunction, arguments: tuple[Any, ...]) -> Sums:
         """Add what ``function`` returns for each chunk of rows."""
         return add_in_order(self._shard.iterate_sums(plan, function, arguments))
@@ -158,6 +221,12 @@ class RayShards:
         self.actors = [
             actor.remote(files, bounds[i], bounds[i + 1], in_memory=True) for i in range(count)
         ]
+        # A step is asked for in pieces, so that a worker that dies repeats a piece only.
+        self._pieces = [
+            (actor, slice(first, first + _PIECE))
+            for actor, start, stop in zip(self.actors, bounds, bounds[1:], strict=False)
+            for first in range(0, -(-(stop - start) // BLOCK_ROWS), _PIECE)
+        ]
         self.bytes_received = 0  # by this process, of sums
         self._plans: dict[int, tuple[RowPlan, Any]] = {}
 
@@ -171,12 +240,18 @@ class RayShards:
         drawn: list[DrawnRows] = fetch([actor.draw.remote(rates) for actor in self.actors])
         return drawn
 
+    def take(self, step: int) -> list[DrawnRows]:
+        """Return every so many-th row of the table, shard by shard."""
+        taken: list[DrawnRows] = fetch([actor.take.remote(step) for actor in self.actors])
+        return taken
+
     def sum(self, plan: RowPlan, function: RowFunction, arguments: tuple[Any, ...]) -> Sums:
         """Add what ``function`` returns for each chunk of rows."""
         if id(plan) not in self._plans:  # sent to the cluster once
             self._plans[id(plan)] = plan, self._ray.put(plan)
         shared = self._plans[id(plan)][1]
-        step = [actor.sums.remote(shared, function, arguments) for actor in self.actors]
+        sent = self._ray.put(arguments)
+        step = [actor.sums.remote(shared, function, sent, blocks) for actor, blocks in self._pieces]
         blocks = list(chain.from_iterable(fetch(step)))
         self.bytes_received += sum(part.nbytes for block in blocks for part in block)
         return add_in_order(blocks)

@@ -17,6 +17,7 @@ from regraft.data.table_columns import parquet_block
 from regraft.data.table_rows import open_parquet
 from regraft.estimators.column_kinds import Columns
 from regraft.estimators.table_features import take_rows
+from regraft.support.memory_map import find_mapping, released
 
 _ROWS = 8192  # that are read at once
 _SUFFIX = ".parquet"
@@ -31,8 +32,8 @@ class RowFiles:
     files: tuple[Path, ...]  # Parquet files in the order of their names; or one bank
     ends: tuple[int, ...]  # number of the row after the last one of each file
     n_columns: int
-    label: str
-    domain: str
+    label: str | None  # None if it is not read
+    domain: str | None
     is_bank: bool
 
     @property
@@ -48,8 +49,11 @@ class RowFiles:
     def read_codes(self, column: str, start: int, stop: int) -> tuple[NDArray[Any], list[Any]]:
         """Return codes (n,) of the labels or domains of a range of rows, and what they stand for.
 
-        ``column`` is "label" or "domain".
+        ``column`` is "label" or "domain". One that is not read has one value, None.
         """
+        name = self.label if column == "label" else self.domain
+        if name is None:
+            return np.zeros(stop - start, np.int32), [None]
         if self.is_bank:
             bank = open_bank(self.files[0])
             index, names = {
@@ -58,7 +62,6 @@ class RowFiles:
             }[column]
             assert index is not None and names is not None
             return np.asarray(index[start:stop], np.int32), list(names)
-        name = self.label if column == "label" else self.domain
         codes, known = np.empty(stop - start, np.int32), dict[Any, int]()
         at = 0
         for batch in self._batches(start, stop, [name]):
@@ -78,8 +81,9 @@ class RowFiles:
         """Yield the features of a range of rows, some rows at a time: by column, or (b, d)."""
         if self.is_bank:
             X = open_bank(self.files[0]).X
-            for first in range(start, stop, _ROWS):
-                yield X[first : min(first + _ROWS, stop)]
+            parts = (slice(i, min(i + _ROWS, stop)) for i in range(start, stop, _ROWS))
+            for rows in released(parts, find_mapping(X)):
+                yield X[rows]
             return
         for batch in self._batches(start, stop, None):
             block = parquet_block(batch)
@@ -102,9 +106,17 @@ class RowFiles:
                         at += len(batch)
 
 
-def open_row_files(path: Path, label: str, domain: str) -> RowFiles:
-    """Find the rows of a bank, a Parquet file or a folder of them; raise ``TableError``."""
-    check_roles([Role(label, "label"), Role(domain, "domain")])
+def open_row_files(
+    path: Path, label_column: str | None, domain_column: str, *, need_domain: bool = True
+) -> RowFiles:
+    """Find the rows of a bank, a Parquet file or a folder of them; raise ``TableError``.
+
+    Without a ``label_column``, labels are not read.
+    """
+    label = None if label_column is None else Role(label_column, "label")
+    domain = Role(domain_column, "domain", need_domain)
+    roles = [role for role in (label, domain) if role is not None]
+    check_roles(roles)
     if is_bank(path) or is_unfinished(path):
         return _open_bank(path, label, domain)
     files = tuple(sorted(path.glob(f"*{_SUFFIX}"))) if path.is_dir() else (path,)
@@ -127,30 +139,42 @@ def open_row_files(path: Path, label: str, domain: str) -> RowFiles:
                 f"{file} has other columns ({quoted(own)}) than {files[0]} ({quoted(names)}): "
                 "write all files of a table with the same columns."
             )
-    for role in (Role(label, "label"), Role(domain, "domain")):
-        role.find(files[0], tuple(names))
+    label_name, domain_name = _find(files[0], names, label, domain)
     if not sum(ends):
         raise TableError(f"{path} has no rows: add data.")
-    return RowFiles(files, tuple(accumulate(ends)), len(names), label, domain, is_bank=False)
+    where = len(names), label_name, domain_name
+    return RowFiles(files, tuple(accumulate(ends)), *where, is_bank=False)
 
 
-def _open_bank(path: Path, label: str, domain: str) -> RowFiles:
+def _find(path: Path, names: Sequence[str], *roles: Role | None) -> tuple[str | None, str | None]:
+    """Return the columns of both roles, None for what is not read."""
+    label, domain = (None if role is None else role.find(path, tuple(names)) for role in roles)
+    return label, domain
+
+
+def _open_bank(path: Path, label: Role | None, domain: Role) -> RowFiles:
     try:
         bank = open_bank(path)
     except ValueError as error:
         raise TableError(str(error)) from None
-    for name, held in (("label", bank.y), ("domain", bank.domain)):
-        if held is None:
+    held = {"label": bank.y, "domain": bank.domain}
+    for role in (label, domain):
+        if role is not None and role.needed and held[role.option] is None:
+            name = role.option
             raise TableError(
                 f"{path} is a bank without {name}s, which are needed here: embed its inputs with a "
                 f"{name} each, in a folder domain/class/file or in a table."
             )
-    for role in (Role(label, "label"), Role(domain, "domain")):
-        role.find(path, ("label", "domain"))
-    return RowFiles((path,), (len(bank.X),), bank.X.shape[1], label, domain, is_bank=True)
+    _find(path, ("label", "domain"), label, domain)
+    label_name, domain_name = (
+        None if role is None or held[role.option] is None else role.option
+        for role in (label, domain)
+    )
+    where = bank.X.shape[1], label_name, domain_name
+    return RowFiles((path,), (len(bank.X),), *where, is_bank=True)
 
 
-def take_block(block: RawRows, kept: NDArray[np.bool_]) -> RawRows:
+def take_block(block: RawRows, kept: NDArray[Any]) -> RawRows:
     """Return some rows of a block."""
     return block[kept] if isinstance(block, np.ndarray) else take_rows(block, kept)
 

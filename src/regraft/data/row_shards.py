@@ -5,23 +5,45 @@ from __future__ import annotations
 import tempfile
 import warnings
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from regraft.core.row_sums import NO_FOLDS, RowFolds, RowFunction, RowTable, Sums
+from regraft.core.row_sums import NO_FOLDS, RowFolds, RowFunction, RowMap, RowTable, Sums
 from regraft.data.banks import open_bank
 from regraft.data.columns import TableError
+from regraft.data.model_features import features_for
 from regraft.data.row_files import RawRows, RowFiles, count_block, join_blocks, take_block
+from regraft.data.tables import FeatureTable
 from regraft.estimators.column_kinds import ColumnProblems, join_problems
+from regraft.estimators.pipelines import Model
 from regraft.estimators.streamed import draw_rows
-from regraft.estimators.table_features import TableFeatures
 
 Cells = Counter[tuple[Any, Any]]  # rows of each domain and label
+
+
+class Preprocessing(Protocol):
+    """What makes features of rows as they are in the files."""
+
+    def transform(self, X: Any, /) -> NDArray[np.floating[Any]]:
+        """Return the features (b, d) of a block of rows."""
+        ...
+
+
+@dataclass(frozen=True)
+class ModelFeatures:
+    """The features that a model's head takes."""
+
+    model: Model
+
+    def transform(self, X: Any, /) -> NDArray[np.floating[Any]]:
+        """Return the features (b, d) of a block of rows."""
+        names = tuple(X) if isinstance(X, Mapping) else ()
+        return features_for(self.model, FeatureTable(X, None, None, features=names))
 
 
 @dataclass(frozen=True)
@@ -30,8 +52,9 @@ class RowPlan:
 
     classes: tuple[Any, ...]
     domains: tuple[Any, ...]
-    preprocessing: TableFeatures | None  # None for a bank
+    preprocessing: Preprocessing | None  # None for a bank
     folds: RowFolds = NO_FOLDS
+    mapped: RowMap | None = None  # what is made of the features
 
 
 @dataclass(frozen=True)
@@ -79,7 +102,14 @@ class RowShard:
         """Draw rows at the rate of their domain and label."""
         (y, labels), (s, domains) = self._labels, self._domains
         table = np.array([[rates.get((d, c), 0.0) for c in labels] for d in domains])
-        drawn = draw_rows(self._start, table[s, y])
+        return self._take(draw_rows(self._start, table[s, y]))
+
+    def take(self, step: int) -> DrawnRows:
+        """Return every so many-th row of the table, from its first on."""
+        return self._take(np.arange(self._start, self._stop) % step == 0)
+
+    def _take(self, drawn: NDArray[np.bool_]) -> DrawnRows:
+        (y, labels), (s, domains) = self._labels, self._domains
         numbers = np.flatnonzero(drawn)
         blocks, at = list[RawRows](), 0
         for block in self._files.read_features(self._start, self._stop):
@@ -94,18 +124,32 @@ class RowShard:
             [domains[i] for i in s[numbers].tolist()],
         )
 
-    def sums(self, plan: RowPlan, function: RowFunction, arguments: tuple[Any, ...]) -> list[Sums]:
-        """Return the sums of ``function`` over each block of rows."""
-        return list(self.iterate_sums(plan, function, arguments))
+    def sums(
+        self, plan: RowPlan, function: RowFunction, arguments: tuple[Any, ...], blocks: slice
+    ) -> list[Sums]:
+        """Return the sums of ``function`` over some blocks of rows."""
+        return list(self.iterate_sums(plan, function, arguments, blocks))
 
     def iterate_sums(
-        self, plan: RowPlan, function: RowFunction, arguments: tuple[Any, ...]
+        self,
+        plan: RowPlan,
+        function: RowFunction,
+        arguments: tuple[Any, ...],
+        blocks: slice = slice(None),
     ) -> Iterator[Sums]:
-        """Yield the sums of ``function`` over each block of rows."""
-        key = plan.classes, plan.domains
+        """Yield the sums of ``function`` over each block of rows, or over some of the blocks."""
+        return self._table(plan).sums(plan.folds, function, arguments, blocks)
+
+    def _table(self, plan: RowPlan) -> RowTable:
+        """Return the rows that a plan asks for; what was made once is kept."""
+        key = plan.classes, plan.domains, plan.mapped and plan.mapped.key
         if key not in self._tables:
-            self._tables = {key: self._make_table(plan)}
-        return self._tables[key].sums(plan.folds, function, arguments)
+            if plan.mapped is None:
+                self._tables[key] = self._make_table(plan)
+            else:
+                rows = self._table(replace(plan, mapped=None))
+                self._tables[key] = rows.map(plan.mapped, self._allocate)
+        return self._tables[key]
 
     def _make_table(self, plan: RowPlan) -> RowTable:
         y, s = (
@@ -121,26 +165,26 @@ class RowShard:
         n = self._stop - self._start
         if self._files.is_bank and not self._in_memory:
             return open_bank(self._files.files[0]).X[self._start : self._stop]
-        X: NDArray[np.float32] | None = None
+        X: NDArray[Any] | None = None
         at = 0
         for block in self._files.read_features(self._start, self._stop):
             made = make_features(plan.preprocessing, block)
             if X is None:
-                X = self._allocate((n, made.shape[1]))
+                X = self._allocate((n, made.shape[1]), np.float32)
             X[at : at + len(made)] = made
             at += len(made)
         assert X is not None
         return X
 
-    def _allocate(self, shape: tuple[int, int]) -> NDArray[np.float32]:
+    def _allocate(self, shape: tuple[int, int], kind: type) -> NDArray[Any]:
         if self._in_memory:
-            return np.empty(shape, np.float32)
+            return np.empty(shape, kind)
         # The file has no name by now: it is gone with the array, however the process ends.
         with tempfile.TemporaryFile() as file:
-            return np.memmap(file, np.float32, "w+", shape=shape)
+            return np.memmap(file, kind, "w+", shape=shape)
 
 
-def make_features(preprocessing: TableFeatures | None, block: RawRows) -> NDArray[np.floating[Any]]:
+def make_features(preprocessing: Preprocessing | None, block: RawRows) -> NDArray[np.floating[Any]]:
     """Return the features (b, d) of rows as they are in the files; raise ``TableError``."""
     if preprocessing is None:
         made = np.asarray(block)

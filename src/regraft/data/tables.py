@@ -184,8 +184,8 @@ def _check_file(path: Path) -> None:
         )
     if path.is_dir():
         raise TableError(
-            f"{path} is a folder but no bank of features: pass one that regraft embed made, or the "
-            "file inside it."
+            f"{path} is a folder but no bank of features: pass a table in it, or a bank that "
+            "regraft embed made."
         )
     if not path.name.lower().endswith((".npz", *SUFFIXES)):
         raise TableError(

@@ -183,15 +183,15 @@ def abduct(X: Any, y: ArrayLike, sample_domain: ArrayLike, *, device: str = "cpu
 
 def describe_groups(found: Groups, domains: Domains) -> Abduction:
     """Return ``found`` as arrays in the user's labels, with warnings in words."""
-    errors = share_errors(found, domains)
+    of_rows = domains.domain, domains.y
     return Abduction(
         groups=found.posterior.cpu().numpy(),
         classes=domains.classes,
         domains=domains.names,
         shares=found.source_shares.cpu().numpy(),
-        share_errors=source_share_errors(errors, domains).cpu().numpy(),
+        share_errors=source_share_errors(found, *of_rows).cpu().numpy(),
         class_shares=found.shares.cpu().numpy(),
-        class_share_errors=errors.cpu().numpy(),
+        class_share_errors=share_errors(found, *of_rows).cpu().numpy(),
         alignment=align_classes(found, domains).cpu().numpy(),
         gain=found.gain,
         gain_error=found.gain_error,

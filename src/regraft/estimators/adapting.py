@@ -23,7 +23,7 @@ from regraft.core.adaptation import (
 )
 from regraft.core.domains import is_target
 from regraft.core.evidence import CONFIDENCE, Evidence, HeldOutRows, judge, measure
-from regraft.core.group_shares import ShareRegion, estimate_shares, log_ratios
+from regraft.core.group_shares import ShareLikelihood, ShareRegion, estimate_shares, log_ratios
 from regraft.core.guard import WorstCase, compare_worst_cases
 from regraft.core.least_favourable import find_least_favourable
 from regraft.core.reference import Reference
@@ -36,6 +36,7 @@ from regraft.estimators.placing import (
     check_new,
     closure_of,
     describe_other,
+    find_known,
     joint_of,
     reference_of,
 )
@@ -161,7 +162,7 @@ def _key(label: Any) -> float | str | None:
 
 def _adapt_latent(model: CROClassifier, target: PartlyLabelled) -> AdaptedClassifier:
     reference, n = reference_of(model), target.n_labels
-    check_new(model, reference, target.features)
+    check_new(model, reference, find_known(reference, target.features))
     if len(target.features) < MIN_ROWS and not n:
         raise ValueError(
             f"the target has {len(target.features)} rows and no labels: pass {MIN_ROWS} rows or "
@@ -171,7 +172,8 @@ def _adapt_latent(model: CROClassifier, target: PartlyLabelled) -> AdaptedClassi
     labelled = log_ratios(log_joint[:n], reference.shares, target.y)
     ratios = torch.cat([labelled, log_ratios(log_joint[n:], reference.shares)])
     # Two statements, about the shares and about the head, hold together with the confidence.
-    region = estimate_shares(ratios, n, reference, confidence=(1 + CONFIDENCE) / 2)
+    confidence = (1 + CONFIDENCE) / 2
+    region = estimate_shares(ShareLikelihood(ratios), n, reference, confidence)
     p_value = None
     if len(target.features) >= MIN_ROWS:
         p_value = closure_of(reference, target.features, region).p_value

@@ -31,7 +31,7 @@ from regraft.support.threads import threads_by_size
 
 RADII = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 # Probabilities below this are treated as this, so that one confident error has a finite risk.
-_PROBABILITY_FLOOR = 1e-12
+PROBABILITY_FLOOR = 1e-12
 ONE_DOMAIN_CONSEQUENCE = "the only plausible target is the sources themselves"
 
 
@@ -226,7 +226,7 @@ def judge_rows(predictor: Predictor | ArrayLike, X: Any, domains: Domains) -> tu
     probabilities, columns = _probabilities(predictor, X, domains)
     p = torch.from_numpy(probabilities).to(domains.weight)
     label = torch.from_numpy(columns).to(domains.y)[domains.y]
-    loss = losses(p.clamp_min(_PROBABILITY_FLOOR).log(), label)
+    loss = losses(p.clamp_min(PROBABILITY_FLOOR).log(), label)
     return loss, (p.argmax(dim=1) != label).to(p.dtype)
 
 
@@ -239,7 +239,7 @@ def _probabilities(
     """
     if hasattr(predictor, "predict_proba"):
         judge = cast(Predictor, predictor)
-        columns, width = _columns(judge, domains)
+        columns, width = find_columns(judge, domains)
         predictor = judge.predict_proba(X)
     else:
         width = len(domains.classes)
@@ -247,7 +247,7 @@ def _probabilities(
     return _check_probabilities(predictor, (len(domains.y), width)), columns
 
 
-def _columns(predictor: Predictor, domains: Domains) -> tuple[NDArray[np.intp], int]:
+def find_columns(predictor: Predictor, domains: Domains) -> tuple[NDArray[np.intp], int]:
     """Return the predictor's column of each class, and its number of columns."""
     if not hasattr(predictor, "classes_"):
         raise ValueError("the predictor is not fitted: call fit first.")

@@ -54,7 +54,8 @@ class CROClassifier(GameHead):
 
     By default, plausible domains are mixtures of the hidden groups that abduction finds in the
     sources. The head is ERM's unless the game's has a lower risk in the worst domain on held-out
-    rows, by more than two paired standard errors and by more than it costs on the sources.
+    rows, by more than two paired standard errors and by more than it costs on the sources, promises
+    no lower accuracy, and the sources look like mixtures of the groups.
 
     Parameters
     ----------

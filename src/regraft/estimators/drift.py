@@ -225,7 +225,9 @@ def _watch(
 
 def _warn_of_known(reference: Reference, X: NDArray[np.floating[Any]]) -> None:
     """Warn if most rows of a batch are likely to be those that the model was fitted on."""
-    known = int(find_known(reference, X).sum())
+    known = min(
+        int(find_known(reference, X).sum()), len(X)
+    )  # equal rows of the sources count twice
     # The model keeps only a part of its rows, so it knows only a part of them again.
     if known > float(reference.sampled) * len(X) / 2:
         warnings.warn(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-_SECONDS = 6e-7  # of one core, for one row, feature and class
+_SECONDS = 2e-7  # of one core, for one row, feature and class
 _LONG = 20.0  # seconds that need no announcement
 
 

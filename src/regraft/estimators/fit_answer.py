@@ -85,6 +85,8 @@ def _number(c: Certificate) -> tuple[str, str]:
     beside = "" if c.reason else f", the ordinary model {ordinary}"
     measured = f"Measured {on_sources}): {own}{beside}; in brackets, 95 % intervals."
     bound, where = percent(c.accuracy_bound), _where(c)
+    if bound == percent(0.0):
+        return "nothing", f"is certified in {where}: the bound, {sure}, is 0 %. {measured}"
     if (worse := c.worse_source) is not None:
         own_interval = worse.measured.interval
         return percent(worse.accuracy), (

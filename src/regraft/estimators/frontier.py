@@ -1,35 +1,33 @@
-"""The price of robustness: heads trained for several sizes of shift, measured on rows held out."""
+"""The price of robustness: heads for several sizes of shift, measured on rows not seen."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from numpy.typing import ArrayLike
 from torch import Tensor
 
 from regraft.core.abduction import find_groups, rows_of_sources
-from regraft.core.domains import Domains, check_domains, warn_if_one_domain
+from regraft.core.domains import check_domains, warn_if_one_domain
 from regraft.core.evidence import accuracy_interval
-from regraft.core.group_targets import GroupTargets, check_prior_shift
+from regraft.core.group_targets import check_prior_shift
 from regraft.core.guard import STANDARD_ERRORS as _CLEAR
 from regraft.core.guard import WorstCase, compare_worst_cases
-from regraft.core.heads import check_ridge, fit_source_heads
+from regraft.core.heads import SourceHeads, check_ridge, fit_source_heads
 from regraft.core.hull import (
     Objective,
+    PlausibleTargets,
     attack,
     check_objective,
     check_rank,
     hull_targets,
-    tilt_rows,
 )
 from regraft.core.hull_game import play_hull
-from regraft.core.latent_game import play_latent
-from regraft.core.newton import log_probabilities, losses
-from regraft.core.splitting import hold_out
-from regraft.core.target_rows import TargetRows
+from regraft.core.latent_game import judge_folds, play_latent
+from regraft.core.splitting import check_counts
 from regraft.estimators.audit import ONE_DOMAIN_CONSEQUENCE, RADII, check_radii
 from regraft.estimators.families import Family, check_settings
 from regraft.estimators.group_audit import ONE_SOURCE_CONSEQUENCE
@@ -41,17 +39,17 @@ from regraft.support.shown import ShownResult
 from regraft.support.table import Number, Table
 from regraft.support.threads import threads_by_size
 
-_MEASURED = "Measured on held-out rows, mean over the sources; in brackets, 95 % intervals."
-_INTERVALS = (
-    "±: half of the 95 % interval for the rows held out. Heads fitted on other rows would differ "
-    "too: try another --seed."
+_MEASURED = (
+    "Every row is measured once, by a head that has not seen it; mean over the sources; in "
+    "brackets, 95 % intervals."
 )
+_INTERVALS = "±: half of the 95 % interval. Every row counts once, by a head that has not seen it."
 PRIOR_SHIFTS = (0.0, 0.5, 1.0, 2.0, 4.0, math.inf)
 
 
 @dataclass(frozen=True)
 class FrontierPoint:
-    """Head trained for one size of shift, measured on rows that it was not trained on."""
+    """Heads trained for one size of shift without a fold of the rows, measured on that fold."""
 
     radius: float | None  # of the hull; None in the latent family
     source_accuracy: float
@@ -149,7 +147,7 @@ class Frontier(ShownResult, PlainData):
             )
             for p in self.points
         )
-        title = "Measured on held-out rows"
+        title = "Measured on rows not seen"
         return Table(title, (self.trained, *columns), rows, note=_INTERVALS)
 
     @classmethod
@@ -178,15 +176,14 @@ def frontier(
     rank: int | None = None,
     n_groups: int = 2,
     ridge: float | None = None,
-    seed: int | None = None,
     device: str = "cpu",
     on_progress: OnProgress = ignore_progress,
 ) -> Frontier:
     """Compare source accuracy to worst-case accuracy for heads trained for each size of shift.
 
-    Two thirds of the rows train the heads, and the others measure them. The worst case is the same
-    for all heads: over all mixtures of the groups that were found on the training rows, or within
-    the largest of ``radii``.
+    Heads are trained without each third of the rows in turn, and measured on that third, so that
+    every row counts once. The worst case is the same for all heads: over all mixtures of the groups
+    found, or within the largest of ``radii``.
 
     Parameters
     ----------
@@ -204,8 +201,6 @@ def frontier(
         ``math.inf`` allows every mixture. None takes 0, 0.5, 1, 2, 4 and infinity.
     class_groups, objective, rank, n_groups, ridge
         As in :class:`~regraft.estimators.cro.CROClassifier`.
-    seed : int or None
-        Shuffles the rows before every third is held out; None keeps their order.
     device : str
         Where torch computes, such as "cpu" or "cuda".
     on_progress : callable, optional
@@ -230,42 +225,24 @@ def frontier(
     check_n_groups(n_groups)
     check_ridge(ridge)
     X = fit_features(X, sample_domain)[1]
-    if family == "latent":
-        shifts = check_prior_shifts(PRIOR_SHIFTS if prior_shifts is None else prior_shifts)
-        domains = check_domains(X, y, sample_domain, device=device)
-        train, test = hold_out(domains, seed)
-        warn_if_one_domain(domains, ONE_SOURCE_CONSEQUENCE)
-        return _latent_frontier(train, test, shifts, class_groups, ridge, on_progress)
-    radii = check_radii(RADII if radii is None else radii)
+    shifts = check_prior_shifts(PRIOR_SHIFTS if prior_shifts is None else prior_shifts)
+    steps = check_radii(RADII if radii is None else radii)
     check_objective(objective)
     domains = check_domains(X, y, sample_domain, device=device)
+    check_counts(domains)
     check_rank(rank, len(domains.classes))
-    train, test = hold_out(domains, seed)
+    if family == "latent":
+        warn_if_one_domain(domains, ONE_SOURCE_CONSEQUENCE)
+        sources = fit_source_heads(domains)
+        return _latent_frontier(sources, shifts, class_groups, ridge, on_progress)
     warn_if_one_domain(domains, ONE_DOMAIN_CONSEQUENCE)
-    sources = fit_source_heads(train)
-    Z = sources.whitening(test.X)
-    rows = Z, test.y, test.weight, test.domain
-    measured: TargetRows
+    sources = fit_source_heads(domains)
     if family == "hull":
         targets = hull_targets(sources, rank)
-        measured = tilt_rows(targets.hull, sources.heads, *rows)
     else:
-        maps = fit_factorized_targets(sources, n_groups)
-        targets, measured = maps.plausible, maps.prepare(*rows)
-    points: list[FrontierPoint] = []
-    first: _JudgedHead | None = None
-    for radius in radii:
-        _, game = play_hull(
-            sources, radius=radius, ridge=ridge, targets=targets, objective=objective
-        )
-        loss, error = _judge(Z, test.y, game.head)
-        worst = attack(measured, error, radii[-1])
-        judged = _JudgedHead(error, test.weight, worst.weights, worst.value)
-        first = first or judged
-        risk = attack(measured, loss, radii[-1]).value
-        points.append(judged.point(first, radius=radius, worst_case_risk=risk))
-        on_progress(f"fitted at radius {radius:g}")
-    return Frontier(tuple(points), audit_radius=radii[-1], family=family)
+        targets = fit_factorized_targets(sources, n_groups).plausible
+    points = _hull_points(sources, targets, steps, objective, ridge, on_progress)
+    return Frontier(points, audit_radius=steps[-1], family=family)
 
 
 def check_prior_shifts(prior_shifts: Sequence[float]) -> list[float | None]:
@@ -279,45 +256,67 @@ def check_prior_shifts(prior_shifts: Sequence[float]) -> list[float | None]:
     return bounds
 
 
+def _hull_points(
+    sources: SourceHeads,
+    targets: PlausibleTargets,
+    radii: Sequence[float],
+    objective: Objective,
+    ridge: float | None,
+    on_progress: OnProgress,
+) -> tuple[FrontierPoint, ...]:
+    """Play one game for each radius, and measure its heads on the folds that they have not seen."""
+    points: list[FrontierPoint] = []
+    first: _JudgedHead | None = None
+    for radius in radii:
+        _, game = play_hull(
+            sources, radius=radius, ridge=ridge, targets=targets, objective=objective
+        )
+        assert game.answers is not None  # this game has the heads without each fold
+        held_out = judge_folds(sources, game.answers)
+        error = 1 - held_out.correct
+        worst = attack(targets.rows, error, radii[-1])
+        judged = _JudgedHead(error, sources.weight, worst.weights, worst.value)
+        first = first or judged
+        risk = attack(targets.rows, held_out.loss, radii[-1]).value
+        points.append(judged.point(first, radius=radius, worst_case_risk=risk))
+        on_progress(f"fitted at radius {radius:g}")
+    return tuple(points)
+
+
 def _latent_frontier(
-    train: Domains,
-    test: Domains,
+    sources: SourceHeads,
     shifts: Sequence[float | None],
     class_groups: bool,
     ridge: float | None,
     on_progress: OnProgress,
 ) -> Frontier:
-    """Play one game for each bound on ``train``, and measure its head on ``test``."""
-    sources = fit_source_heads(train)
+    """Play one game for each bound, and measure its heads on the folds that they have not seen."""
     groups = find_groups(rows_of_sources(sources))
-    Z, y = sources.whitening(test.X), test.y
-    if groups.models is None:
+    has_factor = groups.n_groups > 1
+    if not has_factor:
         shifts = shifts[-1:]  # the head is ERM's, however far a mix may move
-        belief = test.weight.new_ones((len(y), 1))
-    else:
-        belief = groups.models.log_posterior(test.X, y).exp()
-    targets = GroupTargets(belief, test.weight, y, len(test.classes), class_groups=class_groups)
     points: list[FrontierPoint] = []
     first: _JudgedHead | None = None
     for shift in shifts:
         outcome = play_latent(
             sources, groups, prior_shift=shift, class_groups=class_groups, ridge=ridge
         )
-        loss, error = _judge(Z, y, outcome.head)
+        targets = replace(outcome.targets, prior_shift=None)
+        held_out = outcome.held_out
+        error = 1 - held_out.correct
         worst = targets.worst(error)[0]
-        judged = _JudgedHead(error, test.weight, worst, float(worst @ error))
+        judged = _JudgedHead(error, sources.weight, worst, float(worst @ error))
         first = first or judged
-        risk = float(targets.worst(loss)[0] @ loss)
+        risk = float(targets.worst(held_out.loss)[0] @ held_out.loss)
         point = judged.point(first, radius=None, worst_case_risk=risk, prior_shift=shift)
         points.append(point)
         on_progress(f"fitted where the mix of groups may move by {point.label} nats")
-    has_factor = groups.models is not None
     return Frontier(tuple(points), audit_radius=None, family="latent", has_factor=has_factor)
 
 
 @dataclass(frozen=True)
 class _JudgedHead:
-    """Errors of one head on the rows held out, and how these count."""
+    """Errors of heads on rows that they have not seen, and how these count."""
 
     error: Tensor  # (n,) 0 or 1
     base: Tensor  # (n,) weights of the rows as they are
@@ -365,9 +364,3 @@ def _cell(accuracy: MeasuredShare) -> Number:
 def _with_interval(accuracy: float, rows: float | None) -> MeasuredShare:
     ends = (accuracy, accuracy) if rows is None else accuracy_interval(accuracy, rows)
     return MeasuredShare(accuracy, *ends)
-
-
-def _judge(Z: Tensor, y: Tensor, head: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the losses and the errors (n,) of a head (C, k) on rows (n, k)."""
-    log_p = log_probabilities(Z, head)
-    return losses(log_p, y), (log_p.argmax(dim=1) != y).to(log_p.dtype)

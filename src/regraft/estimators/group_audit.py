@@ -19,7 +19,7 @@ from regraft.core.evidence import (
     lowest_accuracy,
     measure_sources,
 )
-from regraft.core.group_certificate import measure_targets
+from regraft.core.group_evidence import measure_targets
 from regraft.core.group_targets import GroupTargets, check_prior_shift
 from regraft.estimators.abduction import describe_groups
 from regraft.estimators.audit import Predictor, judge_rows
@@ -193,6 +193,19 @@ def audit_groups(
     by_source = HeldOutRows(held_out.loss[order], held_out.correct[order])
     names = [str(name) for name in domains.names]
     sources = measure_sources(by_source, slices, names, domains.row_weight[order])
+    found_groups = describe_groups(found, domains).to_dict()
+    return join_audit(groups, targets, sources, prior_shift, class_groups, found_groups)
+
+
+def join_audit(
+    groups: tuple[Evidence, ...],
+    targets: tuple[Evidence, ...],
+    sources: tuple[Evidence, ...],
+    prior_shift: float | None,
+    class_groups: bool,
+    abduction: dict[str, Any],
+) -> GroupAudit:
+    """Return the audit of what was measured in each group, extreme mixture and source."""
     return GroupAudit(
         family="latent",
         risk=max(each.risk for each in targets),
@@ -206,5 +219,5 @@ def audit_groups(
         sources=sources,
         prior_shift=prior_shift,
         class_groups=class_groups,
-        abduction=describe_groups(found, domains).to_dict(),
+        abduction=abduction,
     )

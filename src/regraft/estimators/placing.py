@@ -15,7 +15,9 @@ from regraft.core.closure_test import ClosureTest, compare_with_mixture
 from regraft.core.evidence import CONFIDENCE
 from regraft.core.features import iterate_row_chunks
 from regraft.core.group_shares import (
+    ShareLikelihood,
     ShareRegion,
+    chances,
     estimate_shares,
     expected_accuracy,
     log_ratios,
@@ -146,18 +148,27 @@ def place(model: CROClassifier | Pipeline, X: ArrayLike) -> Placement:
     model, X = split_rows(model, X)
     reference = reference_of(model)
     features = check_target(model, X)
-    if len(features) < MIN_ROWS:
-        raise ValueError(
-            f"the target has {len(features)} rows: pass {MIN_ROWS} or more to place it."
-        )
-    check_new(model, reference, features)
+    check_enough(len(features))
+    check_new(model, reference, find_known(reference, features))
     located = locate(model, reference, features, predicted_classes(model, reference.X.numpy()))
+    return describe_place(model, located, len(features))
+
+
+def check_enough(n_rows: int) -> None:
+    """Raise ``ValueError`` if there are too few rows to place."""
+    if n_rows < MIN_ROWS:
+        raise ValueError(f"the target has {n_rows} rows: pass {MIN_ROWS} or more to place it.")
+
+
+def describe_place(model: CROClassifier, located: Located, n_rows: int) -> Placement:
+    """Return what was found about so many rows, beside what the model says of its sources."""
     region, closure = located.region, located.closure
-    found = model.certificate_.abduction
+    certificate: Any = model.certificate_  # of a model with groups
+    found = certificate.abduction
     low, high = region.bounds.tolist()
     top = closure.scores.argsort(descending=True)[:_ALIEN_ROWS]
     return Placement(
-        rows=len(features),
+        rows=n_rows,
         shares=tuple(region.shares.tolist()),
         lower=tuple(low),
         upper=tuple(high),
@@ -191,9 +202,12 @@ def locate(
 ) -> Located:
     """Find where rows (n, d) lie; the model predicts the classes (m,) for the reference rows."""
     log_joint = joint_of(model, features)
-    region = estimate_shares(log_ratios(log_joint, reference.shares), 0, reference)
+    likelihood = ShareLikelihood(log_ratios(log_joint, reference.shares))
+    region = estimate_shares(likelihood, 0, reference)
     predicted = predicted_classes(model, features)
-    accuracy = expected_accuracy(region, log_joint, predicted, reference, reference_predicted)
+    chance = chances(log_joint, predicted, region.shares, reference.shares)
+    moments = float(chance.mean()), float(chance.var(unbiased=False))
+    accuracy = expected_accuracy(region, moments, reference, reference_predicted)
     return Located(region, closure_of(reference, features, region), *accuracy)
 
 
@@ -243,11 +257,9 @@ def check_target(model: CROClassifier, X: ArrayLike) -> NDArray[np.floating[Any]
     return model._check_rows(X)
 
 
-def check_new(
-    model: CROClassifier, reference: Reference, features: NDArray[np.floating[Any]]
-) -> None:
-    """Raise ``ValueError`` if a whole source is among the rows (n, d)."""
-    known, domain = find_known(reference, features), reference.domain.numpy()
+def check_new(model: CROClassifier, reference: Reference, known: NDArray[np.bool_]) -> None:
+    """Raise ``ValueError`` if all reference rows of a source are ``known`` (m,) among the rows."""
+    domain = reference.domain.numpy()
     for k, name in enumerate(model.domains_):
         if (domain == k).any() and known[domain == k].all():
             raise ValueError(
@@ -258,7 +270,13 @@ def check_new(
 
 def find_known(reference: Reference, features: NDArray[np.floating[Any]]) -> NDArray[np.bool_]:
     """Return which of the reference rows (m,) are among the rows (n, d)."""
-    sources = reference.X.numpy()
+    return find_rows(reference.X.numpy(), features)
+
+
+def find_rows(
+    sources: NDArray[np.float32], features: NDArray[np.floating[Any]]
+) -> NDArray[np.bool_]:
+    """Return which of some rows (m, d) are among the rows (n, d), as numbers of 32 bits."""
     alike = features[np.isin(features[:, 0].astype(np.float32), sources[:, 0])]
     rows = {row.tobytes() for row in alike.astype(np.float32)}
     return np.array([row.tobytes() in rows for row in sources])
@@ -269,6 +287,11 @@ def joint_of(model: CROClassifier, features: NDArray[np.floating[Any]]) -> Tenso
     G, C, _ = model.group_heads_.shape
     joint = torch.empty((len(features), G, C), dtype=torch.float64)
     for rows in iterate_row_chunks(features):
-        values = apply_maps(model.group_heads_, torch.from_numpy(features[rows]).double())
-        joint[rows] = torch.log_softmax(values.flatten(1), dim=1).reshape(-1, G, C)
+        joint[rows] = joint_of_chunk(model.group_heads_, torch.from_numpy(features[rows]))
     return joint
+
+
+def joint_of_chunk(maps: NDArray[np.float64], X: Tensor) -> Tensor:
+    """Return the same (b, G, C) for few rows (b, d), by maps (G, C, d + 1) on ``[x, 1]``."""
+    values = apply_maps(maps, X.double())
+    return torch.log_softmax(values.flatten(1), dim=1).reshape(values.shape)

@@ -139,8 +139,10 @@ def load(path: str | Path) -> Model:
     """
     path = find_model(Path(path))
     if not is_model(path):
+        found = "is not a saved model" if path.exists() else "does not exist"
         raise ValueError(
-            f"{path} is not a saved model: pass a folder with {DESCRIPTION} and {ARRAYS}."
+            f"{path} {found}: pass the folder that regraft fit wrote, or one with {DESCRIPTION} "
+            f"and {ARRAYS}."
         )
     check_run(path.parent, f"{path.name}/{DESCRIPTION}")
     description = _read_description(path / DESCRIPTION)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from regraft.core.abduction import find_groups, rows_of_sources
 from regraft.core.domains import Domains, check_domains
 from regraft.core.game import Round
+from regraft.core.group_certificate import GroupCertificate
 from regraft.core.heads import SourceHeads, fit_source_heads
-from regraft.core.latent_game import judge_folds, play_latent
+from regraft.core.latent_game import doubt_evidence, judge_folds, play_latent
 from regraft.core.latent_witness import map_from_means
 from regraft.core.row_certificate import certify_rows
 from regraft.core.row_game import FittedSample, SettledGame, settle_on_rows
@@ -23,8 +24,10 @@ from regraft.core.splitting import largest_size
 from regraft.estimators.abduction import describe_groups
 from regraft.estimators.cro import CROClassifier
 from regraft.estimators.game_head import warn_unless_converged
+from regraft.estimators.source_mixtures import check_sources
 
 SAMPLE_ROWS = 100_000
+_IN_PARTS = {"family": "latent", "class_groups": False, "device": "cpu"}
 _FEWEST_ROWS = 30  # of a class in a source, as far as there are so many
 
 
@@ -63,10 +66,15 @@ def draw_rows(first: int, rates: NDArray[np.float64]) -> NDArray[np.bool_]:
 def check_streamed(model: CROClassifier) -> None:
     """Raise ``ValueError`` unless the model can be fitted on rows that are not in memory."""
     model.check_parameters()
-    for name, value in {"family": "latent", "class_groups": False, "device": "cpu"}.items():
-        if getattr(model, name) != value:
+    refuse_in_parts({name: getattr(model, name) for name in _IN_PARTS})
+
+
+def refuse_in_parts(settings: Mapping[str, Any]) -> None:
+    """Raise ``ValueError`` for settings that need all rows in memory."""
+    for name, value in _IN_PARTS.items():
+        if settings[name] != value:
             raise ValueError(
-                f"with an engine, {name} is {getattr(model, name)!r}, which needs all rows in "
+                f"with an engine, {name} is {settings[name]!r}, which needs all rows in "
                 f"memory: pass {value!r}, or leave out the engine."
             )
 
@@ -109,14 +117,24 @@ def fit_on_rows(
         max_rounds=model.max_rounds,
         on_round=on_round,
     )
-    if settled.game is not None:
-        warn_unless_converged(settled.game, "max_rounds or tolerance, or the ridge")
     belief = torch.empty_like(groups.posterior)
     belief[sources.order] = groups.posterior
     model.abduction_ = describe_groups(replace(groups, posterior=belief), domains)
     names = [str(name) for name in domains.names]
     found = model.abduction_.to_dict()
-    model.certificate_ = certify_rows(dealt, number, fitted, settled, names, found, domains.notes())
+
+    def certify(settled: SettledGame) -> GroupCertificate:
+        return certify_rows(dealt, number, fitted, settled, names, found, domains.notes())
+
+    certificate = certify(settled)
+    if not settled.reason:
+        own, pooled = certificate.targets, certificate.pooled_targets
+        if doubt := doubt_evidence(own, pooled, check_sources(certificate)):
+            settled = settled.keep_pooled(doubt)
+            certificate = certify(settled)
+    if settled.game is not None:
+        warn_unless_converged(settled.game, "max_rounds or tolerance, or the ridge")
+    model.certificate_ = certificate
     _describe(model, domains, fitted, settled)
     return model
 

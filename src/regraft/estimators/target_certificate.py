@@ -75,7 +75,7 @@ class TargetCertificate(ShownResult, PlainData):
                 "seen, in the worst mixture that the rows leave possible)."
             )
         if not any(each.startswith("Certified") for each in said):
-            said.append("Nothing is certified: labels are too few to measure on.")
+            said.append("Nothing is certified: that takes more labels of the domain.")
         return " ".join(said)
 
     @property

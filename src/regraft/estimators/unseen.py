@@ -18,12 +18,18 @@ _N_COMPARED_FEATURES = 16  # whose means are compared to recognize the training 
 
 def has_seen(head: SoftmaxHead, X: NDArray[Any], sample_domain: NDArray[Any]) -> bool:
     """Return whether a head was fitted on just these rows, as far as it remembers them."""
+    few = X[:, :_N_COMPARED_FEATURES].astype(np.float64)
+    mean = np.mean([few[sample_domain == s].mean(axis=0) for s in np.unique(sample_domain)], axis=0)
+    return remembers(head, mean)
+
+
+def remembers(head: SoftmaxHead, mean: NDArray[Any]) -> bool:
+    """Return whether a head was fitted on rows of this mean, over features and then sources."""
     fitted = getattr(head, "feature_mean_", None)
     if fitted is None:
         return False
-    few = X[:, :_N_COMPARED_FEATURES].astype(np.float64)
-    mean = np.mean([few[sample_domain == s].mean(axis=0) for s in np.unique(sample_domain)], axis=0)
-    return np.allclose(fitted[:_N_COMPARED_FEATURES], mean, rtol=1e-9, atol=1e-12)
+    fitted, mean = fitted[:_N_COMPARED_FEATURES], mean[:_N_COMPARED_FEATURES]
+    return np.allclose(fitted, mean, rtol=1e-9, atol=1e-12)
 
 
 def judge_unseen(

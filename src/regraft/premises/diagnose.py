@@ -32,8 +32,9 @@ from regraft.premises.heterogeneity import Heterogeneity, check_heterogeneity
 from regraft.premises.hidden_factor import HiddenFactor, find_hidden_factor
 from regraft.premises.latent_groups import MAX_GROUPS, LatentFit, LatentOptions, fit_latent_domains
 from regraft.premises.multinomial_maps import choose_penalty, fit_map
+from regraft.premises.randomization import pooled_probabilities
 from regraft.premises.sample_size import SampleSize, measure_sample_size
-from regraft.premises.shifts import Shifts, measure_shifts
+from regraft.premises.shifts import Shifts, measure_shifts, relative_densities
 from regraft.premises.transplant_basis import TransplantBasis, check_basis
 from regraft.premises.verdicts import ONE_SOURCE
 from regraft.support.plain_data import PlainData
@@ -53,6 +54,7 @@ PREMISES = {
 _MAX_OBSERVED_GROUPS = 100
 _RESTARTS, _ITERATIONS = 3, 200  # for unobserved groups; fewer, as only predictions count here
 _MAX_ROWS = 50_000  # that are looked at
+_MAX_MAP_ROWS = 6_000  # that shifts and maps of unobserved groups, which no answer tests, are of
 _CLOSURE_ROWS = 3  # of each domain and class, that hold_out needs
 
 Check = (
@@ -82,7 +84,7 @@ class Diagnosis(ShownResult):
     invariance: DeductionInvariance
     basis: TransplantBasis
     shifts: Shifts
-    remarks: tuple[str, ...]  # doubts about the maps of an unobserved U
+    remarks: tuple[str, ...]  # rows left out, and doubts about the maps of an unobserved U
 
     @property
     def checks(self) -> dict[str, Check]:
@@ -104,7 +106,7 @@ class Diagnosis(ShownResult):
         """Return the answers, then the verdicts on the premises, one sentence each."""
         answers = (answer.sentence for answer in self.answers)
         if not self.shifts.pairs:
-            return tuple(answers)
+            return (*answers, *self.remarks)
         shifts = (
             f"Diversity shift {self.shifts.diversity:.2f} (inputs that only one domain has), "
             f"correlation shift {self.shifts.correlation:.2f} (labels that differ on like inputs)."
@@ -161,7 +163,9 @@ def diagnose(
     domains = standardize_columns(domains)
     rows = group_rows(domains, index, n_observed, seed=seed)
     names = [str(name) for name in domains.names]
-    data = _Data(domains, rows, names, values, seed, on_progress)
+    some = thin_sources(domains, _MAX_MAP_ROWS)
+    mapped = domains if bool(some.all()) else take_rows(domains, some)
+    data = _Data(domains, mapped, rows, names, values, seed, on_progress)
     evidence = gather_evidence(whole, domains, rows, seed=seed, on_progress=on_progress)
     if len(names) == 1:
         closure, angles, invariance, basis, remarks = _check_nothing()
@@ -169,6 +173,7 @@ def diagnose(
         check = _check_latent if group is None else _check_observed
         closure, angles, invariance, basis, remarks = check(data)
     evidence = replace(evidence, invariance=None if group is None else invariance)
+    counts = len(whole.y), len(domains.y), len(mapped.y)
     return Diagnosis(
         n_rows=len(whole.y),
         n_features=domains.X.shape[1],
@@ -184,7 +189,7 @@ def diagnose(
         invariance=invariance,
         basis=basis,
         shifts=evidence.shifts,
-        remarks=remarks,
+        remarks=(*_describe_samples(*counts, observed=group is not None), *remarks),
     )
 
 
@@ -203,13 +208,30 @@ def gather_evidence(
     on_progress("looking for a hidden factor")
     factor = find_hidden_factor(domains)
     on_progress("testing whether the sources disagree")
-    heterogeneity = check_heterogeneity(rows, seed=seed)
-    shifts = Shifts(float("nan"), float("nan"), ())
-    if len(domains.names) > 1:
+    if len(domains.names) == 1:
+        heterogeneity = check_heterogeneity(rows, seed=seed)
+        shifts = Shifts(float("nan"), float("nan"), ())
+    else:
+        p = pooled_probabilities(rows)
+        heterogeneity = check_heterogeneity(rows, probabilities=p, seed=seed)
         on_progress("measuring shifts")
-        shifts = measure_shifts(domains, seed=seed)
+        some = thin_sources(domains, _MAX_MAP_ROWS)
+        densities = relative_densities(rows, p)[some]
+        shifts = measure_shifts(take_rows(domains, some), densities=densities)
     size = measure_sample_size(whole, heterogeneity.accuracies)
     return Findings(factor, heterogeneity, shifts, size)
+
+
+def _describe_samples(whole: int, tested: int, mapped: int, *, observed: bool) -> tuple[str, ...]:
+    """Say which steps saw a part of the rows only."""
+    parts = [("The hidden factor and the tests", tested)] if tested < whole else []
+    if mapped < tested:
+        maps = "The shifts" if observed else "The shifts and the maps of unobserved groups"
+        parts.append((maps, mapped))
+    return tuple(
+        f"{steps} come from {rows} of the {whole} rows: the largest sources are thinned."
+        for steps, rows in parts
+    )
 
 
 def _index_groups(group: ArrayLike, domains: Domains) -> tuple[list[str], Tensor]:
@@ -230,6 +252,7 @@ class _Data:
     """The rows to check, with what all checks need."""
 
     domains: Domains
+    mapped: Domains  # of these rows, the ones to which unobserved groups are fitted
     rows: GroupedRows
     names: list[str]  # of the domains
     values: list[str]  # names of the groups
@@ -287,7 +310,9 @@ def _check_observed(data: _Data) -> _Checks:
 
 def _check_latent(data: _Data) -> _Checks:
     """Check the premises that involve U by maps of unobserved groups, as far as these tell."""
-    fit = _fit_quietly(data, data.domains, "all rows")
+    n = len(data.mapped.y)
+    which = "all rows" if n == len(data.domains.y) else f"{n} rows"
+    fit = _fit_quietly(data, data.mapped, which)
     closure = _check_latent_closure(data)
     angles = describe_angles(fit.factorization.abductions, data.names)
     invariance = DeductionInvariance(
@@ -303,11 +328,11 @@ def _check_latent(data: _Data) -> _Checks:
 
 def _check_latent_closure(data: _Data) -> FactorizationClosure:
     """Predict a third of the rows by maps of unobserved groups fitted to the others."""
-    counts = data.domains.counts
+    counts = data.mapped.counts
     if int(counts[counts > 0].min()) < _CLOSURE_ROWS:
         sentence = "Some class of a source has too few rows to hold a third of them out."
         return FactorizationClosure("undecided", sentence, ())
-    train, test = hold_out(data.domains)
+    train, test = hold_out(data.mapped)
     maps = _fit_quietly(data, train, "two thirds of the rows").factorization
     seen = group_rows(train, torch.zeros_like(train.y), 1, seed=data.seed)
     direct = [fit_map(outcomes, choose_penalty([outcomes])) for outcomes in seen.labels_by_domain()]

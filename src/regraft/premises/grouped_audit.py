@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from regraft.core.ball_search import maximize_in_ball
+from regraft.core.decompositions import pinv
 from regraft.core.hull import Hull, fit_hull
 from regraft.core.newton import log_probabilities
 from regraft.premises.factorization import fix_gauge
@@ -117,6 +118,7 @@ def place_abduction(hull: Hull, abduction: Tensor, Z: Tensor, weight: Tensor) ->
     scale = (weight / abduction.shape[1]).sqrt()  # (n,)
     shift = fix_gauge(abduction.T - hull.center, dim=0) @ Z.T * scale  # (r, n)
     moves = (hull.directions @ Z.T * scale).flatten(1)  # (m, r n)
-    along = torch.linalg.lstsq(moves.T, shift.flatten().unsqueeze(1)).solution.squeeze(1)
+    # A system of the hull's size, as the bits of long least squares depend on where memory lies.
+    along = pinv(moves @ moves.T, hermitian=True) @ (moves @ shift.flatten())
     off = shift.flatten() - along @ moves
     return AbductionPlacement(float(along.norm()), float(off.norm()))

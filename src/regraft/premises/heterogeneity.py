@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from regraft.premises.factorization import GroupedRows
-from regraft.premises.multinomial_maps import choose_penalty
 from regraft.premises.randomization import DRAWS, Randomization, crossfit_residuals, pooled_test
 from regraft.premises.verdicts import (
     LEVEL,
@@ -49,13 +48,19 @@ class Heterogeneity(PlainData):
         return format_p_value(self.p_value, self.draws)
 
 
-def check_heterogeneity(rows: GroupedRows, *, draws: int = DRAWS, seed: int = 0) -> Heterogeneity:
+def check_heterogeneity(
+    rows: GroupedRows,
+    *,
+    probabilities: Tensor | None = None,
+    draws: int = DRAWS,
+    seed: int = 0,
+) -> Heterogeneity:
     """Test whether the heads of all sources are equal, by residuals of pooled heads.
 
-    Only rows of classes that every source has are compared.
+    Only rows of classes that every source has are compared. ``probabilities`` (n, K) are those of
+    the source given the input, if they are known already.
     """
-    labels = rows.labels()
-    residuals = crossfit_residuals(labels, choose_penalty([labels]))
+    residuals = crossfit_residuals(rows.labels())
     accuracies = _accuracies(rows, residuals)
     common, _ = rows.in_common_classes()
     if rows.n_domains == 1 or common.n_classes < 2:
@@ -63,9 +68,9 @@ def check_heterogeneity(rows: GroupedRows, *, draws: int = DRAWS, seed: int = 0)
         why = ONE_SOURCE if rows.n_domains == 1 else NO_COMMON_CLASSES
         return Heterogeneity("undecided", why, nan, 0, {}, (), 0.0, nan, False, accuracies)
     if common is not rows:
-        rows, labels = common, common.labels()
-        residuals = crossfit_residuals(labels, choose_penalty([labels]))
-    test = pooled_test(rows, residuals, draws=draws, seed=seed)
+        rows, probabilities = common, None
+        residuals = crossfit_residuals(rows.labels())
+    test = pooled_test(rows, residuals, probabilities=probabilities, draws=draws, seed=seed)
     verdict, sentence = _judge(test)
     shares = torch.bincount(rows.domain) / len(rows.domain)
     most = len(rows.domain) * float(1 - shares.square().sum())

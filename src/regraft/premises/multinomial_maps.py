@@ -26,6 +26,7 @@ _INTERCEPT_PENALTY = (
     1e-1  # the same for intercepts, which an outcome never seen would else make infinite
 )
 _TOLERANCE = 1e-5
+_MANY_ENTRIES = 1_000_000  # rows times columns, from which on curvature is in single precision
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ def fit_map(
     ridge[k - data.n_constants :] = data.constant_penalty / (2 * n)
     weight = data.Z.new_full((1, n), 1 / n)
     fitted = minimax_newton(
-        data.Z,
+        data.Z if data.Z.numel() < _MANY_ENTRIES else data.Z.float(),
         data.labels,
         weight,
         ridge=ridge,
@@ -100,19 +101,29 @@ def choose_penalty_on_pairs(
     ``penalties`` are tried from the strongest down while they help. Maps are shrunk towards
     ``anchors``, zeros by default.
     """
+    return _search_penalty(pairs, penalties, anchors)[0]
+
+
+def _search_penalty(
+    pairs: Sequence[tuple[OutcomeData, OutcomeData]],
+    penalties: Sequence[float],
+    anchors: Sequence[Tensor] | None = None,
+) -> tuple[float, list[Tensor]]:
+    """Return the best penalty, and the maps that it gave for the first part of each pair."""
     pulls: Sequence[Tensor | None] = [None] * len(pairs) if anchors is None else anchors
-    starts: list[Tensor | None] = [None] * len(pairs)
-    best, best_loss = penalties[0], float("inf")
+    starts: Sequence[Tensor | None] = pulls
+    best, best_loss, best_maps = penalties[0], float("inf"), list[Tensor]()
     for penalty in penalties:
-        loss = 0.0
-        for i, (seen, held_out) in enumerate(pairs):
-            fitted = fit_map(seen, penalty, start=starts[i], anchor=pulls[i])
-            starts[i] = fitted
-            loss += float(losses(log_probabilities(held_out.Z, fitted), held_out.labels).sum())
+        maps, loss = list[Tensor](), 0.0
+        for (seen, held_out), start, pull in zip(pairs, starts, pulls, strict=True):
+            maps.append(fit_map(seen, penalty, start=start, anchor=pull))
+            log_p = log_probabilities(held_out.Z, maps[-1])
+            loss += float(losses(log_p, held_out.labels).sum())
         if loss >= best_loss:
             break
-        best, best_loss = penalty, loss
-    return best
+        best, best_loss, best_maps = penalty, loss, maps
+        starts = maps
+    return best, best_maps
 
 
 def deal_folds(n: int, device: torch.device) -> Tensor:
@@ -120,11 +131,23 @@ def deal_folds(n: int, device: torch.device) -> Tensor:
     return torch.arange(n, device=device) % FOLDS
 
 
-def crossfit_probabilities(data: OutcomeData, penalty: float) -> Tensor:
-    """Return outcome probabilities (n, m) of each row, by a map that has not seen its fold."""
+def crossfit_probabilities(
+    data: OutcomeData, penalty: float | None = None, *, most: int | None = None
+) -> Tensor:
+    """Return outcome probabilities (n, m) of each row, by a map that has not seen its fold.
+
+    Without a ``penalty``, it is the one that makes the first fold most likely. Each map is fitted
+    to ``most`` rows or fewer.
+    """
     fold = deal_folds(len(data.Z), data.Z.device)
     probabilities = data.Z.new_empty((len(data.Z), data.n_outcomes))
+    fitted: Tensor | None = None
     for f in range(FOLDS):
-        fitted = fit_map(data.take(fold != f), penalty)
-        probabilities[fold == f] = log_probabilities(data.Z[fold == f], fitted).exp()
+        seen = data.take(torch.nonzero(fold != f).squeeze(1)[:most])
+        held_out = data.take(fold == f)
+        if penalty is None:
+            penalty, (fitted,) = _search_penalty([(seen, held_out)], PENALTIES)
+        else:
+            fitted = fit_map(seen, penalty, start=fitted)
+        probabilities[fold == f] = log_probabilities(held_out.Z, fitted).exp()
     return probabilities

@@ -14,7 +14,7 @@ from regraft.core.features import check_features
 from regraft.core.heads import fit_source_heads
 from regraft.core.hull import plausible_targets
 from regraft.core.newton import log_probabilities, losses
-from regraft.premises.multinomial_maps import OutcomeData, choose_penalty, crossfit_probabilities
+from regraft.premises.multinomial_maps import OutcomeData, crossfit_probabilities
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def place_domain(domains: Domains, X: ArrayLike, y: ArrayLike, *, seed: int = 0)
 
     best = minimize(risk, np.zeros(len(hull.directions)), jac=True, method="BFGS")
     own = OutcomeData(Z, target, len(domains.classes))
-    p = crossfit_probabilities(own, choose_penalty([own]))
+    p = crossfit_probabilities(own)
     weights = hull.coefficients(torch.from_numpy(best.x).to(hull.center)).tolist()
     return HullPlacement(
         distance=float(np.linalg.norm(best.x)),

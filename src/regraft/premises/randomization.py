@@ -11,7 +11,7 @@ or squared feature shows, an invariant deduction may seem to vary.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -36,6 +36,7 @@ DRAWS = 999
 _LEAST_DRAWS = 99
 _MAX_OPERATIONS = 3e11  # multiplications and additions
 _DRAWS_AT_ONCE = 50
+_MAX_MODEL_ROWS = 25_000  # that a model of domains is fitted to; it predicts all rows
 # With fewer effective rows, in all or on average in a cell, p-values are too small.
 _LEAST_ROWS, _LEAST_ROWS_PER_CELL = 150.0, 15.0
 _INTERCEPT_PENALTY = 2.0  # penalty of a group's intercepts, for groups of few rows
@@ -84,10 +85,9 @@ def domain_probabilities(
     held-out rows support.
     """
     data = domain_outcomes(Z, domain, n_domains, group, n_groups)
-    Z = with_squares(Z)
-    penalty = choose_penalty([data])
     if n_groups == 1:
-        return crossfit_probabilities(data, penalty)
+        return crossfit_probabilities(data, most=_MAX_MODEL_ROWS)
+    Z, penalty = with_squares(Z), choose_penalty([data])
     alone = OutcomeData(Z, domain, n_domains)
     fold = deal_folds(len(Z), Z.device)
     probabilities = Z.new_empty((len(Z), n_domains))
@@ -186,11 +186,26 @@ def randomization_test(
 
 
 def pooled_test(
-    rows: GroupedRows, residuals: Tensor, *, draws: int = DRAWS, seed: int = 0
+    rows: GroupedRows,
+    residuals: Tensor,
+    *,
+    probabilities: Tensor | None = None,
+    draws: int = DRAWS,
+    seed: int = 0,
 ) -> Randomization:
-    """Test whether residuals (n, m) of ``rows`` depend on the domain, given the input alone."""
-    alike = replace(rows, group=torch.zeros_like(rows.group), n_groups=1)
-    return residual_test(alike, residuals, draws=draws, seed=seed)
+    """Test whether residuals (n, m) of ``rows`` depend on the domain, given the input alone.
+
+    ``probabilities`` (n, K) are :func:`pooled_probabilities`, if they are known already.
+    """
+    p = pooled_probabilities(rows) if probabilities is None else probabilities
+    known = rows.Z, rows.domain, torch.zeros_like(rows.group), p, 1
+    return randomization_test(residuals, *known, draws=draws, seed=seed)
+
+
+def pooled_probabilities(rows: GroupedRows) -> Tensor:
+    """Estimate P(s | x) (n, K) by maps that have not seen the row."""
+    alike = torch.zeros_like(rows.group)
+    return domain_probabilities(rows.Z, rows.domain, rows.n_domains, alike, 1)
 
 
 def residual_test(
@@ -203,10 +218,11 @@ def residual_test(
     return randomization_test(residuals, *known, draws=draws, seed=seed)
 
 
-def crossfit_residuals(data: OutcomeData, penalty: float) -> Tensor:
+def crossfit_residuals(data: OutcomeData, penalty: float | None = None) -> Tensor:
     """Return outcomes minus their cross-fitted probabilities, (n, m).
 
-    A map that has seen a row would explain away what is special about it.
+    A map that has seen a row would explain away what is special about it. Without a ``penalty``,
+    rows choose it.
     """
     one_hot = torch.nn.functional.one_hot(data.labels, data.n_outcomes)
     return one_hot - crossfit_probabilities(data, penalty)

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from regraft.core.domains import Domains
 from regraft.core.heads import fit_source_heads
-from regraft.premises.multinomial_maps import SHRINKAGE, choose_penalty, crossfit_probabilities
-from regraft.premises.randomization import domain_outcomes
+from regraft.premises.factorization import GroupedRows, group_rows
+from regraft.premises.randomization import pooled_probabilities
 from regraft.support.plain_data import PlainData
 
 _ABSENT_DENSITY = 0.01  # share of a density in the sum of both, below which it counts as zero
@@ -41,23 +41,29 @@ class Shifts(PlainData):
     pairs: tuple[PairShift, ...]
 
 
-def measure_shifts(domains: Domains, *, seed: int = 0) -> Shifts:
-    """Measure how each pair of domains differs, by models that have not seen the rows."""
+def measure_shifts(domains: Domains, *, densities: Tensor | None = None, seed: int = 0) -> Shifts:
+    """Measure how each pair of domains differs, by models that have not seen the rows.
+
+    ``densities`` (n, K) are :func:`relative_densities` of the rows, if they are known already.
+    """
+    if densities is None:
+        rows = group_rows(domains, torch.zeros_like(domains.y), 1, seed=seed)
+        densities = relative_densities(rows, pooled_probabilities(rows))
     sources = fit_source_heads(domains)
-    order = torch.randperm(len(domains.y), generator=torch.Generator().manual_seed(seed))
-    order = order.to(domains.y.device)
-    rescale = sources.whitening.scale / sources.whitening.with_shrinkage(SHRINKAGE).scale
-    Z = sources.Z.to(rescale.dtype)
-    Z = torch.cat([Z[:, :-1] * rescale, Z[:, -1:]], dim=1)
-    domain = domains.domain[sources.order]
-    data = domain_outcomes(Z[order], domain[order], len(domains.names), torch.zeros_like(order), 1)
-    density = torch.empty(len(order), len(domains.names), dtype=Z.dtype, device=Z.device)
-    density[order] = crossfit_probabilities(data, choose_penalty([data]))
-    density /= torch.bincount(domain)  # up to a factor common to all domains
     logits = sources.held_out.logits(sources.held_out.heads, sources.Z)  # (K, C, n)
     labels = torch.softmax(logits, dim=1).movedim(2, 0)
     names = [str(name) for name in domains.names]
-    return shifts_between(density, labels, domain, names)
+    return shifts_between(densities[sources.order], labels, sources.domain, names)
+
+
+def relative_densities(rows: GroupedRows, probabilities: Tensor) -> Tensor:
+    """Return the densities (n, K) of the domains, up to a factor of each row.
+
+    ``probabilities`` (n, K) are P(s | x) of ``rows``; the answer is in the order of the domains.
+    """
+    densities = torch.empty_like(probabilities)
+    densities[rows.order] = probabilities / torch.bincount(rows.domain, minlength=rows.n_domains)
+    return densities
 
 
 def shifts_between(density: Tensor, labels: Tensor, domain: Tensor, names: Sequence[str]) -> Shifts:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
@@ -17,6 +18,7 @@ from regraft.support.plain_data import PlainData
 
 LAMBDAS = (0.0, 0.01, 0.1, 1.0, 10.0)
 _MAX_SUPPORT_ROWS = 800  # distinct rows of a domain between which distances are taken
+_MAX_DISTANCES = 8_000_000  # between rows of all pairs of domains
 _MAX_SEARCHED_ROWS = 20_000  # rows among which to look for distinct ones
 _ZERO_CUTOFF = 1e-8
 # The search for the basis of a weight.
@@ -132,7 +134,9 @@ def check_basis(
     minimum; no weight has a basis that is worse for it than another one's. Without a weight, L is
     the solution of least norm.
     """
-    system = _system(maps, [_distinct_rows(sample) for sample in X], target)
+    pairs = max(len(X) * (len(X) - 1), 1)
+    most = min(_MAX_SUPPORT_ROWS, math.isqrt(_MAX_DISTANCES // pairs))
+    system = _system(maps, [_distinct_rows(sample, most) for sample in X], target)
     tested = system.abductions[:-1] if target is None else system.abductions
     report = kernel_condition(list(tested), system.deduction, tolerance=_ZERO_CUTOFF)
     width = system.gauge.shape[1]
@@ -166,13 +170,13 @@ def _cost(system: _System, point: BasisPoint, weight: float) -> float:
     return len(system.abductions) * point.residual**2 + weight * point.hausdorff
 
 
-def _distinct_rows(sample: Tensor) -> Tensor:
-    """Return some of the distinct rows of a sample (n, d), drawn with a fixed seed."""
+def _distinct_rows(sample: Tensor, most: int) -> Tensor:
+    """Return up to ``most`` of the distinct rows of a sample (n, d), drawn with a fixed seed."""
     generator = torch.Generator().manual_seed(0)
     some = torch.randperm(len(sample), generator=generator)[:_MAX_SEARCHED_ROWS]
     distinct = torch.unique(sample[some.to(sample.device)].double(), dim=0)
     order = torch.randperm(len(distinct), generator=generator)
-    kept: Tensor = distinct[order[:_MAX_SUPPORT_ROWS].to(distinct.device)]
+    kept: Tensor = distinct[order[:most].to(distinct.device)]
     return kept
 
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from regraft.core.certificate import Certificate
 from regraft.core.evidence import Evidence
 from regraft.core.group_certificate import GroupCertificate
+from regraft.core.source_mixtures import SourceCheck
 from regraft.estimators.placing import Placement
-from regraft.estimators.source_mixtures import SourceCheck
 from regraft.report.elements import Chart, Document, Section, Slider, SliderLine, Text
 from regraft.report.factor_sections import describe_group, source_shares, without_bound
 from regraft.support.factor_charts import PlacedDomain, prevalence_chart

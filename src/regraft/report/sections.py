@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from regraft.core.certificate import Certificate
 from regraft.core.group_certificate import GroupCertificate
 from regraft.core.head_certificate import HeadCertificate
+from regraft.core.source_mixtures import SourceCheck
 from regraft.estimators.audit import AuditCurve
 from regraft.estimators.certificate_terms import explain_certificate
 from regraft.estimators.evidence_tables import (
@@ -16,7 +17,6 @@ from regraft.estimators.evidence_tables import (
 )
 from regraft.estimators.frontier import Frontier
 from regraft.estimators.plots import frontier_chart, stress_chart
-from regraft.estimators.source_mixtures import SourceCheck
 from regraft.report.elements import Chart, Document, Part, Section, Terms, Text
 from regraft.report.prevalence import NOT_A_MIXTURE, ORDINARY, OUTSIDE, ROBUST
 from regraft.support.charts import game_chart
@@ -88,7 +88,7 @@ def frontier_section(frontier: Frontier) -> Section:
                 frontier_chart(frontier),
                 frontier.summary(),
             ),
-            Table("Measured on held-out rows", (trained, "sources", frontier.scope), rows),
+            Table("Measured on rows not seen", (trained, "sources", frontier.scope), rows),
         ),
     )
 

@@ -48,6 +48,16 @@ def labels_chart(lines: Mapping[str, Line]) -> Spec:
     return _doubling_chart(lines, x, "accuracy on other rows (%)", head_looks(lines))
 
 
+def seconds_chart(lines: Mapping[str, Line]) -> Spec:
+    """Draw seconds over the number of rows, both in powers of ten, a line per engine."""
+    x, y = axis("rows", "rows"), axis("seconds", "seconds of a core")
+    for each, form in ((x, "~s"), (y, "~g")):
+        each["scale"] = {"type": "log"}
+        each["axis"] = {"format": form, "labelOverlap": True}
+    looks = {name: look(i) for i, name in enumerate(lines)}
+    return _lines(lines, x, y, looks, unit=" (s)")
+
+
 def _doubling_chart(
     lines: Mapping[str, Line],
     place: tuple[str, str, float, str],  # field, title, up to where it is even, format

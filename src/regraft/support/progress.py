@@ -51,7 +51,7 @@ class Countdown:
             pace = (time.perf_counter() - self._start) / (done - self._before)
             if self._total is not None and done < self._total:
                 text += f", {duration(pace * (self._total - done))} left"
-            if with_speed:
+            if with_speed and pace < 1:  # else it would read "0 a second"
                 text += f", {1 / pace:.0f} {self._name}/s"
         return text
 
