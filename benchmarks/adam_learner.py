@@ -23,7 +23,7 @@ class AdamLearner(Learner):
         self._lr, self._epochs, self._batch = lr, epochs, batch
         self._generator = torch.Generator().manual_seed(seed)
 
-    def respond(self, start: Tensor, previous: Solution | None = None) -> Solution:
+    def respond(self, start: Tensor, mixture: Tensor | None = None) -> Solution:
         """Train from ``start`` on and measure the duality gap of the result."""
         samples, offsets = self.samples, self.offsets
         head = start.clone().requires_grad_()

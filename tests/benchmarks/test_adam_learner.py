@@ -31,7 +31,7 @@ def test_adam_approaches_the_solved_answer(script: ModuleType) -> None:
         answer, head = None, start
         for sample in samples:
             adam.add(sample)
-            answer = adam.respond(head, answer)
+            answer = adam.respond(head, None if answer is None else answer.mixture)
             head = answer.head
         heads.append(head)
     for sample in samples:

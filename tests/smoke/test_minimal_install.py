@@ -43,6 +43,7 @@ OF_EXTRAS = {
     "serve": "serve run",
     "slurm": "sweep --datasets rows --data . --engine slurm --out sweep",
     "text": "embed text texts.csv --out bank",
+    "wilds": "train --dataset WILDSCamelyon --data . --out train",
 }
 # Runs commands one after the other, so that torch is imported once.
 DRIVER = """
@@ -98,6 +99,8 @@ def folder(once: Once) -> Path:
         (path / "photos" / "a" / "b").mkdir(parents=True)
         (path / "photos" / "a" / "b" / "0.png").write_bytes(b"\x89PNG")
         (path / "rows.parquet").write_bytes(b"PAR1")
+        (path / "camelyon17_v1.0").mkdir()
+        (path / "camelyon17_v1.0" / "RELEASE_v1.0.txt").touch()
         (path / "texts.csv").write_text("text,label,domain\nword,0,a\nother,1,b\n")
         problem = make_problem(n=100, d=4)
         rows = zip(problem.X.round(4).tolist(), problem.y, problem.domain, strict=True)
