@@ -3,7 +3,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regraft.core.group_mixture import bin_scores, expect, fit_mixture, maximize
+from regraft.core.group_mixture import (
+    BinnedScores,
+    ExpectedRows,
+    GroupMixture,
+    bin_scores,
+    expect,
+    fit_mixture,
+    maximize,
+)
 from tests.helpers.problems import normal
 
 
@@ -14,18 +22,44 @@ def _scores(seed: int, n: int, separation: float, shares: tuple[float, ...] = (0
     return t, s, u
 
 
+def _start(seed: int, separation: float, n_groups: int) -> tuple[BinnedScores, GroupMixture]:
+    """Bin the scores of two problems, and return mixtures of components drawn at random."""
+    t, s, _ = _scores(seed, 200, separation)
+    binned = bin_scores(t, torch.arange(200) // 100, s, 2, 2)
+    random = torch.Generator().manual_seed(seed)
+    belief = torch.rand(2, 128, n_groups, dtype=torch.float64, generator=random)
+    belief = belief / belief.sum(dim=2, keepdim=True)
+    rows = ExpectedRows(binned.rows.unsqueeze(2) * belief, binned.count.mT @ belief)
+    return binned, maximize(binned, rows)
+
+
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 10_000), st.floats(0.0, 8.0), st.sampled_from([2, 3]))
 def test_no_step_lowers_the_likelihood(seed: int, separation: float, n_groups: int) -> None:
-    t, s, _ = _scores(seed, 200, separation)
-    binned = bin_scores(t, torch.arange(200) // 100, s, 2, 2)
-    belief = torch.rand(2, 128, 1, n_groups, dtype=torch.float64).expand(-1, -1, 2, -1)
-    mixture = maximize(binned, belief / belief.sum(dim=3, keepdim=True))
-    belief, before = expect(binned, mixture)
+    binned, mixture = _start(seed, separation, n_groups)
+    expected, before = expect(binned, mixture)
     for _ in range(30):
-        belief, after = expect(binned, maximize(binned, belief))
+        expected, after = expect(binned, maximize(binned, expected))
         assert (after >= before - 1e-9).all()
         before = after
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 10_000), st.floats(0.0, 300.0), st.sampled_from([2, 3]))
+def test_expected_rows_are_the_beliefs_of_every_bin_and_source(
+    seed: int, separation: float, n_groups: int
+) -> None:
+    binned, mixture = _start(seed, separation, n_groups)
+    expected, likelihood = expect(binned, mixture)
+    squares = (binned.center.unsqueeze(2) - mixture.mean.unsqueeze(1)).square()
+    variance = mixture.variance[:, None, None]
+    log_density = -0.5 * (squares / variance + variance.log())
+    joint = log_density.unsqueeze(2) + mixture.shares.log().unsqueeze(1)  # (P, B, K, G)
+    rows = binned.count.unsqueeze(3) * torch.softmax(joint, dim=3)
+    assert torch.allclose(expected.in_bin, rows.sum(dim=2), atol=1e-9)
+    assert torch.allclose(expected.in_source, rows.sum(dim=1), atol=1e-9)
+    evidence = (binned.count * torch.logsumexp(joint, dim=3)).sum(dim=(1, 2))
+    assert torch.allclose(likelihood, evidence / binned.count.sum(dim=(1, 2)))
 
 
 def test_known_groups_and_shares_are_recovered() -> None:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from typing import Any
 
 from regraft.core.certificate import Certificate, collect_evidence
 from regraft.core.evidence import Evidence
-from regraft.core.group_evidence import measure_targets
 from regraft.core.heads import SourceHeads
 from regraft.core.latent_game import LatentOutcome
 
@@ -73,10 +71,9 @@ def certify_latent(
 
     ``names`` are those of the sources, and ``notes`` say what to know of their rows.
     """
-    targets = outcome.targets
-    alone = replace(targets, prior_shift=None, class_groups=False)
+    targets, measured = outcome.targets, outcome.measured
     shared = collect_evidence(
-        partial(measure_targets, targets),
+        measured.in_targets,
         outcome.held_out,
         outcome.pooled,
         sources.slices,
@@ -96,7 +93,7 @@ def certify_latent(
         price=outcome.price,
         ridge=outcome.ridge,
         abduction=abduction,
-        groups=measure_targets(alone, outcome.held_out),
-        pooled_groups=measure_targets(alone, outcome.pooled),
+        groups=measured.in_groups(outcome.held_out),
+        pooled_groups=measured.in_groups(outcome.pooled),
         **shared,
     )

@@ -12,6 +12,33 @@ from regraft.core.group_targets import GroupTargets
 from regraft.core.uncertain_groups import bound_group_mean
 
 
+class GroupMeasurements:
+    """Evidence in the extremes of ``targets`` and in each group alone, measured once for a head."""
+
+    def __init__(self, targets: GroupTargets) -> None:
+        self._targets = targets
+        self._alone = replace(targets, prior_shift=None, class_groups=False)
+        # Without limits, the extremes are the groups themselves.
+        self._has_limits = targets.prior_shift is not None or targets.class_groups
+        self._found: list[tuple[HeldOutRows, bool, tuple[Evidence, ...]]] = []
+
+    def in_targets(self, held_out: HeldOutRows) -> tuple[Evidence, ...]:
+        """Return the evidence in every extreme target."""
+        return self._measure(held_out, alone=not self._has_limits)
+
+    def in_groups(self, held_out: HeldOutRows) -> tuple[Evidence, ...]:
+        """Return the evidence in each group alone; in the pooled sources if there is one group."""
+        return self._measure(held_out, alone=True)
+
+    def _measure(self, held_out: HeldOutRows, *, alone: bool) -> tuple[Evidence, ...]:
+        for rows, was_alone, evidence in self._found:
+            if rows is held_out and was_alone == alone:
+                return evidence
+        evidence = measure_targets(self._alone if alone else self._targets, held_out)
+        self._found.append((held_out, alone, evidence))
+        return evidence
+
+
 def measure_targets(targets: GroupTargets, held_out: HeldOutRows) -> tuple[Evidence, ...]:
     """Measure heads or a predictor in every extreme mixture of the groups."""
     if targets.class_groups:  # too many to list: the worst one by risk, and by accuracy

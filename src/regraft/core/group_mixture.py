@@ -8,6 +8,7 @@ variance: a row's belief then rises or falls with its score, and cannot single o
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -20,6 +21,7 @@ _MANY_PROBLEMS = 500
 _TRIAL_STEPS, _MAX_STEPS = 5, 100
 _TOLERANCE = 1e-5  # nats a row that a step must gain for the next one
 _VARIANCE_FLOOR = 2.5e-3  # of the variance of the scores
+_SMALLEST_SHARE = 1e-100  # rows over shares stay finite
 # Where starts divide the rows, as shares of them; the most likely start goes on.
 _STARTS = {
     2: ((0.2,), (0.5,), (0.8,)),
@@ -56,6 +58,37 @@ class BinnedScores:
     center: Tensor  # (P, B) mean score of each bin
     count: Tensor  # (P, B, K)
 
+    @cached_property
+    def rows(self) -> Tensor:
+        """Number (P, B) of rows in each bin."""
+        return self.count.sum(dim=2)
+
+    @cached_property
+    def in_source(self) -> Tensor:
+        """Number (P, K) of rows of each source."""
+        return self.count.sum(dim=1)
+
+    @cached_property
+    def size(self) -> Tensor:
+        """Number (P,) of rows, 1 where there are none."""
+        return or_one(self.rows.sum(dim=1))
+
+    @cached_property
+    def smallest_variance(self) -> Tensor:
+        """Variance (P,) below which no component may fall."""
+        middle = (self.rows * self.center).sum(dim=1) / self.size
+        squares = (self.center - middle.unsqueeze(1)).square()
+        total = (self.rows * squares).sum(dim=1) / self.size
+        return (_VARIANCE_FLOOR * total).clamp_min(torch.finfo(total.dtype).tiny)
+
+
+@dataclass(frozen=True)
+class ExpectedRows:
+    """How many rows are expected in each component."""
+
+    in_bin: Tensor  # (P, B, G)
+    in_source: Tensor  # (P, K, G)
+
 
 def bin_scores(
     t: Tensor, problem: Tensor, s: Tensor, n_problems: int, K: int, weight: Tensor | None = None
@@ -82,16 +115,19 @@ def bin_scores(
 
 def fit_mixture(scores: BinnedScores, n_groups: int) -> GroupMixture:
     """Fit mixtures of ``n_groups`` components to every problem by expectation-maximization."""
-    rows = scores.count.sum(dim=2)
-    below = (rows.cumsum(dim=1) - rows / 2) / or_one(rows.sum(dim=1, keepdim=True))
+    rows = scores.rows
+    below = (rows.cumsum(dim=1) - rows / 2) / scores.size.unsqueeze(1)
     cuts = below.new_tensor(_STARTS[n_groups])[:, :, None, None]  # (starts, cuts, 1, 1)
     group = (below > cuts).sum(dim=1).flatten(0, 1)  # all starts of all problems are one batch
     certain = torch.nn.functional.one_hot(group, n_groups).to(rows)
-    belief = (0.8 * certain + 0.2 / n_groups).unsqueeze(2)
+    belief = 0.8 * certain + 0.2 / n_groups
     repeated = BinnedScores(
         scores.center.repeat(len(cuts), 1), scores.count.repeat(len(cuts), 1, 1)
     )
-    start = maximize(repeated, belief.expand(-1, -1, scores.count.shape[2], -1))
+    expected = ExpectedRows(
+        repeated.rows.unsqueeze(2) * belief, torch.bmm(repeated.count.mT, belief)
+    )
+    start = maximize(repeated, expected)
     trials = _climb(repeated, start, _TRIAL_STEPS)
     best = trials.likelihood.reshape(len(cuts), -1).argmax(dim=0)
     mixture = _climb(scores, _pick(trials, best), _MAX_STEPS)
@@ -105,11 +141,11 @@ def fit_mixture(scores: BinnedScores, n_groups: int) -> GroupMixture:
 
 def _climb(scores: BinnedScores, mixture: GroupMixture, steps: int) -> GroupMixture:
     """Take steps of expectation-maximization until none gains much."""
-    belief, likelihood = expect(scores, mixture)
+    expected, likelihood = expect(scores, mixture)
     for _ in range(steps):
-        mixture = maximize(scores, belief)
+        mixture = maximize(scores, expected)
         before = likelihood
-        belief, likelihood = expect(scores, mixture)
+        expected, likelihood = expect(scores, mixture)
         if float((likelihood - before).max()) <= _TOLERANCE:
             break
     return replace(mixture, likelihood=likelihood)
@@ -122,34 +158,37 @@ def _pick(trials: GroupMixture, best: Tensor) -> GroupMixture:
     return GroupMixture(*(values[place] for values in parts))
 
 
-def expect(scores: BinnedScores, mixture: GroupMixture) -> tuple[Tensor, Tensor]:
-    """Return beliefs (P, B, K, G) about every bin and source, and the log-likelihood (P,)."""
-    tiny = torch.finfo(scores.center.dtype).tiny
+def expect(scores: BinnedScores, mixture: GroupMixture) -> tuple[ExpectedRows, Tensor]:
+    """Return how many rows each component is expected to have, and the log-likelihood (P,).
+
+    Densities are those of bins and components alone: sources only mix them.
+    """
     squares = (scores.center.unsqueeze(2) - mixture.mean.unsqueeze(1)).square()
-    variance = mixture.variance[:, None, None]
-    log_density = -0.5 * (squares / variance + variance.log())
-    joint = log_density.unsqueeze(2) + mixture.shares.clamp_min(tiny).log().unsqueeze(1)
-    evidence = torch.logsumexp(joint, dim=3)
-    n = or_one(scores.count.sum(dim=(1, 2)))
-    likelihood = (scores.count * evidence).sum(dim=(1, 2)) / n
-    return torch.exp(joint - evidence.unsqueeze(3)), likelihood
+    log_density = squares / (-2 * mixture.variance[:, None, None])
+    largest = log_density.amax(dim=2, keepdim=True)
+    density = (log_density - largest).exp_()  # (P, B, G)
+    shares = mixture.shares.clamp_min(_SMALLEST_SHARE)
+    mixed = torch.bmm(density, shares.mT)  # (P, B, K)
+    evidence = mixed.log() + largest
+    spread = 0.5 * mixture.variance.log()
+    likelihood = (scores.count * evidence).sum(dim=(1, 2)) / scores.size - spread
+    ratio = scores.count / mixed
+    expected = ExpectedRows(
+        density * torch.bmm(ratio, shares), shares * torch.bmm(ratio.mT, density)
+    )
+    return expected, likelihood
 
 
-def maximize(scores: BinnedScores, belief: Tensor) -> GroupMixture:
-    """Return the most likely mixture under ``belief`` (P, B, K, G); its likelihood stays open."""
-    mass = scores.count.unsqueeze(3) * belief
-    per_bin = mass.sum(dim=2)  # (P, B, G)
-    group = per_bin.sum(dim=1)  # (P, G)
-    n = or_one(group.sum(dim=1))
-    tiny = torch.finfo(mass.dtype).tiny
-    mean = (per_bin * scores.center.unsqueeze(2)).sum(dim=1) / group.clamp_min(tiny)
-    spread = (scores.center.unsqueeze(2) - mean.unsqueeze(1)).square()
-    variance = (per_bin * spread).sum(dim=(1, 2)) / n
-    rows = scores.count.sum(dim=2)
-    middle = (rows * scores.center).sum(dim=1) / n
-    total = (rows * (scores.center - middle.unsqueeze(1)).square()).sum(dim=1) / n
-    variance = torch.maximum(variance, _VARIANCE_FLOOR * total).clamp_min(tiny)
-    shares = mass.sum(dim=1) / or_one(scores.count.sum(dim=1).unsqueeze(2))
-    empty = scores.count.sum(dim=1).unsqueeze(2) == 0  # a source without rows: any shares will do
-    shares = torch.where(empty, 1 / belief.shape[3], shares)
+def maximize(scores: BinnedScores, expected: ExpectedRows) -> GroupMixture:
+    """Return the most likely mixture with these expected rows; its likelihood stays open."""
+    in_group = expected.in_bin.sum(dim=1)  # (P, G)
+    tiny = torch.finfo(in_group.dtype).tiny
+    center = scores.center.unsqueeze(2)
+    mean = (expected.in_bin * center).sum(dim=1) / in_group.clamp_min(tiny)
+    spread = (center - mean.unsqueeze(1)).square()
+    variance = (expected.in_bin * spread).sum(dim=(1, 2)) / scores.size
+    variance = torch.maximum(variance, scores.smallest_variance)
+    rows = scores.in_source.unsqueeze(2)
+    # A source without rows may have any shares.
+    shares = torch.where(rows > 0, expected.in_source / or_one(rows), 1 / in_group.shape[1])
     return GroupMixture(mean, variance, shares, torch.full_like(variance, torch.nan))

@@ -18,7 +18,7 @@ from torch import Tensor
 from regraft.core.abduction import Groups
 from regraft.core.evidence import Evidence, HeldOutRows, judge, measure_sources
 from regraft.core.game import GameOutcome, Round, play
-from regraft.core.group_evidence import measure_targets
+from regraft.core.group_evidence import GroupMeasurements
 from regraft.core.group_targets import GroupAdversary, GroupTargets
 from regraft.core.group_ties import source_share_errors
 from regraft.core.guard import NOT_BETTER, Advantage, WorstCase, compare_worst_cases
@@ -51,6 +51,7 @@ class LatentOutcome:
 
     head: Tensor  # (C, k)
     targets: GroupTargets
+    measured: GroupMeasurements  # in these targets
     held_out: HeldOutRows  # of the head that is returned
     pooled: HeldOutRows  # of ERM's head
     reason: str  # why the head is ERM's; empty if it is not
@@ -86,6 +87,7 @@ def play_latent(
         groups.told(sources.y),
     )
     pooled = judge_folds(sources, sources.held_out.pooled)
+    measured = GroupMeasurements(targets)
 
     def keep_erm(
         reason: str,
@@ -96,7 +98,7 @@ def play_latent(
     ) -> LatentOutcome:
         decided = reason, advantage, price, ridge
         return LatentOutcome(
-            sources.pooled, targets, pooled, pooled, *decided, game=None, answers=answers
+            sources.pooled, targets, measured, pooled, pooled, *decided, game=None, answers=answers
         )
 
     if groups.n_groups == 1:
@@ -110,9 +112,10 @@ def play_latent(
     advantage = compare_worst_cases(*worst)
     price = float(targets.base @ (held_out.loss - pooled.loss))
     doubt = find_doubt(advantage, price) or doubt_evidence(
-        measure_targets(targets, held_out),
-        measure_targets(targets, pooled),
-        _check_sources(sources, groups, targets, held_out),
+        measured.in_targets(held_out),
+        measured.in_targets(pooled),
+        # Where each class mixes the groups in its own way, shares predict nothing.
+        () if class_groups else _check_sources(sources, groups, held_out, measured),
     )
     if doubt:
         return keep_erm(doubt, advantage, price, chosen, answers)
@@ -125,7 +128,7 @@ def play_latent(
         on_round=on_round,
     )
     decided = "", advantage, price, chosen
-    return LatentOutcome(game.head, targets, held_out, pooled, *decided, game, answers)
+    return LatentOutcome(game.head, targets, measured, held_out, pooled, *decided, game, answers)
 
 
 def find_doubt(advantage: Advantage, price: float) -> str:
@@ -150,16 +153,14 @@ def doubt_evidence(
 
 
 def _check_sources(
-    sources: SourceHeads, groups: Groups, targets: GroupTargets, held_out: HeldOutRows
+    sources: SourceHeads, groups: Groups, held_out: HeldOutRows, measured: GroupMeasurements
 ) -> tuple[SourceCheck, ...]:
     """Check whether the sources are mixtures of the groups, as far as a head can tell."""
-    if targets.class_groups:  # each class mixes them in its own way, so nothing is predicted
-        return ()
-    in_groups = measure_targets(replace(targets, prior_shift=None), held_out)
     names = [""] * len(sources.slices)
     in_sources = measure_sources(held_out, sources.slices, names, sources.row_weight)
-    errors = source_share_errors(groups, sources.domain, sources.y)
-    return check_mixtures(in_sources, in_groups, groups.source_shares.tolist(), errors.tolist())
+    shares, errors = groups.source_shares, source_share_errors(groups, sources.domain, sources.y)
+    in_groups = measured.in_groups(held_out)
+    return check_mixtures(in_sources, in_groups, shares.tolist(), errors.tolist())
 
 
 def column_ridge(sources: SourceHeads, chosen: float, given: float | None) -> Tensor:
