@@ -118,6 +118,17 @@ def test_hessian_is_the_second_derivative() -> None:
     assert torch.allclose(hessian_diagonal(Z, p, weights[0]).flatten(), exact.diagonal())
 
 
+@given(st.integers(0, 100), st.integers(1, 3), st.integers(2, 4))
+def test_dense_systems_are_solved_exactly(seed: int, targets: int, classes: int) -> None:
+    Z, _, weights = _data(seed, targets)
+    p = torch.softmax(Z @ normal(seed, classes, 4).T, dim=1)
+    ridge, rhs = torch.linspace(1e-2, 1, 4).double(), normal(seed + 1, targets, classes * 4)
+    matrix = hessian(Z, p, weights[0])
+    expected = torch.linalg.solve(matrix + torch.diag(2 * ridge.repeat(classes)), rhs.T).T
+    found = curvature.solve_dense(matrix, ridge, rhs.reshape(targets, classes, 4))
+    assert torch.allclose(found.flatten(1), expected, atol=1e-10)
+
+
 @given(st.integers(0, 100), st.integers(1, 3))
 def test_conjugate_gradients_solve_the_dense_system(seed: int, targets: int) -> None:
     Z, _, weights = _data(seed, targets)

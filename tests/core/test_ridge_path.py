@@ -19,11 +19,13 @@ def draw(n: int = 300, k: int = 5, classes: int = 3) -> tuple[Tensor, Tensor, Te
 
 def start_path(Z: Tensor, y: Tensor, weight: Tensor, fold: Tensor) -> RidgePath:
     penalties = torch.stack([torch.ones(5), torch.linspace(1, 3, 5)]).double()
-    return RidgePath(Z, y, weight, fold, penalties, penalties.new_zeros((FOLDS, 2, 3, 5)))
+    anchors = penalties.new_zeros((FOLDS, 2, int(y.max()) + 1, 5))
+    return RidgePath(Z, y, weight, fold, penalties, anchors)
 
 
-def test_heads_are_those_of_newton_without_each_fold() -> None:
-    Z, y, weight, fold = draw()
+@pytest.mark.parametrize("classes", [2, 3, 5])
+def test_heads_are_those_of_newton_without_each_fold(classes: int) -> None:
+    Z, y, weight, fold = draw(classes=classes)
     path = start_path(Z, y, weight, fold)
     path.advance(1e-1)
     path.keep(torch.tensor([False, True]))
@@ -48,6 +50,14 @@ def test_heads_are_those_of_newton_without_each_fold() -> None:
         likelihood -= float(weight[~rows] @ loss)
     assert float(path.likelihood[1]) == pytest.approx(likelihood, abs=1e-12)
     assert float(path.likelihood[0]) == -float("inf")
+
+
+def test_sums_stay_finite_at_extreme_heads() -> None:
+    for classes in (2, 3):
+        Z, y, weight, fold = draw(classes=classes)
+        path = start_path(1e6 * Z, y, weight, fold)
+        path.advance(1e-1)
+        assert torch.isfinite(path.heads).all() and torch.isfinite(path.likelihood).all()
 
 
 def test_short_rows_give_the_same_heads(monkeypatch: pytest.MonkeyPatch) -> None:

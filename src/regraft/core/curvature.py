@@ -22,9 +22,23 @@ def prefers_dense_hessian(n: int, k: int, classes: int) -> bool:
 
 def solve_dense(matrix: Tensor, column_ridge: Tensor, rhs: Tensor) -> Tensor:
     """Apply the inverse of the Hessian ``matrix`` with its ridge to ``rhs`` (t, C, k), exactly."""
+    if rhs.shape[1] == 2:
+        return _solve_two_classes(matrix[: rhs.shape[2], : rhs.shape[2]], column_ridge, rhs)
     matrix.diagonal().add_(2 * column_ridge.repeat(rhs.shape[1]))
     factor = cholesky(matrix)
     return torch.cholesky_solve(rhs.reshape(len(rhs), -1).T, factor).T.reshape(rhs.shape)
+
+
+def _solve_two_classes(gram: Tensor, column_ridge: Tensor, rhs: Tensor) -> Tensor:
+    """Do the same for two classes, whose Hessian is made of ``gram`` (k, k) and its negative.
+
+    It curves only what the two classes do not share, so one system of k unknowns is enough.
+    """
+    shared, differing = (rhs[:, 0] + rhs[:, 1]) / 2, (rhs[:, 0] - rhs[:, 1]) / 2
+    factor = cholesky(gram + torch.diag(column_ridge))
+    apart = torch.cholesky_solve(differing.T, factor).T / 2
+    common = shared / (2 * column_ridge)
+    return torch.stack([common + apart, common - apart], dim=1)
 
 
 def hessian(Z: Tensor, p: Tensor, weight: Tensor, dtype: torch.dtype | None = None) -> Tensor:

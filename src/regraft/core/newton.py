@@ -306,10 +306,14 @@ class _MemoryAtHead:
 
 
 def weighted_gradients(Z: Tensor, residual: Tensor, weights: Tensor) -> Tensor:
-    """Return the gradients (t, C, k) of the t weighted risks, from the rows' ``p - one_hot``."""
-    t, classes = len(weights), residual.shape[1]
-    gradients = residual.new_zeros((t * classes, Z.shape[1]))
+    """Return the gradients (t, C, k) of the t weighted risks, from the rows' ``p - one_hot``.
+
+    Residuals add up to zero, so the gradient of the last class follows from the others.
+    """
+    t, others = len(weights), residual[:, :-1]
+    gradients = residual.new_zeros((t * others.shape[1], Z.shape[1]))
     for rows in conversion_chunks(Z, residual.dtype):
-        scaled = weights[:, rows].T.unsqueeze(2) * residual[rows].unsqueeze(1)
-        gradients.addmm_(scaled.reshape(-1, t * classes).T, Z[rows].to(residual.dtype))
-    return gradients.reshape(t, classes, Z.shape[1])
+        scaled = weights[:, rows].T.unsqueeze(2) * others[rows].unsqueeze(1)
+        gradients.addmm_(scaled.reshape(len(scaled), -1).T, Z[rows].to(residual.dtype))
+    gradients = gradients.reshape(t, -1, Z.shape[1])
+    return torch.cat([gradients, -gradients.sum(dim=1, keepdim=True)], dim=1)

@@ -134,22 +134,30 @@ class RidgePath:
         self.likelihood[self._kept] = sums.likelihood.sum(dim=0)
 
     def _sum(self, heads: Tensor) -> _Sums:
-        """Sum over the rows, at heads (folds, P, C, k)."""
+        """Sum over the rows, at heads (folds, P, C, k).
+
+        Only differences of logits matter, and gradients add up to zero over the classes: nothing is
+        multiplied for the last class.
+        """
         folds, count, n_classes, k = heads.shape
         both = heads.new_zeros((folds, count, 2))
-        gradient = heads.new_zeros((n_classes, folds * count, k))
-        flat = heads.permute(2, 0, 1, 3).reshape(-1, k).to(self._Z.dtype)
-        for rows in row_chunks(len(self._Z), len(flat), _CACHE_ENTRIES):
-            Z = self._Z[rows]
-            log_p = torch.log_softmax((flat @ Z.T).reshape(n_classes, folds * count, -1), dim=0)
-            label = self._y[rows].expand(1, folds * count, -1)
-            own = log_p.gather(0, label).reshape(folds, count, -1)
-            both += own @ self._both[:, rows]
-            p = log_p.exp_().reshape(n_classes, folds, count, -1)
+        gradient = heads.new_zeros((n_classes - 1, folds * count, k))
+        above_last = (heads[:, :, :-1] - heads[:, :, -1:]).permute(2, 0, 1, 3)
+        flat = above_last.reshape(-1, k).to(self._Z.dtype)
+        for rows in row_chunks(len(self._Z), len(flat) + folds * count, _CACHE_ENTRIES):
+            Z, y = self._Z[rows], self._y[rows]
+            logits = (flat @ Z.T).reshape(n_classes - 1, folds * count, -1)
+            log_sum = _log_sum_with_zero(logits)
+            label = y.clamp_max(n_classes - 2).expand(1, folds * count, -1)
+            own = logits.gather(0, label).squeeze(0) * (y < n_classes - 1) - log_sum
+            both += own.reshape(folds, count, -1) @ self._both[:, rows]
+            p = logits.sub_(log_sum).exp_().reshape(n_classes - 1, folds, count, -1)
             p *= self._training[:, rows].unsqueeze(1)
             gradient += (p.reshape(len(flat), -1) @ Z).reshape(gradient.shape)
-        gradient = gradient.reshape(n_classes, folds, count, k).permute(1, 2, 0, 3)
-        return _Sums(-both[..., 0], gradient - self._labels.unsqueeze(1), both[..., 1])
+        gradient = gradient.reshape(n_classes - 1, folds, count, k).permute(1, 2, 0, 3)
+        gradient = gradient - self._labels[:, :-1].unsqueeze(1)
+        gradient = torch.cat([gradient, -gradient.sum(dim=2, keepdim=True)], dim=2)
+        return _Sums(-both[..., 0], gradient, both[..., 1])
 
     def _sum_labels(self, n_classes: int) -> Tensor:
         """Return the part (folds, C, k) of the gradients that is the same at all heads."""
@@ -190,3 +198,11 @@ class RidgePath:
             curvature = hessian_diagonal(Z, p, weight.to(Z.dtype)).flatten().to(head.dtype)
         self._curvature = curvature, head
         return curvature
+
+
+def _log_sum_with_zero(logits: Tensor) -> Tensor:
+    """Return the logarithm (m, n) of one plus the sum of exponentials of logits (C - 1, m, n)."""
+    if len(logits) == 1:
+        return torch.nn.functional.softplus(logits[0], threshold=100)
+    largest = logits.amax(dim=0).clamp_min(0)
+    return (logits - largest).exp_().sum(dim=0).add_((-largest).exp()).log_().add_(largest)
