@@ -7,12 +7,20 @@ import lzma
 import stat
 import tarfile
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from regraft.support.archives import unpack
 from tests.helpers.errors import refused
+
+PACKED: dict[str, Callable[[bytes], bytes]] = {
+    "tar": bytes,
+    "gz": gzip.compress,
+    "bz2": bz2.compress,
+    "xz": lzma.compress,
+}
 
 
 def write_zip(path: Path, *names: str) -> Path:
@@ -97,7 +105,7 @@ def test_what_is_no_archive(tmp_path: Path) -> None:
 def test_a_damaged_header_is_not_taken_for_the_end(tmp_path: Path, suffix: str) -> None:
     content = bytearray(write_tar(tmp_path / "a.tar", "top/1.txt", "top/2.txt").read_bytes())
     content[content.index(b"top/2.txt")] ^= 1
-    pack = {"tar": bytes, "tar.gz": gzip.compress, "tar.xz": lzma.compress}[suffix]
+    pack = PACKED[suffix.removeprefix("tar.")]
     damaged = tmp_path / f"b.{suffix}"
     damaged.write_bytes(pack(bytes(content)))
     with refused("it goes on after what looks like its end", path=damaged):
@@ -111,8 +119,7 @@ def test_a_damaged_header_is_not_taken_for_the_end(tmp_path: Path, suffix: str) 
 
 @pytest.mark.parametrize("suffix", ["gz", "bz2", "xz"])
 def test_the_checksum_of_what_is_compressed_is_compared(tmp_path: Path, suffix: str) -> None:
-    pack = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}[suffix]
-    content = bytearray(pack(write_tar(tmp_path / "a.tar", "top/1.txt").read_bytes()))
+    content = bytearray(PACKED[suffix](write_tar(tmp_path / "a.tar", "top/1.txt").read_bytes()))
     content[-6] ^= 1
     damaged = tmp_path / f"b.tar.{suffix}"
     damaged.write_bytes(content)
