@@ -5,6 +5,7 @@ CI kills at a few points of two commands; ``make attack N=…`` at N points of e
 
 import random
 import sys
+import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -218,3 +219,13 @@ def test_a_kill_leaves_old_or_new_results_and_a_rerun_mends(
         f"{len(failures)} failures"
     )
     assert not failures, "\n".join(failures)
+
+
+def test_archives_whose_arrays_differ_are_not_the_same(tmp_path: Path) -> None:
+    trees = []
+    for value in (b"1", b"2"):
+        with zipfile.ZipFile(tmp_path / "model.pt", "w") as archive:
+            archive.writestr("model/data/0", value)
+            archive.writestr("model/code/__torch__.py", "code")
+        trees.append(crashes.read_tree(tmp_path))
+    assert trees[0] != trees[1]

@@ -81,3 +81,12 @@ def test_a_whole_fit_of_many_classes() -> None:
     model = CROClassifier().fit(*problem.data)
     assert model.certificate_.n_groups == 2 and model.certificate_.advantage is not None
     assert np.isfinite(model.group_heads_).all() and model.score(problem.X, problem.y) > 0.9
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+@pytest.mark.usefixtures("few_are_many")
+def test_classes_of_fewer_rows_than_folds(rows: int) -> None:
+    y, domain = np.tile(np.repeat(np.arange(36), rows), 2), np.repeat(["a", "b"], 36 * rows)
+    X = centres(36).numpy()[0, y] + np.random.default_rng(0).normal(size=(len(y), 3))
+    sources = Problem(X, y, domain).sources
+    assert torch.isfinite(sources.heads).all() and sources.heads.shape == (2, 36, 4)

@@ -113,6 +113,10 @@ def test_other_networks_and_what_does_not_fit(tmp_path: Path) -> None:
     path.with_suffix(".json").write_text(json.dumps(facts))
     with refused("a model of ARM, which does not answer by"):
         load_domainbed_model(path)
+    del facts["model_num_domains"]
+    path.with_suffix(".json").write_text(json.dumps(facts))
+    with refused("convert the model again"):
+        load_domainbed_model(path)
     path.with_suffix(".json").write_text("[]")
     with refused("convert the model again"):
         load_domainbed_model(path)

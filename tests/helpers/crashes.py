@@ -122,7 +122,8 @@ def _read_archive(path: Path) -> bytes:
     """Read the code and the arrays of a TorchScript archive; the rest tells of one process."""
     with zipfile.ZipFile(path) as archive:
         names = sorted(archive.namelist())
-        return b"".join(archive.read(n) for n in names if n.endswith((".py", ".pkl", ".json")))
+        kept = [n for n in names if "/data/" in n or n.endswith((".py", ".pkl", ".json"))]
+        return b"".join(archive.read(n) for n in kept)
 
 
 def _without_seconds(content: bytes) -> bytes:

@@ -1,15 +1,26 @@
 """Archives, honest and hostile."""
 
+import bz2
+import gzip
 import io
+import lzma
 import stat
 import tarfile
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from regraft.support.archives import unpack
 from tests.helpers.errors import refused
+
+PACKED: dict[str, Callable[[bytes], bytes]] = {
+    "tar": bytes,
+    "gz": gzip.compress,
+    "bz2": bz2.compress,
+    "xz": lzma.compress,
+}
 
 
 def write_zip(path: Path, *names: str) -> Path:
@@ -87,4 +98,51 @@ def test_what_is_no_archive(tmp_path: Path) -> None:
         unpack(tmp_path / "c.zip", tmp_path / "data")
     with refused("holds no files", path=write_zip(tmp_path / "d.zip")):
         unpack(tmp_path / "d.zip", tmp_path / "data")
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize("suffix", ["tar", "tar.gz", "tar.xz"])
+def test_a_damaged_header_is_not_taken_for_the_end(tmp_path: Path, suffix: str) -> None:
+    content = bytearray(write_tar(tmp_path / "a.tar", "top/1.txt", "top/2.txt").read_bytes())
+    content[content.index(b"top/2.txt")] ^= 1
+    pack = PACKED[suffix.removeprefix("tar.")]
+    damaged = tmp_path / f"b.{suffix}"
+    damaged.write_bytes(pack(bytes(content)))
+    with refused("it goes on after what looks like its end", path=damaged):
+        unpack(damaged, tmp_path / "data")
+    cut_off = tmp_path / f"c.{suffix}"
+    cut_off.write_bytes(pack(write_tar(tmp_path / "a.tar", "top/1.txt").read_bytes()[:1200]))
+    with refused("its end is missing", path=cut_off):
+        unpack(cut_off, tmp_path / "data")
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize("suffix", ["gz", "bz2", "xz"])
+def test_the_checksum_of_what_is_compressed_is_compared(tmp_path: Path, suffix: str) -> None:
+    content = bytearray(PACKED[suffix](write_tar(tmp_path / "a.tar", "top/1.txt").read_bytes()))
+    content[-6] ^= 1
+    damaged = tmp_path / f"b.tar.{suffix}"
+    damaged.write_bytes(content)
+    with refused("get it again", path=damaged):
+        unpack(damaged, tmp_path / "data")
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize("names", [("top/1.txt", "top/1.txt"), ("top", "top/1.txt")])
+def test_the_same_name_twice(tmp_path: Path, names: tuple[str, ...]) -> None:
+    archive = write_tar(tmp_path / "a.tar", *names)
+    with refused("is in it twice: do not use this archive", path=archive):
+        unpack(archive, tmp_path / "data")
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_zip_that_is_encrypted_or_packed_in_another_way(tmp_path: Path) -> None:
+    content = bytearray(write_zip(tmp_path / "a.zip", "some.txt").read_bytes())
+    first, listed = content.index(b"PK\3\4"), content.index(b"PK\1\2")
+    for name, offsets, value in (("b.zip", (6, 8), 1), ("c.zip", (8, 10), 9)):
+        other = bytearray(content)
+        other[first + offsets[0]] = other[listed + offsets[1]] = value
+        (tmp_path / name).write_bytes(other)
+        with refused("cannot be read here: unpack it yourself", path=tmp_path / name):
+            unpack(tmp_path / name, tmp_path / "data")
     assert not (tmp_path / "data").exists()

@@ -1,12 +1,16 @@
 """Downloads from a real server on this machine, which stops, lies and forgets."""
 
+import errno
 import hashlib
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from regraft.support import downloads
 from regraft.support.downloads import download, verify
+from regraft.support.files import hold
 from tests.helpers.errors import refused
 from tests.helpers.resumable_server import ResumableServer, serve_resumable
 
@@ -53,8 +57,10 @@ def test_it_goes_on_where_it_stopped(server: ResumableServer, tmp_path: Path) ->
 def test_a_server_without_ranges_sends_all_again(server: ResumableServer, tmp_path: Path) -> None:
     server.takes_ranges = False
     cut(server, tmp_path / "data.bin")
-    download(f"{server.address}data.bin", tmp_path / "data.bin", SHA256)
-    assert (tmp_path / "data.bin").read_bytes() == CONTENT
+    seen: list[tuple[int, int | None]] = []
+    address, path = f"{server.address}data.bin", tmp_path / "data.bin"
+    download(address, path, SHA256, lambda *told: seen.append(told))
+    assert path.read_bytes() == CONTENT and seen == [(len(CONTENT), len(CONTENT))]
 
 
 def test_what_was_complete_but_not_renamed(server: ResumableServer, tmp_path: Path) -> None:
@@ -89,3 +95,34 @@ def test_what_goes_wrong(server: ResumableServer, tmp_path: Path) -> None:
     path.write_bytes(b"")
     with refused("checksum is 'abc': pass a sha256 or md5"):
         verify(path, "abc")
+
+
+def test_a_checksum_that_is_none_costs_no_download(server: ResumableServer, tmp_path: Path) -> None:
+    cut(server, tmp_path / "data.bin")
+    with refused("checksum is 'sha256:abc': pass a sha256 or md5"):
+        download(f"{server.address}data.bin", tmp_path / "data.bin", "sha256:abc")
+    (part,) = tmp_path.iterdir()
+    assert part.stat().st_size == 1000 and len(server.asked) == 1
+
+
+def test_a_full_disk_is_no_trouble_of_the_network(
+    server: ResumableServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fill(file: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(downloads, "sync", fill)
+    with refused("^[^(]* does not fit on the disk", OSError):
+        download(f"{server.address}data.bin", tmp_path / "data.bin")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no such locks")
+def test_two_processes_do_not_write_one_file(server: ResumableServer, tmp_path: Path) -> None:
+    cut(server, tmp_path / "data.bin")
+    (part,) = tmp_path.iterdir()
+    with part.open("ab") as other:
+        assert hold(other.fileno())
+        with refused("another process is writing"):
+            download(f"{server.address}data.bin", tmp_path / "data.bin")
+    assert part.stat().st_size == 1000
+    download(f"{server.address}data.bin", tmp_path / "data.bin", SHA256)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from regraft.core.crossfit import CrossFit
-from regraft.core.ridge_path import RidgePath
+from regraft.core.ridge_path import FOLDS, RidgePath
 
 if TYPE_CHECKING:
     from regraft.core.heads import Regularization
@@ -67,7 +67,7 @@ def cross_validate_some(
     few = len(some.classes)
     choice, _ = choose(Z[kept], some.y, mass, parts, fold[kept], whitening, few)
     penalty = whitening.penalty(choice.shrinkage).unsqueeze(0)
-    zero = weight.new_zeros((int(fold.max()) + 1, 1, n_classes, Z.shape[1]))
+    zero = weight.new_zeros((FOLDS, 1, n_classes, Z.shape[1]))
     pooled = RidgePath(Z, y, weight, fold, penalty, zero, _TOLERANCE)
     pooled.advance(some.share * choice.pooled_ridge)
     heads = pooled.heads.repeat(1, len(slices), 1, 1)

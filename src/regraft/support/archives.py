@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 import shutil
 import tarfile
 import zipfile
@@ -12,6 +13,9 @@ from pathlib import Path, PurePosixPath
 from typing import IO, NamedTuple
 
 from regraft.support.files import remove, remove_abandoned, sibling
+
+_CHUNK = 1 << 20
+_DAMAGES = (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, lzma.LZMAError, OSError)
 
 
 class _Member(NamedTuple):
@@ -38,7 +42,9 @@ def unpack(archive: Path, target: Path) -> int:
         entries = [entry for entry in stage.iterdir() if entry.name != "__MACOSX"]
         alone = len(entries) == 1 and entries[0].is_dir()
         (entries[0] if alone else stage).replace(target)
-    except (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error) as error:
+    except _DAMAGES as error:
+        if isinstance(error, OSError) and error.errno is not None:  # of a file, not of bzip2
+            raise
         reason = " ".join(str(error).split()).rstrip(".")
         raise ValueError(f"{archive} is damaged ({reason}): get it again.") from None
     finally:
@@ -57,8 +63,12 @@ def _write(archive: Path, stage: Path) -> int:
                     f"{archive} needs more than the {free:,} bytes that are free: free some space."
                 )
             path = stage / _check(archive, member.name)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("xb") as file:
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                file = path.open("xb")
+            except (FileExistsError, NotADirectoryError):
+                raise _refusal(archive, member.name, "is in it twice") from None
+            with file:
                 shutil.copyfileobj(member.content, file)
             count += 1
     if not count:
@@ -84,7 +94,14 @@ def _zip_members(archive: Path, opened: zipfile.ZipFile) -> Iterator[_Member]:
         if kind not in (0, 0o4, 0o10):
             raise _refusal(archive, info.filename, "is neither a file nor a folder")
         if not info.is_dir():
-            with opened.open(info) as content:
+            try:
+                content = opened.open(info)
+            except RuntimeError:  # a password is needed, or another way of packing
+                raise ValueError(
+                    f"{archive} holds {info.filename!r}, which is encrypted or packed in a way "
+                    "that cannot be read here: unpack it yourself, and pack it again."
+                ) from None
+            with content:
                 yield _Member(info.filename, info.file_size, content)
 
 
@@ -95,6 +112,23 @@ def _tar_members(archive: Path, opened: tarfile.TarFile) -> Iterator[_Member]:
         content = opened.extractfile(info)
         if content is not None:
             yield _Member(info.name, info.size, content)
+    _check_end(opened)
+
+
+def _check_end(opened: tarfile.TarFile) -> None:
+    """Raise ``ReadError`` unless zeros alone follow, to the end of what is compressed.
+
+    At a damaged header Python's reader stops as if it were the end, and only the last bytes of
+    what is compressed have a checksum.
+    """
+    assert opened.fileobj is not None
+    zeros = 0
+    while rest := opened.fileobj.read(_CHUNK):
+        if rest.strip(b"\0"):
+            raise tarfile.ReadError("it goes on after what looks like its end")
+        zeros += len(rest)
+    if zeros < tarfile.BLOCKSIZE:
+        raise tarfile.ReadError("its end is missing")
 
 
 def _check(archive: Path, name: str) -> PurePosixPath:

@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.error import HTTPError
 
 from regraft.support.digests import digest_text
-from regraft.support.files import explaining_full_disk, sync
+from regraft.support.files import explaining_full_disk, hold, sync
 
 _TIMEOUT = 60.0  # seconds without a byte
 _CHUNK = 1 << 20
@@ -34,6 +34,7 @@ def download(
     """
     if not url.startswith(("http://", "https://")):
         raise ValueError(f"{url} is no address: pass one that starts with https:// or http://.")
+    _find_kind(checksum)  # before hours of downloading
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{digest_text(url)[:8]}.part")
     had = part.stat().st_size if part.exists() else 0
@@ -56,11 +57,9 @@ def download(
 
 def verify(path: Path, checksum: str | None) -> None:
     """Raise ``ValueError`` with one sentence unless a file has this md5 or sha256."""
-    if checksum is None:
+    kind = _find_kind(checksum)
+    if checksum is None or kind is None:
         return
-    kind = KINDS.get(len(checksum))
-    if kind is None or not all(digit in "0123456789abcdef" for digit in checksum.lower()):
-        raise ValueError(f"checksum is {checksum!r}: pass a sha256 or md5 in hexadecimal digits.")
     with path.open("rb") as file:
         found = hashlib.file_digest(file, kind).hexdigest()
     if found != checksum.lower():
@@ -68,6 +67,16 @@ def verify(path: Path, checksum: str | None) -> None:
             f"what was received has the {kind} {found} and not {checksum}: check the address and "
             "the checksum."
         )
+
+
+def _find_kind(checksum: str | None) -> str | None:
+    """Return which kind of checksum it is, None for none; ``ValueError`` if it cannot be one."""
+    if checksum is None:
+        return None
+    kind = KINDS.get(len(checksum))
+    if kind is None or not all(digit in "0123456789abcdef" for digit in checksum.lower()):
+        raise ValueError(f"checksum is {checksum!r}: pass a sha256 or md5 in hexadecimal digits.")
+    return kind
 
 
 def _receive(
@@ -92,6 +101,8 @@ def _receive(
     except (OSError, HTTPException) as error:
         if isinstance(error, OSError) and error.filename is not None:
             raise
+        if type(error) is OSError and error.errno is None:  # the disk is full, and it says so
+            raise
         raise ValueError(
             f"{url} cannot be reached ({error or type(error).__name__}): run the same command "
             "again, which goes on from there."
@@ -108,7 +119,10 @@ def _copy(
         start = 0  # a server that sends everything again
     length = response.headers.get("Content-Length")
     total = None if length is None else start + int(length)
-    with explaining_full_disk(part, total), part.open("ab" if start else "wb") as file:
+    with explaining_full_disk(part, total), part.open("ab") as file:
+        if not hold(file.fileno()):
+            raise ValueError(f"another process is writing {part}: wait until it has ended.")
+        file.seek(file.truncate(start))
         while chunk := response.read(_CHUNK):
             file.write(chunk)
             if on_bytes is not None:

@@ -213,3 +213,19 @@ def test_jobs_with_the_same_training_rows_share_them(
     every = torch.arange(len(environments[1]))
     lazy = bank.prepare(environments, splits[1])
     assert torch.equal(lazy[1].inputs(every), second[1].inputs(every))
+
+
+def test_units_are_found_where_the_rows_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bank = FeatureBank(in_npz(tmp_path / "a"))
+    asked = []
+
+    def inputs(self: Vectors, rows: torch.Tensor) -> torch.Tensor:
+        asked.append(rows.device)
+        return torch.zeros(len(rows), 2)
+
+    monkeypatch.setattr(Vectors, "inputs", inputs)
+    elsewhere = torch.device("meta")
+    bank.prepare(bank.environments(0, elsewhere), {0: torch.tensor([0]), 1: torch.tensor([1])})
+    assert asked == [elsewhere, elsewhere]

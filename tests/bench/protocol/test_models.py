@@ -5,12 +5,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from regraft.bench.algorithms import algorithms
+from regraft.bench.algorithms import Task, algorithms, find_algorithm
 from regraft.bench.datasets import Dataset
 from regraft.bench.protocol.evaluation import Split, accuracies, count_correct
 from regraft.bench.protocol.job_data import JobData
 from regraft.bench.protocol.jobs import Job
 from regraft.bench.protocol.models import load_model
+from regraft.bench.protocol.spaces import draw_configuration
 from regraft.bench.protocol.worker import Assignment, perform
 
 
@@ -35,6 +36,16 @@ def test_a_loaded_model_has_the_accuracies_of_its_last_record(
     labels = model.predict(raw.inputs(rows).double().numpy())
     assert (labels == raw.y[rows]).double().mean() == pytest.approx(found["env1_in_acc"])
     assert not model.logits(raw.inputs(rows)).requires_grad
+
+
+def test_models_of_before_there_were_all_switches_are_read() -> None:
+    common = draw_configuration(find_algorithm("ERMPlusPlus").space("images"), 0, 0)
+    old = {name: value for name, value in common.items() if name not in ("vit", "dinov2", "lars")}
+    hparams = old | {"pretrained": False, "resnet18": True, "resnet50_augmix": False}
+    task = Task((3, 64, 64), 2, 2, torch.device("cpu"))
+    made = find_algorithm("ERMPlusPlus").make(task, hparams, torch.Generator())
+    assert isinstance(made.optimizers["linear"], torch.optim.Adam)
+    assert made.predict(torch.zeros(1, 3, 64, 64)).shape == (1, 2)
 
 
 def test_what_is_no_model_is_refused(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ class ERMPlusPlus(ERM):
 
     def __init__(self, task: Task, hparams: Mapping[str, Any], generator: torch.Generator) -> None:
         super().__init__(task, hparams, generator)
-        make = LARS if hparams["lars"] else self.adam
+        make = LARS if hparams.get("lars") else self.adam
         for name, trained, rate in ((MAIN, self, "lr"), (LINEAR, self.classifier, "linear_lr")):
             self.optimizers[name] = make(
                 trained.parameters(), lr=hparams[rate], weight_decay=hparams["weight_decay"]

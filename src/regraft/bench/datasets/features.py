@@ -96,11 +96,11 @@ class FeatureBank(Dataset):
         key = digest_parts(
             f"{env}:".encode() + kept.numpy().tobytes() for env, kept in sorted(rows.items())
         )
-        if key not in self._units:
-            training = torch.cat([environments[env].inputs(kept) for env, kept in rows.items()])
-            self._units[key] = _units(training.cpu())
         drawn = cast("Sequence[Vectors]", environments)
         device = drawn[0].x.device
+        if key not in self._units:
+            training = torch.cat([drawn[env].inputs(kept.to(device)) for env, kept in rows.items()])
+            self._units[key] = _units(training.cpu())
         mean, scale = (values.to(device) for values in self._units[key])
         if self._X.nbytes > _MOST_BYTES:
             return [Vectors(env.x, env.y, (mean, scale)) for env in drawn]

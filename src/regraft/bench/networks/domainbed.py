@@ -55,9 +55,9 @@ def _make_featurizer(
     from regraft.bench.networks.resnet import make_resnet
     from regraft.bench.networks.vit import make_vit
 
-    if hparams["vit"]:
+    if hparams.get("vit"):  # models of older runs do not have these switches
         return make_vit(input_shape, hparams, generator)
-    if hparams["dinov2"]:
+    if hparams.get("dinov2"):
         raise ValueError("dinov2 is set without vit: set both, or neither for a ResNet.")
 
     if compat and hparams["resnet50_augmix"]:  # which comes last there

@@ -52,7 +52,8 @@ def load_domainbed_model(path: str | Path, device: str = "cpu") -> TrainedModel:
 
 
 def _read_facts(path: Path) -> dict[str, Any]:
-    needed = {"args", "model_hparams", "model_input_shape", "model_num_classes"}
+    numbers = {"model_input_shape", "model_num_classes", "model_num_domains"}
+    needed = {"args", "model_hparams", *numbers}
     try:
         facts = parse_object(read_file(path))
     except FileNotFoundError:
