@@ -54,6 +54,7 @@ def cluster() -> Iterator[None]:
         patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
         ray = import_ray()
         ray.init(
+            "local",
             num_cpus=2,
             object_store_memory=80 * 2**20,
             include_dashboard=False,
