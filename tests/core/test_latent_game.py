@@ -28,9 +28,8 @@ from regraft.core.latent_game import (
     play_latent,
 )
 from regraft.core.newton import minimax_newton
-from regraft.core.source_mixtures import SourceCheck
+from regraft.core.source_mixtures import find_outside
 from regraft.data.examples import ConfoundedDomains
-from regraft.support.measured import MeasuredShare
 
 
 @pytest.fixture(scope="module")
@@ -113,20 +112,18 @@ def evidence(accuracy_bound: float) -> Evidence:
 
 
 @pytest.mark.parametrize(
-    ("bounds", "pooled", "mixtures", "doubt"),
+    ("bounds", "pooled", "outside", "doubt"),
     [
-        ((0.6, 0.5), (0.7, 0.4), (True, True), ""),
-        ((0.6, 0.4), (0.6, 0.5), (True, True), PROMISES_LESS),
-        ((0.6, 0.5), (0.7, 0.4), (True, False), NOT_MIXTURES),
+        ((0.6, 0.5), (0.7, 0.4), (), ""),
+        ((0.6, 0.4), (0.6, 0.5), (), PROMISES_LESS),
+        ((0.6, 0.5), (0.7, 0.4), (1,), NOT_MIXTURES),
     ],
 )
 def test_the_guard_by_evidence(
-    bounds: tuple[float, ...], pooled: tuple[float, ...], mixtures: tuple[bool, ...], doubt: str
+    bounds: tuple[float, ...], pooled: tuple[float, ...], outside: tuple[int, ...], doubt: str
 ) -> None:
     own, theirs = ([evidence(bound) for bound in head] for head in (bounds, pooled))
-    share = MeasuredShare(0.9, 0.8, 1.0)
-    checks = [SourceCheck("", share, share, is_mixture) for is_mixture in mixtures]
-    assert doubt_evidence(own, theirs, checks) == doubt
+    assert doubt_evidence(own, theirs, outside) == doubt
 
 
 def test_sources_that_are_no_mixtures_leave_the_ordinary_head() -> None:
@@ -142,6 +139,23 @@ def test_sources_that_are_no_mixtures_leave_the_ordinary_head() -> None:
     sources, outcome = play(np.where(wrong, 1 - data.y, data.y))
     assert outcome.reason == NOT_MIXTURES
     assert outcome.head is sources.pooled
+    names = ["here", "there"]
+    [number] = outcome.outside
+    reason = certify_latent(outcome, sources, names, {}).reason
+    assert reason == f"{NOT_MIXTURES} ({names[number]})"
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_sources_may_have_their_own_shares_of_the_classes(seed: int) -> None:
+    data = make_confounded_domains(1500, strengths=(0.9, 0.6, 0.1), random_state=seed)
+    random = np.random.default_rng(seed)
+    rare = (data.sample_domain == "source 1") & (data.y == 1)
+    kept = ~(rare & (random.random(len(data.y)) < 0.7))
+    sources = fit_source_heads(check_domains(data.X[kept], data.y[kept], data.sample_domain[kept]))
+    groups = find_groups(rows_of_sources(sources))
+    outcome = play_latent(sources, groups)
+    assert outcome.reason == "" and outcome.outside == ()
+    assert find_outside(sources, groups, outcome.pooled) == ()
 
 
 def test_advantage_and_price_are_those_of_held_out_rows(

@@ -9,7 +9,7 @@ from typing import Any
 from regraft.core.certificate import Certificate, collect_evidence
 from regraft.core.evidence import Evidence
 from regraft.core.heads import SourceHeads
-from regraft.core.latent_game import LatentOutcome
+from regraft.core.latent_game import LatentOutcome, name_outside
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -81,7 +81,7 @@ def certify_latent(
         sources.row_weight,
         notes=notes,
         sources_have_bounds=False,  # they are mixtures, which the bounds cover
-        reason=outcome.reason,
+        reason=name_outside(outcome.reason, outcome.outside, names),
         advantage=outcome.advantage,
         game=outcome.game,
     )

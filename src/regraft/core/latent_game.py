@@ -3,8 +3,8 @@
 The learner's ridge has the smallest worst case on rows held out. Its head is kept only if its
 held-out worst case beats ERM's by more than two paired standard errors, and by more than it costs
 on the pooled sources: where domains merely differ, the price is the larger of the two. It must not
-promise a lower accuracy than ERM's head either, and the sources must be mixtures of the groups: if
-they are not, a new domain need not be one.
+promise a lower accuracy than ERM's head either, and within each class the sources must be mixtures
+of the groups: if they are not, a new domain need not be one.
 """
 
 from __future__ import annotations
@@ -16,17 +16,16 @@ import torch
 from torch import Tensor
 
 from regraft.core.abduction import Groups
-from regraft.core.evidence import Evidence, HeldOutRows, judge, measure_sources
+from regraft.core.evidence import Evidence, HeldOutRows, judge
 from regraft.core.game import GameOutcome, Round, play
 from regraft.core.group_evidence import GroupMeasurements
 from regraft.core.group_targets import GroupAdversary, GroupTargets
-from regraft.core.group_ties import source_share_errors
 from regraft.core.guard import NOT_BETTER, Advantage, WorstCase, compare_worst_cases
 from regraft.core.heads import SourceHeads
 from regraft.core.learner import Learner
 from regraft.core.many_classes import MANY_CLASSES, take_classes
 from regraft.core.newton import Solution, minimax_newton
-from regraft.core.source_mixtures import SourceCheck, check_mixtures
+from regraft.core.source_mixtures import find_outside
 from regraft.core.surrogates import stack_samples
 
 # From this ridge the search goes to weaker ones, or to stronger ones if those do not help.
@@ -60,6 +59,7 @@ class LatentOutcome:
     ridge: float | None  # chosen for the learner
     game: GameOutcome | None  # None where the head is ERM's
     answers: tuple[Solution, ...] = ()  # like the game's, fitted without each fold of the rows
+    outside: tuple[int, ...] = ()  # sources that are no mixtures, if that is the reason
 
 
 def play_latent(
@@ -95,10 +95,21 @@ def play_latent(
         price: float | None = None,
         ridge: float | None = None,
         answers: tuple[Solution, ...] = (),
+        outside: tuple[int, ...] = (),
     ) -> LatentOutcome:
-        decided = reason, advantage, price, ridge
         return LatentOutcome(
-            sources.pooled, targets, measured, pooled, pooled, *decided, game=None, answers=answers
+            head=sources.pooled,
+            targets=targets,
+            measured=measured,
+            held_out=pooled,
+            pooled=pooled,
+            reason=reason,
+            advantage=advantage,
+            price=price,
+            ridge=ridge,
+            game=None,
+            answers=answers,
+            outside=outside,
         )
 
     if groups.n_groups == 1:
@@ -111,14 +122,13 @@ def play_latent(
     worst = [WorstCase(targets.worst(each.loss)[0], each.loss) for each in (pooled, held_out)]
     advantage = compare_worst_cases(*worst)
     price = float(targets.base @ (held_out.loss - pooled.loss))
+    outside = find_outside(sources, groups, held_out)
     doubt = find_doubt(advantage, price) or doubt_evidence(
-        measured.in_targets(held_out),
-        measured.in_targets(pooled),
-        # Where each class mixes the groups in its own way, shares predict nothing.
-        () if class_groups else _check_sources(sources, groups, held_out, measured),
+        measured.in_targets(held_out), measured.in_targets(pooled), outside
     )
     if doubt:
-        return keep_erm(doubt, advantage, price, chosen, answers)
+        found = outside if doubt == NOT_MIXTURES else ()
+        return keep_erm(doubt, advantage, price, chosen, answers, found)
     game = play(
         GroupAdversary(sources.Z, targets),
         Learner(ridge=column_ridge(sources, chosen, ridge)),
@@ -131,6 +141,11 @@ def play_latent(
     return LatentOutcome(game.head, targets, measured, held_out, pooled, *decided, game, answers)
 
 
+def name_outside(reason: str, outside: Sequence[int], names: Sequence[str]) -> str:
+    """Add the names of the sources that are the reason why the head is ERM's, if any are."""
+    return f"{reason} ({', '.join(names[i] for i in outside)})" if outside else reason
+
+
 def find_doubt(advantage: Advantage, price: float) -> str:
     """Return the reason not to take the game's head; empty if there is none."""
     if not advantage.is_clear:
@@ -139,28 +154,17 @@ def find_doubt(advantage: Advantage, price: float) -> str:
 
 
 def doubt_evidence(
-    own: Sequence[Evidence], pooled: Sequence[Evidence], checks: Sequence[SourceCheck]
+    own: Sequence[Evidence], pooled: Sequence[Evidence], outside: Sequence[int]
 ) -> str:
     """Return what the evidence in extreme targets and in sources says against the game's head.
 
     ``own`` and ``pooled`` are that of the game's head and of ERM's in the extreme targets, and
-    ``checks`` whether the sources are mixtures of the groups. Empty if nothing speaks against it.
+    ``outside`` the sources that are no mixtures. Empty if nothing speaks against it.
     """
     promise, of_pooled = (min(each.accuracy_bound for each in head) for head in (own, pooled))
     if promise < of_pooled:
         return PROMISES_LESS
-    return "" if all(each.is_mixture for each in checks) else NOT_MIXTURES
-
-
-def _check_sources(
-    sources: SourceHeads, groups: Groups, held_out: HeldOutRows, measured: GroupMeasurements
-) -> tuple[SourceCheck, ...]:
-    """Check whether the sources are mixtures of the groups, as far as a head can tell."""
-    names = [""] * len(sources.slices)
-    in_sources = measure_sources(held_out, sources.slices, names, sources.row_weight)
-    shares, errors = groups.source_shares, source_share_errors(groups, sources.domain, sources.y)
-    in_groups = measured.in_groups(held_out)
-    return check_mixtures(in_sources, in_groups, shares.tolist(), errors.tolist())
+    return NOT_MIXTURES if outside else ""
 
 
 def column_ridge(sources: SourceHeads, chosen: float, given: float | None) -> Tensor:

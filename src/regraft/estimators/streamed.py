@@ -15,16 +15,22 @@ from regraft.core.domains import Domains, check_domains
 from regraft.core.game import Round
 from regraft.core.group_certificate import GroupCertificate
 from regraft.core.heads import SourceHeads, fit_source_heads
-from regraft.core.latent_game import doubt_evidence, judge_folds, play_latent
+from regraft.core.latent_game import (
+    NOT_MIXTURES,
+    doubt_evidence,
+    judge_folds,
+    name_outside,
+    play_latent,
+)
 from regraft.core.latent_witness import map_from_means
 from regraft.core.row_certificate import certify_rows
 from regraft.core.row_game import FittedSample, SettledGame, settle_on_rows
 from regraft.core.row_sums import RowFolds, RowSums, hash_numbers
+from regraft.core.source_mixtures import find_outside
 from regraft.core.splitting import largest_size
 from regraft.estimators.abduction import describe_groups
 from regraft.estimators.cro import CROClassifier
 from regraft.estimators.game_head import warn_unless_converged
-from regraft.estimators.source_mixtures import check_sources
 
 SAMPLE_ROWS = 100_000
 _IN_PARTS = {"family": "latent", "class_groups": False, "device": "cpu"}
@@ -128,9 +134,11 @@ def fit_on_rows(
 
     certificate = certify(settled)
     if not settled.reason:
+        outside = find_outside(sources, groups, judge_folds(sources, settled.folds[0]))
         own, pooled = certificate.targets, certificate.pooled_targets
-        if doubt := doubt_evidence(own, pooled, check_sources(certificate)):
-            settled = settled.keep_pooled(doubt)
+        if doubt := doubt_evidence(own, pooled, outside):
+            named = outside if doubt == NOT_MIXTURES else ()
+            settled = settled.keep_pooled(name_outside(doubt, named, names))
             certificate = certify(settled)
     if settled.game is not None:
         warn_unless_converged(settled.game, "max_rounds or tolerance, or the ridge")
