@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regraft.cli.command import command
-from regraft.cli.options import Data, Folder, Model, ModelDomain, ModelLabel, Seed
+from regraft.cli.option_groups import ModelColumns
+from regraft.cli.options import Data, Folder, Model, Seed
 from regraft.cli.place import read_target
 from regraft.cli.session import Session, announce_replacement
 
@@ -26,8 +27,8 @@ def adapt_command(
     model: Model,
     target: Data,
     out: Annotated[Path, Folder],
-    label: ModelLabel = None,
-    domain: ModelDomain = None,
+    *,
+    columns: ModelColumns,
     no_labels: Annotated[
         bool, typer.Option("--no-labels", help="Leave out the labels that the data have.")
     ] = False,
@@ -53,7 +54,7 @@ def adapt_command(
         check_destination(place)
         announce_replacement(session, out)
         fitted = load(model)
-        table, X = read_target(fitted, target, label, domain, label_gaps=not no_labels)
+        table, X = read_target(fitted, target, columns, label_gaps=not no_labels)
         before, head = split_model(fitted)
     y = None if no_labels else table.y
     with session.working(f"adapting to {len(X)} rows"):

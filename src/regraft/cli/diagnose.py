@@ -8,12 +8,7 @@ import typer
 
 from regraft.cli.command import command
 from regraft.cli.option_groups import TableColumns
-from regraft.cli.options import (
-    Data,
-    Device,
-    Out,
-    Seed,
-)
+from regraft.cli.options import Data, Device, Out, Seed
 from regraft.cli.session import Session
 
 if TYPE_CHECKING:

@@ -13,11 +13,7 @@ from regraft.core.game import Adversary, GameOutcome, Round, play
 from regraft.core.guard import compare_worst_cases
 from regraft.core.heads import SourceHeads
 from regraft.core.hull import Hull
-from regraft.core.hull_adversary import (
-    HullOptions,
-    ReweightingHullAdversary,
-    make_hull_adversary,
-)
+from regraft.core.hull_adversary import HullOptions, ReweightingHullAdversary, make_hull_adversary
 from regraft.core.learner import Learner
 from regraft.core.surrogates import WeightedSample
 

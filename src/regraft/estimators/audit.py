@@ -13,13 +13,7 @@ from torch import Tensor
 
 from regraft.core.domains import Domains, check_domains, warn_if_one_domain
 from regraft.core.heads import fit_source_heads
-from regraft.core.hull import (
-    Hull,
-    attack,
-    check_radius,
-    check_rank,
-    hull_targets,
-)
+from regraft.core.hull import Hull, attack, check_radius, check_rank, hull_targets
 from regraft.core.newton import losses
 from regraft.core.target_rows import TargetRows
 from regraft.estimators.families import Family, check_settings

@@ -14,19 +14,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 from torch import Tensor
 
-from regraft.core.domains import (
-    Domains,
-    check_column,
-    check_domains,
-    is_target,
-    warn_if_one_domain,
-)
-from regraft.core.features import (
-    check_features,
-    check_no_text,
-    column_names,
-    iterate_row_chunks,
-)
+from regraft.core.domains import Domains, check_column, check_domains, is_target, warn_if_one_domain
+from regraft.core.features import check_features, check_no_text, column_names, iterate_row_chunks
 from regraft.core.heads import SourceHeads, fit_source_heads
 from regraft.estimators.column_roles import ColumnRoles
 from regraft.estimators.encoder_record import EncoderRecord

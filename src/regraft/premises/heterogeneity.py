@@ -12,13 +12,7 @@ from torch import Tensor
 
 from regraft.premises.factorization import GroupedRows
 from regraft.premises.randomization import DRAWS, Randomization, crossfit_residuals, pooled_test
-from regraft.premises.verdicts import (
-    LEVEL,
-    NO_COMMON_CLASSES,
-    ONE_SOURCE,
-    Verdict,
-    format_p_value,
-)
+from regraft.premises.verdicts import LEVEL, NO_COMMON_CLASSES, ONE_SOURCE, Verdict, format_p_value
 from regraft.support.plain_data import PlainData
 
 
