@@ -10,22 +10,18 @@ import typer
 
 from regraft.cli.command import command
 from regraft.cli.large_tables import audit_large
-from regraft.cli.option_groups import EngineSettings, ModelColumns
+from regraft.cli.option_groups import EngineSettings, Hulls, Mixtures, ModelColumns
 from regraft.cli.options import (
     AUDIT_RADII,
     AuditFamily,
     Categorical,
-    ClassGroups,
     Data,
     Device,
     Drop,
     Features,
     HullRadii,
     ModelId,
-    NGroups,
     Out,
-    PriorShift,
-    Rank,
     choose_columns,
     numbers,
 )
@@ -55,11 +51,9 @@ def audit_command(
     categorical: Categorical = None,
     id_column: ModelId = None,
     family: AuditFamily = "latent",
-    prior_shift: PriorShift = None,
-    class_groups: ClassGroups = False,
+    mixtures: Mixtures,
     radii: HullRadii = None,
-    rank: Rank = None,
-    n_groups: NGroups = 2,
+    hulls: Hulls,
     device: Device = "cpu",
     settings: EngineSettings,
     out: Out = None,
@@ -75,32 +69,30 @@ def audit_command(
     from regraft.estimators.group_audit import audit_groups
     from regraft.estimators.unseen import judge_unseen
 
-    mixtures: dict[str, Any] = {"prior_shift": prior_shift, "class_groups": class_groups}
-    chosen: dict[str, Any] = {"rank": rank, "n_groups": n_groups}
-    check_settings(family, {**mixtures, **chosen, "radii": steps}, frozen=True)
+    check_settings(family, {**vars(mixtures), **vars(hulls), "radii": steps}, frozen=True)
     columns = choose_columns(features, drop, categorical, id_column)
     check_device(device)
-    check_prior_shift(prior_shift)
+    check_prior_shift(mixtures.prior_shift)
     steps = check_radii(steps or numbers(AUDIT_RADII))
     result: GroupAudit | FreeAudit | AuditCurve
     if settings.is_streamed:
-        check_streamed_audit(predictor, family, class_groups, device)
+        check_streamed_audit(predictor, family, mixtures.class_groups, device)
         model, roles = _load(predictor, named, columns)
-        result = audit_large(session, model, data, roles, settings, prior_shift)
+        result = audit_large(session, model, data, roles, settings, mixtures.prior_shift)
         return _finish(session, result, family, predictor, data)
     with session.working(f"auditing {predictor} on {data}"):
         judged, X, y, places = _read(predictor, data, named, columns)
-        check_rank(rank, len(set(y.tolist())))
+        check_rank(hulls.rank, len(set(y.tolist())))
         rows = X, y, places
         if predictor.is_dir():
             judged = judge_unseen(judged, *rows)
         if family == "latent":
-            result = audit_groups(judged, *rows, **mixtures, device=device)
+            result = audit_groups(judged, *rows, **vars(mixtures), device=device)
         elif family == "free":
             result = audit_free(judged, *rows, device=device)
         else:
             kind = cast("Family", family)
-            result = audit(judged, *rows, steps, family=kind, **chosen, device=device)
+            result = audit(judged, *rows, steps, family=kind, **vars(hulls), device=device)
     _finish(session, result, family, predictor, data)
 
 

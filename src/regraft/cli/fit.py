@@ -8,20 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from regraft.cli.command import command
 from regraft.cli.large_tables import fit_large, warn_of_small_cells
-from regraft.cli.option_groups import EngineSettings, TableColumns
-from regraft.cli.options import (
-    ClassGroups,
-    Data,
-    Device,
-    Family,
-    Folder,
-    HullRadius,
-    NGroups,
-    Objective,
-    PriorShift,
-    Rank,
-    Ridge,
-)
+from regraft.cli.option_groups import EngineSettings, Hulls, Mixtures, TableColumns
+from regraft.cli.options import Data, Device, Family, Folder, HullRadius, Objective, Ridge
 from regraft.cli.session import Session, announce_replacement
 from regraft.cli.shown_rows import SHOWN_ROWS, describe_ends
 
@@ -37,11 +25,9 @@ def fit(
     *,
     columns: TableColumns,
     family: Family = "latent",
-    prior_shift: PriorShift = None,
-    class_groups: ClassGroups = False,
+    mixtures: Mixtures,
     radius: HullRadius = None,
-    rank: Rank = None,
-    n_groups: NGroups = 2,
+    hulls: Hulls,
     objective: Objective = "risk",
     ridge: Ridge = None,
     device: Device = "cpu",
@@ -62,12 +48,10 @@ def fit(
 
     parameters: dict[str, Any] = {
         "family": family,
+        **vars(mixtures),
         "radius": radius,
-        "rank": rank,
-        "n_groups": n_groups,
+        **vars(hulls),
         "objective": objective,
-        "prior_shift": prior_shift,
-        "class_groups": class_groups,
         "ridge": ridge,
         "device": device,
     }

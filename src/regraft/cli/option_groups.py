@@ -11,6 +11,7 @@ from regraft.cli.names import ROW_ENGINES
 from regraft.cli.options import (
     Address,
     Categorical,
+    ClassGroups,
     Compat,
     Device,
     Domain,
@@ -25,8 +26,11 @@ from regraft.cli.options import (
     NewEncoder,
     NewPath,
     NewText,
+    NGroups,
     OnBroken,
     PerDomain,
+    PriorShift,
+    Rank,
     RowEngineName,
     Swad,
     Task,
@@ -72,6 +76,22 @@ class ModelColumns:
 
     label: ModelLabel = None
     domain: ModelDomain = None
+
+
+@dataclass(frozen=True)
+class Mixtures:
+    """Which mixtures of hidden groups are plausible."""
+
+    prior_shift: PriorShift = None
+    class_groups: ClassGroups = False
+
+
+@dataclass(frozen=True)
+class Hulls:
+    """How hulls of heads, and of abductions, are made."""
+
+    rank: Rank = None
+    n_groups: NGroups = 2
 
 
 @dataclass(frozen=True)

@@ -104,7 +104,8 @@ def sweep(
     from regraft.bench.protocol.launch import check_folder, launch
     from regraft.core.domains import check_device
 
-    _check_counts(n_trials=n_trials, n_hparams=n_hparams, together=together)
+    counts = {"n_trials": n_trials, "n_hparams": n_hparams}
+    _check_counts(**counts, together=together)
     lengths = {"steps": steps, "checkpoint_freq": checkpoint_freq}
     settings.check(**lengths, seed=seed, n_hparams_from=n_hparams_from)
     if engine == "local" or (engine == "ray" and address is None):
@@ -122,8 +123,7 @@ def sweep(
             test_envs=held_out,
             pairs=pairs,
             first_trial=seed,
-            n_trials=n_trials,
-            n_hparams=n_hparams,
+            **counts,
             n_hparams_from=n_hparams_from,
             **lengths,
             **settings.of_jobs(),

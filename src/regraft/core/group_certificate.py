@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from regraft.core.certificate import Certificate, collect_evidence
+from regraft.core.certificate import Certificate, join_evidence, measure_heads
 from regraft.core.evidence import Evidence
 from regraft.core.group_evidence import measure_targets
 from regraft.core.heads import SourceHeads
@@ -75,18 +75,15 @@ def certify_latent(
     """
     targets = outcome.targets
     alone = replace(targets, prior_shift=None, class_groups=False)
-    shared = collect_evidence(
-        partial(measure_targets, targets),
-        outcome.held_out,
-        outcome.pooled,
-        sources.slices,
-        names,
-        sources.row_weight,
+    judged = outcome.held_out, outcome.pooled
+    shared = join_evidence(
+        *measure_heads(partial(measure_targets, targets), *judged, sources, names),
         notes=notes,
         sources_have_bounds=False,  # they are mixtures, which the bounds cover
+        game=outcome.game,
+        source_rows=sources.sizes,
         reason=outcome.reason,
         advantage=outcome.advantage,
-        game=outcome.game,
     )
     return GroupCertificate(
         family="latent",

@@ -9,7 +9,7 @@ they are not, a new domain need not be one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from regraft.core.abduction import Groups
 from regraft.core.evidence import Evidence, HeldOutRows, judge, measure_sources
-from regraft.core.game import GameOutcome, Round, play
+from regraft.core.game import GameOutcome, OnRound, play
 from regraft.core.group_evidence import measure_targets
 from regraft.core.group_targets import GroupAdversary, GroupTargets
 from regraft.core.group_ties import source_share_errors
@@ -70,7 +70,7 @@ def play_latent(
     ridge: float | None = None,
     tolerance: float = 1e-3,
     max_rounds: int = 50,
-    on_round: Callable[[Round], None] | None = None,
+    on_round: OnRound = None,
 ) -> LatentOutcome:
     """Play from the ERM head on against all mixtures of ``groups`` of the same rows.
 

@@ -178,7 +178,7 @@ def compare(
     matrix = X if features is None else _to_numbers(features, X)
     domains = check_domains(matrix, y, sample_domain)
     _check_enough(domains)
-    targets = [str(name) for name in domains.names]
+    targets = domains.texts
     common: dict[str, Any] = {"data": fingerprint(domains), "device": device}
     common |= {"regraft": __version__, "bootstrap": DRAWS}
     if features is not None:

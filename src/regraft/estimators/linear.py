@@ -36,13 +36,7 @@ class SoftmaxHead(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     encoder_: EncoderRecord
     column_roles_: ColumnRoles
 
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_domain: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> Self:
+    def fit(self, *args: Any, **kwargs: Any) -> Self:
         """Raise ``ValueError``, unless a class says how it is fitted: another model makes it."""
         raise ValueError("an adapted model is not fitted: call adapt of the model it came from.")
 

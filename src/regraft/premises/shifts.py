@@ -52,7 +52,7 @@ def measure_shifts(domains: Domains, *, densities: Tensor | None = None, seed: i
     sources = fit_source_heads(domains)
     logits = sources.held_out.logits(sources.held_out.heads, sources.Z)  # (K, C, n)
     labels = torch.softmax(logits, dim=1).movedim(2, 0)
-    names = [str(name) for name in domains.names]
+    names = domains.texts
     return shifts_between(densities[sources.order], labels, sources.domain, names)
 
 
