@@ -144,15 +144,10 @@ class RunSettings:
         """Return them as fields of a job."""
         from regraft.bench.protocol.models import weights_checksum
 
-        return {
-            "holdout_fraction": self.holdout_fraction,
-            "compat": self.compat,
-            "per_domain": self.per_domain_forward,
-            "swad": self.swad,
-            "task": self.task,
-            "uda_holdout_fraction": self.uda_holdout_fraction,
-            "weights": weights_checksum(self.weights) if self.weights else "",
-        }
+        same = ("holdout_fraction", "compat", "swad", "task", "uda_holdout_fraction")
+        checksum = weights_checksum(self.weights) if self.weights else ""
+        others = {"per_domain": self.per_domain_forward, "weights": checksum}
+        return {name: getattr(self, name) for name in same} | others
 
 
 @dataclass(frozen=True)

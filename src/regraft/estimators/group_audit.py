@@ -149,12 +149,10 @@ def audit_groups(
 
     Parameters
     ----------
-    predictor, X, y, sample_domain
+    predictor, X, y, sample_domain, device
         As in :func:`regraft.audit`.
     prior_shift, class_groups
         Which mixtures count, as in :class:`~regraft.estimators.cro.CROClassifier`.
-    device : str
-        Where torch computes, such as "cpu" or "cuda".
 
     Returns
     -------
