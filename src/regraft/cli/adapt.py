@@ -42,8 +42,6 @@ def adapt_command(
     from regraft.estimators.pipelines import join_model, split_model
     from regraft.estimators.saving import check_destination, load, save
     from regraft.estimators.target_tables import adapted_table, place_table
-    from regraft.support.files import write_text
-    from regraft.support.json_files import dumps
 
     if not 0 <= draws <= _MOST_DRAWS:
         raise ValueError(f"draws is {draws}: pass 0 to {_MOST_DRAWS:,}.")
@@ -68,10 +66,9 @@ def adapt_command(
         "curve": None if curve is None else curve.to_dict(),
         "model": before_certificate.to_dict(),
     }
-    stage = session.stage or out
-    files = [stage / "model", stage / "adapt.json"]
+    files = [(session.stage or out) / "model"]
     save(join_model(before, adapted), files[0])
-    write_text(files[1], dumps(document))
+    files += session.write_json("adapt.json", document)
     session.tables(
         each for each in (place_table(certificate), adapted_table(certificate)) if each is not None
     )

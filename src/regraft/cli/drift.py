@@ -64,8 +64,7 @@ def drift_command(
     from regraft.estimators.drift import DriftSummary, ThinnedBatches, in_batches, watch
     from regraft.estimators.pipelines import split_model
     from regraft.estimators.saving import load
-    from regraft.support.files import write_text
-    from regraft.support.json_files import dumps, make_line
+    from regraft.support.json_files import make_line
 
     files = [] if out is None else [out / _LINES]
     if files and files[0].exists():
@@ -106,9 +105,7 @@ def drift_command(
         "batches": [each.to_dict() for each in thinned.batches()],
         "alarms": alarms,
     }
-    if (stage := session.stage) is not None:
-        files.append(stage / "drift.json")
-        write_text(files[1], dumps(document))
+    files += session.write_json("drift.json", document)
     _show(session, summary.sentence(), thinned.batches(_SHOWN_BATCHES), certified)
     session.finish(document, files, read=[model, *targets])
     if fail_on_alarm and summary.alarms:

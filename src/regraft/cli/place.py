@@ -47,8 +47,6 @@ def place_command(
     from regraft.estimators.placing import place
     from regraft.estimators.saving import load
     from regraft.estimators.target_tables import expect_accuracy
-    from regraft.support.files import write_text
-    from regraft.support.json_files import dumps
 
     fitted = load(model)
     before, head = split_model(fitted)
@@ -76,10 +74,7 @@ def place_command(
         "model": certificate.to_dict(),
         "alien": [dict(vars(row)) for row in rows],
     }
-    files = []
-    if (stage := session.stage) is not None:
-        files = [stage / "place.json"]
-        write_text(files[0], dumps(document))
+    files = session.write_json("place.json", document)
     _show(session, placement, document["summary"], rows, shown)
     session.finish(document, files, read=[model, target])
 
