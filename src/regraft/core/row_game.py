@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Unpack
+from typing import NamedTuple, Unpack
 
 import torch
 from torch import Tensor
@@ -45,8 +45,7 @@ from regraft.core.surrogates import WeightedSample
 _POOLED_TOLERANCE = 1e-9
 
 
-@dataclass(frozen=True)
-class FittedSample:
+class FittedSample(NamedTuple):
     """What a sample of the rows gave."""
 
     sources: SourceHeads
