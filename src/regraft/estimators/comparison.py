@@ -245,16 +245,10 @@ def _check_enough(domains: Domains) -> None:
 
 
 def _cell(target: str, head: str, own: CellValues, erm: CellValues) -> ComparisonCell:
-    return ComparisonCell(
-        target=target,
-        head=head,
-        accuracy=own.accuracy,
-        source_accuracy=own.source_accuracy,
-        seconds=own.seconds,
-        rows=own.rows,
-        metrics=_estimates(own.metrics),
-        minus_erm=_differences(head, own.metrics, erm.metrics),
-    )
+    """Return what was measured of a head, with intervals, and its differences to ERM."""
+    values = vars(own) | {"metrics": _estimates(own.metrics)}
+    gains = _differences(head, own.metrics, erm.metrics)
+    return ComparisonCell(target, head, **values, minus_erm=gains)
 
 
 def _row(
