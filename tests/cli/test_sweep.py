@@ -1,6 +1,7 @@
 """``regraft sweep`` behind its options: from names to the table, and what goes wrong on the way."""
 
 import json
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from regraft.bench import engines
 from regraft.bench.datasets import open_dataset
 from regraft.bench.protocol.run_folder import RunFolder
 from regraft.cli.command import RESUMES
+from regraft.cli.option_groups import RunSettings
 from regraft.cli.sweep import _together
 from regraft.cli.sweep import sweep as run_sweep
 from tests.helpers.commands import interrupt, make_session
@@ -35,8 +37,10 @@ def sweep(data: Path, as_json: bool = False, **options: Any) -> None:
         name: ",".join(map(str, value)) if isinstance(value, list) else value
         for name, value in options.items()
     }
-    out = data.parent / "out"
-    run_sweep(make_session(out, as_json=as_json), data=data, out=out, **typed)
+    shared = {each.name: typed.pop(each.name) for each in fields(RunSettings) if each.name in typed}
+    out, settings = data.parent / "out", RunSettings(**shared)
+    session = make_session(out, as_json=as_json)
+    run_sweep(session, data=data, out=out, settings=settings, **typed)
 
 
 def test_a_sweep_ends_with_its_table(data: Path, capsys: pytest.CaptureFixture[str]) -> None:

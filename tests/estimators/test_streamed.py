@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 from regraft import CROClassifier, make_confounded_domains
 from regraft.core import row_sums
 from regraft.core.latent_game import NOT_MIXTURES
-from regraft.core.row_sums import LocalRows, RowTable
+from regraft.core.row_sums import RowTable
 from regraft.estimators.streamed import (
     check_streamed,
     draw_rows,
     fit_on_rows,
     sampling_rates,
 )
-from tests.helpers.row_tables import list_numbers, split_rows
+from tests.helpers.row_tables import LocalRows, list_numbers, split_rows
 
 
 @pytest.fixture(autouse=True)

@@ -1,12 +1,48 @@
 """Tables in memory, as the sums over rows that fits and audits of large tables ask for."""
 
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
-from regraft.core.row_sums import LocalRows, RowTable
+from regraft.core.row_sums import (
+    NO_FOLDS,
+    RowFolds,
+    RowFunction,
+    RowMap,
+    RowTable,
+    Sums,
+    add_in_order,
+)
 from regraft.estimators.streamed import SampledRows
+
+
+@dataclass(frozen=True)
+class LocalRows:
+    """Sums over the rows of one table, chunk by chunk, in this process."""
+
+    table: RowTable
+    folds: RowFolds = NO_FOLDS
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.table.y)
+
+    def sum(self, function: RowFunction, *arguments: Any) -> Sums:
+        """Apply ``function`` to each chunk of rows, and add what it returns."""
+        return add_in_order(self.table.sums(self.folds, function, arguments))
+
+    def with_folds(self, folds: RowFolds) -> Self:
+        """Return the same rows, dealt to folds."""
+        return replace(self, folds=folds)
+
+    def map(self, function: Callable[..., Tensor], *arguments: Any) -> Self:
+        """Return rows (b, k) that ``function`` makes of each chunk; they are kept."""
+        return replace(self, table=self.table.map(RowMap(function, arguments)))
 
 
 def split_rows(

@@ -5,9 +5,10 @@ from functools import cache
 
 import pytest
 
+from regraft.estimators.diagnosing import diagnose
 from regraft.premises.abduction_angles import AnglePair
 from regraft.premises.deduction_invariance import DeductionCell, DeductionInvariance
-from regraft.premises.diagnose import Diagnosis, diagnose
+from regraft.premises.diagnose import Diagnosis
 from regraft.premises.diagnosis_tables import (
     angles_table,
     answers,

@@ -113,10 +113,11 @@ def test_a_placed_domain_is_marked_on_the_slider(
 ) -> None:
     with_model = placed | {"model": json.loads(model.certificate_.to_json())}
     (slider,) = parts(place_chapter(with_model), Slider)
-    assert [line.name for line in slider.lines] == [ROBUST, ORDINARY]
+    assert list(slider.lines) == [ROBUST, ORDINARY]
     groups = model.certificate_.groups
-    assert slider.lines[0].start.value == groups[0].accuracy
-    assert slider.lines[0].end.value == groups[1].accuracy
+    start, end = slider.lines[ROBUST]
+    assert start.value == groups[0].accuracy
+    assert end.value == groups[1].accuracy
     assert "new domain" in str(slider.chart.spec)
 
 
@@ -125,7 +126,7 @@ def test_an_adapted_domain_is_marked_on_the_slider(
 ) -> None:
     with_model = adapted | {"model": json.loads(model.certificate_.to_json())}
     (slider,) = parts(adapt_chapter(with_model), Slider)
-    assert [line.name for line in slider.lines] == [ROBUST, ORDINARY]
+    assert list(slider.lines) == [ROBUST, ORDINARY]
     shares = list(adapted["certificate"]["weights"].values())
     drawn = [layer["data"]["values"] for layer in slider.chart.spec["layer"] if "data" in layer]
     (new,) = {v["share"] for values in drawn for v in values if v.get("domain") == "new domain"}

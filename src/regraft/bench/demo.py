@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from regraft.core.domains import check_domains
-from regraft.core.game import Round
+from regraft.core.game import OnRound
 from regraft.core.group_certificate import GroupCertificate
 from regraft.core.heads import fit_source_heads
 from regraft.data.examples import DemoBank, load_demo, load_demo_pixels
@@ -98,7 +97,7 @@ def run_demo(
     seed: int = 0,
     device: str = "cpu",
     on_progress: OnProgress = ignore_progress,
-    on_round: Callable[[Round], None] | None = None,
+    on_round: OnRound = None,
 ) -> DemoResult:
     """Fit all heads on four fifths of the source rows, and measure them where they did not train.
 

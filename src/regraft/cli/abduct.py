@@ -10,12 +10,7 @@ import typer
 from regraft.cli.command import command
 from regraft.cli.large_tables import open_large, take_sample
 from regraft.cli.option_groups import EngineSettings, TableColumns
-from regraft.cli.options import (
-    Data,
-    Device,
-    Inputs,
-    Out,
-)
+from regraft.cli.options import Data, Device, Inputs, Out
 from regraft.cli.session import Session
 from regraft.cli.shown_rows import SHOWN_ROWS, announce_pictures, describe_ends, show_rows
 
@@ -40,8 +35,6 @@ def abduct_command(
     """Find the hidden factor that the sources disagree about, and show the rows at its ends."""
     from regraft.estimators.abduction import abduct
     from regraft.estimators.abduction_ends import abduction_document
-    from regraft.support.files import write_text
-    from regraft.support.json_files import dumps
 
     if show < 1:
         raise ValueError(f"show is {show}: pass 1 or more.")
@@ -63,10 +56,7 @@ def abduct_command(
     document = abduction_document(found, ends) | {"rows": n_rows}
     if numbers is not None:
         document["sampled_rows"] = len(table.y)
-    files = []
-    if (stage := session.stage) is not None:
-        files = [stage / "abduct.json"]
-        write_text(files[0], dumps(document))
+    files = session.write_json("abduct.json", document)
     show_abduction(session, document, pictures)
     session.finish(document, files, read=[data])
 

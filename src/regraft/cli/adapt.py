@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regraft.cli.command import command
-from regraft.cli.options import Data, Folder, Model, ModelDomain, ModelLabel, Seed
+from regraft.cli.option_groups import ModelColumns
+from regraft.cli.options import Data, Folder, Model, Seed
 from regraft.cli.place import read_target
 from regraft.cli.session import Session, announce_replacement
 
@@ -26,8 +27,8 @@ def adapt_command(
     model: Model,
     target: Data,
     out: Annotated[Path, Folder],
-    label: ModelLabel = None,
-    domain: ModelDomain = None,
+    *,
+    columns: ModelColumns,
     no_labels: Annotated[
         bool, typer.Option("--no-labels", help="Leave out the labels that the data have.")
     ] = False,
@@ -41,8 +42,6 @@ def adapt_command(
     from regraft.estimators.pipelines import join_model, split_model
     from regraft.estimators.saving import check_destination, load, save
     from regraft.estimators.target_tables import adapted_table, place_table
-    from regraft.support.files import write_text
-    from regraft.support.json_files import dumps
 
     if not 0 <= draws <= _MOST_DRAWS:
         raise ValueError(f"draws is {draws}: pass 0 to {_MOST_DRAWS:,}.")
@@ -53,7 +52,7 @@ def adapt_command(
         check_destination(place)
         announce_replacement(session, out)
         fitted = load(model)
-        table, X = read_target(fitted, target, label, domain, label_gaps=not no_labels)
+        table, X = read_target(fitted, target, columns, label_gaps=not no_labels)
         before, head = split_model(fitted)
     y = None if no_labels else table.y
     with session.working(f"adapting to {len(X)} rows"):
@@ -67,10 +66,9 @@ def adapt_command(
         "curve": None if curve is None else curve.to_dict(),
         "model": before_certificate.to_dict(),
     }
-    stage = session.stage or out
-    files = [stage / "model", stage / "adapt.json"]
+    files = [(session.stage or out) / "model"]
     save(join_model(before, adapted), files[0])
-    write_text(files[1], dumps(document))
+    files += session.write_json("adapt.json", document)
     session.tables(
         each for each in (place_table(certificate), adapted_table(certificate)) if each is not None
     )

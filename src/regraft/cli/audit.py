@@ -10,24 +10,18 @@ import typer
 
 from regraft.cli.command import command
 from regraft.cli.large_tables import audit_large
-from regraft.cli.option_groups import EngineSettings
+from regraft.cli.option_groups import EngineSettings, Hulls, Mixtures, ModelColumns
 from regraft.cli.options import (
     AUDIT_RADII,
     AuditFamily,
     Categorical,
-    ClassGroups,
     Data,
     Device,
     Drop,
     Features,
     HullRadii,
-    ModelDomain,
     ModelId,
-    ModelLabel,
-    NGroups,
     Out,
-    PriorShift,
-    Rank,
     choose_columns,
     numbers,
 )
@@ -51,18 +45,15 @@ def audit_command(
     ],
     data: Data,
     *,
-    label: ModelLabel = None,
-    domain: ModelDomain = None,
+    named: ModelColumns,
     features: Features = None,
     drop: Drop = None,
     categorical: Categorical = None,
     id_column: ModelId = None,
     family: AuditFamily = "latent",
-    prior_shift: PriorShift = None,
-    class_groups: ClassGroups = False,
+    mixtures: Mixtures,
     radii: HullRadii = None,
-    rank: Rank = None,
-    n_groups: NGroups = 2,
+    hulls: Hulls,
     device: Device = "cpu",
     settings: EngineSettings,
     out: Out = None,
@@ -78,32 +69,30 @@ def audit_command(
     from regraft.estimators.group_audit import audit_groups
     from regraft.estimators.unseen import judge_unseen
 
-    mixtures: dict[str, Any] = {"prior_shift": prior_shift, "class_groups": class_groups}
-    chosen: dict[str, Any] = {"rank": rank, "n_groups": n_groups}
-    check_settings(family, {**mixtures, **chosen, "radii": steps}, frozen=True)
+    check_settings(family, {**vars(mixtures), **vars(hulls), "radii": steps}, frozen=True)
     columns = choose_columns(features, drop, categorical, id_column)
     check_device(device)
-    check_prior_shift(prior_shift)
+    check_prior_shift(mixtures.prior_shift)
     steps = check_radii(steps or numbers(AUDIT_RADII))
     result: GroupAudit | FreeAudit | AuditCurve
     if settings.is_streamed:
-        check_streamed_audit(predictor, family, class_groups, device)
-        model, roles = _load(predictor, label, domain, columns)
-        result = audit_large(session, model, data, roles, settings, prior_shift)
+        check_streamed_audit(predictor, family, mixtures.class_groups, device)
+        model, roles = _load(predictor, named, columns)
+        result = audit_large(session, model, data, roles, settings, mixtures.prior_shift)
         return _finish(session, result, family, predictor, data)
     with session.working(f"auditing {predictor} on {data}"):
-        judged, X, y, places = _read(predictor, data, label, domain, columns)
-        check_rank(rank, len(set(y.tolist())))
+        judged, X, y, places = _read(predictor, data, named, columns)
+        check_rank(hulls.rank, len(set(y.tolist())))
         rows = X, y, places
         if predictor.is_dir():
             judged = judge_unseen(judged, *rows)
         if family == "latent":
-            result = audit_groups(judged, *rows, **mixtures, device=device)
+            result = audit_groups(judged, *rows, **vars(mixtures), device=device)
         elif family == "free":
             result = audit_free(judged, *rows, device=device)
         else:
             kind = cast("Family", family)
-            result = audit(judged, *rows, steps, family=kind, **chosen, device=device)
+            result = audit(judged, *rows, steps, family=kind, **vars(hulls), device=device)
     _finish(session, result, family, predictor, data)
 
 
@@ -138,7 +127,7 @@ def _finish(
 
 
 def _read(
-    predictor: Path, data: Path, label: str | None, domain: str | None, choice: ColumnChoice
+    predictor: Path, data: Path, named: ModelColumns, choice: ColumnChoice
 ) -> tuple[Any, Any, Any, Any]:
     """Read a model or probabilities, and the features, labels and domains to audit it on."""
     from regraft.data.labelled import read_labelled
@@ -147,18 +136,16 @@ def _read(
     from regraft.estimators.pipelines import split_model
 
     if not predictor.is_dir():
-        table = read_labelled(data, label or "label", domain or "domain", choice=choice)
+        table = read_labelled(data, named.label or "label", named.domain or "domain", choice=choice)
         return read_probabilities(predictor, table.y), table.X, table.y, table.domain
-    model, roles = _load(predictor, label, domain, choice)
+    model, roles = _load(predictor, named, choice)
     found = read_table(data, **roles._asdict(), need_id=choice.id is not None)
     X, y, places = features_for(model, found), found.y, found.domain
     assert y is not None and places is not None  # they are needed
     return split_model(model)[1], X, y, places
 
 
-def _load(
-    predictor: Path, label: str | None, domain: str | None, choice: ColumnChoice
-) -> tuple[Model, ColumnRoles]:
+def _load(predictor: Path, named: ModelColumns, choice: ColumnChoice) -> tuple[Model, ColumnRoles]:
     """Read a model, and which columns of a table are no features."""
     from regraft.data.columns import ColumnChoice
     from regraft.data.model_features import find_roles
@@ -172,7 +159,7 @@ def _load(
     # A feature of the model that does not vary among these rows is nothing to drop.
     warnings.filterwarnings("ignore", message=r".* constant and carr(y|ies) no information")
     model = load(predictor)
-    return model, find_roles(model, label, domain, choice.id)
+    return model, find_roles(model, named.label, named.domain, choice.id)
 
 
 def _show(session: Session, audit: GroupAudit | FreeAudit | AuditCurve) -> None:

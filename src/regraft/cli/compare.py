@@ -11,15 +11,7 @@ import typer
 from regraft.cli.command import command
 from regraft.cli.names import METRICS
 from regraft.cli.option_groups import TableColumns
-from regraft.cli.options import (
-    Device,
-    Folder,
-    choice,
-    numbers,
-    one_of,
-    path_option,
-    words,
-)
+from regraft.cli.options import Device, Folder, choice, numbers, one_of, path_option, words
 from regraft.cli.session import Session
 
 if TYPE_CHECKING:

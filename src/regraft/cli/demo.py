@@ -57,13 +57,15 @@ def demo(
 
 def _diagnose(session: Session, cell: str, seed: int, device: str) -> dict[str, Any]:
     """Check the premises on the sources."""
+    from regraft.core.domains import check_domains
     from regraft.data.examples import load_demo
-    from regraft.premises.diagnose import diagnose
+    from regraft.premises.diagnose import diagnose_domains
     from regraft.premises.diagnosis_tables import diagnosis_document
+    from regraft.support.threads import threads_for
 
     bank = load_demo(cell)
     with session.working("checking the premises") as step:
-        diagnosis = diagnose(
-            bank.X, bank.y, bank.sample_domain, seed=seed, device=device, on_progress=step
-        )
+        domains = check_domains(bank.X, bank.y, bank.sample_domain, device=device)
+        with threads_for(domains.X.numel()):
+            diagnosis = diagnose_domains(domains, seed=seed, on_progress=step)
     return diagnosis_document(diagnosis)

@@ -8,12 +8,7 @@ import typer
 
 from regraft.cli.command import command
 from regraft.cli.option_groups import TableColumns
-from regraft.cli.options import (
-    Data,
-    Device,
-    Out,
-    Seed,
-)
+from regraft.cli.options import Data, Device, Out, Seed
 from regraft.cli.session import Session
 
 if TYPE_CHECKING:
@@ -36,22 +31,19 @@ def diagnose(
     out: Out = None,
 ) -> None:
     """Say what the data show and what to do: four answers, and the method's premises."""
-    from regraft.premises.diagnose import diagnose as check_premises
+    from regraft.core.domains import check_domains
+    from regraft.premises.diagnose import diagnose_domains
     from regraft.premises.diagnosis_tables import write_diagnosis
+    from regraft.support.threads import threads_for
 
     with session.working(f"reading {data}"):
         table = columns.read(data, group)
     with session.working("checking the premises") as step:
-        diagnosis = check_premises(
-            table.X,
-            table.y,
-            table.domain,
-            table.group,
-            groups=groups,
-            seed=seed,
-            device=device,
-            on_progress=step,
-        )
+        domains = check_domains(table.X, table.y, table.domain, device=device)
+        with threads_for(domains.X.numel()):
+            diagnosis = diagnose_domains(
+                domains, table.group, groups=groups, seed=seed, on_progress=step
+            )
     stage = session.stage
     files = [] if stage is None else write_diagnosis(stage, diagnosis)
     show_diagnosis(session, diagnosis)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regraft.cli.command import command
-from regraft.cli.options import Model, ModelDomain, ModelLabel, Out, path_argument
+from regraft.cli.option_groups import ModelColumns
+from regraft.cli.options import Model, Out, path_argument
 from regraft.cli.session import Session
 
 if TYPE_CHECKING:
@@ -50,8 +51,8 @@ def drift_command(
     targets: _Targets,
     batch: _Batch = 1000,
     level: _Level = 0.001,
-    label: ModelLabel = None,
-    domain: ModelDomain = None,
+    *,
+    columns: ModelColumns,
     fail_on_alarm: _FailOnAlarm = False,
     out: Out = None,
 ) -> None:
@@ -63,8 +64,7 @@ def drift_command(
     from regraft.estimators.drift import DriftSummary, ThinnedBatches, in_batches, watch
     from regraft.estimators.pipelines import split_model
     from regraft.estimators.saving import load
-    from regraft.support.files import write_text
-    from regraft.support.json_files import dumps, make_line
+    from regraft.support.json_files import make_line
 
     files = [] if out is None else [out / _LINES]
     if files and files[0].exists():
@@ -72,7 +72,7 @@ def drift_command(
     with session.working(f"reading {model}"):
         fitted = load(model)
         head: Any = split_model(fitted)[1]
-        stream = _Stream(fitted, targets, label, domain)
+        stream = _Stream(fitted, targets, columns)
         batches = watch(head, in_batches(stream.blocks(), batch), level)
         stream.check()
     certified = head.certificate_.accuracy_bound
@@ -105,9 +105,7 @@ def drift_command(
         "batches": [each.to_dict() for each in thinned.batches()],
         "alarms": alarms,
     }
-    if (stage := session.stage) is not None:
-        files.append(stage / "drift.json")
-        write_text(files[1], dumps(document))
+    files += session.write_json("drift.json", document)
     _show(session, summary.sentence(), thinned.batches(_SHOWN_BATCHES), certified)
     session.finish(document, files, read=[model, *targets])
     if fail_on_alarm and summary.alarms:
@@ -120,8 +118,7 @@ class _Stream:
 
     model: Any
     targets: list[Path]
-    label: str | None
-    domain: str | None
+    named: ModelColumns
     starts: list[int] = field(default_factory=list)  # first rows of the targets begun, from 1
 
     def check(self) -> None:
@@ -148,7 +145,7 @@ class _Stream:
         from regraft.data.feature_blocks import read_blocks
         from regraft.data.model_features import find_roles
 
-        columns = find_roles(self.model, self.label, self.domain)._asdict()
+        columns = find_roles(self.model, self.named.label, self.named.domain)._asdict()
         roles = [Role(name, option, needed=False) for option, name in columns.items() if name]
         return read_blocks(path, self.model, roles)
 

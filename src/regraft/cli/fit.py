@@ -8,20 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from regraft.cli.command import command
 from regraft.cli.large_tables import fit_large, warn_of_small_cells
-from regraft.cli.option_groups import EngineSettings, TableColumns
-from regraft.cli.options import (
-    ClassGroups,
-    Data,
-    Device,
-    Family,
-    Folder,
-    HullRadius,
-    NGroups,
-    Objective,
-    PriorShift,
-    Rank,
-    Ridge,
-)
+from regraft.cli.option_groups import EngineSettings, Hulls, Mixtures, TableColumns
+from regraft.cli.options import Data, Device, Family, Folder, HullRadius, Objective, Ridge
 from regraft.cli.session import Session, announce_replacement
 from regraft.cli.shown_rows import SHOWN_ROWS, describe_ends
 
@@ -37,11 +25,9 @@ def fit(
     *,
     columns: TableColumns,
     family: Family = "latent",
-    prior_shift: PriorShift = None,
-    class_groups: ClassGroups = False,
+    mixtures: Mixtures,
     radius: HullRadius = None,
-    rank: Rank = None,
-    n_groups: NGroups = 2,
+    hulls: Hulls,
     objective: Objective = "risk",
     ridge: Ridge = None,
     device: Device = "cpu",
@@ -57,17 +43,13 @@ def fit(
     from regraft.estimators.cro import CROClassifier
     from regraft.estimators.expected_time import describe_wait
     from regraft.estimators.saving import check_destination, save
-    from regraft.support.files import write_text
-    from regraft.support.json_files import dumps
 
     parameters: dict[str, Any] = {
         "family": family,
+        **vars(mixtures),
         "radius": radius,
-        "rank": rank,
-        "n_groups": n_groups,
+        **vars(hulls),
         "objective": objective,
-        "prior_shift": prior_shift,
-        "class_groups": class_groups,
         "ridge": ridge,
         "device": device,
     }
@@ -94,10 +76,10 @@ def fit(
     if table.encoder is not None:
         model.encoder_ = table.encoder
     before = table.preprocessing
-    stage = session.stage or out
-    save(model if before is None else make_pipeline(before, model), stage / "model")
+    files = [(session.stage or out) / "model"]
+    save(model if before is None else make_pipeline(before, model), files[0])
     certificate = model.certificate_
-    write_text(stage / "certificate.json", dumps(certificate.to_dict()))
+    files += session.write_json("certificate.json", certificate.to_dict())
     details: dict[str, Any] = {
         "n_features": table.X.shape[1],
         "classes": [str(name) for name in model.classes_],
@@ -108,12 +90,11 @@ def fit(
         details["abduction"] = abduction_document(model.abduction_, ends)
     accuracy = {each.name: each.accuracy for each in certificate.sources}
     document = {"certificate": certificate.to_dict(), "source_accuracy": accuracy}
-    write_text(stage / "fit.json", dumps(document | details))
+    files += session.write_json("fit.json", document | details)
     _show_sources(session, certificate)
     session.say(certificate.summary())
     if notice := describe_reference(model):
         session.say(notice.replace("`", ""))
-    files = [stage / "model", stage / "certificate.json", stage / "fit.json"]
     session.finish(document, files, read=[data])
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -120,7 +119,7 @@ def _show(
         cost = None if prices is None else prices.cost(tokens)
         counts = [f"{number:,}" for number in (asked, refused, tokens.input, tokens.output)]
         rows.append((name, *counts, "unknown" if cost is None else dollars(cost)))
-        used = {"asked": asked, "refused": refused, "tokens": asdict(tokens), "dollars": cost}
+        used = {"asked": asked, "refused": refused, "tokens": tokens._asdict(), "dollars": cost}
         documents[name] = used
     columns = "", "asked", "refused or unclear", "input tokens", "output tokens", "cost"
     session.table(columns, rows)

@@ -5,24 +5,36 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from regraft.cli.names import ROW_ENGINES
 from regraft.cli.options import (
     Address,
     Categorical,
+    ClassGroups,
+    Compat,
     Device,
     Domain,
     Drop,
     Features,
+    Holdout,
     Id,
     Label,
     Memory,
+    ModelDomain,
+    ModelLabel,
     NewEncoder,
     NewPath,
     NewText,
+    NGroups,
     OnBroken,
+    PerDomain,
+    PriorShift,
+    Rank,
     RowEngineName,
+    Swad,
+    Task,
+    UdaHoldout,
     Weights,
     Workers,
     choose_columns,
@@ -59,6 +71,30 @@ class TableColumns:
 
 
 @dataclass(frozen=True)
+class ModelColumns:
+    """The columns of a table for a model, where they are not called as in fit."""
+
+    label: ModelLabel = None
+    domain: ModelDomain = None
+
+
+@dataclass(frozen=True)
+class Mixtures:
+    """Which mixtures of hidden groups are plausible."""
+
+    prior_shift: PriorShift = None
+    class_groups: ClassGroups = False
+
+
+@dataclass(frozen=True)
+class Hulls:
+    """How hulls of heads, and of abductions, are made."""
+
+    rank: Rank = None
+    n_groups: NGroups = 2
+
+
+@dataclass(frozen=True)
 class NewInputOptions:
     """How new images and texts are read and encoded."""
 
@@ -82,6 +118,36 @@ class NewInputOptions:
             self.device,
             self.on_broken,
         )
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """What all runs of the protocol that a command starts have in common."""
+
+    holdout_fraction: Holdout = 0.2
+    compat: Compat = False
+    per_domain_forward: PerDomain = False
+    swad: Swad = False
+    task: Task = "domain_generalization"
+    uda_holdout_fraction: UdaHoldout = 0.0
+    weights: Weights = None
+    device: Device = "cpu"
+
+    def check(self, **others: Any) -> None:
+        """Raise ``ValueError`` with one sentence if these, or ``others``, cannot be."""
+        from regraft.bench.protocol.jobs import check_settings
+
+        shared = ("holdout_fraction", "task", "uda_holdout_fraction")
+        check_settings(**{name: getattr(self, name) for name in shared}, **others)
+
+    def of_jobs(self) -> dict[str, Any]:
+        """Return them as fields of a job."""
+        from regraft.bench.protocol.models import weights_checksum
+
+        same = ("holdout_fraction", "compat", "swad", "task", "uda_holdout_fraction")
+        checksum = weights_checksum(self.weights) if self.weights else ""
+        others = {"per_domain": self.per_domain_forward, "weights": checksum}
+        return {name: getattr(self, name) for name in same} | others
 
 
 @dataclass(frozen=True)

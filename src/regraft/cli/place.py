@@ -8,12 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from regraft.cli.command import command
 from regraft.cli.large_tables import place_large, warn_of_domains
-from regraft.cli.option_groups import EngineSettings, NewInputOptions
-from regraft.cli.options import Inputs, Model, ModelDomain, ModelLabel, Out
-from regraft.cli.predict_inputs import (
-    NewData,
-    encode_target,
-)
+from regraft.cli.option_groups import EngineSettings, ModelColumns, NewInputOptions
+from regraft.cli.options import Inputs, Model, Out
+from regraft.cli.predict_inputs import NewData, encode_target
 from regraft.cli.session import Session
 from regraft.cli.shown_rows import (
     Described,
@@ -38,8 +35,7 @@ def place_command(
     model: Model,
     target: NewData,
     *,
-    label: ModelLabel = None,
-    domain: ModelDomain = None,
+    columns: ModelColumns,
     inputs: Inputs = None,
     out: Out = None,
     new: NewInputOptions,
@@ -51,18 +47,16 @@ def place_command(
     from regraft.estimators.placing import place
     from regraft.estimators.saving import load
     from regraft.estimators.target_tables import expect_accuracy
-    from regraft.support.files import write_text
-    from regraft.support.json_files import dumps
 
     fitted = load(model)
     before, head = split_model(fitted)
     if settings.is_streamed:
-        placement, table, X = place_large(session, fitted, target, domain, settings)
+        placement, table, X = place_large(session, fitted, target, columns.domain, settings)
         at = list(range(len(X)))
     else:
         target = encode_target(session, head, new.open(target), out)
         with session.working(f"reading {target}"):
-            table, X = read_target(fitted, target, label, domain)
+            table, X = read_target(fitted, target, columns)
         with session.working(f"placing {len(X)} rows"):
             placement = place(head, X)
         at = list(placement.alien_rows)
@@ -80,21 +74,13 @@ def place_command(
         "model": certificate.to_dict(),
         "alien": [dict(vars(row)) for row in rows],
     }
-    files = []
-    if (stage := session.stage) is not None:
-        files = [stage / "place.json"]
-        write_text(files[0], dumps(document))
+    files = session.write_json("place.json", document)
     _show(session, placement, document["summary"], rows, shown)
     session.finish(document, files, read=[model, target])
 
 
 def read_target(
-    model: FittedModel,
-    target: Path,
-    label: str | None,
-    domain: str | None,
-    *,
-    label_gaps: bool = False,
+    model: FittedModel, target: Path, columns: ModelColumns, *, label_gaps: bool = False
 ) -> tuple[FeatureTable, NDArray[Any]]:
     """Read the table of a new domain, and the features that the model's head takes.
 
@@ -106,9 +92,9 @@ def read_target(
 
     table = read_table(
         target,
-        **find_roles(model, label, domain)._asdict(),
-        need_label=label_gaps and label is not None,
-        need_domain=domain is not None,
+        **find_roles(model, columns.label, columns.domain)._asdict(),
+        need_label=label_gaps and columns.label is not None,
+        need_domain=columns.domain is not None,
         label_gaps=label_gaps,
     )
     warn_of_domains([] if table.domain is None else sorted(set(table.domain.tolist())))

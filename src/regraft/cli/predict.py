@@ -7,12 +7,9 @@ from typing import Annotated
 import typer
 
 from regraft.cli.command import command
-from regraft.cli.option_groups import NewInputOptions
-from regraft.cli.options import Model, ModelDomain, ModelId, ModelLabel, Out
-from regraft.cli.predict_inputs import (
-    NewData,
-    predict_inputs,
-)
+from regraft.cli.option_groups import ModelColumns, NewInputOptions
+from regraft.cli.options import Model, ModelId, Out
+from regraft.cli.predict_inputs import NewData, predict_inputs
 from regraft.cli.predict_table import predict_table
 from regraft.cli.session import Session
 
@@ -32,8 +29,7 @@ def predict(
     model: Model,
     data: NewData,
     *,
-    label: ModelLabel = None,
-    domain: ModelDomain = None,
+    columns: ModelColumns,
     id_column: ModelId = None,
     interval: _Interval = False,
     out: Out = None,
@@ -52,20 +48,10 @@ def predict(
     head = split_model(fitted)[1]
     source = new.open(data)
     if kind := source.find_kind(head):
-        roles = find_roles(fitted, label, domain, id_column)
+        roles = find_roles(fitted, columns.label, columns.domain, id_column)
         carried = {role: name for role, name in roles._asdict().items() if name is not None}
         predict_inputs(
             session, model, head, source, kind, carried=carried, interval=interval, out=out
         )
         return
-    predict_table(
-        session,
-        model,
-        fitted,
-        data,
-        label=label,
-        domain=domain,
-        id_column=id_column,
-        interval=interval,
-        out=out,
-    )
+    predict_table(session, model, fitted, data, columns, id_column, interval=interval)

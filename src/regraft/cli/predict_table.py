@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from regraft.cli.option_groups import ModelColumns
 from regraft.cli.predicted import Predicted, describe_decided, predict_rows
 from regraft.cli.session import Session
 
@@ -18,12 +19,10 @@ def predict_table(
     path: Path,
     model: Model,
     data: Path,
-    *,
-    label: str | None,
-    domain: str | None,
+    columns: ModelColumns,
     id_column: str | None,
+    *,
     interval: bool,
-    out: Path | None,
 ) -> None:
     """Predict the rows of a table, write and show them; ``path`` is where the model is from.
 
@@ -39,12 +38,12 @@ def predict_table(
 
     head = split_model(model)[1]
     with session.working(f"reading {data}"):
-        roles = find_roles(model, label, domain, id_column)
+        roles = find_roles(model, columns.label, columns.domain, id_column)
         table = read_table(
             data,
             **roles._asdict(),
-            need_label=label is not None,
-            need_domain=domain is not None,
+            need_label=columns.label is not None,
+            need_domain=columns.domain is not None,
             need_id=id_column is not None,
             label_gaps=True,
         )
@@ -55,9 +54,9 @@ def predict_table(
     scored = score(predicted.labels, truth, table.domain, head.classes_)
     files = [] if session.stage is None else [session.stage / "predictions.csv"]
     for file in files:
-        columns = _columns(table, str(roles.id), predicted)
-        rows = zip(*columns.values(), strict=True)
-        write_text(file, Table.from_sections("Predictions", list(columns), rows).csv())
+        written = _columns(table, str(roles.id), predicted)
+        rows = zip(*written.values(), strict=True)
+        write_text(file, Table.from_sections("Predictions", list(written), rows).csv())
     counts = [(str(name), str((predicted.labels == name).sum())) for name in head.classes_]
     session.table(("predicted label", "rows"), counts)
     session.say(*scored.sentences(len(X)))

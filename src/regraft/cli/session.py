@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -88,6 +88,16 @@ class Session(Console):
         None if there is no ``out``. A command that ends without ``finish`` leaves nothing.
         """
         return None if self.out is None else self._open_stage(self.out).path
+
+    def write_json(self, name: str, document: Mapping[str, Any]) -> list[Path]:
+        """Write a document into the stage; return its path, or none if there is no ``out``."""
+        from regraft.support.files import write_text
+        from regraft.support.json_files import dumps
+
+        if self.stage is None:
+            return []
+        write_text(self.stage / name, dumps(document))
+        return [self.stage / name]
 
     def _open_stage(self, out: Path) -> Stage:
         if self._stage is None:

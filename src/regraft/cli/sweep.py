@@ -11,24 +11,17 @@ import typer
 from regraft.cli.command import command
 from regraft.cli.live import LiveSweep
 from regraft.cli.names import ALGORITHMS, ENGINES
+from regraft.cli.option_groups import RunSettings
 from regraft.cli.options import (
     FIRST_TRIAL,
     Address,
     CheckpointFreq,
-    Compat,
     DataFolder,
     Dataset,
-    Device,
     Folder,
-    Holdout,
     Hparams,
-    PerDomain,
     Plugins,
     Steps,
-    Swad,
-    Task,
-    UdaHoldout,
-    Weights,
     choice,
     environments,
     one_of,
@@ -72,14 +65,8 @@ def sweep(
     hparams: Hparams = "{}",
     steps: Steps = None,
     checkpoint_freq: CheckpointFreq = None,
-    holdout_fraction: Holdout = 0.2,
-    compat: Compat = False,
-    per_domain_forward: PerDomain = False,
-    swad: Swad = False,
-    task: Task = "domain_generalization",
-    uda_holdout_fraction: UdaHoldout = 0.0,
-    weights: Weights = None,
-    device: Device = "cpu",
+    *,
+    settings: RunSettings,
     data: DataFolder = None,
     out: Annotated[Path, Folder] = Path("regraft-sweep"),
     keep_models: Annotated[
@@ -114,23 +101,15 @@ def sweep(
     from regraft.bench.datasets import open_dataset
     from regraft.bench.engines import EngineOptions, make_engine
     from regraft.bench.plugins import load_plugins
-    from regraft.bench.protocol.jobs import check_settings
     from regraft.bench.protocol.launch import check_folder, launch
-    from regraft.bench.protocol.models import weights_checksum
     from regraft.core.domains import check_device
 
-    _check_counts(n_trials=n_trials, n_hparams=n_hparams, together=together)
-    check_settings(
-        steps=steps,
-        checkpoint_freq=checkpoint_freq,
-        holdout_fraction=holdout_fraction,
-        task=task,
-        uda_holdout_fraction=uda_holdout_fraction,
-        seed=seed,
-        n_hparams_from=n_hparams_from,
-    )
+    counts = {"n_trials": n_trials, "n_hparams": n_hparams}
+    _check_counts(**counts, together=together)
+    lengths = {"steps": steps, "checkpoint_freq": checkpoint_freq}
+    settings.check(**lengths, seed=seed, n_hparams_from=n_hparams_from)
     if engine == "local" or (engine == "ray" and address is None):
-        check_device(device)
+        check_device(settings.device)
     files = [Path(name) for name in words(plugins)]
     load_plugins(files)
     with session.working("looking at the data"):
@@ -144,25 +123,17 @@ def sweep(
             test_envs=held_out,
             pairs=pairs,
             first_trial=seed,
-            n_trials=n_trials,
-            n_hparams=n_hparams,
+            **counts,
             n_hparams_from=n_hparams_from,
-            steps=steps,
-            checkpoint_freq=checkpoint_freq,
-            holdout_fraction=holdout_fraction,
-            compat=compat,
-            per_domain=per_domain_forward,
-            swad=swad,
-            task=task,
-            uda_holdout_fraction=uda_holdout_fraction,
-            weights=weights_checksum(weights) if weights else "",
+            **lengths,
+            **settings.of_jobs(),
         )
         check_folder(out, jobs)
     if dry_run:
         _list(session, jobs, out)
         return
     options = EngineOptions(
-        out, device, workers, address, gpus_per_worker, slurm_partition, slurm_time
+        out, settings.device, workers, address, gpus_per_worker, slurm_partition, slurm_time
     )
     chosen_engine = make_engine(engine, options)
     make_folder(out)
@@ -172,10 +143,10 @@ def sweep(
             out=out,
             engine=chosen_engine,
             data=data,
-            device=device,
+            device=settings.device,
             together=together or _together(opened),
             keep_models=keep_models,
-            weights=weights,
+            weights=settings.weights,
             plugins=files,
             on_change=tell,
         )

@@ -4,28 +4,15 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from regraft.cli import options
 from regraft.cli.command import command
 from regraft.cli.names import ALGORITHMS
-from regraft.cli.options import (
-    FIRST_TRIAL,
-    Compat,
-    Device,
-    Folder,
-    Holdout,
-    Hparams,
-    PerDomain,
-    Swad,
-    Task,
-    UdaHoldout,
-    Weights,
-    choice,
-    one_of,
-)
+from regraft.cli.option_groups import RunSettings
+from regraft.cli.options import FIRST_TRIAL, Folder, Hparams, choice, one_of
 from regraft.cli.session import Session
 
 if TYPE_CHECKING:
@@ -49,14 +36,8 @@ def train(
         typer.Option(help="Of weights, minibatches, colours. Default: the run's own."),
     ] = None,
     hparams: Hparams = "{}",
-    holdout_fraction: Holdout = 0.2,
-    compat: Compat = False,
-    per_domain_forward: PerDomain = False,
-    swad: Swad = False,
-    task: Task = "domain_generalization",
-    uda_holdout_fraction: UdaHoldout = 0.0,
-    weights: Weights = None,
-    device: Device = "cpu",
+    *,
+    settings: RunSettings,
     out: Annotated[Path, Folder] = Path("regraft-train"),
     skip_model_save: Annotated[
         bool, typer.Option("--skip-model-save", help="Keep the records only.")
@@ -76,29 +57,15 @@ def train(
     held_out = options.environments(test_envs)
     from regraft.bench.datasets import open_dataset
     from regraft.bench.plugins import load_plugins
-    from regraft.bench.protocol.jobs import (
-        Job,
-        check_settings,
-        check_test_envs,
-        find_origin,
-        parse_overrides,
-    )
+    from regraft.bench.protocol.jobs import Job, check_test_envs, find_origin, parse_overrides
     from regraft.bench.protocol.launch import check_plugins
-    from regraft.bench.protocol.models import weights_checksum
     from regraft.bench.protocol.run_folder import ERROR
     from regraft.bench.protocol.worker import Assignment, perform
     from regraft.core.domains import check_device
 
-    check_device(device)
-    seeds = {"hparams_seed": hparams_seed, "trial_seed": trial_seed}
-    check_settings(
-        steps=steps,
-        checkpoint_freq=checkpoint_freq,
-        holdout_fraction=holdout_fraction,
-        task=task,
-        uda_holdout_fraction=uda_holdout_fraction,
-        **seeds,
-    )
+    check_device(settings.device)
+    lengths: dict[str, Any] = {"steps": steps, "checkpoint_freq": checkpoint_freq}
+    settings.check(**lengths, hparams_seed=hparams_seed, trial_seed=trial_seed)
     files = tuple(Path(name) for name in options.words(plugins))
     load_plugins(files)
     opened = open_dataset(dataset, data)
@@ -108,19 +75,12 @@ def train(
         check_test_envs(held_out, opened),
         trial_seed,
         hparams_seed,
-        steps,
-        holdout_fraction,
-        parse_overrides(hparams, [opened], [algorithm]),
-        compat,
-        opened.fingerprint,
-        per_domain_forward,
-        seed,
-        checkpoint_freq,
-        swad,
-        task,
-        uda_holdout_fraction,
-        weights_checksum(weights) if weights else "",
-        find_origin(algorithm, opened),
+        **lengths,
+        overrides=parse_overrides(hparams, [opened], [algorithm]),
+        fingerprint=opened.fingerprint,
+        own_seed=seed,
+        origin=find_origin(algorithm, opened),
+        **settings.of_jobs(),
     )
     opened.check()
     check_plugins(out, [job])
@@ -130,10 +90,10 @@ def train(
         (job,),
         out,
         data,
-        device,
+        settings.device,
         keep_model=not skip_model_save,
         keep_every=keep_every,
-        weights=weights,
+        weights=settings.weights,
         plugins=files,
     )
     folder = assignment.folder(job)

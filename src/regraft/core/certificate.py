@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from torch import Tensor
-
 from regraft.core.evidence import (
     CONFIDENCE,
     Evidence,
@@ -21,6 +19,7 @@ from regraft.core.evidence import (
 )
 from regraft.core.game import GameOutcome, Round
 from regraft.core.guard import Advantage
+from regraft.core.heads import SourceHeads
 from regraft.support.plain_data import PlainData
 from regraft.support.shown import ShownResult
 from regraft.support.table import Table
@@ -173,46 +172,6 @@ class Certificate(ShownResult, PlainData):
         )
 
 
-def collect_evidence(
-    measure_targets: Callable[[HeldOutRows], tuple[Evidence, ...]],
-    held_out: HeldOutRows,
-    pooled: HeldOutRows,
-    slices: Sequence[slice],
-    names: Sequence[str],
-    row_weight: Tensor,
-    *,
-    notes: tuple[str, ...],
-    sources_have_bounds: bool,
-    reason: str,
-    advantage: Advantage | None,
-    game: GameOutcome | None,
-) -> dict[str, Any]:
-    """Return the fields that all certificates share, of a head and of ERM's on rows held out.
-
-    ``slices`` are the rows of the sources that ``names`` names, which count ``row_weight`` (n,)
-    each. ``notes`` say what to know of them.
-
-    A certificate is the worst of the bounds of its targets and of what was measured on the sources,
-    or of the sources' bounds where they are no target that has one.
-    """
-
-    def collect(rows: HeldOutRows) -> MeasuredHead:
-        sources = measure_sources(rows, slices, names, row_weight)
-        return MeasuredHead(measure_targets(rows), sources, mean_accuracy(rows, slices, row_weight))
-
-    ours = collect(held_out)
-    return join_evidence(
-        ours,
-        ours if pooled is held_out else collect(pooled),
-        notes=notes,
-        sources_have_bounds=sources_have_bounds,
-        reason=reason,
-        advantage=advantage,
-        game=game,
-        source_rows=tuple(rows.stop - rows.start for rows in slices),
-    )
-
-
 @dataclass(frozen=True)
 class MeasuredHead:
     """Evidence for one head on rows held out."""
@@ -233,18 +192,41 @@ class MeasuredHead:
         }
 
 
+def measure_heads(
+    measure_targets: Callable[[HeldOutRows], tuple[Evidence, ...]],
+    held_out: HeldOutRows,
+    pooled: HeldOutRows,
+    sources: SourceHeads,
+    names: Sequence[str],
+) -> tuple[MeasuredHead, MeasuredHead]:
+    """Measure a head and ERM's on rows held out, in targets and in the sources of these names."""
+
+    def collect(rows: HeldOutRows) -> MeasuredHead:
+        in_sources = measure_sources(rows, sources.slices, names, sources.row_weight)
+        accuracy = mean_accuracy(rows, sources.slices, sources.row_weight)
+        return MeasuredHead(measure_targets(rows), in_sources, accuracy)
+
+    ours = collect(held_out)
+    return ours, ours if pooled is held_out else collect(pooled)
+
+
 def join_evidence(
     ours: MeasuredHead,
     erm: MeasuredHead,
     *,
     notes: tuple[str, ...],
     sources_have_bounds: bool,
-    reason: str,
-    advantage: Advantage | None,
     game: GameOutcome | None,
     source_rows: tuple[int, ...],
+    reason: str = "",
+    advantage: Advantage | None = None,
 ) -> dict[str, Any]:
-    """Return the fields that all certificates share, of a head and of ERM's, measured already."""
+    """Return the fields that all certificates share, of a head and of ERM's.
+
+    ``notes`` say what to know of the rows. A certificate is the worst of the bounds of its targets
+    and of what was measured on the sources, or of the sources' bounds where they are no target that
+    has one.
+    """
     theirs = erm.fields(sources_have_bounds)
     return (
         ours.fields(sources_have_bounds)

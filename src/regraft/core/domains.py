@@ -44,6 +44,11 @@ class Domains:
     mapping: mmap.mmap | None = None  # the memory-mapped file behind X, if it may be released
 
     @property
+    def texts(self) -> list[str]:
+        """Domain labels as text."""
+        return [str(name) for name in self.names]
+
+    @property
     def counts(self) -> Tensor:
         """Number of rows (K, C) of each domain and class."""
         return count_cells(self.domain, self.y, len(self.names), len(self.classes))

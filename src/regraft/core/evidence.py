@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from scipy.special import ndtri, stdtrit
@@ -154,6 +154,17 @@ def mean_accuracy(held_out: HeldOutRows, slices: Sequence[slice], row_weight: Te
     """Return the accuracy, mean over the sources."""
     total: float = sum(mean_by_source(held_out.correct, slices, row_weight).tolist())
     return total / len(slices)
+
+
+def tighten_bounds(found: Evidence, risk: float, error: float, best: Evidence) -> Evidence:
+    """Take bounds on risk and error where they are better than those found, but never than best."""
+    risk = max(risk, best.risk_bound)
+    accuracy = min(1 - error, best.accuracy_bound)
+    return replace(
+        found,
+        risk_bound=min(found.risk_bound, risk),
+        accuracy_bound=max(found.accuracy_bound, accuracy),
+    )
 
 
 def largest_risk(bounded: Sequence[Evidence], measured: Sequence[Evidence]) -> float:

@@ -44,6 +44,9 @@ class Round:
     sample_size: float  # effective sample size of the new target's surrogate
 
 
+OnRound = Callable[[Round], None] | None  # called after each round, for progress
+
+
 @dataclass(frozen=True)
 class GameOutcome:
     """Result of a finished game."""
@@ -69,7 +72,7 @@ def play(
     *,
     tolerance: float = 1e-3,
     max_rounds: int = 50,
-    on_round: Callable[[Round], None] | None = None,
+    on_round: OnRound = None,
 ) -> GameOutcome:
     """Refine the head ``start`` (C, k) by playing ``learner``, still empty, against ``adversary``.
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from regraft.core.certificate import Certificate, collect_evidence
+from regraft.core.certificate import Certificate, join_evidence, measure_heads
 from regraft.core.evidence import Evidence
 from regraft.core.heads import SourceHeads
 from regraft.core.latent_game import LatentOutcome, name_outside
@@ -72,18 +72,15 @@ def certify_latent(
     ``names`` are those of the sources, and ``notes`` say what to know of their rows.
     """
     targets, measured = outcome.targets, outcome.measured
-    shared = collect_evidence(
-        measured.in_targets,
-        outcome.held_out,
-        outcome.pooled,
-        sources.slices,
-        names,
-        sources.row_weight,
+    judged = outcome.held_out, outcome.pooled
+    shared = join_evidence(
+        *measure_heads(measured.in_targets, *judged, sources, names),
         notes=notes,
         sources_have_bounds=False,  # they are mixtures, which the bounds cover
+        game=outcome.game,
+        source_rows=sources.sizes,
         reason=name_outside(outcome.reason, outcome.outside, names),
         advantage=outcome.advantage,
-        game=outcome.game,
     )
     return GroupCertificate(
         family="latent",

@@ -7,7 +7,7 @@ from functools import partial
 
 from torch import Tensor
 
-from regraft.core.evidence import Evidence, HeldOutRows, measure
+from regraft.core.evidence import Evidence, HeldOutRows, measure, tighten_bounds
 from regraft.core.group_targets import GroupTargets
 from regraft.core.uncertain_groups import bound_group_mean
 
@@ -78,13 +78,7 @@ def _tighten(
     )
     # Never better than rows whose group is certain: without a mistake, Student's bound is zero.
     best = measure("", weight, held_out, together=len(targets.favoured))
-    risk = max(bound(held_out.loss), best.risk_bound)
-    accuracy = min(1 - bound(1 - held_out.correct), best.accuracy_bound)
-    return replace(
-        found,
-        risk_bound=min(found.risk_bound, risk),
-        accuracy_bound=max(found.accuracy_bound, accuracy),
-    )
+    return tighten_bounds(found, bound(held_out.loss), bound(1 - held_out.correct), best)
 
 
 def _least(targets: GroupTargets, picks: Tensor) -> float:

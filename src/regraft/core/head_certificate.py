@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regraft.core.certificate import Certificate, collect_evidence
+from regraft.core.certificate import Certificate, join_evidence, measure_heads
 from regraft.core.closure import least_closure
 from regraft.core.evidence import CONFIDENCE, Evidence, HeldOutRows, judge, measure
 from regraft.core.game import GameOutcome, Target
@@ -169,18 +169,14 @@ def certify_hull(
     reason = ""
     if outcome.head is outcome.start:
         reason = ONE_TARGET if outcome.advantage is None else NOT_BETTER
-    shared = collect_evidence(
-        partial(measure_hull, rows, fold, radius),
-        held_out,
-        pooled,
-        sources.slices,
-        names,
-        sources.row_weight,
+    shared = join_evidence(
+        *measure_heads(partial(measure_hull, rows, fold, radius), held_out, pooled, sources, names),
         notes=notes,
         sources_have_bounds=True,
+        game=outcome,
+        source_rows=sources.sizes,
         reason=reason,
         advantage=outcome.advantage,
-        game=outcome,
     )
     found = attack(rows, held_out.loss, radius, errors=ERRORS)
     weights = hull.coefficients(found.z).tolist()
@@ -243,18 +239,9 @@ def certify_free(
         found = [measure_target(each, sources, own) for each in targets]
         return (max(found, key=lambda each: each.risk),)
 
-    shared = collect_evidence(
-        measure_targets,
-        held_out,
-        pooled,
-        sources.slices,
-        names,
-        sources.row_weight,
-        notes=notes,
-        sources_have_bounds=True,
-        reason="",
-        advantage=None,
-        game=outcome,
+    measured = measure_heads(measure_targets, held_out, pooled, sources, names)
+    shared = join_evidence(
+        *measured, notes=notes, sources_have_bounds=True, game=outcome, source_rows=sources.sizes
     )
     return HeadCertificate(
         family="free",

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from regraft.core.crossfit import CrossFit
 from regraft.core.domains import Domains, count_cells, domain_slices
-from regraft.core.many_classes import MANY_CLASSES, cross_validate_some
+from regraft.core.many_classes import MANY_CLASSES, FoldedRows, cross_validate_some
 from regraft.core.newton import log_probabilities, losses, minimax_newton
 from regraft.core.ridge_path import FOLDS, RidgePath, shorten
 from regraft.core.whitening import Whitening, fit_whitening, row_chunks
@@ -56,10 +56,14 @@ class SourceHeads:
     held_out: CrossFit  # the same heads, fitted without each fold of the rows
 
     @property
+    def sizes(self) -> tuple[int, ...]:
+        """The number of rows of each domain."""
+        return tuple(rows.stop - rows.start for rows in self.slices)
+
+    @property
     def domain(self) -> Tensor:
         """Index (n,) of each row's domain."""
-        counts = [rows.stop - rows.start for rows in self.slices]
-        return torch.repeat_interleave(torch.tensor(counts, device=self.y.device))
+        return torch.repeat_interleave(torch.tensor(self.sizes, device=self.y.device))
 
     @property
     def present(self) -> Tensor:
@@ -104,7 +108,8 @@ def fit_source_heads(domains: Domains) -> SourceHeads:
     slices = domain_slices(domain, len(domains.names))
     whitening = whitening.with_shrinkage(SHRINKAGES[1])
     Z = whitening(domains.X, order, domains.mapping)
-    choice, held_out = _cross_validate(Z, y, weight, slices, fold, whitening, len(domains.classes))
+    rows = FoldedRows(Z, y, weight, slices, fold, whitening, len(domains.classes))
+    choice, held_out = _cross_validate(rows)
     rescale = whitening.scale / whitening.with_shrinkage(choice.shrinkage).scale
     whitening = whitening.with_shrinkage(choice.shrinkage)
     Z[:, :-1] *= rescale.to(Z.dtype)
@@ -192,23 +197,15 @@ def _sort_and_fold(domains: Domains, mean: Tensor) -> tuple[Tensor, Tensor]:
     return order, deal_rows(domains.y[order], domains.domain[order], FOLDS)
 
 
-def _cross_validate(
-    Z: Tensor,
-    y: Tensor,
-    weight: Tensor,
-    slices: tuple[slice, ...],
-    fold: Tensor,
-    whitening: Whitening,
-    n_classes: int,
-) -> tuple[Regularization, CrossFit]:
+def _cross_validate(folded: FoldedRows) -> tuple[Regularization, CrossFit]:
     """Choose the regularization under which held-out source rows are most likely; return its heads.
 
     For each shrinkage, take the pooled ridge of the most likely pooled heads. Then take the pair of
     shrinkage and source ridge of the most likely source heads.
     """
-    if n_classes > MANY_CLASSES:
-        data = Z.float(), y, weight, slices, fold, whitening, n_classes
-        return cross_validate_some(*data, choose=_cross_validate)
+    if folded.n_classes > MANY_CLASSES:
+        return cross_validate_some(folded._replace(Z=folded.Z.float()), _cross_validate)
+    Z, y, weight, slices, fold, whitening, n_classes = folded
     Z = shorten(Z)
     penalties = torch.stack([whitening.penalty(shrinkage) for shrinkage in SHRINKAGES])
     zero = weight.new_zeros((n_classes, Z.shape[1]))

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Unpack
 
 import torch
 from torch import Tensor
 
-from regraft.core.game import Adversary, GameOutcome, Round, play
+from regraft.core.game import Adversary, GameOutcome, OnRound, play
 from regraft.core.guard import compare_worst_cases
 from regraft.core.heads import SourceHeads
 from regraft.core.hull import Hull
-from regraft.core.hull_adversary import (
-    HullOptions,
-    ReweightingHullAdversary,
-    make_hull_adversary,
-)
+from regraft.core.hull_adversary import HullOptions, ReweightingHullAdversary, make_hull_adversary
 from regraft.core.learner import Learner
 from regraft.core.surrogates import WeightedSample
 
@@ -29,7 +24,7 @@ def play_hull(
     ridge: float | None = None,
     tolerance: float = 1e-3,
     max_rounds: int = 50,
-    on_round: Callable[[Round], None] | None = None,
+    on_round: OnRound = None,
     **options: Unpack[HullOptions],
 ) -> tuple[Hull, GameOutcome]:
     """Play from the ERM head on against the targets within ``radius`` nats.

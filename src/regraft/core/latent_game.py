@@ -9,7 +9,7 @@ of the groups: if they are not, a new domain need not be one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from regraft.core.abduction import Groups
 from regraft.core.evidence import Evidence, HeldOutRows, judge
-from regraft.core.game import GameOutcome, Round, play
+from regraft.core.game import GameOutcome, OnRound, play
 from regraft.core.group_evidence import GroupMeasurements
 from regraft.core.group_targets import GroupAdversary, GroupTargets
 from regraft.core.guard import NOT_BETTER, Advantage, WorstCase, compare_worst_cases
@@ -71,7 +71,7 @@ def play_latent(
     ridge: float | None = None,
     tolerance: float = 1e-3,
     max_rounds: int = 50,
-    on_round: Callable[[Round], None] | None = None,
+    on_round: OnRound = None,
 ) -> LatentOutcome:
     """Play from the ERM head on against all mixtures of ``groups`` of the same rows.
 

@@ -10,6 +10,7 @@ from torch import Tensor
 _MEMORY = 8
 _ARMIJO = 1e-4
 _MAX_HALVINGS = 20
+_MAX_ITERATIONS = 200
 
 
 def minimize_batch(
@@ -18,7 +19,6 @@ def minimize_batch(
     precondition: Callable[[Tensor], Tensor],
     *,
     tolerance: float,
-    max_iterations: int = 200,
 ) -> Tensor:
     """Minimize B functions at once: (B, p) -> (B, p).
 
@@ -30,7 +30,7 @@ def minimize_batch(
     value, gradient = value_and_gradient(x)
     steps: list[Tensor] = []
     changes: list[Tensor] = []
-    for _ in range(max_iterations):
+    for _ in range(_MAX_ITERATIONS):
         active = (gradient * precondition(gradient)).sum(dim=1) / 2 > tolerance
         if not bool(active.any()):
             break

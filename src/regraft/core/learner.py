@@ -5,12 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from regraft.core.newton import (
-    Solution,
-    WeightedRisks,
-    minimize_largest_risk,
-    risks_in_memory,
-)
+from regraft.core.newton import Solution, WeightedRisks, minimize_largest_risk, risks_in_memory
 from regraft.core.surrogates import WeightedSample, stack_samples
 
 

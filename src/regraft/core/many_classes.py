@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
@@ -20,6 +20,18 @@ if TYPE_CHECKING:
 MANY_CLASSES = 100  # of more than these, some choose
 _SOME_CLASSES = 32
 _TOLERANCE = 1e-4  # nats, of heads that judge rows left out
+
+
+class FoldedRows(NamedTuple):
+    """Whitened rows, sorted by source, and which fold holds each of them out."""
+
+    Z: Tensor  # (n, k)
+    y: Tensor  # (n,)
+    weight: Tensor  # (n,) sums to one
+    slices: tuple[slice, ...]  # the rows of each source
+    fold: Tensor  # (n,)
+    whitening: Whitening
+    n_classes: int
 
 
 @dataclass(frozen=True)
@@ -44,20 +56,13 @@ def take_classes(y: Tensor, n_classes: int) -> SomeClasses:
 
 
 def cross_validate_some(
-    Z: Tensor,
-    y: Tensor,
-    weight: Tensor,
-    slices: tuple[slice, ...],
-    fold: Tensor,
-    whitening: Whitening,
-    n_classes: int,
-    *,
-    choose: Callable[..., tuple[Regularization, CrossFit]],
+    folded: FoldedRows, choose: Callable[[FoldedRows], tuple[Regularization, CrossFit]]
 ) -> tuple[Regularization, CrossFit]:
     """Choose the regularization on the rows of some classes, and fit the heads of all with it.
 
     ``choose`` does so for few classes.
     """
+    Z, y, weight, slices, fold, whitening, n_classes = folded
     some = take_classes(y, n_classes)
     kept = some.rows
     sizes = [size for rows in slices if (size := int(kept[rows].sum()))]
@@ -65,7 +70,7 @@ def cross_validate_some(
     parts = tuple(slice(*pair) for pair in pairwise(ends))
     mass = weight[kept] / weight[kept].sum()
     few = len(some.classes)
-    choice, _ = choose(Z[kept], some.y, mass, parts, fold[kept], whitening, few)
+    choice, _ = choose(FoldedRows(Z[kept], some.y, mass, parts, fold[kept], whitening, few))
     penalty = whitening.penalty(choice.shrinkage).unsqueeze(0)
     zero = weight.new_zeros((FOLDS, 1, n_classes, Z.shape[1]))
     pooled = RidgePath(Z, y, weight, fold, penalty, zero, _TOLERANCE)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from regraft.core.evidence import Evidence, bound_evidence
+from regraft.core.evidence import Evidence, bound_evidence, tighten_bounds
 from regraft.core.row_risks import RowBeliefs, RowFrame, RowWeights, judge_logits, relative
 from regraft.core.row_sums import RowChunk, Sums
 from regraft.core.uncertain_groups import ShareParts, bound_mean
@@ -173,13 +173,7 @@ def tighten(
         spread = squares[at] - 2 * mean * products[at] + mean.square() * sizes[target]
         return bound_mean(mean, spread.clamp_min(0), size[target], sizes[target], together)
 
-    risk = max(bound(0), pure.risk_bound)
-    accuracy = min(1 - bound(1), pure.accuracy_bound)
-    return replace(
-        found,
-        risk_bound=min(found.risk_bound, risk),
-        accuracy_bound=max(found.accuracy_bound, accuracy),
-    )
+    return tighten_bounds(found, bound(0), bound(1), pure)
 
 
 def make_weights(beliefs: RowBeliefs, counts: Tensor, tilts: Tensor) -> RowWeights:

@@ -6,16 +6,16 @@ the learner's ridge. All rows decide the heads, the guard and the certificate, b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Unpack
+from typing import NamedTuple, Unpack
 
 import torch
 from torch import Tensor
 
 from regraft.core.abduction import Groups
 from regraft.core.domains import count_cells
-from regraft.core.game import GameOutcome, Round, Target, play
+from regraft.core.game import GameOutcome, OnRound, Target, play
 from regraft.core.group_targets import extreme_tilts
 from regraft.core.guard import Advantage
 from regraft.core.heads import SourceHeads
@@ -45,8 +45,7 @@ from regraft.core.surrogates import WeightedSample
 _POOLED_TOLERANCE = 1e-9
 
 
-@dataclass(frozen=True)
-class FittedSample:
+class FittedSample(NamedTuple):
     """What a sample of the rows gave."""
 
     sources: SourceHeads
@@ -85,7 +84,7 @@ def settle_on_rows(
     ridge: float | None = None,
     tolerance: float = 1e-3,
     max_rounds: int = 50,
-    on_round: Callable[[Round], None] | None = None,
+    on_round: OnRound = None,
 ) -> SettledGame:
     """Fit heads to all rows and play the game on them, as :func:`play_latent` does in memory.
 

@@ -161,31 +161,6 @@ class RowTable:
         return RowChunk(X, y, source, *folds.deal(self.first + rows.start, len(y)))
 
 
-@dataclass(frozen=True)
-class LocalRows:
-    """Sums over the rows of one table, chunk by chunk, in this process."""
-
-    table: RowTable
-    folds: RowFolds = NO_FOLDS
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return len(self.table.y)
-
-    def sum(self, function: RowFunction, *arguments: Any) -> Sums:
-        """Apply ``function`` to each chunk of rows, and add what it returns."""
-        return add_in_order(self.table.sums(self.folds, function, arguments))
-
-    def with_folds(self, folds: RowFolds) -> Self:
-        """Return the same rows, dealt to folds."""
-        return replace(self, folds=folds)
-
-    def map(self, function: Callable[..., Tensor], *arguments: Any) -> Self:
-        """Return rows (b, k) that ``function`` makes of each chunk; they are kept."""
-        return replace(self, table=self.table.map(RowMap(function, arguments)))
-
-
 def add_in_order(parts: Iterable[Sums]) -> Sums:
     """Add sums one after the other."""
     iterator = iter(parts)

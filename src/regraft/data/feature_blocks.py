@@ -35,7 +35,7 @@ def read_blocks(path: Path, model: Model, roles: Sequence[Role] = ()) -> Iterato
         return
     if path.suffix.lower() == ".npz":
         X = features_for(model, read_table(path, need_label=False, need_domain=False))
-        yield from (X[rows] for rows in _chunks(len(X)))
+        yield from (X[start : start + _ROWS] for start in range(0, len(X), _ROWS))
         return
     names = {role.name for role in roles}
     first = 1
@@ -44,10 +44,6 @@ def read_blocks(path: Path, model: Model, roles: Sequence[Role] = ()) -> Iterato
         table = FeatureTable(columns, None, None, features=tuple(columns))
         yield _make_features(model, table, path, first)
         first += len(table)
-
-
-def _chunks(n_rows: int) -> Iterator[slice]:
-    return (slice(start, start + _ROWS) for start in range(0, n_rows, _ROWS))
 
 
 def _make_features(model: Model, table: FeatureTable, path: Path, first: int) -> Block:

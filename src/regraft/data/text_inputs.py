@@ -9,13 +9,7 @@ from pathlib import Path
 from regraft.data.bank_writer import Input
 from regraft.data.columns import Role
 from regraft.data.input_blocks import Block, Census, InputSource, Survey, Tags
-from regraft.data.table_rows import (
-    Row,
-    check_table,
-    read_cell,
-    read_rows,
-    text_lines,
-)
+from regraft.data.table_rows import Row, check_table, read_cell, read_rows, text_lines
 from regraft.support.digests import digest_text
 from regraft.support.prefetch import ahead
 

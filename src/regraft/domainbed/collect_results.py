@@ -5,17 +5,12 @@ from __future__ import annotations
 import sys
 
 from regraft.domainbed.flags import collect_arguments
-from regraft.domainbed.running import refuse, run
+from regraft.domainbed.running import run
 
 
 def main(given: list[str]) -> None:
     """Print the tables of a folder of runs by DomainBed's rules."""
-    try:
-        arguments = collect_arguments(given)
-    except ValueError as error:
-        refuse(error)
-    else:
-        run(arguments)
+    run(collect_arguments, given)
 
 
 if __name__ == "__main__":

@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable
+from typing import Any
 
 import regraft.cli.app  # noqa: F401  (registers the commands)
 from regraft.cli.command import app
 from regraft.cli.usage import PROGRAM
 
 
-def run(arguments: Sequence[str]) -> None:
-    """Show the command that does the same, and run it."""
-    print(f"{PROGRAM} {' '.join(arguments)}", file=sys.stderr)
-    app(list(arguments), prog_name=PROGRAM)
+def run(translate: Callable[..., list[str] | None], *given: Any) -> None:
+    """Show the command that does the same as ``translate`` says, if there is one, and run it.
+
+    What cannot be translated is refused in one sentence.
+    """
+    try:
+        arguments = translate(*given)
+    except ValueError as error:
+        print(f"{PROGRAM}: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
+    if arguments is None:
+        print("Nothing to delete: unfinished runs go on where they were when launched again.")
+    else:
+        print(f"{PROGRAM} {' '.join(arguments)}", file=sys.stderr)
+        app(arguments, prog_name=PROGRAM)
 
 
 def usual_device() -> str:
@@ -21,9 +33,3 @@ def usual_device() -> str:
     import torch
 
     return "cuda" if torch.cuda.is_available() else "cpu"
-
-
-def refuse(error: ValueError) -> None:
-    """Print one sentence, and exit as our commands do."""
-    print(f"{PROGRAM}: {error}", file=sys.stderr)
-    raise SystemExit(2)

@@ -16,6 +16,7 @@ from regraft.core.domains import Domains, check_domains, index_column
 from regraft.core.features import check_features, join_names
 from regraft.core.group_models import GroupModels
 from regraft.core.group_ties import align_classes, share_errors, source_share_errors
+from regraft.core.heads import SourceHeads
 from regraft.premises.verdicts import format_p_value
 from regraft.support.shown import ShownResult
 from regraft.support.table import Cell, Table, share
@@ -179,6 +180,13 @@ def abduct(X: Any, y: ArrayLike, sample_domain: ArrayLike, *, device: str = "cpu
     return replace(
         describe_groups(find_groups(rows_of_domains(domains)), domains), features=features
     )
+
+
+def describe_source_groups(found: Groups, sources: SourceHeads, domains: Domains) -> Abduction:
+    """Return what was found on the rows of ``sources``, by the rows of ``domains``."""
+    belief = torch.empty_like(found.posterior)
+    belief[sources.order] = found.posterior
+    return describe_groups(replace(found, posterior=belief), domains)
 
 
 def describe_groups(found: Groups, domains: Domains) -> Abduction:

@@ -13,17 +13,11 @@ from torch import Tensor
 
 from regraft.core.domains import Domains, check_domains, warn_if_one_domain
 from regraft.core.heads import fit_source_heads
-from regraft.core.hull import (
-    Hull,
-    attack,
-    check_radius,
-    check_rank,
-    hull_targets,
-)
+from regraft.core.hull import Hull, attack, check_radius, check_rank
 from regraft.core.newton import losses
 from regraft.core.target_rows import TargetRows
 from regraft.estimators.families import Family, check_settings
-from regraft.premises.factorized_targets import check_n_groups, fit_factorized_targets
+from regraft.premises.factorized_targets import check_n_groups, find_targets
 from regraft.support.plain_data import PlainData
 from regraft.support.shown import ShownResult
 from regraft.support.table import Number, Table, percent, share
@@ -166,14 +160,10 @@ def audit(
     loss, error = judge_rows(predictor, X, domains)
     warn_if_one_domain(domains, ONE_DOMAIN_CONSEQUENCE)
     sources = fit_source_heads(domains)
-    if family == "hull":
-        targets = hull_targets(sources, rank)
-    else:
-        targets = fit_factorized_targets(sources, n_groups).plausible
+    targets, _ = find_targets(sources, family, rank, n_groups)
     loss, error = loss[sources.order], error[sources.order]
-    names = [str(name) for name in domains.names]
     return AuditCurve(
-        tuple(worst_cases(targets.rows, targets.hull, loss, error, radii, names)),
+        tuple(worst_cases(targets.rows, targets.hull, loss, error, radii, domains.texts)),
         source_accuracy=1 - float(sources.weight @ error),
     )
 

@@ -74,10 +74,8 @@ class GroupDROClassifier(_RiskBalancer):
 
     Parameters
     ----------
-    ridge : float or None
+    ridge, class_weight
         As in :class:`~regraft.estimators.cro.CROClassifier`.
-    class_weight : mapping, "balanced" or None
-        Weights of the classes, as in :class:`~regraft.estimators.cro.CROClassifier`.
     """
 
     def __init__(self, ridge: float | None = None, class_weight: ClassWeight = None) -> None:
@@ -136,10 +134,8 @@ class VRExClassifier(_PenalizedHead):
     ----------
     penalty : float
         Weight of the population variance of the sources' risks; 0 is ERM.
-    ridge : float or None
+    ridge, class_weight
         As in :class:`~regraft.estimators.cro.CROClassifier`.
-    class_weight : mapping, "balanced" or None
-        Weights of the classes, as in :class:`~regraft.estimators.cro.CROClassifier`.
     """
 
     def __init__(
@@ -162,10 +158,8 @@ class IRMClassifier(_PenalizedHead):
     ----------
     penalty : float
         Weight of the mean squared derivative; 0 is ERM.
-    ridge : float or None
+    ridge, class_weight
         As in :class:`~regraft.estimators.cro.CROClassifier`.
-    class_weight : mapping, "balanced" or None
-        Weights of the classes, as in :class:`~regraft.estimators.cro.CROClassifier`.
     """
 
     def __init__(

@@ -178,7 +178,7 @@ def compare(
     matrix = X if features is None else _to_numbers(features, X)
     domains = check_domains(matrix, y, sample_domain)
     _check_enough(domains)
-    targets = [str(name) for name in domains.names]
+    targets = domains.texts
     common: dict[str, Any] = {"data": fingerprint(domains), "device": device}
     common |= {"regraft": __version__, "bootstrap": DRAWS}
     if features is not None:
@@ -245,16 +245,10 @@ def _check_enough(domains: Domains) -> None:
 
 
 def _cell(target: str, head: str, own: CellValues, erm: CellValues) -> ComparisonCell:
-    return ComparisonCell(
-        target=target,
-        head=head,
-        accuracy=own.accuracy,
-        source_accuracy=own.source_accuracy,
-        seconds=own.seconds,
-        rows=own.rows,
-        metrics=_estimates(own.metrics),
-        minus_erm=_differences(head, own.metrics, erm.metrics),
-    )
+    """Return what was measured of a head, with intervals, and its differences to ERM."""
+    values = vars(own) | {"metrics": _estimates(own.metrics)}
+    gains = _differences(head, own.metrics, erm.metrics)
+    return ComparisonCell(target, head, **values, minus_erm=gains)
 
 
 def _row(

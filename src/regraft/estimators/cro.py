@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -15,18 +14,12 @@ from torch import Tensor
 from regraft.core.abduction import Groups, find_groups, rows_of_sources
 from regraft.core.domains import Domains, warn_if_one_domain
 from regraft.core.evidence import HeldOutRows
-from regraft.core.game import GameOutcome, Round
+from regraft.core.game import GameOutcome, OnRound
 from regraft.core.group_certificate import certify_latent
 from regraft.core.group_heads import fit_group_heads
 from regraft.core.head_certificate import certify_hull
 from regraft.core.heads import SourceHeads, fit_source_heads
-from regraft.core.hull import (
-    Objective,
-    PlausibleTargets,
-    check_rank,
-    hull_targets,
-    supported_radius,
-)
+from regraft.core.hull import Objective, PlausibleTargets, check_rank, supported_radius
 from regraft.core.hull_game import play_hull
 from regraft.core.intervals import Interval
 from regraft.core.latent_game import LatentOutcome, play_latent
@@ -34,7 +27,7 @@ from regraft.core.latent_witness import fit_group_map
 from regraft.core.reference import Reference, take_reference
 from regraft.core.surrogates import SurrogateKind
 from regraft.core.transplant import Witness
-from regraft.estimators.abduction import Abduction, describe_groups
+from regraft.estimators.abduction import Abduction, describe_source_groups
 from regraft.estimators.adapted import AdaptedClassifier
 from regraft.estimators.adapting import adapt
 from regraft.estimators.cro_settings import check_cro_settings, warn_if_far
@@ -43,10 +36,10 @@ from regraft.estimators.game_head import GameHead, warn_unless_converged
 from regraft.estimators.intervals import interval_of
 from regraft.estimators.row_weights import ClassWeight
 from regraft.estimators.witnesses import witness_of
-from regraft.premises.factorized_targets import FactorizedTargets, fit_factorized_targets
+from regraft.premises.factorized_targets import find_targets
 from regraft.support.threads import threads_for
 
-_REMEDY = "max_rounds or tolerance, or the ridge"
+REMEDY = "max_rounds or tolerance, or the ridge"
 
 
 class CROClassifier(GameHead):
@@ -191,7 +184,7 @@ class CROClassifier(GameHead):
         sample_domain: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         *,
-        on_round: Callable[[Round], None] | None = None,
+        on_round: OnRound = None,
     ) -> Self:
         """Fit on rows ``X`` (n, d), labels ``y`` (n,), the domain and the weight of each row (n,).
 
@@ -208,19 +201,11 @@ class CROClassifier(GameHead):
             return self.fit_sources(domains, fit_source_heads(domains), on_round=on_round)
 
     def fit_sources(
-        self,
-        domains: Domains,
-        sources: SourceHeads,
-        *,
-        on_round: Callable[[Round], None] | None = None,
+        self, domains: Domains, sources: SourceHeads, *, on_round: OnRound = None
     ) -> Self:
         """Fit as ``fit`` does on ``domains``, whose source heads are known already."""
-        names = [str(name) for name in domains.names]
-        if self.family == "latent":
-            head = self._fit_latent(domains, sources, names, on_round)
-        else:
-            head = self._fit_hull(domains, sources, names, on_round)
-        self.set_sources(domains, sources, head)
+        fit = self._fit_latent if self.family == "latent" else self._fit_hull
+        self.set_sources(domains, sources, fit(domains, sources, on_round))
         return self
 
     def set_sources(self, domains: Domains, sources: SourceHeads, head: Tensor) -> None:
@@ -237,43 +222,26 @@ class CROClassifier(GameHead):
     def solve(self, sources: SourceHeads) -> Tensor:
         """Return the head (C, k) on whitened rows that ``fit`` gets from these source heads."""
         if self.family == "latent":
-            latent = self._play_latent(sources, find_groups(rows_of_sources(sources)))
-            if latent.game is not None:
-                warn_unless_converged(latent.game, _REMEDY)
+            latent = self.play_groups(sources, find_groups(rows_of_sources(sources)))
+            warn_unless_converged(latent.game, REMEDY)
             return latent.head
-        targets = self._targets(sources)[0]
+        targets, _ = find_targets(sources, self.family, self.rank, self.n_groups)
         outcome = self._play_hull(sources, targets, self.choose_radius(targets)[0])
-        warn_unless_converged(outcome, _REMEDY)
+        warn_unless_converged(outcome, REMEDY)
         return outcome.head
-
-    def _targets(self, sources: SourceHeads) -> tuple[PlausibleTargets, FactorizedTargets | None]:
-        """Return the targets, and the maps behind them if the family is factorized."""
-        if self.family == "hull":
-            return hull_targets(sources, self.rank), None
-        maps = fit_factorized_targets(sources, self.n_groups)
-        return maps.plausible, maps
 
     def choose_radius(self, targets: PlausibleTargets) -> tuple[float, float]:
         """Return the radius, and the one that the sources support, which it is by default."""
         supported = supported_radius(targets.hull)
         return (supported if self.radius is None else float(self.radius)), supported
 
-    def _fit_latent(
-        self,
-        domains: Domains,
-        sources: SourceHeads,
-        names: list[str],
-        on_round: Callable[[Round], None] | None,
-    ) -> Tensor:
+    def _fit_latent(self, domains: Domains, sources: SourceHeads, on_round: OnRound) -> Tensor:
         groups = find_groups(rows_of_sources(sources))
-        outcome = self._play_latent(sources, groups, on_round)
-        if outcome.game is not None:
-            warn_unless_converged(outcome.game, _REMEDY)
-        belief = torch.empty_like(groups.posterior)
-        belief[sources.order] = groups.posterior
-        self.abduction_ = describe_groups(replace(groups, posterior=belief), domains)
+        outcome = self.play_groups(sources, groups, on_round)
+        warn_unless_converged(outcome.game, REMEDY)
+        self.abduction_ = describe_source_groups(groups, sources, domains)
         self.certificate_ = certify_latent(
-            outcome, sources, names, self.abduction_.to_dict(), domains.notes()
+            outcome, sources, domains.texts, self.abduction_.to_dict(), domains.notes()
         )
         ridge = sources.regularization.pooled_ridge
         group_map = fit_group_map(
@@ -292,24 +260,18 @@ class CROClassifier(GameHead):
         self.group_heads_ = sources.whitening.to_features(group_heads.heads).cpu().numpy()
         self.reference_ = take_reference(domains, sources, groups, group_heads, held_out)
 
-    def _fit_hull(
-        self,
-        domains: Domains,
-        sources: SourceHeads,
-        names: list[str],
-        on_round: Callable[[Round], None] | None,
-    ) -> Tensor:
-        targets, maps = self._targets(sources)
+    def _fit_hull(self, domains: Domains, sources: SourceHeads, on_round: OnRound) -> Tensor:
+        targets, maps = find_targets(sources, self.family, self.rank, self.n_groups)
         radius, supported = self.choose_radius(targets)
-        if len(names) > 1:
+        if len(domains.names) > 1:
             warn_if_far(radius, supported)
         outcome = self._play_hull(sources, targets, radius, on_round)
-        warn_unless_converged(outcome, _REMEDY)
+        warn_unless_converged(outcome, REMEDY)
         self.certificate_ = certify_hull(
             sources,
             targets,
             outcome,
-            names=names,
+            names=domains.texts,
             ridge=sources.learner_ridge(self.ridge),
             objective=self.objective,
             surrogate=self.surrogate,
@@ -326,12 +288,10 @@ class CROClassifier(GameHead):
         self.hull_mixing_ = targets.hull.mixing.cpu().numpy()
         return outcome.head
 
-    def _play_latent(
-        self,
-        sources: SourceHeads,
-        groups: Groups,
-        on_round: Callable[[Round], None] | None = None,
+    def play_groups(
+        self, sources: SourceHeads, groups: Groups, on_round: OnRound = None
     ) -> LatentOutcome:
+        """Play the game of the latent family with the settings of this classifier."""
         return play_latent(
             sources,
             groups,
@@ -348,7 +308,7 @@ class CROClassifier(GameHead):
         sources: SourceHeads,
         targets: PlausibleTargets,
         radius: float,
-        on_round: Callable[[Round], None] | None = None,
+        on_round: OnRound = None,
     ) -> GameOutcome:
         _, outcome = play_hull(
             sources,

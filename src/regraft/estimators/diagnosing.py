@@ -6,10 +6,11 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
+from regraft.core.domains import check_domains
 from regraft.estimators.raw_tables import fit_features
-from regraft.premises.diagnose import Diagnosis
-from regraft.premises.diagnose import diagnose as diagnose_rows
+from regraft.premises.diagnose import Diagnosis, diagnose_domains
 from regraft.support.progress import OnProgress, ignore_progress
+from regraft.support.threads import threads_for
 
 
 def diagnose(
@@ -31,9 +32,7 @@ def diagnose(
     Parameters
     ----------
     X, y, sample_domain : array-like (n, d), (n,), (n,)
-        Features, labels and the domain of each row. Of a data frame with texts or gaps, and of a
-        mapping of names to columns, :class:`~regraft.estimators.table_features.TableFeatures` makes
-        numbers.
+        Features, labels and the domain of each row, also of tables, as in :func:`regraft.abduct`.
     group : array-like (n,), optional
         U of each row, where it was observed. Otherwise ``groups`` unobserved values are fitted by
         maximum likelihood, and checks that need U stay undecided.
@@ -56,10 +55,6 @@ def diagnose(
         If the data or an argument is not usable; the message says how to fix it.
     """
     rows = fit_features(X, sample_domain)[1]
-    return diagnose_rows(
-        *(rows, y, sample_domain, group),
-        groups=groups,
-        seed=seed,
-        device=device,
-        on_progress=on_progress,
-    )
+    domains = check_domains(rows, y, sample_domain, device=device)
+    with threads_for(domains.X.numel()):
+        return diagnose_domains(domains, group, groups=groups, seed=seed, on_progress=on_progress)

@@ -137,9 +137,7 @@ def audit_free(
     return FreeAudit(
         family="free",
         target=measure_target(found, sources, fixed.expand(folds, -1, -1)),
-        sources=measure_sources(
-            judged, sources.slices, [str(name) for name in domains.names], sources.row_weight
-        ),
+        sources=measure_sources(judged, sources.slices, domains.texts, sources.row_weight),
         source_accuracy=mean_accuracy(judged, sources.slices, sources.row_weight),
         confidence=CONFIDENCE,
         surrogate=surrogate,

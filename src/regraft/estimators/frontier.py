@@ -17,21 +17,14 @@ from regraft.core.group_targets import check_prior_shift
 from regraft.core.guard import STANDARD_ERRORS as _CLEAR
 from regraft.core.guard import WorstCase, compare_worst_cases
 from regraft.core.heads import SourceHeads, check_ridge, fit_source_heads
-from regraft.core.hull import (
-    Objective,
-    PlausibleTargets,
-    attack,
-    check_objective,
-    check_rank,
-    hull_targets,
-)
+from regraft.core.hull import Objective, PlausibleTargets, attack, check_objective, check_rank
 from regraft.core.hull_game import play_hull
 from regraft.core.latent_game import judge_folds, play_latent
 from regraft.core.splitting import check_counts
 from regraft.estimators.audit import ONE_DOMAIN_CONSEQUENCE, RADII, check_radii
 from regraft.estimators.families import Family, check_settings
 from regraft.estimators.group_audit import ONE_SOURCE_CONSEQUENCE
-from regraft.premises.factorized_targets import check_n_groups, fit_factorized_targets
+from regraft.premises.factorized_targets import check_n_groups, find_targets
 from regraft.support.measured import MeasuredShare
 from regraft.support.plain_data import PlainData
 from regraft.support.progress import OnProgress, ignore_progress
@@ -188,9 +181,7 @@ def frontier(
     Parameters
     ----------
     X, y, sample_domain : array-like (n, d), (n,), (n,)
-        Features, labels and the domain of each row. Of a data frame with texts or gaps, and of a
-        mapping of names to columns, :class:`~regraft.estimators.table_features.TableFeatures` makes
-        numbers.
+        Features, labels and the domain of each row, also of tables, as in :func:`regraft.abduct`.
     radii : sequence of float or None
         Of the hull and the factorized family: radii at which heads are trained, in nats. None takes
         0 to 16.
@@ -237,10 +228,7 @@ def frontier(
         return _latent_frontier(sources, shifts, class_groups, ridge, on_progress)
     warn_if_one_domain(domains, ONE_DOMAIN_CONSEQUENCE)
     sources = fit_source_heads(domains)
-    if family == "hull":
-        targets = hull_targets(sources, rank)
-    else:
-        targets = fit_factorized_targets(sources, n_groups).plausible
+    targets, _ = find_targets(sources, family, rank, n_groups)
     points = _hull_points(sources, targets, steps, objective, ridge, on_progress)
     return Frontier(points, audit_radius=steps[-1], family=family)
 

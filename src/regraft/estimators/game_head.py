@@ -24,9 +24,9 @@ class GameHead(LinearHead):
         return self.certificate_.rounds
 
 
-def warn_unless_converged(outcome: GameOutcome, remedy: str) -> None:
+def warn_unless_converged(outcome: GameOutcome | None, remedy: str) -> None:
     """Warn the caller of ``fit`` that a game stopped early; ``remedy`` names what to raise."""
-    if not outcome.converged:
+    if outcome is not None and not outcome.converged:
         warnings.warn(
             f"the game did not settle in {len(outcome.rounds)} rounds: raise {remedy}.",
             ConvergenceWarning,

@@ -149,19 +149,10 @@ def audit_groups(
 
     Parameters
     ----------
-    predictor : classifier or array-like (n, C)
-        Fitted classifier with ``predict_proba``, or its probabilities on the rows of ``X``, with
-        columns in sorted order of the labels.
-    X, y, sample_domain : array-like (n, d), (n,), (n,)
-        Features, labels and the domain of each row. ``X`` is what the predictor takes, such as a
-        data frame for a pipeline. Plausible domains are made of the features that the head of a
-        pipeline of Regraft sees; for other predictors, of numbers that
-        :class:`~regraft.estimators.table_features.TableFeatures` makes of a data frame with texts
-        or gaps.
+    predictor, X, y, sample_domain, device
+        As in :func:`regraft.audit`.
     prior_shift, class_groups
         Which mixtures count, as in :class:`~regraft.estimators.cro.CROClassifier`.
-    device : str
-        Where torch computes, such as "cpu" or "cuda".
 
     Returns
     -------
@@ -191,7 +182,7 @@ def audit_groups(
     order = torch.argsort(domains.domain, stable=True)
     slices = domain_slices(domains.domain[order], len(domains.names))
     by_source = HeldOutRows(held_out.loss[order], held_out.correct[order])
-    names = [str(name) for name in domains.names]
+    names = domains.texts
     sources = measure_sources(by_source, slices, names, domains.row_weight[order])
     found_groups = describe_groups(found, domains).to_dict()
     return join_audit(groups, targets, sources, prior_shift, class_groups, found_groups)

@@ -15,12 +15,7 @@ from sklearn.utils import Tags
 from torch import Tensor
 
 from regraft.core.cross_mistakes import find_cross_mistakes
-from regraft.core.heads import (
-    SHRINKAGES,
-    SMALLEST_RIDGE,
-    SourceHeads,
-    check_ridge,
-)
+from regraft.core.heads import SHRINKAGES, SMALLEST_RIDGE, SourceHeads, check_ridge
 from regraft.core.newton import log_probabilities, logits, minimax_newton
 from regraft.estimators.baselines import group_weights, minimax_over_groups, scale_slopes
 from regraft.estimators.linear import LinearHead

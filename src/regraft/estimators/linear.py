@@ -14,19 +14,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 from torch import Tensor
 
-from regraft.core.domains import (
-    Domains,
-    check_column,
-    check_domains,
-    is_target,
-    warn_if_one_domain,
-)
-from regraft.core.features import (
-    check_features,
-    check_no_text,
-    column_names,
-    iterate_row_chunks,
-)
+from regraft.core.domains import Domains, check_column, check_domains, is_target, warn_if_one_domain
+from regraft.core.features import check_features, check_no_text, column_names, iterate_row_chunks
 from regraft.core.heads import SourceHeads, fit_source_heads
 from regraft.estimators.column_roles import ColumnRoles
 from regraft.estimators.encoder_record import EncoderRecord
@@ -47,13 +36,7 @@ class SoftmaxHead(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     encoder_: EncoderRecord
     column_roles_: ColumnRoles
 
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_domain: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> Self:
+    def fit(self, *args: Any, **kwargs: Any) -> Self:
         """Raise ``ValueError``, unless a class says how it is fitted: another model makes it."""
         raise ValueError("an adapted model is not fitted: call adapt of the model it came from.")
 

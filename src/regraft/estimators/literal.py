@@ -126,7 +126,7 @@ class LiteralCROClassifier(GameHead):
             adversary.witness(outcome.worst, heads),
             heads=torch.stack(answers),
             starts=starts,
-            names=[str(name) for name in domains.names],
+            names=domains.texts,
             ridge=ridge,
             surrogate=self.surrogate,
             notes=domains.notes(),

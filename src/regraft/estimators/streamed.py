@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from regraft.core.abduction import find_groups, rows_of_sources
 from regraft.core.domains import Domains, check_domains
-from regraft.core.game import Round
+from regraft.core.game import OnRound
 from regraft.core.group_certificate import GroupCertificate
 from regraft.core.heads import SourceHeads, fit_source_heads
 from regraft.core.latent_game import (
@@ -20,7 +20,6 @@ from regraft.core.latent_game import (
     doubt_evidence,
     judge_folds,
     name_outside,
-    play_latent,
 )
 from regraft.core.latent_witness import map_from_means
 from regraft.core.row_certificate import certify_rows
@@ -28,8 +27,8 @@ from regraft.core.row_game import FittedSample, SettledGame, settle_on_rows
 from regraft.core.row_sums import RowFolds, RowSums, hash_numbers
 from regraft.core.source_mixtures import find_outside
 from regraft.core.splitting import largest_size
-from regraft.estimators.abduction import describe_groups
-from regraft.estimators.cro import CROClassifier
+from regraft.estimators.abduction import describe_source_groups
+from regraft.estimators.cro import REMEDY, CROClassifier
 from regraft.estimators.game_head import warn_unless_converged
 
 SAMPLE_ROWS = 100_000
@@ -91,7 +90,7 @@ def fit_on_rows(
     rows: RowSums,
     counts: NDArray[np.int64],
     *,
-    on_round: Callable[[Round], None] | None = None,
+    on_round: OnRound = None,
 ) -> CROClassifier:
     """Fit ``model`` (family latent) on all ``rows``, of which ``sample`` is in memory.
 
@@ -103,15 +102,7 @@ def fit_on_rows(
     domains = check_domains(sample.X, sample.y, sample.domain)
     sources = fit_source_heads(domains)
     groups = find_groups(rows_of_sources(sources))
-    outcome = play_latent(
-        sources,
-        groups,
-        prior_shift=model.prior_shift,
-        ridge=model.ridge,
-        tolerance=model.tolerance,
-        max_rounds=model.max_rounds,
-    )
-    fitted = FittedSample(sources, groups, outcome)
+    fitted = FittedSample(sources, groups, model.play_groups(sources, groups))
     dealt = rows.with_folds(_deal(sample, fitted))
     number = torch.from_numpy(counts)
     settled = settle_on_rows(
@@ -123,14 +114,11 @@ def fit_on_rows(
         max_rounds=model.max_rounds,
         on_round=on_round,
     )
-    belief = torch.empty_like(groups.posterior)
-    belief[sources.order] = groups.posterior
-    model.abduction_ = describe_groups(replace(groups, posterior=belief), domains)
-    names = [str(name) for name in domains.names]
+    model.abduction_ = describe_source_groups(groups, sources, domains)
     found = model.abduction_.to_dict()
 
     def certify(settled: SettledGame) -> GroupCertificate:
-        return certify_rows(dealt, number, fitted, settled, names, found, domains.notes())
+        return certify_rows(dealt, number, fitted, settled, domains.texts, found, domains.notes())
 
     certificate = certify(settled)
     if not settled.reason:
@@ -138,10 +126,9 @@ def fit_on_rows(
         own, pooled = certificate.targets, certificate.pooled_targets
         if doubt := doubt_evidence(own, pooled, outside):
             named = outside if doubt == NOT_MIXTURES else ()
-            settled = settled.keep_pooled(name_outside(doubt, named, names))
+            settled = settled.keep_pooled(name_outside(doubt, named, domains.texts))
             certificate = certify(settled)
-    if settled.game is not None:
-        warn_unless_converged(settled.game, "max_rounds or tolerance, or the ridge")
+    warn_unless_converged(settled.game, REMEDY)
     model.certificate_ = certificate
     _describe(model, domains, fitted, settled)
     return model

@@ -74,7 +74,7 @@ def audit_rows(
         told=found.told(domains.y),
     )
     judged = [HeldOutRows(loss, 1 - error)]
-    names, most = [str(name) for name in domains.names], -math.log(PROBABILITY_FLOOR)
+    names, most = domains.texts, -math.log(PROBABILITY_FLOOR)
     where = dealt, frame, heads[None, None], weights
     [mixtures], [sources] = measure_rows(*where, targets, judged, names, most)
     groups = mixtures

@@ -11,13 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regraft.core.closure_test import MAX_ROWS
-from regraft.core.group_shares import (
-    TINY,
-    chances,
-    estimate_shares,
-    expected_accuracy,
-    log_ratios,
-)
+from regraft.core.group_shares import TINY, chances, estimate_shares, expected_accuracy, log_ratios
 from regraft.core.row_sums import RowChunk, RowSums, Sums
 from regraft.estimators.cro import CROClassifier
 from regraft.estimators.linear_maps import apply_maps

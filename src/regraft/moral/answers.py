@@ -17,16 +17,7 @@ from regraft.moral.scenarios import Library, Scenario, collect
 from regraft.moral.values import PROFILES
 from regraft.support.digests import digest_text
 from regraft.support.records import Records
-from regraft.support.schema import (
-    COUNT,
-    FLAG,
-    OBJECT,
-    TEXT,
-    Kind,
-    check_fields,
-    one_of,
-    or_null,
-)
+from regraft.support.schema import COUNT, FLAG, OBJECT, TEXT, Kind, check_fields, one_of, or_null
 
 ANSWERS = "answers.jsonl"  # in the folder of an elicitation
 MECHANISM = (

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from regraft.moral.answers import ANSWERS, check_answer, question_args
 from regraft.moral.prompts import Question, parse_answer, system_prompt, user_prompt
@@ -254,8 +254,7 @@ def _message(error: Any) -> str:
     return words if isinstance(words, str) else str(error.message)
 
 
-@dataclass(frozen=True)
-class Tokens:
+class Tokens(NamedTuple):
     """Numbers of tokens sent and received."""
 
     input: int

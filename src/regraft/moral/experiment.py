@@ -11,13 +11,14 @@ import torch
 from numpy.typing import NDArray
 
 from regraft.encoders.base import TextEncoder
+from regraft.estimators.diagnosing import diagnose
 from regraft.moral.examples import Example, choose_examples
 from regraft.moral.process import DrawnRecords, action2_shares, draw_records
 from regraft.moral.scenarios import Library
 from regraft.moral.transfer import Sample, Transfer, measure_transfer
 from regraft.moral.values import PANELS, PROFILES, Panel, profile_name
 from regraft.premises.abduction_angles import describe_angles
-from regraft.premises.diagnose import Diagnosis, diagnose
+from regraft.premises.diagnose import Diagnosis
 from regraft.premises.factorization import choose_penalties, fit_factorization
 from regraft.premises.factorization_closure import FactorizationClosure as Closure
 from regraft.premises.factorization_closure import check_factorization_closure, unit_folds

@@ -69,16 +69,14 @@ def draw_records(
     return DrawnRecords(scenario, profile, origin, y, tuple(panel.name for panel in panels))
 
 
-def action2_shares(
-    library: Library, probabilities: NDArray[np.float64], panels: Sequence[Panel] = PANELS
-) -> dict[str, float]:
+def action2_shares(library: Library, probabilities: NDArray[np.float64]) -> dict[str, float]:
     """Compute the share of action 2 that is expected of each panel; arguments as for drawing."""
     sizes = np.bincount(library.topics, minlength=len(TOPICS))
     topic = topic_probabilities() * (sizes > 0)
     topic /= topic.sum(axis=1, keepdims=True)
     scenario = (topic / sizes.clip(min=1))[:, library.topics]  # (27, n) P(scenario | profile)
     by_profile = (scenario * (1 - probabilities.T)).sum(axis=1)
-    return {panel.name: float(panel.profile_prior() @ by_profile) for panel in panels}
+    return {panel.name: float(panel.profile_prior() @ by_profile) for panel in PANELS}
 
 
 def _check(library: Library, probabilities: NDArray[np.float64], records: int) -> None:

@@ -119,14 +119,9 @@ def targets_table(transfer: Transfer) -> Table:
 
 
 def _examples(result: MoralResult) -> Table:
-    columns = {
-        "panel": "{.panel}",
-        "values": "{.profile}",
-        "scenario": "{.scenario}",
-        "P(B)": "{.action2_probability:.2f}",
-        "choice (paper)": "{.published}",
-    }
-    return Table.from_objects("One record of each panel", columns, result.examples)
+    columns = {"panel": "{.panel}", "values": "{.profile}", "scenario": "{.scenario}"}
+    answers = {"P(B)": "{.action2_probability:.2f}", "choice (paper)": "{.published}"}
+    return Table.from_objects("One record of each panel", columns | answers, result.examples)
 
 
 def _text(result: MoralResult) -> Table:

@@ -54,7 +54,7 @@ class Sample:
         domains = check_domains(self.X, self.y, self.panel, device=device)
         profile = torch.from_numpy(self.profile).to(device)
         rows = group_rows(domains, profile, len(PROFILES), seed=seed)
-        return rows, [str(name) for name in domains.names]
+        return rows, domains.texts
 
 
 @dataclass(frozen=True)

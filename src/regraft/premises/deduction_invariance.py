@@ -85,13 +85,10 @@ def check_invariance(
     return DeductionInvariance(
         verdict=verdict,
         sentence=_sentence(verdict, test, cells),
-        p_value=test.p_value,
-        views=test.views,
-        effective_rows=test.effective_rows,
+        **test.reported,
         cells=cells,
         n_cells=n_cells,
         pull=pull,
-        draws=test.draws,
     )
 
 

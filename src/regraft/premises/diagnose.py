@@ -10,7 +10,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from regraft.core.domains import Domains, check_domains, index_column
+from regraft.core.domains import Domains, index_column
 from regraft.core.splitting import hold_out, take_rows, thin_sources
 from regraft.core.standardization import standardize_columns
 from regraft.premises.abduction_angles import AbductionAngles, check_angles, describe_angles
@@ -41,7 +41,6 @@ from regraft.support.plain_data import PlainData
 from regraft.support.progress import OnProgress, ignore_progress
 from regraft.support.shown import ShownResult
 from regraft.support.table import Table
-from regraft.support.threads import threads_by_size
 
 # By the name of their check.
 PREMISES = {
@@ -130,25 +129,17 @@ class Diagnosis(ShownResult):
         return document | {"remarks": list(self.remarks), "summary": list(self.paragraphs())}
 
 
-@threads_by_size
-def diagnose(
-    X: ArrayLike,
-    y: ArrayLike,
-    sample_domain: ArrayLike,
+def diagnose_domains(
+    domains: Domains,
     group: ArrayLike | None = None,
     *,
     groups: int = 2,
     seed: int = 0,
-    device: str = "cpu",
     on_progress: OnProgress = ignore_progress,
 ) -> Diagnosis:
-    """Say what labelled rows of several domains show, what to do, and whether the premises hold.
-
-    See :func:`regraft.estimators.diagnosing.diagnose`, which takes the same, and tables too.
-    """
+    """Say what rows show, as :func:`regraft.diagnose` does, which checks them first."""
     if not 0 <= seed < 2**63:
         raise ValueError(f"seed is {seed}: pass a number from 0 to 2**63 - 1.")
-    domains = check_domains(X, y, sample_domain, device=device)
     if group is None:
         if not 2 <= groups <= MAX_GROUPS:
             raise ValueError(f"groups is {groups}: pass a number from 2 to {MAX_GROUPS}.")
@@ -162,7 +153,7 @@ def diagnose(
         domains, index = take_rows(domains, kept), index[kept]
     domains = standardize_columns(domains)
     rows = group_rows(domains, index, n_observed, seed=seed)
-    names = [str(name) for name in domains.names]
+    names = domains.texts
     some = thin_sources(domains, _MAX_MAP_ROWS)
     mapped = domains if bool(some.all()) else take_rows(domains, some)
     data = _Data(domains, mapped, rows, names, values, seed, on_progress)

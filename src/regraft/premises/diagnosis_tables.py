@@ -133,14 +133,9 @@ def cells_table(invariance: DeductionInvariance) -> Table:
 
 def basis_table(basis: TransplantBasis) -> Table:
     """Lay out the paper's `tab:L-feasibility`."""
-    columns = {
-        "lambda_H": "{.weight:g}",
-        "residual / A": "{.residual:.2g}",
-        "residual to I / A": "{.residual_identity:.2f}",
-        "norm of L": "{.basis_norm:.3g}",
-        "norm of D^T L": "{.deduction_norm:.0e}",
-        "Hausdorff": "{.hausdorff:.3g}",
-    }
+    residuals = {"residual / A": "{.residual:.2g}", "residual to I / A": "{.residual_identity:.2f}"}
+    norms = {"norm of L": "{.basis_norm:.3g}", "norm of D^T L": "{.deduction_norm:.0e}"}
+    columns = {"lambda_H": "{.weight:g}"} | residuals | norms | {"Hausdorff": "{.hausdorff:.3g}"}
     return Table.from_objects("Transplant basis", columns, basis.points)
 
 

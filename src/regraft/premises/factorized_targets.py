@@ -18,7 +18,7 @@ from torch import Tensor
 
 from regraft.core.domains import domain_slices
 from regraft.core.heads import SourceHeads
-from regraft.core.hull import Hull, PlausibleTargets, factorize_rows, fit_hull
+from regraft.core.hull import Hull, PlausibleTargets, factorize_rows, fit_hull, hull_targets
 from regraft.core.latent_witness import find_factorized_witness
 from regraft.core.target_rows import FactorizedRows, entry_of_label, factorized_labels
 from regraft.premises.latent_groups import MAX_GROUPS, LatentFit, LatentOptions, fit_likelihood
@@ -56,6 +56,16 @@ class FactorizedTargets:
         Z = Z.to(self.deduction.dtype)
         maps = self.abductions @ Z.T, self.deduction @ Z.T
         return factorize_rows(self.hull, *maps, y, weight, domain)
+
+
+def find_targets(
+    sources: SourceHeads, family: str, rank: int | None, n_groups: int
+) -> tuple[PlausibleTargets, FactorizedTargets | None]:
+    """Return the targets of a family that has a hull, and the maps behind them if it has any."""
+    if family == "hull":
+        return hull_targets(sources, rank), None
+    maps = fit_factorized_targets(sources, n_groups)
+    return maps.plausible, maps
 
 
 def check_n_groups(n_groups: int) -> None:

@@ -12,13 +12,7 @@ from torch import Tensor
 
 from regraft.premises.factorization import GroupedRows
 from regraft.premises.randomization import DRAWS, Randomization, crossfit_residuals, pooled_test
-from regraft.premises.verdicts import (
-    LEVEL,
-    NO_COMMON_CLASSES,
-    ONE_SOURCE,
-    Verdict,
-    format_p_value,
-)
+from regraft.premises.verdicts import LEVEL, NO_COMMON_CLASSES, ONE_SOURCE, Verdict, format_p_value
 from regraft.support.plain_data import PlainData
 
 
@@ -77,11 +71,8 @@ def check_heterogeneity(
     return Heterogeneity(
         verdict=verdict,
         sentence=sentence,
-        p_value=test.p_value,
-        draws=test.draws,
-        views=test.views,
+        **test.reported,
         source_p_values=tuple(test.cell_p_values[:, 0].tolist()),
-        effective_rows=test.effective_rows,
         overlap=min(test.effective_rows / most, 1.0),
         has_enough_rows=test.has_enough_rows,
         accuracies=accuracies,

@@ -58,7 +58,7 @@ class HiddenFactor(PlainData):
 def find_hidden_factor(domains: Domains) -> HiddenFactor:
     """Look for groups that the sources mix in different shares."""
     found = find_groups(rows_of_domains(domains))
-    names = [str(name) for name in domains.names]
+    names = domains.texts
     lone = {}
     for u, holds in enumerate(found.holders.T):
         if int(holds.sum()) < 2 and len(names) > 1:

@@ -12,6 +12,7 @@ or squared feature shows, an invariant deduction may seem to vary.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -62,6 +63,12 @@ class Randomization:
     cell_p_values: Tensor  # (K, r) of each domain and group; 1 where there is nothing to compare
     effective_rows: float  # sum over rows of the impurity of P(s | x, u)
     draws: int
+
+    @property
+    def reported(self) -> dict[str, Any]:
+        """What the checks of premises report of their test, by the names of their fields."""
+        names = ("p_value", "draws", "views", "effective_rows")
+        return {name: getattr(self, name) for name in names}
 
     @property
     def has_enough_rows(self) -> bool:

@@ -41,18 +41,18 @@ class Shifts(PlainData):
     pairs: tuple[PairShift, ...]
 
 
-def measure_shifts(domains: Domains, *, densities: Tensor | None = None, seed: int = 0) -> Shifts:
+def measure_shifts(domains: Domains, *, densities: Tensor | None = None) -> Shifts:
     """Measure how each pair of domains differs, by models that have not seen the rows.
 
     ``densities`` (n, K) are :func:`relative_densities` of the rows, if they are known already.
     """
     if densities is None:
-        rows = group_rows(domains, torch.zeros_like(domains.y), 1, seed=seed)
+        rows = group_rows(domains, torch.zeros_like(domains.y), 1)
         densities = relative_densities(rows, pooled_probabilities(rows))
     sources = fit_source_heads(domains)
     logits = sources.held_out.logits(sources.held_out.heads, sources.Z)  # (K, C, n)
     labels = torch.softmax(logits, dim=1).movedim(2, 0)
-    names = [str(name) for name in domains.names]
+    names = domains.texts
     return shifts_between(densities[sources.order], labels, sources.domain, names)
 
 

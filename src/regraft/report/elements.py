@@ -68,38 +68,31 @@ class StripColumns:
 
 
 @dataclass(frozen=True)
-class SliderLine:
-    """Accuracy of a head that changes evenly from one end of a slider to the other."""
-
-    name: str
-    start: MeasuredShare
-    end: MeasuredShare
-
-
-@dataclass(frozen=True)
 class Slider:
     """A chart with a rule that a reader moves, and what every line has there."""
 
     chart: Chart
     label: str  # what the slider sets, in percent
     start: int
-    lines: tuple[SliderLine, ...]
+    lines: Mapping[str, tuple[MeasuredShare, MeasuredShare]]  # by head, at both ends
 
     def at_start(self) -> tuple[tuple[str, str], ...]:
         """Return what each line has where the slider begins, in words."""
-        return tuple((line.name, str(_between(line, self.start / 100))) for line in self.lines)
+        share = self.start / 100
+        return tuple((name, str(_between(*ends, share))) for name, ends in self.lines.items())
 
     def document(self) -> list[dict[str, Any]]:
         """Return the lines as plain data for the page's script."""
         return [
-            {"name": line.name, "ends": [[m.value, m.low, m.high] for m in (line.start, line.end)]}
-            for line in self.lines
+            {"name": name, "ends": [[m.value, m.low, m.high] for m in ends]}
+            for name, ends in self.lines.items()
         ]
 
 
-def _between(line: SliderLine, share: float) -> MeasuredShare:
-    pairs = zip(astuple(line.start)[:3], astuple(line.end)[:3], strict=True)
-    return MeasuredShare(*((1 - share) * start + share * end for start, end in pairs))
+def _between(start: MeasuredShare, end: MeasuredShare, share: float) -> MeasuredShare:
+    """Return what lies on an even way from ``start`` to ``end``, at a ``share`` of it."""
+    pairs = zip(astuple(start)[:3], astuple(end)[:3], strict=True)
+    return MeasuredShare(*((1 - share) * first + share * last for first, last in pairs))
 
 
 Part = Text | Table | Chart | Terms | Strip | StripColumns | Slider

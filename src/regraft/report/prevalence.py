@@ -9,7 +9,7 @@ from regraft.core.evidence import Evidence
 from regraft.core.group_certificate import GroupCertificate
 from regraft.core.source_mixtures import SourceCheck
 from regraft.estimators.placing import Placement
-from regraft.report.elements import Chart, Document, Section, Slider, SliderLine, Text
+from regraft.report.elements import Chart, Document, Section, Slider, Text
 from regraft.report.factor_sections import describe_group, source_shares, without_bound
 from regraft.support.factor_charts import PlacedDomain, prevalence_chart
 from regraft.support.measured import MeasuredShare
@@ -91,12 +91,7 @@ def prevalence_section(
         prevalence_chart(lines, places, _START, group),
         f"{described}.",
     )
-    slider = Slider(
-        chart,
-        f"Share of {group} in the new domain",
-        _START,
-        tuple(SliderLine(head, *ends) for head, ends in lines.items()),
-    )
+    slider = Slider(chart, f"Share of {group} in the new domain", _START, lines)
     new = _NEW if any(place.is_new for place in places) else ""
     outside = any(place.name.startswith(OUTSIDE) for place in places)
     marked = f" {OUTSIDE}: {NOT_A_MIXTURE}" if outside else ""

@@ -10,11 +10,7 @@ from regraft.core.head_certificate import HeadCertificate
 from regraft.core.source_mixtures import SourceCheck
 from regraft.estimators.audit import AuditCurve
 from regraft.estimators.certificate_terms import explain_certificate
-from regraft.estimators.evidence_tables import (
-    evidence_table,
-    name_domains,
-    track_record,
-)
+from regraft.estimators.evidence_tables import evidence_table, name_domains, track_record
 from regraft.estimators.frontier import Frontier
 from regraft.estimators.plots import frontier_chart, stress_chart
 from regraft.report.elements import Chart, Document, Part, Section, Terms, Text

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from regraft.support.looks import FAINT, INK, Look
+from regraft.support.measured import MeasuredShare
 
 Spec = dict[str, Any]
 
@@ -77,6 +78,12 @@ def fit_axis(values: Sequence[float]) -> list[float]:
 def in_percent(share: float) -> float:
     """Turn a share into percent, to the hundredth."""
     return round(100 * share, 2)
+
+
+def percents(name: str, each: MeasuredShare) -> Spec:
+    """Return a share under ``name``, and the ends of its interval, in percent."""
+    ends = {name: each.value, "low": each.low, "high": each.high}
+    return {end: in_percent(value) for end, value in ends.items()}
 
 
 _TEXT = {"labelColor": INK, "titleColor": INK, "labelFontSize": 12, "titleFontSize": 12}

@@ -24,7 +24,6 @@ def download(
     path: Path,
     checksum: str | None = None,
     on_bytes: Callable[[int, int | None], None] | None = None,
-    timeout: float = _TIMEOUT,
 ) -> None:
     """Download ``url`` to the file ``path``, which appears complete or not at all.
 
@@ -38,7 +37,7 @@ def download(
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{digest_text(url)[:8]}.part")
     had = part.stat().st_size if part.exists() else 0
-    _receive(url, part, on_bytes, timeout)
+    _receive(url, part, on_bytes)
     try:
         verify(part, checksum)
     except ValueError:
@@ -46,12 +45,7 @@ def download(
         if not had:
             raise
         # The beginning may be of an older file: once more, from the start.
-        _receive(url, part, on_bytes, timeout)
-        try:
-            verify(part, checksum)
-        except ValueError:
-            part.unlink()
-            raise
+        return download(url, path, checksum, on_bytes)
     part.replace(path)
 
 
@@ -79,21 +73,19 @@ def _find_kind(checksum: str | None) -> str | None:
     return kind
 
 
-def _receive(
-    url: str, part: Path, on_bytes: Callable[[int, int | None], None] | None, timeout: float
-) -> None:
+def _receive(url: str, part: Path, on_bytes: Callable[[int, int | None], None] | None) -> None:
     """Append what the file ``part`` lacks."""
     start = part.stat().st_size if part.exists() else 0
     request = urllib.request.Request(url, headers={"Range": f"bytes={start}-"} if start else {})
     try:
-        with urllib.request.urlopen(request, timeout=timeout) as response:
+        with urllib.request.urlopen(request, timeout=_TIMEOUT) as response:
             _copy(response, part, start, on_bytes)
     except HTTPError as error:
         if error.code == _NO_MORE and start:
             if error.headers.get("Content-Range", "").endswith(f"/{start}"):
                 return  # all of it is here
             part.unlink()  # the file is another one now
-            _receive(url, part, on_bytes, timeout)
+            _receive(url, part, on_bytes)
             return
         raise ValueError(
             f"{url} answers {error.code} ({error.reason}): check the address or try later."

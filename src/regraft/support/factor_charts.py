@@ -6,16 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from regraft.support.chart_parts import (
-    Spec,
-    axis,
-    fit_axis,
-    in_percent,
-    layer,
-    layered_chart,
-    told_apart,
-    tooltip,
-)
+from regraft.support import chart_parts as parts
+from regraft.support.chart_parts import Spec, in_percent, layer, percents
 from regraft.support.looks import INK, SOFT, head_looks, look
 from regraft.support.measured import MeasuredShare
 
@@ -40,13 +32,7 @@ def slope_chart(shares: Mapping[str, Mapping[str, MeasuredShare]], title: str) -
     classes = list(dict.fromkeys(label for row in shares.values() for label in row))
     looks = {name: look(i) for i, name in enumerate(shares)}
     values: list[dict[str, Any]] = [
-        {
-            "source": source,
-            "class": label,
-            "share": in_percent(each.value),
-            "low": in_percent(each.low),
-            "high": in_percent(each.high),
-        }
+        {"source": source, "class": label, **percents("share", each)}
         for source, row in shares.items()
         for label, each in row.items()
     ]
@@ -58,14 +44,16 @@ def slope_chart(shares: Mapping[str, Mapping[str, MeasuredShare]], title: str) -
             "scale": {"type": "point", "padding": 0.35},
             "axis": {"labelAngle": angle, "labelLimit": 90, "labelOverlap": True, "grid": True},
         },
-        "y": axis("share", title, fit_axis(ends)),
+        "y": parts.axis("share", title, parts.fit_axis(ends)),
     }  # fmt: skip
     bars = {**place, "y": {**place["y"], "field": "low"}, "y2": {"field": "high"}}
-    bars |= told_apart("source", looks, "color")
-    shown = tooltip(source="source", **{"class": "class"}, share="%", low="from (%)", high="to (%)")
-    marks = {**place, "tooltip": shown, **told_apart("source", looks, "color", "shape")}
-    lines = {**place, **told_apart("source", looks, "color", "strokeDash")}
-    return layered_chart(
+    bars |= parts.told_apart("source", looks, "color")
+    shown = parts.tooltip(
+        source="source", **{"class": "class"}, share="%", low="from (%)", high="to (%)"
+    )
+    marks = {**place, "tooltip": shown, **parts.told_apart("source", looks, "color", "shape")}
+    lines = {**place, **parts.told_apart("source", looks, "color", "strokeDash")}
+    return parts.layered_chart(
         values,
         [
             layer("line", lines, strokeWidth=2),
@@ -88,39 +76,39 @@ def prevalence_chart(
     """
     looks = head_looks(heads)
     lines = [
-        {"head": head, "share": 100 * i, **_percents(end)}
+        {"head": head, "share": 100 * i, **percents("accuracy", end)}
         for head, ends in heads.items()
         for i, end in enumerate(ends)
     ]
     measured = [
-        {"head": head, "share": in_percent(place.share.value), "domain": place.name, **_percents(m)}
+        {
+            "head": head,
+            "share": in_percent(place.share.value),
+            "domain": place.name,
+            **percents("accuracy", m),
+        }
         for place in places
         for head, m in place.accuracy.items()
         if head in heads
     ]
     ends = [value[key] for value in (*lines, *measured) for key in ("low", "high")]
-    x = axis("share", f"share of {group} (%)", (0, 100))
-    y = axis("accuracy", "accuracy (%)", fit_axis(ends))
+    x = parts.axis("share", f"share of {group} (%)", (0, 100))
+    y = parts.axis("accuracy", "accuracy (%)", parts.fit_axis(ends))
     low = {**y, "field": "low"}, {"field": "high"}
-    colour = told_apart("head", looks, "color")
+    colour = parts.told_apart("head", looks, "color")
     band = {"x": x, "y": low[0], "y2": low[1], **colour}
-    shown = tooltip(domain="measured in", head="head", accuracy="%", low="from", high="to")
-    marks = {"x": x, "y": y, "tooltip": shown, **told_apart("head", looks, "color", "shape")}
+    shown = parts.tooltip(domain="measured in", head="head", accuracy="%", low="from", high="to")
+    marks = {"x": x, "y": y, "tooltip": shown, **parts.told_apart("head", looks, "color", "shape")}
     dots = layer("point", marks, filled=True, size=60)
     bars = layer("rule", band, strokeWidth=1.5)
     layers = [
         layer("area", band, opacity=0.15),
-        layer("line", {"x": x, "y": y, **told_apart("head", looks, "color", "strokeDash")}),
+        layer("line", {"x": x, "y": y, **parts.told_apart("head", looks, "color", "strokeDash")}),
         *_mark_domains(places, x),
         *({**each, "data": {"values": measured}} for each in (bars, dots)),
         *_moving_marks(heads, marks, x),
     ]
-    return layered_chart(lines, layers) | {"params": [{"name": PREVALENCE, "value": start}]}
-
-
-def _percents(each: MeasuredShare) -> Spec:
-    ends = {"accuracy": each.value, "low": each.low, "high": each.high}
-    return {name: in_percent(value) for name, value in ends.items()}
+    return parts.layered_chart(lines, layers) | {"params": [{"name": PREVALENCE, "value": start}]}
 
 
 def _mark_domains(places: Sequence[PlacedDomain], x: Spec) -> list[Spec]:
@@ -130,7 +118,7 @@ def _mark_domains(places: Sequence[PlacedDomain], x: Spec) -> list[Spec]:
         {"share": in_percent(each.share.value), "domain": each.name, "new": each.is_new}
         for each in places
     ]
-    shown = tooltip(domain="domain", share="share (%)")
+    shown = parts.tooltip(domain="domain", share="share (%)")
     dash = {"condition": {"test": "datum.new", "value": [1, 0]}, "value": [3, 3]}
     rules = layer("rule", {"x": x, "tooltip": shown, "strokeDash": dash}, color=SOFT)
     layers = [{**rules, "data": {"values": rows}}]

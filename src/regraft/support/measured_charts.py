@@ -5,16 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from regraft.support.chart_parts import (
-    Spec,
-    axis,
-    fit_axis,
-    in_percent,
-    layer,
-    layered_chart,
-    told_apart,
-    tooltip,
-)
+from regraft.support import chart_parts as parts
+from regraft.support.chart_parts import Spec, in_percent, layer, percents
 from regraft.support.looks import Look, head_looks, look
 from regraft.support.measured import MeasuredShare
 
@@ -49,9 +41,7 @@ def _interval_chart(
         {
             "series": series,
             "place": place,
-            "value": in_percent(each.value),
-            "low": in_percent(each.low),
-            "high": in_percent(each.high),
+            **percents("value", each),
             **({} if each.bound is None else {"bound": in_percent(each.bound)}),
         }
         for series, row in measured.items()
@@ -60,7 +50,7 @@ def _interval_chart(
     ends = [value[key] for value in values for key in ("low", "high", "bound") if key in value]
     has_bounds = any("bound" in value for value in values)
     at: dict[str, Any] = {
-        "x": axis("value", title, fit_axis(ends)),
+        "x": parts.axis("value", title, parts.fit_axis(ends)),
         "y": {
             "field": "place",
             "type": "nominal",
@@ -71,13 +61,17 @@ def _interval_chart(
         "yOffset": {"field": "series", "type": "nominal", "sort": list(measured)},
     }
     bound = {"bound": "at least (%), certified"} if has_bounds else {}
-    shown = tooltip(series=of, place="in", value="%", low="from (%)", high="to (%)", **bound)
+    shown = parts.tooltip(series=of, place="in", value="%", low="from (%)", high="to (%)", **bound)
     bars = {**at, "x": {**at["x"], "field": "low"}, "x2": {"field": "high"}}
-    bars |= told_apart("series", looks, "color")
-    dots = {**at, "tooltip": shown, **told_apart("series", looks, "color", "shape")}
+    bars |= parts.told_apart("series", looks, "color")
+    dots = {**at, "tooltip": shown, **parts.told_apart("series", looks, "color", "shape")}
     layers = [layer("rule", bars, strokeWidth=2), layer("point", dots, filled=True, size=80)]
     if has_bounds:
-        ticks = {**at, "x": {**at["x"], "field": "bound"}, **told_apart("series", looks, "color")}
+        ticks = {
+            **at,
+            "x": {**at["x"], "field": "bound"},
+            **parts.told_apart("series", looks, "color"),
+        }
         tick = layer("tick", ticks, thickness=2, bandSize=11)
         layers.append(tick | {"transform": [{"filter": "isValid(datum.bound)"}]})
     if not legend:
@@ -85,4 +79,4 @@ def _interval_chart(
             for channel in ("color", "shape"):
                 each["encoding"].get(channel, {})["legend"] = None
     height = (_ROW + _MARK * len(measured)) * len(places)
-    return layered_chart(values, layers) | {"height": height}
+    return parts.layered_chart(values, layers) | {"height": height}

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regraft.bench.algorithms.base import Algorithm, Task, algorithm
-from regraft.bench.algorithms.dann import DISCRIMINATOR, NETWORK, whose_turn
+from regraft.bench.algorithms.base import Task, algorithm
+from regraft.bench.algorithms.dann import DISCRIMINATOR, NETWORK, TurnTaking
 from regraft.bench.networks.domainbed import make_classifier, make_featurizer, mlp
 from regraft.bench.protocol.spaces import Group, Space, choice, constant, whole_choice
 
@@ -38,7 +38,7 @@ def adrmx_space(group: Group) -> Space:
 
 
 @algorithm("ADRMX", adrmx_space)
-class ADRMX(Algorithm):
+class ADRMX(TurnTaking):
     """Two featurizers, of class and domain; their difference should not tell the domain.
 
     Pairs of rows that are mixed share a class. DomainBed takes their numbers within the class for
@@ -69,15 +69,6 @@ class ADRMX(Algorithm):
                 lr=hparams["lr"],
                 betas=(hparams["beta1"], 0.9),
             )
-
-    def variant(self, step: int) -> str:
-        """Return whether the discriminator or the network takes this step."""
-        return whose_turn(step, self.hparams)
-
-    def predict(self, x: Tensor) -> Tensor:
-        """Return logits (n, C)."""
-        logits: Tensor = self.classifier(self.featurizer(x))
-        return logits
 
     def update(self, step: int, x: Tensor, y: Tensor) -> dict[str, Tensor]:
         """Take a step of the discriminator alone, or of everything else."""

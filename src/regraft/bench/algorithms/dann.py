@@ -24,13 +24,6 @@ from regraft.bench.protocol.spaces import (
 NETWORK, DISCRIMINATOR = "network", "discriminator"
 
 
-def whose_turn(step: int, hparams: Mapping[str, Any]) -> str:
-    """Return whether the discriminator or the network takes this step."""
-    turns = hparams["d_steps_per_g_step"]
-    # DomainBed counts steps from one: the discriminator's first turn is one step short.
-    return DISCRIMINATOR if (step + 1) % (1 + turns) < turns else NETWORK
-
-
 def adversarial_space(group: Group) -> Space:
     """Return the space of DANN and CDANN; both optimizers take the group's learning rates."""
     common = common_space(group)
@@ -49,8 +42,26 @@ def adversarial_space(group: Group) -> Space:
     }
 
 
+class TurnTaking(Algorithm):
+    """Base of algorithms in which a discriminator and the network are trained in turn."""
+
+    featurizer: nn.Module
+    classifier: nn.Module
+
+    def variant(self, step: int) -> str:
+        """Return whether the discriminator or the network takes this step."""
+        turns = self.hparams["d_steps_per_g_step"]
+        # DomainBed counts steps from one: the discriminator's first turn is one step short.
+        return DISCRIMINATOR if (step + 1) % (1 + turns) < turns else NETWORK
+
+    def predict(self, x: Tensor) -> Tensor:
+        """Return logits (n, C)."""
+        logits: Tensor = self.classifier(self.featurizer(x))
+        return logits
+
+
 @algorithm("DANN", adversarial_space)
-class DANN(Algorithm):
+class DANN(TurnTaking):
     """Discriminator and network trained in turn, the network to mislead the discriminator."""
 
     def __init__(self, task: Task, hparams: Mapping[str, Any], generator: torch.Generator) -> None:
@@ -77,15 +88,6 @@ class DANN(Algorithm):
             weight_decay=self.hparams[f"weight_decay_{suffix}"],
             betas=(self.hparams["beta1"], 0.9),
         )
-
-    def variant(self, step: int) -> str:
-        """Return whether the discriminator or the network takes this step."""
-        return whose_turn(step, self.hparams)
-
-    def predict(self, x: Tensor) -> Tensor:
-        """Return logits (n, C)."""
-        logits: Tensor = self.classifier(self.featurizer(x))
-        return logits
 
     def update(self, step: int, x: Tensor, y: Tensor) -> dict[str, Tensor]:
         """Take a step of the discriminator alone, or of featurizer and classifier alone."""

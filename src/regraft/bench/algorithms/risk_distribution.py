@@ -10,14 +10,7 @@ from regraft.bench.algorithms.alignment import kernel_sums
 from regraft.bench.algorithms.annealed_penalty import phase
 from regraft.bench.algorithms.base import algorithm
 from regraft.bench.algorithms.erm import ERM, MAIN, OBJECTIVE, domain_losses
-from regraft.bench.protocol.spaces import (
-    Group,
-    Space,
-    constant,
-    ten_to,
-    uniform,
-    whole_uniform,
-)
+from regraft.bench.protocol.spaces import Group, Space, constant, ten_to, uniform, whole_uniform
 
 _HALVINGS = 32  # of the interval in which the quantile lies
 _RISK_GAMMAS = (1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0, 1000.0)  # of RDM's kernels

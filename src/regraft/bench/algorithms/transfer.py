@@ -12,14 +12,7 @@ from torch.nn import functional
 from regraft.bench.algorithms.base import Task, algorithm
 from regraft.bench.algorithms.erm import ERM, MAIN, OBJECTIVE, domain_losses
 from regraft.bench.networks.domainbed import make_classifier
-from regraft.bench.protocol.spaces import (
-    Hparam,
-    choice,
-    ten_to,
-    uniform,
-    whole_choice,
-    whole_power,
-)
+from regraft.bench.protocol.spaces import Hparam, choice, ten_to, uniform, whole_choice, whole_power
 
 _RATE = 0.1  # of the steps of the domains' own heads
 _STEPS = 30  # of theirs in one step of the network

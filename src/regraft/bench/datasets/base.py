@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -66,6 +67,11 @@ class Dataset(ABC):
     ) -> Sequence[Environment]:
         """Change the environments by what can be learnt from the training ``rows`` of some."""
         return environments
+
+
+def data_folder(data: Path | None) -> Path:
+    """Return the folder of all data: ``data``, or what ``REGRAFT_DATA`` names, or this one."""
+    return data or Path(os.environ.get("REGRAFT_DATA") or ".")
 
 
 class RegisteredDataset(Dataset):

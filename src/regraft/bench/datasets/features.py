@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regraft.bench.datasets.base import Dataset, Environment
+from regraft.bench.datasets.base import Dataset, Environment, data_folder
 from regraft.data.banks import is_bank, open_bank
 from regraft.data.tables import read_table, to_matrix
 from regraft.support.digests import digest_file, digest_parts
@@ -171,7 +170,7 @@ def list_banks(data: Path | None = None) -> list[str]:
 
 
 def _banks(data: Path | None) -> dict[str, Path]:
-    place = data or Path(os.environ.get("REGRAFT_DATA") or ".")
+    place = data_folder(data)
     inside = place.is_dir() and not is_bank(place)
     found = [path for path in (place.iterdir() if inside else [place]) if _rank(path) is not None]
     # The best last, since the last one of a name stays.

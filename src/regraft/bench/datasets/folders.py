@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regraft.bench.datasets.augmentation import SIZE, Style, prepare_image
-from regraft.bench.datasets.base import Environment, RegisteredDataset, dataset
+from regraft.bench.datasets.base import Environment, RegisteredDataset, data_folder, dataset
 from regraft.bench.protocol.spaces import whole_power
 from regraft.data.image_files import use_image
 from regraft.data.image_folders import list_entries
@@ -92,27 +92,38 @@ class Images(Environment):
         self.cut_off = len(self._cut_off)
 
 
-class ImageFolders(RegisteredDataset):
-    """Base of the datasets that are a folder of images; nothing is read until they are used."""
+class ListedImages(RegisteredDataset):
+    """Base of the datasets whose images are files; nothing is read until they are used."""
 
-    folder: ClassVar[str]  # in the folder of all data
     input_shape = (3, SIZE, SIZE)
     group = "images"
+    style: ClassVar[Style] = "crop"
+
+    @cached_property
+    def listings(self) -> list[Listing]:
+        """The images of every environment."""
+        raise NotImplementedError
+
+    def environments(self, seed: int, device: torch.device) -> list[Images]:
+        """List the images of every environment; nothing is drawn, so ``seed`` does not matter."""
+        return [Images(listing, device, self.style) for listing in self.listings]
+
+    def check(self) -> None:
+        """Look for the images and what reads them."""
+        _ = self.listings
+        require("PIL.Image", "images")
+        require("timm", "images")
+
+
+class ImageFolders(ListedImages):
+    """Base of the datasets that are a folder of images."""
+
+    folder: ClassVar[str]  # in the folder of all data
     checkpoint_freq = 300
 
     def __init__(self, data: Path | None = None) -> None:
         super().__init__(data)
-        self.root = (data or Path(os.environ.get("REGRAFT_DATA") or ".")) / self.folder
-
-    def environments(self, seed: int, device: torch.device) -> list[Images]:
-        """List the images of every environment; nothing is drawn, so ``seed`` does not matter."""
-        return [Images(listing, device) for listing in self.listings]
-
-    def check(self) -> None:
-        """Look for the folders, the images and what reads them."""
-        _ = self.listings
-        require("PIL.Image", "images")
-        require("timm", "images")
+        self.root = data_folder(data) / self.folder
 
     @cached_property
     def listings(self) -> list[Listing]:
@@ -184,7 +195,7 @@ def list_classes(root: Path, environments: Sequence[str]) -> list[str]:
 
 def find_folder(name: str, data: Path | None = None) -> Path | None:
     """Find the folder ``name`` with two domains or more, each with folders of classes."""
-    root = (data or Path(os.environ.get("REGRAFT_DATA") or ".")) / name
+    root = data_folder(data) / name
     if not name or not root.is_dir():
         return None
     domains = list_entries(root).folders

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -10,11 +9,9 @@ from typing import ClassVar
 
 import torch
 
-from regraft.bench.datasets.augmentation import SIZE
-from regraft.bench.datasets.base import RegisteredDataset, dataset
-from regraft.bench.datasets.folders import Images, Listing
+from regraft.bench.datasets.base import data_folder, dataset
+from regraft.bench.datasets.folders import Images, ListedImages, Listing
 from regraft.data.image_folders import list_entries
-from regraft.support.extras import require
 
 _BREEDS = ("bulldog", "corgi", "dachshund", "labrador")
 _ORDER = ("bulldog", "dachshund", "labrador", "corgi")  # in which backgrounds are named below
@@ -23,7 +20,7 @@ _SHARES = (0.97, 0.87)  # of a breed's images on its own background, in the two 
 _FOLDER = "spawrious224"  # in the archive, with folders 0 and 1 of all images
 
 
-class Spawrious(RegisteredDataset):
+class Spawrious(ListedImages):
     """Base of the six: a test environment and two groups to train on.
 
     Of each folder the first images by name are taken, where DomainBed takes the first that the
@@ -31,9 +28,7 @@ class Spawrious(RegisteredDataset):
     """
 
     env_names = ("Test", "SC_group_1", "SC_group_2")
-    input_shape = (3, SIZE, SIZE)
     n_classes = len(_BREEDS)
-    group = "images"
     trained: ClassVar[Sequence[str]]  # backgrounds in training, in the order of the breeds
     tested: ClassVar[Sequence[str]]
     filler: ClassVar[str] = ""  # background that all breeds share, of the one-to-one kind
@@ -41,19 +36,13 @@ class Spawrious(RegisteredDataset):
     @property
     def root(self) -> Path:
         """The folder with the folders 0 and 1: in the folder of all data, or that folder itself."""
-        data = self.data or Path(os.environ.get("REGRAFT_DATA") or ".")
+        data = data_folder(self.data)
         return data / _FOLDER if (data / _FOLDER).is_dir() else data
 
     def environments(self, seed: int, device: torch.device) -> list[Images]:
         """List the images; the test environment is never changed at random."""
         test, *groups = self.listings
         return [Images(test, device, "never"), *(Images(each, device, "resize") for each in groups)]
-
-    def check(self) -> None:
-        """Look for the images and what reads them."""
-        _ = self.listings
-        require("PIL.Image", "images")
-        require("timm", "images")
 
     @cached_property
     def listings(self) -> list[Listing]:

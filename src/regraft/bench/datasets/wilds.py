@@ -4,40 +4,28 @@ from __future__ import annotations
 
 import os
 from functools import cached_property
-from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
 
-from regraft.bench.datasets.augmentation import SIZE
-from regraft.bench.datasets.base import RegisteredDataset, dataset
-from regraft.bench.datasets.folders import Images, Listing
+from regraft.bench.datasets.base import data_folder, dataset
+from regraft.bench.datasets.folders import ListedImages, Listing
 from regraft.support.extras import require
 
 
-class WildsDataset(RegisteredDataset):
+class WildsDataset(ListedImages):
     """Base of both: an environment for each value of a field."""
 
-    input_shape = (3, SIZE, SIZE)
-    group = "images"
+    style = "resize and crop"
     module: ClassVar[str]
     maker: ClassVar[str]  # of the package's datasets
     folder: ClassVar[str]
     field: ClassVar[str]
 
-    def environments(self, seed: int, device: torch.device) -> list[Images]:
-        """List the images of every environment; nothing is drawn, so ``seed`` does not matter."""
-        return [Images(listing, device, "resize and crop") for listing in self.listings]
-
-    def check(self) -> None:
-        """Look for the folder and what reads it."""
-        _ = self.listings
-        require("timm", "images")
-
     @cached_property
     def listings(self) -> list[Listing]:
         """The images of every environment."""
-        root = self.data or Path(os.environ.get("REGRAFT_DATA") or ".")
+        root = data_folder(self.data)
         if not list((root / self.folder).glob("RELEASE_v*.txt")):
             raise FileNotFoundError(
                 f"there is no {self.name} in {root / self.folder}: see regraft download "

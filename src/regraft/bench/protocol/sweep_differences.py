@@ -79,7 +79,7 @@ def compare_sweeps(
     for rule in rules:
         for dataset in sorted({name for each in both for name in each.selections[rule]}):
             names = max((each.environments.get(dataset, ()) for each in both), key=len)
-            of_both = [_algorithms(each, rule, dataset) for each in both]
+            of_both = [list(each.selections[rule].get(dataset, {})) for each in both]
             for algorithm in dict.fromkeys(of_both[0] + of_both[1]):
                 for env, name in enumerate(names):
                     cells = [_cell(each, rule, dataset, algorithm, env) for each in both]
@@ -106,10 +106,6 @@ def difference_table(pairs: list[CellPair]) -> Table:
     )
     columns = ("rule", "dataset", "algorithm", "domain", "first", "second", "difference", "why")
     return Table("Cells that differ", columns, rows, align="llllrrrl")
-
-
-def _algorithms(collection: Collection, rule: str, dataset: str) -> list[str]:
-    return list(collection.selections[rule].get(dataset, {}))
 
 
 def _cell(collection: Collection, rule: str, dataset: str, algorithm: str, env: int) -> Cell | None:
