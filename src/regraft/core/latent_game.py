@@ -3,8 +3,9 @@
 The learner's ridge has the smallest worst case on rows held out. Its head is kept only if its
 held-out worst case beats ERM's by more than two paired standard errors, and by more than it costs
 on the pooled sources: where domains merely differ, the price is the larger of the two. It must not
-promise a lower accuracy than ERM's head either, and within each class the sources must be mixtures
-of the groups: if they are not, a new domain need not be one.
+promise a lower accuracy than ERM's head either, and must be better than guessing in every group.
+Within each class the sources must be mixtures of the groups: if they are not, a new domain need not
+be one.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import torch
 from torch import Tensor
 
 from regraft.core.abduction import Groups
+from regraft.core.cell_accuracy import beats_guessing
 from regraft.core.evidence import Evidence, HeldOutRows, judge
 from regraft.core.game import GameOutcome, OnRound, play
 from regraft.core.group_evidence import GroupMeasurements
@@ -39,6 +41,10 @@ NO_FACTOR = "no hidden factor was found"
 NO_OVERLAP = "a group is held by fewer than two sources, so the groups may be the sources"
 NOT_WORTH = "the robust model costs more on the sources than it gains in the worst domain"
 PROMISES_LESS = "the robust model promises fewer right answers in the worst domain"
+SAYS_NOTHING = (
+    "apart from the hidden factor, the features say nothing about the label that holds in every "
+    "group"
+)
 NOT_MIXTURES = (
     "a source is no mixture of the groups found, so the new domain need not be one either"
 )
@@ -122,13 +128,14 @@ def play_latent(
     worst = [WorstCase(targets.worst(each.loss)[0], each.loss) for each in (pooled, held_out)]
     advantage = compare_worst_cases(*worst)
     price = float(targets.base @ (held_out.loss - pooled.loss))
-    outside = find_outside(sources, groups, held_out)
-    doubt = find_doubt(advantage, price) or doubt_evidence(
-        measured.in_targets(held_out), measured.in_targets(pooled), outside
-    )
+    decided = advantage, price, chosen, answers
+    if doubt := find_doubt(advantage, price):
+        return keep_erm(doubt, *decided)
+    if doubt := doubt_promise(measured.in_targets(held_out), measured.in_targets(pooled)):
+        return keep_erm(doubt, *decided)
+    doubt, outside = doubt_rows(sources, groups, targets, held_out)
     if doubt:
-        found = outside if doubt == NOT_MIXTURES else ()
-        return keep_erm(doubt, advantage, price, chosen, answers, found)
+        return keep_erm(doubt, *decided, outside)
     game = play(
         GroupAdversary(sources.Z, targets),
         Learner(ridge=column_ridge(sources, chosen, ridge)),
@@ -137,8 +144,9 @@ def play_latent(
         max_rounds=max_rounds,
         on_round=on_round,
     )
-    decided = "", advantage, price, chosen
-    return LatentOutcome(game.head, targets, measured, held_out, pooled, *decided, game, answers)
+    return LatentOutcome(
+        game.head, targets, measured, held_out, pooled, "", advantage, price, chosen, game, answers
+    )
 
 
 def name_outside(reason: str, outside: Sequence[int], names: Sequence[str]) -> str:
@@ -153,18 +161,26 @@ def find_doubt(advantage: Advantage, price: float) -> str:
     return NOT_WORTH if advantage.gain <= price else ""
 
 
-def doubt_evidence(
-    own: Sequence[Evidence], pooled: Sequence[Evidence], outside: Sequence[int]
-) -> str:
-    """Return what the evidence in extreme targets and in sources says against the game's head.
+def doubt_promise(own: Sequence[Evidence], pooled: Sequence[Evidence]) -> str:
+    """Return whether the game's head promises less than ERM's in the extreme targets; or nothing.
 
-    ``own`` and ``pooled`` are that of the game's head and of ERM's in the extreme targets, and
-    ``outside`` the sources that are no mixtures. Empty if nothing speaks against it.
+    ``own`` is the evidence of the game's head there, and ``pooled`` that of ERM's.
     """
     promise, of_pooled = (min(each.accuracy_bound for each in head) for head in (own, pooled))
-    if promise < of_pooled:
-        return PROMISES_LESS
-    return NOT_MIXTURES if outside else ""
+    return PROMISES_LESS if promise < of_pooled else ""
+
+
+def doubt_rows(
+    sources: SourceHeads, groups: Groups, targets: GroupTargets, held_out: HeldOutRows
+) -> tuple[str, tuple[int, ...]]:
+    """Return what the game's head does on rows held out that speaks against it; or nothing.
+
+    Where the reason is that sources are no mixtures of the groups, their numbers come with it.
+    """
+    if not beats_guessing(targets, held_out):
+        return SAYS_NOTHING, ()
+    outside = find_outside(sources, groups, held_out)
+    return (NOT_MIXTURES, outside) if outside else ("", ())
 
 
 def column_ridge(sources: SourceHeads, chosen: float, given: float | None) -> Tensor:

@@ -314,6 +314,6 @@ def weighted_gradients(Z: Tensor, residual: Tensor, weights: Tensor) -> Tensor:
     gradients = residual.new_zeros((t * others.shape[1], Z.shape[1]))
     for rows in conversion_chunks(Z, residual.dtype):
         scaled = weights[:, rows].T.unsqueeze(2) * others[rows].unsqueeze(1)
-        gradients.addmm_(scaled.reshape(len(scaled), -1).T, Z[rows].to(residual.dtype))
-    gradients = gradients.reshape(t, -1, Z.shape[1])
+        gradients.addmm_(scaled.flatten(1).T, Z[rows].to(residual.dtype))
+    gradients = gradients.reshape(t, others.shape[1], Z.shape[1])
     return torch.cat([gradients, -gradients.sum(dim=1, keepdim=True)], dim=1)

@@ -140,6 +140,9 @@ class RidgePath:
         multiplied for the last class.
         """
         folds, count, n_classes, k = heads.shape
+        if n_classes == 1:  # the only class is certain
+            nothing = heads.new_zeros((folds, count))
+            return _Sums(nothing, torch.zeros_like(heads), nothing)
         both = heads.new_zeros((folds, count, 2))
         gradient = heads.new_zeros((n_classes - 1, folds * count, k))
         above_last = (heads[:, :, :-1] - heads[:, :, -1:]).permute(2, 0, 1, 3)

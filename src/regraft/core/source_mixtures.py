@@ -12,10 +12,9 @@ from dataclasses import dataclass
 
 import torch
 from scipy.special import ndtri
-from torch import Tensor
 
 from regraft.core.abduction import Groups
-from regraft.core.domain_scores import or_one
+from regraft.core.cell_accuracy import accuracy_in_cells
 from regraft.core.evidence import CONFIDENCE, Evidence, HeldOutRows
 from regraft.core.group_ties import share_errors
 from regraft.core.heads import SourceHeads
@@ -46,35 +45,18 @@ def find_outside(sources: SourceHeads, groups: Groups, held_out: HeldOutRows) ->
     of_class = of_class.reshape(K, C).to(groups.shares)
     of_class = (of_class / of_class.sum(dim=1, keepdim=True)).unsqueeze(2)  # (K, C, 1)
     weight = sources.weight.unsqueeze(1) * groups.posterior
-    right, error = _accuracy(held_out.correct, weight, sources.y, C)  # (C, G)
+    right, error = accuracy_in_cells(held_out.correct, weight, sources.y, C)  # (C, G)
     in_class = (groups.shares * right).sum(dim=2, keepdim=True)  # (K, C, 1)
     by_accuracy = of_class * groups.shares * error
     by_shares = of_class * (right - in_class) * share_errors(groups, sources.domain, sources.y)
     variance = (by_accuracy.square() + by_shares.square()).sum(dim=(1, 2))
     predicted = (of_class * in_class).sum(dim=(1, 2))
     counts = sources.row_weight.unsqueeze(1)
-    measured, own_error = _accuracy(held_out.correct, counts, sources.domain, K)  # (K, 1)
+    measured, own_error = accuracy_in_cells(held_out.correct, counts, sources.domain, K)  # (K, 1)
     error = (variance + own_error.squeeze(1).square()).sqrt()
     allowed = (_critical(K) * error).clamp_min(_NEGLIGIBLE)
     outside = (measured.squeeze(1) - predicted).abs() > allowed
     return tuple(outside.nonzero().squeeze(1).tolist())
-
-
-def _accuracy(correct: Tensor, weight: Tensor, cell: Tensor, size: int) -> tuple[Tensor, Tensor]:
-    """Return the accuracy in each cell under each weight (n, m), and its standard error.
-
-    Errors are by the width of Wilson's interval at the effective number of rows.
-    """
-
-    def total(values: Tensor) -> Tensor:
-        return values.new_zeros((size, values.shape[1])).index_add(0, cell, values)
-
-    mass = total(weight)
-    right = total(weight * correct.unsqueeze(1)) / or_one(mass)
-    rows = mass.square() / or_one(total(weight.square()))
-    z = _ERRORS
-    spread = right * (1 - right) * rows + z * z / 4
-    return right, spread.sqrt() / (rows + z * z)
 
 
 def _critical(n_sources: int) -> float:

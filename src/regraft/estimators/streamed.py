@@ -15,17 +15,11 @@ from regraft.core.domains import Domains, check_domains
 from regraft.core.game import OnRound
 from regraft.core.group_certificate import GroupCertificate
 from regraft.core.heads import SourceHeads, fit_source_heads
-from regraft.core.latent_game import (
-    NOT_MIXTURES,
-    doubt_evidence,
-    judge_folds,
-    name_outside,
-)
+from regraft.core.latent_game import doubt_promise, doubt_rows, judge_folds, name_outside
 from regraft.core.latent_witness import map_from_means
 from regraft.core.row_certificate import certify_rows
 from regraft.core.row_game import FittedSample, SettledGame, settle_on_rows
 from regraft.core.row_sums import RowFolds, RowSums, hash_numbers
-from regraft.core.source_mixtures import find_outside
 from regraft.core.splitting import largest_size
 from regraft.estimators.abduction import describe_source_groups
 from regraft.estimators.cro import REMEDY, CROClassifier
@@ -122,11 +116,13 @@ def fit_on_rows(
 
     certificate = certify(settled)
     if not settled.reason:
-        outside = find_outside(sources, groups, judge_folds(sources, settled.folds[0]))
-        own, pooled = certificate.targets, certificate.pooled_targets
-        if doubt := doubt_evidence(own, pooled, outside):
-            named = outside if doubt == NOT_MIXTURES else ()
-            settled = settled.keep_pooled(name_outside(doubt, named, domains.texts))
+        doubt = doubt_promise(certificate.targets, certificate.pooled_targets)
+        outside: tuple[int, ...] = ()
+        if not doubt:  # the sample is enough to see what is large enough to matter
+            judged = judge_folds(sources, settled.folds[0])
+            doubt, outside = doubt_rows(sources, groups, fitted.outcome.targets, judged)
+        if doubt:
+            settled = settled.keep_pooled(name_outside(doubt, outside, domains.texts))
             certificate = certify(settled)
     warn_unless_converged(settled.game, REMEDY)
     model.certificate_ = certificate
