@@ -74,11 +74,20 @@ class BinnedScores:
         return or_one(self.rows.sum(dim=1))
 
     @cached_property
+    def middle(self) -> Tensor:
+        """Mean score (P,) of all rows."""
+        return (self.rows * self.center).sum(dim=1) / self.size
+
+    @cached_property
+    def powers(self) -> Tensor:
+        """One, the distance from the middle, and its square (P, B, 3)."""
+        away = self.center - self.middle.unsqueeze(1)
+        return torch.stack([torch.ones_like(away), away, away.square()], dim=2)
+
+    @cached_property
     def smallest_variance(self) -> Tensor:
         """Variance (P,) below which no component may fall."""
-        middle = (self.rows * self.center).sum(dim=1) / self.size
-        squares = (self.center - middle.unsqueeze(1)).square()
-        total = (self.rows * squares).sum(dim=1) / self.size
+        total = (self.rows * self.powers[:, :, 2]).sum(dim=1) / self.size
         return (_VARIANCE_FLOOR * total).clamp_min(torch.finfo(total.dtype).tiny)
 
 
@@ -181,14 +190,12 @@ def expect(scores: BinnedScores, mixture: GroupMixture) -> tuple[ExpectedRows, T
 
 def maximize(scores: BinnedScores, expected: ExpectedRows) -> GroupMixture:
     """Return the most likely mixture with these expected rows; its likelihood stays open."""
-    in_group = expected.in_bin.sum(dim=1)  # (P, G)
-    tiny = torch.finfo(in_group.dtype).tiny
-    center = scores.center.unsqueeze(2)
-    mean = (expected.in_bin * center).sum(dim=1) / in_group.clamp_min(tiny)
-    spread = (center - mean.unsqueeze(1)).square()
-    variance = (expected.in_bin * spread).sum(dim=(1, 2)) / scores.size
+    rows, first, second = torch.bmm(expected.in_bin.mT, scores.powers).unbind(dim=2)  # (P, G) each
+    away = first / rows.clamp_min(torch.finfo(rows.dtype).tiny)
+    mean = scores.middle.unsqueeze(1) + away
+    variance = (second - first * away).sum(dim=1) / scores.size
     variance = torch.maximum(variance, scores.smallest_variance)
-    rows = scores.in_source.unsqueeze(2)
+    in_source = scores.in_source.unsqueeze(2)
     # A source without rows may have any shares.
-    shares = torch.where(rows > 0, expected.in_source / or_one(rows), 1 / in_group.shape[1])
+    shares = torch.where(in_source > 0, expected.in_source / or_one(in_source), 1 / rows.shape[1])
     return GroupMixture(mean, variance, shares, torch.full_like(variance, torch.nan))
