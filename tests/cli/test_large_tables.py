@@ -123,6 +123,23 @@ def test_folders_of_parquet_files_are_audited_and_placed(run: Run, tmp_path: Pat
     assert places[0]["alien"] == places[1]["alien"]
 
 
+def test_a_folder_of_parquet_files_needs_an_engine(run: Run, model: Path, tmp_path: Path) -> None:
+    parts = tmp_path / "parts"
+    parts.mkdir()
+    (parts / "1.parquet").write_bytes(b"")
+    for words in (
+        ("fit", parts, "--out", tmp_path / "out"),
+        ("abduct", parts),
+        ("audit", model, parts),
+        ("place", model, parts),
+    ):
+        done = run(*words)
+        assert done.code == 2 and "is a folder of Parquet files" in done.err, words
+        assert "add --engine local" in done.err and done.err.count("\n") == 1
+        shown = run(words[0], "--help").out
+        assert "--engine also a folder of Parquet files" in " ".join(shown.split())
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [

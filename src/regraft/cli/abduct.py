@@ -11,7 +11,7 @@ from regraft.cli.command import command
 from regraft.cli.large_tables import open_large, take_sample
 from regraft.cli.option_groups import EngineSettings, TableColumns
 from regraft.cli.options import (
-    Data,
+    DataOrParts,
     Device,
     Inputs,
     Out,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @command("abduct", html=True)
 def abduct_command(
     session: Session,
-    data: Data,
+    data: DataOrParts,
     *,
     columns: TableColumns,
     show: Annotated[

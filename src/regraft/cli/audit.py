@@ -16,7 +16,7 @@ from regraft.cli.options import (
     AuditFamily,
     Categorical,
     ClassGroups,
-    Data,
+    DataOrParts,
     Device,
     Drop,
     Features,
@@ -49,7 +49,7 @@ def audit_command(
     predictor: Annotated[
         Path, typer.Argument(help="A saved model, or a file of probabilities.", readable=False)
     ],
-    data: Data,
+    data: DataOrParts,
     *,
     label: ModelLabel = None,
     domain: ModelDomain = None,

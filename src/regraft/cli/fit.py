@@ -11,7 +11,7 @@ from regraft.cli.large_tables import fit_large, warn_of_small_cells
 from regraft.cli.option_groups import EngineSettings, TableColumns
 from regraft.cli.options import (
     ClassGroups,
-    Data,
+    DataOrParts,
     Device,
     Family,
     Folder,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @command(html=True)
 def fit(
     session: Session,
-    data: Data,
+    data: DataOrParts,
     out: Annotated[Path, Folder],
     *,
     columns: TableColumns,

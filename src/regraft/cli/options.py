@@ -91,6 +91,8 @@ Inputs = Annotated[
 # For what fits, audits and compares heads.
 TABLES = "A table (.csv, .tsv, .jsonl, all also .gz, .parquet), a .npz file, or a bank."
 Data = Annotated[Path, path_argument(TABLES)]
+PARTS = "With --engine also a folder of Parquet files."
+DataOrParts = Annotated[Path, path_argument(f"{TABLES} {PARTS}")]
 Model = Annotated[Path, path_argument("Folder of a saved model.")]
 _HULLS = "Hull, factorized"
 AUDIT_RADII = "0,0.5,1,2,4,8,16"

@@ -146,6 +146,15 @@ def open_row_files(
     return RowFiles(files, tuple(accumulate(ends)), *where, is_bank=False)
 
 
+def refuse_parts(path: Path) -> None:
+    """Raise ``TableError`` for a folder of Parquet files, which only engines read."""
+    if path.is_dir() and any(path.glob(f"*{_SUFFIX}")):
+        raise TableError(
+            f"{path} is a folder of Parquet files, which fit, abduct, audit and place read in "
+            "parts: add --engine local there, or pass one of the files."
+        )
+
+
 def _find(path: Path, names: Sequence[str], *roles: Role | None) -> tuple[str | None, str | None]:
     """Return the columns of both roles, None for what is not read."""
     label, domain = (None if role is None else role.find(path, tuple(names)) for role in roles)
