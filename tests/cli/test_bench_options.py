@@ -62,6 +62,38 @@ def test_train_and_sweep_take_domainbeds_further_options(data: Path, tmp_path: P
     assert "name the weights" in train(data, tmp_path / "b", "--weights", "none").output
 
 
+def test_train_says_what_swad_averaged(data: Path, tmp_path: Path) -> None:
+    words = ("--swad", "--checkpoint-freq", 5)
+    result = train(data, tmp_path, *words, "--steps", 9)
+    assert result.exit_code == 0 and "accuracy after step 8" in result.stdout
+    assert "warning: SWAD averaged nothing, and this is the network after step 8:" in result.stderr
+    result = train(data, tmp_path, *words, "--steps", 300)
+    (record,) = (
+        record
+        for path in tmp_path.glob("*/results.jsonl")
+        if (record := json.loads(path.read_text()))["swad_steps"]
+    )
+    first, last = record["swad_steps"]
+    assert f"accuracy where SWAD averaged steps {first} to {last}\n" in result.stdout
+    assert result.stderr == ""
+
+
+def test_train_shows_the_accuracy_on_the_unlabelled_part(data: Path, tmp_path: Path) -> None:
+    result = train(data, tmp_path / "plain", "--steps", 3)
+    assert "validation part" in result.stdout and "unlabelled part" not in result.stdout
+    adapting = ("--task", "domain_adaptation", "--uda-holdout-fraction", 0.5, "--steps", 3)
+    result = train(data, tmp_path / "adapting", "--algorithm", "DANN", *adapting)
+    (path,) = tmp_path.glob("adapting/*/results.jsonl")
+    record = json.loads(path.read_text().splitlines()[-1])
+    lines = [line.split() for line in result.stdout.splitlines()]
+    assert any(line[-2:] == ["unlabelled", "part"] for line in lines)
+    held, seen = (
+        next(line for line in lines if line[:2] == [name, how])
+        for name, how in (("0", "held"), ("1", "trained"))
+    )
+    assert held[-1] == f"{100 * record['env0_uda_acc']:.1f}%" and seen[-1] == "–"
+
+
 def test_train_a_second_time_does_nothing_again(data: Path, tmp_path: Path) -> None:
     first = train(data, tmp_path, "--steps", 20, "--json", "--quiet", "--skip-model-save")
     assert first.stderr == ""

@@ -151,12 +151,15 @@ def train(
             stacklevel=2,
         )
     record = folder.records()[-1]
+    parts = {"in": "training part", "out": "validation part", "uda": "unlabelled part"}
+    if not any(f"env{env}_uda_acc" in record for env in job.test_envs):
+        del parts["uda"]
     rows = [
-        (name, "held out" if i in job.test_envs else "trained on", *_shares(record, i))
+        (name, "held out" if i in job.test_envs else "trained on", *_shares(record, i, *parts))
         for i, name in enumerate(opened.env_names)
     ]
-    session.say(f"{job.label}: accuracy after step {record['step']}")
-    session.table(("domain", "", "training part", "validation part"), rows)
+    session.say(f"{job.label}: accuracy {_name_network(record)}")
+    session.table(("domain", "", *parts.values()), rows)
     written = sorted(path for path in folder.path.iterdir() if path.name[0] != ".")
     session.finish(record, written, read=[data, *files])
 
@@ -172,13 +175,28 @@ def make_folder(out: Path) -> None:
 
 
 def _line(record: Record, n_envs: int) -> str:
-    shares = ", ".join(f"{_shares(record, env)[0]}" for env in range(n_envs))
+    shares = ", ".join(_shares(record, env, "in")[0] for env in range(n_envs))
     loss = f", loss {record['loss']:.3f}" if "loss" in record else ""
     return f"step {record['step']}: accuracy by domain {shares}{loss}"
 
 
-def _shares(record: Record, env: int) -> tuple[str, str]:
+def _shares(record: Record, env: int, *parts: str) -> list[str]:
+    """Write the accuracy on parts of a domain: a dash for one that it does not have."""
     from regraft.support.table import percent
 
-    first, second = (percent(record[f"env{env}_{part}_acc"]) for part in ("in", "out"))
-    return first, second
+    names = [f"env{env}_{part}_acc" for part in parts]
+    return [percent(record[name]) if name in record else "–" for name in names]
+
+
+def _name_network(record: Record) -> str:
+    """Say which network a record is of, and warn if SWAD found nothing to average."""
+    if steps := record.get("swad_steps"):
+        return f"where SWAD averaged steps {steps[0]} to {steps[1]}"
+    if "swad_steps" in record:
+        warnings.warn(
+            f"SWAD averaged nothing, and this is the network after step {record['step']}: its "
+            "average begins where the validation loss is the least of three evaluations in a row, "
+            "so raise --steps or lower --checkpoint-freq.",
+            stacklevel=2,
+        )
+    return f"after step {record['step']}"
