@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 
 from regraft.cli.names import ALGORITHMS, DATASETS
+from regraft.cli.usage import PROGRAM
 
 _LAUNCHERS = {
     "local": ["--engine", "local", "--workers", "1"],
@@ -40,7 +42,7 @@ def train_arguments(given: Sequence[str], device: str) -> list[str]:
         *("--dataset", args.dataset, "--algorithm", args.algorithm),
         *("--hparams-seed", str(args.hparams_seed), "--trial-seed", str(args.trial_seed)),
         *("--seed", str(args.seed), "--test-envs", ",".join(map(str, args.test_envs))),
-        *(["--checkpoint-freq", str(args.checkpoint_freq)] if args.checkpoint_freq else []),
+        *_number("checkpoint_freq", args.checkpoint_freq),
         *(["--skip-model-save"] if args.skip_model_save else []),
         *(["--save-model-every-checkpoint"] if args.save_model_every_checkpoint else []),
         *_shared_arguments(args, rest, device),
@@ -100,6 +102,16 @@ def collect_arguments(given: Sequence[str]) -> list[str]:
     return ["collect", args.input_dir, "--compat", *(["--latex"] if args.latex else []), *rest]
 
 
+def _number(name: str, value: int | None) -> list[str]:
+    """Return an option that is a number of steps; 0 is left out as DomainBed does, and said."""
+    if value == 0:
+        print(
+            f"{PROGRAM}: --{name} 0 is left out, as DomainBed does: the dataset's own is used.",
+            file=sys.stderr,
+        )
+    return [f"--{name.replace('_', '-')}", str(value)] if value else []
+
+
 def _parser(name: str) -> argparse.ArgumentParser:
     return argparse.ArgumentParser(
         prog=f"python -m regraft.domainbed.{name}",
@@ -125,7 +137,7 @@ def _shared_arguments(args: argparse.Namespace, rest: list[str], device: str) ->
         *(["--uda-holdout-fraction", str(unlabelled)] if unlabelled else []),
         *(["--data", args.data_dir] if args.data_dir else []),
         *(["--hparams", args.hparams] if args.hparams else []),
-        *(["--steps", str(args.steps)] if args.steps else []),
+        *_number("steps", args.steps),
         *("--holdout-fraction", str(args.holdout_fraction), "--out", args.output_dir),
         *("--device", args.device or device),
         *rest,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Sequence
 
@@ -12,7 +13,7 @@ from regraft.cli.usage import PROGRAM
 
 def run(arguments: Sequence[str]) -> None:
     """Show the command that does the same, and run it."""
-    print(f"{PROGRAM} {' '.join(arguments)}", file=sys.stderr)
+    print(shlex.join([PROGRAM, *arguments]), file=sys.stderr)
     app(list(arguments), prog_name=PROGRAM)
 
 
