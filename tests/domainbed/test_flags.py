@@ -1,7 +1,9 @@
 """DomainBed's own command lines, as its README and users write them."""
 
 import json
+import re
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -176,3 +178,24 @@ def test_steps_of_zero_are_left_out_aloud(capsys: pytest.CaptureFixture[str]) ->
     ]
     sweep_arguments(["launch", "--output_dir", "o", "--steps", "0"], "cpu")
     assert "--steps 0 is left out" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("main", "ours"),
+    [
+        (train.main, "--plugins, --compat or --swad"),
+        (sweep.main, "--plugins, --compat, --swad or --workers"),
+        (collect_results.main, "--selection, --markdown or --json"),
+    ],
+)
+def test_every_flag_is_explained(
+    main: Callable[[list[str]], None], ours: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--help"])
+    shown = capsys.readouterr().out
+    assert ended.value.code == 0 and f"such as {ours}." in " ".join(shown.split())
+    explained = re.split(r"\n  (?=--|{)", shown)[1:]
+    assert len(explained) >= 3 and all(
+        re.search(r"(?:\s{2,}|\n\s+)[A-Za-z].*[.]", each) for each in explained
+    )

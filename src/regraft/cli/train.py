@@ -12,7 +12,6 @@ from regraft.cli import options
 from regraft.cli.command import command
 from regraft.cli.names import ALGORITHMS
 from regraft.cli.options import (
-    FIRST_TRIAL,
     Compat,
     Device,
     Folder,
@@ -43,10 +42,13 @@ def train(
     steps: options.Steps = None,
     checkpoint_freq: options.CheckpointFreq = None,
     hparams_seed: Annotated[int, typer.Option(help="0 for the default configuration.")] = 0,
-    trial_seed: Annotated[int, typer.Option(help=FIRST_TRIAL)] = 0,
+    trial_seed: Annotated[int, typer.Option(help="Number of the trial.")] = 0,
     seed: Annotated[
         int | None,
-        typer.Option(help="Of weights, minibatches, colours. Default: the run's own."),
+        typer.Option(
+            help="Of weights, minibatches, colours. Default: as in sweeps, a hash of dataset, "
+            "algorithm, domains held out, configuration and trial."
+        ),
     ] = None,
     hparams: Hparams = "{}",
     holdout_fraction: Holdout = 0.2,
