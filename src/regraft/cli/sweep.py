@@ -256,7 +256,7 @@ def _table_so_far(out: Path) -> Table | None:
 def _show(session: Session, tally: Tally, out: Path, read: Sequence[Path | None]) -> None:
     """Print the failures and the table; raises ``ValueError`` if there are failures."""
     from regraft.bench.protocol.collection import collect
-    from regraft.bench.protocol.collection_tables import tables
+    from regraft.bench.protocol.collection_tables import describe_numbers, tables
     from regraft.bench.protocol.run_folder import ERROR
 
     for outcome in tally.failed[:_MOST_FAILURES]:
@@ -266,7 +266,7 @@ def _show(session: Session, tally: Tally, out: Path, read: Sequence[Path | None]
     document: dict[str, Any] = {"sweep": tally.to_dict(out)}
     if tally.done:
         collection = collect(out, (_RULE,))
-        session.tables(tables(collection), "Test accuracy (%), ")
+        session.tables(tables(collection), f"{describe_numbers(collection)}, ")
         document |= collection.to_dict()
     session.finish(document, [], read=read)
     if tally.failed:
