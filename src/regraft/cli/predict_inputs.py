@@ -16,6 +16,7 @@ from regraft.cli.options import PARTS, path_argument
 from regraft.cli.predicted import Predicted, predict_rows
 from regraft.cli.prediction_tally import PredictionTally
 from regraft.cli.session import Session
+from regraft.support.plurals import count
 
 if TYPE_CHECKING:
     from regraft.data.bank_inputs import RowInput
@@ -89,7 +90,7 @@ def embedded(
             if embedding.was_there:
                 session.say(f"The features of these {kind} are in {folder} already.")
             if embedding.bank.n_skipped:
-                session.say(f"Left out: {embedding.bank.n_skipped} broken {kind}.")
+                session.say(f"Left out: {count(embedding.bank.n_skipped, f'broken {kind}')}.")
             yield embedding.bank
         except KeyboardInterrupt:
             raise KeyboardInterrupt("" if out is None else RESUMES) from None
