@@ -154,9 +154,13 @@ def test_a_dry_run_tells_the_time_if_it_is_known(
     sweep(data, dry_run=True)
     shown = capsys.readouterr().out
     assert "3 runs, of which 0 are done." in shown and "takes about" not in shown
+    assert not (data.parent / "out").exists()
     sweep(data, test_envs=[0])
     capsys.readouterr()
+    out = data.parent / "out"
+    written = {path: path.stat().st_mtime_ns for path in out.rglob("*")}
     sweep(data, algorithms=["ERM", "IRM"], dry_run=True)
     shown = capsys.readouterr().out
-    assert "6 runs, of which 1 are done." in shown
+    assert "6 runs, of which 1 is done." in shown
+    assert written == {path: path.stat().st_mtime_ns for path in out.rglob("*")}
     assert "one after another, without 3 of which nothing is known yet." in shown

@@ -36,6 +36,7 @@ from regraft.cli.options import (
 )
 from regraft.cli.session import Session
 from regraft.cli.train import make_folder
+from regraft.support.plurals import count
 
 if TYPE_CHECKING:
     from regraft.bench.datasets import Dataset as OpenDataset
@@ -183,7 +184,10 @@ def sweep(
 
 
 def _list(session: Session, jobs: Sequence[Job], out: Path) -> None:
-    """Print what would be run, what is done already, and how long the rest takes if known."""
+    """Print what would be run, what is done already, and how long the rest takes if known.
+
+    Nothing is written.
+    """
     from regraft.bench.protocol.run_folder import RunFolder
     from regraft.bench.protocol.run_times import estimate_seconds
     from regraft.support.progress import duration
@@ -192,7 +196,7 @@ def _list(session: Session, jobs: Sequence[Job], out: Path) -> None:
     n_done = sum(is_done for _, is_done in rows)
     session.say(
         *(f"{'done' if is_done else 'to do'}: {job.label}" for job, is_done in rows),
-        f"{len(rows)} runs, of which {n_done} are done.",
+        f"{count(len(rows), 'runs')}, of which {n_done} {'is' if n_done == 1 else 'are'} done.",
     )
     seconds, unknown = estimate_seconds(jobs, out)
     if seconds:
@@ -200,7 +204,8 @@ def _list(session: Session, jobs: Sequence[Job], out: Path) -> None:
         session.say(f"The rest takes about {duration(seconds)}, one after another{besides}.")
     runs = [{"run": job.label, "folder": job.id, "done": is_done} for job, is_done in rows]
     document = {"runs": runs, "seconds_left": seconds or None, "unknown": unknown}
-    session.finish(document, [], read=[])
+    session.write_to(None)  # nothing was done that a folder could tell of
+    session.finish(document, [])
 
 
 def _make_jobs(
@@ -235,9 +240,9 @@ def _together(datasets: Sequence[OpenDataset]) -> int | None:
 
 
 def _check_counts(**counts: int | None) -> None:
-    for name, count in counts.items():
-        if count is not None and count < 1:
-            raise ValueError(f"{name} is {count}: pass at least 1.")
+    for name, number in counts.items():
+        if number is not None and number < 1:
+            raise ValueError(f"{name} is {number}: pass at least 1.")
 
 
 def _table_so_far(out: Path) -> Table | None:
