@@ -161,3 +161,9 @@ def test_collect_tells_damage_and_what_cannot_be_compared(data: Path, tmp_path: 
     result = call("collect", tmp_path)
     assert result.exit_code == 0
     assert f"{results} line 3" in result.output.replace("\n", "")
+
+
+@pytest.mark.parametrize("command", ["train", "sweep"])
+def test_help_names_folders_of_images(command: str) -> None:
+    shown = " ".join(call(command, "--help").stdout.split())
+    assert "a file of features or the name of a folder domain/class/image" in shown

@@ -156,7 +156,11 @@ OnBroken = Annotated[str, choice("At an image that cannot be read: stop or skip.
 # For runs of the protocol.
 Dataset = Annotated[
     str,
-    choice(f"{', '.join(DATASETS)}, or the stem of a file of features in --data.", *DATASETS),
+    choice(
+        f"{', '.join(DATASETS)}, or in --data the stem of a file of features or the name of a "
+        "folder domain/class/image.",
+        *DATASETS,
+    ),
 ]
 DataFolder = Annotated[Path | None, path_option("Folder of the data. Default: $REGRAFT_DATA.")]
 Plugins = Annotated[

@@ -7,6 +7,7 @@ import os
 import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +22,7 @@ from regraft.bench.datasets.augmentation import SIZE, Style, prepare_image
 from regraft.bench.datasets.base import Environment, RegisteredDataset, dataset
 from regraft.bench.protocol.spaces import whole_power
 from regraft.data.image_files import use_image
-from regraft.data.image_folders import list_entries
+from regraft.data.image_folders import holds_images, list_entries
 from regraft.support.digests import digest_parts
 from regraft.support.extras import require
 
@@ -102,7 +103,7 @@ class ImageFolders(RegisteredDataset):
 
     def __init__(self, data: Path | None = None) -> None:
         super().__init__(data)
-        self.root = (data or Path(os.environ.get("REGRAFT_DATA") or ".")) / self.folder
+        self.root = _place(data) / self.folder
 
     def environments(self, seed: int, device: torch.device) -> list[Images]:
         """List the images of every environment; nothing is drawn, so ``seed`` does not matter."""
@@ -182,9 +183,22 @@ def list_classes(root: Path, environments: Sequence[str]) -> list[str]:
     return sorted({name for each in environments for name in list_entries(root / each).folders})
 
 
+def list_folders(data: Path | None = None) -> list[str]:
+    """List the names that ``find_folder`` finds and that hold images, sorted."""
+    place, found = _place(data), []
+    for name in list_entries(place).folders if place.is_dir() else ():
+        with suppress(OSError):  # a folder that may not be read is none of ours
+            found += [name] if find_folder(name, data) and holds_images(place / name) else []
+    return found
+
+
+def _place(data: Path | None) -> Path:
+    return data or Path(os.environ.get("REGRAFT_DATA") or ".")
+
+
 def find_folder(name: str, data: Path | None = None) -> Path | None:
     """Find the folder ``name`` with two domains or more, each with folders of classes."""
-    root = (data or Path(os.environ.get("REGRAFT_DATA") or ".")) / name
+    root = _place(data) / name
     if not name or not root.is_dir():
         return None
     domains = list_entries(root).folders
