@@ -7,6 +7,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from regraft.cli.app import app
+from tests.helpers.commands import MAIN, run_apart
 from tests.helpers.toy_sweep import write_bank
 
 
@@ -161,6 +162,19 @@ def test_collect_tells_damage_and_what_cannot_be_compared(data: Path, tmp_path: 
     result = call("collect", tmp_path)
     assert result.exit_code == 0
     assert f"{results} line 3" in result.output.replace("\n", "")
+
+
+@pytest.mark.parametrize("command", ["train", "sweep"])
+def test_cheap_checks_come_before_torch_is_imported(command: str, tmp_path: Path) -> None:
+    code = MAIN.replace("main()", "\ntry:\n    main()\nfinally:\n    print('torch' in sys.modules)")
+    for options, sentence in (
+        (("--hparams", "{lr: 1}"), "hparams are '{lr: 1}': pass a JSON object"),
+        (("--task", "adapt"), "task is 'adapt': choose domain_generalization or"),
+        (("--holdout-fraction", 2), "holdout_fraction is 2.0: pass a share"),
+        (("--test-envs", "a"), "test-envs are 'a': pass numbers"),
+    ):
+        ran = run_apart(command, *options, "--out", tmp_path / "out", code=f"import sys; {code}")
+        assert ran.code == 2 and sentence in ran.err and ran.out == "False\n", options
 
 
 @pytest.mark.parametrize("command", ["train", "sweep"])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regraft.cli.command import command
+from regraft.cli.command import command, ensure_torch
 from regraft.cli.live import LiveSweep
 from regraft.cli.names import ALGORITHMS, ENGINES
 from regraft.cli.options import (
@@ -48,7 +48,7 @@ _RULE = "training-domain"
 _MOST_FAILURES = 10  # that are listed one by one
 
 
-@command(resumes=True, loading="loading torch")
+@command(resumes=True, loading=None)
 def sweep(
     session: Session,
     datasets: Dataset = "ColoredMNIST",
@@ -111,15 +111,10 @@ def sweep(
     Stopped at any moment, it goes on from there when the same command is run again, here or by
     several launchers at once.
     """
-    held_out = None if test_envs is None else environments(test_envs)
-    from regraft.bench.datasets import open_dataset
-    from regraft.bench.engines import EngineOptions, make_engine
-    from regraft.bench.plugins import load_plugins
-    from regraft.bench.protocol.jobs import check_settings
-    from regraft.bench.protocol.launch import check_folder, launch
-    from regraft.bench.protocol.models import weights_checksum
-    from regraft.core.domains import check_device
+    from regraft.bench.protocol.settings import check_settings, read_hparams
 
+    held_out = None if test_envs is None else environments(test_envs)
+    read_hparams(hparams)
     _check_counts(n_trials=n_trials, n_hparams=n_hparams, together=together)
     check_settings(
         steps=steps,
@@ -130,6 +125,14 @@ def sweep(
         seed=seed,
         n_hparams_from=n_hparams_from,
     )
+    ensure_torch(session)
+    from regraft.bench.datasets import open_dataset
+    from regraft.bench.engines import EngineOptions, make_engine
+    from regraft.bench.plugins import load_plugins
+    from regraft.bench.protocol.launch import check_folder, launch
+    from regraft.bench.protocol.models import weights_checksum
+    from regraft.core.domains import check_device
+
     if engine == "local" or (engine == "ray" and address is None):
         check_device(device)
     files = [Path(name) for name in words(plugins)]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regraft.cli import options
-from regraft.cli.command import command
+from regraft.cli.command import command, ensure_torch
 from regraft.cli.names import ALGORITHMS
 from regraft.cli.options import (
     Compat,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from regraft.bench.protocol.training import Record
 
 
-@command(resumes=True, loading="loading torch")
+@command(resumes=True, loading=None)
 def train(
     session: Session,
     dataset: options.Dataset = "ColoredMNIST",
@@ -75,12 +75,24 @@ def train(
     Stopped at any moment, it goes on from its last checkpoint, of which there is one a minute, when
     the same command is run again.
     """
+    from regraft.bench.protocol.settings import check_settings, read_hparams
+
     held_out = options.environments(test_envs)
+    read_hparams(hparams)
+    seeds = {"hparams_seed": hparams_seed, "trial_seed": trial_seed}
+    check_settings(
+        steps=steps,
+        checkpoint_freq=checkpoint_freq,
+        holdout_fraction=holdout_fraction,
+        task=task,
+        uda_holdout_fraction=uda_holdout_fraction,
+        **seeds,
+    )
+    ensure_torch(session)
     from regraft.bench.datasets import open_dataset
     from regraft.bench.plugins import load_plugins
     from regraft.bench.protocol.jobs import (
         Job,
-        check_settings,
         check_test_envs,
         find_origin,
         parse_overrides,
@@ -92,15 +104,6 @@ def train(
     from regraft.core.domains import check_device
 
     check_device(device)
-    seeds = {"hparams_seed": hparams_seed, "trial_seed": trial_seed}
-    check_settings(
-        steps=steps,
-        checkpoint_freq=checkpoint_freq,
-        holdout_fraction=holdout_fraction,
-        task=task,
-        uda_holdout_fraction=uda_holdout_fraction,
-        **seeds,
-    )
     files = tuple(Path(name) for name in options.words(plugins))
     load_plugins(files)
     opened = open_dataset(dataset, data)
