@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from regraft.bench.protocol import worker
 from regraft.cli.app import app
 from tests.helpers.commands import MAIN, run_apart
 from tests.helpers.toy_sweep import write_bank
@@ -93,6 +94,20 @@ def test_train_shows_the_accuracy_on_the_unlabelled_part(data: Path, tmp_path: P
         for name, how in (("0", "held"), ("1", "trained"))
     )
     assert held[-1] == f"{100 * record['env0_uda_acc']:.1f}%" and seen[-1] == "–"
+
+
+def test_a_run_that_fails_is_told_in_one_sentence(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ValueError("the rows are too few: add some.")
+
+    monkeypatch.setattr(worker, "Training", fail)
+    result = train(data, tmp_path, "--steps", 3)
+    (folder,) = (path for path in tmp_path.iterdir() if path.is_dir())
+    reason = "the run failed (the rows are too few: add some)"
+    assert result.exit_code == 2
+    assert result.stderr == f"regraft: {reason}: see {folder / 'err.txt'}.\n"
 
 
 def test_train_a_second_time_does_nothing_again(data: Path, tmp_path: Path) -> None:

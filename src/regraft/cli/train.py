@@ -149,7 +149,8 @@ def train(
     if outcome.state == "held":
         raise ValueError(f"{folder.path} is in use by another process: wait for it.")
     if outcome.state == "failed":
-        raise ValueError(f"the run failed ({outcome.message}): see {folder.path / ERROR}.")
+        reason = outcome.message.rstrip(".")
+        raise ValueError(f"the run failed ({reason}): see {folder.path / ERROR}.")
     if not skip_model_save and not folder.has_model:
         warnings.warn(
             "the run was made before without keeping its model: for that, change --out.",
