@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from regraft.bench.protocol import worker
 from regraft.cli.app import app
+from tests.helpers.commands import MAIN, run_apart
 from tests.helpers.toy_sweep import write_bank
 
 
@@ -60,6 +62,52 @@ def test_train_and_sweep_take_domainbeds_further_options(data: Path, tmp_path: P
     assert args["swad"] and len(args["weights"]) == 12 and args["uda_holdout_fraction"] == 0.5
     assert "nothing to adapt to" in train(data, tmp_path / "b", *adapting[:2]).output
     assert "name the weights" in train(data, tmp_path / "b", "--weights", "none").output
+
+
+def test_train_says_what_swad_averaged(data: Path, tmp_path: Path) -> None:
+    words = ("--swad", "--checkpoint-freq", 5)
+    result = train(data, tmp_path, *words, "--steps", 9)
+    assert result.exit_code == 0 and "accuracy after step 8" in result.stdout
+    assert "warning: SWAD averaged nothing, and this is the network after step 8:" in result.stderr
+    result = train(data, tmp_path, *words, "--steps", 300)
+    (record,) = (
+        record
+        for path in tmp_path.glob("*/results.jsonl")
+        if (record := json.loads(path.read_text()))["swad_steps"]
+    )
+    first, last = record["swad_steps"]
+    assert f"accuracy where SWAD averaged steps {first} to {last}\n" in result.stdout
+    assert result.stderr == ""
+
+
+def test_train_shows_the_accuracy_on_the_unlabelled_part(data: Path, tmp_path: Path) -> None:
+    result = train(data, tmp_path / "plain", "--steps", 3)
+    assert "validation part" in result.stdout and "unlabelled part" not in result.stdout
+    adapting = ("--task", "domain_adaptation", "--uda-holdout-fraction", 0.5, "--steps", 3)
+    result = train(data, tmp_path / "adapting", "--algorithm", "DANN", *adapting)
+    (path,) = tmp_path.glob("adapting/*/results.jsonl")
+    record = json.loads(path.read_text().splitlines()[-1])
+    lines = [line.split() for line in result.stdout.splitlines()]
+    assert any(line[-2:] == ["unlabelled", "part"] for line in lines)
+    held, seen = (
+        next(line for line in lines if line[:2] == [name, how])
+        for name, how in (("0", "held"), ("1", "trained"))
+    )
+    assert held[-1] == f"{100 * record['env0_uda_acc']:.1f}%" and seen[-1] == "–"
+
+
+def test_a_run_that_fails_is_told_in_one_sentence(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ValueError("the rows are too few: add some.")
+
+    monkeypatch.setattr(worker, "Training", fail)
+    result = train(data, tmp_path, "--steps", 3)
+    (folder,) = (path for path in tmp_path.iterdir() if path.is_dir())
+    reason = "the run failed (the rows are too few: add some)"
+    assert result.exit_code == 2
+    assert result.stderr == f"regraft: {reason}: see {folder / 'err.txt'}.\n"
 
 
 def test_train_a_second_time_does_nothing_again(data: Path, tmp_path: Path) -> None:
@@ -129,3 +177,22 @@ def test_collect_tells_damage_and_what_cannot_be_compared(data: Path, tmp_path: 
     result = call("collect", tmp_path)
     assert result.exit_code == 0
     assert f"{results} line 3" in result.output.replace("\n", "")
+
+
+@pytest.mark.parametrize("command", ["train", "sweep"])
+def test_cheap_checks_come_before_torch_is_imported(command: str, tmp_path: Path) -> None:
+    code = MAIN.replace("main()", "\ntry:\n    main()\nfinally:\n    print('torch' in sys.modules)")
+    for options, sentence in (
+        (("--hparams", "{lr: 1}"), "hparams are '{lr: 1}': pass a JSON object"),
+        (("--task", "adapt"), "task is 'adapt': choose domain_generalization or"),
+        (("--holdout-fraction", 2), "holdout_fraction is 2.0: pass a share"),
+        (("--test-envs", "a"), "test-envs are 'a': pass numbers"),
+    ):
+        ran = run_apart(command, *options, "--out", tmp_path / "out", code=f"import sys; {code}")
+        assert ran.code == 2 and sentence in ran.err and ran.out == "False\n", options
+
+
+@pytest.mark.parametrize("command", ["train", "sweep"])
+def test_help_names_folders_of_images(command: str) -> None:
+    shown = " ".join(call(command, "--help").stdout.split())
+    assert "a file of features or the name of a folder domain/class/image" in shown

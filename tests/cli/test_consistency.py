@@ -96,6 +96,7 @@ DIFFERENT = {
     "--radii": "compare always takes some, the others only for the hull",
     "--encoder": "images and texts have other encoders, and a model has its own",
     "--steps": "defaults of another kind",
+    "--trial-seed": "of one run, or of the first trial of several",
     "--test-envs": "held out together, or in turn",
     "--scenarios": "only one of the two can download them",
     "--engine": "for runs, for rows, or for an encoder",

@@ -70,7 +70,7 @@ def test_broken_images(tmp_path: Path, run: Run) -> None:
     assert "Left out: 1 broken, the first of them in bank.json." in ran.out
     ran = run("embed", "images", root, "--out", tmp_path / "b")
     assert (ran.code, ran.err.count("\n")) == (2, 1)
-    assert "b leaves out 1 broken images: allow that with --on-broken skip" in ran.err
+    assert "b leaves out 1 broken image: allow that with --on-broken skip" in ran.err
 
 
 @pytest.mark.usefixtures("toy")

@@ -225,6 +225,10 @@ USAGE = {
     "fit a --out b --lable c": (
         "No such option: --lable (did you mean --label?): see regraft fit --help."
     ),
+    "train --nonsense": "No such option: --nonsense: see regraft train --help.",
+    "train --trial-sed 1": (
+        "No such option: --trial-sed (did you mean --trial-seed?): see regraft train --help."
+    ),
     "audit --radii 1": "Missing argument 'predictor': see regraft audit --help.",
     "demo --json=1": "Option '--json' does not take a value: see regraft demo --help.",
     "reproduce": "Missing argument 'benchmark': see regraft reproduce --help.",

@@ -123,6 +123,44 @@ def test_folders_of_parquet_files_are_audited_and_placed(run: Run, tmp_path: Pat
     assert places[0]["alien"] == places[1]["alien"]
 
 
+def test_gaps_matter_only_in_columns_that_are_needed(run: Run, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow", reason="the extra parquet is not installed")
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    drawn = make_confounded_domains(250, strengths=(0.95, 0.7), n_features=4, random_state=0)
+    columns: dict[str, Any] = {f"x{i}": drawn.X[:, i] for i in range(4)}
+    columns |= {"label": drawn.y, "domain": drawn.sample_domain.tolist()}
+    pq.write_table(pa.table(columns), tmp_path / "old.parquet")
+    columns |= {f"x{i}": drawn.X[:, i] + 0.01 for i in range(4)}
+    columns["domain"][3] = None
+    new = tmp_path / "new.parquet"
+    pq.write_table(pa.table(columns), new)
+    assert run("fit", tmp_path / "old.parquet", "--out", tmp_path / "run", "--quiet").code == 0
+    model, local = tmp_path / "run" / "model", ("--engine", "local")
+    ours, theirs = (_ask(run, "place", model, new, *rest) for rest in (local, ()))
+    assert ours["alien"] == theirs["alien"] and ours["rows"] == theirs["rows"] == 500
+    done = run("place", model, new, "--domain", "domain", *local)
+    assert done.code == 2 and f"a row of {new} after row 0 has no domain" in done.err
+
+
+def test_a_folder_of_parquet_files_needs_an_engine(run: Run, model: Path, tmp_path: Path) -> None:
+    parts = tmp_path / "parts"
+    parts.mkdir()
+    (parts / "1.parquet").write_bytes(b"")
+    for words in (
+        ("fit", parts, "--out", tmp_path / "out"),
+        ("abduct", parts),
+        ("audit", model, parts),
+        ("place", model, parts),
+    ):
+        done = run(*words)
+        assert done.code == 2 and "is a folder of Parquet files" in done.err, words
+        assert "add --engine local" in done.err and done.err.count("\n") == 1
+        shown = run(words[0], "--help").out
+        assert "--engine also a folder of Parquet files" in " ".join(shown.split())
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [

@@ -162,7 +162,7 @@ def test_a_table_of_photographs_of_which_one_is_broken(fitted: Path, run: Run) -
     ran = run(
         "predict", fitted / "images", "new.csv", *weights, "--on-broken", "skip", "--out", "p"
     )
-    assert ran.code == 0 and "Left out: 1 broken images." in ran.out
+    assert ran.code == 0 and "Left out: 1 broken image." in ran.out
     assert [(row["id"], row["path"][-5]) for row in rows_of("p")] == [
         *zip("abdef", "01345", strict=True)
     ]

@@ -48,18 +48,21 @@ def test_a_sweep_ends_with_its_table(data: Path, capsys: pytest.CaptureFixture[s
     lines = capsys.readouterr().out.splitlines()
     assert lines[:2] == ["looking at the data ...", "0 of 6 runs"]
     assert "6 of 6 runs" in lines
-    assert "Test accuracy (%), toy, training-domain validation" in lines
+    assert "Test accuracy (%) in one trial, toy, training-domain validation" in lines
     # The second table is of the averages.
-    assert [line.split()[0] for line in lines if "±" in line] == ["ERM", "GroupDRO"] * 2
+    names = [line.split()[0] for line in lines if line.split()[:1] in (["ERM"], ["GroupDRO"])]
+    assert names == ["ERM", "GroupDRO"] * 2
     sweep(data, algorithms=["ERM", "GroupDRO"])
     again = capsys.readouterr().out.splitlines()
     assert again[1] == "6 of 6 runs"
     assert again[2:] == lines[lines.index("6 of 6 runs") + 1 :]
 
 
-def test_trials_are_numbered_from_the_seed(data: Path) -> None:
+def test_trials_are_numbered_from_the_seed(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for seed in (0, 2):
         sweep(data, test_envs=[0], n_trials=2, seed=seed)
+    shown = capsys.readouterr().out
+    assert "Test accuracy (%) ± standard error over trials, toy, training-domain" in shown
     records = read_records(data.parent / "out").values()
     assert sorted(run[0]["args"]["trial_seed"] for run in records) == [0, 1, 2, 3]
 
@@ -131,7 +134,7 @@ def test_failures_are_listed(data: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert len(failures) == 10
     assert all(f"{job.label} ({out / job.id}): " in "".join(failures) for job in others[:10])
     assert "and 1 more" in lines
-    assert [line.split()[0] for line in lines if "±" in line] == ["ERM"]
+    assert [line.split()[0] for line in lines if line.split()[:1] == ["ERM"]] == ["ERM"]
     assert done.id in read_records(out)
 
 
@@ -155,9 +158,13 @@ def test_a_dry_run_tells_the_time_if_it_is_known(
     sweep(data, dry_run=True)
     shown = capsys.readouterr().out
     assert "3 runs, of which 0 are done." in shown and "takes about" not in shown
+    assert not (data.parent / "out").exists()
     sweep(data, test_envs=[0])
     capsys.readouterr()
+    out = data.parent / "out"
+    written = {path: path.stat().st_mtime_ns for path in out.rglob("*")}
     sweep(data, algorithms=["ERM", "IRM"], dry_run=True)
     shown = capsys.readouterr().out
-    assert "6 runs, of which 1 are done." in shown
+    assert "6 runs, of which 1 is done." in shown
+    assert written == {path: path.stat().st_mtime_ns for path in out.rglob("*")}
     assert "one after another, without 3 of which nothing is known yet." in shown

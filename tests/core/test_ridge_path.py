@@ -52,6 +52,27 @@ def test_heads_are_those_of_newton_without_each_fold(classes: int) -> None:
     assert float(path.likelihood[0]) == -float("inf")
 
 
+def test_sums_of_labels_need_no_column_for_every_class_and_row(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    Z, y, weight, fold = draw(n=5000, classes=300)
+    made: list[int] = []
+    one_hot = torch.nn.functional.one_hot
+
+    def note(labels: Tensor, n_classes: int) -> Tensor:
+        made.append(len(labels) * n_classes)
+        return one_hot(labels, n_classes)
+
+    monkeypatch.setattr(torch.nn.functional, "one_hot", note)
+    path = start_path(Z, y, weight, fold)
+    assert max(made) <= 500_000 < 5000 * 300
+    for f in range(FOLDS):
+        rows = fold != f
+        share = (weight[rows] / weight[rows].sum()).unsqueeze(1)
+        sums = torch.zeros_like(path._labels[f]).index_add(0, y[rows], share * Z[rows])
+        torch.testing.assert_close(path._labels[f], sums)
+
+
 def test_sums_stay_finite_at_extreme_heads() -> None:
     for classes in (2, 3):
         Z, y, weight, fold = draw(classes=classes)

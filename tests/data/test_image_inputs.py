@@ -118,7 +118,7 @@ def test_without_labels_a_folder_has_any_layout(tmp_path: Path) -> None:
     assert [line[0][0] for line in lines] == names
     assert (listing.rows, listing.classes, listing.domains) == (4, None, None)
     assert [one_sentence(note) for note in listing.notes] == [
-        f"1 entries of {root} are left out: they are no images."
+        f"1 entry of {root} is left out: it is no image."
     ]
     (block,) = read(root, tmp_path / "w", **NO_TAGS)
     assert block.labels == block.domains == (None,) * 4

@@ -1,11 +1,14 @@
 """DomainBed's own command lines, as its README and users write them."""
 
 import json
+import re
+import shlex
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from regraft.domainbed import collect_results, sweep, train
+from regraft.domainbed import collect_results, running, sweep, train
 from regraft.domainbed.flags import collect_arguments, sweep_arguments, train_arguments
 from tests.helpers.errors import refused
 from tests.helpers.toy_sweep import write_bank
@@ -154,3 +157,45 @@ def test_the_scripts_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     with pytest.raises(SystemExit) as ended:
         train.main(["--task", "domain_adaptation"])
     assert ended.value.code == 2
+
+
+def test_the_command_that_is_shown_can_be_pasted(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "app", lambda *_, **__: None)
+    words = train_arguments(["--hparams", '{"lr": 0.1}', "--data_dir", "my data"], "cpu")
+    running.run(words)
+    shown = capsys.readouterr().err
+    assert "--hparams '{\"lr\": 0.1}'" in shown and shlex.split(shown) == ["regraft", *words]
+
+
+def test_steps_of_zero_are_left_out_aloud(capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["--steps", "0", "--checkpoint_freq", "0"]
+    assert train_arguments(given, "cpu") == train_arguments([], "cpu")
+    assert capsys.readouterr().err.splitlines() == [
+        f"regraft: --{name} 0 is left out, as DomainBed does: the dataset's own is used."
+        for name in ("checkpoint_freq", "steps")
+    ]
+    sweep_arguments(["launch", "--output_dir", "o", "--steps", "0"], "cpu")
+    assert "--steps 0 is left out" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("main", "ours"),
+    [
+        (train.main, "--plugins, --compat or --swad"),
+        (sweep.main, "--plugins, --compat, --swad or --workers"),
+        (collect_results.main, "--selection, --markdown or --json"),
+    ],
+)
+def test_every_flag_is_explained(
+    main: Callable[[list[str]], None], ours: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--help"])
+    shown = capsys.readouterr().out
+    assert ended.value.code == 0 and f"such as {ours}." in " ".join(shown.split())
+    explained = re.split(r"\n  (?=--|{)", shown)[1:]
+    assert len(explained) >= 3 and all(
+        re.search(r"(?:\s{2,}|\n\s+)[A-Za-z].*[.]", each) for each in explained
+    )

@@ -199,7 +199,7 @@ def test_what_was_left_out_is_not_passed_over(tmp_path: Path) -> None:
     root = spoil(write_images(tmp_path / "r", n=40), "a/x/0003.png")
     begin(root, tmp_path / "bank", on_broken="skip")
     for _ in range(2):  # unfinished, and then finished
-        with refused("leaves out 1 broken images"):
+        with refused("leaves out 1 broken image:"):
             embed_images(root, ToyImages(), tmp_path / "bank")
         embed_images(root, ToyImages(), tmp_path / "bank", on_broken="skip")
 

@@ -14,6 +14,8 @@ class ResumableServer:
     address: str
     files: dict[str, bytes] = field(default_factory=dict)
     takes_ranges: bool = True
+    heeds_versions: bool = True  # sends all of a file that is not the one of If-Range
+    versions: dict[str, dict[str, str]] = field(default_factory=dict)  # headers, by path
     cut_after: int | None = None  # bytes after which the next answer ends
     asked: list[tuple[str, str | None]] = field(default_factory=list)  # paths and ranges
 
@@ -29,7 +31,10 @@ def serve_resumable() -> Iterator[ResumableServer]:
             if name not in served.files:
                 self.send_error(404)
                 return
-            content, start = served.files[name], 0
+            content, start, version = served.files[name], 0, served.versions.get(name, {})
+            condition = self.headers.get("If-Range")
+            if condition and served.heeds_versions and condition not in version.values():
+                wanted = None
             if wanted and served.takes_ranges:
                 start = int(wanted.removeprefix("bytes=").rstrip("-"))
                 if start >= len(content):
@@ -39,6 +44,8 @@ def serve_resumable() -> Iterator[ResumableServer]:
                     return
             self.send_response(206 if wanted and served.takes_ranges else 200)
             self.send_header("Content-Length", str(len(content) - start))
+            for header in version.items():
+                self.send_header(*header)
             self.end_headers()
             cut, served.cut_after = served.cut_after, None
             self.wfile.write(content[start:] if cut is None else content[start : start + cut])

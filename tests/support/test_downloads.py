@@ -39,10 +39,10 @@ def test_a_file_arrives(server: ResumableServer, tmp_path: Path, checksum: str |
     assert seen == [(len(CONTENT), len(CONTENT))]
 
 
-def cut(server: ResumableServer, path: Path, after: int = 1000) -> None:
-    server.cut_after = after
+def cut(server: ResumableServer, path: Path, checksum: str | None = SHA256) -> None:
+    server.cut_after = 1000
     with refused("the connection ended after 1,000 of 10,240 bytes: run the same command again"):
-        download(f"{server.address}data.bin", path, SHA256)
+        download(f"{server.address}data.bin", path, checksum)
     assert not path.exists()
 
 
@@ -52,6 +52,46 @@ def test_it_goes_on_where_it_stopped(server: ResumableServer, tmp_path: Path) ->
     download(f"{server.address}data.bin", path, SHA256)
     assert path.read_bytes() == CONTENT and names(tmp_path) == ["data.bin"]
     assert server.asked == [("data.bin", None), ("data.bin", "bytes=1000-")]
+
+
+VERSIONS = [{"ETag": '"1"'}, {"Last-Modified": "Mon, 01 Jan 2024 00:00:00 GMT"}]
+DATED = {"ETag": 'W/"1"', "Last-Modified": "Tue, 02 Jan 2024 00:00:00 GMT"}
+
+
+@pytest.mark.parametrize("version", [*VERSIONS, DATED])
+def test_without_a_checksum_the_same_version_goes_on(
+    server: ResumableServer, tmp_path: Path, version: dict[str, str]
+) -> None:
+    server.versions["data.bin"] = version
+    cut(server, tmp_path / "data.bin", checksum=None)
+    download(f"{server.address}data.bin", tmp_path / "data.bin")
+    assert (tmp_path / "data.bin").read_bytes() == CONTENT and names(tmp_path) == ["data.bin"]
+    assert server.asked[-1] == ("data.bin", "bytes=1000-")
+
+
+@pytest.mark.parametrize("version", [{}, *VERSIONS])
+@pytest.mark.parametrize("heeds", [True, False])
+def test_without_a_checksum_two_versions_are_never_mixed(
+    server: ResumableServer, tmp_path: Path, version: dict[str, str], heeds: bool
+) -> None:
+    server.versions["data.bin"], server.heeds_versions = version, heeds
+    cut(server, tmp_path / "data.bin", checksum=None)
+    server.files["data.bin"] = CONTENT[::-1]
+    if version:
+        server.versions["data.bin"] = {name: f'"{value}2"' for name, value in version.items()}
+    download(f"{server.address}data.bin", tmp_path / "data.bin")
+    assert (tmp_path / "data.bin").read_bytes() == CONTENT[::-1]
+    assert names(tmp_path) == ["data.bin"]
+
+
+@pytest.mark.parametrize("version", [{}, *VERSIONS])
+def test_what_goes_on_is_said(
+    server: ResumableServer, tmp_path: Path, version: dict[str, str]
+) -> None:
+    server.versions["data.bin"], server.cut_after = version, 1000
+    advice = "goes on from there" if version else "goes on from there only with --checksum"
+    with refused(f"run the same command again, which {advice}.$"):
+        download(f"{server.address}data.bin", tmp_path / "data.bin")
 
 
 def test_a_server_without_ranges_sends_all_again(server: ResumableServer, tmp_path: Path) -> None:
@@ -83,7 +123,7 @@ def test_a_file_that_changed_meanwhile(
 
 def test_what_goes_wrong(server: ResumableServer, tmp_path: Path) -> None:
     path = tmp_path / "data.bin"
-    with refused("and not 0000"):
+    with refused("has the sha256 [0-9a-f]+ and not 0+, and was removed: check the address"):
         download(f"{server.address}data.bin", path, "0" * 64)
     assert names(tmp_path) == []
     with refused("answers 404"):
@@ -95,6 +135,11 @@ def test_what_goes_wrong(server: ResumableServer, tmp_path: Path) -> None:
     path.write_bytes(b"")
     with refused("checksum is 'abc': pass a sha256 or md5"):
         verify(path, "abc")
+    with refused(
+        "data.bin has the md5 d41d8cd98f00b204e9800998ecf8427e and not 0+: check the file"
+    ):
+        verify(path, "0" * 32)
+    assert path.exists()
 
 
 def test_a_checksum_that_is_none_costs_no_download(server: ResumableServer, tmp_path: Path) -> None:

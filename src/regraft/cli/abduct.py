@@ -10,7 +10,7 @@ import typer
 from regraft.cli.command import command
 from regraft.cli.large_tables import open_large, take_sample
 from regraft.cli.option_groups import EngineSettings, TableColumns
-from regraft.cli.options import Data, Device, Inputs, Out
+from regraft.cli.options import DataOrParts, Device, Inputs, Out
 from regraft.cli.session import Session
 from regraft.cli.shown_rows import SHOWN_ROWS, announce_pictures, describe_ends, show_rows
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @command("abduct", html=True)
 def abduct_command(
     session: Session,
-    data: Data,
+    data: DataOrParts,
     *,
     columns: TableColumns,
     show: Annotated[

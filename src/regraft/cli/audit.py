@@ -15,7 +15,7 @@ from regraft.cli.options import (
     AUDIT_RADII,
     AuditFamily,
     Categorical,
-    Data,
+    DataOrParts,
     Device,
     Drop,
     Features,
@@ -43,7 +43,7 @@ def audit_command(
     predictor: Annotated[
         Path, typer.Argument(help="A saved model, or a file of probabilities.", readable=False)
     ],
-    data: Data,
+    data: DataOrParts,
     *,
     named: ModelColumns,
     features: Features = None,

@@ -46,7 +46,7 @@ def collect_command(
         for remark in render.remarks(collection):
             session.note(remark)
         session.say(
-            f"Test accuracy (%) ± standard error over trials, from {collection.runs} runs "
+            f"{render.describe_numbers(collection)}, from {collection.runs} runs "
             f"({collection.records} records).",
             "",
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import re
+import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
@@ -72,8 +73,7 @@ def command(
         ) -> None:
             session = Session(Invocation.of(context), as_json=as_json, quiet=quiet, html=html)
             if loading is not None:
-                with session.working(loading), heeding_interrupts():
-                    import_module("torch")
+                _import_torch(session, loading)
             if traced:
                 session.write_to(options.get("out"))
             try:
@@ -85,6 +85,17 @@ def command(
         return function
 
     return register
+
+
+def ensure_torch(session: Session) -> None:
+    """Import torch, for a command that checks its options before it waits for that."""
+    if "torch" not in sys.modules:
+        _import_torch(session, "loading torch")
+
+
+def _import_torch(session: Session, text: str) -> None:
+    with session.working(text), heeding_interrupts():
+        import_module("torch")
 
 
 def _own_parameters(function: Callable[..., None]) -> list[Parameter]:

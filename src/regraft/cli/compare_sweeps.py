@@ -23,7 +23,11 @@ def compare_sweeps_command(
     out: Out = None,
 ) -> None:
     """Compare the tables of two sweeps cell by cell, and tell why cells differ."""
-    from regraft.bench.protocol.sweep_differences import compare_sweeps, difference_table
+    from regraft.bench.protocol.sweep_differences import (
+        compare_sweeps,
+        count_differences,
+        difference_tables,
+    )
     from regraft.support.files import write_text
     from regraft.support.json_files import dumps
 
@@ -32,9 +36,8 @@ def compare_sweeps_command(
         pairs = compare_sweeps(first, second, rules, compat=compat)
     differ = [pair for pair in pairs if not pair.is_same]
     document = {"cells": len(pairs), "differ": [pair.to_dict() for pair in differ]}
-    session.say(f"{len(differ)} of {len(pairs)} cells differ.")
-    if differ:
-        session.tables([difference_table(pairs)])
+    session.say(count_differences(pairs))
+    session.tables(difference_tables(pairs))
     files = []
     if out is not None:
         files = [out / "compare_sweeps.json"]

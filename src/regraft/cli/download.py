@@ -33,7 +33,7 @@ def download_command(
     A download that was stopped goes on when the same command is run again. Archives are compared
     with --checksum, and nothing in them can leave the folder that they are unpacked to.
     """
-    from regraft.bench.datasets.sources import get_dataset, list_sources
+    from regraft.bench.dataset_sources import list_sources
 
     if dataset is None:
         sources = list_sources()
@@ -41,6 +41,8 @@ def download_command(
         session.table(("dataset", "folder", "where to get it"), rows)
         session.finish({"datasets": {name: vars(each) for name, each in sources.items()}}, [])
         return
+    from regraft.bench.dataset_downloads import get_dataset
+
     with session.working(f"getting {dataset}") as step:
         told = -1
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from regraft.cli.command import command
 from regraft.cli.large_tables import fit_large, warn_of_small_cells
 from regraft.cli.option_groups import EngineSettings, Hulls, Mixtures, TableColumns
-from regraft.cli.options import Data, Device, Family, Folder, HullRadius, Objective, Ridge
+from regraft.cli.options import DataOrParts, Device, Family, Folder, HullRadius, Objective, Ridge
 from regraft.cli.session import Session, announce_replacement
 from regraft.cli.shown_rows import SHOWN_ROWS, describe_ends
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @command(html=True)
 def fit(
     session: Session,
-    data: Data,
+    data: DataOrParts,
     out: Annotated[Path, Folder],
     *,
     columns: TableColumns,

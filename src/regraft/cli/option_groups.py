@@ -135,7 +135,7 @@ class RunSettings:
 
     def check(self, **others: Any) -> None:
         """Raise ``ValueError`` with one sentence if these, or ``others``, cannot be."""
-        from regraft.bench.protocol.jobs import check_settings
+        from regraft.bench.protocol.settings import check_settings
 
         shared = ("holdout_fraction", "task", "uda_holdout_fraction")
         check_settings(**{name: getattr(self, name) for name in shared}, **others)

@@ -91,6 +91,8 @@ Inputs = Annotated[
 # For what fits, audits and compares heads.
 TABLES = "A table (.csv, .tsv, .jsonl, all also .gz, .parquet), a .npz file, or a bank."
 Data = Annotated[Path, path_argument(TABLES)]
+PARTS = "With --engine also a folder of Parquet files."
+DataOrParts = Annotated[Path, path_argument(f"{TABLES} {PARTS}")]
 Model = Annotated[Path, path_argument("Folder of a saved model.")]
 _HULLS = "Hull, factorized"
 AUDIT_RADII = "0,0.5,1,2,4,8,16"
@@ -154,7 +156,11 @@ OnBroken = Annotated[str, choice("At an image that cannot be read: stop or skip.
 # For runs of the protocol.
 Dataset = Annotated[
     str,
-    choice(f"{', '.join(DATASETS)}, or the stem of a file of features in --data.", *DATASETS),
+    choice(
+        f"{', '.join(DATASETS)}, or in --data the stem of a file of features or the name of a "
+        "folder domain/class/image.",
+        *DATASETS,
+    ),
 ]
 DataFolder = Annotated[Path | None, path_option("Folder of the data. Default: $REGRAFT_DATA.")]
 Plugins = Annotated[

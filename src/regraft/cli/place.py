@@ -10,7 +10,7 @@ from regraft.cli.command import command
 from regraft.cli.large_tables import place_large, warn_of_domains
 from regraft.cli.option_groups import EngineSettings, ModelColumns, NewInputOptions
 from regraft.cli.options import Inputs, Model, Out
-from regraft.cli.predict_inputs import NewData, encode_target
+from regraft.cli.predict_inputs import NewDataOrParts, encode_target
 from regraft.cli.session import Session
 from regraft.cli.shown_rows import (
     Described,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def place_command(
     session: Session,
     model: Model,
-    target: NewData,
+    target: NewDataOrParts,
     *,
     columns: ModelColumns,
     inputs: Inputs = None,

@@ -12,10 +12,11 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 from regraft.cli.command import RESUMES
-from regraft.cli.options import path_argument
+from regraft.cli.options import PARTS, path_argument
 from regraft.cli.predicted import Predicted, predict_rows
 from regraft.cli.prediction_tally import PredictionTally
 from regraft.cli.session import Session
+from regraft.support.plurals import count
 
 if TYPE_CHECKING:
     from regraft.data.bank_inputs import RowInput
@@ -26,14 +27,13 @@ if TYPE_CHECKING:
 FEATURES = "features"  # the folder of the bank of new inputs, beside the predictions
 _KEYS = {"images": "path", "texts": "row"}  # the columns that name inputs
 
-NewData = Annotated[
-    Path,
-    path_argument(
-        "A .npz, .csv or .parquet file, or a bank. For a model of a bank also what its encoder "
-        "takes: a folder of images, an image, a table with a column of texts or paths, or a .txt "
-        "file of one text a line."
-    ),
-]
+_NEW_DATA = (
+    "A .npz, .csv or .parquet file, or a bank. For a model of a bank also what its encoder "
+    "takes: a folder of images, an image, a table with a column of texts or paths, or a .txt "
+    "file of one text a line."
+)
+NewData = Annotated[Path, path_argument(_NEW_DATA)]
+NewDataOrParts = Annotated[Path, path_argument(f"{_NEW_DATA} {PARTS}")]
 
 
 def predict_inputs(
@@ -90,7 +90,7 @@ def embedded(
             if embedding.was_there:
                 session.say(f"The features of these {kind} are in {folder} already.")
             if embedding.bank.n_skipped:
-                session.say(f"Left out: {embedding.bank.n_skipped} broken {kind}.")
+                session.say(f"Left out: {count(embedding.bank.n_skipped, f'broken {kind}')}.")
             yield embedding.bank
         except KeyboardInterrupt:
             raise KeyboardInterrupt("" if out is None else RESUMES) from None

@@ -12,7 +12,8 @@ import typer
 
 from regraft.cli.console import Console
 from regraft.support.extras import require
-from regraft.support.runs import RUN
+from regraft.support.publishing import READY
+from regraft.support.runs import PROVENANCE, RUN
 
 if TYPE_CHECKING:
     from regraft.support.publishing import Stage
@@ -70,7 +71,8 @@ class Session(Console):
         Raises ``ValueError`` or ``MissingExtra`` with one sentence if the provenance that is there
         is damaged, or if a report cannot be written.
         """
-        if out is not None:
+        # What reads it imports torch, which takes seconds.
+        if out is not None and ((out / PROVENANCE).exists() or (out / READY).is_dir()):
             from regraft.report.provenance import read_provenance
 
             read_provenance(out)
@@ -132,7 +134,7 @@ class Session(Console):
         """Publish what the stage holds; return the run, its files, and why there is no report."""
         from regraft.support.files import exclusive
         from regraft.support.publishing import finish_publication
-        from regraft.support.runs import PROVENANCE, seal_run
+        from regraft.support.runs import seal_run
 
         stage = self._open_stage(out)
         sealed = seal_run(stage.path)

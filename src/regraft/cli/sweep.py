@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regraft.cli.command import command
+from regraft.cli.command import command, ensure_torch
 from regraft.cli.live import LiveSweep
 from regraft.cli.names import ALGORITHMS, ENGINES
 from regraft.cli.option_groups import RunSettings
@@ -29,6 +29,7 @@ from regraft.cli.options import (
 )
 from regraft.cli.session import Session
 from regraft.cli.train import make_folder
+from regraft.support.plurals import count
 
 if TYPE_CHECKING:
     from regraft.bench.datasets import Dataset as OpenDataset
@@ -40,7 +41,7 @@ _RULE = "training-domain"
 _MOST_FAILURES = 10  # that are listed one by one
 
 
-@command(resumes=True, loading="loading torch")
+@command(resumes=True, loading=None)
 def sweep(
     session: Session,
     datasets: Dataset = "ColoredMNIST",
@@ -97,17 +98,21 @@ def sweep(
     Stopped at any moment, it goes on from there when the same command is run again, here or by
     several launchers at once.
     """
+    from regraft.bench.protocol.settings import read_hparams
+
     held_out = None if test_envs is None else environments(test_envs)
+    read_hparams(hparams)
+    counts = {"n_trials": n_trials, "n_hparams": n_hparams}
+    _check_counts(**counts, together=together)
+    lengths = {"steps": steps, "checkpoint_freq": checkpoint_freq}
+    settings.check(**lengths, seed=seed, n_hparams_from=n_hparams_from)
+    ensure_torch(session)
     from regraft.bench.datasets import open_dataset
     from regraft.bench.engines import EngineOptions, make_engine
     from regraft.bench.plugins import load_plugins
     from regraft.bench.protocol.launch import check_folder, launch
     from regraft.core.domains import check_device
 
-    counts = {"n_trials": n_trials, "n_hparams": n_hparams}
-    _check_counts(**counts, together=together)
-    lengths = {"steps": steps, "checkpoint_freq": checkpoint_freq}
-    settings.check(**lengths, seed=seed, n_hparams_from=n_hparams_from)
     if engine == "local" or (engine == "ray" and address is None):
         check_device(settings.device)
     files = [Path(name) for name in words(plugins)]
@@ -154,7 +159,10 @@ def sweep(
 
 
 def _list(session: Session, jobs: Sequence[Job], out: Path) -> None:
-    """Print what would be run, what is done already, and how long the rest takes if known."""
+    """Print what would be run, what is done already, and how long the rest takes if known.
+
+    Nothing is written.
+    """
     from regraft.bench.protocol.run_folder import RunFolder
     from regraft.bench.protocol.run_times import estimate_seconds
     from regraft.support.progress import duration
@@ -163,7 +171,7 @@ def _list(session: Session, jobs: Sequence[Job], out: Path) -> None:
     n_done = sum(is_done for _, is_done in rows)
     session.say(
         *(f"{'done' if is_done else 'to do'}: {job.label}" for job, is_done in rows),
-        f"{len(rows)} runs, of which {n_done} are done.",
+        f"{count(len(rows), 'runs')}, of which {n_done} {'is' if n_done == 1 else 'are'} done.",
     )
     seconds, unknown = estimate_seconds(jobs, out)
     if seconds:
@@ -171,7 +179,8 @@ def _list(session: Session, jobs: Sequence[Job], out: Path) -> None:
         session.say(f"The rest takes about {duration(seconds)}, one after another{besides}.")
     runs = [{"run": job.label, "folder": job.id, "done": is_done} for job, is_done in rows]
     document = {"runs": runs, "seconds_left": seconds or None, "unknown": unknown}
-    session.finish(document, [], read=[])
+    session.write_to(None)  # nothing was done that a folder could tell of
+    session.finish(document, [])
 
 
 def _make_jobs(
@@ -206,9 +215,9 @@ def _together(datasets: Sequence[OpenDataset]) -> int | None:
 
 
 def _check_counts(**counts: int | None) -> None:
-    for name, count in counts.items():
-        if count is not None and count < 1:
-            raise ValueError(f"{name} is {count}: pass at least 1.")
+    for name, number in counts.items():
+        if number is not None and number < 1:
+            raise ValueError(f"{name} is {number}: pass at least 1.")
 
 
 def _table_so_far(out: Path) -> Table | None:
@@ -227,7 +236,7 @@ def _table_so_far(out: Path) -> Table | None:
 def _show(session: Session, tally: Tally, out: Path, read: Sequence[Path | None]) -> None:
     """Print the failures and the table; raises ``ValueError`` if there are failures."""
     from regraft.bench.protocol.collection import collect
-    from regraft.bench.protocol.collection_tables import tables
+    from regraft.bench.protocol.collection_tables import describe_numbers, tables
     from regraft.bench.protocol.run_folder import ERROR
 
     for outcome in tally.failed[:_MOST_FAILURES]:
@@ -237,7 +246,7 @@ def _show(session: Session, tally: Tally, out: Path, read: Sequence[Path | None]
     document: dict[str, Any] = {"sweep": tally.to_dict(out)}
     if tally.done:
         collection = collect(out, (_RULE,))
-        session.tables(tables(collection), "Test accuracy (%), ")
+        session.tables(tables(collection), f"{describe_numbers(collection)}, ")
         document |= collection.to_dict()
     session.finish(document, [], read=read)
     if tally.failed:

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from regraft.cli import options
-from regraft.cli.command import command
+from regraft.cli.command import command, ensure_torch
 from regraft.cli.names import ALGORITHMS
 from regraft.cli.option_groups import RunSettings
-from regraft.cli.options import FIRST_TRIAL, Folder, Hparams, choice, one_of
+from regraft.cli.options import Folder, Hparams, choice, one_of
 from regraft.cli.session import Session
 
 if TYPE_CHECKING:
     from regraft.bench.protocol.training import Record
 
 
-@command(resumes=True, loading="loading torch")
+@command(resumes=True, loading=None)
 def train(
     session: Session,
     dataset: options.Dataset = "ColoredMNIST",
@@ -30,10 +30,13 @@ def train(
     steps: options.Steps = None,
     checkpoint_freq: options.CheckpointFreq = None,
     hparams_seed: Annotated[int, typer.Option(help="0 for the default configuration.")] = 0,
-    trial_seed: Annotated[int, typer.Option(help=FIRST_TRIAL)] = 0,
+    trial_seed: Annotated[int, typer.Option(help="Number of the trial.")] = 0,
     seed: Annotated[
         int | None,
-        typer.Option(help="Of weights, minibatches, colours. Default: the run's own."),
+        typer.Option(
+            help="Of weights, minibatches, colours. Default: as in sweeps, a hash of dataset, "
+            "algorithm, domains held out, configuration and trial."
+        ),
     ] = None,
     hparams: Hparams = "{}",
     *,
@@ -54,7 +57,14 @@ def train(
     Stopped at any moment, it goes on from its last checkpoint, of which there is one a minute, when
     the same command is run again.
     """
+    from regraft.bench.protocol.settings import read_hparams
+
     held_out = options.environments(test_envs)
+    read_hparams(hparams)
+    seeds = {"hparams_seed": hparams_seed, "trial_seed": trial_seed}
+    lengths: dict[str, Any] = {"steps": steps, "checkpoint_freq": checkpoint_freq}
+    settings.check(**lengths, **seeds)
+    ensure_torch(session)
     from regraft.bench.datasets import open_dataset
     from regraft.bench.plugins import load_plugins
     from regraft.bench.protocol.jobs import Job, check_test_envs, find_origin, parse_overrides
@@ -64,8 +74,6 @@ def train(
     from regraft.core.domains import check_device
 
     check_device(settings.device)
-    lengths: dict[str, Any] = {"steps": steps, "checkpoint_freq": checkpoint_freq}
-    settings.check(**lengths, hparams_seed=hparams_seed, trial_seed=trial_seed)
     files = tuple(Path(name) for name in options.words(plugins))
     load_plugins(files)
     opened = open_dataset(dataset, data)
@@ -104,19 +112,23 @@ def train(
     if outcome.state == "held":
         raise ValueError(f"{folder.path} is in use by another process: wait for it.")
     if outcome.state == "failed":
-        raise ValueError(f"the run failed ({outcome.message}): see {folder.path / ERROR}.")
+        reason = outcome.message.rstrip(".")
+        raise ValueError(f"the run failed ({reason}): see {folder.path / ERROR}.")
     if not skip_model_save and not folder.has_model:
         warnings.warn(
             "the run was made before without keeping its model: for that, change --out.",
             stacklevel=2,
         )
     record = folder.records()[-1]
+    parts = {"in": "training part", "out": "validation part", "uda": "unlabelled part"}
+    if not any(f"env{env}_uda_acc" in record for env in job.test_envs):
+        del parts["uda"]
     rows = [
-        (name, "held out" if i in job.test_envs else "trained on", *_shares(record, i))
+        (name, "held out" if i in job.test_envs else "trained on", *_shares(record, i, *parts))
         for i, name in enumerate(opened.env_names)
     ]
-    session.say(f"{job.label}: accuracy after step {record['step']}")
-    session.table(("domain", "", "training part", "validation part"), rows)
+    session.say(f"{job.label}: accuracy {_name_network(record)}")
+    session.table(("domain", "", *parts.values()), rows)
     written = sorted(path for path in folder.path.iterdir() if path.name[0] != ".")
     session.finish(record, written, read=[data, *files])
 
@@ -132,13 +144,28 @@ def make_folder(out: Path) -> None:
 
 
 def _line(record: Record, n_envs: int) -> str:
-    shares = ", ".join(f"{_shares(record, env)[0]}" for env in range(n_envs))
+    shares = ", ".join(_shares(record, env, "in")[0] for env in range(n_envs))
     loss = f", loss {record['loss']:.3f}" if "loss" in record else ""
     return f"step {record['step']}: accuracy by domain {shares}{loss}"
 
 
-def _shares(record: Record, env: int) -> tuple[str, str]:
+def _shares(record: Record, env: int, *parts: str) -> list[str]:
+    """Write the accuracy on parts of a domain: a dash for one that it does not have."""
     from regraft.support.table import percent
 
-    first, second = (percent(record[f"env{env}_{part}_acc"]) for part in ("in", "out"))
-    return first, second
+    names = [f"env{env}_{part}_acc" for part in parts]
+    return [percent(record[name]) if name in record else "–" for name in names]
+
+
+def _name_network(record: Record) -> str:
+    """Say which network a record is of, and warn if SWAD found nothing to average."""
+    if steps := record.get("swad_steps"):
+        return f"where SWAD averaged steps {steps[0]} to {steps[1]}"
+    if "swad_steps" in record:
+        warnings.warn(
+            f"SWAD averaged nothing, and this is the network after step {record['step']}: its "
+            "average begins where the validation loss is the least of three evaluations in a row, "
+            "so raise --steps or lower --checkpoint-freq.",
+            stacklevel=2,
+        )
+    return f"after step {record['step']}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import Any, NoReturn
 
 import typer
@@ -91,10 +92,17 @@ class OneSentenceGroup(TyperGroup):
         return " ".join(path)
 
 
+def _close_guesses(error: Any) -> list[str]:
+    """Return the options that a wrong one is close to, of those that typer guesses."""
+    named = {each.lstrip("-"): each for each in getattr(error, "possibilities", None) or ()}
+    wrong = getattr(error, "option_name", "").lstrip("-")  # dashes make all options alike
+    return sorted(named[each] for each in get_close_matches(wrong, named))
+
+
 def _sentence(error: Any, path: str) -> str:
-    guesses = getattr(error, "possibilities", None)
-    text = " ".join((error.message if guesses else error.format_message()).split())
-    if guesses:
-        text = f"{text} (did you mean {' or '.join(sorted(guesses))}?)"
+    has_guesses = bool(getattr(error, "possibilities", None))
+    text = " ".join((error.message if has_guesses else error.format_message()).split())
+    if guesses := _close_guesses(error):
+        text = f"{text} (did you mean {' or '.join(guesses)}?)"
     text = re.sub(r"\.? Did you mean (.*)\?$", r" (did you mean \1?)", text)
     return f"{shorten(text.rstrip('.'))}: see {path} --help."

@@ -82,7 +82,7 @@ class RidgePath:
         training = training / training.sum(dim=1, keepdim=True).clamp_min(smallest)
         self._training = training.to(Z.dtype)  # (folds, n)
         self._both = torch.stack([training, left_out], dim=2).to(Z.dtype)  # (folds, n, 2)
-        self._labels = self._sum_labels(anchors.shape[2]).to(weight.dtype)
+        self._labels = self._sum_labels(anchors.shape[2])
         self._penalties = penalties  # (P, k)
         self._anchors = anchors  # (folds, P, C, k)
         self._kept = torch.arange(len(penalties), device=Z.device)
@@ -164,8 +164,13 @@ class RidgePath:
 
     def _sum_labels(self, n_classes: int) -> Tensor:
         """Return the part (folds, C, k) of the gradients that is the same at all heads."""
-        one_hot = torch.nn.functional.one_hot(self._y, n_classes).to(self._Z.dtype).T  # (C, n)
-        return torch.stack([(one_hot * weight) @ self._Z for weight in self._training])
+        sums = self._weight.new_zeros((FOLDS, n_classes, self._Z.shape[1]))
+        # A matrix with a column for every class would need more memory than all rows.
+        for rows in row_chunks(len(self._Z), n_classes, _CACHE_ENTRIES):
+            one_hot = torch.nn.functional.one_hot(self._y[rows], n_classes).to(self._Z.dtype).T
+            for total, weight in zip(sums, self._training[:, rows], strict=True):
+                total += (one_hot * weight) @ self._Z[rows]
+        return sums
 
     def _preconditioner(self, penalties: Tensor) -> Callable[[Tensor], Tensor]:
         """Return the inverse curvature near the mean of the heads, one per column ridge (P', k)."""

@@ -110,9 +110,7 @@ def list_all(path: Path, file: BinaryIO) -> Survey:
         raise ValueError(f"{path} holds no images: pass a folder with {', '.join(_EXTENSIONS)}.")
     if not others:
         return listing
-    return replace(
-        listing, notes=(f"{others} entries of {path} are left out: they are no images.",)
-    )
+    return replace(listing, notes=(_left_out(others, path),))
 
 
 def list_folder(root: Path, file: BinaryIO) -> Survey:
@@ -182,12 +180,17 @@ def image_key(folder: Path, place: str) -> str:
     return place.replace(os.sep, "/")
 
 
+def _left_out(others: int, root: Path, place: str = "") -> str:
+    """Say that some files or folders are not used."""
+    if others == 1:
+        return f"1 entry of {root} is left out: it is no image{place}."
+    return f"{others} entries of {root} are left out: they are no images{place}."
+
+
 def _with_notes(root: Path, listing: Survey, others: int, empty: Sequence[str]) -> Survey:
     notes = []
     if others:
-        notes.append(
-            f"{others} entries of {root} are left out: they are no images, or in no class folder."
-        )
+        notes.append(_left_out(others, root, ", or in no class folder"))
     unused = sorted(set(empty).difference(map(str, listing.classes or ())))
     if unused:
         notes.append(f"no domain has images of class {quoted(unused)}, which is left out.")

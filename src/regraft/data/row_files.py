@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regraft.data.banks import is_bank, is_unfinished, open_bank
-from regraft.data.columns import Role, TableError, check_roles, quoted
+from regraft.data.columns import Role, TableError, check_roles, is_missing, quoted
 from regraft.data.table_columns import parquet_block
 from regraft.data.table_rows import open_parquet
 from regraft.estimators.column_kinds import Columns
@@ -35,6 +35,7 @@ class RowFiles:
     label: str | None  # None if it is not read
     domain: str | None
     is_bank: bool
+    unread: str | None = None  # a column of domains that is not needed, and has gaps
 
     @property
     def n_rows(self) -> int:
@@ -68,14 +69,23 @@ class RowFiles:
             encoded = batch.column(name).dictionary_encode()
             values = encoded.dictionary.to_pylist()
             if encoded.null_count or any(value is None or value != value for value in values):
+                where = self.files[0] if len(self.files) == 1 else self.files[0].parent
                 raise TableError(
-                    f"a row of {self.files[0].parent} after row {start + at} has no {column} "
+                    f"a row of {where} after row {start + at} has no {column} "
                     f"(column {name!r}): fill it in or drop the row."
                 )
             translate = np.array([known.setdefault(value, len(known)) for value in values])
             codes[at : at + len(batch)] = translate[encoded.indices.to_numpy()]
             at += len(batch)
         return codes, list(known)
+
+    def has_gaps(self, name: str | None) -> bool:
+        """Return whether a column of the Parquet files lacks a value anywhere."""
+        if name is None:
+            return False
+        batches = self._batches(0, self.n_rows, [name])
+        cells = (batch.column(name).unique().to_pylist() for batch in batches)
+        return any(is_missing(cell) for values in cells for cell in values)
 
     def read_features(self, start: int, stop: int) -> Iterator[RawRows]:
         """Yield the features of a range of rows, some rows at a time: by column, or (b, d)."""
@@ -87,7 +97,8 @@ class RowFiles:
             return
         for batch in self._batches(start, stop, None):
             block = parquet_block(batch)
-            yield {n: cells for n, cells in block.items() if n not in (self.label, self.domain)}
+            others = self.label, self.domain, self.unread
+            yield {name: cells for name, cells in block.items() if name not in others}
 
     def _batches(self, start: int, stop: int, columns: Sequence[str] | None) -> Iterator[Any]:
         """Yield record batches of the Parquet files, cut to the rows from ``start`` to ``stop``."""
@@ -111,7 +122,8 @@ def open_row_files(
 ) -> RowFiles:
     """Find the rows of a bank, a Parquet file or a folder of them; raise ``TableError``.
 
-    Without a ``label_column``, labels are not read.
+    Without a ``label_column``, labels are not read; domains that are not needed are not read if one
+    is missing.
     """
     label = None if label_column is None else Role(label_column, "label")
     domain = Role(domain_column, "domain", need_domain)
@@ -142,8 +154,21 @@ def open_row_files(
     label_name, domain_name = _find(files[0], names, label, domain)
     if not sum(ends):
         raise TableError(f"{path} has no rows: add data.")
-    where = len(names), label_name, domain_name
-    return RowFiles(files, tuple(accumulate(ends)), *where, is_bank=False)
+    found = RowFiles(
+        files, tuple(accumulate(ends)), len(names), label_name, domain_name, is_bank=False
+    )
+    if not need_domain and found.has_gaps(domain_name):
+        return replace(found, domain=None, unread=domain_name)
+    return found
+
+
+def refuse_parts(path: Path) -> None:
+    """Raise ``TableError`` for a folder of Parquet files, which only engines read."""
+    if path.is_dir() and any(path.glob(f"*{_SUFFIX}")):
+        raise TableError(
+            f"{path} is a folder of Parquet files, which fit, abduct, audit and place read in "
+            "parts: add --engine local there, or pass one of the files."
+        )
 
 
 def _find(path: Path, names: Sequence[str], *roles: Role | None) -> tuple[str | None, str | None]:

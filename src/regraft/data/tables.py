@@ -14,6 +14,7 @@ from regraft.data.banks import is_bank, is_unfinished, open_bank, read_encoder, 
 from regraft.data.columns import ColumnChoice, Role, TableError, check_roles, quoted, typed
 from regraft.data.image_folders import holds_images
 from regraft.data.npz_tables import open_npz, read_matrix, read_npz
+from regraft.data.row_files import refuse_parts
 from regraft.data.table_columns import read_columns
 from regraft.data.table_rows import SUFFIXES, table_kind
 from regraft.estimators.column_kinds import Columns, join_problems, to_numbers
@@ -182,6 +183,7 @@ def _check_file(path: Path) -> None:
             f"{path} is a folder of images: make features of them first, with regraft embed images "
             f"{path} --out BANK, and pass that bank."
         )
+    refuse_parts(path)
     if path.is_dir():
         raise TableError(
             f"{path} is a folder but no bank of features: pass a table in it, or a bank that "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -24,7 +25,7 @@ def run(translate: Callable[..., list[str] | None], *given: Any) -> None:
     if arguments is None:
         print("Nothing to delete: unfinished runs go on where they were when launched again.")
     else:
-        print(f"{PROGRAM} {' '.join(arguments)}", file=sys.stderr)
+        print(shlex.join([PROGRAM, *arguments]), file=sys.stderr)
         app(arguments, prog_name=PROGRAM)
 
 

@@ -21,6 +21,7 @@ from regraft.data.text_inputs import TextInputs
 from regraft.encoders.encoded_blocks import RayWorkers, encode_blocks
 from regraft.support.files import remove_unfinished, write_text
 from regraft.support.json_files import load_json
+from regraft.support.plurals import count
 from regraft.support.progress import OnCount
 from regraft.support.reading import read_file
 
@@ -226,8 +227,8 @@ def _check_same(out: Path, asked: Origin, there: Origin) -> None:
 def _check_skipped(out: Path, source: InputSource[Any], n_skipped: int) -> None:
     if n_skipped and not source.may_skip:
         raise ValueError(
-            f"{out} leaves out {n_skipped} broken {source.kind}: allow that with --on-broken skip, "
-            "or choose another folder with --out."
+            f"{out} leaves out {count(n_skipped, f'broken {source.kind}')}: allow that with "
+            "--on-broken skip, or choose another folder with --out."
         )
 
 

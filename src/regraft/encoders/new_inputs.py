@@ -11,6 +11,7 @@ from regraft import encoders
 from regraft.data.banks import is_bank, is_unfinished
 from regraft.data.columns import Role
 from regraft.data.image_folders import is_image_name
+from regraft.data.row_files import refuse_parts
 from regraft.data.table_rows import read_names
 from regraft.data.text_inputs import is_plain
 from regraft.encoders.base import ImageEncoder, TextEncoder
@@ -136,9 +137,15 @@ class NewInputs:
 
 
 def _kind_by_name(source: Path) -> str | None:
-    """Return images or texts for what can be nothing else; None for tables and banks."""
+    """Return images or texts for what can be nothing else; None for tables and banks.
+
+    Raises ``TableError`` for a table in parts.
+    """
     if source.is_dir():
-        return None if is_bank(source) or is_unfinished(source) else "images"
+        if is_bank(source) or is_unfinished(source):
+            return None
+        refuse_parts(source)
+        return "images"
     if is_image_name(source.name):
         return "images"
     return "texts" if is_plain(source) else None

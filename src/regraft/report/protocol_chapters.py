@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from regraft.report.elements import Chapter, Chart, Document, Section, Text
@@ -98,9 +98,12 @@ def _selection_table(title: str, rows: Document) -> Table:
     return Table(title, ("algorithm", *names, "average"), lines, marked)
 
 
-def _number(mean: float | None = None, error: float | None = None, **_: Any) -> Number | None:
-    """Return shares of one as a cell in percent."""
-    return None if mean is None else Number(100 * mean, None if error is None else 100 * error)
+def _number(
+    mean: float | None = None, error: float | None = None, trials: Sequence[Any] = (), **_: Any
+) -> Number | None:
+    """Return shares of one as a cell in percent; the error of a single trial is not known."""
+    known = None if error is None or len(trials) == 1 else 100 * error
+    return None if mean is None else Number(100 * mean, known)
 
 
 def _risks_section(points: list[dict[str, Any]], names: list[str]) -> Section:

@@ -7,7 +7,7 @@ import shutil
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO, NamedTuple
@@ -18,6 +18,10 @@ _CHUNK = 1 << 20
 _DAMAGES = (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, lzma.LZMAError, OSError)
 
 
+class BadArchive(ValueError):
+    """An archive that nobody should use; the message is one sentence."""
+
+
 class _Member(NamedTuple):
     """A file in an archive."""
 
@@ -26,27 +30,34 @@ class _Member(NamedTuple):
     content: IO[bytes]
 
 
-def unpack(archive: Path, target: Path) -> int:
+def unpack(archive: Path, target: Path, check: Callable[[Path], None] | None = None) -> int:
     """Unpack a .zip or .tar archive to the folder ``target``, all of it or nothing; count files.
 
-    If everything in it is in one folder, that folder becomes ``target``. Links and devices, and
-    names that lead out of it, are refused. Raises ``ValueError`` with one sentence.
+    If everything in it is in one folder, that folder becomes ``target``. ``check`` is called before
+    that, with a folder that holds the new one under its name. Links and devices, and names that
+    lead out of it, are refused. Raises ``ValueError`` with one sentence, ``BadArchive`` if the
+    archive is at fault.
     """
     if target.exists():
         raise ValueError(f"{target} exists already: remove it first, or choose another folder.")
     target.parent.mkdir(parents=True, exist_ok=True)
     remove_abandoned(target)
     stage = sibling(target)
+    content, ready = stage / "content", stage / "ready"
     try:
-        count = _write(archive, stage)
-        entries = [entry for entry in stage.iterdir() if entry.name != "__MACOSX"]
+        ready.mkdir(parents=True)
+        count = _write(archive, content)
+        entries = [entry for entry in content.iterdir() if entry.name != "__MACOSX"]
         alone = len(entries) == 1 and entries[0].is_dir()
-        (entries[0] if alone else stage).replace(target)
+        (entries[0] if alone else content).replace(ready / target.name)
+        if check is not None:
+            check(ready)
+        (ready / target.name).replace(target)
     except _DAMAGES as error:
         if isinstance(error, OSError) and error.errno is not None:  # of a file, not of bzip2
             raise
         reason = " ".join(str(error).split()).rstrip(".")
-        raise ValueError(f"{archive} is damaged ({reason}): get it again.") from None
+        raise BadArchive(f"{archive} is damaged ({reason}): get it again.") from None
     finally:
         remove(stage)
     return count
@@ -72,7 +83,7 @@ def _write(archive: Path, stage: Path) -> int:
                 shutil.copyfileobj(member.content, file)
             count += 1
     if not count:
-        raise ValueError(f"{archive} holds no files: get it again.")
+        raise BadArchive(f"{archive} holds no files: get it again.")
     return count
 
 
@@ -85,7 +96,7 @@ def _open(archive: Path) -> Iterator[Iterator[_Member]]:
         with tarfile.open(archive) as opened_tar:
             yield _tar_members(archive, opened_tar)
     else:
-        raise ValueError(f"{archive} is no .zip, .tar or .tar.gz archive: get it again.")
+        raise BadArchive(f"{archive} is no .zip, .tar or .tar.gz archive: get it again.")
 
 
 def _zip_members(archive: Path, opened: zipfile.ZipFile) -> Iterator[_Member]:
@@ -140,5 +151,5 @@ def _check(archive: Path, name: str) -> PurePosixPath:
     return path
 
 
-def _refusal(archive: Path, name: str, reason: str) -> ValueError:
-    return ValueError(f"{archive} holds {name!r}, which {reason}: do not use this archive.")
+def _refusal(archive: Path, name: str, reason: str) -> BadArchive:
+    return BadArchive(f"{archive} holds {name!r}, which {reason}: do not use this archive.")

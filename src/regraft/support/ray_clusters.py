@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ _SETTINGS = {
     "RAY_DEDUP_LOGS_SKIP_REGEX": ".",
 }
 _CONNECT_SECONDS = 10.0  # seconds
+_LATE = re.compile("(?i)timed out|time-?out")  # of Ray's messages
 
 
 def import_ray() -> ModuleType:
@@ -48,7 +50,8 @@ def check_address(address: str) -> None:
 def connect(address: str | None) -> Iterator[None]:
     """Connect to Ray inside, and disconnect afterwards unless it was connected before.
 
-    Without an address Ray is started on this machine.
+    Without an address Ray is started on this machine. Raises ``ValueError`` with one sentence if
+    that fails.
     """
     ray = import_ray()
     if ray.is_initialized():
@@ -56,16 +59,35 @@ def connect(address: str | None) -> Iterator[None]:
         return
     if address is not None:
         check_address(address)
-    ray.init(
-        address=address or "local",
-        include_dashboard=False,
-        log_to_driver=False,
-        logging_level=logging.ERROR,
-    )
+    try:
+        ray.init(
+            address=address or "local",
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+        )
+    except Exception as error:  # Ray raises that class itself
+        ray.shutdown()  # what was started by then
+        raise ValueError(_explain(error, address)) from error
     try:
         yield
     finally:
         ray.shutdown()
+
+
+def _explain(error: Exception, address: str | None) -> str:
+    """Return one sentence about why Ray could not be used."""
+    reason = " ".join(str(error).split()).partition(". ")[0].rstrip(".") or type(error).__name__
+    if address is not None:
+        return (
+            f"Ray does not connect to {address!r} ({reason}): check that the cluster runs, with "
+            "the versions of Ray and Python that are here, or use --engine local."
+        )
+    what = "in time" if _LATE.search(reason) else f"({reason})"
+    return (
+        f"Ray did not start {what}: try again on a quieter machine, name a cluster with "
+        "--address, or use --engine local."
+    )
 
 
 def count_workers(wanted: int | None, *, gpu: bool = False) -> int:

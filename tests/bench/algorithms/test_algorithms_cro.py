@@ -43,7 +43,7 @@ def test_phase_1_is_the_papers_in_every_configuration(
         hparams = Job(dataset, name, (0,), hparams_seed=config).configuration(data)
         assert (hparams["cro_phase1_steps"], hparams["lr"]) == (steps, rate)
         assert (hparams["batch_size"], hparams["weight_decay"]) == (rows, 0)
-        assert hparams["resnet_dropout"] == 0
+        assert hparams["resnet_dropout"] == hparams["vit_dropout"] == 0
     erm = Job(dataset, "ERM", (0,), hparams_seed=1).configuration(data)
     assert erm["lr"] != rate  # which is searched
 

@@ -15,7 +15,8 @@ from regraft.bench.datasets.colored_mnist import (
     FLIPS,
     make_environments,
 )
-from regraft.bench.protocol.seeds import HOLDOUT, split, split_seed
+from regraft.bench.protocol.seeds import split, split_seed
+from regraft.bench.protocol.settings import HOLDOUT
 
 N = 70_000
 Arrays = tuple[NDArray[np.uint8], NDArray[np.uint8]]

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from regraft.bench.datasets import Environment, open_dataset
 from regraft.bench.datasets.augmentation import Change, change_image, draw_change
+from regraft.bench.datasets.folders import list_folders
 from regraft.bench.protocol.spaces import draw_configuration
 from tests.helpers.paths import SHARED
 
@@ -204,6 +205,15 @@ def test_any_folder_of_images_is_a_dataset_by_its_name(data: Path) -> None:
     assert open_dataset("mine", data).fingerprint != dataset.fingerprint
     with pytest.raises(ValueError, match=r"dataset is 'sketch': choose from .* in --data\.$"):
         open_dataset("sketch", data / "mine")  # its folders hold no folders
+
+
+def test_a_wrong_name_is_answered_with_the_folders_of_images(data: Path) -> None:
+    (data / "PACS").rename(data / "mine")
+    for name in ("a/x", "b/x"):
+        (data / "no_images" / name).mkdir(parents=True)
+    assert list_folders(data) == ["mine"] and list_folders(data / "absent") == []
+    with pytest.raises(ValueError, match=r"dataset is 'nosuch': choose from .*, mine, or name a"):
+        open_dataset("nosuch", data)
 
 
 @given(st.integers(0, 2**31), st.integers(1, 500), st.integers(1, 500))

@@ -9,10 +9,11 @@ import pytest
 import torch
 
 from regraft.bench.datasets import Dataset
-from regraft.bench.protocol.jobs import ADAPTATION, Job, check_settings
+from regraft.bench.protocol.jobs import Job
 from regraft.bench.protocol.models import load_model
 from regraft.bench.protocol.run_folder import RunFolder
 from regraft.bench.protocol.seeds import seed_hash
+from regraft.bench.protocol.settings import ADAPTATION, check_settings
 from regraft.bench.protocol.training import Training, train
 from tests.helpers.errors import refused
 

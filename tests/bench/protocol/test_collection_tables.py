@@ -10,7 +10,7 @@ from regraft.bench.protocol.selection import Cell, Selection
 
 
 def cell(mean: float, error: float) -> Cell:
-    return Cell(mean, error, (mean,), (0,), (0.0, 1.0), (0,), (100,))
+    return Cell(mean, error, (mean, mean), (0, 0), (0.0, 1.0), (0, 1), (100, 100))
 
 
 ERM = Selection({0: cell(0.7166, 0.001), 1: cell(0.5, 0.0204)}, 0.6083, 0.0123)

@@ -126,6 +126,21 @@ def test_failures_do_not_stop_the_rest_and_time_is_told(data: Path, tmp_path: Pa
     assert tally.left == 46
     assert tally.time_left == "about 8 min"  # 46 times 10 s
     assert replace(tally, done=50, failed=()).time_left == ""
+    assert replace(tally, is_warming_up=True).time_left == "at most about 8 min"
+    later = replace(tally, warm_runs=1, warm_seconds=34.0)
+    assert later.time_left == "about 2 min"  # 46 times 2 s
+
+
+def test_the_start_of_workers_is_not_in_the_time_left(data: Path, tmp_path: Path) -> None:
+    told: list[Tally] = []
+    jobs = make_jobs(data, "ERM")
+    launch(jobs, out=tmp_path, engine=Here(), data=data, on_change=told.append)
+    ended = [tally for tally in told if tally.done]
+    assert [tally.is_warming_up for tally in ended] == [True] + [False] * 5
+    assert ended[0].time_left.startswith("at most about ")
+    assert all(tally.warm_runs == 1 for tally in ended[1:])
+    assert all(tally.warm_seconds == ended[0].seconds for tally in ended[1:])
+    assert [tally.time_left[:6] for tally in ended[1:]] == ["about "] * 4 + [""]
 
 
 def test_runs_that_another_launcher_gives_up_are_done_here(data: Path, tmp_path: Path) -> None:

@@ -62,9 +62,31 @@ def test_the_command_shows_and_writes_them(
     out = tmp_path / "out"
     compare_sweeps_command(make_session(out), *folders, selection=RULE[0], out=out)
     text = capsys.readouterr().out
-    assert "1 of 3 cells differ." in text
+    assert "1 of 3 cells differ: 1 in their numbers, 0 only in the runs behind them." in text
+    assert "Cells whose numbers differ" in text and "Cells of the same numbers" not in text
     assert "71.0 ± 0.7 76.0 ± 2.8 +5.0 other accuracies of the same runs" in " ".join(text.split())
     document = json.loads((out / "compare_sweeps.json").read_text())
     assert document["cells"] == 3
     (cell,) = document["differ"]
     assert (cell["environment"], cell["reason"]) == ("+90%", "other accuracies of the same runs")
+
+
+def test_the_same_numbers_from_other_runs_are_told_apart(
+    folders: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = folders
+    change(second, 0, "env0_in_acc", 0.7002)  # was 0.7, the mean of two trials 0.71
+    both = [0.5, 0.5, 0.5], [0.5, 0.5, 0.5]
+    write_job(second, [2], {100: both}, config=1)  # a worse configuration more
+    pairs = {pair.environment: pair for pair in compare_sweeps(first, second, RULE)}
+    assert not pairs["+90%"].has_same_numbers and not pairs["-90%"].is_same
+    assert pairs["-90%"].has_same_numbers and pairs["+80%"].has_same_numbers
+    compare_sweeps_command(make_session(), *folders, selection=RULE[0])
+    text = " ".join(capsys.readouterr().out.split())
+    assert "2 of 3 cells differ: 1 in their numbers, 1 only in the runs behind them." in text
+    one, other = text.split("Cells whose numbers differ")[1].split("Cells of the same numbers")
+    assert "+0.01 other accuracies of the same runs" in one and "-90%" not in one
+    assert "+0.0 2 and 3 runs to choose from" in other and "+90%" not in other
+    compare_sweeps_command(make_session(), first, first, selection=RULE[0])
+    text = capsys.readouterr().out
+    assert "0 of 3 cells differ." in text and "Cells" not in text

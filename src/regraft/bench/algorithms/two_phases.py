@@ -37,6 +37,7 @@ def phase_1(group: Group) -> Space:
         "batch_size": constant(rows),
         "weight_decay": constant(0.0),
         "resnet_dropout": constant(0.0),
+        "vit_dropout": constant(0.0),
     }
 
 

@@ -10,7 +10,7 @@ from pkgutil import iter_modules
 
 from regraft.bench.datasets.base import REGISTERED, Dataset, Environment, RegisteredDataset, dataset
 from regraft.bench.datasets.features import FeatureBank, find_bank, list_banks
-from regraft.bench.datasets.folders import NamedFolder, find_folder
+from regraft.bench.datasets.folders import NamedFolder, find_folder, list_folders
 
 __all__ = ["Dataset", "Environment", "RegisteredDataset", "dataset", "datasets", "open_dataset"]
 
@@ -42,7 +42,7 @@ def open_dataset(name: str, data: Path | None = None) -> Dataset:
         folder = find_folder(name, data)
         if folder is not None:
             return NamedFolder(folder)
-        choices = ", ".join([*known, *list_banks(data)])
+        choices = ", ".join(dict.fromkeys([*known, *list_banks(data), *list_folders(data)]))
         raise ValueError(
             f"dataset is {name!r}: choose from {choices}, or name a file of features, or a folder "
             "domain/class/image, in --data."

@@ -7,6 +7,7 @@ import os
 import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +22,7 @@ from regraft.bench.datasets.augmentation import SIZE, Style, prepare_image
 from regraft.bench.datasets.base import Environment, RegisteredDataset, data_folder, dataset
 from regraft.bench.protocol.spaces import whole_power
 from regraft.data.image_files import use_image
-from regraft.data.image_folders import list_entries
+from regraft.data.image_folders import holds_images, list_entries
 from regraft.support.digests import digest_parts
 from regraft.support.extras import require
 
@@ -191,6 +192,15 @@ class SVIRO(ImageFolders):
 def list_classes(root: Path, environments: Sequence[str]) -> list[str]:
     """List the classes that any of the ``environments`` in ``root`` has a folder for, sorted."""
     return sorted({name for each in environments for name in list_entries(root / each).folders})
+
+
+def list_folders(data: Path | None = None) -> list[str]:
+    """List the names that ``find_folder`` finds and that hold images, sorted."""
+    place, found = data_folder(data), []
+    for name in list_entries(place).folders if place.is_dir() else ():
+        with suppress(OSError):  # a folder that may not be read is none of ours
+            found += [name] if find_folder(name, data) and holds_images(place / name) else []
+    return found
 
 
 def find_folder(name: str, data: Path | None = None) -> Path | None:

@@ -10,12 +10,13 @@ from regraft.support.table import Number, Table, escape_latex
 
 if TYPE_CHECKING:
     from regraft.bench.protocol.collection import Collection
+    from regraft.bench.protocol.selection import Selection
 
 _MARK = "*"  # behind the numbers of incomplete cells
 _LEGEND = (
     f"{_MARK} marks what rests on fewer runs than other cells of its dataset, or on unfinished ones"
 )
-_LATEX_CAPTION = r"test accuracy (\%) $\pm$ standard error over trials"
+_ERROR = " ± standard error over trials"
 
 
 def tables(collection: Collection) -> list[Table]:
@@ -36,6 +37,11 @@ def tables(collection: Collection) -> list[Table]:
     return [table for table in found if any(any(row[1:]) for row in table.rows)]
 
 
+def describe_numbers(collection: Collection) -> str:
+    """Say what the numbers in the tables are: without an error if all are of one trial."""
+    return f"Test accuracy (%){_ERROR if _has_errors(collection) else ' in one trial'}"
+
+
 def remarks(collection: Collection) -> list[str]:
     """List what the tables lack: runs, skipped lines, rules without enough runs."""
     lacking = [RULES[rule] for rule in collection.selections if not collection.has_cells(rule)]
@@ -51,7 +57,7 @@ def remarks(collection: Collection) -> list[str]:
 
 def markdown(collection: Collection) -> str:
     """Write the tables under headings, and the remarks as a list."""
-    lines = ["Test accuracy (%) ± standard error over trials, by held-out environment.", ""]
+    lines = [f"{describe_numbers(collection)}, by held-out environment.", ""]
     for table in tables(collection):
         lines += [f"## {table.title}", "", table.markdown(), ""]
     found = [f"- {remark}" for remark in remarks(collection)]
@@ -61,11 +67,13 @@ def markdown(collection: Collection) -> str:
 def latex(collection: Collection) -> str:
     """Write floats with booktabs tables, and the remarks as comments."""
     lines = [f"% {remark}" for remark in remarks(collection)]
+    what = escape_latex(describe_numbers(collection)).replace("±", r"$\pm$")
+    what = what[0].lower() + what[1:]
     for table in tables(collection):
         lines += [
             r"\begin{table}",
             r"\centering",
-            rf"\caption{{{escape_latex(table.title)}: {_LATEX_CAPTION}}}",
+            rf"\caption{{{escape_latex(table.title)}: {what}}}",
             f"{table.latex()}\\end{{table}}",
             "",
         ]
@@ -82,7 +90,7 @@ def _averages(collection: Collection, rule: str) -> Table:
             if average is None
             else _number(
                 100 * average,
-                selections[algorithm].average_error,
+                _average_error(collection, selections[algorithm]),
                 mark=_mark(collection, rule, dataset, algorithm),
             )
             for (dataset, selections), average in zip(datasets.items(), averages, strict=True)
@@ -98,7 +106,11 @@ def _numbers(
     selection = collection.selections[rule][dataset][algorithm]
     envs = range(len(collection.environments[dataset]))
     numbers = [
-        _number(100 * cell.mean, cell.error, mark=_mark(collection, rule, dataset, algorithm, env))
+        _number(
+            100 * cell.mean,
+            cell.error if collection.compat else cell.known_error,
+            mark=_mark(collection, rule, dataset, algorithm, env),
+        )
         if (cell := selection.cells.get(env))
         else None
         for env in envs
@@ -107,6 +119,11 @@ def _numbers(
     if collection.compat or selection.average is None:
         return [*numbers, _mean(numbers) if collection.compat else None]
     return [*numbers, _number(100 * selection.average, mark=mark)]
+
+
+def _average_error(collection: Collection, selection: Selection) -> float | None:
+    """Return the error of an average; DomainBed prints 0 for one trial."""
+    return selection.average_error if collection.compat else selection.known_average_error
 
 
 def _number(percent: float, error: float | None = None, mark: str = "") -> Number:
@@ -134,5 +151,13 @@ def _mark(
 
 
 def _has_marks(collection: Collection) -> bool:
+    return any(number.mark for number in _all_numbers(collection))
+
+
+def _has_errors(collection: Collection) -> bool:
+    return any(number.error is not None for number in _all_numbers(collection))
+
+
+def _all_numbers(collection: Collection) -> list[Number]:
     cells = (cell for table in tables(collection) for row in table.rows for cell in row)
-    return any(isinstance(cell, Number) and cell.mark for cell in cells)
+    return [cell for cell in cells if isinstance(cell, Number)]

@@ -10,8 +10,9 @@ from torch import Tensor
 
 from regraft.bench.datasets import Dataset
 from regraft.bench.protocol.evaluation import Split, parts
-from regraft.bench.protocol.jobs import ADAPTATION, Job
+from regraft.bench.protocol.jobs import Job
 from regraft.bench.protocol.seeds import seed_hash
+from regraft.bench.protocol.settings import ADAPTATION
 from regraft.support.prefetch import ahead
 
 Minibatches = tuple[Tensor, Tensor, Tensor | None]

@@ -14,14 +14,12 @@ from torch import Tensor
 
 from regraft.bench.algorithms import find_algorithm
 from regraft.bench.datasets import Dataset
-from regraft.bench.protocol.seeds import HOLDOUT, job_seed, split, split_seed
+from regraft.bench.protocol.seeds import job_seed, split, split_seed
+from regraft.bench.protocol.settings import GENERALIZATION, HOLDOUT, UDA, read_hparams
 from regraft.bench.protocol.spaces import Hparam, draw_configuration
-from regraft.support.json_files import load_json
 
 # Raised by hand when the code changes what a run gives, so that runs of old code do not count.
 FORMAT = 3
-GENERALIZATION, ADAPTATION = "domain_generalization", "domain_adaptation"
-UDA = "uda_holdout_fraction"
 PLUGIN = "plugin"  # among the args of a run: the plugins that it depends on
 
 
@@ -124,12 +122,7 @@ def find_origin(algorithm: str, dataset: Dataset) -> str:
 
 def parse_overrides(text: str, datasets: Iterable[Dataset], algorithms: Iterable[str]) -> str:
     """Check ``text``, a JSON object of hyperparameters, and bring it into the form of a job."""
-    try:
-        values = load_json(text)
-    except ValueError:
-        values = None
-    if not isinstance(values, dict):
-        raise ValueError(f"hparams are {text!r}: pass a JSON object such as '{{\"lr\": 0.001}}'.")
+    values = read_hparams(text)
     groups = {dataset.group for dataset in datasets}
     entries = [find_algorithm(name) for name in algorithms]
     known: dict[str, Hparam] = {}
@@ -162,33 +155,6 @@ def _check_kind(name: str, value: Any, default: Any) -> None:
         fits = fits or (is_number and 0 <= value < math.inf)
     if not fits:
         raise ValueError(f"hparams set {name} to {value!r}: pass {kind}.")
-
-
-def check_settings(
-    *,
-    steps: int | None = None,
-    checkpoint_freq: int | None = None,
-    holdout_fraction: float = HOLDOUT,
-    task: str = GENERALIZATION,
-    uda_holdout_fraction: float = 0.0,
-    **seeds: int,
-) -> None:
-    """Raise ``ValueError`` with one sentence if a run cannot have these settings and seeds."""
-    if checkpoint_freq is not None and checkpoint_freq < 1:
-        raise ValueError(f"checkpoint_freq is {checkpoint_freq}: pass at least 1.")
-    if steps is not None and steps < 1:
-        raise ValueError(f"steps is {steps}: pass at least 1.")
-    if not 0 < holdout_fraction < 1:
-        raise ValueError(f"holdout_fraction is {holdout_fraction}: pass a share between 0 and 1.")
-    if task not in (GENERALIZATION, ADAPTATION):
-        raise ValueError(f"task is {task!r}: choose {GENERALIZATION} or {ADAPTATION}.")
-    if not 0 <= uda_holdout_fraction < 1:
-        raise ValueError(f"{UDA} is {uda_holdout_fraction}: pass a share from 0 to below 1.")
-    if task == ADAPTATION and not uda_holdout_fraction:
-        raise ValueError(f"{UDA} is 0, so there is nothing to adapt to: pass a share such as 0.5.")
-    for name, seed in seeds.items():
-        if seed < 0:
-            raise ValueError(f"{name} is {seed}: pass 0 or more.")
 
 
 def sweep_jobs(

@@ -37,6 +37,9 @@ class Tally:
     held: int  # those that another launcher has
     failed: tuple[Outcome, ...]
     seconds: float  # since the launch
+    warm_runs: int = 0  # those that ended first, one for each that runs at once
+    warm_seconds: float = 0.0  # until they had ended
+    is_warming_up: bool = False  # while these run
 
     @property
     def left(self) -> int:
@@ -45,9 +48,15 @@ class Tally:
 
     @property
     def time_left(self) -> str:
-        """About how long the rest takes, empty while nobody knows."""
-        finished = self.done - self.done_before + len(self.failed)
-        return duration(self.seconds / finished * self.left) if finished and self.left else ""
+        """About how long the rest takes, empty while nobody knows.
+
+        The start of workers is in the time of their first runs, so these do not count later on.
+        """
+        finished = self.done - self.done_before + len(self.failed) - self.warm_runs
+        if finished <= 0 or not self.left:
+            return ""
+        pace = (self.seconds - self.warm_seconds) / finished
+        return f"{'at most ' if self.is_warming_up else ''}{duration(pace * self.left)}"
 
     def to_dict(self, out: Path) -> dict[str, Any]:
         """Return the counts, and what failed in which folder of ``out``, in JSON's types."""
@@ -143,6 +152,7 @@ class _Book:
         self._done = self._done_before = len(self._folders) - len(self.left)
         self._failed: list[Outcome] = []
         self._held: list[Job] = []
+        self._warm: tuple[int, float] | None = None  # runs that ended first, and when
 
     def add(self, outcomes: Sequence[Outcome]) -> None:
         """Write down what a worker tells."""
@@ -173,7 +183,11 @@ class _Book:
 
     def tally(self, slots: int) -> Tally:
         """Return the counts, with at most ``slots`` runs under way."""
-        n = len(self._folders)
+        n, seconds = len(self._folders), time.perf_counter() - self._start
+        ended = self._done - self._done_before + len(self._failed)
+        warm = self._warm
+        if warm is None and 0 < slots <= ended:
+            self._warm = ended, seconds  # for later tallies: this one would know nothing
         left = n - self._done - len(self._failed) - len(self._held)
         return Tally(
             total=n,
@@ -182,7 +196,10 @@ class _Book:
             running=min(slots, left),
             held=len(self._held),
             failed=tuple(self._failed),
-            seconds=time.perf_counter() - self._start,
+            seconds=seconds,
+            warm_runs=warm[0] if warm else 0,
+            warm_seconds=warm[1] if warm else 0.0,
+            is_warming_up=warm is None,
         )
 
 

@@ -15,8 +15,9 @@ from regraft.bench.datasets import Dataset
 from regraft.bench.networks.weights import WEIGHTS
 from regraft.bench.plugins import load_plugins
 from regraft.bench.protocol.cache import KEY, read_cache
-from regraft.bench.protocol.jobs import ADAPTATION, Job
+from regraft.bench.protocol.jobs import Job
 from regraft.bench.protocol.seeds import seed_hash
+from regraft.bench.protocol.settings import ADAPTATION
 from regraft.support.digests import digest_file
 from regraft.support.json_files import load_json
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-HOLDOUT = 0.2  # share of the rows that are held out
+from regraft.bench.protocol.settings import HOLDOUT
 
 
 def seed_hash(*args: object) -> int:

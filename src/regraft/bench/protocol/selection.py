@@ -26,6 +26,11 @@ class Cell:
     steps: tuple[int, ...] = ()  # of the checkpoint chosen in each trial
     runs: int = 0  # that were chosen from, over all trials
 
+    @property
+    def known_error(self) -> float | None:
+        """The standard error, None of a single trial, which says nothing about it."""
+        return self.error if len(self.trials) > 1 else None
+
 
 @dataclass(frozen=True)
 class Selection:
@@ -41,6 +46,12 @@ class Selection:
     average: float | None
     average_error: float | None = None
     trial_average: float | None = None  # by DomainBed's rule only
+
+    @property
+    def known_average_error(self) -> float | None:
+        """The standard error of the average, None if one trial alone is in every cell."""
+        trials = [set(cell.trial_seeds) for cell in self.cells.values()]
+        return self.average_error if trials and len(set.intersection(*trials)) > 1 else None
 
 
 @dataclass(frozen=True)

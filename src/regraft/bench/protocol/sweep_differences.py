@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,13 @@ class CellPair:
         return self.first == self.second
 
     @property
+    def has_same_numbers(self) -> bool:
+        """Whether accuracy and error are the same, whatever runs they are made from."""
+        if self.first is None or self.second is None:
+            return self.is_same
+        return (self.first.mean, self.first.error) == (self.second.mean, self.second.error)
+
+    @property
     def reason(self) -> str:
         """What differs, in a few words; empty where nothing does."""
         if self.is_same:
@@ -63,6 +71,7 @@ class CellPair:
             "first": self.first and {"mean": self.first.mean, "error": self.first.error},
             "second": self.second and {"mean": self.second.mean, "error": self.second.error},
             "difference": self.difference,
+            "has_same_numbers": self.has_same_numbers,
             "reason": self.reason,
         }
 
@@ -88,8 +97,30 @@ def compare_sweeps(
     return pairs
 
 
-def difference_table(pairs: list[CellPair]) -> Table:
-    """Make a table of the cells that differ, in percent."""
+def count_differences(pairs: Sequence[CellPair]) -> str:
+    """Say in a sentence how many cells differ, and how many of these in their numbers."""
+    differ = [pair for pair in pairs if not pair.is_same]
+    counted = f"{len(differ)} of {len(pairs)} cells differ"
+    if not differ:
+        return f"{counted}."
+    same = sum(pair.has_same_numbers for pair in differ)
+    return f"{counted}: {len(differ) - same} in their numbers, {same} only in the runs behind them."
+
+
+def difference_tables(pairs: Sequence[CellPair]) -> list[Table]:
+    """Make tables of the cells whose numbers differ, and of those that only other runs are behind.
+
+    Numbers are in percent; a table without rows is left out.
+    """
+    differ = [pair for pair in pairs if not pair.is_same]
+    found = [
+        _table("Cells whose numbers differ", [p for p in differ if not p.has_same_numbers]),
+        _table("Cells of the same numbers", [p for p in differ if p.has_same_numbers]),
+    ]
+    return [table for table in found if table.rows]
+
+
+def _table(title: str, pairs: Sequence[CellPair]) -> Table:
     rows = tuple(
         (
             pair.rule,
@@ -98,14 +129,18 @@ def difference_table(pairs: list[CellPair]) -> Table:
             pair.environment,
             _number(pair.first),
             _number(pair.second),
-            None if pair.difference is None else Number(100 * pair.difference, format="+.1f"),
+            None if pair.difference is None else _signed(100 * pair.difference),
             pair.reason,
         )
         for pair in pairs
-        if not pair.is_same
     )
     columns = ("rule", "dataset", "algorithm", "domain", "first", "second", "difference", "why")
-    return Table("Cells that differ", columns, rows, align="llllrrrl")
+    return Table(title, columns, rows, align="llllrrrl")
+
+
+def _signed(points: float) -> Number:
+    """Return a difference with as many digits as it takes to see one."""
+    return Number(points, format="+.1g" if 0 < abs(points) < 0.05 else "+.1f")
 
 
 def _cell(collection: Collection, rule: str, dataset: str, algorithm: str, env: int) -> Cell | None:
@@ -114,4 +149,7 @@ def _cell(collection: Collection, rule: str, dataset: str, algorithm: str, env: 
 
 
 def _number(cell: Cell | None) -> Number | None:
-    return None if cell is None else Number(100 * cell.mean, 100 * cell.error)
+    if cell is None:
+        return None
+    error = cell.known_error
+    return Number(100 * cell.mean, None if error is None else 100 * error)
