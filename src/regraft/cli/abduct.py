@@ -40,20 +40,23 @@ def abduct_command(
     """Find the hidden factor that the sources disagree about, and show the rows at its ends."""
     from regraft.estimators.abduction import abduct
     from regraft.estimators.abduction_ends import abduction_document
+    from regraft.premises.sample_size import describe_small_cells
     from regraft.support.files import write_text
     from regraft.support.json_files import dumps
 
     if show < 1:
         raise ValueError(f"show is {show}: pass 1 or more.")
     numbers: list[int] | None = None
+    cells: Mapping[str, Mapping[str, int]]
     if settings.is_streamed:
         with open_large(session, data, columns, settings) as large:
             sampled = take_sample(large, data, columns.choose())
             table, n_rows, numbers = sampled.table, sampled.n_rows, sampled.numbers
+            cells = sampled.cells
     else:
         with session.working(f"reading {data}"):
             table = columns.read(data)
-            n_rows = len(table.y)
+            n_rows, cells = len(table.y), table.count_rows()
     if n_rows > len(table.y):
         session.note(f"the factor is looked for in a sample of the {n_rows} rows.")
     with session.working(f"looking for a hidden factor in {len(table.y)} rows"):
@@ -61,6 +64,8 @@ def abduct_command(
     with session.working("reading the rows at both ends"):
         ends, pictures = describe_ends(found, table, data, show, inputs, numbers)
     document = abduction_document(found, ends) | {"rows": n_rows}
+    if few := describe_small_cells(cells):
+        document["warnings"] = [few, *document["warnings"]]
     if numbers is not None:
         document["sampled_rows"] = len(table.y)
     files = []

@@ -109,7 +109,7 @@ def fit(
     accuracy = {each.name: each.accuracy for each in certificate.sources}
     document = {"certificate": certificate.to_dict(), "source_accuracy": accuracy}
     write_text(stage / "fit.json", dumps(document | details))
-    _show_sources(session, certificate)
+    _show_sources(session, certificate, cells)
     session.say(certificate.summary())
     if notice := describe_reference(model):
         session.say(notice.replace("`", ""))
@@ -117,7 +117,9 @@ def fit(
     session.finish(document, files, read=[data])
 
 
-def _show_sources(session: Session, certificate: Certificate) -> None:
+def _show_sources(
+    session: Session, certificate: Certificate, cells: Mapping[str, Mapping[str, int]]
+) -> None:
     """Print the answer, the accuracies on rows held out, and what was found about the factor."""
     from regraft.core.group_certificate import GroupCertificate
     from regraft.estimators.abduction import summarize_factor
@@ -125,7 +127,7 @@ def _show_sources(session: Session, certificate: Certificate) -> None:
     from regraft.estimators.source_mixtures import check_sources
     from regraft.support.table import percent
 
-    session.say(*answer_fit(certificate).lines())
+    session.say(*answer_fit(certificate, cells).lines())
     rows: list[tuple[str, ...]] = [
         (ours.name, percent(erm.accuracy), percent(ours.accuracy))
         for ours, erm in zip(certificate.sources, certificate.pooled_sources, strict=True)
