@@ -18,7 +18,7 @@ from regraft.core.group_models import GroupModels
 from regraft.core.group_ties import align_classes, share_errors, source_share_errors
 from regraft.premises.verdicts import format_p_value
 from regraft.support.shown import ShownResult
-from regraft.support.table import Cell, Table, share
+from regraft.support.table import Cell, Table, share, whole_percent
 from regraft.support.threads import threads_by_size
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def summarize_factor(found: Mapping[str, Any]) -> str:
     if found["n_groups"] == 1:
         return f"No hidden factor was found ({chance})."
     tie = ", ".join(
-        f"{share[-1]:.0%} of {name}"
+        f"{whole_percent(share[-1])} of {name}"
         for name, share in zip(found["domains"], found["shares"], strict=True)
     )
     possible = f"{found['possible_gain']:.4f}"

@@ -12,6 +12,7 @@ from regraft.premises.sample_size import COARSE, LEAST_CELL_ROWS, SampleSize
 from regraft.premises.shifts import Shifts
 from regraft.premises.verdicts import ONE_SOURCE, format_p_value
 from regraft.support.plain_data import PlainData
+from regraft.support.table import whole_percent
 
 QUESTIONS = (
     "Is there a hidden factor?",
@@ -98,7 +99,8 @@ def _describe_shares(factor: HiddenFactor) -> str:
     u = max(range(len(spans)), key=lambda u: (round(spans[u], 6), u))  # the last of equal ones
     share = {name: row[u] for name, row in factor.shares.items()}
     low, high = (choose(share, key=share.__getitem__) for choose in (min, max))
-    return f"group {u} is {share[low]:.0%} of {low} and {share[high]:.0%} of {high}"
+    least, most = (f"{whole_percent(share[name])} of {name}" for name in (low, high))
+    return f"group {u} is {least} and {most}"
 
 
 def _compare_inputs(evidence: Findings) -> _Words:
