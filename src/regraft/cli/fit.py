@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -89,7 +90,9 @@ def fit(
         if wait := describe_wait(len(table.X), table.X.shape[1], len(set(table.y.tolist()))):
             session.note(wait)
         with session.working(f"fitting {len(table.y)} rows of {table.describe_features()}"):
-            model.fit(table.X, table.y, table.domain, on_round=session.round)
+            model.fit(
+                table.X, table.y, table.domain, on_round=partial(session.round, kind=objective)
+            )
     model.column_roles_ = ColumnRoles(columns.label, columns.domain, columns.id_column)
     if table.encoder is not None:
         model.encoder_ = table.encoder
