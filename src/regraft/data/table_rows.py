@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import gzip
-import re
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,14 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from regraft.data.columns import Role, TableError, is_missing
+from regraft.support.csv_dialect import find_delimiter, read_decimals
 from regraft.support.extras import require
 from regraft.support.json_files import parse_object
 from regraft.support.reading import check_file
 
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".parquet", ".csv.gz", ".tsv.gz", ".jsonl.gz")
 _TABLE_OF_TEXT = {"tsv": "csv"}  # read in the same way
-_DELIMITERS = ",;\t"
-_DECIMAL = re.compile(r"[-+]?\d+,\d+")
 _LONGEST_LINE = 2**28  # bytes
 # A gzipped table may unpack to this many times its size, and to these bytes in any case.
 _MOST_GROWTH, _FREE_BYTES = 300, 2**28
@@ -155,7 +153,7 @@ def open_csv(path: Path) -> Iterator[Row]:
     """
     lines = text_lines(path)
     first = next(lines, "")
-    delimiter = "\t" if ".tsv" in path.name.lower() else max(_DELIMITERS, key=first.count)
+    delimiter = "\t" if ".tsv" in path.name.lower() else find_delimiter(first)
     reader = csv.reader(
         chain([first] if first else [], lines),
         skipinitialspace=True,
@@ -174,17 +172,12 @@ def open_csv(path: Path) -> Iterator[Row]:
                     f"{where} has {len(cells)} cells but the header has {len(header)}: make them "
                     "equal."
                 )
-            # Where semicolons separate, commas are decimal.
-            yield Row(number, where, list(map(_decimal, cells)) if delimiter == ";" else cells)
+            yield Row(number, where, read_decimals(cells, delimiter))
     except csv.Error as error:
         raise TableError(
             f"line {reader.line_num} of {path} is not CSV ({error}): repair it, or write the table "
             "as .jsonl."
         ) from None
-
-
-def _decimal(cell: str) -> str:
-    return cell.replace(",", ".") if _DECIMAL.fullmatch(cell) else cell
 
 
 def _json_rows(path: Path, roles: Sequence[Role]) -> Iterator[Row]:
