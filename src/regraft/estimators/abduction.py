@@ -125,8 +125,8 @@ def summarize_factor(found: Mapping[str, Any]) -> str:
     )
     possible = f"{found['possible_gain']:.4f}"
     told = (
-        f"{found['gain']:.4f} ± {found['gain_error']:.4f} nats about the source, of {possible} "
-        "possible at these shares."
+        f"{found['gain']:.4f} ± {found['gain_error']:.4f} nats about the source (± one standard "
+        f"error), of {possible} possible at these shares."
     )
     if found["gain"] > found["possible_gain"]:
         told = (

@@ -81,7 +81,8 @@ def _find_factor(evidence: Findings) -> _Words:
     sentence = (
         f"The rows fall into {factor.n_groups} groups that the sources hold in different shares "
         f"({factor.chance}): {_describe_shares(factor)}. On rows that no step has seen, the groups "
-        f"tell {factor.gain:.4f} ± {factor.gain_error:.4f} nats about the source"
+        f"tell {factor.gain:.4f} ± {factor.gain_error:.4f} nats about the source (± one "
+        "standard error)"
     )
     sentence += "." if factor.is_clear else ", which may be chance."
     if factor.separation < _CLEAR_SEPARATION:
@@ -143,7 +144,8 @@ def _judge_size(evidence: Findings) -> _Words:
     margin = f"± {100 * size.margins[coarse]:.1f} points"
     sentence = (
         f"The smallest part is class {label} of {source} with {n} rows. An accuracy in {coarse} "
-        f"({size.n_rows(coarse)} rows) is known to {margin} (two standard errors)."
+        f"({size.n_rows(coarse)} rows) is known to {margin} (two standard errors, about a 95 % "
+        "interval)."
     )
     if not evidence.one_source:
         points = f"{100 * evidence.factor.least_difference:.0f} points"
