@@ -12,6 +12,7 @@ from regraft.cli.command import command
 from regraft.cli.names import METRICS
 from regraft.cli.option_groups import TableColumns
 from regraft.cli.options import (
+    FEATURES,
     Device,
     Folder,
     choice,
@@ -34,8 +35,7 @@ def compare_command(
     data: Annotated[
         Path,
         typer.Argument(
-            help="A .npz, .csv or .parquet file, a bank, or a known dataset: amazon, "
-            "office-caltech10 or pacs.",
+            help=f"{FEATURES}, a bank, or a known dataset: amazon, office-caltech10 or pacs.",
             readable=False,
         ),
     ],

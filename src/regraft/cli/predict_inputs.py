@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 from regraft.cli.command import RESUMES
-from regraft.cli.options import path_argument
+from regraft.cli.options import TABLES, path_argument
 from regraft.cli.predicted import Predicted, predict_rows
 from regraft.cli.prediction_tally import PredictionTally
 from regraft.cli.session import Session
@@ -30,9 +30,8 @@ _KEYS = {"images": "path", "texts": "row"}  # the columns that name inputs
 NewData = Annotated[
     Path,
     path_argument(
-        "A .npz, .csv or .parquet file, or a bank. For a model of a bank also what its encoder "
-        "takes: a folder of images, an image, a table with a column of texts or paths, or a .txt "
-        "file of one text a line."
+        f"{TABLES} For a model of a bank also what its encoder takes: a folder of images, an "
+        "image, a table with a column of texts or paths, or a .txt file of one text a line."
     ),
 ]
 

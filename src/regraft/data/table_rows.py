@@ -20,6 +20,7 @@ from regraft.support.json_files import parse_object
 from regraft.support.reading import check_file
 
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".parquet", ".csv.gz", ".tsv.gz", ".jsonl.gz")
+_SPREADSHEETS = (".xlsx", ".xls", ".xlsm", ".ods", ".numbers")
 _TABLE_OF_TEXT = {"tsv": "csv"}  # read in the same way
 _LONGEST_LINE = 2**28  # bytes
 # A gzipped table may unpack to this many times its size, and to these bytes in any case.
@@ -65,6 +66,13 @@ def read_names(path: Path) -> Sequence[str]:
     return list(next(read_records(path), (0, {}))[1])
 
 
+def describe_wrong_suffix(path: Path, suffixes: Sequence[str]) -> str:
+    """Say that a file has none of the ``suffixes``, and what to do."""
+    if path.suffix.lower() in _SPREADSHEETS:
+        return f"{path} is a spreadsheet: save it as CSV (.csv), and pass that file."
+    return f"{path} does not end in {', '.join(suffixes)}: convert it to one of these formats."
+
+
 def check_table(path: Path) -> None:
     """Raise an error with one sentence unless ``path`` is a file with one of the suffixes."""
     check_file(path)
@@ -73,9 +81,7 @@ def check_table(path: Path) -> None:
     if path.is_dir():
         raise TableError(f"{path} is a folder: pass the table inside it.")
     if not path.name.lower().endswith(SUFFIXES):
-        raise TableError(
-            f"{path} does not end in {', '.join(SUFFIXES)}: convert it to one of these formats."
-        )
+        raise TableError(describe_wrong_suffix(path, SUFFIXES))
 
 
 def read_cell(cell: Any, role: Role, where: str, *, is_name: bool = True) -> str:

@@ -15,7 +15,7 @@ from regraft.data.columns import ColumnChoice, Role, TableError, check_roles, qu
 from regraft.data.image_folders import holds_images
 from regraft.data.npz_tables import open_npz, read_matrix, read_npz
 from regraft.data.table_columns import read_columns
-from regraft.data.table_rows import SUFFIXES, table_kind
+from regraft.data.table_rows import SUFFIXES, describe_wrong_suffix, table_kind
 from regraft.estimators.column_kinds import Columns, join_problems, to_numbers
 from regraft.estimators.encoder_record import EncoderRecord
 from regraft.support.reading import check_file
@@ -188,9 +188,7 @@ def _check_file(path: Path) -> None:
             "regraft embed made."
         )
     if not path.name.lower().endswith((".npz", *SUFFIXES)):
-        raise TableError(
-            f"{path} does not end in .npz, {', '.join(SUFFIXES)}: convert it to one of them."
-        )
+        raise TableError(describe_wrong_suffix(path, (".npz", *SUFFIXES)))
 
 
 def _check_shapes(path: Path, X: Rows, columns: _Columns) -> None:
