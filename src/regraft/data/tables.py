@@ -11,7 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regraft.data.banks import is_bank, is_unfinished, open_bank, read_encoder, verify_arrays
-from regraft.data.columns import ColumnChoice, Role, TableError, check_roles, quoted, typed
+from regraft.data.columns import (
+    ColumnChoice,
+    Role,
+    TableError,
+    check_roles,
+    quoted,
+    tidy_domains,
+    typed,
+)
 from regraft.data.image_folders import holds_images
 from regraft.data.npz_tables import open_npz, read_matrix, read_npz
 from regraft.data.table_columns import read_columns
@@ -216,6 +224,8 @@ def _read_named(
         try:
             role.find(path, tuple(cells))
             values = role.values(path, cells[role.name]) if role.name in cells else None
+            if values is not None and role.option == "domain":
+                values = tidy_domains(values)
             columns[role.option] = None if values is None else make(values)
         except TableError as error:
             problems.append(str(error))
