@@ -95,6 +95,43 @@ def test_a_table_shows_its_most_different_columns(table: Path, run: Run) -> None
     assert "class y0, more in " in ran.out and "class y1, less in " in ran.out
 
 
+def test_many_classes_have_few_rows_each_in_the_terminal(run: Run, tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    n, names = 700, np.array(["dog", "elephant", "giraffe", "guitar", "horse", "house", "person"])
+    label = np.tile(np.arange(7), 3 * n // 7)
+    domain = np.repeat(["art", "photo", "sketch"], n)
+    X = random.normal(size=(3 * n, 8))
+    X[np.arange(3 * n), label] += 2.5
+    X[:, 7] += 5 * (random.random(3 * n) < np.repeat([0.85, 0.3, 0.5], n))
+    columns = {f"f{j}": X[:, j] for j in range(8)} | {"label": names[label], "domain": domain}
+    write_columns(tmp_path / "seven.csv", columns)
+    ran = run("abduct", tmp_path / "seven.csv", "--out", tmp_path / "out")
+    assert ran.code == 0
+    assert len(re.findall(r"^  row \d+: ", ran.out, re.MULTILINE)) == 14
+    assert ran.out.count("  groups differ most in: f7 (+") == 7
+    assert "More rows: --show 6" in ran.out
+    found = json.loads((tmp_path / "out" / "abduct.json").read_text())
+    assert all(len(each["last"]["rows"]) == 6 for each in found["ends"])
+    asked = run("abduct", tmp_path / "seven.csv", "--show", 6).out
+    assert len(re.findall(r"^  row \d+: ", asked, re.MULTILINE)) == 84
+    assert "More rows" not in asked
+
+
+def test_few_rows_of_a_class_are_told_as_fit_tells_them(run: Run, tmp_path: Path) -> None:
+    data = make_confounded_domains(100, strengths=(0.9, 0.6), random_state=0)
+    kept = (data.y == 0) | (data.sample_domain != "source 1") | (np.arange(len(data.y)) % 8 == 0)
+    columns = {"a": data.X[kept, 0], "b": data.X[kept, 1], "label": data.y[kept]}
+    write_columns(tmp_path / "few.csv", columns | {"domain": data.sample_domain[kept]})
+    said = "class 1 of source source 1 has "
+    ran = run("abduct", tmp_path / "few.csv", "--out", tmp_path / "out")
+    assert ran.code == 0 and f"But: {said}" in ran.out
+    assert json.loads((tmp_path / "out" / "abduct.json").read_text())["warnings"][0].startswith(
+        said
+    )
+    ran = run("fit", tmp_path / "few.csv", "--out", tmp_path / "fit")
+    assert ran.code == 0 and f"But: {said}" in ran.out and f"warning: {said}" in ran.err
+
+
 def test_the_document_says_how_the_factor_is_tied_to_the_label(table: Path, run: Run) -> None:
     found = document(run, table)
     assert found["n_groups"] == 2 and found["rows"] == 600 and found["files"] == []

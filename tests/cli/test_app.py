@@ -39,7 +39,12 @@ def test_fit_tells_rounds_and_replaces_models(tmp_path: Path, folder: Path, run:
     hull = ("--family", "hull", "--objective", "regret")
     ran = run("fit", folder / "data.csv", "--out", tmp_path / "o", *hull)
     assert ran.code == 0 and ran.err == ""
-    for text in ("round 1:", "with its ridge", "source 0", "held-out rows", "Not certified"):
+    for text in (
+        "round 1: regret in the worst domain",
+        "source 0",
+        "held-out rows",
+        "Not certified",
+    ):
         assert text in ran.out
     assert list_names(tmp_path / "o") == FITTED
     certificate = json.loads((tmp_path / "o" / "certificate.json").read_text())

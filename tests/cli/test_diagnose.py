@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import typer
 
+from regraft.cli import diagnose as diagnose_command
 from regraft.cli.app import app
 from regraft.data.banks import write_bank
 from regraft.premises.answers import answer_questions
@@ -40,12 +41,29 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def test_long_tables_are_printed_only_if_asked_for(
+    data: Path, run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(diagnose_command, "_SHORT", 1)
+    ran = run(data, "--group", "u", "--out", tmp_path / "out")
+    assert ran.code == 0 and "Add --details to see them." in ran.out
+    assert "Not printed: Rows, and accuracy on rows not seen" in ran.out
+    lines = [line.strip() for line in ran.out.splitlines()]
+    tables = json.loads((tmp_path / "out" / "diagnosis.json").read_text())["tables"]
+    long = [table for table in tables if len(table["rows"]) > 1]
+    assert len(long) > 2  # they are kept in the file
+    assert [table["title"] in lines for table in tables] == [each not in long for each in tables]
+    ran = run(data, "--group", "u", "--details")
+    assert all(table["title"] in ran.out for table in tables) and "Not printed" not in ran.out
+
+
 def test_verdicts_files_and_json(tmp_path: Path, data: Path, run: Run) -> None:
     out = tmp_path / "out"
     ran = run(data, "--group", "u", "--out", out)
     assert ran.code == 0 and ran.err == ""
     document = json.loads((out / "diagnosis.json").read_text())
     assert all(table["title"] in ran.out for table in document.pop("tables"))
+    assert "Not printed" not in ran.out  # all are short
     names = "heterogeneity", "closure", "angles", "invariance", "basis"
     for premise, name in zip(PREMISES, names, strict=True):
         line = next(line for line in ran.out.splitlines() if line.strip().startswith(premise))

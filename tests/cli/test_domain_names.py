@@ -5,13 +5,27 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from regraft.bench.datasets.features import FeatureBank
+from regraft.data.tables import read_table
 from regraft.estimators.saving import load
 from tests.helpers.commands import Run
 from tests.helpers.problems import make_problem
 
 NAMES = ["Chur", "Bern", "Genf"]  # not in the order of their numbers
+
+
+def test_blanks_around_names_do_not_make_domains(tmp_path: Path) -> None:
+    lines = ["x,label,domain", "1,0,Bern", "2,1,Bern ", "3,0,bern", "4,1, Chur"]
+    (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
+    with pytest.warns(UserWarning) as told:
+        table = read_table(tmp_path / "t.csv")
+    assert table.domain is not None
+    assert table.domain.tolist() == ["Bern", "Bern", "bern", "Chur"]
+    blanks, case = (str(each.message) for each in told)
+    assert "'Bern', 'Bern ' differ only in blanks around them, and are taken for one" in blanks
+    assert "'Bern', 'bern' differ only in upper and lower case, and are taken for diff" in case
 
 
 def test_fit_predict_and_audit_agree_with_the_others(tmp_path: Path, run: Run) -> None:

@@ -39,6 +39,12 @@ def test_the_exported_model_reads_the_columns_of_the_table(
     np.testing.assert_allclose(scorer.predict_proba(rows), own, atol=1e-6, rtol=0)
 
 
+def test_a_file_that_is_replaced_is_told(folder: Path, tmp_path: Path, run: Run) -> None:
+    arguments = ("export", folder / "fit", "--to", "json", "--out", tmp_path / "model.json")
+    assert "has been replaced" not in run(*arguments).out
+    assert "model.json was there before and has been replaced." in run(*arguments).out
+
+
 def test_what_is_wrong_is_one_sentence(
     folder: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

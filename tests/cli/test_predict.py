@@ -35,9 +35,11 @@ def test_predict_with_intervals_and_ids(
     model = load(folder / "fit" / "model")
     assert isinstance(model, Pipeline)
     expected = model[-1].predict_interval(model[0].transform(problem.X))
-    assert f"target: {100 * expected.decided.mean():.1f}% of the rows" in ran.out
+    assert f"Decided: {100 * expected.decided.mean():.1f}% of the rows" in ran.out
+    assert "In predictions.csv, label is the predicted class; probability_<class> its" in ran.out
     with (tmp_path / "out" / "predictions.csv").open() as file:
         rows = list(csv.DictReader(file))
+    assert ("group_<number> the probability" in ran.out) == ("group_0" in rows[0])
     assert list(rows[0])[:4] == ["row", "id", "domain", "label"]
     assert [row["id"] for row in rows] == [f"patient {i}" for i in range(len(rows))]
     assert [int(row["decided"]) for row in rows] == expected.decided.tolist()

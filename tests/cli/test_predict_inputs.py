@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -162,7 +163,9 @@ def test_a_table_of_photographs_of_which_one_is_broken(fitted: Path, run: Run) -
     ran = run(
         "predict", fitted / "images", "new.csv", *weights, "--on-broken", "skip", "--out", "p"
     )
-    assert ran.code == 0 and "Left out: 1 broken image." in ran.out
+    assert ran.code == 0 and "Left out as broken: " in ran.out
+    assert re.search(r"Without a prediction: \S+\.\w+\.$", ran.out.strip())
+    assert "predictions: " in ran.out and len(re.findall(r"images: (\d+) of \1\b", ran.out)) == 1
     assert [(row["id"], row["path"][-5]) for row in rows_of("p")] == [
         *zip("abdef", "01345", strict=True)
     ]

@@ -95,6 +95,17 @@ def test_rows_by_name_in_order_and_as_csv_are_answered(client: Any, model: Pipel
     lines = [",".join(TABLE), *(",".join(row.values()) for row in rows)]
     table = client.post("/predict", content="\r\n".join(lines), headers=CSV).json()
     assert table == answer
+    for separator, decimal in ((";", ","), ("\t", "."), (" , ", ".")):
+        lines = [separator.join(TABLE)]
+        lines += [
+            separator.join(
+                value.replace(".", decimal) if name in ("age", "dose") else value
+                for name, value in row.items()
+            )
+            for row in rows
+        ]
+        body = "\n".join(lines).replace(" , ", ", ")
+        assert client.post("/predict", content=body, headers=CSV).json() == answer
     typed = [
         {"age": 51.5, "dose": None, "stage": None, "smoker": True},
         {"age": "51.5", "dose": "NA", "stage": "?", "smoker": "TRUE"},

@@ -109,6 +109,10 @@ def test_a_word_where_the_model_reads_numbers(tmp_path: Path) -> None:
 
 def test_reasons_follow_the_number_of_columns() -> None:
     reasons = {"a": "is constant", "b": "is constant", "c": "is empty", "d": "numbers the rows"}
+    dates = {"from": "looks like a date", "to": "looks like a date"}
+    assert "'from', 'to' look like a date" in describe_left_out(dates)
+    unnamed = describe_left_out({"": "numbers the rows"})
+    assert unnamed.startswith("columns left out: the column without a name numbers the rows (")
     said = describe_left_out(reasons | {"e": "numbers the rows"})
     assert "'a', 'b' are constant; 'c' is empty; 'd', 'e' number the rows (" in said
     texts = {"review": np.array([f"{i} is a long text about a book, and more" for i in range(40)])}

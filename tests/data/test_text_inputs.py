@@ -160,6 +160,7 @@ REFUSED: list[tuple[str, bytes, str]] = [
     ("t.csv.gz", HEADER, "damaged or not gzipped"),
     ("t.csv.gz", gzip.compress(HEADER + b"a,x,d\n", mtime=0)[:-9], "damaged or not gzipped"),
     ("t.parquet", b"PAR1", "damaged or not a Parquet file"),
+    ("t.xlsx", b"a", "is a spreadsheet: save it as CSV (.csv), and pass that file"),
     ("t.doc", b"a", "does not end in .csv, .tsv, .jsonl, .parquet, .csv.gz, .tsv.gz, .jsonl.gz"),
 ]
 

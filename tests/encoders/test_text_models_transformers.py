@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from regraft.encoders import load_text_encoder
+from regraft.encoders.embedding import embed_texts
 
 transformers = pytest.importorskip("transformers")
 tokenizers = pytest.importorskip("tokenizers")
@@ -56,6 +57,23 @@ def test_features_are_the_last_state_of_the_first_token(prefix: str, tmp_path: P
     assert features.shape == (len(TEXTS), encoder.n_features) == (len(TEXTS), 16)
     np.testing.assert_allclose(features, torch.stack(expected), atol=1e-5)
     np.testing.assert_array_equal(encoder.encode(TEXTS), features)
+
+
+def test_a_slow_machine_tells_its_progress_and_loses_little(tmp_path: Path) -> None:
+    save(tmp_path / "tiny")
+    encoder = load_text_encoder(str(tmp_path / "tiny"))
+    texts = tmp_path / "texts.txt"
+    texts.write_text("\n".join(TEXTS * 8) + "\n")
+    counted: list[int] = []
+    embed_texts(
+        texts,
+        encoder,
+        tmp_path / "bank",
+        label=None,
+        domain=None,
+        on_count=lambda done, total: counted.append(done),
+    )
+    assert encoder.device == "cpu" and counted == [0, 128, 256, 360]
 
 
 def test_fingerprint_does_not_depend_on_layers_drawn_at_random(tmp_path: Path) -> None:

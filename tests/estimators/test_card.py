@@ -188,6 +188,7 @@ def test_the_body_tells_the_certificate_and_its_price(model: CROClassifier) -> N
 def test_the_card_of_hidden_groups_has_held_out_numbers_only(latent: CROClassifier) -> None:
     card, c = model_card(latent), latent.certificate_
     assert isinstance(c, GroupCertificate) and c.n_groups == 2
+    assert "`n_groups`" not in model_card(latent)  # which is for the family factorized alone
     evidence = "Measured on held-out rows"
     assert set(headings(card)) >= {*SECTIONS, *CERTIFIED, "Hidden factor", evidence}
     for paragraph in (*c.paragraphs(), summarize_factor(c.abduction)):

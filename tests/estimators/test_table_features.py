@@ -66,6 +66,8 @@ def test_ids_and_constant_columns_are_left_out_in_one_sentence() -> None:
         (["?", "NA"] * 20, "is empty"),
         ([3.5] * 40, "is constant"),
         ([f"name {i // 2}" for i in range(400)], "too many different texts"),
+        ([f"{2000 + i // 28}-03-{i % 28 + 1:02} 10:00" for i in range(400)], "looks like a date"),
+        ([f"{i % 28 + 1}.{i // 28 + 1}.1999" for i in range(400)], "looks like a date"),
     ],
 )
 def test_what_is_no_feature_is_recognized(cells: Any, reason: str) -> None:

@@ -83,7 +83,23 @@ def test_an_end_is_the_same_thing_in_every_class(found: dict[str, Any]) -> None:
     unlike = found | {"alignment": [0.1, 0.2]}
     (columns,) = parts(ends_section(unlike), StripColumns)
     assert list(columns.strips) == ["Class 0", "Class 1"]
-    assert describe_group(found) == "Group 1 is end A of class 0 and end B of class 1."
+    said = "Group 1 is end A of class 0 and end B of class 1."
+    assert describe_group(found) == said
+    assert parts(abduction_chapter(found).sections[0], Text)[-1].text == said
+
+
+def test_slopes_are_told_of_two_classes_only(found: dict[str, Any]) -> None:
+    (text,) = parts(tie_section(found), Text)
+    assert text.text.startswith("A line for each source: the steeper")
+    three = json.loads(json.dumps(found))
+    three["classes"].append("2")
+    three["alignment"].append(1.0)
+    three["ends"].append(three["ends"][0] | {"label": "2"})
+    for name in ("class_shares", "class_share_errors"):
+        three[name] = [[*each, each[0]] for each in three[name]]
+    tie = tie_section(three)
+    (text,), (chart,) = parts(tie, Text), parts(tie, Chart)
+    assert "steep" not in text.text and "line" not in chart.title
 
 
 def test_pictures_take_the_place_of_names(found: dict[str, Any]) -> None:

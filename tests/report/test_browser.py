@@ -219,6 +219,21 @@ def test_all_that_was_asked_for_is_there(demo: Path, watch: Callable[..., Any]) 
     assert page.locator("pre").first.inner_text() == f"regraft demo --out {demo} --html"
 
 
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_robust_model_is_seen_without_scrolling(
+    demo: Path, watch: Callable[..., Any], width: int
+) -> None:
+    box = watch(demo, width).locator(".table", has_text="Accuracy by domain").first
+    heads = box.locator("thead th")
+    assert heads.all_inner_texts()[:2] == ["domain", "CRO"]
+    edge = box.evaluate("(e) => e.getBoundingClientRect().right")
+    seen = heads.all() if width == 1280 else heads.all()[:3]
+    assert all(each.evaluate("(e) => e.getBoundingClientRect().right") <= edge for each in seen)
+    names = box.locator("tbody th")  # which break between words only
+    assert names.evaluate_all("all => all.every((e) => e.scrollWidth <= e.clientWidth)")
+    assert names.first.evaluate("(e) => getComputedStyle(e).overflowWrap") == "break-word"
+
+
 def test_hovering_tells_the_values(demo: Path, watch: Callable[..., Any]) -> None:
     page = watch(demo)
     figure = page.locator("figure", has_text="Accuracy in each group on held-out rows").first

@@ -92,6 +92,17 @@ def test_slopes_are_percentages_by_source_and_class() -> None:
     assert 0 < low < 10 and 95 < high <= 100  # fits the intervals
 
 
+def test_only_two_classes_are_joined_by_lines_and_no_mark_hides_another() -> None:
+    marks = [each["mark"]["type"] for each in SPECS["slopes"]["layer"]]
+    assert marks == ["line", "rule", "point"]
+    names = [f"class {i}" for i in range(7)]
+    many = slope_chart({s: dict.fromkeys(names, around(0.5, 0.1)) for s in "ab"}, "share (%)")
+    assert [each["mark"]["type"] for each in many["layer"]] == ["rule", "point"]
+    for chart in (SPECS["slopes"], many):
+        assert all(each["encoding"]["xOffset"]["field"] == "source" for each in chart["layer"])
+    assert not many["layer"][0]["encoding"]["x"]["axis"]["labelOverlap"]  # no name is left out
+
+
 def test_the_ends_of_a_line_are_the_groups_and_names_near_each_other_are_stacked() -> None:
     spec = SPECS["prevalence"]
     ends = {(v["head"], v["share"]): v["accuracy"] for v in spec["data"]["values"]}

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from regraft.support.table import Number, Table, escape_latex, percent, share
+from regraft.support.table import Number, Table, escape_latex, percent, share, whole_percent
 
 TABLE = Table.from_sections(
     "Accuracy (%)",
@@ -122,3 +122,8 @@ def test_a_frame_keeps_all_digits() -> None:
 def test_shares_in_latex() -> None:
     lines = Table("", ("a", "b"), (("x", share(0.1)), ("y", share(0.0912)))).latex().splitlines()
     assert lines[4:6] == [r"x & \textbf{10.0\%} \\", r"y & 9.1\% \\"]
+
+
+def test_shares_that_differ_by_rounding_errors_look_alike() -> None:
+    assert whole_percent(0.135 - 1e-9) == whole_percent(0.135 + 1e-9) == "14%"
+    assert whole_percent(0.0) == "0%" and whole_percent(1.0) == "100%"

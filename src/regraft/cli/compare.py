@@ -11,7 +11,16 @@ import typer
 from regraft.cli.command import command
 from regraft.cli.names import METRICS
 from regraft.cli.option_groups import TableColumns
-from regraft.cli.options import Device, Folder, choice, numbers, one_of, path_option, words
+from regraft.cli.options import (
+    FEATURES,
+    Device,
+    Folder,
+    choice,
+    numbers,
+    one_of,
+    path_option,
+    words,
+)
 from regraft.cli.session import Session
 
 if TYPE_CHECKING:
@@ -26,8 +35,7 @@ def compare_command(
     data: Annotated[
         Path,
         typer.Argument(
-            help="A .npz, .csv or .parquet file, a bank, or a known dataset: amazon, "
-            "office-caltech10 or pacs.",
+            help=f"{FEATURES}, a bank, or a known dataset: amazon, office-caltech10 or pacs.",
             readable=False,
         ),
     ],

@@ -76,11 +76,12 @@ class Console:
         """Print one line of progress."""
         self._progress.print(text, soft_wrap=not self._progress.is_terminal)
 
-    def round(self, played: Round) -> None:
-        """Print one round of the game."""
+    def round(self, played: Round, kind: str = "risk") -> None:
+        """Print one round of the game: the ``kind`` of loss before and after the answer to it."""
         self.note(
-            f"  round {len(played.risks)}: worst domain found {played.attack_value:.3f} nats, "
-            f"learner's answer {played.value:.3f} with its ridge (gap {played.gap:.0e})"
+            f"  round {len(played.risks)}: {kind} in the worst domain found "
+            f"{played.attack_value:.3f} nats; after the model's answer, at most "
+            f"{max(played.risks):.3f} in all found so far"
         )
 
     def say(self, *sentences: str) -> None:

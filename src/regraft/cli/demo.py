@@ -11,6 +11,7 @@ from regraft.cli.command import command
 from regraft.cli.names import CELLS
 from regraft.cli.options import Device, Folder, Seed, choice, one_of
 from regraft.cli.session import Session
+from regraft.cli.shown_rows import SHOWN_ROWS
 
 
 @command(html=True, loading="loading the embeddings")
@@ -38,8 +39,9 @@ def demo(
     document["diagnosis"] = _diagnose(session, cell, seed, device)
     files = write_result(session.stage, "demo.json", document, "accuracy_by_group.png", draw)
     pixels = load_demo_pixels(cell)
-    numbers = (pixels.row + 1).tolist()
-    show_abduction(session, result.abduction, dict(zip(numbers, pixels.images, strict=True)))
+    pictures = dict(zip((pixels.row + 1).tolist(), pixels.images, strict=True))
+    # The numbers of the rows would say nothing: these are pictures, or nothing.
+    show_abduction(session, result.abduction, pictures, SHOWN_ROWS if session.draws else 0)
     columns = "accuracy", "seen domains (held-out rows)", f"unseen {result.target}"
     rows = [
         (row.name, percent(row.source_accuracy), percent(row.target_accuracy))

@@ -11,6 +11,8 @@ from regraft.cli.option_groups import TableColumns
 from regraft.cli.options import Data, Device, Out, Seed
 from regraft.cli.session import Session
 
+_SHORT = 15  # rows of a table that is printed without being asked for
+
 if TYPE_CHECKING:
     from regraft.premises.diagnose import Diagnosis
 
@@ -28,6 +30,9 @@ def diagnose(
     ] = 2,
     seed: Seed = 0,
     device: Device = "cpu",
+    details: Annotated[
+        bool, typer.Option("--details", help="Also print the long tables, such as all pairs.")
+    ] = False,
     out: Out = None,
 ) -> None:
     """Say what the data show and what to do: four answers, and the method's premises."""
@@ -46,12 +51,15 @@ def diagnose(
             )
     stage = session.stage
     files = [] if stage is None else write_diagnosis(stage, diagnosis)
-    show_diagnosis(session, diagnosis)
+    show_diagnosis(session, diagnosis, with_long=details)
     session.finish(diagnosis.to_dict(), files, read=[data])
 
 
-def show_diagnosis(session: Session, diagnosis: Diagnosis) -> None:
-    """Print the answers, then the verdicts on the premises, and the numbers behind both."""
+def show_diagnosis(session: Session, diagnosis: Diagnosis, *, with_long: bool) -> None:
+    """Print the answers, then the verdicts on the premises, and the numbers behind both.
+
+    Long tables are named only, unless they are asked for.
+    """
     from regraft.premises.diagnosis_tables import answers, details, verdicts
 
     sentences = diagnosis.paragraphs()
@@ -59,4 +67,9 @@ def show_diagnosis(session: Session, diagnosis: Diagnosis) -> None:
     for table, said in ((answers(diagnosis), sentences[:n]), (verdicts(diagnosis), sentences[n:])):
         session.tables([table])
         session.say(*said, *filter(None, [table.note]), "")
-    session.tables(details(diagnosis))
+    tables = details(diagnosis)
+    shown = [table for table in tables if with_long or len(table.rows) <= _SHORT]
+    session.tables(shown)
+    if len(shown) < len(tables):
+        named = [f"{each.title} ({len(each.rows)} rows)" for each in tables if each not in shown]
+        session.say(f"Not printed: {'; '.join(named)}. Add --details to see them.", "")

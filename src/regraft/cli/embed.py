@@ -13,6 +13,7 @@ from regraft.cli.command import command, make_group
 from regraft.cli.names import ROW_ENGINES
 from regraft.cli.option_groups import EngineSettings
 from regraft.cli.options import (
+    TEXTS,
     Address,
     Device,
     Domain,
@@ -121,10 +122,7 @@ def text_command(
     session: Session,
     table: Annotated[
         Path,
-        path_argument(
-            "A .csv or .jsonl file, which may be gzipped, a .parquet file, or a .txt file of one "
-            "text a line."
-        ),
+        path_argument(TEXTS),
     ],
     out: Out,
     encoder: Annotated[

@@ -22,6 +22,9 @@ def export(
     from regraft.estimators.exporting import export as write
     from regraft.estimators.saving import load
 
+    replaces = path.exists()
     with session.working(f"exporting {model}"):
         write(load(model), path, to=to)
+    if replaces:
+        session.say(f"{path} was there before and has been replaced.")
     session.finish({"format": to, "model": str(path)}, [path])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -71,7 +72,9 @@ def fit(
         if wait := describe_wait(len(table.X), table.X.shape[1], len(set(table.y.tolist()))):
             session.note(wait)
         with session.working(f"fitting {len(table.y)} rows of {table.describe_features()}"):
-            model.fit(table.X, table.y, table.domain, on_round=session.round)
+            model.fit(
+                table.X, table.y, table.domain, on_round=partial(session.round, kind=objective)
+            )
     model.column_roles_ = ColumnRoles(columns.label, columns.domain, columns.id_column)
     if table.encoder is not None:
         model.encoder_ = table.encoder
@@ -91,14 +94,16 @@ def fit(
     accuracy = {each.name: each.accuracy for each in certificate.sources}
     document = {"certificate": certificate.to_dict(), "source_accuracy": accuracy}
     files += session.write_json("fit.json", document | details)
-    _show_sources(session, certificate)
+    _show_sources(session, certificate, cells)
     session.say(certificate.summary())
     if notice := describe_reference(model):
         session.say(notice.replace("`", ""))
     session.finish(document, files, read=[data])
 
 
-def _show_sources(session: Session, certificate: Certificate) -> None:
+def _show_sources(
+    session: Session, certificate: Certificate, cells: Mapping[str, Mapping[str, int]]
+) -> None:
     """Print the answer, the accuracies on rows held out, and what was found about the factor."""
     from regraft.core.group_certificate import GroupCertificate
     from regraft.estimators.abduction import summarize_factor
@@ -106,7 +111,7 @@ def _show_sources(session: Session, certificate: Certificate) -> None:
     from regraft.estimators.source_mixtures import check_sources
     from regraft.support.table import percent
 
-    session.say(*answer_fit(certificate).lines())
+    session.say(*answer_fit(certificate, cells).lines())
     rows: list[tuple[str, ...]] = [
         (ours.name, percent(erm.accuracy), percent(ours.accuracy))
         for ours, erm in zip(certificate.sources, certificate.pooled_sources, strict=True)

@@ -222,16 +222,7 @@ def take_sample(large: LargeTable, data: Path, columns: ColumnChoice) -> LargeSa
 
 def warn_of_small_cells(rows: Mapping[str, Mapping[str, int]]) -> None:
     """Warn of the smallest class of a source if it has fewer rows than the method needs."""
-    from regraft.premises.sample_size import LEAST_CELL_ROWS
+    from regraft.premises.sample_size import describe_small_cells
 
-    cells = [(n, label, name) for name, counts in rows.items() for label, n in counts.items()]
-    small = sorted(cell for cell in cells if cell[0] < LEAST_CELL_ROWS)
-    if small:
-        n, label, name = small[0]
-        others = f", and {len(small) - 1} others are small" if len(small) > 1 else ""
-        warnings.warn(
-            f"class {label} of source {name} has {n} rows{others}: with fewer than "
-            f"{LEAST_CELL_ROWS} in each class of a source, what is found is mostly noise, and "
-            "plain logistic regression is safer.",
-            stacklevel=2,
-        )
+    if text := describe_small_cells(rows):
+        warnings.warn(text, stacklevel=2)

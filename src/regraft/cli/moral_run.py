@@ -87,7 +87,7 @@ def run_command(
             on_progress=step,
         )
     files = write_moral(session.stage or out, result, library, drawn)
-    show_diagnosis(session, result.diagnosis)
+    show_diagnosis(session, result.diagnosis, with_long=True)
     session.tables(result_tables(result))
     session.say(*remarks(result))
     own = None if scenarios in (None, DOWNLOAD) else Path(str(scenarios))

@@ -89,7 +89,10 @@ Inputs = Annotated[
 ]
 
 # For what fits, audits and compares heads.
-TABLES = "A table (.csv, .tsv, .jsonl, all also .gz, .parquet), a .npz file, or a bank."
+_NAMED_COLUMNS = "A table (.csv, .tsv, .jsonl, all also .gz, .parquet)"
+FEATURES = f"{_NAMED_COLUMNS}, a .npz file"
+TABLES = f"{FEATURES}, or a bank."
+TEXTS = f"{_NAMED_COLUMNS}, or a .txt file of one text a line."
 Data = Annotated[Path, path_argument(TABLES)]
 PARTS = "With --engine also a folder of Parquet files."
 DataOrParts = Annotated[Path, path_argument(f"{TABLES} {PARTS}")]
@@ -104,12 +107,15 @@ HullRadii = Annotated[
     str | None,
     typer.Option(help=f"{_HULLS}: radii in nats, separated by commas. Default: {AUDIT_RADII}."),
 ]
-_FAMILIES = "Plausible domains: latent (mixtures of hidden groups), hull (of the sources' heads)"
-_FACTORIZED = "factorized (of their abductions)"
+_FAMILIES = (
+    "Which new domains count as plausible: latent (other shares of the hidden groups of rows), "
+    "hull (domains between and somewhat beyond the sources)"
+)
+_FACTORIZED = "factorized (the same, for the part that differs by hidden group)"
+_FREE = "free (any that the paper's adversary finds)"
 Family = Annotated[str, choice(f"{_FAMILIES} or {_FACTORIZED}.", *HEAD_FAMILIES)]
 AuditFamily = Annotated[
-    str,
-    choice(f"{_FAMILIES}, {_FACTORIZED} or free (the paper's adversary).", *HEAD_FAMILIES, "free"),
+    str, choice(f"{_FAMILIES}, {_FACTORIZED} or {_FREE}.", *HEAD_FAMILIES, "free")
 ]
 NGroups = Annotated[int, typer.Option(help="Factorized: number of hidden groups.")]
 PriorShift = Annotated[

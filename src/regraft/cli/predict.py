@@ -17,8 +17,9 @@ _Interval = Annotated[
     bool,
     typer.Option(
         "--interval",
-        help="Add the least and largest probability of each class over all plausible domains, and "
-        "whether the row is decided in all of them.",
+        help="Add the smallest and the largest probability that each class has in a plausible "
+        "domain (least_, largest_), and whether the most probable class is the same in all of them "
+        "(decided).",
     ),
 ]
 
@@ -36,6 +37,9 @@ def predict(
     new: NewInputOptions,
 ) -> None:
     """Predict labels and probabilities; score them if the data has a label column.
+
+    In predictions.csv, label is the predicted class, probability_<class> its probabilities, and
+    group_<number> the probability that the row is of that hidden group.
 
     New images and texts are encoded first, as the model's bank was. Stopped at any moment, this
     goes on from there when the same command is run again with --out.

@@ -12,11 +12,10 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 from regraft.cli.command import RESUMES
-from regraft.cli.options import PARTS, path_argument
+from regraft.cli.options import PARTS, TABLES, path_argument
 from regraft.cli.predicted import Predicted, predict_rows
 from regraft.cli.prediction_tally import PredictionTally
 from regraft.cli.session import Session
-from regraft.support.plurals import count
 
 if TYPE_CHECKING:
     from regraft.data.bank_inputs import RowInput
@@ -25,12 +24,12 @@ if TYPE_CHECKING:
     from regraft.estimators.linear import SoftmaxHead
 
 FEATURES = "features"  # the folder of the bank of new inputs, beside the predictions
+_MOST_NAMED = 5  # inputs that were left out
 _KEYS = {"images": "path", "texts": "row"}  # the columns that name inputs
 
 _NEW_DATA = (
-    "A .npz, .csv or .parquet file, or a bank. For a model of a bank also what its encoder "
-    "takes: a folder of images, an image, a table with a column of texts or paths, or a .txt "
-    "file of one text a line."
+    f"{TABLES} For a model of a bank also what its encoder takes: a folder of images, an "
+    "image, a table with a column of texts or paths, or a .txt file of one text a line."
 )
 NewData = Annotated[Path, path_argument(_NEW_DATA)]
 NewDataOrParts = Annotated[Path, path_argument(f"{_NEW_DATA} {PARTS}")]
@@ -55,7 +54,7 @@ def predict_inputs(
     with embedded(session, model, inputs, kind, out) as bank:
         files = [] if session.stage is None else [session.stage / "predictions.csv"]
         tally = PredictionTally(keeps_rows=session.as_json)
-        with session.counting("predicting", kind) as meter, _writing(files) as write:
+        with session.counting("predicting", "predictions") as meter, _writing(files) as write:
             for rows, predicted in _predict_blocks(model, bank, inputs, carried, interval):
                 columns = _describe(rows, kind) | predicted.columns()
                 write(columns)
@@ -68,7 +67,11 @@ def predict_inputs(
             "skipped": bank.n_skipped,
             "first_skipped": [list(each) for each in bank.skipped],
         }
+        if files:
+            session.say(predicted.describe_columns())
         session.finish(document, files, read=[path, bank.folder])
+        if bank.n_skipped:
+            session.say(f"Without a prediction: {_name_skipped(bank)}.")
 
 
 @contextmanager
@@ -90,7 +93,7 @@ def embedded(
             if embedding.was_there:
                 session.say(f"The features of these {kind} are in {folder} already.")
             if embedding.bank.n_skipped:
-                session.say(f"Left out: {count(embedding.bank.n_skipped, f'broken {kind}')}.")
+                session.say(f"Left out as broken: {_name_skipped(embedding.bank)}.")
             yield embedding.bank
         except KeyboardInterrupt:
             raise KeyboardInterrupt("" if out is None else RESUMES) from None
@@ -124,6 +127,13 @@ def _predict_blocks(
     rows = iterate_inputs(bank, inputs.source, inputs.column(bank.kind), carried)
     for X in read_blocks(bank.folder, model):
         yield list(islice(rows, len(X))), predict_rows(model, X, interval=interval)
+
+
+def _name_skipped(bank: Bank) -> str:
+    """Name the first inputs that were left out, and count the others."""
+    names = [str(name) for name, *_ in bank.skipped[:_MOST_NAMED]]
+    more = bank.n_skipped - len(names)
+    return ", ".join(names) + (f" and {more} more" if more else "")
 
 
 def _describe(rows: Sequence[RowInput], kind: str) -> dict[str, list[Any]]:

@@ -64,6 +64,8 @@ def predict_table(
         session.say("The model was fitted on these very rows: expect less on new ones.")
     if predicted.bounds is not None:
         session.say(describe_decided(float(predicted.bounds.decided.mean())))
+    if files:
+        session.say(predicted.describe_columns())
     document: dict[str, Any] = {"classes": head.classes_.tolist(), **predicted.to_dict()}
     document |= {"ids": None if table.id is None else table.id.tolist()}
     document |= {"accuracy": scored.accuracy, "accuracy_by_domain": scored.by_domain}

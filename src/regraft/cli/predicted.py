@@ -34,6 +34,16 @@ class Predicted:
             columns["decided"] = self.bounds.decided.astype(int).tolist()
         return columns
 
+    def describe_columns(self) -> str:
+        """Say what the columns of the file of predictions are."""
+        parts = [
+            "label is the predicted class",
+            "probability_<class> its probabilities",
+        ]
+        if self.groups is not None:
+            parts.append("group_<number> the probability that the row is of that hidden group")
+        return f"In predictions.csv, {'; '.join(parts)}."
+
     def to_dict(self) -> dict[str, list[Any]]:
         """Return lists by row, for JSON."""
         document = {"labels": self.labels.tolist(), "probabilities": self.probabilities.tolist()}
@@ -54,9 +64,10 @@ def describe_decided(share: float) -> str:
     from regraft.support.table import percent
 
     return (
-        f"decided whatever the target: {percent(share)} of the rows, which have the same most "
-        "probable class in every plausible domain (least and largest are of single domains; the "
-        "probability answers for all of them, and may lie outside)"
+        f"Decided: {percent(share)} of the rows have the same most probable class in every "
+        "plausible domain. least_ and largest_ are the smallest and the largest probability that a "
+        "class has if the plausible domain is known. The model does not know it and has one answer "
+        "for all, so that its own probability may be below the least or above the largest."
     )
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regraft.estimators.scoring import RawRows, Scorer
+from regraft.support.csv_dialect import find_delimiter, read_decimals
 from regraft.support.json_files import load_json
 
 _MAX_EXTRA = 1000  # columns that the model does not know, in a row
@@ -97,8 +98,11 @@ def _refuse_constant(name: str) -> NoReturn:
 
 def _read_csv(text: str, max_rows: int) -> list[Any]:
     try:
-        lines = csv.reader(io.StringIO(text, newline=""), strict=True)
-        names = next(lines, [])
+        body = io.StringIO(text, newline="")
+        delimiter = find_delimiter(body.readline())
+        body.seek(0)
+        lines = csv.reader(body, strict=True, skipinitialspace=True, delimiter=delimiter)
+        names = [name.strip() for name in next(lines, [])]
         if len(set(names)) < len(names):
             raise BadRequest("two columns of the table have one name.")
         rows = []
@@ -109,7 +113,7 @@ def _read_csv(text: str, max_rows: int) -> list[Any]:
                 raise BadRequest(
                     f"line {lines.line_num} has {len(line)} values for {len(names)} columns."
                 )
-            rows.append(dict(zip(names, line, strict=True)))
+            rows.append(dict(zip(names, read_decimals(line, delimiter), strict=True)))
             if len(rows) > max_rows:
                 break  # too many, whatever follows
     except csv.Error:

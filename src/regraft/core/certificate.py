@@ -163,7 +163,7 @@ class Certificate(ShownResult, PlainData):
         if self.advantage is not None:
             better = (
                 f": its risk there, measured on held-out rows, is lower than ERM's by "
-                f"{self.advantage:.3f} ± {self.advantage_error:.3f} nats"
+                f"{self.advantage:.3f} ± {self.advantage_error:.3f} nats (± one standard error)"
             )
         return (
             f"The head is the one that won the game against the worst domain{better}. On the "

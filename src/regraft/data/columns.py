@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -71,6 +72,27 @@ class Role:
             remedy = "fill them in or drop the rows"
         where = f"(column {self.name!r})"
         raise TableError(f"{which} no {self.option} {where}: {remedy}{self.gap}.")
+
+
+def tidy_domains(names: Sequence[Any]) -> list[Any]:
+    """Return the names of domains without blanks around them; warn of names that look alike."""
+    tidy = [name.strip() or name if isinstance(name, str) else name for name in names]
+    texts = {name for name in names if isinstance(name, str)}
+    for kind, alike, done in (
+        ("blanks around them", str.strip, "are taken for one domain"),
+        ("upper and lower case", str.casefold, "are taken for different domains"),
+    ):
+        by_key: dict[str, list[str]] = {}
+        for text in sorted(texts):
+            by_key.setdefault(alike(text), []).append(text)
+        if same := next((group for group in by_key.values() if len(group) > 1), None):
+            warnings.warn(
+                f"the domain names {quoted(same)} differ only in {kind}, and {done}: write them "
+                "in one way if they are one.",
+                stacklevel=3,
+            )
+        texts = {text.strip() for text in texts}
+    return tidy
 
 
 def check_roles(roles: Sequence[Role]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import gzip
-import re
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from regraft.data.columns import Role, TableError, is_missing
+from regraft.support.csv_dialect import find_delimiter, read_decimals
 from regraft.support.extras import require
 from regraft.support.json_files import parse_object
 from regraft.support.reading import check_file
 
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".parquet", ".csv.gz", ".tsv.gz", ".jsonl.gz")
+_SPREADSHEETS = (".xlsx", ".xls", ".xlsm", ".ods", ".numbers")
 _TABLE_OF_TEXT = {"tsv": "csv"}  # read in the same way
-_DELIMITERS = ",;\t"
-_DECIMAL = re.compile(r"[-+]?\d+,\d+")
 _LONGEST_LINE = 2**28  # bytes
 # A gzipped table may unpack to this many times its size, and to these bytes in any case.
 _MOST_GROWTH, _FREE_BYTES = 300, 2**28
@@ -67,6 +66,13 @@ def read_names(path: Path) -> Sequence[str]:
     return list(next(read_records(path), (0, {}))[1])
 
 
+def describe_wrong_suffix(path: Path, suffixes: Sequence[str]) -> str:
+    """Say that a file has none of the ``suffixes``, and what to do."""
+    if path.suffix.lower() in _SPREADSHEETS:
+        return f"{path} is a spreadsheet: save it as CSV (.csv), and pass that file."
+    return f"{path} does not end in {', '.join(suffixes)}: convert it to one of these formats."
+
+
 def check_table(path: Path) -> None:
     """Raise an error with one sentence unless ``path`` is a file with one of the suffixes."""
     check_file(path)
@@ -75,9 +81,7 @@ def check_table(path: Path) -> None:
     if path.is_dir():
         raise TableError(f"{path} is a folder: pass the table inside it.")
     if not path.name.lower().endswith(SUFFIXES):
-        raise TableError(
-            f"{path} does not end in {', '.join(SUFFIXES)}: convert it to one of these formats."
-        )
+        raise TableError(describe_wrong_suffix(path, SUFFIXES))
 
 
 def read_cell(cell: Any, role: Role, where: str, *, is_name: bool = True) -> str:
@@ -155,7 +159,7 @@ def open_csv(path: Path) -> Iterator[Row]:
     """
     lines = text_lines(path)
     first = next(lines, "")
-    delimiter = "\t" if ".tsv" in path.name.lower() else max(_DELIMITERS, key=first.count)
+    delimiter = "\t" if ".tsv" in path.name.lower() else find_delimiter(first)
     reader = csv.reader(
         chain([first] if first else [], lines),
         skipinitialspace=True,
@@ -174,17 +178,12 @@ def open_csv(path: Path) -> Iterator[Row]:
                     f"{where} has {len(cells)} cells but the header has {len(header)}: make them "
                     "equal."
                 )
-            # Where semicolons separate, commas are decimal.
-            yield Row(number, where, list(map(_decimal, cells)) if delimiter == ";" else cells)
+            yield Row(number, where, read_decimals(cells, delimiter))
     except csv.Error as error:
         raise TableError(
             f"line {reader.line_num} of {path} is not CSV ({error}): repair it, or write the table "
             "as .jsonl."
         ) from None
-
-
-def _decimal(cell: str) -> str:
-    return cell.replace(",", ".") if _DECIMAL.fullmatch(cell) else cell
 
 
 def _json_rows(path: Path, roles: Sequence[Role]) -> Iterator[Row]:

@@ -11,12 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regraft.data.banks import is_bank, is_unfinished, open_bank, read_encoder, verify_arrays
-from regraft.data.columns import ColumnChoice, Role, TableError, check_roles, quoted, typed
+from regraft.data.columns import (
+    ColumnChoice,
+    Role,
+    TableError,
+    check_roles,
+    quoted,
+    tidy_domains,
+    typed,
+)
 from regraft.data.image_folders import holds_images
 from regraft.data.npz_tables import open_npz, read_matrix, read_npz
 from regraft.data.row_files import refuse_parts
 from regraft.data.table_columns import read_columns
-from regraft.data.table_rows import SUFFIXES, table_kind
+from regraft.data.table_rows import SUFFIXES, describe_wrong_suffix, table_kind
 from regraft.estimators.column_kinds import Columns, join_problems, to_numbers
 from regraft.estimators.encoder_record import EncoderRecord
 from regraft.support.reading import check_file
@@ -190,9 +198,7 @@ def _check_file(path: Path) -> None:
             "regraft embed made."
         )
     if not path.name.lower().endswith((".npz", *SUFFIXES)):
-        raise TableError(
-            f"{path} does not end in .npz, {', '.join(SUFFIXES)}: convert it to one of them."
-        )
+        raise TableError(describe_wrong_suffix(path, (".npz", *SUFFIXES)))
 
 
 def _check_shapes(path: Path, X: Rows, columns: _Columns) -> None:
@@ -220,6 +226,8 @@ def _read_named(
         try:
             role.find(path, tuple(cells))
             values = role.values(path, cells[role.name]) if role.name in cells else None
+            if values is not None and role.option == "domain":
+                values = tidy_domains(values)
             columns[role.option] = None if values is None else make(values)
         except TableError as error:
             problems.append(str(error))

@@ -24,7 +24,6 @@ class TextInputs(InputSource[Sequence[str]]):
     """
 
     kind = "texts"
-    block_rows = 1024
 
     def __init__(
         self,
@@ -33,8 +32,10 @@ class TextInputs(InputSource[Sequence[str]]):
         text: str = "text",
         label: str | None = "label",
         domain: str | None = "domain",
+        block_rows: int = 1024,
     ) -> None:
         check_texts(path)
+        self.block_rows = block_rows
         self._path = path
         self._text = Role(text, "text")
         self._tags = Tags(None, None) if is_plain(path) else Tags(label, domain)

@@ -50,7 +50,10 @@ class ImageEncoder(Encoder[NDArray[np.uint8]]):
 
 
 class TextEncoder(Encoder[Sequence[str]]):
-    """An encoder of about a thousand texts at a time."""
+    """An encoder of ``block_rows`` texts at a time."""
+
+    # The number is fixed for an encoder and a kind of device, because results depend on it.
+    block_rows = 1024
 
 
 class NetworkEncoder(ImageEncoder):

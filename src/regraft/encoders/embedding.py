@@ -91,7 +91,8 @@ def embed_texts(
     cluster. Raises ``ValueError`` or ``FileNotFoundError`` with one sentence.
     """
     path, out = Path(path), Path(out)
-    source = TextInputs(path, text=text, label=label, domain=domain)
+    block_rows = encoder.block_rows
+    source = TextInputs(path, text=text, label=label, domain=domain, block_rows=block_rows)
     embedding = _embed(source, encoder, out, on_count, workers)
     remember_source(out, path, text)
     return embedding

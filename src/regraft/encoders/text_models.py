@@ -85,7 +85,7 @@ class _SentenceEncoder(TextEncoder):
     def __init__(self, name: str, model: Any) -> None:
         self.name, self._model = name, model
         self.device = model.device.type
-        self._together = _batch_size(self.device)
+        self._together, self.block_rows = _batch_size(self.device), _block_rows(self.device)
         self.fingerprint = fingerprint(model, without=_UNUSED_LAYER)
         self.preprocessing = {"tokens": model.max_seq_length}
         self.n_features = self.encode([""]).shape[1]
@@ -155,6 +155,7 @@ class _FirstTokenEncoder(TextEncoder):
         self._tokenizer, self._together = tokenizer, _batch_size(device)
         self._network = network.float().eval().to(device)
         self.device = self._network.device.type
+        self.block_rows = _block_rows(self.device)
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Compute features (n, n_features) of texts, which are sorted by length inside."""
@@ -207,6 +208,15 @@ def _public_name(name: str) -> str:
 def _batch_size(device: str) -> int:
     """Return how many texts are padded together; a CPU is fastest where that is little."""
     return 8 if torch.device(device).type == "cpu" else 128
+
+
+def _block_rows(device: str) -> int:
+    """Return how many texts are encoded between two lines of progress, which a stop may lose.
+
+    A CPU may take minutes for a thousand. Texts are sorted by length within a block, so that small
+    blocks cost time: of 128 on a CPU, 7 % more than of a thousand.
+    """
+    return 128 if device == "cpu" else TextEncoder.block_rows
 
 
 @contextmanager

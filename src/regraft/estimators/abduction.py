@@ -19,13 +19,14 @@ from regraft.core.group_ties import align_classes, share_errors, source_share_er
 from regraft.core.heads import SourceHeads
 from regraft.premises.verdicts import format_p_value
 from regraft.support.shown import ShownResult
-from regraft.support.table import Cell, Table, share
+from regraft.support.table import Cell, Table, share, whole_percent
 from regraft.support.threads import threads_by_size
 
 if TYPE_CHECKING:
     from regraft.estimators.table_features import TableFeatures
 
 _CLEAR_SEPARATION = 2.0  # standard deviations; groups nearer than this overlap much
+_NO_OVERLAP, _MAY_BE_SOURCES = "Overlap is missing", ", so the groups may be the sources"
 
 
 @dataclass(frozen=True, repr=False)
@@ -120,13 +121,13 @@ def summarize_factor(found: Mapping[str, Any]) -> str:
     if found["n_groups"] == 1:
         return f"No hidden factor was found ({chance})."
     tie = ", ".join(
-        f"{share[-1]:.0%} of {name}"
+        f"{whole_percent(share[-1])} of {name}"
         for name, share in zip(found["domains"], found["shares"], strict=True)
     )
     possible = f"{found['possible_gain']:.4f}"
     told = (
-        f"{found['gain']:.4f} ± {found['gain_error']:.4f} nats about the source, of {possible} "
-        "possible at these shares."
+        f"{found['gain']:.4f} ± {found['gain_error']:.4f} nats about the source (± one standard "
+        f"error), of {possible} possible at these shares."
     )
     if found["gain"] > found["possible_gain"]:
         told = (
@@ -134,13 +135,25 @@ def summarize_factor(found: Mapping[str, Any]) -> str:
             "rows are too few to measure it better."
         )
     begin = f"A hidden factor was found ({chance})"
-    if found["separation"] < _CLEAR_SEPARATION:
+    if is_weak(found):
         begin = f"The sources differ ({chance}), but the signs of a hidden factor are weak"
     return (
         f"{begin}: the sources hold {found['n_groups']} groups of "
         f"rows in different shares. Group {found['n_groups'] - 1} is {tie}. On rows "
         f"that no step has seen, the groups tell {told}"
     )
+
+
+def is_weak(found: Mapping[str, Any]) -> bool:
+    """Return whether the groups lie so near each other that many rows cannot be told."""
+    return bool(found["separation"] < _CLEAR_SEPARATION)
+
+
+def describe_lone_group(found: Mapping[str, Any]) -> str:
+    """Say which source alone holds a group: "only a has group 1"; "" if two or more hold each."""
+    begin = f"{_NO_OVERLAP}: "
+    alone = (doubt for doubt in found["warnings"] if doubt.startswith(begin))
+    return str(next(alone, "")).removeprefix(begin).partition(_MAY_BE_SOURCES)[0]
 
 
 @threads_by_size
@@ -237,7 +250,7 @@ def _doubts(found: Groups, domains: Domains) -> list[str]:
         if len(names) < 2:
             only = f"only {names[0]} has" if names else "hardly any source has"
             doubts.append(
-                f"Overlap is missing: {only} group {u}, so the groups may be the sources "
-                "themselves rather than a factor within them."
+                f"{_NO_OVERLAP}: {only} group {u}{_MAY_BE_SOURCES} themselves rather than a "
+                "factor within them."
             )
     return doubts

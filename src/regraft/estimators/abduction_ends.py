@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from regraft.estimators.abduction import Abduction
 from regraft.estimators.column_kinds import EQUALS, IS_MISSING
 from regraft.support.plain_data import PlainData
-from regraft.support.table import Table, percent
+from regraft.support.table import Table, percent, whole_percent
 
 MOST_CLASSES = 12  # that are shown
-_MOST_COLUMNS = 5
+_MOST_COLUMNS, _NAMED = 5, 3  # in a table, and in a line
 _LINE = 160  # characters
 _SAME = 0.005  # shares that are written alike
 _FEWEST_KNOWN = 0.01  # share of a group in which a column is known, to be compared
@@ -98,6 +98,11 @@ class ClassEnds(PlainData):
             for each in self.columns
         )
         return Table(title, (*names, "difference (standard deviations)"), rows)
+
+    def describe_columns(self) -> str:
+        """Name the columns that differ most, and by how many standard deviations."""
+        shown = (f"{each.name} ({_tell_gap(each.difference)})" for each in self.columns[:_NAMED])
+        return ", ".join(shown)
 
     def change_rows(self, change: Callable[[EndRow], EndRow]) -> ClassEnds:
         """Return the same with every row as ``change`` returns it."""
@@ -257,7 +262,8 @@ def _compare_sources(abduction: Abduction, c: int, u: int) -> str:
         high, low = int(own.argmax()), int(own.argmin())
     word = "more" if own[high] > own[low] else "less"
     names = abduction.domains
-    return f"{word} in {names[high]} ({own[high]:.0%}) than in {names[low]} ({own[low]:.0%})"
+    more, less = (f"{names[k]} ({whole_percent(own[k])})" for k in (high, low))
+    return f"{word} in {more} than in {less}"
 
 
 def _differences(

@@ -382,7 +382,10 @@ def _describe_loading(model: SoftmaxHead, before: Pipeline | None) -> str:
 
 
 def _describe_settings(model: SoftmaxHead) -> str:
-    values = [[f"`{name}`", escape(str(value))] for name, value in model.get_params().items()]
+    settings = model.get_params()
+    if settings.get("family") != "factorized":
+        settings.pop("n_groups", None)  # of that family alone: others find their number themselves
+    values = [[f"`{name}`", escape(str(value))] for name, value in settings.items()]
     table = _table(["setting", "value"], values) if values else "There are none."
     return f"## Settings\n\n{table}"
 

@@ -18,6 +18,9 @@ _TRUTH = {"true": True, "false": False}  # likewise
 FREE_TEXT = "is free text"  # a reason to leave a column out
 IS_MISSING, EQUALS = " is missing", "="  # in names of features made of gaps and texts
 _ID_NAME = re.compile(r"(?i)(.*[ _.-])?(id|uuid|guid)|.*[a-z]I[Dd]|unnamed: 0|row_?(number|nr)")
+_DATE = re.compile(
+    r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ].*)?|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2})( .*)?"
+)
 _MIN_ROWS = 20  # fewer values that all differ say nothing about a column
 _NEARLY_ALL = 0.95  # share of different values in an id or a free text
 _RANGE = 20  # times the number of rows: how far apart ids lie at most
@@ -184,7 +187,10 @@ class RawColumn:
         present_texts = self.counts.total()
         if present_texts == len(numbers) and len(self.counts) == 1:
             return "is constant"
-        return None if self.is_category else self._text_reason(present_texts, max_categories)
+        reason = None if self.is_category else self._text_reason(present_texts, max_categories)
+        if reason is not None and all(map(_DATE.fullmatch, self.counts)):
+            return "looks like a date"
+        return reason
 
     def _number_reason(self, present: NDArray[np.float64]) -> str | None:
         if len(present) < 2 or not (present == np.floor(present)).all():

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from regraft.core.certificate import Certificate
 from regraft.core.evidence import accuracy_interval
 from regraft.core.group_certificate import GroupCertificate
 from regraft.core.head_certificate import HeadCertificate
+from regraft.core.latent_game import NO_OVERLAP
+from regraft.estimators.abduction import describe_lone_group, is_weak
 from regraft.estimators.source_mixtures import check_sources, describe_outside
+from regraft.premises.sample_size import describe_small_cells
 from regraft.support.measured import MeasuredShare
 from regraft.support.table import percent
 
@@ -32,12 +36,19 @@ class FitAnswer:
         return self.verdict, f"{number} {self.meaning}", *doubts
 
 
-def answer_fit(certificate: Certificate) -> FitAnswer:
-    """Say which model a fit returns, how good it is, and what speaks against relying on that."""
+def answer_fit(
+    certificate: Certificate, rows: Mapping[str, Mapping[str, int]] | None = None
+) -> FitAnswer:
+    """Say which model a fit returns, how good it is, and what speaks against relying on that.
+
+    ``rows`` are counted by source and class, where they are known.
+    """
     c = certificate
+    few = describe_small_cells(rows or {})
     number, meaning = _number(c)
     found = c.abduction["warnings"] if isinstance(c, GroupCertificate) else ()
-    doubts = (describe_outside(check_sources(c)), *found, "" if c.converged else _NOT_SETTLED)
+    outside = describe_outside(check_sources(c))
+    doubts = few, outside, *found, "" if c.converged else _NOT_SETTLED
     return FitAnswer(_verdict(c), number, meaning, tuple(filter(None, doubts)))
 
 
@@ -59,13 +70,18 @@ def _verdict(c: Certificate) -> str:
             "No hidden factor was found that the sources differ in, so this is the ordinary model. "
             "Nothing is known about domains unlike the sources."
         )
-    differ = "The sources differ in a hidden factor"
-    if isinstance(c, GroupCertificate) and c.abduction["warnings"]:
+    differ, reason = "The sources differ in a hidden factor", c.reason
+    alone = describe_lone_group(c.abduction) if isinstance(c, GroupCertificate) else ""
+    if alone and reason == NO_OVERLAP:
+        reason = f"{alone}, so the groups may be the sources"
+    if isinstance(c, GroupCertificate) and is_weak(c.abduction):
         differ = "The sources seem to differ in a hidden factor, though the signs are weak"
+    elif alone:
+        differ = "The sources seem to differ in a hidden factor, but do not share all its groups"
     if isinstance(c, HeadCertificate):
         differ = "The sources differ in how their rows go with their labels"
     if c.reason:
-        return f"{differ}. This is the ordinary model all the same, because {c.reason}."
+        return f"{differ}. This is the ordinary model all the same, because {reason}."
     kept = ", which does not lean on it" if isinstance(c, GroupCertificate) else ""
     gains = f"{differ}. This is the robust model{kept}"
     return (

@@ -31,7 +31,7 @@ from regraft.estimators.column_kinds import (
 )
 
 MISSING = "(missing)"  # the category of cells that are missing
-_PLURALS = {"is": "are", "has": "have", "numbers": "number"}  # verbs of reasons
+_PLURALS = {"is": "are", "has": "have", "numbers": "number", "looks": "look"}  # verbs of reasons
 _NUMBERS, _CATEGORIES = "numbers", "categories"  # of the ColumnTransformer
 _SHOWN = 8  # columns in a sentence
 
@@ -283,7 +283,8 @@ def describe_left_out(left_out: Mapping[str, str]) -> str:
     """Say in one sentence which columns are no features, and why."""
     by_reason: dict[str, list[str]] = {}
     for name, reason in left_out.items():
-        by_reason.setdefault(reason, []).append(repr(name))
+        shown = repr(name) if name else "the column without a name"  # such as an index of pandas
+        by_reason.setdefault(reason, []).append(shown)
     said = "; ".join(
         f"{join_names(names, _SHOWN)} {reason if len(names) == 1 else _to_plural(reason)}"
         for reason, names in by_reason.items()

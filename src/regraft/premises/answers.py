@@ -12,6 +12,7 @@ from regraft.premises.sample_size import COARSE, LEAST_CELL_ROWS, SampleSize
 from regraft.premises.shifts import Shifts
 from regraft.premises.verdicts import ONE_SOURCE, format_p_value
 from regraft.support.plain_data import PlainData
+from regraft.support.table import whole_percent
 
 QUESTIONS = (
     "Is there a hidden factor?",
@@ -80,7 +81,8 @@ def _find_factor(evidence: Findings) -> _Words:
     sentence = (
         f"The rows fall into {factor.n_groups} groups that the sources hold in different shares "
         f"({factor.chance}): {_describe_shares(factor)}. On rows that no step has seen, the groups "
-        f"tell {factor.gain:.4f} ± {factor.gain_error:.4f} nats about the source"
+        f"tell {factor.gain:.4f} ± {factor.gain_error:.4f} nats about the source (± one "
+        "standard error)"
     )
     sentence += "." if factor.is_clear else ", which may be chance."
     if factor.separation < _CLEAR_SEPARATION:
@@ -98,7 +100,8 @@ def _describe_shares(factor: HiddenFactor) -> str:
     u = max(range(len(spans)), key=lambda u: (round(spans[u], 6), u))  # the last of equal ones
     share = {name: row[u] for name, row in factor.shares.items()}
     low, high = (choose(share, key=share.__getitem__) for choose in (min, max))
-    return f"group {u} is {share[low]:.0%} of {low} and {share[high]:.0%} of {high}"
+    least, most = (f"{whole_percent(share[name])} of {name}" for name in (low, high))
+    return f"group {u} is {least} and {most}"
 
 
 def _compare_inputs(evidence: Findings) -> _Words:
@@ -141,7 +144,8 @@ def _judge_size(evidence: Findings) -> _Words:
     margin = f"± {100 * size.margins[coarse]:.1f} points"
     sentence = (
         f"The smallest part is class {label} of {source} with {n} rows. An accuracy in {coarse} "
-        f"({size.n_rows(coarse)} rows) is known to {margin} (two standard errors)."
+        f"({size.n_rows(coarse)} rows) is known to {margin} (two standard errors, about a 95 % "
+        "interval)."
     )
     if not evidence.one_source:
         points = f"{100 * evidence.factor.least_difference:.0f} points"

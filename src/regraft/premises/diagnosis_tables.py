@@ -82,7 +82,11 @@ def size_table(size: SampleSize) -> Table:
         for source, row in size.rows.items()
     )
     columns = ("source", *(f"class {label}" for label in shown), "all rows", "accuracy of ERM")
-    return Table("Rows, and accuracy on rows not seen (two standard errors)", columns, rows)
+    return Table(
+        "Rows, and accuracy on rows not seen (±: two standard errors, about a 95 % interval)",
+        columns,
+        rows,
+    )
 
 
 def factor_table(factor: HiddenFactor) -> Table:

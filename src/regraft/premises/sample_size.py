@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from regraft.core.domains import Domains
@@ -71,6 +71,25 @@ def measure_sample_size(domains: Domains, accuracies: Sequence[float]) -> Sample
         },
         accuracies=dict(zip(names, accuracies, strict=True)),
         margins=dict(zip(names, map(_margin, accuracies, sizes), strict=True)),
+    )
+
+
+def describe_small_cells(rows: Mapping[str, Mapping[str, int]]) -> str:
+    """Warn of the smallest class of a source if it has fewer rows than the method needs.
+
+    ``rows`` are counted by source and class. Return one sentence, or "" if there are enough.
+    """
+    cells = [(n, label, name) for name, counts in rows.items() for label, n in counts.items() if n]
+    small = sorted(cell for cell in cells if cell[0] < LEAST_CELL_ROWS)
+    if not small:
+        return ""
+    n, label, name = small[0]
+    others = len(small) - 1
+    too = f", and {others} more {'has' if others == 1 else 'have'} fewer than {LEAST_CELL_ROWS}"
+    return (
+        f"class {label} of source {name} has {n} row{'s' * (n > 1)}{too if others else ''}: with "
+        f"fewer than {LEAST_CELL_ROWS} rows in each class of a source, what is found is mostly "
+        "noise, and plain logistic regression is safer."
     )
 
 

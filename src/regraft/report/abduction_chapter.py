@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from regraft.core.domain_scores import PERMUTATIONS
 from regraft.premises.verdicts import format_p_value
-from regraft.report.elements import Chapter, Document, Figure, Section
+from regraft.report.elements import Chapter, Document, Figure, Section, Text
 from regraft.report.factor_sections import (
+    describe_group,
     ends_section,
     source_shares,
     sureness_section,
@@ -32,7 +35,9 @@ def abduction_sections(document: Document) -> tuple[Section, ...]:
     sure = sureness_section(document)
     if not document["ends"]:
         return (sure,)
-    return ends_section(document), tie_section(document), sure
+    ends = ends_section(document)
+    named = replace(ends, parts=(*ends.parts, Text(describe_group(document))))
+    return named, tie_section(document), sure
 
 
 def _answer(document: Document) -> tuple[str, Figure]:

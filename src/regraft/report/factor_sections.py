@@ -39,9 +39,14 @@ _STEEP = (
     "a domain whose line is less steep, or runs the other way, a head that leans on the factor "
     "fails."
 )
+_APART = (
+    "A mark for each source: the more its marks differ from class to class, the better the factor "
+    "predicts the label there. In a domain where they differ less, or in another way, a head that "
+    "leans on the factor fails."
+)
 _FLAT = (
     "Groups are found class by class, and the groups of one class have little in common with those "
-    "of another. Lines at different heights are sources with different shares."
+    "of another. Marks at different heights are sources with different shares."
 )
 
 
@@ -107,12 +112,15 @@ def tie_section(found: Document) -> Section:
         f"{source}: {', '.join(f'{percent(m.value)} of class {label}' for label, m in row.items())}"
         for source, row in shares.items()
     )
+    has_lines = len(found["ends"]) == 2
     chart = Chart(
-        f"Share of {what} in each class, a line for each source; bars: 95 % intervals",
+        f"Share of {what} in each class, a {'line' if has_lines else 'mark'} for each source; "
+        "bars: 95 % intervals",
         slope_chart(shares, f"share of {what} (%)"),
         f"Share of {what}. {described}.",
     )
-    return Section("How it is tied to the label", (Text(_STEEP if aligned else _FLAT), chart))
+    text = (_STEEP if has_lines else _APART) if aligned else _FLAT
+    return Section("How it is tied to the label", (Text(text), chart))
 
 
 def group_section(heads: Mapping[str, Sequence[Evidence]], found: Document) -> Section:

@@ -115,7 +115,7 @@ def fit_chapter(document: Document) -> Chapter:
         *game_sections(c),
         _rows_section(document),
     )
-    answer = answer_fit(c)
+    answer = answer_fit(c, rows)
     figure = Figure(answer.number, answer.meaning)
     return Chapter(_FIT, asked, answer.verdict, sections, figure, answer.doubts)
 

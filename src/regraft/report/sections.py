@@ -97,8 +97,10 @@ def domains_section(
 ) -> Section:
     """Show the accuracy of each head in each domain on ``rows``; mark the worst of ``head``.
 
-    ``checks`` say what the groups of each domain predict for ``head``.
+    ``head`` comes first: a narrow screen shows the first columns. ``checks`` say what the groups of
+    each domain predict for it.
     """
+    measured = {head: measured[head], **measured}
     domains = list(dict.fromkeys(name for row in measured.values() for name in row))
     accuracies = {h: {name: m.value for name, m in row.items()} for h, row in measured.items()}
     lines = tuple((name, *(_cell(row, name) for row in measured.values())) for name in domains)

@@ -15,6 +15,8 @@ PREVALENCE = "prevalence"  # the number, in percent, that a slider moves
 _LETTER, _NARROW = 6.4, 260  # pixels: of a letter, and of the axis on a telephone
 _LEVELS, _LINE = 3, 14  # of names above a chart, and the height of one
 _LONGEST = 16  # letters of a name above a chart
+_LABEL_ANGLES = (3, 0), (9, -40), (float("inf"), -90)  # names of so many classes, on a telephone
+_MOST_LABELS = 18  # classes; of more, some names are left out where there is no room
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,11 @@ class PlacedDomain:
 
 
 def slope_chart(shares: Mapping[str, Mapping[str, MeasuredShare]], title: str) -> Spec:
-    """Draw a share by class, a line for each source: the steeper, the more it tells the class."""
+    """Draw a share by class, a mark for each source, beside each other.
+
+    Two classes are joined by a line: the steeper, the more the share tells the class. More have no
+    order, so that slopes would mean nothing.
+    """
     classes = list(dict.fromkeys(label for row in shares.values() for label in row))
     looks = {name: look(i) for i, name in enumerate(shares)}
     values: list[dict[str, Any]] = [
@@ -37,13 +43,15 @@ def slope_chart(shares: Mapping[str, Mapping[str, MeasuredShare]], title: str) -
         for label, each in row.items()
     ]
     ends = [value[key] for value in values for key in ("low", "high")]
-    angle = 0 if len(classes) <= 3 else -40
+    angle = next(angle for most, angle in _LABEL_ANGLES if len(classes) <= most)
+    labels = {"labelAngle": angle, "labelLimit": 90, "labelOverlap": len(classes) > _MOST_LABELS}
     place: dict[str, Any] = {
         "x": {
             "field": "class", "type": "ordinal", "sort": classes, "title": "class",
-            "scale": {"type": "point", "padding": 0.35},
-            "axis": {"labelAngle": angle, "labelLimit": 90, "labelOverlap": True, "grid": True},
+            "scale": {"type": "band", "paddingInner": 0.6, "paddingOuter": 0.3},
+            "axis": {**labels, "grid": True},
         },
+        "xOffset": {"field": "source", "type": "nominal", "sort": list(shares)},
         "y": parts.axis("share", title, parts.fit_axis(ends)),
     }  # fmt: skip
     bars = {**place, "y": {**place["y"], "field": "low"}, "y2": {"field": "high"}}
@@ -52,15 +60,11 @@ def slope_chart(shares: Mapping[str, Mapping[str, MeasuredShare]], title: str) -
         source="source", **{"class": "class"}, share="%", low="from (%)", high="to (%)"
     )
     marks = {**place, "tooltip": shown, **parts.told_apart("source", looks, "color", "shape")}
-    lines = {**place, **parts.told_apart("source", looks, "color", "strokeDash")}
-    return parts.layered_chart(
-        values,
-        [
-            layer("line", lines, strokeWidth=2),
-            layer("rule", bars, strokeWidth=2),
-            layer("point", marks, filled=True, size=80),
-        ],
-    ) | {"height": 260}
+    layers = [layer("rule", bars, strokeWidth=2), layer("point", marks, filled=True, size=80)]
+    if len(classes) == 2:
+        lines = {**place, **parts.told_apart("source", looks, "color", "strokeDash")}
+        layers.insert(0, layer("line", lines, strokeWidth=2))
+    return parts.layered_chart(values, layers) | {"height": 260}
 
 
 def prevalence_chart(

@@ -177,6 +177,11 @@ def percent(share: float) -> str:
     return f"{100 * share:z.1f}%"
 
 
+def whole_percent(share: float) -> str:
+    """Write a share of one in whole percent; shares that differ by rounding errors look alike."""
+    return f"{round(share, 4):.0%}"
+
+
 def write_p_value(p_value: float) -> str:
     """Write a p-value for a sentence; one that is tiny only as a bound."""
     return f"p = {p_value:.3f}" if p_value >= 0.001 else "p < 0.001"
