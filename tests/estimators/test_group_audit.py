@@ -117,6 +117,21 @@ def test_probabilities_stand_for_the_predictor_and_json_for_the_audit(
     assert "each class mixed in its own proportion" in found.summary()
 
 
+def test_the_bound_is_the_mixtures_and_the_worst_source_is_told(
+    confounded: Problem, model: LogisticRegression
+) -> None:
+    found = audit_groups(model, *confounded.data)
+    document = json.loads(json.dumps(found.to_dict()))
+    document["sources"][0]["accuracy"] = 0.01
+    document["accuracy_bound"] = 0.01  # as older versions wrote it
+    del document["worst_source"]
+    low = GroupAudit.from_dict(document)
+    assert low.accuracy_bound == found.accuracy_bound == min(e.accuracy_bound for e in low.targets)
+    assert (low.worst_source.name, low.worst_source.accuracy) == (low.sources[0].name, 0.01)
+    assert f"In the source {low.sources[0].name}, 1.0% was measured" in low.summary()
+    assert "no such domain" not in found.summary()
+
+
 def test_without_a_hidden_factor_the_pool_and_the_sources_are_measured() -> None:
     p = make_problem(n=300, sources=1)
     p = Problem(p.X, p.y, np.tile(["a", "b"], 150))  # random halves of one population

@@ -154,13 +154,3 @@ def mean_accuracy(held_out: HeldOutRows, slices: Sequence[slice], row_weight: Te
     """Return the accuracy, mean over the sources."""
     total: float = sum(mean_by_source(held_out.correct, slices, row_weight).tolist())
     return total / len(slices)
-
-
-def largest_risk(bounded: Sequence[Evidence], measured: Sequence[Evidence]) -> float:
-    """Return the largest of the bounds on some risks and of other risks as they were measured."""
-    return max([each.risk_bound for each in bounded] + [each.risk for each in measured])
-
-
-def lowest_accuracy(bounded: Sequence[Evidence], measured: Sequence[Evidence]) -> float:
-    """Return the lowest of the bounds on some accuracies and of others as they were measured."""
-    return min([each.accuracy_bound for each in bounded] + [each.accuracy for each in measured])

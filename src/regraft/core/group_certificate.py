@@ -80,7 +80,6 @@ def certify_latent(
         names,
         sources.row_weight,
         notes=notes,
-        sources_have_bounds=False,  # they are mixtures, which the bounds cover
         reason=outcome.reason,
         advantage=outcome.advantage,
         game=outcome.game,

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 import torch
 from numpy.typing import ArrayLike
 
 from regraft.core.abduction import find_groups, rows_of_domains
+from regraft.core.certificate import describe_worse
 from regraft.core.domains import check_domains, domain_slices, warn_if_one_domain
 from regraft.core.evidence import (
     CONFIDENCE,
     Evidence,
     HeldOutRows,
-    largest_risk,
-    lowest_accuracy,
     measure_sources,
 )
 from regraft.core.group_evidence import measure_targets
@@ -38,15 +37,13 @@ class GroupAudit(ShownResult, PlainData):
 
     ``risk`` and ``accuracy`` are of the worst mixture of the groups on these rows. With a
     confidence of 95 %, no mixture has a risk above ``risk_bound`` or an accuracy below
-    ``accuracy_bound``, if the rows are new to the predictor. Nor was any source measured to have:
-    where one was below the mixtures' bounds, what was measured there is taken.
+    ``accuracy_bound``, if the rows are new to the predictor. ``worst_source`` was measured, and may
+    be below that bound if it is no such mixture.
     """
 
     family: Literal["latent"]
     risk: float  # nats
-    risk_bound: float
     accuracy: float
-    accuracy_bound: float
     confidence: float
     source_accuracy: float  # mean over the sources
     groups: tuple[Evidence, ...]  # each group alone; the pooled sources if there is one group
@@ -55,15 +52,32 @@ class GroupAudit(ShownResult, PlainData):
     prior_shift: float | None
     class_groups: bool
     abduction: dict[str, Any]  # what was found about the hidden factor
+    # Follow from the evidence.
+    risk_bound: float = field(init=False)
+    accuracy_bound: float = field(init=False)
+    worst_source: Evidence = field(init=False)  # with the lowest accuracy
+
+    def __post_init__(self) -> None:
+        found = {
+            "risk_bound": max(each.risk_bound for each in self.targets),
+            "accuracy_bound": min(each.accuracy_bound for each in self.targets),
+            "worst_source": min(self.sources, key=lambda each: each.accuracy),
+        }
+        for name, value in found.items():
+            object.__setattr__(self, name, value)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> GroupAudit:
-        """Rebuild an audit from :meth:`to_dict`, also after a round trip through JSON."""
+        """Rebuild an audit from :meth:`to_dict`, also after a round trip through JSON.
+
+        Bounds follow from the evidence, also those of audits that older versions wrote.
+        """
         evidence = {
             name: tuple(Evidence(**each) for each in data[name])
             for name in ("groups", "targets", "sources")
         }
-        return cls(**{**data, **evidence})
+        given = {each.name for each in fields(cls) if not each.init}
+        return cls(**{name: x for name, x in (data | evidence).items() if name not in given})
 
     @property
     def n_groups(self) -> int:
@@ -80,16 +94,9 @@ class GroupAudit(ShownResult, PlainData):
         sources = (
             f"The predictor has {percent(self.source_accuracy)} on the sources (mean over them)"
         )
-        # Not the lower of it and a source's, which was measured and is no bound.
-        lowest = min(each.accuracy_bound for each in self.targets)
-        bound = f"at least {percent(lowest)} with {self.confidence:.0%} confidence"
-        worst_source = min(self.sources, key=lambda each: each.accuracy)
-        worse = ""
-        if worst_source.accuracy < lowest:
-            measured = percent(worst_source.accuracy)
-            worse = (
-                f" A single source can be worse: {measured} was measured in {worst_source.name}."
-            )
+        bound = f"at least {percent(self.accuracy_bound)} with {self.confidence:.0%} confidence"
+        is_worse = self.worst_source.accuracy < self.accuracy_bound
+        worse = f" {describe_worse(self.worst_source)}" if is_worse else ""
         if self.n_groups == 1:
             return (
                 "No hidden factor was found, so nothing is known about how a new domain may "
@@ -209,9 +216,7 @@ def join_audit(
     return GroupAudit(
         family="latent",
         risk=max(each.risk for each in targets),
-        risk_bound=largest_risk(targets, sources),
         accuracy=min(each.accuracy for each in targets),
-        accuracy_bound=lowest_accuracy(targets, sources),
         confidence=CONFIDENCE,
         source_accuracy=sum(each.accuracy for each in sources) / len(sources),
         groups=groups,
