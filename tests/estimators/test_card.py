@@ -131,6 +131,11 @@ def renamed(model: CROClassifier, names: list[str]) -> CROClassifier:
     return other
 
 
+def test_the_card_says_how_erm_differs_from_logistic_regression(model: CROClassifier) -> None:
+    card = model_card(model)
+    assert "each source weighs the same" in card and "not that of scikit-learn's" in card
+
+
 def test_the_header_has_the_fields_of_the_hub(model: CROClassifier) -> None:
     fields = header(model_card(model))
     assert set(fields) == {"library_name", "pipeline_tag", "tags", "model-index"}
