@@ -71,7 +71,14 @@ def frontier_section(frontier: Frontier) -> Section:
     title = "The price of robustness"
     if not frontier.has_factor:
         return Section(title, (Text(frontier.summary()),))
-    rows = tuple((p.label, str(p.source), str(p.worst_case)) for p in frontier.points)
+    rows: list[tuple[str, ...]] = [
+        (p.label, str(p.source), str(p.worst_case)) for p in frontier.points
+    ]
+    columns: tuple[str, ...] = frontier.trained, "sources", frontier.scope
+    if frontier.points[-1].worst_case_bound is not None:
+        columns = *columns, "at least", "fit returns"
+        more = ((p.at_least, p.returned) for p in frontier.points)
+        rows = [(*row, *cells) for row, cells in zip(rows, more, strict=True)]
     first = frontier.points[0].label
     is_erm = " Radius 0 is plain ERM." if frontier.family != "latent" and first == "0" else ""
     trained = frontier.trained
@@ -88,7 +95,7 @@ def frontier_section(frontier: Frontier) -> Section:
                 frontier_chart(frontier),
                 frontier.summary(),
             ),
-            Table("Measured on rows not seen", (trained, "sources", frontier.scope), rows),
+            Table("Measured on rows not seen", columns, tuple(rows)),
         ),
     )
 
