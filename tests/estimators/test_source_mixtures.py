@@ -10,6 +10,7 @@ from regraft import CROClassifier, make_confounded_domains
 from regraft.core.evidence import Evidence
 from regraft.core.group_certificate import GroupCertificate
 from regraft.estimators.card import model_card
+from regraft.estimators.certificate_terms import explain_certificate
 from regraft.estimators.fit_answer import answer_fit
 from regraft.estimators.source_mixtures import check_sources, describe_outside
 
@@ -106,6 +107,24 @@ def test_more_rows_never_turn_a_source_into_a_mixture(accuracy: float, rows: flo
 
 def test_a_bound_of_nothing_is_no_promise(certificate: GroupCertificate) -> None:
     hopeless = tuple(replace(each, accuracy_bound=0.0) for each in certificate.targets)
-    answer = answer_fit(replace(certificate, targets=hopeless))
-    assert answer.lines()[1].startswith("Nothing is certified in a new domain that")
+    none = replace(certificate, targets=hopeless)
+    answer = answer_fit(none)
+    assert answer.lines()[1].startswith("Nothing useful can be certified in a new domain that")
     assert "0.0%" not in answer.lines()[1].split("Measured")[0]
+    assert "nothing useful can be certified about its accuracy" in none.claim()
+    assert "at least 0.0%" not in f"{answer.verdict} {none.summary()}"
+    assert {t.name: t.value for t in explain_certificate(none)}["certified accuracy"] == (
+        "nothing useful can be certified"
+    )
+    pooled = replace(certificate, pooled_targets=hopeless)
+    assert "nats and nothing useful about its accuracy." in pooled.claim()
+    assert "at least 0.0%" not in answer_fit(pooled).verdict
+
+
+def test_the_card_does_not_certify_zero(
+    model: CROClassifier, certificate: GroupCertificate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hopeless = tuple(replace(each, accuracy_bound=0.0) for each in certificate.targets)
+    monkeypatch.setattr(model, "certificate_", replace(certificate, targets=hopeless))
+    card = model_card(model)
+    assert "at least 0.0%" not in card and "| nothing useful can be certified |" in card

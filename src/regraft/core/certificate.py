@@ -21,7 +21,7 @@ from regraft.core.game import GameOutcome, Round
 from regraft.core.guard import Advantage
 from regraft.support.plain_data import PlainData
 from regraft.support.shown import ShownResult
-from regraft.support.table import Table
+from regraft.support.table import Table, at_least, is_useful, percent
 
 _EVIDENCE = tuple(
     f"{of}{kind}" for of in ("", "pooled_") for kind in ("targets", "sources", "kept", "groups")
@@ -141,11 +141,16 @@ class Certificate(ShownResult, PlainData):
 
     def claim(self) -> str:
         """Say what is certified, beside ERM's, and which source was measured to be worse."""
+        own = f"and an accuracy of {at_least(self.accuracy_bound)}"
+        if not is_useful(self.accuracy_bound):
+            own = f"({at_least(0.0)} about its accuracy)"
+        pooled = percent(self.pooled_accuracy_bound)
+        if not is_useful(self.pooled_accuracy_bound):
+            pooled = "nothing useful about its accuracy"
         claim = (
             f"Certified: {self.scope()}, this head has a risk of at most {self.risk_bound:.3f} "
-            f"nats and an accuracy of at least {self.accuracy_bound:.1%} ({self.confidence:.0%} "
-            f"confidence, held-out rows); ERM's head is certified at {self.pooled_risk_bound:.3f} "
-            f"nats and {self.pooled_accuracy_bound:.1%}."
+            f"nats {own} ({self.confidence:.0%} confidence, held-out rows); ERM's head is "
+            f"certified at {self.pooled_risk_bound:.3f} nats and {pooled}."
         )
         if (worse := self.worse_source) is None:
             return claim

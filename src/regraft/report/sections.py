@@ -22,7 +22,7 @@ from regraft.report.prevalence import NOT_A_MIXTURE, ORDINARY, OUTSIDE, ROBUST
 from regraft.support.charts import game_chart
 from regraft.support.measured import MeasuredShare
 from regraft.support.measured_charts import accuracy_chart
-from regraft.support.table import Table, percent
+from regraft.support.table import Table, at_least, percent
 
 _HELD_OUT = (
     "Measured on held-out rows: each row is judged by heads that were fitted without it; the head "
@@ -166,8 +166,8 @@ def evidence_section(certificate: Certificate) -> Section:
     if c.reason:
         del heads[ROBUST]  # which is the same head
     described = (
-        f"Certified in {name_domains(c)}: this head at least {percent(c.accuracy_bound)}, ERM at "
-        f"least {percent(c.pooled_accuracy_bound)} ({c.confidence:.0%} confidence)."
+        f"Certified in {name_domains(c)}: this head {at_least(c.accuracy_bound)}, ERM "
+        f"{at_least(c.pooled_accuracy_bound)} ({c.confidence:.0%} confidence)."
     )
     title = "Accuracy on held-out rows; bars: 95 % intervals, ticks: bounds of the certificate"
     by_group = isinstance(c, GroupCertificate)
