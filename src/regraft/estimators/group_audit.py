@@ -24,10 +24,14 @@ from regraft.estimators.abduction import describe_groups
 from regraft.estimators.audit import Predictor, judge_rows
 from regraft.support.plain_data import PlainData
 from regraft.support.shown import ShownResult
-from regraft.support.table import Cell, Number, Table, percent, share
+from regraft.support.table import Cell, Number, Table, at_least, percent, share
 from regraft.support.threads import threads_by_size
 
 COLUMNS = "measured in", "effective rows", "risk", "at most", "accuracy", "at least"
+_EFFECTIVE = (
+    "Effective rows: how many rows of equal weight would tell as much. A row counts in every group "
+    "that it may belong to, so they need not sum to the number of rows."
+)
 ONE_SOURCE_CONSEQUENCE = "no hidden groups can be told apart"
 
 
@@ -94,7 +98,8 @@ class GroupAudit(ShownResult, PlainData):
         sources = (
             f"The predictor has {percent(self.source_accuracy)} on the sources (mean over them)"
         )
-        bound = f"at least {percent(self.accuracy_bound)} with {self.confidence:.0%} confidence"
+        lowest = min(self.targets, key=lambda each: each.accuracy_bound)
+        bound = f"{at_least(lowest.accuracy_bound)} with {self.confidence:.0%} confidence"
         is_worse = self.worst_source.accuracy < self.accuracy_bound
         worse = f" {describe_worse(self.worst_source)}" if is_worse else ""
         if self.n_groups == 1:
@@ -107,16 +112,29 @@ class GroupAudit(ShownResult, PlainData):
             scope += f", with log-odds at most {self.prior_shift:g} nats from the sources'"
         if self.class_groups:
             scope += ", each class mixed in its own proportion"
-        worst = min(self.groups, key=lambda each: each.accuracy)
-        hardest = f"{worst.name} alone is the hardest"
-        if self.targets != self.groups:
-            hardest += f" group, with {percent(worst.accuracy)}"
-        return (f"{sources} and {percent(self.accuracy)} {scope} ({bound}); {hardest}.{worse}",)
+        worst = min(self.targets, key=lambda each: each.accuracy)
+        if self.targets == self.groups:
+            scope += f", which is {worst.name} alone"
+        else:
+            group = min(self.groups, key=lambda each: each.accuracy)
+            worse = (
+                f" Of the groups, {group.name} alone is the hardest group, with "
+                f"{percent(group.accuracy)}.{worse}"
+            )
+        said = f"{sources} and {percent(self.accuracy)} {scope}"
+        if lowest.name == worst.name:
+            return f"{said} ({bound}).{worse}", _EFFECTIVE
+        return (
+            f"{said} ({at_least(worst.accuracy_bound)}). The lowest bound is that of "
+            f"{lowest.name}: {bound}, and so in every mixture.{worse}",
+            _EFFECTIVE,
+        )
 
     def table(self) -> Table:
         """Show risk and accuracy in each group, mixture and source."""
         parts = evidence_rows(self.mixtures), evidence_rows(self.sources)
-        return Table.from_sections("Each hidden group and source", COLUMNS, *parts)
+        note = _EFFECTIVE if self.n_groups > 1 else ""
+        return Table.from_sections("Each hidden group and source", COLUMNS, *parts, note=note)
 
     def plot(self, path: str, name: str = "predictor") -> None:
         """Draw accuracy by group and source to the picture ``path`` (needs the extra ``plots``)."""
