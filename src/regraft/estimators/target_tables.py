@@ -50,7 +50,7 @@ def place_table(certificate: TargetCertificate, write: Callable[[str], str] = st
         (name, *map(percent, (share, c.lower[name], c.upper[name])))
         for name, share in c.weights.items()
     )
-    note = "At least and at most: with 97.5 % confidence, if the domain is a mixture of the groups."
+    note = "At least and at most: with 95 % confidence, if the domain is a mixture of the groups."
     return Table("Shares of the groups", ("group", "share", "at least", "at most"), rows, note=note)
 
 
