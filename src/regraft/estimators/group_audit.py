@@ -169,8 +169,9 @@ def audit_groups(
     """Measure a fixed predictor in each hidden group of the rows, and in their worst mixture.
 
     The groups follow from ``X``, ``y`` and ``sample_domain`` alone, as :func:`regraft.abduct` finds
-    them, so all predictors are audited against the same mixtures. Pass rows that the predictor was
-    not fitted on if you can: on its training rows it looks better than it is.
+    them, so all predictors are audited against the same mixtures. The numbers hold only for rows
+    that the predictor was not fitted on: on its training rows it looks better than it is. Where
+    they are those of a head of Regraft, a warning says so.
 
     Parameters
     ----------
@@ -200,12 +201,14 @@ def audit_groups(
     # Reports read audits, and need not wait for scikit-learn.
     from regraft.estimators.pipelines import split_rows
     from regraft.estimators.raw_tables import fit_features
+    from regraft.estimators.unseen import warn_if_seen
 
     check_prior_shift(prior_shift)
     predictor, X = split_rows(predictor, X)
     rows = fit_features(X, sample_domain)[1]
     domains = check_domains(rows, y, sample_domain, device=device)
     loss, error = judge_rows(predictor, X, domains)
+    warn_if_seen(predictor, X, sample_domain)
     warn_if_one_domain(domains, ONE_SOURCE_CONSEQUENCE)
     found = find_groups(rows_of_domains(domains))
     mixed = (found.posterior, domains.weight, domains.y, len(domains.classes))
