@@ -16,6 +16,7 @@ from regraft.core.domains import Domains, check_domains, index_column
 from regraft.core.features import check_features, join_names
 from regraft.core.group_models import GroupModels
 from regraft.core.group_ties import align_classes, share_errors, source_share_errors
+from regraft.premises.hidden_factor import CLEAR_SEPARATION
 from regraft.premises.verdicts import format_p_value
 from regraft.support.shown import ShownResult
 from regraft.support.table import Cell, Table, share
@@ -23,8 +24,6 @@ from regraft.support.threads import threads_by_size
 
 if TYPE_CHECKING:
     from regraft.estimators.table_features import TableFeatures
-
-_CLEAR_SEPARATION = 2.0  # standard deviations; groups nearer than this overlap much
 
 
 @dataclass(frozen=True, repr=False)
@@ -133,7 +132,7 @@ def summarize_factor(found: Mapping[str, Any]) -> str:
             "rows are too few to measure it better."
         )
     begin = f"A hidden factor was found ({chance})"
-    if found["separation"] < _CLEAR_SEPARATION:
+    if found["separation"] < CLEAR_SEPARATION:
         begin = f"The sources differ ({chance}), but the signs of a hidden factor are weak"
     return (
         f"{begin}: the sources hold {found['n_groups']} groups of "
@@ -213,7 +212,7 @@ def _doubts(found: Groups, domains: Domains) -> list[str]:
             return ["The sources differ given the label, but not as mixtures of the same groups."]
         return []
     doubts = []
-    if found.separation < _CLEAR_SEPARATION:
+    if found.separation < CLEAR_SEPARATION:
         doubts.append(
             "The groups overlap so much that for many rows nobody can tell to which they belong."
         )
