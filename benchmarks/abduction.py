@@ -154,9 +154,9 @@ def certify(seed: int) -> dict[str, Any]:
         "found": certificate.n_groups > 1,
         "is_erm": bool(certificate.reason),
         "risk": risk,
-        "risk_bound": certificate.risk,
+        "risk_bound": certificate.risk_bound,
         "accuracy": accuracy,
-        "accuracy_bound": certificate.accuracy,
+        "accuracy_bound": certificate.accuracy_bound,
     }
 
 

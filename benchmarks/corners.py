@@ -43,7 +43,9 @@ def main(names: list[str]) -> None:
         model = CROClassifier().fit(X, y, sample_domain=s)
         seconds = time.process_time() - start
         head = "ERM's" if model.certificate_.reason else "the game's"
-        print(f"{name}: {seconds:.1f} s of one core, risk {model.certificate_.risk:.3f}, {head}")
+        print(
+            f"{name}: {seconds:.1f} s of one core, risk {model.certificate_.risk_bound:.3f}, {head}"
+        )
 
 
 if __name__ == "__main__":

@@ -152,7 +152,7 @@ def measure(folder: str, workers: str, nodes: str, kill: str) -> None:
         "received_bytes": received,
         "kills": len(kills),
         "coefficients": model.coef_.tolist(),
-        "risk": model.certificate_.risk,
+        "risk": model.certificate_.risk_bound,
     }
     print(json.dumps(result))
 

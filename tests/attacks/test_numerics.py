@@ -138,11 +138,17 @@ def find_certificate_fault(certificate: Certificate) -> str | None:
     for each in (*certificate.targets, *certificate.sources, *certificate.pooled_sources):
         if (fault := find_evidence_fault(each)) is not None:
             return fault
-    if not np.isfinite([certificate.risk, certificate.accuracy, certificate.gap]).all():
+    if not np.isfinite([certificate.risk_bound, certificate.accuracy_bound, certificate.gap]).all():
         return "the certificate is not finite"
-    if certificate.risk < max(each.risk for each in certificate.sources) - _ROUNDING:
+    lowest = min(each.accuracy for each in certificate.sources)
+    if certificate.worst_source.accuracy != lowest:
+        return "the worst source is another one"
+    if certificate.family == "latent":  # sources that are no mixtures are named
+        if (certificate.accuracy_bound > lowest) != ("no such domain" in certificate.claim()):
+            return "a source is below the bound and not named"
+    elif certificate.risk_bound < max(each.risk for each in certificate.sources) - _ROUNDING:
         return "the certified risk is below that of a source"
-    if certificate.accuracy > min(each.accuracy for each in certificate.sources) + _ROUNDING:
+    elif certificate.accuracy_bound > lowest + _ROUNDING:
         return "the certified accuracy is above that of a source"
     json.dumps(certificate.to_dict(), allow_nan=False)
     return None

@@ -57,7 +57,7 @@ def test_it_says_what_place_says_and_writes_it(newcomer: Path, run: Run, tmp_pat
     for sentence in expected.paragraphs():
         assert sentence in ran.out
     said = " ".join(ran.out.split())
-    certified = model.certificate_.accuracy
+    certified = model.certificate_.accuracy_bound
     assert f"expected to have {100 * expected.expected_accuracy:.1f}% accuracy" in said
     assert f"at least {100 * certified:.1f}% in every mixture of the groups" in said
     source = list(expected.source_shares.values())

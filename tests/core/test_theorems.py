@@ -304,8 +304,8 @@ def test_the_certificate_covers_new_rows_of_the_plausible_targets(n: int) -> Non
     misses = 0
     for seed in range(4):
         certificate, own, _ = _worst_cases(n, seed)
-        misses += own > certificate.risk
-        assert own - 0.01 <= certificate.risk <= own + (1.0 if n == 150 else 0.2)
+        misses += own > certificate.risk_bound
+        assert own - 0.01 <= certificate.risk_bound <= own + (1.0 if n == 150 else 0.2)
         measured = max(each.risk for each in (*certificate.targets, *certificate.sources))
         assert own <= measured + _terms(certificate).statistical
     assert misses <= 1
@@ -320,5 +320,5 @@ def test_the_statistical_term_falls_with_the_root_of_the_effective_rows() -> Non
 def test_the_hull_itself_is_known_as_well_as_the_rows_allow() -> None:
     """The bound is for given source heads. Few rows miss how the sources differ, and how much."""
     cases = {n: [_worst_cases(n, seed) for seed in range(4)] for n in (150, 2400)}
-    few, many = (max(risk - c.risk for c, _, risk in found) for found in cases.values())
+    few, many = (max(risk - c.risk_bound for c, _, risk in found) for found in cases.values())
     assert few > 0.5 and many < 0.05

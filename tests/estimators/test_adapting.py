@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +11,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from regraft import AdaptedClassifier, CROClassifier, ERMClassifier, adapt, load, save
+from regraft import AdaptedClassifier, CROClassifier, ERMClassifier, adapt, load, place, save
+from regraft.core.evidence import Evidence
 from regraft.data.examples import DemoBank, load_demo
+from regraft.estimators.target_certificate import TargetCertificate
 
 
 @pytest.fixture(scope="module")
@@ -171,3 +175,39 @@ def test_models_that_cannot_adapt(demo: DemoBank, hull: CROClassifier) -> None:
         adapt(hull, X)
     with pytest.raises(ValueError, match="ERMClassifier has no family"):
         adapt(ERMClassifier().fit(demo.X[::50], demo.y[::50]), X)  # type: ignore[arg-type]
+
+
+def test_place_and_adapt_show_one_region(demo: DemoBank, model: CROClassifier) -> None:
+    placed = place(model, demo.X_target[:500])
+    found = adapt(model, demo.X_target[:500]).certificate_
+    assert list(found.lower.values()) == pytest.approx(list(placed.lower))
+    assert list(found.upper.values()) == pytest.approx(list(placed.upper))
+
+
+@pytest.mark.parametrize("n", [0, 30])
+def test_rows_that_are_no_mixture_have_no_worst_mixture(
+    demo: DemoBank, model: CROClassifier, n: int
+) -> None:
+    strange = demo.X_target[:300] + 3 * demo.X_target.std(axis=0)
+    found = adapt(model, strange, _labels(demo, n, 300)).certificate_
+    assert found.p_value is not None and found.p_value < 0.01 and found.mixture is None
+    assert "Nothing is certified" in found.claim() and "worst mixture" not in found.added()
+    assert all("mixture" not in row[0] for row in found.table().rows)
+    again = TargetCertificate.from_dict(json.loads(json.dumps(found.to_dict())))
+    assert again == found
+    evidence = Evidence("the worst mixture left", 9.0, 1.0, 0.5, 0.6, 0.8, 0.7)
+    old = found.to_dict() | {"mixture": asdict(evidence), "mixture_before": asdict(evidence)}
+    assert TargetCertificate.from_dict(old) == found
+
+
+def test_few_labels_show_an_interval_and_certify_nothing(
+    demo: DemoBank, model: CROClassifier
+) -> None:
+    found = adapt(model, demo.X_target[:300], _labels(demo, 30, 300)).certificate_
+    assert found.labelled is None and found.few is not None and found.few.rows == pytest.approx(30)
+    assert (
+        f"On these 30 labels, each judged by a head that has not seen it, it has "
+        f"{found.few.measured} (95 % interval)" in found.added()
+    )
+    many = adapt(model, demo.X_target[:300], _labels(demo, 60, 300)).certificate_
+    assert many.few is None and many.labelled is not None and "too few" not in many.added()

@@ -73,7 +73,7 @@ def test_rows_that_the_head_cannot_tell_apart_raise_the_alarm_of_accuracy(
     X[:, 0] = 0.1 * X[:, 0]  # the cause is all but gone
     (batch,) = watch(model, [X])
     assert "accuracy" in batch.alarms
-    certified = model.certificate_.accuracy
+    certified = model.certificate_.accuracy_bound
     assert batch.accuracy + 1.645 * batch.accuracy_error < certified
     assert f"and {certified:.1%} is certified" in batch.describe(certified)
 

@@ -70,8 +70,8 @@ def test_the_certificate_covers_new_rows_of_its_targets(seed: int) -> None:
     log_p = log_probabilities(torch.cat([new.X, torch.ones(len(Z), 1)], dim=1).double(), head)
     error = (log_p.argmax(dim=1) != new.y).double()
     assert found.radius is not None
-    assert attack(rows, losses(log_p, new.y), found.radius).value <= found.risk
-    assert 1 - attack(rows, error, found.radius).value >= found.accuracy
+    assert attack(rows, losses(log_p, new.y), found.radius).value <= found.risk_bound
+    assert 1 - attack(rows, error, found.radius).value >= found.accuracy_bound
 
 
 def test_equal_sources_leave_erms_head() -> None:
@@ -90,7 +90,7 @@ def test_the_certificate_says_what_it_is_about() -> None:
     assert "abductions" in found.scope() and "abduction" in found.limits()
     assert HeadCertificate.from_dict(json.loads(found.to_json())) == found
     assert sum(found.worst_target.values()) == pytest.approx(1)
-    assert all(each.risk <= found.risk for each in found.sources)
+    assert all(each.risk <= found.risk_bound for each in found.sources)
     assert found.fit_residual < 1e-8 and found.biorthogonality_residual < 1e-8
     farthest = max(found.distances.values())
     assert found.radius == pytest.approx(2**0.5 * farthest)  # three sources

@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from regraft import CROClassifier, frontier, make_confounded_domains
-from regraft.core.abduction import find_groups, rows_of_sources
+from regraft.core import latent_game
+from regraft.core.abduction import Groups, find_groups, rows_of_sources
 from regraft.core.domains import check_domains
 from regraft.core.heads import fit_source_heads
 from regraft.core.latent_game import play_latent
@@ -69,6 +70,48 @@ def test_its_last_head_is_the_one_that_a_fit_certifies(
     last = price.points[-1]
     assert last.worst_case_accuracy == pytest.approx(min(g.accuracy for g in certificate.groups))
     assert last.worst_case_risk == pytest.approx(max(g.risk for g in certificate.groups))
+
+
+def test_its_bound_is_the_one_that_a_fit_certifies(confounded: Problem, price: Frontier) -> None:
+    certificate = CROClassifier().fit(*confounded.data).certificate_
+    first, *_, last = price.points
+    assert last.worst_case_bound == pytest.approx(certificate.accuracy_bound)
+    assert first.worst_case_bound == pytest.approx(certificate.pooled_accuracy_bound)
+    assert last.worst_case_bound < last.worst_case.low
+    assert price.table().texts()[-1][3] == f"{certificate.accuracy_bound:.1%}"
+    assert "take the group of every row as known" in price.summary()
+    nothing = replace(price, points=(replace(last, worst_case_bound=0.0),))
+    assert nothing.table().texts()[0][3] == "nothing useful"
+
+
+@pytest.mark.parametrize("reason", [latent_game.NOT_WORTH, latent_game.NOT_MIXTURES])
+def test_the_robust_head_is_measured_where_the_guard_keeps_erms(
+    confounded: Problem, price: Frontier, monkeypatch: pytest.MonkeyPatch, reason: str
+) -> None:
+    monkeypatch.setattr(latent_game, "find_doubt", lambda *_: reason)
+    guarded = frontier(*confounded.data, prior_shifts=(math.inf, 0, 1))
+    before, after = price.points[-1], guarded.points[-1]
+    assert after == replace(before, reason=reason)  # though a fit returns another head
+    assert guarded.points[0].source_accuracy > after.source_accuracy
+    assert guarded.points[0].worst_case_accuracy < after.worst_case_accuracy
+    assert "Robustness costs nothing" not in guarded.summary()
+    assert f"A fit returns the ordinary one, because {reason}" in guarded.summary()
+    assert (f"{after.cost:.3f} nats of risk" in guarded.summary()) == (
+        reason == latent_game.NOT_WORTH
+    )
+    assert [row[-1] for row in guarded.table().texts()] == ["ordinary"] * 3
+    assert price.table().texts()[-1][-1] == "robust" and "A fit returns" not in price.summary()
+
+
+def test_without_a_game_all_heads_are_erms(
+    confounded: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Groups, "overlap", False)
+    found = frontier(*confounded.data, prior_shifts=(0, math.inf))
+    assert found.points[0].source_accuracy == found.points[1].source_accuracy
+    assert f"All of these are the ordinary model, because {latent_game.NO_OVERLAP}." in (
+        found.summary()
+    )
 
 
 def test_it_survives_json_and_old_files_are_the_hulls(price: Frontier) -> None:

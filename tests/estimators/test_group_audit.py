@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -115,6 +116,40 @@ def test_probabilities_stand_for_the_predictor_and_json_for_the_audit(
     hardest = min(found.groups, key=lambda each: each.accuracy)
     assert f"{hardest.name} alone is the hardest group" in found.summary()
     assert "each class mixed in its own proportion" in found.summary()
+
+
+def test_the_bound_is_the_mixtures_and_the_worst_source_is_told(
+    confounded: Problem, model: LogisticRegression
+) -> None:
+    found = audit_groups(model, *confounded.data)
+    document = json.loads(json.dumps(found.to_dict()))
+    document["sources"][0]["accuracy"] = 0.01
+    document["accuracy_bound"] = 0.01  # as older versions wrote it
+    del document["worst_source"]
+    low = GroupAudit.from_dict(document)
+    assert low.accuracy_bound == found.accuracy_bound == min(e.accuracy_bound for e in low.targets)
+    assert (low.worst_source.name, low.worst_source.accuracy) == (low.sources[0].name, 0.01)
+    assert f"In the source {low.sources[0].name}, 1.0% was measured" in low.summary()
+    assert "no such domain" not in found.summary()
+
+
+def test_measured_accuracies_and_bounds_are_those_of_groups_that_are_named(
+    confounded: Problem, model: LogisticRegression
+) -> None:
+    found = audit_groups(model, *confounded.data)
+    hardest, other = sorted(found.groups, key=lambda each: each.accuracy)
+    assert f"which is {hardest.name} alone (at least {hardest.accuracy_bound:.1%} with" in (
+        found.summary()
+    )
+    unsure = tuple(replace(e, accuracy_bound=0.01) if e == other else e for e in found.groups)
+    said = replace(found, groups=unsure, targets=unsure).summary()
+    assert f"which is {hardest.name} alone (at least {hardest.accuracy_bound:.1%})." in said
+    assert f"The lowest bound is that of {other.name}: at least 1.0% with 95% confidence" in said
+    assert "need not sum to the number of rows" in said
+    assert "need not sum to the number of rows" in found.table().note
+    none = tuple(replace(e, accuracy_bound=0.0) for e in found.groups)
+    said = replace(found, groups=none, targets=none).summary()
+    assert "nothing useful can be certified" in said and "at least 0.0%" not in said
 
 
 def test_without_a_hidden_factor_the_pool_and_the_sources_are_measured() -> None:

@@ -53,7 +53,7 @@ def test_random_gaps_leave_every_number_finite(seed: int, gaps: set[tuple[int, i
         assert np.isfinite(fitted.predict_proba(data[0])).all()
         if isinstance(model, CROClassifier):
             c = fitted.certificate_
-            assert np.isfinite([c.risk, c.accuracy, c.pooled_risk]).all()
+            assert np.isfinite([c.risk_bound, c.accuracy_bound, c.pooled_risk_bound]).all()
             assert certificate_from_dict(c.to_dict()) == c
 
 
@@ -117,7 +117,7 @@ def test_the_certificate_names_the_gap_and_holds_on_fresh_rows() -> None:
         assert "Source 0 has no rows of class 2: it says nothing about it." in c.paragraphs()
         X, y, s = draw(1000 + seed, 20_000, [(0, 2)])
         log_p = model.predict_log_proba(X)[np.arange(len(y)), y]
-        covered += max(-log_p[s == each].mean() for each in range(3)) <= c.risk
+        covered += max(-log_p[s == each].mean() for each in range(3)) <= c.risk_bound
     assert covered == 4
 
 

@@ -9,7 +9,8 @@ from regraft.estimators import plots
 from regraft.estimators.audit import AuditCurve, AuditPoint
 from regraft.estimators.compared_heads import compared_heads
 from regraft.estimators.comparison import Comparison, ComparisonRow
-from regraft.estimators.frontier import Frontier, FrontierPoint
+from regraft.estimators.frontier import Frontier
+from regraft.estimators.frontier_point import FrontierPoint
 from regraft.support.pictures import PALETTE
 from tests.helpers.figure_checks import check_texts, legend, written
 

@@ -136,7 +136,7 @@ def test_weighted_risks_are_covered_on_fresh_rows(problem: Problem) -> None:
         loss = -model.predict_log_proba(X)[np.arange(len(y)), y]
         weight = np.where(y == 1, 4.0, 1.0)
         risks = [np.average(loss[s == k], weights=weight[s == k]) for k in range(2)]
-        assert max(risks) <= model.certificate_.risk
+        assert max(risks) <= model.certificate_.risk_bound
 
 
 def test_weights_are_routed(problem: Problem) -> None:

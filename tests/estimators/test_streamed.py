@@ -70,7 +70,7 @@ def test_a_sample_chooses_and_all_rows_decide() -> None:
     assert sum(ours.certificate_.source_rows) == len(data[1])
     agree = (ours.predict(data[0]) == theirs.predict(data[0])).mean()
     assert agree > 0.97
-    assert ours.certificate_.risk == pytest.approx(theirs.certificate_.risk, abs=0.03)
+    assert ours.certificate_.risk_bound == pytest.approx(theirs.certificate_.risk_bound, abs=0.03)
     np.testing.assert_allclose(ours.feature_mean_, theirs.feature_mean_, rtol=1e-9)
 
 

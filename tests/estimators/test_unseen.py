@@ -2,8 +2,10 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-from regraft import CROClassifier, ERMClassifier
+from regraft import CROClassifier, ERMClassifier, audit, audit_groups
 from regraft.estimators.unseen import judge_unseen
 from tests.helpers.problems import Problem
 
@@ -31,3 +33,17 @@ def test_an_adapted_model_cannot_be_fitted_again(problem: Problem) -> None:
     adapted = CROClassifier().fit(*problem.data).adapt(problem.X[:60] + 0.1)
     with pytest.warns(UserWarning, match="fitted on these very rows"):
         assert judge_unseen(adapted, problem.X, problem.y, problem.domain) is adapted
+
+
+def test_audits_in_python_warn_of_rows_that_were_fitted_on(problem: Problem) -> None:
+    model = CROClassifier().fit(*problem.data)
+    pipe = make_pipeline(StandardScaler(), CROClassifier())
+    pipe.fit(problem.X, problem.y, croclassifier__sample_domain=problem.domain)
+    for measure in (audit_groups, audit):
+        for seen in (model, pipe):
+            with pytest.warns(UserWarning, match="fitted on these very rows, where it looks"):
+                measure(seen, *problem.data)  # type: ignore[operator]
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            measure(model, *problem.take(np.arange(5, len(problem.y))).data)  # type: ignore[operator]
+            measure(model.predict_proba(problem.X), *problem.data)  # type: ignore[operator]

@@ -54,6 +54,6 @@ def test_a_run_on_the_papers_scenarios_stands_beside_its_numbers() -> None:
     # The panel held out keeps what the certificate over groups says.
     unseen = result.transfer.targets[0]
     assert unseen.panel == "Centrist" and unseen.risks[LATENT].error < 0.05
-    assert unseen.risks[LATENT].risk <= result.transfer.bounded[LATENT].certificate.risk
+    assert unseen.risks[LATENT].risk <= result.transfer.bounded[LATENT].certificate.risk_bound
     assert json.loads(dumps(result.to_dict()))["records"] == 100
     assert [len(table.rows) for table in paper_tables(result)] == [3, 6, 3, 4, 5]

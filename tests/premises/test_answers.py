@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from regraft.premises.answers import QUESTIONS, Answer, Findings, answer_questions
+from regraft.premises.hidden_factor import CLEAR_SEPARATION
 from regraft.premises.sample_size import COARSE
 from regraft.support.json_files import dumps
 from tests.helpers.evidence import make_evidence, possible_evidence
@@ -33,6 +34,20 @@ def test_disagreement_and_a_shared_factor_ask_for_cro() -> None:
     assert (do.answer, do.number) == ("use CRO", "p ≤ 0.001, p ≤ 0.01")
     assert "p ≤ 0.001" in do.sentence and "p ≤ 0.01" in do.sentence
     assert dumps([each.to_dict() for each in found.values()])
+
+
+def test_weak_signs_have_the_words_of_a_fit() -> None:
+    evidence = make_evidence()
+    weak = replace(evidence, factor=replace(evidence.factor, separation=CLEAR_SEPARATION - 0.1))
+    found = answers(weak)
+    assert found["Is there a hidden factor?"].answer == "weak signs"
+    assert "the signs of a hidden factor are weak" in found["Is there a hidden factor?"].sentence
+    do = found["What should I do?"]
+    assert do.answer == "try CRO" and do.sentence.startswith("Try CRO (regraft fit)")
+    assert "seem to mix a hidden factor" in do.sentence and "signs are weak" in do.sentence
+    assert "cost less on the sources than it gains" in do.sentence
+    clear = answers(evidence)["Is there a hidden factor?"]
+    assert clear.answer == "yes" and clear.sentence.startswith("The rows fall into")
 
 
 def test_without_disagreement_erm_is_enough_whatever_the_factor() -> None:

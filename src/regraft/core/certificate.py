@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 from regraft.core.evidence import (
     CONFIDENCE,
     Evidence,
     HeldOutRows,
-    largest_risk,
-    lowest_accuracy,
     mean_accuracy,
     measure_sources,
     pair_table,
@@ -22,11 +20,17 @@ from regraft.core.guard import Advantage
 from regraft.core.heads import SourceHeads
 from regraft.support.plain_data import PlainData
 from regraft.support.shown import ShownResult
-from regraft.support.table import Table
+from regraft.support.table import Table, at_least, is_useful, percent
 
 _EVIDENCE = tuple(
     f"{of}{kind}" for of in ("", "pooled_") for kind in ("targets", "sources", "kept", "groups")
 )
+# What a document holds beside the evidence that it follows from; older ones without "_bound".
+_DERIVED = {
+    "worst_source",
+    *(f"{of}{kind}" for of in ("", "pooled_") for kind in ("risk_bound", "accuracy_bound")),
+    *(f"{of}{kind}" for of in ("", "pooled_") for kind in ("risk", "accuracy")),
+}
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -34,21 +38,17 @@ class Certificate(ShownResult, PlainData):
     """How good a head is in every plausible domain of its family.
 
     No plausible domain's risk is above ``risk_bound``, and no plausible domain's accuracy is below
-    ``accuracy_bound``, each with a confidence of 95 %. ``risk`` and ``accuracy`` are these bounds,
-    or what was measured in a source if that is worse. Everything is measured on rows that the
-    measured heads were not fitted on; the head itself was fitted on all rows.
+    ``accuracy_bound``, each with a confidence of 95 %. ``worst_source`` was measured, and may be
+    below that bound if it is no plausible domain. Everything is measured on rows that the measured
+    heads were not fitted on; the head itself was fitted on all rows.
     """
 
     family: str
-    risk: float  # nats
-    accuracy: float
     confidence: float
     targets: tuple[Evidence, ...]  # the domains that decide
     sources: tuple[Evidence, ...]
     reason: str  # why the head is ERM's; empty if it is the game's
     source_accuracy: float  # mean over the sources
-    pooled_risk: float  # ERM's certificate, by the same rule
-    pooled_accuracy: float
     pooled_targets: tuple[Evidence, ...]  # ERM's evidence, in the order of this head's
     pooled_sources: tuple[Evidence, ...]
     pooled_source_accuracy: float
@@ -60,33 +60,28 @@ class Certificate(ShownResult, PlainData):
     source_rows: tuple[int, ...]
     notes: tuple[str, ...] = ()  # what to know of the rows: classes that sources lack, weights
 
-    @property
-    def risk_bound(self) -> float:
-        """Bound on the risk (nats) in every plausible domain."""
-        return max(each.risk_bound for each in self._bounded(self.targets, self.sources))
+    # Follow from the evidence.
+    risk_bound: float = field(init=False)  # nats, in every plausible domain
+    accuracy_bound: float = field(init=False)
+    pooled_risk_bound: float = field(init=False)  # of ERM's head, by the same rule
+    pooled_accuracy_bound: float = field(init=False)
+    worst_source: Evidence = field(init=False)  # with the lowest accuracy
 
-    @property
-    def accuracy_bound(self) -> float:
-        """Bound on the accuracy in every plausible domain."""
-        return min(each.accuracy_bound for each in self._bounded(self.targets, self.sources))
-
-    @property
-    def pooled_risk_bound(self) -> float:
-        """Bound on the risk of ERM's head."""
+    def __post_init__(self) -> None:
+        own = self._bounded(self.targets, self.sources)
         pooled = self._bounded(self.pooled_targets, self.pooled_sources)
-        return max(each.risk_bound for each in pooled)
-
-    @property
-    def pooled_accuracy_bound(self) -> float:
-        """Bound on the accuracy of ERM's head."""
-        pooled = self._bounded(self.pooled_targets, self.pooled_sources)
-        return min(each.accuracy_bound for each in pooled)
+        for name, evidence in (("", own), ("pooled_", pooled)):
+            risk = max(each.risk_bound for each in evidence)
+            accuracy = min(each.accuracy_bound for each in evidence)
+            object.__setattr__(self, f"{name}risk_bound", risk)
+            object.__setattr__(self, f"{name}accuracy_bound", accuracy)
+        worst = min(self.sources, key=lambda each: each.accuracy)
+        object.__setattr__(self, "worst_source", worst)
 
     @property
     def worse_source(self) -> Evidence | None:
-        """The source with the lowest accuracy, if that was measured below the bound."""
-        worst = min(self.sources, key=lambda each: each.accuracy)
-        return worst if worst.accuracy < self.accuracy_bound else None
+        """The worst source, if its accuracy was measured below the bound."""
+        return self.worst_source if self.worst_source.accuracy < self.accuracy_bound else None
 
     def _bounded(
         self, targets: tuple[Evidence, ...], sources: tuple[Evidence, ...]
@@ -100,7 +95,10 @@ class Certificate(ShownResult, PlainData):
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Rebuild a certificate from :meth:`to_dict`, also after a round trip through JSON."""
+        """Rebuild a certificate from :meth:`to_dict`, also after a round trip through JSON.
+
+        Bounds follow from the evidence, also those of certificates that older versions wrote.
+        """
         kinds = [kind for kind in _EVIDENCE if kind in data]
         changed: dict[str, Any] = {
             **{kind: tuple(Evidence(**each) for each in data[kind]) for kind in kinds},
@@ -108,7 +106,7 @@ class Certificate(ShownResult, PlainData):
             "source_rows": tuple(data["source_rows"]),
             "notes": tuple(data.get("notes", ())),
         }
-        return cls(**{**data, **changed})
+        return cls(**{name: x for name, x in (data | changed).items() if name not in _DERIVED})
 
     def paragraphs(self) -> tuple[str, ...]:
         """Return the certificate in plain words, one paragraph each."""
@@ -142,18 +140,20 @@ class Certificate(ShownResult, PlainData):
 
     def claim(self) -> str:
         """Say what is certified, beside ERM's, and which source was measured to be worse."""
+        own = f"and an accuracy of {at_least(self.accuracy_bound)}"
+        if not is_useful(self.accuracy_bound):
+            own = f"({at_least(0.0)} about its accuracy)"
+        pooled = percent(self.pooled_accuracy_bound)
+        if not is_useful(self.pooled_accuracy_bound):
+            pooled = "nothing useful about its accuracy"
         claim = (
             f"Certified: {self.scope()}, this head has a risk of at most {self.risk_bound:.3f} "
-            f"nats and an accuracy of at least {self.accuracy_bound:.1%} ({self.confidence:.0%} "
-            f"confidence, held-out rows); ERM's head is certified at {self.pooled_risk_bound:.3f} "
-            f"nats and {self.pooled_accuracy_bound:.1%}."
+            f"nats {own} ({self.confidence:.0%} confidence, held-out rows); ERM's head is "
+            f"certified at {self.pooled_risk_bound:.3f} nats and {pooled}."
         )
         if (worse := self.worse_source) is None:
             return claim
-        return (
-            f"{claim} A single source can be worse: {worse.accuracy:.1%} was measured in "
-            f"{worse.name}."
-        )
+        return f"{claim} {describe_worse(worse)}"
 
     def choice(self) -> str:
         """Say which head it is, and why."""
@@ -172,6 +172,14 @@ class Certificate(ShownResult, PlainData):
         )
 
 
+def describe_worse(source: Evidence) -> str:
+    """Say that less than a bound was measured in a source, and what follows."""
+    return (
+        f"In the source {source.name}, {source.accuracy:.1%} was measured, less than that: as far "
+        "as its rows tell, it is no such domain, and the bound does not speak about it."
+    )
+
+
 @dataclass(frozen=True)
 class MeasuredHead:
     """Evidence for one head on rows held out."""
@@ -179,17 +187,6 @@ class MeasuredHead:
     targets: tuple[Evidence, ...]
     sources: tuple[Evidence, ...]
     source_accuracy: float  # mean over the sources
-
-    def fields(self, sources_have_bounds: bool) -> dict[str, Any]:
-        """Return the fields of a certificate for this head."""
-        bounded = (*self.targets, *self.sources) if sources_have_bounds else self.targets
-        return {
-            "targets": self.targets,
-            "sources": self.sources,
-            "risk": largest_risk(bounded, self.sources),
-            "accuracy": lowest_accuracy(bounded, self.sources),
-            "source_accuracy": self.source_accuracy,
-        }
 
 
 def measure_heads(
@@ -215,22 +212,18 @@ def join_evidence(
     erm: MeasuredHead,
     *,
     notes: tuple[str, ...],
-    sources_have_bounds: bool,
     game: GameOutcome | None,
     source_rows: tuple[int, ...],
     reason: str = "",
     advantage: Advantage | None = None,
 ) -> dict[str, Any]:
-    """Return the fields that all certificates share, of a head and of ERM's.
+    """Return the fields that all certificates share, of a head and of ERM's, measured already.
 
-    ``notes`` say what to know of the rows. A certificate is the worst of the bounds of its targets
-    and of what was measured on the sources, or of the sources' bounds where they are no target that
-    has one.
+    ``notes`` say what to know of the rows.
     """
-    theirs = erm.fields(sources_have_bounds)
     return (
-        ours.fields(sources_have_bounds)
-        | {f"pooled_{name}": value for name, value in theirs.items()}
+        vars(ours)
+        | {f"pooled_{name}": value for name, value in vars(erm).items()}
         | {
             "confidence": CONFIDENCE,
             "reason": reason,

@@ -165,13 +165,3 @@ def tighten_bounds(found: Evidence, risk: float, error: float, best: Evidence) -
         risk_bound=min(found.risk_bound, risk),
         accuracy_bound=max(found.accuracy_bound, accuracy),
     )
-
-
-def largest_risk(bounded: Sequence[Evidence], measured: Sequence[Evidence]) -> float:
-    """Return the largest of the bounds on some risks and of other risks as they were measured."""
-    return max([each.risk_bound for each in bounded] + [each.risk for each in measured])
-
-
-def lowest_accuracy(bounded: Sequence[Evidence], measured: Sequence[Evidence]) -> float:
-    """Return the lowest of the bounds on some accuracies and of others as they were measured."""
-    return min([each.accuracy_bound for each in bounded] + [each.accuracy for each in measured])

@@ -76,7 +76,6 @@ def certify_latent(
     shared = join_evidence(
         *measure_heads(measured.in_targets, *judged, sources, names),
         notes=notes,
-        sources_have_bounds=False,  # they are mixtures, which the bounds cover
         game=outcome.game,
         source_rows=sources.sizes,
         reason=name_outside(outcome.reason, outcome.outside, names),

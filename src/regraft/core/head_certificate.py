@@ -172,7 +172,6 @@ def certify_hull(
     shared = join_evidence(
         *measure_heads(partial(measure_hull, rows, fold, radius), held_out, pooled, sources, names),
         notes=notes,
-        sources_have_bounds=True,
         game=outcome,
         source_rows=sources.sizes,
         reason=reason,
@@ -240,9 +239,7 @@ def certify_free(
         return (max(found, key=lambda each: each.risk),)
 
     measured = measure_heads(measure_targets, held_out, pooled, sources, names)
-    shared = join_evidence(
-        *measured, notes=notes, sources_have_bounds=True, game=outcome, source_rows=sources.sizes
-    )
+    shared = join_evidence(*measured, notes=notes, game=outcome, source_rows=sources.sizes)
     return HeadCertificate(
         family="free",
         surrogate=surrogate,

@@ -59,7 +59,6 @@ def certify_rows(
         heads[0],
         heads[-1],
         notes=notes,
-        sources_have_bounds=False,  # they are mixtures, which the bounds cover
         reason=settled.reason,
         advantage=settled.advantage,
         game=settled.game,

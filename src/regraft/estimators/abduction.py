@@ -17,6 +17,7 @@ from regraft.core.features import check_features, join_names
 from regraft.core.group_models import GroupModels
 from regraft.core.group_ties import align_classes, share_errors, source_share_errors
 from regraft.core.heads import SourceHeads
+from regraft.premises.hidden_factor import CLEAR_SEPARATION
 from regraft.premises.verdicts import format_p_value
 from regraft.support.shown import ShownResult
 from regraft.support.table import Cell, Table, share, whole_percent
@@ -25,7 +26,6 @@ from regraft.support.threads import threads_by_size
 if TYPE_CHECKING:
     from regraft.estimators.table_features import TableFeatures
 
-_CLEAR_SEPARATION = 2.0  # standard deviations; groups nearer than this overlap much
 _NO_OVERLAP, _MAY_BE_SOURCES = "Overlap is missing", ", so the groups may be the sources"
 
 
@@ -146,7 +146,7 @@ def summarize_factor(found: Mapping[str, Any]) -> str:
 
 def is_weak(found: Mapping[str, Any]) -> bool:
     """Return whether the groups lie so near each other that many rows cannot be told."""
-    return bool(found["separation"] < _CLEAR_SEPARATION)
+    return bool(found["separation"] < CLEAR_SEPARATION)
 
 
 def describe_lone_group(found: Mapping[str, Any]) -> str:
@@ -234,7 +234,7 @@ def _doubts(found: Groups, domains: Domains) -> list[str]:
             return ["The sources differ given the label, but not as mixtures of the same groups."]
         return []
     doubts = []
-    if found.separation < _CLEAR_SEPARATION:
+    if found.separation < CLEAR_SEPARATION:
         doubts.append(
             "The groups overlap so much that for many rows nobody can tell to which they belong."
         )

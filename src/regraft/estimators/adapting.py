@@ -193,7 +193,8 @@ def _adapt_latent(model: CROClassifier, target: PartlyLabelled) -> AdaptedClassi
         now = now if better else before
         head = _Head("placed" if better else "kept", groups.coordinates(minimax.shares))
     numbers = [str(u) for u in range(len(region.shares))]
-    low, high = region.bounds.tolist()
+    # What is shown is what place shows; the certificate stands on the wider region.
+    low, high = replace(region, confidence=CONFIDENCE).bounds.tolist()
     shares = groups.shares(head.coordinates) if n and head.base == "placed" else region.shares
     certificate = TargetCertificate(
         family="latent",
@@ -205,8 +206,8 @@ def _adapt_latent(model: CROClassifier, target: PartlyLabelled) -> AdaptedClassi
         upper=dict(zip(numbers, high, strict=True)),
         p_value=p_value,
         **_measure_labels(head.judged),
-        mixture=_measure_mixture(region, reference, now) if head.is_known else None,
-        mixture_before=_measure_mixture(region, reference, before),
+        mixture=_measure_mixture(region, reference, now) if head.is_known and is_mixture else None,
+        mixture_before=_measure_mixture(region, reference, before) if is_mixture else None,
     )
     return _assemble(model, groups, head, certificate)
 
@@ -294,7 +295,7 @@ class _Judged:
 
 
 def _measure_labels(judged: _Judged | None) -> dict[str, Evidence | None]:
-    if judged is None or len(judged.y) < MIN_TO_MEASURE:
+    if judged is None:
         return {"labelled": None, "labelled_before": None}
     weight = judged.log_p.new_full((len(judged.y),), 1 / len(judged.y))
     # The labels that judge a head have also chosen its kind, so the bounds hold for all kinds.
@@ -302,6 +303,8 @@ def _measure_labels(judged: _Judged | None) -> dict[str, Evidence | None]:
         measure("labels of the domain", weight, judge(log_p.T, judged.y), together=tried)
         for log_p, tried in ((judged.log_p, judged.tried), (judged.before, 1))
     )
+    if len(judged.y) < MIN_TO_MEASURE:  # enough for an interval of the accuracy only
+        return {"labelled": None, "labelled_before": None, "few": now, "few_before": before}
     return {"labelled": now, "labelled_before": before}
 
 

@@ -110,8 +110,9 @@ def audit(
     themselves count, too, so at radius 0 this is the worst of the sources and their mean.
 
     The plausible targets follow from ``X``, ``y`` and ``sample_domain`` alone, so all predictors
-    are audited against the same targets. Pass rows that the predictor was not fitted on if you can:
-    on its training rows it looks better than it is.
+    are audited against the same targets. The numbers hold only for rows that the predictor was
+    not fitted on: on its training rows it looks better than it is. Where they are those of a head
+    of Regraft, a warning says so.
 
     Parameters
     ----------
@@ -147,6 +148,7 @@ def audit(
     # Reports read audits, and need not wait for scikit-learn.
     from regraft.estimators.pipelines import split_rows
     from regraft.estimators.raw_tables import fit_features
+    from regraft.estimators.unseen import warn_if_seen
 
     if family == "latent":
         raise ValueError('the family "latent" has no radii: call audit_groups instead.')
@@ -158,6 +160,7 @@ def audit(
     domains = check_domains(rows, y, sample_domain, device=device)
     check_rank(rank, len(domains.classes))
     loss, error = judge_rows(predictor, X, domains)
+    warn_if_seen(predictor, X, sample_domain)
     warn_if_one_domain(domains, ONE_DOMAIN_CONSEQUENCE)
     sources = fit_source_heads(domains)
     targets, _ = find_targets(sources, family, rank, n_groups)

@@ -42,7 +42,7 @@ from regraft.estimators.table_features import TableFeatures
 from regraft.estimators.target_certificate import TargetCertificate
 from regraft.estimators.target_tables import adapted_table, place_table
 from regraft.support.data_files import read_toml
-from regraft.support.table import Table
+from regraft.support.table import Table, at_least, percent
 
 _TAGS = (
     "regraft",
@@ -318,22 +318,14 @@ def _describe_certificate(certificate: Certificate) -> str:
 
 def _describe_price(certificate: Certificate) -> str:
     c, where = certificate, name_domains(certificate)
-    rows = [
-        (
-            "accuracy on the sources, measured",
-            "{:.1%}",
-            c.source_accuracy,
-            c.pooled_source_accuracy,
-        ),
-        (
-            f"certified accuracy in {where}, at least",
-            "{:.1%}",
-            c.accuracy_bound,
-            c.pooled_accuracy_bound,
-        ),
-        (f"certified risk in {where}, at most", "{:.3f} nats", c.risk_bound, c.pooled_risk_bound),
+    measured = map(percent, (c.source_accuracy, c.pooled_source_accuracy))
+    certified = map(at_least, (c.accuracy_bound, c.pooled_accuracy_bound))
+    risks = map("{:.3f} nats".format, (c.risk_bound, c.pooled_risk_bound))
+    cells = [
+        ["accuracy on the sources, measured", *measured],
+        [f"certified accuracy in {where}", *certified],
+        [f"certified risk in {where}, at most", *risks],
     ]
-    cells = [[name, *map(form.format, values)] for name, form, *values in rows]
     columns = ["", "this head", "the ERM head it started from"]
     text = (
         "Measured on held-out rows, each by heads that were fitted without it; mean over sources."

@@ -14,6 +14,7 @@ from regraft.estimators.evidence_tables import name_domains
 from regraft.premises.verdicts import format_p_value
 from regraft.support.data_files import read_toml
 from regraft.support.glossary import meaning
+from regraft.support.table import at_least
 
 
 @dataclass(frozen=True)
@@ -32,9 +33,11 @@ def explain_certificate(certificate: Certificate) -> tuple[Term, ...]:
     words: dict[str, Any] = {
         "c": c,
         "scope": name_domains(c),
-        "worst": min(c.sources, key=lambda each: each.accuracy),
+        "worst": c.worst_source,
         "rounds": len(c.rounds),
         "settled": "settled" if c.converged else "not settled",
+        "own_accuracy": at_least(c.accuracy_bound),
+        "pooled_accuracy": at_least(c.pooled_accuracy_bound),
     }
     if isinstance(c, GroupCertificate):
         chance = format_p_value(c.abduction["p_value"], PERMUTATIONS)
@@ -44,6 +47,7 @@ def explain_certificate(certificate: Certificate) -> tuple[Term, ...]:
         words |= {"t": c.finite_sample, "closure_rows": CLOSURE_ROWS}
         words["space"] = "standardized" if c.family == "free" else "whitened"
         kept, terms = bool(c.kept), c.finite_sample is not None
+        words["kept_accuracy"] = at_least(c.kept_accuracy) if kept else ""
         chosen |= {"regret": c.regret is not None, "kept": kept, "game": True}
         chosen |= {"transplants": True, "finite_sample": terms}
     terms_by_group = read_toml("regraft.estimators", "certificate_terms.toml")

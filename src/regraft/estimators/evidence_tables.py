@@ -11,8 +11,8 @@ from regraft.support.data_files import read_toml
 from regraft.support.table import Cell, Table, percent
 
 _TOGETHER = (
-    "which hold together for the mixtures. The certificate is the worst of the mixtures' bounds, "
-    "or what was measured in a source if that is worse."
+    "which hold together for the mixtures. The certificate is the worst of the mixtures' bounds; "
+    "a source that is no such mixture may lie below it."
 )
 _EACH = (
     "The certificate is the worst of the bounds of the first two and of the sources. With the "
@@ -57,12 +57,12 @@ def evidence_table(certificate: Certificate, write: Callable[[str], str] = str) 
     ]
     columns = "rows of", "effective rows", "accuracy", "ERM's", "risk (nats)", "ERM's risk"
     n_sources = len(c.sources)
-    deciding = {
-        i: (ours.accuracy_bound, ours.accuracy)
+    marked = next(
+        i
         for i, (_, ours, _) in enumerate(pairs)
-        if ours in c.targets or i >= len(pairs) - n_sources
-    }
-    marked = next(i for i, values in deciding.items() if c.accuracy in values)
+        if ours.accuracy_bound == c.accuracy_bound
+        and (ours in c.targets or i >= len(pairs) - n_sources)
+    )
     note = _TOGETHER if isinstance(c, GroupCertificate) else _EACH
     comma = ", " if isinstance(c, GroupCertificate) else ". "
     return Table.from_sections(

@@ -14,7 +14,7 @@ from regraft.estimators.abduction import describe_lone_group, is_weak
 from regraft.estimators.source_mixtures import check_sources, describe_outside
 from regraft.premises.sample_size import describe_small_cells
 from regraft.support.measured import MeasuredShare
-from regraft.support.table import percent
+from regraft.support.table import at_least, is_useful, percent
 
 _NOT_SETTLED = "The search for the robust model had not settled, so a better one may exist."
 _NEW = "a new domain that"
@@ -84,9 +84,14 @@ def _verdict(c: Certificate) -> str:
         return f"{differ}. This is the ordinary model all the same, because {reason}."
     kept = ", which does not lean on it" if isinstance(c, GroupCertificate) else ""
     gains = f"{differ}. This is the robust model{kept}"
+    if not is_useful(c.accuracy_bound):
+        return f"{gains}."
+    ordinary = at_least(c.pooled_accuracy_bound)
+    if not is_useful(c.pooled_accuracy_bound):
+        ordinary = f"{ordinary} there"
     return (
-        f"{gains}: in the worst case at least {percent(c.accuracy_bound)} of its answers are "
-        f"right, of the ordinary model's at least {percent(c.pooled_accuracy_bound)}."
+        f"{gains}: in the worst case {at_least(c.accuracy_bound)} of its answers are right, of the "
+        f"ordinary model's {ordinary}."
     )
 
 
@@ -101,8 +106,9 @@ def _number(c: Certificate) -> tuple[str, str]:
     beside = "" if c.reason else f", the ordinary model {ordinary}"
     measured = f"Measured {on_sources}): {own}{beside}; in brackets, 95 % intervals."
     bound, where = percent(c.accuracy_bound), _where(c)
-    if bound == percent(0.0):
-        return "nothing", f"is certified in {where}: the bound, {sure}, is 0 %. {measured}"
+    if not is_useful(c.accuracy_bound):
+        nothing = f"can be certified in {where}: the bound, {sure}, is 0 %"
+        return "nothing useful", f"{nothing}. {measured}"
     if (worse := c.worse_source) is not None:
         own_interval = worse.measured.interval
         return percent(worse.accuracy), (

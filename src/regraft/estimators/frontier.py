@@ -7,29 +7,31 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
 from regraft.core.abduction import find_groups, rows_of_sources
 from regraft.core.domains import check_domains, warn_if_one_domain
-from regraft.core.evidence import accuracy_interval
+from regraft.core.group_evidence import measure_targets
 from regraft.core.group_targets import check_prior_shift
 from regraft.core.guard import STANDARD_ERRORS as _CLEAR
 from regraft.core.guard import WorstCase, compare_worst_cases
 from regraft.core.heads import SourceHeads, check_ridge, fit_source_heads
 from regraft.core.hull import Objective, PlausibleTargets, attack, check_objective, check_rank
 from regraft.core.hull_game import play_hull
-from regraft.core.latent_game import judge_folds, play_latent
+from regraft.core.latent_game import NOT_WORTH, judge_folds, play_latent
 from regraft.core.splitting import check_counts
 from regraft.estimators.audit import ONE_DOMAIN_CONSEQUENCE, RADII, check_radii
 from regraft.estimators.families import Family, check_settings
+from regraft.estimators.frontier_point import FrontierPoint
 from regraft.estimators.group_audit import ONE_SOURCE_CONSEQUENCE
 from regraft.premises.factorized_targets import check_n_groups, find_targets
 from regraft.support.measured import MeasuredShare
 from regraft.support.plain_data import PlainData
 from regraft.support.progress import OnProgress, ignore_progress
 from regraft.support.shown import ShownResult
-from regraft.support.table import Number, Table
+from regraft.support.table import Cell, Number, Table
 from regraft.support.threads import threads_by_size
 
 _MEASURED = (
@@ -37,39 +39,11 @@ _MEASURED = (
     "brackets, 95 % intervals."
 )
 _INTERVALS = "±: half of the 95 % interval. Every row counts once, by a head that has not seen it."
+_AT_LEAST = (
+    "These intervals take the group of every row as known. The bounds (at least) also allow for "
+    "rows whose group is uncertain, as the certificate of a fit does: they are the ones to quote."
+)
 PRIOR_SHIFTS = (0.0, 0.5, 1.0, 2.0, 4.0, math.inf)
-
-
-@dataclass(frozen=True)
-class FrontierPoint:
-    """Heads trained for one size of shift without a fold of the rows, measured on that fold."""
-
-    radius: float | None  # of the hull; None in the latent family
-    source_accuracy: float
-    worst_case_accuracy: float  # over the frontier's plausible domains
-    worst_case_risk: float
-    prior_shift: float | None = None  # of the latent family; None for every mixture
-    source_rows: float | None = None  # effective number of rows behind the source accuracy
-    worst_case_rows: float | None = None  # behind the worst-case accuracy
-    # Standard errors of the differences from the first head, which is judged by the same rows.
-    source_change_error: float | None = None
-    worst_case_change_error: float | None = None
-
-    @property
-    def source(self) -> MeasuredShare:
-        """The source accuracy with its interval."""
-        return _with_interval(self.source_accuracy, self.source_rows)
-
-    @property
-    def worst_case(self) -> MeasuredShare:
-        """The worst-case accuracy with the interval that it would have if the domain were given."""
-        return _with_interval(self.worst_case_accuracy, self.worst_case_rows)
-
-    @property
-    def label(self) -> str:
-        """The size of the shift in nats, or "any"."""
-        size = self.prior_shift if self.radius is None else self.radius
-        return "any" if size is None else f"{size:g}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -109,10 +83,24 @@ class Frontier(ShownResult, PlainData):
         end = "any distance" if last.label == "any" else f"{last.label} nats"
         source = _tell_change(first.source, last.source, last.source_change_error)
         worst = _tell_change(first.worst_case, last.worst_case, last.worst_case_change_error)
-        return (
+        changes = (
             f"{self.price()} As {moved} {start} to {end}, accuracy on the sources {source}; in the "
-            f"{self.scope} it {worst}. {_MEASURED}",
+            f"{self.scope} it {worst}. {_MEASURED}"
         )
+        bound = () if last.worst_case_bound is None else (_AT_LEAST,)
+        return (changes, *filter(None, [self.decision()]), *bound)
+
+    def decision(self) -> str:
+        """Say that a fit for the last size of shift returns ERM's head, and why; may be empty."""
+        last = self.points[-1]
+        if not last.reason or last.prior_shift == 0:
+            return ""
+        if last.cost is None or last.gain is None:  # no game was played
+            return f"All of these are the ordinary model, because {last.reason}."
+        said = f"These are the robust models. A fit returns the ordinary one, because {last.reason}"
+        if last.reason == NOT_WORTH:
+            said += f": {last.cost:.3f} nats of risk there, against {last.gain:.3f}"
+        return f"{said}."
 
     def price(self) -> str:
         """Say in points what robustness costs on the sources, and what it buys."""
@@ -132,16 +120,21 @@ class Frontier(ShownResult, PlainData):
 
     def table(self) -> Table:
         """Show the accuracies of each head, and its risk in the worst case."""
-        columns = "accuracy on the sources", f"accuracy in the {self.scope}", "risk there (nats)"
-        rows = tuple(
-            (
-                *(p.label, _cell(p.source), _cell(p.worst_case)),
-                Number(p.worst_case_risk, format=".3f"),
-            )
+        columns = ["accuracy on the sources", f"in the {self.scope}", "risk there (nats)"]
+        rows: list[list[Cell]] = [
+            [p.label, _cell(p.source), _cell(p.worst_case), Number(p.worst_case_risk, format=".3f")]
             for p in self.points
-        )
-        title = "Measured on rows not seen"
-        return Table(title, (self.trained, *columns), rows, note=_INTERVALS)
+        ]
+        note = _INTERVALS
+        if self.points[-1].worst_case_bound is not None:
+            note = f"{note}\n{_AT_LEAST}"
+            columns = [*columns[:2], "at least", columns[2], "fit returns"]
+            rows = [
+                [*row[:3], p.at_least, row[3], p.returned]
+                for row, p in zip(rows, self.points, strict=True)
+            ]
+        cells = tuple(map(tuple, rows))
+        return Table("Measured on rows not seen", (self.trained, *columns), cells, note=note)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Frontier:
@@ -291,12 +284,23 @@ def _latent_frontier(
         )
         targets = replace(outcome.targets, prior_shift=None)
         held_out = outcome.held_out
+        if outcome.reason and outcome.answers and shift != 0:  # the robust head, as if it was taken
+            held_out = judge_folds(sources, torch.stack([each.head for each in outcome.answers]))
         error = 1 - held_out.correct
         worst = targets.worst(error)[0]
         judged = _JudgedHead(error, sources.weight, worst, float(worst @ error))
         first = first or judged
         risk = float(targets.worst(held_out.loss)[0] @ held_out.loss)
-        point = judged.point(first, radius=None, worst_case_risk=risk, prior_shift=shift)
+        point = judged.point(
+            first,
+            radius=None,
+            worst_case_risk=risk,
+            prior_shift=shift,
+            worst_case_bound=min(e.accuracy_bound for e in measure_targets(targets, held_out)),
+            reason=outcome.reason,
+            cost=outcome.price,
+            gain=None if outcome.advantage is None else outcome.advantage.gain,
+        )
         points.append(point)
         on_progress(f"fitted where the mix of groups may move by {point.label} nats")
     return Frontier(tuple(points), audit_radius=None, family="latent", has_factor=has_factor)
@@ -347,8 +351,3 @@ def _tell_change(first: MeasuredShare, last: MeasuredShare, error: float | None)
 
 def _cell(accuracy: MeasuredShare) -> Number:
     return Number(accuracy.value, (accuracy.high - accuracy.low) / 2, ".1%")
-
-
-def _with_interval(accuracy: float, rows: float | None) -> MeasuredShare:
-    ends = (accuracy, accuracy) if rows is None else accuracy_interval(accuracy, rows)
-    return MeasuredShare(accuracy, *ends)

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 import torch
 from numpy.typing import ArrayLike
 
 from regraft.core.abduction import find_groups, rows_of_domains
+from regraft.core.certificate import describe_worse
 from regraft.core.domains import check_domains, domain_slices, warn_if_one_domain
 from regraft.core.evidence import (
     CONFIDENCE,
     Evidence,
     HeldOutRows,
-    largest_risk,
-    lowest_accuracy,
     measure_sources,
 )
 from regraft.core.group_evidence import measure_targets
@@ -25,10 +24,14 @@ from regraft.estimators.abduction import describe_groups
 from regraft.estimators.audit import Predictor, judge_rows
 from regraft.support.plain_data import PlainData
 from regraft.support.shown import ShownResult
-from regraft.support.table import Cell, Number, Table, percent, share
+from regraft.support.table import Cell, Number, Table, at_least, percent, share
 from regraft.support.threads import threads_by_size
 
 COLUMNS = "measured in", "effective rows", "risk", "at most", "accuracy", "at least"
+_EFFECTIVE = (
+    "Effective rows: how many rows of equal weight would tell as much. A row counts in every group "
+    "that it may belong to, so they need not sum to the number of rows."
+)
 ONE_SOURCE_CONSEQUENCE = "no hidden groups can be told apart"
 
 
@@ -38,15 +41,13 @@ class GroupAudit(ShownResult, PlainData):
 
     ``risk`` and ``accuracy`` are of the worst mixture of the groups on these rows. With a
     confidence of 95 %, no mixture has a risk above ``risk_bound`` or an accuracy below
-    ``accuracy_bound``, if the rows are new to the predictor. Nor was any source measured to have:
-    where one was below the mixtures' bounds, what was measured there is taken.
+    ``accuracy_bound``, if the rows are new to the predictor. ``worst_source`` was measured, and may
+    be below that bound if it is no such mixture.
     """
 
     family: Literal["latent"]
     risk: float  # nats
-    risk_bound: float
     accuracy: float
-    accuracy_bound: float
     confidence: float
     source_accuracy: float  # mean over the sources
     groups: tuple[Evidence, ...]  # each group alone; the pooled sources if there is one group
@@ -55,15 +56,32 @@ class GroupAudit(ShownResult, PlainData):
     prior_shift: float | None
     class_groups: bool
     abduction: dict[str, Any]  # what was found about the hidden factor
+    # Follow from the evidence.
+    risk_bound: float = field(init=False)
+    accuracy_bound: float = field(init=False)
+    worst_source: Evidence = field(init=False)  # with the lowest accuracy
+
+    def __post_init__(self) -> None:
+        found = {
+            "risk_bound": max(each.risk_bound for each in self.targets),
+            "accuracy_bound": min(each.accuracy_bound for each in self.targets),
+            "worst_source": min(self.sources, key=lambda each: each.accuracy),
+        }
+        for name, value in found.items():
+            object.__setattr__(self, name, value)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> GroupAudit:
-        """Rebuild an audit from :meth:`to_dict`, also after a round trip through JSON."""
+        """Rebuild an audit from :meth:`to_dict`, also after a round trip through JSON.
+
+        Bounds follow from the evidence, also those of audits that older versions wrote.
+        """
         evidence = {
             name: tuple(Evidence(**each) for each in data[name])
             for name in ("groups", "targets", "sources")
         }
-        return cls(**{**data, **evidence})
+        given = {each.name for each in fields(cls) if not each.init}
+        return cls(**{name: x for name, x in (data | evidence).items() if name not in given})
 
     @property
     def n_groups(self) -> int:
@@ -80,16 +98,10 @@ class GroupAudit(ShownResult, PlainData):
         sources = (
             f"The predictor has {percent(self.source_accuracy)} on the sources (mean over them)"
         )
-        # Not the lower of it and a source's, which was measured and is no bound.
-        lowest = min(each.accuracy_bound for each in self.targets)
-        bound = f"at least {percent(lowest)} with {self.confidence:.0%} confidence"
-        worst_source = min(self.sources, key=lambda each: each.accuracy)
-        worse = ""
-        if worst_source.accuracy < lowest:
-            measured = percent(worst_source.accuracy)
-            worse = (
-                f" A single source can be worse: {measured} was measured in {worst_source.name}."
-            )
+        lowest = min(self.targets, key=lambda each: each.accuracy_bound)
+        bound = f"{at_least(lowest.accuracy_bound)} with {self.confidence:.0%} confidence"
+        is_worse = self.worst_source.accuracy < self.accuracy_bound
+        worse = f" {describe_worse(self.worst_source)}" if is_worse else ""
         if self.n_groups == 1:
             return (
                 "No hidden factor was found, so nothing is known about how a new domain may "
@@ -100,16 +112,29 @@ class GroupAudit(ShownResult, PlainData):
             scope += f", with log-odds at most {self.prior_shift:g} nats from the sources'"
         if self.class_groups:
             scope += ", each class mixed in its own proportion"
-        worst = min(self.groups, key=lambda each: each.accuracy)
-        hardest = f"{worst.name} alone is the hardest"
-        if self.targets != self.groups:
-            hardest += f" group, with {percent(worst.accuracy)}"
-        return (f"{sources} and {percent(self.accuracy)} {scope} ({bound}); {hardest}.{worse}",)
+        worst = min(self.targets, key=lambda each: each.accuracy)
+        if self.targets == self.groups:
+            scope += f", which is {worst.name} alone"
+        else:
+            group = min(self.groups, key=lambda each: each.accuracy)
+            worse = (
+                f" Of the groups, {group.name} alone is the hardest group, with "
+                f"{percent(group.accuracy)}.{worse}"
+            )
+        said = f"{sources} and {percent(self.accuracy)} {scope}"
+        if lowest.name == worst.name:
+            return f"{said} ({bound}).{worse}", _EFFECTIVE
+        return (
+            f"{said} ({at_least(worst.accuracy_bound)}). The lowest bound is that of "
+            f"{lowest.name}: {bound}, and so in every mixture.{worse}",
+            _EFFECTIVE,
+        )
 
     def table(self) -> Table:
         """Show risk and accuracy in each group, mixture and source."""
         parts = evidence_rows(self.mixtures), evidence_rows(self.sources)
-        return Table.from_sections("Each hidden group and source", COLUMNS, *parts)
+        note = _EFFECTIVE if self.n_groups > 1 else ""
+        return Table.from_sections("Each hidden group and source", COLUMNS, *parts, note=note)
 
     def plot(self, path: str, name: str = "predictor") -> None:
         """Draw accuracy by group and source to the picture ``path`` (needs the extra ``plots``)."""
@@ -144,8 +169,9 @@ def audit_groups(
     """Measure a fixed predictor in each hidden group of the rows, and in their worst mixture.
 
     The groups follow from ``X``, ``y`` and ``sample_domain`` alone, as :func:`regraft.abduct` finds
-    them, so all predictors are audited against the same mixtures. Pass rows that the predictor was
-    not fitted on if you can: on its training rows it looks better than it is.
+    them, so all predictors are audited against the same mixtures. The numbers hold only for rows
+    that the predictor was not fitted on: on its training rows it looks better than it is. Where
+    they are those of a head of Regraft, a warning says so.
 
     Parameters
     ----------
@@ -166,12 +192,14 @@ def audit_groups(
     # Reports read audits, and need not wait for scikit-learn.
     from regraft.estimators.pipelines import split_rows
     from regraft.estimators.raw_tables import fit_features
+    from regraft.estimators.unseen import warn_if_seen
 
     check_prior_shift(prior_shift)
     predictor, X = split_rows(predictor, X)
     rows = fit_features(X, sample_domain)[1]
     domains = check_domains(rows, y, sample_domain, device=device)
     loss, error = judge_rows(predictor, X, domains)
+    warn_if_seen(predictor, X, sample_domain)
     warn_if_one_domain(domains, ONE_SOURCE_CONSEQUENCE)
     found = find_groups(rows_of_domains(domains))
     mixed = (found.posterior, domains.weight, domains.y, len(domains.classes))
@@ -200,9 +228,7 @@ def join_audit(
     return GroupAudit(
         family="latent",
         risk=max(each.risk for each in targets),
-        risk_bound=largest_risk(targets, sources),
         accuracy=min(each.accuracy for each in targets),
-        accuracy_bound=lowest_accuracy(targets, sources),
         confidence=CONFIDENCE,
         source_accuracy=sum(each.accuracy for each in sources) / len(sources),
         groups=groups,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from regraft.core.evidence import Evidence, pair_table
@@ -39,15 +39,20 @@ class TargetCertificate(ShownResult, PlainData):
     p_value: float | None  # of "the domain is a mixture of the groups"; None in the hull
     labelled: Evidence | None  # None if labels are too few
     labelled_before: Evidence | None  # of the head that the model had, on the same rows
-    mixture: Evidence | None  # None in the hull, or if the head was corrected or refitted
+    # None in the hull, if the head was corrected or refitted, or if the rows are no mixture.
+    mixture: Evidence | None
     mixture_before: Evidence | None
+    few: Evidence | None = None  # on labels that are too few for bounds, by heads without them
+    few_before: Evidence | None = None
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> TargetCertificate:
         """Rebuild a certificate from :meth:`to_dict`, also after a round trip through JSON."""
-        names = "labelled", "labelled_before", "mixture", "mixture_before"
-        parts = {name: data[name] and Evidence(**data[name]) for name in names}
-        return cls(**{**data, **parts})
+        names = "labelled", "labelled_before", "mixture", "mixture_before", "few", "few_before"
+        parts = {name: Evidence(**data[name]) if data.get(name) else None for name in names}
+        found = cls(**{**data, **parts})
+        # Older versions measured a mixture also where the rows are none.
+        return replace(found, mixture=None, mixture_before=None) if found.is_refuted else found
 
     def paragraphs(self) -> tuple[str, ...]:
         """Return the certificate in plain words, one paragraph each."""
@@ -61,14 +66,14 @@ class TargetCertificate(ShownResult, PlainData):
     def claim(self) -> str:
         """Say what is certified."""
         said = []
-        if self._is_refuted:
+        if self.is_refuted:
             said.append("The rows do not look like a mixture of what the sources hold.")
         if self.labelled is not None:
             said.append(
                 "Certified: in the domain that the labelled rows were drawn from, "
                 f"{_bounds(self.labelled)} (95 % confidence, labels that the heads have not seen)."
             )
-        if self.mixture is not None and not self._is_refuted:
+        if self.mixture is not None:
             said.append(
                 "Certified: if the domain is a mixture of the groups found, "
                 f"{_bounds(self.mixture)} (95 % confidence, source rows that the heads have not "
@@ -79,7 +84,7 @@ class TargetCertificate(ShownResult, PlainData):
         return " ".join(said)
 
     @property
-    def _is_refuted(self) -> bool:
+    def is_refuted(self) -> bool:
         """Whether the rows speak against a mixture of the groups."""
         return self.p_value is not None and self.p_value <= LEVEL
 
@@ -99,6 +104,12 @@ class TargetCertificate(ShownResult, PlainData):
                     f"{where}, it has {now.accuracy:.1%} and {now.risk:.3f} nats; the model before "
                     f"had {before.accuracy:.1%} and {before.risk:.3f} nats."
                 )
+        if self.few is not None and self.few_before is not None:
+            said.append(
+                f"On these {self.few.rows:.0f} labels, each judged by a head that has not seen it, "
+                f"it has {self.few.measured} (95 % interval); the model before had "
+                f"{self.few_before.measured}. They also chose the head, and are too few to certify."
+            )
         return " ".join(said)
 
     def limits(self) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from regraft.estimators.placing import Placement
 from regraft.estimators.target_certificate import TargetCertificate
-from regraft.support.table import Cell, Table, percent, share
+from regraft.support.table import Cell, Table, at_least, is_useful, percent, share
 
 
 def placement_table(placement: Placement) -> Table:
@@ -30,10 +30,12 @@ def expect_accuracy(placement: Placement, certified: float, scope: str) -> str:
             "expected and certified accuracies are those of mixtures."
         )
     at = "At the most likely shares" if len(placement.shares) > 1 else "By the pooled sources"
+    said = f"it is certified to have {at_least(certified)} in {scope}"
+    if not is_useful(certified):
+        said = f"{at_least(certified)} in {scope}"
     return (
         f"{at}, the model is expected to have {percent(placement.expected_accuracy)} accuracy in "
-        f"the new domain, without a label from there; it is certified to have at least "
-        f"{percent(certified)} in {scope}."
+        f"the new domain, without a label from there; {said}."
     )
 
 
@@ -48,7 +50,7 @@ def place_table(certificate: TargetCertificate, write: Callable[[str], str] = st
         (name, *map(percent, (share, c.lower[name], c.upper[name])))
         for name, share in c.weights.items()
     )
-    note = "At least and at most: with 97.5 % confidence, if the domain is a mixture of the groups."
+    note = "At least and at most: with 95 % confidence, if the domain is a mixture of the groups."
     return Table("Shares of the groups", ("group", "share", "at least", "at most"), rows, note=note)
 
 

@@ -32,6 +32,21 @@ def remembers(head: SoftmaxHead, mean: NDArray[Any]) -> bool:
     return np.allclose(fitted, mean, rtol=1e-9, atol=1e-12)
 
 
+def warn_if_seen(predictor: object, X: Any, sample_domain: Any) -> None:
+    """Warn if a predictor is a head that was fitted on just these rows.
+
+    Of adapted heads, :func:`judge_unseen` warns.
+    """
+    if not isinstance(predictor, SoftmaxHead) or isinstance(predictor, AdaptedClassifier):
+        return
+    if has_seen(predictor, np.asarray(X), np.asarray(sample_domain)):
+        warnings.warn(
+            "the model was fitted on these very rows, where it looks better than it is: its "
+            "certificate measures it on rows held out; audit other rows.",
+            stacklevel=4,
+        )
+
+
 def judge_unseen(
     head: SoftmaxHead, X: NDArray[Any], y: NDArray[Any], sample_domain: NDArray[Any]
 ) -> SoftmaxHead | NDArray[np.float64]:

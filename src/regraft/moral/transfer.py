@@ -78,7 +78,7 @@ class BoundedHead:
     def bounds(self) -> dict[str, float]:
         """Return each bound of the risk by its name, in nats."""
         return {
-            "its certificate": self.certificate.risk,
+            "its certificate": self.certificate.risk_bound,
             "the worst abduction (U observed)": self.audit.worst_case,
             f"any mix of the {self.audit.n_groups} profiles met": self.audit.any_prior,
         }
@@ -145,11 +145,12 @@ class Transfer:
             targets = certificate.targets
             largest, purity = max(t.risk for t in targets), min(t.purity for t in targets)
             fewest, coin = min(t.rows for t in targets), float(np.log(2))
-            less = f", more than the {coin:.3f} of a coin" * (certificate.risk > coin)
+            bound = certificate.risk_bound
+            less = f", more than the {coin:.3f} of a coin" * (bound > coin)
             words.append(
                 f"{name} found {certificate.n_groups} groups, of at least {fewest:.0f} effective "
                 f"records each. The largest risk measured in one is {largest:.3f} nats. Its "
-                f"certificate, {certificate.risk:.3f}{less}, allows for records that may be of "
+                f"certificate, {bound:.3f}{less}, allows for records that may be of "
                 f"another group: as little as {purity:.0%} of a group's weight lies on its own."
             )
             words += [

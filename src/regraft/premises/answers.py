@@ -20,7 +20,6 @@ QUESTIONS = (
     "Is there enough data?",
     "What should I do?",
 )
-_CLEAR_SEPARATION = 2.0  # standard deviations; groups nearer than this overlap much
 
 
 @dataclass(frozen=True)
@@ -78,20 +77,27 @@ def _find_factor(evidence: Findings) -> _Words:
                 "same groups of rows."
             )
         return "none found", factor.chance, sentence
+    groups = f"rows fall into {factor.n_groups} groups that the sources hold in different shares"
+    begin = f"The {groups} ({factor.chance}):"
+    if factor.is_weak:
+        weak = "but the signs of a hidden factor are weak"
+        begin = f"The sources differ ({factor.chance}), {weak}: the {groups};"
     sentence = (
-        f"The rows fall into {factor.n_groups} groups that the sources hold in different shares "
-        f"({factor.chance}): {_describe_shares(factor)}. On rows that no step has seen, the groups "
-        f"tell {factor.gain:.4f} ± {factor.gain_error:.4f} nats about the source (± one "
-        "standard error)"
+        f"{begin} {_describe_shares(factor)}. On rows that no step has seen, the groups "
+        f"tell {factor.gain:.4f} ± {factor.gain_error:.4f} nats about the source "
+        "(± one standard error)"
     )
     sentence += "." if factor.is_clear else ", which may be chance."
-    if factor.separation < _CLEAR_SEPARATION:
+    if factor.is_weak:
         apart = f"{factor.separation:.1f} standard deviations apart"
         sentence += f" The groups overlap: they lie {apart}, so many rows cannot be told."
     if factor.lone_holders:
         u, source = factor.lone_holder
         sentence += f" But only {source} has group {u}, so groups may be the sources themselves."
-    return "yes" if factor.is_clear and factor.is_shared else "maybe", factor.chance, sentence
+    answer = "maybe"
+    if factor.is_clear and factor.is_shared:
+        answer = "weak signs" if factor.is_weak else "yes"
+    return answer, factor.chance, sentence
 
 
 def _describe_shares(factor: HiddenFactor) -> str:
@@ -223,12 +229,17 @@ def _explain_disagreement(evidence: Findings) -> _Words:
     """Return advice for sources that disagree about the label of like inputs."""
     factor, labels = evidence.factor, evidence.heterogeneity
     if factor.is_clear and factor.is_shared:
+        advice, mix = "use CRO", f"mix a hidden factor in different shares ({factor.chance})"
+        more = ""
+        if factor.is_weak:
+            advice, mix = "try CRO", f"seem to {mix}, though the signs are weak"
+            more = ", and to cost less on the sources than it gains there"
         sentence = (
-            f"Use CRO (regraft fit): the sources disagree about the label of like inputs "
-            f"({labels.chance}), and mix a hidden factor in different shares ({factor.chance}). It "
-            "returns ERM's head unless rows held out show its own to be better in the worst case."
+            f"{advice[0].upper()}{advice[1:]} (regraft fit): the sources disagree about the label "
+            f"of like inputs ({labels.chance}), and {mix}. It returns ERM's head unless rows held "
+            f"out show its own to be better in the worst case{more}."
         )
-        return "use CRO", f"{labels.chance}, {factor.chance}", sentence
+        return advice, f"{labels.chance}, {factor.chance}", sentence
     if factor.is_clear:
         u, source = factor.lone_holder
         sentence = (

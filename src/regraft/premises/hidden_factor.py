@@ -14,6 +14,8 @@ from regraft.core.guard import STANDARD_ERRORS
 from regraft.premises.verdicts import format_p_value
 from regraft.support.plain_data import PlainData
 
+CLEAR_SEPARATION = 2.0  # standard deviations; groups nearer than this overlap much
+
 
 @dataclass(frozen=True)
 class HiddenFactor(PlainData):
@@ -43,6 +45,11 @@ class HiddenFactor(PlainData):
     def is_shared(self) -> bool:
         """Whether two sources or more hold each group; else groups may be sources."""
         return self.found and not self.lone_holders
+
+    @property
+    def is_weak(self) -> bool:
+        """Whether its groups overlap so much that its signs are weak, in the words of a fit."""
+        return self.found and self.separation < CLEAR_SEPARATION
 
     @property
     def lone_holder(self) -> tuple[int, str]:

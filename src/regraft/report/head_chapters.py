@@ -46,16 +46,21 @@ def frontier_chapter(document: Document) -> Chapter:
     """Build the chapter for ``frontier.json``."""
     frontier = Frontier.from_dict(dict(document))
     last = frontier.points[-1]
+    known = ""
+    if last.worst_case_bound is not None:
+        known = f" if the group of every row is known, at least {last.at_least} if not"
     return Chapter(
         "The price of robustness",
         "What does robustness cost on the sources, and what does it buy in the worst domain?",
-        frontier.price() if frontier.has_factor else frontier.summary(),
+        f"{frontier.price()} {frontier.decision()}".strip()
+        if frontier.has_factor
+        else frontier.summary(),
         (frontier_section(frontier),),
         Figure(
             percent(last.worst_case.value),
             f"of the most robust model's answers are right in the {frontier.scope} (95 % interval "
-            f"{last.worst_case.interval}); {last.source} are on the sources (mean over them). "
-            "Measured on rows set aside.",
+            f"{last.worst_case.interval}{known}); {last.source} are on the sources (mean over "
+            "them). Measured on rows set aside.",
         ),
     )
 

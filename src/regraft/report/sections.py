@@ -18,7 +18,7 @@ from regraft.report.prevalence import NOT_A_MIXTURE, ORDINARY, OUTSIDE, ROBUST
 from regraft.support.charts import game_chart
 from regraft.support.measured import MeasuredShare
 from regraft.support.measured_charts import accuracy_chart
-from regraft.support.table import Table, percent
+from regraft.support.table import Table, at_least, percent
 
 _HELD_OUT = (
     "Measured on held-out rows: each row is judged by heads that were fitted without it; the head "
@@ -67,7 +67,14 @@ def frontier_section(frontier: Frontier) -> Section:
     title = "The price of robustness"
     if not frontier.has_factor:
         return Section(title, (Text(frontier.summary()),))
-    rows = tuple((p.label, str(p.source), str(p.worst_case)) for p in frontier.points)
+    rows: list[tuple[str, ...]] = [
+        (p.label, str(p.source), str(p.worst_case)) for p in frontier.points
+    ]
+    columns: tuple[str, ...] = frontier.trained, "sources", frontier.scope
+    if frontier.points[-1].worst_case_bound is not None:
+        columns = *columns, "at least", "fit returns"
+        more = ((p.at_least, p.returned) for p in frontier.points)
+        rows = [(*row, *cells) for row, cells in zip(rows, more, strict=True)]
     first = frontier.points[0].label
     is_erm = " Radius 0 is plain ERM." if frontier.family != "latent" and first == "0" else ""
     trained = frontier.trained
@@ -84,7 +91,7 @@ def frontier_section(frontier: Frontier) -> Section:
                 frontier_chart(frontier),
                 frontier.summary(),
             ),
-            Table("Measured on rows not seen", (trained, "sources", frontier.scope), rows),
+            Table("Measured on rows not seen", columns, tuple(rows)),
         ),
     )
 
@@ -157,8 +164,8 @@ def evidence_section(certificate: Certificate) -> Section:
     if c.reason:
         del heads[ROBUST]  # which is the same head
     described = (
-        f"Certified in {name_domains(c)}: this head at least {percent(c.accuracy_bound)}, ERM at "
-        f"least {percent(c.pooled_accuracy_bound)} ({c.confidence:.0%} confidence)."
+        f"Certified in {name_domains(c)}: this head {at_least(c.accuracy_bound)}, ERM "
+        f"{at_least(c.pooled_accuracy_bound)} ({c.confidence:.0%} confidence)."
     )
     title = "Accuracy on held-out rows; bars: 95 % intervals, ticks: bounds of the certificate"
     by_group = isinstance(c, GroupCertificate)

@@ -182,6 +182,16 @@ def whole_percent(share: float) -> str:
     return f"{round(share, 4):.0%}"
 
 
+def at_least(bound: float) -> str:
+    """Write a bound on an accuracy; one of zero promises nothing."""
+    return f"at least {percent(bound)}" if is_useful(bound) else "nothing useful can be certified"
+
+
+def is_useful(bound: float) -> bool:
+    """Return whether a bound on an accuracy is above zero as it is printed."""
+    return percent(bound) != percent(0.0)
+
+
 def write_p_value(p_value: float) -> str:
     """Write a p-value for a sentence; one that is tiny only as a bound."""
     return f"p = {p_value:.3f}" if p_value >= 0.001 else "p < 0.001"
