@@ -99,8 +99,8 @@ def test_fitted_heads_and_certificates_are_the_same(
     assert short.coef_.dtype == np.float64
     assert np.allclose(short.coef_, exact.coef_, atol=1e-5)
     numbers: dict[str, tuple[str, ...]] = {
-        str(CROClassifier()): ("risk", "accuracy", "gap"),
-        str(CROClassifier("hull")): ("risk", "accuracy", "value", "kept_risk"),
+        str(CROClassifier()): ("risk_bound", "accuracy_bound", "gap"),
+        str(CROClassifier("hull")): ("risk_bound", "accuracy_bound", "value", "kept_risk"),
     }
     if str(model) in numbers:
         ours, theirs = short.certificate_, exact.certificate_

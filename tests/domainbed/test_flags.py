@@ -164,7 +164,7 @@ def test_the_command_that_is_shown_can_be_pasted(
 ) -> None:
     monkeypatch.setattr(running, "app", lambda *_, **__: None)
     words = train_arguments(["--hparams", '{"lr": 0.1}', "--data_dir", "my data"], "cpu")
-    running.run(words)
+    running.run(lambda: words)
     shown = capsys.readouterr().err
     assert "--hparams '{\"lr\": 0.1}'" in shown and shlex.split(shown) == ["regraft", *words]
 

@@ -16,6 +16,7 @@ from regraft.premises.grouped_audit import AbductionPlacement, GroupedAudit
 from regraft.premises.placement import HullPlacement
 from regraft.premises.transplant_basis import BasisPoint
 from regraft.support.table import Table
+from tests.helpers.certificates import with_risk_bound
 from tests.helpers.factorized_domains import draw_domains
 from tests.helpers.problems import make_problem
 
@@ -24,7 +25,7 @@ from tests.helpers.problems import make_problem
 def transfer() -> Transfer:
     problem = make_problem(n=60, d=3)
     fitted = CROClassifier("hull", radius=2.0).fit(problem.X, problem.y, problem.domain)
-    certificate = replace(fitted.certificate_, risk=0.7001)
+    certificate = with_risk_bound(fitted.certificate_, 0.7001)
     audit = GroupedAudit(
         2.5, 0.8002, {"Pragmatist": 2.0, "Idealist": -1.0}, "(+1,0,-1)", 0.9003, 27
     )

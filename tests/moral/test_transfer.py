@@ -1,6 +1,8 @@
 """What is said of bounds and groups, on made-up risks, and panels between panels."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +20,7 @@ from regraft.moral.transfer import (
 from regraft.moral.values import PANELS
 from regraft.premises.grouped_audit import AbductionPlacement, GroupedAudit
 from regraft.premises.placement import HullPlacement
+from tests.helpers.certificates import with_risk_bound
 from tests.helpers.problems import make_problem
 
 BETWEEN = "log prior 0.5 Pragmatist + 0.5 Idealist"
@@ -35,9 +38,10 @@ def heads() -> dict[str, BoundedHead]:
         if isinstance(certificate, GroupCertificate):
             one = replace(certificate.targets[0], rows=345.6, purity=0.9, risk=0.3)
             groups = one, replace(one, rows=123.4, purity=0.456, risk=0.4)
-            certificate = replace(certificate, risk=0.5, n_groups=2, targets=groups)
+            certificate = replace(certificate, n_groups=2, targets=groups)
+            certificate = with_risk_bound(certificate, 0.5)
         else:
-            certificate = replace(certificate, risk=0.5)
+            certificate = with_risk_bound(certificate, 0.5)
         found[f"CRO, {family}"] = BoundedHead(certificate, AUDIT)
     return found
 
@@ -95,17 +99,23 @@ def test_what_the_groups_say(heads: dict[str, BoundedHead]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "words"),
+    ("change", "words"),
     [
-        ({"risk": 0.694}, "Its certificate, 0.694, more than the 0.693 of a coin, allows"),
-        ({"n_groups": 1}, "CRO, latent found no hidden factor: it certifies the pooled sources."),
+        (
+            lambda c: with_risk_bound(c, 0.694),
+            "Its certificate, 0.694, more than the 0.693 of a coin, allows",
+        ),
+        (
+            lambda c: replace(c, n_groups=1),
+            "CRO, latent found no hidden factor: it certifies the pooled sources.",
+        ),
     ],
 )
 def test_certificates_that_say_little(
-    heads: dict[str, BoundedHead], changes: dict[str, float], words: str
+    heads: dict[str, BoundedHead], change: Callable[[Any], Any], words: str
 ) -> None:
     latent = heads["CRO, latent"]
-    changed = replace(latent, certificate=replace(latent.certificate, **changes))
+    changed = replace(latent, certificate=change(latent.certificate))
     *_, said = sentences({**heads, "CRO, latent": changed}, 0.3)
     assert words in said
 
