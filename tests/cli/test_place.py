@@ -137,3 +137,15 @@ def test_several_domains_are_warned_of(newcomer: Path, run: Run, tmp_path: Path)
     np.savez(tmp_path / "two.npz", X=X, domain=np.arange(len(X)) % 2)
     ran = run("place", newcomer / "latent", tmp_path / "two.npz")
     assert ran.code == 0 and "warning: the target has 2 domains (0, 1)" in ran.err
+
+
+def test_domains_may_be_texts_and_numbers(newcomer: Path, run: Run, tmp_path: Path) -> None:
+    X: Any = np.load(newcomer / "rows.npz")["X"]
+    rows = [
+        {f"f{j}": value for j, value in enumerate(x)} | {"domain": ("a", 3)[i % 2]}
+        for i, x in enumerate(X.tolist())
+    ]
+    lines = "".join(f"{json.dumps(row)}\n" for row in rows)
+    (tmp_path / "two.jsonl").write_text(lines, encoding="utf-8")
+    ran = run("place", newcomer / "latent", tmp_path / "two.jsonl", "--domain", "domain")
+    assert ran.code == 0 and "warning: the target has 2 domains (3, a)" in ran.err

@@ -97,7 +97,8 @@ def read_target(
         need_domain=columns.domain is not None,
         label_gaps=label_gaps,
     )
-    warn_of_domains([] if table.domain is None else sorted(set(table.domain.tolist())))
+    domains = [] if table.domain is None else table.domain.tolist()
+    warn_of_domains(sorted(set(domains), key=str))  # a file may mix texts and numbers
     return table, features_for(model, table)
 
 
