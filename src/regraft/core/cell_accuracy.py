@@ -9,7 +9,7 @@ from regraft.core.domain_scores import or_one
 from regraft.core.evidence import CONFIDENCE, HeldOutRows
 from regraft.core.group_targets import GroupTargets
 
-_INTERVAL_ERRORS = float(ndtri((1 + CONFIDENCE) / 2))  # on either side of Wilson's interval
+INTERVAL_ERRORS = float(ndtri((1 + CONFIDENCE) / 2))  # on either side of a 95 % interval
 _ERRORS = 2.0  # by which a head must be better than guessing
 
 
@@ -27,7 +27,7 @@ def accuracy_in_cells(
     mass = total(weight)
     right = total(weight * correct.unsqueeze(1)) / or_one(mass)
     rows = mass.square() / or_one(total(weight.square()))
-    z = _INTERVAL_ERRORS
+    z = INTERVAL_ERRORS
     spread = right * (1 - right) * rows + z * z / 4
     return right, spread.sqrt() / (rows + z * z)
 

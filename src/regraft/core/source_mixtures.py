@@ -14,13 +14,12 @@ import torch
 from scipy.special import ndtri
 
 from regraft.core.abduction import Groups
-from regraft.core.cell_accuracy import accuracy_in_cells
+from regraft.core.cell_accuracy import INTERVAL_ERRORS, accuracy_in_cells
 from regraft.core.evidence import CONFIDENCE, Evidence, HeldOutRows
 from regraft.core.group_ties import share_errors
 from regraft.core.heads import SourceHeads
 from regraft.support.measured import MeasuredShare, around
 
-_ERRORS = float(ndtri((1 + CONFIDENCE) / 2))  # on either side of a 95 % interval
 _NEGLIGIBLE = 0.01  # of the rows: with very many of them, any model is a little wrong
 
 
@@ -92,10 +91,10 @@ def _check(
     )
     distance, error = abs(source.accuracy - value), (variance + _error(source) ** 2) ** 0.5
     measured = MeasuredShare(source.accuracy, source.measured.low, source.measured.high)
-    predicted = around(value, variance**0.5, _ERRORS)
+    predicted = around(value, variance**0.5, INTERVAL_ERRORS)
     return SourceCheck(source.name, measured, predicted, distance <= critical * error)
 
 
 def _error(evidence: Evidence) -> float:
     """Return the standard error of an accuracy, by the width of Wilson's interval."""
-    return (evidence.measured.high - evidence.measured.low) / (2 * _ERRORS)
+    return (evidence.measured.high - evidence.measured.low) / (2 * INTERVAL_ERRORS)
