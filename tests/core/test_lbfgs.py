@@ -31,3 +31,17 @@ def test_problems_do_not_disturb_each_other() -> None:
     alone = minimize_batch(value_and_gradient, start[:1], lambda g: g, tolerance=1e-14)
     assert torch.allclose(both, torch.zeros_like(both), atol=1e-4)
     assert torch.allclose(both[:1], alone, atol=1e-6)
+
+
+def test_a_preconditioner_of_the_wrong_size_costs_one_search_for_a_step() -> None:
+    evaluations = 0
+
+    def value_and_gradient(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        nonlocal evaluations
+        evaluations += 1
+        return (x.cosh() - 1).sum(dim=1), x.sinh()
+
+    start = torch.tensor([[1.0, -0.5, 0.25]], dtype=torch.float64)
+    answer = minimize_batch(value_and_gradient, start, lambda g: 1000 * g, tolerance=1e-12)
+    assert torch.allclose(answer, torch.zeros_like(answer), atol=1e-6)
+    assert evaluations <= 20  # 36 if the size is searched for again in each step

@@ -8,7 +8,12 @@ from sklearn.linear_model import LogisticRegression
 
 from regraft.core import curvature
 from regraft.core.curvature import hessian, hessian_diagonal
-from regraft.core.newton import losses, minimax_newton
+from regraft.core.newton import (
+    losses,
+    minimax_newton,
+    minimize_largest_risk,
+    soft_risks_in_memory,
+)
 from tests.helpers.problems import make_problem, normal, with_constant
 
 
@@ -163,3 +168,18 @@ def test_steps_that_fail_are_solved_for_more_precisely(dtype: torch.dtype) -> No
     assert not curvature.prefers_dense_hessian(400, 60, 4)
     answer = minimax_newton(Z, y, weights, ridge=1e-2, start=start, tolerance=1e-6)
     assert answer.gap <= 1e-6
+
+
+@given(st.integers(0, 200))
+def test_shares_of_classes_count_like_a_row_for_each_class(seed: int) -> None:
+    Z, _, weights = _data(seed, 2)
+    shares = torch.softmax(normal(seed, len(Z), 3), dim=1)
+    start = Z.new_zeros((3, 4))
+    soft = minimize_largest_risk(
+        soft_risks_in_memory(Z, shares, weights, 1e-2), ridge=1e-2, start=start, tolerance=1e-12
+    )
+    labels = torch.arange(3).repeat_interleave(len(Z))
+    pairs = (weights.unsqueeze(1) * shares.T).flatten(1)
+    hard = minimax_newton(Z.repeat(3, 1), labels, pairs, ridge=1e-2, start=start, tolerance=1e-12)
+    assert torch.allclose(soft.head, hard.head, atol=1e-6)
+    assert torch.allclose(soft.risks, hard.risks, atol=1e-9)

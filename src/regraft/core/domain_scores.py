@@ -48,10 +48,8 @@ class ClassRows:
 
     def products(self, values: Tensor) -> Tensor:
         """Return the cross-products (C, F, p, m) of the coordinates with ``values`` (n, m)."""
-        blocks = [
-            [(self.T[rows] * self.weight[rows, None]).T @ values[rows] for rows in folds]
-            for folds in self.cells
-        ]
+        weighted = values * self.weight.unsqueeze(1)  # fewer columns than the coordinates have
+        blocks = [[self.T[rows].T @ weighted[rows] for rows in folds] for folds in self.cells]
         return torch.stack([torch.stack(folds) for folds in blocks])
 
     @property
@@ -327,9 +325,11 @@ def _shifted_products(
     for order, shift in zip(orders, shifts, strict=True):
         own = columns[order].T.contiguous()  # (K, m)
         shifted = torch.cat([own.roll(by, dims=1) for by in shift.tolist()])  # (B K, m)
-        T, fold = rows.T[order], rows.fold[order]
+        fold = rows.fold[order]
         inside = [(fold == f).nonzero().squeeze(1) for f in range(FOLDS)]
-        blocks.append(torch.stack([(shifted.index_select(1, at) @ T[at]).T for at in inside]))
+        blocks.append(
+            torch.stack([(shifted.index_select(1, at) @ rows.T[order[at]]).T for at in inside])
+        )
     return torch.stack(blocks)
 
 

@@ -20,7 +20,7 @@ from regraft.core.abduction import Groups
 from regraft.core.decompositions import cholesky, eigh
 from regraft.core.heads import SourceHeads
 from regraft.core.many_classes import MANY_CLASSES
-from regraft.core.newton import log_probabilities, minimax_newton
+from regraft.core.newton import log_probabilities, minimize_largest_risk, soft_risks_in_memory
 from regraft.core.whitening import Whitening
 
 _RIDGE = 1e-5  # there are few directions
@@ -65,14 +65,13 @@ def fit_group_heads(sources: SourceHeads, groups: Groups) -> GroupHeads:
     contrasts = (maps[:, :, 1:] - maps[:, :, :1]).flatten(1, 2)  # (F, C (G - 1), k)
     scores = replace(held_out, fold=groups.fold[chosen]).logits(contrasts, Z).T
     known = torch.cat([unseen - unseen.mean(dim=1, keepdim=True), scores], dim=1)
-    joint = (groups.posterior * sources.weight.unsqueeze(1))[chosen].T  # (G, m)
-    basis = _whiten(known, joint.sum(dim=0))
+    weight = sources.weight[chosen]
+    basis = _whiten(known, weight)
     rows = torch.cat([known @ basis, torch.ones_like(known[:, :1])], dim=1)
-    pairs = sources.y[chosen] + C * torch.arange(G, device=joint.device).unsqueeze(1)
-    sums = minimax_newton(
-        rows.repeat(G, 1),
-        pairs.flatten(),
-        (joint / joint.sum()).reshape(1, -1),
+    pairs = sources.y[chosen].unsqueeze(1) + C * torch.arange(G, device=rows.device)
+    shares = rows.new_zeros((len(rows), G * C)).scatter_(1, pairs, groups.posterior[chosen])
+    sums = minimize_largest_risk(
+        soft_risks_in_memory(rows, shares, (weight / weight.sum()).unsqueeze(0), _RIDGE),
         ridge=_RIDGE,
         start=rows.new_zeros((G * C, rows.shape[1])),
         tolerance=_TOLERANCE,

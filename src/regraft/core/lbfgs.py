@@ -75,6 +75,9 @@ def _two_loop(
         q = q - alpha * c
         alphas.append(alpha)
     q = precondition(q)
+    if changes:  # the preconditioner is right up to a factor: that of the last change
+        size = inverses[-1] * (changes[-1] * precondition(changes[-1])).sum(dim=1, keepdim=True)
+        q = torch.where(size > 0, q / size, q)
     for s, c, inverse, alpha in zip(steps, changes, inverses, reversed(alphas), strict=True):
         q = q + s * (alpha - inverse * (c * q).sum(dim=1, keepdim=True))
     return q

@@ -130,9 +130,20 @@ def risks_in_memory(
 ) -> WeightedRisks:
     """Return the risks of rows ``Z`` (n, k), for heads (C, k) like ``start`` with this ridge."""
     one_hot = torch.nn.functional.one_hot(y, len(start)).to(start.dtype)
+    return _RisksInMemory(Z, y, weights, one_hot, _may_shorten(Z, ridge))
+
+
+def soft_risks_in_memory(
+    Z: Tensor, shares: Tensor, weights: Tensor, ridge: float | Tensor
+) -> WeightedRisks:
+    """Return the same for rows that have every class, with ``shares`` (n, C) that sum to one."""
+    return _RisksInMemory(Z, None, weights, shares, _may_shorten(Z, ridge))
+
+
+def _may_shorten(Z: Tensor, ridge: float | Tensor) -> bool:
+    """Return whether curvature of rows ``Z`` with this ridge may be summed in short floats."""
     least = ridge if isinstance(ridge, float) else float(torch.as_tensor(ridge).min())
-    is_short = has_many_numbers(Z) and least >= _SMALLEST_SHORT_RIDGE
-    return _RisksInMemory(Z, y, weights, one_hot, is_short)
+    return has_many_numbers(Z) and least >= _SMALLEST_SHORT_RIDGE
 
 
 def has_many_numbers(Z: Tensor) -> bool:
@@ -248,9 +259,9 @@ class _RisksInMemory:
     """Weighted risks of rows ``Z`` (n, k) that are in memory."""
 
     Z: Tensor
-    y: Tensor
+    y: Tensor | None  # None if a row has several classes
     weights: Tensor  # (t, n)
-    one_hot: Tensor  # (n, C)
+    shares: Tensor  # (n, C) of the classes in each row
     is_short: bool  # whether curvature is summed in short floats
 
     @property
@@ -260,13 +271,16 @@ class _RisksInMemory:
     def at(self, head: Tensor) -> RisksAtHead:
         return _MemoryAtHead(self, log_probabilities(self.Z, head))
 
+    def losses(self, log_p: Tensor) -> Tensor:
+        return -(self.shares * log_p).sum(dim=1) if self.y is None else losses(log_p, self.y)
+
 
 class _MemoryAtHead:
     """The same at one head, whose probabilities are kept."""
 
     def __init__(self, rows: _RisksInMemory, log_p: Tensor) -> None:
         self._rows, self._p, self._is_log = rows, log_p, True
-        self._risks = rows.weights @ losses(log_p, rows.y)
+        self._risks = rows.weights @ rows.losses(log_p)
 
     @property
     def risks(self) -> Tensor:
@@ -280,7 +294,7 @@ class _MemoryAtHead:
         return self._p
 
     def gradients(self) -> Tensor:
-        residual = self._probabilities - self._rows.one_hot
+        residual = self._probabilities - self._rows.shares
         return weighted_gradients(self._rows.Z, residual, self._rows.weights)
 
     def hessian(self, mixture: Tensor) -> Tensor:
