@@ -174,6 +174,30 @@ def test_the_minimax_value_lies_between_the_games_two_bounds(seed: int, n_target
     assert len(outcome.rounds) <= n_targets + 1  # a target that comes back ends the game
 
 
+@given(seeds, st.integers(2, 6))
+def test_a_learner_that_knows_all_targets_has_the_minimax_value_at_once(
+    seed: int, n_targets: int
+) -> None:
+    rows = with_constant(normal(seed, 20, 2))
+    y = (normal(seed + 1, 20) > 0).long()
+    weights = (2 * normal(seed + 2, n_targets, 20)).softmax(1)
+    samples = [WeightedSample(rows, y, weight) for weight in weights]
+    start, ridge = rows.new_zeros((2, 3)), 1e-2
+    value = _best_head(samples, start, ridge)
+    outcome = play(
+        _Finite(samples),
+        Learner(ridge=ridge, tolerance=1e-7),
+        start,
+        known=[Target(sample, torch.tensor([i])) for i, sample in enumerate(samples)],
+        near=normal(seed + 3, 2, 3),
+    )
+    first, last = outcome.rounds
+    assert first.attack_value == max(sample.value(start) for sample in samples)
+    assert first.value == pytest.approx(value, abs=1e-6)
+    assert last.value == pytest.approx(value, abs=1e-6)
+    assert len(outcome.targets) == len(last.risks) == n_targets
+
+
 def test_a_value_that_stands_still_is_not_yet_minimax() -> None:
     """The stop rule of Algorithm 1 bounds no distance: only the attack on the answer does.
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import torch
 from torch import Tensor
 
 from regraft.core.guard import Advantage
@@ -70,26 +71,37 @@ def play(
     learner: Learner,
     start: Tensor,
     *,
+    known: Sequence[Target] = (),
+    near: Tensor | None = None,
     tolerance: float = 1e-3,
     max_rounds: int = 50,
     on_round: OnRound = None,
 ) -> GameOutcome:
     """Refine the head ``start`` (C, k) by playing ``learner``, still empty, against ``adversary``.
 
+    ``known`` are targets that the learner answers from the first round on, and ``near`` is a head
+    from which it looks for its first answer.
+
     The game ends when there were two rounds or more and the last changed the minimax value by at
     most ``tolerance``. (With the head frozen, the game is a single attack: see
     :func:`regraft.estimators.audit.audit`.)
     """
-    head, heads, rounds, targets = start, list[Tensor](), list[Round](), list[Target]()
+    head, heads, rounds, targets = start, list[Tensor](), list[Round](), list(known)
+    for target in known:
+        learner.add(target.sample)
     answer: Solution | None = None
     while True:
         found = adversary.attack(head)
         found_value = found.sample.value(head)
         if _has_settled(rounds, tolerance) or len(rounds) == max_rounds:
             break
-        targets.append(found)
-        learner.add(found.sample)
-        answer = learner.respond(head, None if answer is None else answer.mixture)
+        if not any(torch.equal(found.z, target.z) for target in known):
+            targets.append(found)
+            learner.add(found.sample)
+        if answer is None:
+            answer = learner.respond(head if near is None else near)
+        else:
+            answer = learner.respond(head, answer.mixture)
         if rounds and answer.value < rounds[-1].value - rounds[-1].gap - _ROUNDING_TOLERANCE:
             raise RuntimeError(
                 f"the minimax value fell from {rounds[-1].value:.6f} to {answer.value:.6f}, more "
@@ -109,9 +121,9 @@ def play(
         if on_round is not None:
             on_round(rounds[-1])
     assert answer is not None
-    known = (answer.risks - learner.offsets).tolist()
+    values = (answer.risks - learner.offsets).tolist()
     worst, worst_value = max(
-        [(found, found_value), *zip(targets, known, strict=True)], key=lambda pair: pair[1]
+        [(found, found_value), *zip(targets, values, strict=True)], key=lambda pair: pair[1]
     )
     return GameOutcome(
         start=start,

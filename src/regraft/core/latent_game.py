@@ -19,7 +19,7 @@ from torch import Tensor
 from regraft.core.abduction import Groups
 from regraft.core.cell_accuracy import beats_guessing
 from regraft.core.evidence import Evidence, HeldOutRows, judge
-from regraft.core.game import GameOutcome, OnRound, play
+from regraft.core.game import GameOutcome, OnRound, Target, play
 from regraft.core.group_evidence import GroupMeasurements
 from regraft.core.group_targets import GroupAdversary, GroupTargets
 from regraft.core.guard import NOT_BETTER, Advantage, WorstCase, compare_worst_cases
@@ -28,7 +28,7 @@ from regraft.core.learner import Learner
 from regraft.core.many_classes import MANY_CLASSES, take_classes
 from regraft.core.newton import Solution, minimax_newton
 from regraft.core.source_mixtures import find_outside
-from regraft.core.surrogates import stack_samples
+from regraft.core.surrogates import WeightedSample
 
 # From this ridge the search goes to weaker ones, or to stronger ones if those do not help.
 _FIRST_RIDGE = 1e-2
@@ -122,7 +122,8 @@ def play_latent(
         return keep_erm(NO_FACTOR)
     if not groups.overlap:
         return keep_erm(NO_OVERLAP)
-    vertices = _vertices(sources, targets, tolerance, max_rounds)
+    known = _known_targets(sources, targets, tolerance, max_rounds)
+    vertices = torch.stack([target.sample.weight for target in known])
     answers, chosen = _cross_fit(sources, targets, vertices, ridge)
     held_out = judge_folds(sources, _heads(answers))
     worst = [WorstCase(targets.worst(each.loss)[0], each.loss) for each in (pooled, held_out)]
@@ -140,6 +141,8 @@ def play_latent(
         GroupAdversary(sources.Z, targets),
         Learner(ridge=column_ridge(sources, chosen, ridge)),
         sources.pooled,
+        known=known,
+        near=_heads(answers).mean(dim=0),
         tolerance=tolerance,
         max_rounds=max_rounds,
         on_round=on_round,
@@ -224,20 +227,22 @@ def _thin(sources: SourceHeads, targets: GroupTargets) -> tuple[SourceHeads, Gro
     return fewer, replace(targets, belief=targets.belief[stride], base=weight, y=y, told=told)
 
 
-def _vertices(
+def _known_targets(
     sources: SourceHeads, targets: GroupTargets, tolerance: float, max_rounds: int
-) -> Tensor:
-    """Return extreme targets (V, n): all of them, or those that a game meets if they are many."""
+) -> tuple[Target, ...]:
+    """Return extreme targets: all of them, or those that a game meets if they are many."""
     if not targets.class_groups:
-        return targets.blocks[0]
-    game = play(
+        return tuple(
+            Target(WeightedSample(sources.Z, sources.y, weight), torch.tensor([number]))
+            for number, weight in enumerate(targets.blocks[0])
+        )
+    return play(
         GroupAdversary(sources.Z, targets),
         Learner(ridge=sources.learner_ridge(None)),
         sources.pooled,
         tolerance=tolerance,
         max_rounds=max_rounds,
-    )
-    return stack_samples([target.sample for target in game.targets])[2]
+    ).targets
 
 
 def _cross_fit(

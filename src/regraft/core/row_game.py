@@ -162,10 +162,13 @@ def settle_on_rows(
     if doubt := find_doubt(advantage, price):
         return settled(pooled, [pooled_folds], doubt, advantage, price)
     every = _Vertices(risks, Problem(vertices.tilts))
+    adversary = _RowAdversary(every, measured)
     game = play(
-        _RowAdversary(every, measured),
+        adversary,
         _RowLearner(every, learner_ridge, len(sources.y)),
         pooled,
+        known=[adversary.target(number, 0.0) for number in range(len(mass))],
+        near=folds[0].mean(dim=0),
         tolerance=tolerance,
         max_rounds=max_rounds,
         on_round=on_round,
@@ -226,11 +229,13 @@ class _RowAdversary:
         """Return the worst target for ``head`` (C, k); z says which groups it favours."""
         risks = self._vertices.at(head).risks
         worst = int(risks.argmax())
-        nothing = risks.new_empty(0)
-        size, value = self._sizes[worst], float(risks[worst])
-        return Target(
-            RowSample(nothing, nothing, nothing, None, worst, size, value), torch.tensor([worst])
-        )
+        return self.target(worst, float(risks[worst]))
+
+    def target(self, number: int, value: float) -> Target:
+        """Return an extreme target, on which the head that was attacked has this risk."""
+        nothing = torch.empty(0)
+        sample = RowSample(nothing, nothing, nothing, None, number, self._sizes[number], value)
+        return Target(sample, torch.tensor([number]))
 
 
 @dataclass(frozen=True)
