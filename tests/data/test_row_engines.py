@@ -111,6 +111,13 @@ def test_checks_whose_worker_is_killed_are_those_of_one_process(tmp_path: Path) 
     assert places[0] == places[1] and places[0].rows == files.n_rows
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("cluster")
+def test_a_cluster_without_gpus_is_not_waited_for(files: RowFiles) -> None:
+    with pytest.raises(ValueError, match="the Ray cluster has no GPU: pass --device cpu"):
+        RayShards(files, device="cuda")
+
+
 def test_unknown_engines_are_refused(files: RowFiles) -> None:
     with (
         pytest.raises(ValueError, match="engine is 'spark': pass local or ray"),

@@ -1,9 +1,11 @@
 """Fits on rows that are not in memory: the same as in memory, whatever holds the rows."""
 
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -11,7 +13,7 @@ from numpy.typing import NDArray
 from regraft import CROClassifier, make_confounded_domains
 from regraft.core import row_sums
 from regraft.core.latent_game import NOT_MIXTURES
-from regraft.core.row_sums import RowTable
+from regraft.core.row_sums import RowChunk, RowFunction, RowTable, Sums
 from regraft.estimators.streamed import (
     check_streamed,
     draw_rows,
@@ -137,9 +139,48 @@ def test_rows_are_drawn_at_their_rates_wherever_a_shard_begins() -> None:
     assert draw_rows(7, np.ones(100)).all() and not draw_rows(7, np.zeros(100)).any()
 
 
-@pytest.mark.parametrize(
-    "settings", [{"family": "hull"}, {"class_groups": True}, {"device": "cuda"}]
-)
+@dataclass(frozen=True)
+class OnTwoDevices(LocalRows):
+    """Rows whose sums are also asked for on torch's device without data, which mixes with none."""
+
+    def sum(self, function: RowFunction, *arguments: Any) -> Sums:
+        sums = super().sum(function, *arguments)
+        chunk = RowChunk(
+            torch.from_numpy(self.table.X),
+            torch.from_numpy(self.table.y).long(),
+            torch.from_numpy(self.table.source).long(),
+            *self.folds.deal(0, self.n_rows),
+        )
+        on_meta = function(row_sums.move(chunk, "meta"), *row_sums.move(arguments, "meta"))
+        for here, there in zip(sums, on_meta, strict=True):
+            assert there.device.type == "meta"
+            assert there.shape == here.shape and there.dtype == here.dtype
+        return sums
+
+
+@pytest.mark.parametrize("settings", [{}, {"prior_shift": 1.0}])
+def test_sums_can_be_computed_on_another_device_than_the_heads_are_searched_on(
+    settings: Any,
+) -> None:
+    data = _draw(800)
+    sample, rows, counts = split_rows(*data, np.arange(len(data[1])) % 2 == 0)
+    model = fit_on_rows(CROClassifier(**settings), sample, OnTwoDevices(rows.table), counts)
+    assert model.certificate_.reason == ""
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_gpu_gives_the_sums_of_the_cpu() -> None:
+    data = _draw(800)
+    sample, rows, counts = split_rows(*data, np.arange(len(data[1])) % 2 == 0)
+    on_gpu = replace(rows, table=replace(rows.table, device="cuda"))
+    cpu, gpu = (
+        fit_on_rows(CROClassifier(), sample, each, counts).certificate_ for each in (rows, on_gpu)
+    )
+    ours, theirs = list_numbers(gpu.to_dict()), list_numbers(cpu.to_dict())
+    assert ours == pytest.approx(theirs, abs=1e-9)
+
+
+@pytest.mark.parametrize("settings", [{"family": "hull"}, {"class_groups": True}])
 def test_what_needs_all_rows_in_memory_says_so(settings: Any) -> None:
     with pytest.raises(ValueError, match="needs all rows in memory"):
         check_streamed(CROClassifier(**settings))

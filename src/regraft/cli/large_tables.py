@@ -34,10 +34,11 @@ def open_large(
     columns: TableColumns,
     settings: EngineSettings,
     model: Model | None = None,
+    device: str = "cpu",
 ) -> Iterator[LargeTable]:
     """Count the rows of a table, and read a sample of them.
 
-    With a ``model``, rows are read as its head sees them.
+    With a ``model``, rows are read as its head sees them. Sums are computed on ``device``.
     """
     from regraft.data.row_engines import open_large_table
     from regraft.data.row_files import open_row_files
@@ -47,13 +48,15 @@ def open_large(
     files = open_row_files(data, columns.label, columns.domain)
     if files.is_bank:
         choice.check_unnamed(data)
-    with _engine(files, settings) as engine:
+    with _engine(files, settings, device) as engine:
         with session.working(f"reading {data}"):
             table = open_large_table(engine, choice, SAMPLE_ROWS, model)
         yield table
 
 
-def _engine(files: RowFiles, settings: EngineSettings) -> AbstractContextManager[RowEngine]:
+def _engine(
+    files: RowFiles, settings: EngineSettings, device: str = "cpu"
+) -> AbstractContextManager[RowEngine]:
     from regraft.data.row_engines import open_engine
 
     assert settings.engine is not None
@@ -63,6 +66,7 @@ def _engine(files: RowFiles, settings: EngineSettings) -> AbstractContextManager
         memory=settings.memory_bytes,
         address=settings.address,
         workers=settings.workers,
+        device=device,
     )
 
 
@@ -177,7 +181,7 @@ def fit_large(
     from regraft.estimators.streamed import check_streamed, fit_on_rows
 
     check_streamed(model)
-    with open_large(session, data, columns, settings) as large:
+    with open_large(session, data, columns, settings, device=model.device) as large:
         sampled = take_sample(large, data, columns.choose())
         rows, sample = large.rows, large.sample
         warn_of_small_cells(large.cells)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import mmap
 import uuid
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol, Self
 
@@ -113,6 +113,7 @@ class RowTable:
     y: NDArray[np.integer[Any]]  # (n,)
     source: NDArray[np.integer[Any]]  # (n,)
     first: int = 0  # number of the first row: a multiple of BLOCK_ROWS
+    device: str = "cpu"  # where sums are computed
 
     @cached_property
     def _mapping(self) -> mmap.mmap | None:
@@ -126,15 +127,19 @@ class RowTable:
         blocks: slice = _ALL,
     ) -> Iterator[Sums]:
         """Yield the sums of ``function`` over each block of rows, or over some of the blocks."""
-        # Rows of few numbers come in larger chunks: a chunk has a cost of its own.
+        # Rows of few numbers come in larger chunks: a chunk has a cost of its own. On a GPU that
+        # cost is large, and there is no cache to stay in.
         size = CHUNK_ROWS * max(1, _USUAL_WIDTH // max(self.X.shape[1], 1))
+        size = size if self.device == "cpu" else BLOCK_ROWS
+        given = move(arguments, self.device)
         for start in range(0, len(self.y), BLOCK_ROWS)[blocks]:
             stop = min(start + BLOCK_ROWS, len(self.y))
             chunks = (slice(first, min(first + size, stop)) for first in range(start, stop, size))
-            yield add_in_order(
-                function(self._chunk(rows, folds), *arguments)
+            sums = add_in_order(
+                function(move(self._chunk(rows, folds), self.device), *given)
                 for rows in released(chunks, self._mapping)
             )
+            yield move(sums, "cpu")
 
     def map(
         self, made: RowMap, allocate: Callable[[tuple[int, int], type], NDArray[Any]] = np.empty
@@ -159,6 +164,18 @@ class RowTable:
             torch.from_numpy(column[rows].astype(np.int64)) for column in (self.y, self.source)
         )
         return RowChunk(X, y, source, *folds.deal(self.first + rows.start, len(y)))
+
+
+def move(value: Any, device: str) -> Any:
+    """Return a value whose tensors are on ``device``, also within tuples and dataclasses."""
+    if isinstance(value, Tensor):
+        return value.to(device)
+    if isinstance(value, tuple):
+        return tuple(move(each, device) for each in value)
+    if is_dataclass(value) and not isinstance(value, type):
+        parts = {each.name: move(getattr(value, each.name), device) for each in fields(value)}
+        return replace(value, **parts)
+    return value
 
 
 def add_in_order(parts: Iterable[Sums]) -> Sums:

@@ -185,9 +185,9 @@ def _sort(values: set[Any]) -> list[Any]:
 class LocalShard:
     """All rows in this process: in memory if they fit, else read from disk chunk by chunk."""
 
-    def __init__(self, files: RowFiles, memory: int | None = None) -> None:
+    def __init__(self, files: RowFiles, memory: int | None = None, device: str = "cpu") -> None:
         fits = memory is not None and files.n_bytes <= _SHARE_FOR_ROWS * memory
-        self._shard = RowShard(files, 0, files.n_rows, in_memory=fits)
+        self._shard = RowShard(files, 0, files.n_rows, in_memory=fits, device=device)
 
     def survey(self) -> list[Cells]:
         """Count the rows of each domain and label."""
@@ -209,17 +209,22 @@ class LocalShard:
 class RayShards:
     """Actors of a Ray cluster, each with a run of blocks of the rows in its memory.
 
-    An actor that dies is started anew by Ray, reads its rows again, and repeats the step.
+    With ``device`` "cuda", each has a GPU of its own. An actor that dies is started anew by Ray,
+    reads its rows again, and repeats the step.
     """
 
-    def __init__(self, files: RowFiles, workers: int | None = None) -> None:
+    def __init__(self, files: RowFiles, workers: int | None = None, device: str = "cpu") -> None:
         self._ray = import_ray()
         blocks = -(-files.n_rows // BLOCK_ROWS)
-        count = max(1, min(count_workers(workers), blocks))
+        gpus = int(device != "cpu")
+        count = max(1, min(count_workers(workers, gpu=bool(gpus)), blocks))
         bounds = [blocks * i // count * BLOCK_ROWS for i in range(count)] + [files.n_rows]
-        actor = self._ray.remote(num_cpus=1, max_restarts=-1, max_task_retries=-1)(RowShard)
+        actor = self._ray.remote(num_cpus=1, num_gpus=gpus, max_restarts=-1, max_task_retries=-1)(
+            RowShard
+        )
         self.actors = [
-            actor.remote(files, bounds[i], bounds[i + 1], in_memory=True) for i in range(count)
+            actor.remote(files, bounds[i], bounds[i + 1], in_memory=True, device=device)
+            for i in range(count)
         ]
         # A step is asked for in pieces, so that a worker that dies repeats a piece only.
         self._pieces = [
@@ -259,13 +264,19 @@ class RayShards:
 
 @contextmanager
 def open_engine(
-    name: str, files: RowFiles, *, memory: int | None, address: str | None, workers: int | None
+    name: str,
+    files: RowFiles,
+    *,
+    memory: int | None,
+    address: str | None,
+    workers: int | None,
+    device: str = "cpu",
 ) -> Iterator[RowEngine]:
     """Hold the rows inside; afterwards a Ray that was started here is stopped."""
     if name == "local":
-        yield LocalShard(files, memory)
+        yield LocalShard(files, memory, device)
         return
     if name != "ray":
         raise ValueError(f"engine is {name!r}: pass {' or '.join(ENGINES)}.")
     with connect(address):
-        yield RayShards(files, workers)
+        yield RayShards(files, workers, device)

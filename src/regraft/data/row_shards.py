@@ -70,13 +70,21 @@ class DrawnRows:
 class RowShard:
     """The rows of some files from ``start`` to ``stop``.
 
-    They are held in memory if ``in_memory``, else in a temporary file, or in the bank itself. All
-    that it holds follows from the files and from what it is asked, so a shard that is lost is made
-    again, and gives the same answers.
+    They are held in memory if ``in_memory``, else in a temporary file, or in the bank itself. Sums
+    are computed on ``device``. All that it holds follows from the files and from what it is asked,
+    so a shard that is lost is made again, and gives the same answers.
     """
 
-    def __init__(self, files: RowFiles, start: int, stop: int, in_memory: bool = True) -> None:
+    def __init__(
+        self,
+        files: RowFiles,
+        start: int,
+        stop: int,
+        in_memory: bool = True,
+        device: str = "cpu",
+    ) -> None:
         self._files, self._start, self._stop, self._in_memory = files, start, stop, in_memory
+        self._device = device
         self._tables: dict[tuple[Any, ...], RowTable] = {}
 
     @cached_property
@@ -159,7 +167,7 @@ class RowShard:
                 (plan.domains, self._domains),
             )
         )
-        return RowTable(self._make_features(plan), y, s, self._start)
+        return RowTable(self._make_features(plan), y, s, self._start, self._device)
 
     def _make_features(self, plan: RowPlan) -> NDArray[np.floating[Any]]:
         n = self._stop - self._start

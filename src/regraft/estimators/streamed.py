@@ -65,16 +65,16 @@ def draw_rows(first: int, rates: NDArray[np.float64]) -> NDArray[np.bool_]:
 def check_streamed(model: CROClassifier) -> None:
     """Raise ``ValueError`` unless the model can be fitted on rows that are not in memory."""
     model.check_parameters()
-    refuse_in_parts({name: getattr(model, name) for name in _IN_PARTS})
+    refuse_in_parts({"family": model.family, "class_groups": model.class_groups})
 
 
 def refuse_in_parts(settings: Mapping[str, Any]) -> None:
     """Raise ``ValueError`` for settings that need all rows in memory."""
-    for name, value in _IN_PARTS.items():
-        if settings[name] != value:
+    for name, value in settings.items():
+        if value != _IN_PARTS[name]:
             raise ValueError(
-                f"with an engine, {name} is {settings[name]!r}, which needs all rows in "
-                f"memory: pass {value!r}, or leave out the engine."
+                f"with an engine, {name} is {value!r}, which needs all rows in memory: pass "
+                f"{_IN_PARTS[name]!r}, or leave out the engine."
             )
 
 

@@ -95,8 +95,12 @@ def count_workers(wanted: int | None, *, gpu: bool = False) -> int:
 
     More than that would wait for a core, or a GPU, for ever.
     """
-    room = max(int(import_ray().cluster_resources().get("GPU" if gpu else "CPU", 1)), 1)
-    return min(wanted or room, room)
+    room = int(import_ray().cluster_resources().get("GPU" if gpu else "CPU", 0))
+    if gpu and room < 1:
+        raise ValueError(
+            "the Ray cluster has no GPU: pass --device cpu, or name another cluster with --address."
+        )
+    return max(min(wanted or room, room), 1)
 
 
 def fetch(references: Any) -> Any:
