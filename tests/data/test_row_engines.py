@@ -2,6 +2,7 @@
 
 import os
 import signal
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 from regraft import CROClassifier, make_confounded_domains
 from regraft.core.row_sums import BLOCK_ROWS, RowChunk, RowFunction, Sums
+from regraft.data import row_shards
 from regraft.data.banks import write_bank
 from regraft.data.columns import ColumnChoice
 from regraft.data.row_engines import (
@@ -109,6 +111,30 @@ def test_checks_whose_worker_is_killed_are_those_of_one_process(tmp_path: Path) 
     assert (tmp_path / "killed").exists()
     assert audits[0] == audits[1] and audits[0].n_groups == 2
     assert places[0] == places[1] and places[0].rows == files.n_rows
+
+
+def test_looking_at_labels_and_domains_takes_no_memory_for_each_row_but_theirs(
+    files: RowFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rates = {(f"source {d}", c): 0.01 * (1 + d + c) for d in range(2) for c in range(2)}
+
+    def look() -> tuple[Any, ...]:
+        shard = LocalShard(files)
+        [counted], [drawn], [taken] = shard.survey(), shard.draw(rates), shard.take(999)
+        return counted, drawn.numbers.tolist(), drawn.labels, taken.numbers.tolist()
+
+    at_once = look()
+    monkeypatch.setattr(row_shards, "_ROWS_AT_ONCE", 1000)
+    tracemalloc.start()
+    try:
+        assert look() == at_once
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert sum(at_once[0].values()) == N and 0 < len(at_once[1]) < N / 10
+    assert at_once[3] == list(range(0, N, 999))
+    # The codes of labels and domains take 8 bytes a row, and whether a row is drawn one.
+    assert peak < 16 * N
 
 
 @pytest.mark.slow

@@ -62,7 +62,10 @@ class RowFiles:
                 "domain": (bank.domain, bank.domains),
             }[column]
             assert index is not None and names is not None
-            return np.asarray(index[start:stop], np.int32), list(names)
+            codes = np.empty(stop - start, np.int32)
+            for rows in released(_parts(start, stop), find_mapping(index)):
+                codes[rows.start - start : rows.stop - start] = index[rows]
+            return codes, list(names)
         codes, known = np.empty(stop - start, np.int32), dict[Any, int]()
         at = 0
         for batch in self._batches(start, stop, [name]):
@@ -91,8 +94,7 @@ class RowFiles:
         """Yield the features of a range of rows, some rows at a time: by column, or (b, d)."""
         if self.is_bank:
             X = open_bank(self.files[0]).X
-            parts = (slice(i, min(i + _ROWS, stop)) for i in range(start, stop, _ROWS))
-            for rows in released(parts, find_mapping(X)):
+            for rows in released(_parts(start, stop), find_mapping(X)):
                 yield X[rows]
             return
         for batch in self._batches(start, stop, None):
@@ -115,6 +117,11 @@ class RowFiles:
                         if low < high:
                             yield batch.slice(low, high - low)
                         at += len(batch)
+
+
+def _parts(start: int, stop: int) -> Iterator[slice]:
+    """Yield ranges of rows that are read at once."""
+    return (slice(i, min(i + _ROWS, stop)) for i in range(start, stop, _ROWS))
 
 
 def open_row_files(

@@ -24,6 +24,7 @@ from regraft.estimators.pipelines import Model
 from regraft.estimators.streamed import draw_rows
 
 Cells = Counter[tuple[Any, Any]]  # rows of each domain and label
+_ROWS_AT_ONCE = 2**18  # whose labels and domains are looked at
 
 
 class Preprocessing(Protocol):
@@ -98,7 +99,10 @@ class RowShard:
     def survey(self) -> Cells:
         """Count the rows of each domain and label."""
         (y, labels), (s, domains) = self._labels, self._domains
-        sizes = np.bincount(s.astype(np.int64) * len(labels) + y)
+        sizes = np.zeros(len(domains) * len(labels), np.int64)
+        for rows in _ranges(len(y)):
+            cells = s[rows].astype(np.int64) * len(labels) + y[rows]
+            sizes += np.bincount(cells, minlength=len(sizes))
         return Counter(
             {
                 (domains[cell // len(labels)], labels[cell % len(labels)]): int(sizes[cell])
@@ -110,11 +114,16 @@ class RowShard:
         """Draw rows at the rate of their domain and label."""
         (y, labels), (s, domains) = self._labels, self._domains
         table = np.array([[rates.get((d, c), 0.0) for c in labels] for d in domains])
-        return self._take(draw_rows(self._start, table[s, y]))
+        drawn = np.empty(len(y), np.bool_)
+        for rows in _ranges(len(y)):
+            drawn[rows] = draw_rows(self._start + rows.start, table[s[rows], y[rows]])
+        return self._take(drawn)
 
     def take(self, step: int) -> DrawnRows:
         """Return every so many-th row of the table, from its first on."""
-        return self._take(np.arange(self._start, self._stop) % step == 0)
+        taken = np.zeros(self._stop - self._start, np.bool_)
+        taken[-self._start % step :: step] = True
+        return self._take(taken)
 
     def _take(self, drawn: NDArray[np.bool_]) -> DrawnRows:
         (y, labels), (s, domains) = self._labels, self._domains
@@ -161,7 +170,7 @@ class RowShard:
 
     def _make_table(self, plan: RowPlan) -> RowTable:
         y, s = (
-            np.array([known.index(value) for value in values], np.int16)[codes]
+            _recode(codes, np.array([known.index(value) for value in values], np.int16))
             for known, (codes, values) in (
                 (plan.classes, self._labels),
                 (plan.domains, self._domains),
@@ -190,6 +199,19 @@ class RowShard:
         # The file has no name by now: it is gone with the array, however the process ends.
         with tempfile.TemporaryFile() as file:
             return np.memmap(file, kind, "w+", shape=shape)
+
+
+def _ranges(n: int) -> Iterator[slice]:
+    """Yield ranges of ``n`` rows, so that temporary numbers of all rows are never in memory."""
+    return (slice(start, min(start + _ROWS_AT_ONCE, n)) for start in range(0, n, _ROWS_AT_ONCE))
+
+
+def _recode(codes: NDArray[Any], numbers: NDArray[np.int16]) -> NDArray[np.int16]:
+    """Return the number (n,) that each of the codes (n,) stands for."""
+    found = np.empty(len(codes), np.int16)
+    for rows in _ranges(len(codes)):
+        found[rows] = numbers[codes[rows]]
+    return found
 
 
 def make_features(preprocessing: Preprocessing | None, block: RawRows) -> NDArray[np.floating[Any]]:
