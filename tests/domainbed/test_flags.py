@@ -56,6 +56,7 @@ def test_sweep_and_collect() -> None:
     assert sweep_arguments([*given.split(), "--algorithms", "ERM", "DANN"], "cuda") == [
         "sweep",
         "--datasets",
+        "Debug28,Debug224,"
         "ColoredMNIST,RotatedMNIST,PACS,VLCS,OfficeHome,TerraIncognita,DomainNet,SVIRO,"
         "WILDSCamelyon,WILDSFMoW,SpawriousO2O_easy,SpawriousO2O_medium,SpawriousO2O_hard,"
         "SpawriousM2M_easy,SpawriousM2M_medium,SpawriousM2M_hard",
