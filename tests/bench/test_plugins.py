@@ -222,6 +222,32 @@ def test_a_list_says_which_classes_count(tmp_path: Path) -> None:
     assert "Sway" in algorithms() and "Swing" not in algorithms()
 
 
+def test_arguments_may_have_other_names_and_more_of_them_defaults(tmp_path: Path) -> None:
+    """As in DomainBed's IGA and EQRM; what it cannot make from four arguments does not count."""
+    four = "num_classes, num_domains, hparams"
+    cases = {"Sway": f"in_features, {four}, dist=None", "Part": f"input_shape, {four}, kernel"}
+    for name, arguments in cases.items():
+        text = f"\nclass {name}(Swing):\n    def __init__(self, {arguments}):\n"
+        cases[name] = text + f"        super().__init__({arguments.split(', ')[0]}, {four})\n"
+    load_plugins([write(tmp_path, THEIRS + "".join(cases.values()))])
+    assert "Part" not in algorithms()
+    model = find_algorithm("Sway").make(*_task())
+    assert model.predict(torch.zeros(3, 6)).shape == (3, 2)
+
+
+def test_modes_are_switched_as_domainbed_does(tmp_path: Path) -> None:
+    """Its TRM has methods of its own for them, which take no argument."""
+    text = "\nclass Sway(Swing):\n    def train(self):\n        self.modes += 't'\n"
+    text += "    def eval(self):\n        self.modes += 'e'\n    modes = ''\n"
+    load_plugins([write(tmp_path, THEIRS + text)])
+    model = find_algorithm("Sway").make(*_task())
+    for mode in (model.eval(), model.train()):
+        assert mode is model
+    assert model.training and model.inner.modes == "et"
+    plain = find_algorithm("Swing").make(*_task())
+    assert not plain.eval().inner.training and plain.train().inner.training
+
+
 def test_a_dataset(tmp_path: Path) -> None:
     load_plugins([write(tmp_path, A_DATASET)])
     dataset = open_dataset("Dots")

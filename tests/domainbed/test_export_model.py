@@ -1,5 +1,6 @@
 """DomainBed's model.pkl, converted by a process without regraft, and read without a pickle."""
 
+import itertools
 import json
 import subprocess
 import sys
@@ -52,15 +53,21 @@ class Stand(nn.Module):
         self.register_buffer("update_count", torch.tensor([7]))
 
 
-def save(path: Path, model: nn.Module, shape: tuple[int, ...], algorithm: str = "IRM") -> None:
+def save(
+    path: Path,
+    state: dict[str, Tensor],
+    shape: tuple[int, ...],
+    algorithm: str = "IRM",
+    **own: Any,
+) -> None:
     hparams = {"lr": np.float64(1e-3), "resnet18": False, "nonlinear_classifier": np.bool_(False)}
     facts: dict[str, Any] = {
         "args": {"algorithm": algorithm, "data_dir": path, "test_envs": [0]},
         "model_input_shape": shape,
         "model_num_classes": 3,
         "model_num_domains": 2,
-        "model_hparams": hparams,
-        "model_dict": model.state_dict(),
+        "model_hparams": hparams | own,
+        "model_dict": state,
     }
     torch.save(facts, path)
 
@@ -74,7 +81,7 @@ def convert(*arguments: object) -> subprocess.CompletedProcess[str]:
 def test_a_converted_model_answers_as_it_did_there(tmp_path: Path) -> None:
     torch.manual_seed(0)
     model = Stand(DigitsThere())
-    save(tmp_path / "model.pkl", model, (2, 28, 28))
+    save(tmp_path / "model.pkl", model.state_dict(), (2, 28, 28))
     done = convert(tmp_path / "model.pkl")
     assert done.returncode == 0, done.stderr
     path = tmp_path / "model.safetensors"
@@ -97,10 +104,44 @@ def test_a_converted_model_answers_as_it_did_there(tmp_path: Path) -> None:
         torch.testing.assert_close(network(x), model.featurizer(x))
 
 
+@pytest.mark.parametrize(
+    ("algorithm", "names"),
+    [
+        ("SagNet", ("network_f", "network_c")),
+        ("ADRMX", ("featurizer_label", "classifier_label_1")),
+        ("Fish", ("network.net.0", "network.net.1")),
+        ("ERMPlusPlus", ("network_sma.0", "network_sma.1")),
+        ("URM", ("featurizer", "classifier")),
+    ],
+)
+def test_parts_with_other_names(tmp_path: Path, algorithm: str, names: tuple[str, str]) -> None:
+    torch.manual_seed(0)
+    featurizer = DigitsThere()
+    classifier: nn.Module = nn.Linear(128, 3)
+    if algorithm == "ADRMX":
+        widths = (128, 64, 32, 3)
+        layers = [nn.Linear(a, b) for a, b in itertools.pairwise(widths)]
+        classifier = nn.Sequential(layers[0], nn.ReLU(), layers[1], nn.ReLU(), layers[2])
+    decoy = Stand(DigitsThere()).network if algorithm == "ERMPlusPlus" else nn.Identity()
+    state = {f"network.{name}": tensor for name, tensor in decoy.state_dict().items()}
+    for part, name in zip((featurizer, classifier), names, strict=True):
+        state |= {f"{name}.{key}": tensor for key, tensor in part.state_dict().items()}
+    own = {"urm_generator_output": "relu", "urm_discriminator_hidden_layers": 1}
+    own |= {"urm": "adversarial", "urm_discriminator_optimizer": "adam"}
+    own |= {"urm_discriminator_lr": 1e-3}
+    save(tmp_path / "model.pkl", state, (2, 28, 28), algorithm, **own)
+    assert convert(tmp_path / "model.pkl").returncode == 0
+    x = torch.randn(4, 2, 28, 28)
+    with torch.no_grad():
+        features = featurizer(x).relu() if algorithm == "URM" else featurizer(x)
+        found = load_domainbed_model(tmp_path / "model.safetensors").logits(x)
+        torch.testing.assert_close(found, classifier(features))
+
+
 def test_other_networks_and_what_does_not_fit(tmp_path: Path) -> None:
     torch.manual_seed(0)
     model = Stand(WideResNet(3)).eval()
-    save(tmp_path / "wide.pkl", model, (3, 32, 32))
+    save(tmp_path / "wide.pkl", model.state_dict(), (3, 32, 32))
     path = tmp_path / "other.safetensors"
     assert convert(tmp_path / "wide.pkl", path).returncode == 0
     x = torch.randn(2, 3, 32, 32)

@@ -51,6 +51,16 @@ def test_train() -> None:
     assert "--save-model-every-checkpoint" in found
 
 
+def test_flags_may_be_cut_short_as_there() -> None:
+    """The README of DomainBed itself writes --test_env; --data is ours as well, and whole."""
+    found = train_arguments(["--data=d", "--algo", "IGA", "--test_env", "2", "--out", "o"], "cpu")
+    for option, value in (("data", "d"), ("algorithm", "IGA"), ("test-envs", "2"), ("out", "o")):
+        assert found[found.index(f"--{option}") + 1] == value
+    found = sweep_arguments(["launch", "--data", "d", "--output", "o", "--single"], "cpu")
+    assert found is not None and "--pairs" not in found
+    assert found[found.index("--data") + 1] == "d"
+
+
 def test_sweep_and_collect() -> None:
     given = "launch --data_dir=d --output_dir=o --command_launcher multi_gpu --n_trials 1"
     assert sweep_arguments([*given.split(), "--algorithms", "ERM", "DANN"], "cuda") == [

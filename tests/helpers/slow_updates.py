@@ -216,8 +216,8 @@ def trm(slow: Slow, step: int, x: Tensor, y: Tensor) -> Tensor:
             ce(head(features[q].detach()), y[q]).backward()
             optimizer.step()
         own = torch.autograd.grad(ce(head(features[q]), y[q]), head.weight, create_graph=True)[0]
-        losses = {i: ce(head(features[i]), y[i]) * alpha[q][i] for i in range(n) if i != q}
-        elsewhere = sum(losses.values())
+        plain = {i: ce(head(features[i]), y[i]) for i in range(n) if i != q}
+        elsewhere = sum(alpha[q][i] * each for i, each in plain.items())
         term = torch.autograd.grad(elsewhere, head.weight, retain_graph=True)[0]
         series = term.clone()
         for i in range(10):
@@ -228,9 +228,11 @@ def trm(slow: Slow, step: int, x: Tensor, y: Tensor) -> Tensor:
             series = 2 * term if i == 0 and model.task.compat else series + term
             if float(series.detach().abs().max()) > 10:
                 break
+        for i, each in plain.items():
+            alpha[q][i] *= float(torch.exp(slow["groupdro_eta"] * alpha[q][i] * each.detach()))
+        if model.task.compat:  # DomainBed changes its weights before it takes the gradient
+            elsewhere = sum(alpha[q][i] * each for i, each in plain.items())
         total = total + elsewhere - slow["cos_lambda"] * (series * own).sum()
-        for i, each in losses.items():
-            alpha[q][i] *= float(torch.exp(slow["groupdro_eta"] * each.detach()))
     return loss + total / n
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from regraft.support.data_files import read_toml
 
 _DIGITS = ("MNIST", "ColoredMNIST", "RotatedMNIST")
+_DRAWN = ("Debug28", "Debug224")
 SPAWRIOUS = "Spawrious"  # one archive for six datasets
 
 
@@ -29,6 +30,8 @@ def list_sources() -> dict[str, Source]:
 def find_source(dataset: str) -> Source:
     """Return where ``dataset`` comes from, or raise ``ValueError`` with one sentence."""
     known = list_sources()
+    if dataset in _DRAWN:
+        raise ValueError(f"{dataset} is drawn at random: there is nothing to download.")
     name = SPAWRIOUS if dataset.startswith(SPAWRIOUS) else dataset
     if name not in known:
         raise ValueError(f"dataset is {dataset!r}: choose from {', '.join(known)}.")

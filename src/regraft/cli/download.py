@@ -8,9 +8,11 @@ from typing import Annotated
 import typer
 
 from regraft.cli.command import command
-from regraft.cli.names import DATASETS
+from regraft.cli.names import DATASETS, DRAWN_DATASETS
 from regraft.cli.options import among, path_option
 from regraft.cli.session import Session
+
+_FROM_FILES = [name for name in DATASETS if name not in DRAWN_DATASETS]
 
 
 @command("download", traced=False, loading=None, resumes=True)
@@ -18,7 +20,7 @@ def download_command(
     session: Session,
     dataset: Annotated[
         str | None,
-        typer.Argument(help="Its name. Default: list them.", autocompletion=among(*DATASETS)),
+        typer.Argument(help="Its name. Default: list them.", autocompletion=among(*_FROM_FILES)),
     ] = None,
     data: Annotated[Path, path_option("Folder of the data.")] = Path("."),
     origin: Annotated[

@@ -14,7 +14,9 @@ ENGINES = "local", "ray", "slurm"
 ROW_ENGINES = "local", "ray"  # of commands that read tables in parts
 RULES = "training-domain", "leave-one-domain-out", "oracle"
 METRICS = "accuracy", "auc", "log_loss", "calibration_error"  # of compare
+DRAWN_DATASETS = "Debug28", "Debug224"  # which need no files
 DATASETS = (
+    *DRAWN_DATASETS,
     *("ColoredMNIST", "RotatedMNIST", "PACS", "VLCS"),
     *("OfficeHome", "TerraIncognita", "DomainNet", "SVIRO", "WILDSCamelyon", "WILDSFMoW"),
     *("SpawriousO2O_easy", "SpawriousO2O_medium", "SpawriousO2O_hard"),

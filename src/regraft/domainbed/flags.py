@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from regraft.cli.names import ALGORITHMS, DATASETS
+from regraft.cli.names import ALGORITHMS, DATASETS, DRAWN_DATASETS
 from regraft.cli.options import one_of
 from regraft.cli.usage import PROGRAM
 
@@ -75,8 +75,9 @@ def sweep_arguments(given: Sequence[str], device: str) -> list[str] | None:
         help="What to do; nothing needs deleting here, since unfinished runs go on.",
     )
     _add_shared(parser)
+    from_files = [name for name in DATASETS if name not in DRAWN_DATASETS]
     parser.add_argument(
-        "--datasets", nargs="+", default=list(DATASETS), help="Names. Default: all."
+        "--datasets", nargs="+", default=from_files, help="Names. Default: all that have files."
     )
     domainbeds = [name for name in ALGORITHMS if name not in _OURS]
     parser.add_argument(
@@ -148,12 +149,12 @@ def _parser(name: str) -> argparse.ArgumentParser:
         prog=f"python -m regraft.domainbed.{name}",
         description=f"DomainBed's {name}, done by regraft {ours}.",
         epilog=f"Options of regraft {ours} are taken as well, such as {examples}.",
-        allow_abbrev=False,
     )
 
 
 def _add_shared(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--data_dir", help="Folder of the data.")
+    # Flags may be cut short, but --data could also be the beginning of --dataset.
+    parser.add_argument("--data_dir", "--data", help="Folder of the data.")
     parser.add_argument(
         "--task", default="domain_generalization", help="That, or domain_adaptation."
     )

@@ -107,6 +107,18 @@ def test_with_compat_vrex_logs_the_last_domains_loss() -> None:
     torch.testing.assert_close(algorithm.update(0, x, y)["nll"], last)
 
 
+@pytest.mark.parametrize("name", ["IB_ERM", "IB_IRM"])
+def test_with_compat_bottlenecks_log_their_whole_objective_as_nll(name: str) -> None:
+    x, y = draw_batch(3)
+    hparams = {"ib_penalty_anneal_iters": 0, "irm_penalty_anneal_iters": 0, "ib_lambda": 2.0}
+    model, faithful = make(name, 3, **hparams), make(name, 3, compat=True, **hparams)
+    mean = model.losses(x, y).mean().detach()
+    logged = model.update(0, x, y)
+    torch.testing.assert_close(logged["nll"], mean)
+    assert logged["loss"] != mean
+    assert faithful.update(0, x, y)["nll"] == logged["loss"]
+
+
 def test_groupdro_moves_its_weights_first_and_takes_them_as_given() -> None:
     x, y = draw_batch(3)
     algorithm = make("GroupDRO", 3, groupdro_eta=0.5)

@@ -32,6 +32,15 @@ def random_images(n: int, height: int = 28, width: int = 28) -> Tensor:
     return torch.randint(0, 256, (n, height, width), generator=generator, dtype=torch.uint8)
 
 
+@pytest.mark.parametrize("place", ["mnist", "MNIST/raw", "MNIST/MNIST/raw"])
+def test_files_are_found_where_domainbeds_scripts_leave_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, blobs: Digits, place: str
+) -> None:
+    (tmp_path / place).mkdir(parents=True)
+    monkeypatch.setattr(mnist, "CHECKSUMS", write_mnist(tmp_path / place, *blobs))
+    open_dataset("ColoredMNIST", tmp_path).check()
+
+
 def test_making_one_reads_nothing(tmp_path: Path) -> None:
     for name, n_envs in (("ColoredMNIST", 3), ("RotatedMNIST", 6)):
         made = open_dataset(name, tmp_path / "absent")

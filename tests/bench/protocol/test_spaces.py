@@ -239,6 +239,15 @@ def test_defaults(name: str) -> None:
     assert drawn == {**draw("ERM", "small images", 0), **expected, **DEFAULTS[name]}
 
 
+def test_all_algorithms_have_domainbeds_common_names() -> None:
+    """So that hyperparameters copied from one of its records are taken; one more is ours."""
+    names = {"data_augmentation", "resnet18", "resnet50_augmix", "dinov2", "vit", "vit_attn_tune"}
+    names |= {"freeze_bn", "lars", "linear_steps", "resnet_dropout", "vit_dropout"}
+    names |= {"class_balanced", "nonlinear_classifier", "lr", "weight_decay", "batch_size"}
+    assert draw("ERM", "small images", 0).keys() == draw("ERM", "images", 0).keys()
+    assert draw("ERM", "images", 0).keys() == names | {"pretrained"}
+
+
 def test_recorded_configuration_of_large_images() -> None:
     """Of VLCS and of PACS."""
     expected = {

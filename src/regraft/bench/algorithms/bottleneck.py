@@ -29,7 +29,11 @@ class IBERM(ERM):
         variance = features.view(*y.shape, -1).var(dim=1).mean()
         weight = 0.0 if self.variant(step)[0] == "before" else self.hparams["ib_lambda"]
         loss = nll + weight * variance
-        return {"loss": loss, "nll": nll, "IB_penalty": variance}
+        return {"loss": loss, "nll": self.logged(nll, loss), "IB_penalty": variance}
+
+    def logged(self, nll: Tensor, loss: Tensor) -> Tensor:
+        """Return the mean loss; with ``compat`` the whole objective, which DomainBed logs."""
+        return loss if self.task.compat else nll
 
 
 @algorithm("IB_IRM", {**_IRM, **_IB})
@@ -52,4 +56,5 @@ class IBIRM(IBERM):
         variance = features.view(*y.shape, -1).var(dim=1).mean()
         loss = nll + (1.0 if irm_phase == "before" else self.hparams["irm_lambda"]) * penalty
         loss = loss + (0.0 if variance_phase == "before" else self.hparams["ib_lambda"]) * variance
+        nll = self.logged(nll, loss)
         return {"loss": loss, "nll": nll, "IRM_penalty": penalty, "IB_penalty": variance}

@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ from regraft.bench.networks.plain_state import PlainState, pack, unpack
 from regraft.bench.protocol.seeds import seed_hash
 from regraft.bench.protocol.spaces import Hparam
 
-_PARAMETERS = ("input_shape", "num_classes", "num_domains", "hparams")
+_LAST_PARAMETERS = ["num_classes", "num_domains", "hparams"]  # the first has several names
 # Switches that DomainBed's own networks ask for, with its defaults.
 _SWITCHES = {
     "vit": False,
@@ -34,12 +34,17 @@ _SWITCHES = {
 
 
 def is_domainbed_style(value: object) -> bool:
-    """Return whether ``value`` is a class of modules with DomainBed's three methods."""
+    """Return whether ``value`` is a class of modules with DomainBed's three methods.
+
+    Its ``__init__`` may take more than DomainBed passes, where that has defaults.
+    """
     if not (inspect.isclass(value) and issubclass(value, nn.Module)):
         return False
     if not all(callable(getattr(value, name, None)) for name in ("update", "predict")):
         return False
-    return tuple(inspect.signature(value).parameters) == _PARAMETERS
+    parameters = list(inspect.signature(value).parameters.values())
+    names, more = [each.name for each in parameters[1:4]], parameters[4:]
+    return names == _LAST_PARAMETERS and all(each.default is not each.empty for each in more)
 
 
 def adapt_class(name: str, own: Mapping[str, Any], made: type[nn.Module], origin: str) -> Entry:
@@ -82,6 +87,12 @@ class DomainBedStyle(Algorithm):
         with _seeded(seed_hash(self.task.seed, "step", step), self.task.device):
             logged = self.inner.update(list(zip(x, y, strict=True)), None)
         return {name: torch.tensor(float(value)) for name, value in (logged or {}).items()}
+
+    def train(self, mode: bool = True) -> Self:
+        """Switch as DomainBed does: by ``train`` and ``eval`` of the class, without arguments."""
+        self.training = mode
+        (self.inner.train if mode else self.inner.eval)()
+        return self
 
     def predict(self, x: Tensor) -> Tensor:
         """Return what the class predicts (n, C)."""

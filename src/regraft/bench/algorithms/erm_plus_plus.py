@@ -17,20 +17,13 @@ from regraft.bench.algorithms.base import Task, algorithm
 from regraft.bench.algorithms.erm import ERM, MAIN
 from regraft.bench.networks.domainbed import make_classifier, make_featurizer
 from regraft.bench.networks.lars import LARS
-from regraft.bench.protocol.spaces import constant, ten_to
+from regraft.bench.protocol.spaces import ten_to
 
 LINEAR = "linear"
 FIRST_AVERAGED = 600  # steps before the average begins
 
 
-_SPACE = {
-    "linear_lr": ten_to(5e-5, -5, -3.5),
-    "linear_steps": constant(500),
-    "lars": constant(False),
-}
-
-
-@algorithm("ERMPlusPlus", _SPACE)
+@algorithm("ERMPlusPlus", {"linear_lr": ten_to(5e-5, -5, -3.5)})
 class ERMPlusPlus(ERM):
     """Plain losses; ``average`` is the mean of the network's weights from some step on."""
 

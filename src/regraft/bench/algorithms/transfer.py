@@ -105,7 +105,9 @@ class TRM(ERM):
     """Loss plus the losses in other domains of heads that fit one domain well.
 
     How such a head depends on the features enters by a series for the inverse of its Hessian.
-    DomainBed's series misses its first term and has the second twice; with ``compat`` so here.
+    DomainBed's series misses its first term and has the second twice, and it changes the weights
+    of the other domains before it takes the gradient, which has the new ones; with ``compat`` so
+    here.
     """
 
     alpha: Tensor
@@ -146,7 +148,8 @@ class TRM(ERM):
         # Row q: the losses of the head of domain q in all domains, each with its weight.
         logits = torch.einsum("qcd,knd->qknc", weights, features) + self.biases[:, None, None]
         alpha = self.alpha.clone()
-        losses = -(logits.log_softmax(-1) * one_hot).sum(-1).mean(-1) * alpha
+        plain = -(logits.log_softmax(-1) * one_hot).sum(-1).mean(-1)
+        losses = plain * alpha
         own = logits.diagonal().movedim(-1, 0)  # (K, n, C)
         errors = logits.softmax(-1) - one_hot
         n = y.shape[1]
@@ -155,8 +158,10 @@ class TRM(ERM):
             slopes = torch.einsum("qknc,knd->qcd", scaled, features)
             directions = self.invert(slopes, own.softmax(-1), features)
         along = torch.einsum("knc,kcd,knd->k", own.softmax(-1) - one_hot, directions, features) / n
-        total: Tensor = (losses.sum(dim=1) - self.hparams["cos_lambda"] * along).mean()
         self.alpha.mul_((self.hparams["groupdro_eta"] * losses.detach()).exp())
+        if self.task.compat:  # the value with the old weights, the gradient with the new ones
+            losses = losses.detach() + self.alpha * (plain - plain.detach())
+        total: Tensor = (losses.sum(dim=1) - self.hparams["cos_lambda"] * along).mean()
         return total
 
     @torch.no_grad()

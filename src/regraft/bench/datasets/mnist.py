@@ -29,6 +29,7 @@ MIRRORS = (
     "https://ossci-datasets.s3.amazonaws.com/mnist/",
     "https://storage.googleapis.com/cvdf-datasets/mnist/",
 )
+_TORCHVISION = Path("MNIST", "raw")  # within what DomainBed's script names MNIST again
 _TIMEOUT = 30.0  # seconds without a byte
 _GZIP_MAGIC = b"\x1f\x8b"
 _WAY_OUT = "name a folder that holds MNIST's four files with --data or REGRAFT_DATA"
@@ -51,14 +52,15 @@ class DigitDataset(RegisteredDataset):
 def load_mnist(folder: Path | None = None) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     """Load MNIST: images (70000, 28, 28) and digits (70000,), the training part first.
 
-    The four idx files, gzip or plain, are read from ``folder`` or its subfolder ``mnist``; without
-    it from ``$REGRAFT_DATA`` in the same way; without that from the user's cache, after
-    downloading what it lacks. Raises ``FileNotFoundError`` or ``ValueError`` with one sentence.
+    The four idx files, gzip or plain, are read from ``folder``, its subfolder ``mnist`` or the one
+    that torchvision makes; without it from ``$REGRAFT_DATA`` in the same way; without that from
+    the user's cache, after downloading what it lacks. Raises ``FileNotFoundError`` or
+    ``ValueError`` with one sentence.
     """
     data = os.environ.get("REGRAFT_DATA")
     if folder is not None or data:
         base = Path(data or "") if folder is None else folder
-        folders = [base / "mnist", base]
+        folders = [base / "mnist", base, base / _TORCHVISION, base / "MNIST" / _TORCHVISION]
     else:
         folders = [_cache_folder()]
         _download_missing(folders[0], MIRRORS, CHECKSUMS)
@@ -90,7 +92,7 @@ def _read_all(
     for name, checksum in checksums.items():
         path = _find(folders, name)
         if path is None:
-            places = " or ".join(map(str, folders))
+            places = " or ".join(map(str, folders[:2]))
             raise FileNotFoundError(f"there is no {name} (or .gz) in {places}: {_WAY_OUT}.")
         arrays[name] = _read(path, checksum)
     return arrays

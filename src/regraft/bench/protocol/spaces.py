@@ -68,6 +68,8 @@ _COMMON: Space = {
     "vit_attn_tune": constant(False),
     "vit_dropout": choice(0.0, [0.0, 0.1, 0.5]),
     "freeze_bn": constant(False),
+    "lars": constant(False),  # these two are of ERM++, but all algorithms' records have them
+    "linear_steps": constant(500),
     "pretrained": constant(True),
     "resnet_dropout": choice(0.0, [0.0, 0.1, 0.5]),
     "class_balanced": constant(False),
