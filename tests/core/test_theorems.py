@@ -149,6 +149,14 @@ class _Finite:
         return max(self._targets, key=lambda target: target.sample.value(head))
 
 
+def _draw_targets(seed: int, n_targets: int) -> list[WeightedSample]:
+    """Draw targets of the same twenty rows."""
+    rows = with_constant(normal(seed, 20, 2))
+    y = (normal(seed + 1, 20) > 0).long()
+    weights = (2 * normal(seed + 2, n_targets, 20)).softmax(1)
+    return [WeightedSample(rows, y, weight) for weight in weights]
+
+
 def _best_head(samples: list[WeightedSample], start: Tensor, ridge: float) -> float:
     """The minimax value over all the samples at once."""
     learner = Learner(ridge=ridge, tolerance=1e-8)
@@ -160,11 +168,8 @@ def _best_head(samples: list[WeightedSample], start: Tensor, ridge: float) -> fl
 @given(seeds, st.integers(2, 6))
 def test_the_minimax_value_lies_between_the_games_two_bounds(seed: int, n_targets: int) -> None:
     """`thm:min-max-conv`: M_t rises to the value from below; the last attack bounds it above."""
-    rows = with_constant(normal(seed, 20, 2))
-    y = (normal(seed + 1, 20) > 0).long()
-    weights = (2 * normal(seed + 2, n_targets, 20)).softmax(1)
-    samples = [WeightedSample(rows, y, weight) for weight in weights]
-    start, ridge = rows.new_zeros((2, 3)), 1e-2
+    samples = _draw_targets(seed, n_targets)
+    start, ridge = torch.zeros((2, 3), dtype=torch.float64), 1e-2
     value = _best_head(samples, start, ridge)
     outcome = play(_Finite(samples), Learner(ridge=ridge, tolerance=1e-7), start, tolerance=1e-6)
     values = [r.value for r in outcome.rounds]
@@ -178,11 +183,8 @@ def test_the_minimax_value_lies_between_the_games_two_bounds(seed: int, n_target
 def test_a_learner_that_knows_all_targets_has_the_minimax_value_at_once(
     seed: int, n_targets: int
 ) -> None:
-    rows = with_constant(normal(seed, 20, 2))
-    y = (normal(seed + 1, 20) > 0).long()
-    weights = (2 * normal(seed + 2, n_targets, 20)).softmax(1)
-    samples = [WeightedSample(rows, y, weight) for weight in weights]
-    start, ridge = rows.new_zeros((2, 3)), 1e-2
+    samples = _draw_targets(seed, n_targets)
+    start, ridge = torch.zeros((2, 3), dtype=torch.float64), 1e-2
     value = _best_head(samples, start, ridge)
     outcome = play(
         _Finite(samples),
