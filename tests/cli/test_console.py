@@ -36,11 +36,14 @@ def test_tables_are_whole_and_have_no_markup(
 
 def test_both_numbers_of_a_round_are_of_one_kind(capsys: pytest.CaptureFixture[str]) -> None:
     played = Round(attack_value=1.25, value=0.9, gap=1e-9, risks=(0.5, 0.75), sample_size=9.0)
-    Console(False).round(played)
+    console = Console(False)
+    console.round(played)
     assert capsys.readouterr().out == (
-        "  round 2: risk in the worst domain found 1.250 nats; after the model's answer, at most "
+        "  round 1: risk in the worst domain found 1.250 nats; after the model's answer, at most "
         "0.750 in all found so far\n"
     )
+    console.round(played)  # in which no target was new
+    assert capsys.readouterr().out.startswith("  round 2: ")
 
 
 def show_everything(console: Console) -> None:

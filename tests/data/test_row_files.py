@@ -1,5 +1,7 @@
 """Large tables read in ranges: every row once, in order, as the tables of one file are read."""
 
+import errno
+import os
 from pathlib import Path
 from typing import Any
 
@@ -99,9 +101,42 @@ def test_what_cannot_be_read_in_parts_says_so(folder: Path, tmp_path: Path) -> N
     (tmp_path / "table.csv").write_text("a,label,domain\n1,0,0\n")
     with pytest.raises(TableError, match="neither a bank nor a folder of Parquet files"):
         open_row_files(tmp_path / "table.csv", "label", "domain")
+    (tmp_path / "empty" / "hospital=a").mkdir(parents=True)
+    with pytest.raises(TableError, match=r"holds no files that end in .parquet.*into one folder"):
+        open_row_files(tmp_path / "empty", "label", "domain")
     pq.write_table(pa.table({"x": [1.0]}), folder / "part9.parquet")
-    with pytest.raises(TableError, match="has other columns"):
+    with pytest.raises(TableError, match=r"lacks .*'label'.* and has 'x', other than"):
         open_row_files(folder, "label", "domain")
+    whole = pq.read_table(min(folder.glob("*.parquet")))
+    pq.write_table(whole.select(whole.column_names[::-1]), folder / "part9.parquet")
+    with pytest.raises(TableError, match="has its columns in another order, other than"):
+        open_row_files(folder, "label", "domain")
+
+
+def test_what_is_not_read_of_a_folder_is_told(folder: Path) -> None:
+    before = open_row_files(folder, "label", "domain").n_rows
+    first = min(folder.glob("*.parquet"))
+    first.rename(first.with_suffix(".PARQUET"))
+    (folder / "_SUCCESS").touch()
+    assert open_row_files(folder, "label", "domain").n_rows == before
+    (folder / "more").mkdir()
+    (folder / "notes.txt").touch()
+    with pytest.warns(UserWarning, match="also holds 'more', 'notes.txt', which are not read"):
+        assert open_row_files(folder, "label", "domain").n_rows == before
+
+
+def test_a_full_disk_under_the_rows_is_a_sentence(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", refuse)
+    large = open_large_table(
+        LocalShard(open_row_files(folder, "label", "domain")), ColumnChoice(), most=50
+    )
+    with pytest.raises(OSError, match=r"rows of a table of [\d,]+ bytes does not fit on the disk"):
+        large.rows.sum(len)
 
 
 def test_missing_labels_and_targets_are_refused(tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ def check_streamed_audit(predictor: Path, family: str, class_groups: bool, devic
     """Raise ``ValueError`` unless rows that are not in memory can be audited so."""
     from regraft.estimators.streamed import refuse_in_parts
 
-    if not predictor.is_dir():
+    if predictor.is_file():
         raise ValueError(
             f"{predictor} is a file of probabilities, which need all rows in memory: leave out "
             "--engine."

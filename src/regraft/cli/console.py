@@ -33,6 +33,7 @@ class Console:
         from rich.console import Console as RichConsole
 
         self.as_json, self.quiet = as_json, quiet
+        self._rounds = 0  # that were shown
         self._result = RichConsole(quiet=quiet or as_json, markup=False, highlight=False)
         self._progress = RichConsole(stderr=as_json, quiet=quiet, markup=False, highlight=False)
 
@@ -78,8 +79,9 @@ class Console:
 
     def round(self, played: Round, kind: str = "risk") -> None:
         """Print one round of the game: the ``kind`` of loss before and after the answer to it."""
+        self._rounds += 1
         self.note(
-            f"  round {len(played.risks)}: {kind} in the worst domain found "
+            f"  round {self._rounds}: {kind} in the worst domain found "
             f"{played.attack_value:.3f} nats; after the model's answer, at most "
             f"{max(played.risks):.3f} in all found so far"
         )

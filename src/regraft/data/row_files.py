@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
@@ -138,14 +139,9 @@ def open_row_files(
     check_roles(roles)
     if is_bank(path) or is_unfinished(path):
         return _open_bank(path, label, domain)
-    files = tuple(sorted(path.glob(f"*{_SUFFIX}"))) if path.is_dir() else (path,)
     if not path.exists():
         raise TableError(f"{path} does not exist: check the path.")
-    if not files or any(file.suffix.lower() != _SUFFIX for file in files):
-        raise TableError(
-            f"{path} is neither a bank nor a folder of Parquet files, which engines read in parts: "
-            "convert it, or leave out --engine."
-        )
+    files = _list_files(path)
     names: Sequence[str] = ()
     ends = []
     for file in files:
@@ -155,8 +151,8 @@ def open_row_files(
         names = names or own
         if own != names:
             raise TableError(
-                f"{file} has other columns ({quoted(own)}) than {files[0]} ({quoted(names)}): "
-                "write all files of a table with the same columns."
+                f"{file} {_compare_columns(own, names)}, other than {files[0]}: write all files "
+                "of a table with the same columns."
             )
     label_name, domain_name = _find(files[0], names, label, domain)
     if not sum(ends):
@@ -167,6 +163,40 @@ def open_row_files(
     if not need_domain and found.has_gaps(domain_name):
         return replace(found, domain=None, unread=domain_name)
     return found
+
+
+def _list_files(path: Path) -> tuple[Path, ...]:
+    """Return the Parquet files of a table in the order of their names; warn of what is not read."""
+    if not path.is_dir():
+        if path.suffix.lower() == _SUFFIX:
+            return (path,)
+        raise TableError(
+            f"{path} is neither a bank nor a folder of Parquet files, which engines read in parts: "
+            "convert it, or leave out --engine."
+        )
+    entries = sorted(each for each in path.iterdir() if not each.name.startswith((".", "_")))
+    files = tuple(each for each in entries if each.suffix.lower() == _SUFFIX and not each.is_dir())
+    others = [each.name for each in entries if each not in files]
+    if not files:
+        raise TableError(
+            f"{path} holds no files that end in {_SUFFIX}, which engines read in parts, and "
+            "folders in it are not looked into: put all files of the table into one folder."
+        )
+    if others:
+        warnings.warn(
+            f"{path} also holds {quoted(others)}, which {'is' if len(others) == 1 else 'are'} not "
+            f"read: only its own files that end in {_SUFFIX} are.",
+            stacklevel=2,
+        )
+    return files
+
+
+def _compare_columns(own: Sequence[str], names: Sequence[str]) -> str:
+    """Say how the columns of a file differ from the ``names`` of others."""
+    lacks = [name for name in names if name not in own]
+    has = [name for name in own if name not in names]
+    parts = [f"lacks {quoted(lacks)}"] * bool(lacks) + [f"has {quoted(has)}"] * bool(has)
+    return " and ".join(parts) or "has its columns in another order"
 
 
 def refuse_parts(path: Path) -> None:

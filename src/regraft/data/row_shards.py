@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import os
 import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,6 +25,7 @@ from regraft.data.tables import FeatureTable
 from regraft.estimators.column_kinds import ColumnProblems, join_problems
 from regraft.estimators.pipelines import Model
 from regraft.estimators.streamed import draw_rows
+from regraft.support.files import explaining_full_disk
 
 Cells = Counter[tuple[Any, Any]]  # rows of each domain and label
 _ROWS_AT_ONCE = 2**18  # whose labels and domains are looked at
@@ -197,7 +201,11 @@ class RowShard:
         if self._in_memory:
             return np.empty(shape, kind)
         # The file has no name by now: it is gone with the array, however the process ends.
-        with tempfile.TemporaryFile() as file:
+        n_bytes = math.prod(shape) * np.dtype(kind).itemsize
+        place = Path(tempfile.gettempdir()) / "rows of a table"
+        with tempfile.TemporaryFile() as file, explaining_full_disk(place, n_bytes):
+            if hasattr(os, "posix_fallocate"):  # else a full disk ends the process by a signal
+                os.posix_fallocate(file.fileno(), 0, n_bytes)
             return np.memmap(file, kind, "w+", shape=shape)
 
 
