@@ -52,6 +52,15 @@ def snapshot(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+def restore(folder: Path, before: Mapping[str, bytes]) -> None:
+    """Take back what a command was told to write there."""
+    for path in folder.rglob("*"):
+        if path.is_file() and str(path) not in before:
+            path.unlink()
+    for name, content in before.items():
+        Path(name).write_bytes(content)
+
+
 def attack(words: list[str]) -> Ran:
     """Run a command in this process, with a limit of its time."""
     out, err = io.StringIO(), io.StringIO()
@@ -99,9 +108,10 @@ def test_every_command_in_this_process(
             faults.append(describe(seed, case, fault, ran) + text)
         for report in reports.glob(REPORTS):
             report.unlink()
-        for option, named in pairwise(case.words):
-            if option == "--out" and named in before:  # what it was told to replace
-                Path(named).write_bytes(before[named])
+        told = [named for option, named in pairwise(case.words) if option == "--out"]
+        was_refused = ran is None or ran.code == 2
+        if not was_refused and any(named.startswith(str(shared["tmp"])) for named in told):
+            restore(shared["tmp"], before)
         shutil.rmtree(place)
     monkeypatch.chdir(tmp_path)
     print(show_tally("Inputs, in process", tally))
